@@ -1,0 +1,81 @@
+/**
+ * The schema, as numbered migrations that run on both backends. One transaction under the backend's lock applies all missing
+ * ones, so several processes may start at once (Kysely's own migrator takes no lock and no transaction on SQLite).
+ */
+import { type Kysely, sql, type Transaction } from 'kysely';
+import type { Tables } from './rows.ts';
+
+/** How a backend differs where the schema is concerned. */
+export interface SchemaDialect {
+  /** Column type of a self-numbering primary key. */
+  readonly autoId: 'integer primary key autoincrement' | 'bigserial primary key';
+  /** Column type of counters and epoch ms. */
+  readonly int: 'integer' | 'bigint';
+  lockSchema(trx: Transaction<Tables>): Promise<void>;
+}
+
+type Migration = (d: SchemaDialect) => readonly string[];
+
+const foundation: Migration = ({ autoId, int }) => [
+  `create table cards (card_id text primary key, type text not null, content text not null, author text not null,
+     agent_turn_id text, step_index ${int}, call_id text, token_count ${int} not null, bytes ${int} not null,
+     created_at ${int} not null)`,
+  // The single winner of a call, whoever reports it (T14).
+  `create unique index cards_one_result_per_call on cards (agent_turn_id, call_id) where type = 'tool.result'`,
+  `create index cards_by_turn on cards (agent_turn_id, type)`,
+  `create table boxes (box_id text primary key, kind text not null, owner_agent_id text, parent_ids text not null,
+     last_seq ${int} not null, created_at ${int} not null)`,
+  `create table box_cards (box_id text not null, seq ${int} not null, card_id text not null, hidden_reason text,
+     primary key (box_id, seq), unique (box_id, card_id))`,
+  `create table agents (agent_id text primary key, profile text, created_at ${int} not null)`,
+  `create table profiles (hash text primary key, name text not null, snapshot text not null, created_at ${int} not null)`,
+  `create table profile_heads (name text primary key, hash text not null, updated_at ${int} not null)`,
+  `create table agent_state_head (agent_id text primary key, status text not null, turn_epoch ${int} not null,
+     active_agent_turn_id text, output_box_id text, waiting_tool_count ${int} not null, resume_deadline ${int},
+     accept_seq ${int} not null, event_seq ${int} not null, updated_at ${int} not null)`,
+  `create index head_held on agent_state_head (agent_id) where status <> 'idle'`,
+  `create table turns (agent_turn_id text primary key, agent_id text not null, accept_seq ${int} not null, lane ${int} not null,
+     turn_epoch ${int}, status text not null, reason text, error_code text, request text not null, request_digest text not null,
+     idempotency_key text, instruction_card_id text not null, context_box_id text, output_box_id text, instruction_seq ${int},
+     memory text, profile_name text, profile_hash text, worker_target text, deliverable_card_id text, depth ${int} not null,
+     trace_id text, correlation_id text, usage text not null, step_count ${int} not null, accepted_at ${int} not null,
+     leased_at ${int}, started_at ${int}, ended_at ${int}, unique (agent_id, accept_seq))`,
+  `create unique index turns_idempotency on turns (agent_id, idempotency_key) where idempotency_key is not null`,
+  `create index turns_queue on turns (agent_id, lane, accept_seq) where status = 'queued'`,
+  `create table agent_steps (agent_turn_id text not null, step_index ${int} not null, status text not null, model text,
+     llm_usage text, llm_response_cost double precision, latency_ms ${int}, first_token_ms ${int}, finish_reason text,
+     tool_call_ids text not null, outcome text, started_at ${int} not null, ended_at ${int},
+     primary key (agent_turn_id, step_index))`,
+  `create table turn_waiting (agent_turn_id text not null, call_id text not null, step_index ${int} not null,
+     kind text not null, tool_name text not null, deadline ${int} not null, status text not null, result_card_id text,
+     created_at ${int} not null, primary key (agent_turn_id, call_id))`,
+  `create table dispatch_claims (agent_turn_id text not null, call_id text not null, attempt ${int} not null,
+     started_at ${int} not null, outcome text, duration_ms ${int}, primary key (agent_turn_id, call_id, attempt))`,
+  `create table execution_edges (edge_key text primary key, primitive text not null, phase text not null, kind text,
+     source_agent_id text, source_agent_turn_id text, source_step_index ${int}, target_agent_id text,
+     target_agent_turn_id text, correlation_id text, depth ${int} not null, trace_id text, metadata text not null,
+     created_at ${int} not null)`,
+  `create index edges_by_source on execution_edges (source_agent_turn_id)`,
+  `create index edges_by_target on execution_edges (target_agent_turn_id)`,
+  `create table events (id ${autoId}, agent_id text not null, seq ${int} not null, agent_turn_id text,
+     subject text not null, type text not null, payload text not null, created_at ${int} not null, unique (agent_id, seq))`,
+  // Exactly one task event per turn (T2), whatever else goes wrong.
+  `create unique index events_one_task_per_turn on events (agent_turn_id) where type = 'task'`,
+  `create index events_by_turn on events (agent_turn_id, seq)`,
+];
+
+const MIGRATIONS: readonly Migration[] = [foundation];
+
+export async function migrate(db: Kysely<Tables>, dialect: SchemaDialect): Promise<void> {
+  await db.transaction().execute(async (trx) => {
+    await dialect.lockSchema(trx);
+    await sql`create table if not exists schema_version (version integer not null)`.execute(trx);
+    const { rows } = await sql<{ version: number }>`select version from schema_version`.execute(trx);
+    const applied = rows[0]?.version ?? 0;
+    for (const migration of MIGRATIONS.slice(applied)) {
+      for (const statement of migration(dialect)) await sql.raw(statement).execute(trx);
+    }
+    if (rows.length === 0) await sql`insert into schema_version (version) values (${MIGRATIONS.length})`.execute(trx);
+    else if (applied < MIGRATIONS.length) await sql`update schema_version set version = ${MIGRATIONS.length}`.execute(trx);
+  });
+}

@@ -1,0 +1,179 @@
+/** The tables as Kysely sees them; JSON is text, times are epoch ms, so that both backends read the same. */
+import type { Generated } from 'kysely';
+import type { CardType } from '../../workflows/protocol/cards.ts';
+import type { HeadStatus, TurnStatus } from '../../workflows/protocol/turn.ts';
+
+export interface CardRow {
+  card_id: string;
+  type: CardType;
+  content: string;
+  author: string;
+  agent_turn_id: string | null;
+  step_index: number | null;
+  call_id: string | null;
+  token_count: number;
+  bytes: number;
+  created_at: number;
+}
+
+export interface BoxRow {
+  box_id: string;
+  kind: 'output' | 'context';
+  owner_agent_id: string | null;
+  parent_ids: string;
+  last_seq: number;
+  created_at: number;
+}
+
+export interface BoxCardRow {
+  box_id: string;
+  seq: number;
+  card_id: string;
+  hidden_reason: string | null;
+}
+
+export interface AgentRow {
+  agent_id: string;
+  profile: string | null;
+  created_at: number;
+}
+
+export interface ProfileRow {
+  hash: string;
+  name: string;
+  snapshot: string;
+  created_at: number;
+}
+
+/** Which version of a profile the next turn gets. */
+export interface ProfileHeadRow {
+  name: string;
+  hash: string;
+  updated_at: number;
+}
+
+export interface HeadRow {
+  agent_id: string;
+  status: HeadStatus;
+  turn_epoch: number;
+  active_agent_turn_id: string | null;
+  output_box_id: string | null;
+  waiting_tool_count: number;
+  resume_deadline: number | null;
+  accept_seq: number;
+  event_seq: number;
+  updated_at: number;
+}
+
+export interface TurnRow {
+  agent_turn_id: string;
+  agent_id: string;
+  accept_seq: number;
+  lane: number;
+  turn_epoch: number | null;
+  status: TurnStatus;
+  reason: string | null;
+  error_code: string | null;
+  request: string;
+  request_digest: string;
+  idempotency_key: string | null;
+  instruction_card_id: string;
+  context_box_id: string | null;
+  output_box_id: string | null;
+  instruction_seq: number | null;
+  memory: string | null;
+  profile_name: string | null;
+  profile_hash: string | null;
+  worker_target: string | null;
+  deliverable_card_id: string | null;
+  depth: number;
+  trace_id: string | null;
+  correlation_id: string | null;
+  usage: string;
+  step_count: number;
+  accepted_at: number;
+  leased_at: number | null;
+  started_at: number | null;
+  ended_at: number | null;
+}
+
+export interface StepRow {
+  agent_turn_id: string;
+  step_index: number;
+  status: 'started' | 'executing' | 'completed' | 'failed';
+  model: string | null;
+  llm_usage: string | null;
+  llm_response_cost: number | null;
+  latency_ms: number | null;
+  first_token_ms: number | null;
+  finish_reason: string | null;
+  tool_call_ids: string;
+  outcome: string | null;
+  started_at: number;
+  ended_at: number | null;
+}
+
+export interface WaitingRow {
+  agent_turn_id: string;
+  call_id: string;
+  step_index: number;
+  kind: 'tool';
+  tool_name: string;
+  deadline: number;
+  status: 'waiting' | 'received' | 'applied' | 'expired' | 'dropped';
+  result_card_id: string | null;
+  created_at: number;
+}
+
+export interface ClaimRow {
+  agent_turn_id: string;
+  call_id: string;
+  attempt: number;
+  started_at: number;
+  outcome: string | null;
+  duration_ms: number | null;
+}
+
+export interface EdgeRow {
+  edge_key: string;
+  primitive: 'enqueue' | 'tool_call' | 'report' | 'join';
+  phase: 'request' | 'response';
+  kind: string | null;
+  source_agent_id: string | null;
+  source_agent_turn_id: string | null;
+  source_step_index: number | null;
+  target_agent_id: string | null;
+  target_agent_turn_id: string | null;
+  correlation_id: string | null;
+  depth: number;
+  trace_id: string | null;
+  metadata: string;
+  created_at: number;
+}
+
+export interface EventRow {
+  id: Generated<number>;
+  agent_id: string;
+  seq: number;
+  agent_turn_id: string | null;
+  subject: string;
+  type: string;
+  payload: string;
+  created_at: number;
+}
+
+export interface Tables {
+  cards: CardRow;
+  boxes: BoxRow;
+  box_cards: BoxCardRow;
+  agents: AgentRow;
+  profiles: ProfileRow;
+  profile_heads: ProfileHeadRow;
+  agent_state_head: HeadRow;
+  turns: TurnRow;
+  agent_steps: StepRow;
+  turn_waiting: WaitingRow;
+  dispatch_claims: ClaimRow;
+  execution_edges: EdgeRow;
+  events: EventRow;
+}

@@ -1,0 +1,44 @@
+/**
+ * Which event may arrive in which lifecycle (K1). `done` absorbs everything; `suspended` accepts its own resolution and stop.
+ * An event that is legal by this table can still be foreign (another step, an unknown call): `mismatch` says so.
+ */
+import type { KernelEvent } from './events.ts';
+import type { KernelState, Lifecycle } from './state.ts';
+
+type Legality = Readonly<Record<KernelEvent['type'], boolean>>;
+
+const NOTHING: Legality = { start: false, llm_response: false, llm_failed: false, tool_results: false, stop: false };
+
+export const LEGAL: Readonly<Record<Lifecycle, Legality>> = {
+  ready: { ...NOTHING, start: true, stop: true },
+  running: { ...NOTHING, llm_response: true, llm_failed: true, tool_results: true, stop: true },
+  suspended: { ...NOTHING, tool_results: true, stop: true },
+  done: NOTHING,
+};
+
+/** Why the event must change nothing, or null when it applies. */
+export function mismatch(state: KernelState, event: KernelEvent): string | null {
+  if (!LEGAL[state.lifecycle][event.type]) return `not legal while ${state.lifecycle}`;
+  switch (event.type) {
+    case 'llm_response':
+    case 'llm_failed':
+      if (state.phase !== 'reason') return 'no model call is open';
+      return event.stepIndex === state.stepIndex
+        ? null
+        : `step ${event.stepIndex} is not the open step ${state.stepIndex}`;
+    case 'tool_results':
+      return coverage(state, event);
+    default:
+      return null;
+  }
+}
+
+function coverage(state: KernelState, event: Extract<KernelEvent, { type: 'tool_results' }>): string | null {
+  if (state.phase !== 'act') return 'no tool call is open';
+  const open = new Set(state.outstanding.filter((call) => call.settled === null).map((call) => call.callId));
+  for (const { callId } of [...event.settled, ...event.suspended]) {
+    if (!open.delete(callId)) return `call ${callId} is not open, or came twice`;
+  }
+  const missing = [...open];
+  return missing.length === 0 ? null : `calls without outcome: ${missing.join(', ')}`;
+}

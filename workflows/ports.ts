@@ -1,0 +1,120 @@
+/**
+ * The activities the workflows need, as interfaces, with their timeouts and retry policies; `activities/` implements them.
+ *
+ * Local activities are one store transaction each, idempotent, and retried for as long as the store is away.
+ * Activities of the model and of tools heartbeat every few seconds and are retried on another worker when silent (T23).
+ */
+import {
+  type ActivityOptions,
+  type LocalActivityOptions,
+  proxyActivities,
+  proxyLocalActivities,
+} from '@temporalio/workflow';
+import type { CallLlmAction, DeliverableSource } from './kernel/actions.ts';
+import type { SettledCall } from './kernel/state.ts';
+import type {
+  LeaseOutcome,
+  SettleInput,
+  SettleOutcome,
+  StepOutcomeRecord,
+  TurnEnd,
+  WaitingState,
+} from './protocol/store.ts';
+import type { Fence, Termination } from './protocol/turn.ts';
+
+export interface CallModelInput extends Fence {
+  readonly profileHash: string;
+  readonly request: CallLlmAction;
+}
+
+export interface RunToolInput extends Fence {
+  readonly profileHash: string;
+  readonly callId: string;
+  readonly tool: string;
+}
+
+export type RunToolOutcome =
+  | { readonly kind: 'settled'; readonly settled: SettledCall }
+  | { readonly kind: 'suspended'; readonly deadline: number };
+
+export interface CommitTurnInput extends Fence {
+  readonly termination: Termination;
+  readonly deliverable: DeliverableSource;
+}
+
+/** A foreign client's inline request, as it came: validated by the activity, not by the workflow. */
+export interface AcceptInlineInput {
+  readonly agentId: string;
+  readonly agentTurnId: string;
+  readonly body: unknown;
+}
+
+/** A foreign client's inline result, as it came. */
+export interface ReportInlineInput {
+  readonly agentId: string;
+  readonly agentTurnId: string;
+  readonly body: unknown;
+}
+
+export interface StoreActivities {
+  acceptInline(input: AcceptInlineInput): Promise<void>;
+  leaseNext(input: { agentId: string }): Promise<LeaseOutcome>;
+  settle(input: SettleInput): Promise<SettleOutcome>;
+  reportInline(input: ReportInlineInput): Promise<void>;
+  resolveWaiting(input: Fence & { callIds: readonly string[]; nowMs: number }): Promise<WaitingState>;
+  commitTurn(input: CommitTurnInput): Promise<TurnEnd>;
+}
+
+export interface TurnActivities {
+  callModel(input: CallModelInput): Promise<StepOutcomeRecord>;
+  runTool(input: RunToolInput): Promise<RunToolOutcome>;
+}
+
+export interface MailboxActivities {
+  /** Waits until the workflow is closed, terminating it after `graceMs`; `not_found` when the server never heard of it. */
+  awaitTurnClosed(input: { workflowId: string; graceMs: number }): Promise<'closed' | 'not_found'>;
+}
+
+/** Error types that no retry can heal. */
+const FINAL = ['stale_epoch', 'protocol_violation', 'invalid_request', 'store_corrupt'];
+
+const LOCAL: LocalActivityOptions = {
+  startToCloseTimeout: '15s',
+  retry: { initialInterval: '100ms', backoffCoefficient: 2, maximumInterval: '10s', nonRetryableErrorTypes: FINAL },
+};
+
+const HEARTBEAT_TIMEOUT = '20s';
+
+const MODEL: ActivityOptions = {
+  startToCloseTimeout: '30m',
+  heartbeatTimeout: HEARTBEAT_TIMEOUT,
+  cancellationType: 'TRY_CANCEL',
+  retry: {
+    initialInterval: '1s',
+    backoffCoefficient: 2,
+    maximumInterval: '60s',
+    maximumAttempts: 8,
+    nonRetryableErrorTypes: FINAL,
+  },
+};
+
+const TOOL: ActivityOptions = {
+  startToCloseTimeout: '24h',
+  heartbeatTimeout: HEARTBEAT_TIMEOUT,
+  cancellationType: 'TRY_CANCEL',
+  // The tool itself is not retried here: a second attempt adopts the stored result or obeys the claim (W10).
+  retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s', nonRetryableErrorTypes: FINAL },
+};
+
+const TAKE_OVER: ActivityOptions = {
+  startToCloseTimeout: '10m',
+  heartbeatTimeout: HEARTBEAT_TIMEOUT,
+  retry: { initialInterval: '1s', maximumInterval: '10s' },
+};
+
+export const storeActivities = proxyLocalActivities<StoreActivities>(LOCAL);
+export const modelActivities = (summary: string): Pick<TurnActivities, 'callModel'> =>
+  proxyActivities<Pick<TurnActivities, 'callModel'>>({ ...MODEL, summary });
+export const toolActivities = (summary: string): Pick<TurnActivities, 'runTool'> =>
+  proxyActivities<Pick<TurnActivities, 'runTool'>>({ ...TOOL, summary });
+export const mailboxActivities = proxyActivities<MailboxActivities>(TAKE_OVER);

@@ -1,0 +1,68 @@
+/** The request that makes a turn, and the answers to it. */
+import { z } from 'zod';
+import type { FailureCode } from './failures.ts';
+import { USER_ID_PATTERN } from './ids.ts';
+import { LIMITS, utf8Bytes } from './limits.ts';
+import { PRIORITIES, type TurnStatus } from './turn.ts';
+
+const userId = z
+  .string()
+  .regex(USER_ID_PATTERN, { error: 'must be 1 to 128 of letters, digits, ". _ ~ -", starting with a letter or digit' });
+
+export const resultFieldsSchema = z.object({
+  fields: z.array(
+    z.object({
+      name: z.string().min(1),
+      description: z.string().default(''),
+      required: z.boolean().default(true),
+    }),
+  ),
+});
+export type ResultFields = z.infer<typeof resultFieldsSchema>;
+
+/**
+ * `instruction`: text up to 32 KiB, or `instructionCardId` of a card written before (T4).
+ * `resultFields` is kept as it came: a malformed one is a warning and a degraded deliverable, never a refusal (T28).
+ */
+export const enqueueRequestSchema = z
+  .strictObject({
+    instruction: z
+      .string()
+      .min(1)
+      .refine((text) => utf8Bytes(text) <= LIMITS.instructionBytes, {
+        error: `must be at most ${LIMITS.instructionBytes} bytes; write a larger text as a card and pass instructionCardId`,
+      })
+      .optional(),
+    instructionCardId: z.uuid().optional(),
+    contextBoxId: z.uuid().optional(),
+    profile: userId.optional(),
+    resultFields: z.json().optional(),
+    idempotencyKey: z.string().min(1).max(256).optional(),
+    priority: z.enum(PRIORITIES).default('normal'),
+    correlationId: z.string().max(256).optional(),
+    traceparent: z.string().max(128).optional(),
+    metadata: z.record(z.string().max(128), z.string().max(1024)).optional(),
+  })
+  .refine((request) => (request.instruction === undefined) !== (request.instructionCardId === undefined), {
+    error: 'exactly one of instruction and instructionCardId is expected',
+    path: ['instruction'],
+  })
+  .refine((request) => utf8Bytes(JSON.stringify([request.resultFields, request.metadata])) <= LIMITS.requestBytes, {
+    error: `resultFields and metadata together must be at most ${LIMITS.requestBytes} bytes`,
+    path: ['metadata'],
+  });
+
+export type EnqueueRequest = z.output<typeof enqueueRequestSchema>;
+export type EnqueueInput = z.input<typeof enqueueRequestSchema>;
+
+/** `position` counts the turns ahead of this one, the active one included. */
+export interface EnqueueAck {
+  readonly agentTurnId: string;
+  readonly position: number;
+  readonly status: TurnStatus;
+  readonly duplicate: boolean;
+}
+
+export type AcceptOutcome =
+  | ({ readonly kind: 'accepted' } & EnqueueAck)
+  | { readonly kind: 'refused'; readonly code: FailureCode; readonly message: string };

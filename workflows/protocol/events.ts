@@ -1,0 +1,67 @@
+/** The event log: facts, written in the transaction that makes them true. Per agent, `seq` rises without gaps. */
+import type { FailureCode } from './failures.ts';
+import type { HeadStatus, TerminalStatus } from './turn.ts';
+
+export interface StateEvent {
+  readonly type: 'state';
+  readonly payload: {
+    readonly status: HeadStatus;
+    readonly turnEpoch: number;
+    readonly activity?: 'thinking' | 'executing_tool' | 'awaiting_tool_result';
+    readonly currentTool?: string;
+    readonly waitingToolCount: number;
+    readonly resumeDeadline: number | null;
+  };
+}
+
+export interface StepEvent {
+  readonly type: 'step';
+  readonly payload: {
+    readonly stepIndex: number;
+    readonly phase: 'started' | 'executing' | 'completed' | 'failed';
+    readonly tools?: readonly string[];
+    readonly cardIds?: readonly string[];
+    readonly errorCode?: FailureCode;
+  };
+}
+
+export interface CallEvent {
+  readonly type: 'call';
+  readonly payload: {
+    readonly callId: string;
+    readonly tool: string;
+    readonly phase: 'settled' | 'suspended' | 'dropped';
+    readonly status?: string;
+    readonly reason?: string;
+    readonly deadline?: number;
+    readonly cardId?: string;
+    readonly durationMs?: number;
+  };
+}
+
+/** The terminal event, one per turn (T6). No derived content: the deliverable is read from its card. */
+export interface TaskEvent {
+  readonly type: 'task';
+  readonly payload: {
+    readonly status: TerminalStatus;
+    readonly errorCode: string | null;
+    readonly deliverableCardId: string;
+    readonly outputBoxId: string;
+  };
+}
+
+/** A foreign request that could not become a turn. */
+export interface DroppedEvent {
+  readonly type: 'dropped';
+  readonly payload: { readonly what: 'enqueue' | 'tool_result'; readonly reason: string };
+}
+
+export type EventBody = StateEvent | StepEvent | CallEvent | TaskEvent | DroppedEvent;
+
+export type AgentEvent = EventBody & {
+  readonly id: number;
+  readonly agentId: string;
+  readonly seq: number;
+  readonly agentTurnId: string | null;
+  readonly createdAt: number;
+};

@@ -1,0 +1,225 @@
+/**
+ * The one failure catalogue: every code a caller, an operator or a model can meet, with what it means and the cure.
+ *
+ * Invariants
+ * 1. A code is never removed or given another meaning; docs/errors.md and this table are kept equal by a test.
+ * 2. `retryable` says whether the same request may succeed later without a change by the caller.
+ */
+
+export interface FailureEntry {
+  readonly scope: 'turn' | 'tool' | 'request' | 'process';
+  readonly retryable: boolean;
+  readonly message: string;
+  readonly cure: string;
+}
+
+const entry = (scope: FailureEntry['scope'], retryable: boolean, message: string, cure: string): FailureEntry => ({
+  scope,
+  retryable,
+  message,
+  cure,
+});
+
+export const FAILURES = {
+  // How a turn can end without success (T8).
+  max_steps_reached: entry(
+    'turn',
+    false,
+    'The step budget is used up.',
+    'Raise budgets.maxSteps or narrow the request.',
+  ),
+  budget_tokens: entry('turn', false, 'The token budget is used up.', 'Raise budgets.maxTokens or narrow the request.'),
+  budget_wall_time: entry('turn', false, 'The wall-time budget is used up.', 'Raise budgets.maxWallTimeMs.'),
+  budget_tool_calls: entry('turn', false, 'The tool-call budget is used up.', 'Raise budgets.maxToolCalls.'),
+  budget_cost: entry('turn', false, 'The cost budget is used up.', 'Raise budgets.maxCost.'),
+  no_progress: entry(
+    'turn',
+    false,
+    'The turn repeated itself without progress.',
+    'Change the instruction or the tools.',
+  ),
+  stopped: entry('turn', false, 'The turn was stopped.', 'Enqueue the request again to run it anew.'),
+  canceled: entry('turn', false, 'The queued turn was cancelled before it ran.', 'Enqueue the request again.'),
+  dispatch_timeout: entry('turn', true, 'No worker started the turn in time.', 'Start a worker for the target.'),
+  turn_timeout: entry(
+    'turn',
+    true,
+    'The turn made no progress in time.',
+    'Look at its last step; raise the limit if it was healthy.',
+  ),
+  provider_error: entry('turn', true, 'The model provider failed.', 'Check the provider status, then enqueue again.'),
+  provider_auth: entry(
+    'turn',
+    false,
+    'The model provider refused the credentials.',
+    'Set a valid OPENAI_API_KEY for the worker.',
+  ),
+  provider_refusal: entry('turn', false, 'The model or its content filter refused.', 'Rephrase the request.'),
+  context_overflow: entry(
+    'turn',
+    false,
+    'The context does not fit the model window.',
+    'Shorten the input or use a larger window.',
+  ),
+  policy_denied: entry('turn', false, 'A policy ended the turn.', 'Ask for what the policy allows, or change it.'),
+  milestone_exceeded: entry(
+    'turn',
+    false,
+    'A milestone was not reached in its attempts.',
+    'Review the criteria or the attempts allowed.',
+  ),
+  recursion_depth_exceeded: entry('turn', false, 'Delegation is nested too deeply.', 'Flatten the delegation.'),
+  delegation_cycle: entry('turn', false, 'The delegation would wait for itself.', 'Delegate to another agent.'),
+  profile_not_found: entry(
+    'turn',
+    false,
+    'No such agent profile is registered.',
+    'Name a profile of the running app (agentturn agents ls shows them).',
+  ),
+  invalid_request: entry('turn', false, 'The request is malformed.', 'Correct the named field.'),
+  context_build_error: entry(
+    'turn',
+    false,
+    'The model request could not be built.',
+    'Check the tool schemas and the instructions template.',
+  ),
+  box_unavailable: entry('turn', false, 'A card box is missing or expired.', 'Pass an existing box id.'),
+  terminated: entry('turn', true, 'The turn was closed from outside.', 'Enqueue the request again.'),
+  worker_lost: entry('turn', true, 'The turn was lost with its worker or server.', 'Enqueue the request again.'),
+  protocol_violation: entry('turn', false, 'The turn had no matching lease.', 'Start turns through enqueue only.'),
+  internal_error: entry(
+    'turn',
+    false,
+    'The runtime failed.',
+    'Report it with the turn id; the workflow history has the stack.',
+  ),
+
+  // What a model sees in a tool result (T17, T20, W9, W10).
+  invalid_arguments: entry(
+    'tool',
+    false,
+    'The arguments do not match the tool schema.',
+    'Correct the arguments and call again.',
+  ),
+  unknown_tool: entry('tool', false, 'No such tool is offered.', 'Call one of the offered tools.'),
+  tool_failed: entry('tool', false, 'The tool failed.', 'Read the message; try other arguments or another way.'),
+  tool_timeout: entry('tool', true, 'The tool did not answer in time.', 'Go on without it or call it again.'),
+  outcome_unknown: entry(
+    'tool',
+    false,
+    'The worker was lost while the tool ran; whether it took effect is unknown.',
+    'Check before calling it again.',
+  ),
+  invalid_result: entry(
+    'tool',
+    false,
+    'The tool returned a malformed result.',
+    'Report a valid status with a result or an error.',
+  ),
+  result_too_large: entry('tool', false, 'The tool result is too large.', 'Ask for a smaller part.'),
+  submit_result_not_alone: entry(
+    'tool',
+    false,
+    'submit_result must be the only call of its step.',
+    'Call it alone once the others are done.',
+  ),
+  missing_result_fields: entry(
+    'tool',
+    false,
+    'Required result fields are missing or doubled.',
+    'Call submit_result with each required field once.',
+  ),
+
+  // What a caller gets back.
+  agent_stopped: entry('request', true, 'The agent is stopped.', 'Start the agent again.'),
+  inbox_full: entry('request', true, 'Too many turns are queued.', 'Retry later or raise maxQueuedTurns.'),
+  idempotency_conflict: entry(
+    'request',
+    false,
+    'The idempotency key was used with another request.',
+    'Use a new key for a new request.',
+  ),
+  turn_not_found: entry('request', false, 'No such turn.', 'Check the turn id (agentturn agents ls).'),
+  payload_too_large: entry('request', false, 'A value is larger than allowed.', 'Write it as a card and pass its id.'),
+  result_wait_timeout: entry('request', true, 'The turn has not ended yet.', 'Wait longer; the turn goes on.'),
+
+  // What keeps a process from working.
+  invalid_config: entry('process', false, 'A setting is invalid.', 'Correct the named variable or option.'),
+  app_not_loaded: entry(
+    'process',
+    false,
+    'The app module could not be loaded.',
+    'Point AGENTTURN_APP at a module whose default export is defineApp(...).',
+  ),
+  temporal_unreachable: entry(
+    'process',
+    true,
+    'The Temporal server does not answer.',
+    'Check TEMPORAL_ADDRESS and that the server runs.',
+  ),
+  temporal_unavailable: entry(
+    'process',
+    false,
+    'No Temporal server could be found or started.',
+    'Install the Temporal CLI or set TEMPORAL_ADDRESS.',
+  ),
+  temporal_start_failed: entry(
+    'process',
+    false,
+    'The Temporal dev server did not start.',
+    'Read its last lines; move the data folder aside if it is damaged.',
+  ),
+  temporal_not_ready: entry(
+    'process',
+    false,
+    'The Temporal namespace lacks what agents need.',
+    'Register the search attributes with the command in the message.',
+  ),
+  port_in_use: entry(
+    'process',
+    true,
+    'The port is taken by another process.',
+    'Stop that process or choose another port.',
+  ),
+  store_unavailable: entry(
+    'process',
+    true,
+    'The store does not answer.',
+    'Check AGENTTURN_STORE and that the database is up.',
+  ),
+  store_corrupt: entry(
+    'process',
+    false,
+    'The store file is damaged or not a database.',
+    'Restore a backup or move the file aside.',
+  ),
+  store_locked: entry(
+    'process',
+    true,
+    'The store is locked by another process.',
+    'Stop the process that holds it, then retry.',
+  ),
+  stale_epoch: entry(
+    'process',
+    false,
+    'The lease of this turn is over; nothing was written.',
+    'Nothing to do: a newer turn has taken over.',
+  ),
+} as const satisfies Record<string, FailureEntry>;
+
+export type FailureCode = keyof typeof FAILURES;
+
+export function isFailureCode(code: unknown): code is FailureCode {
+  return typeof code === 'string' && Object.hasOwn(FAILURES, code);
+}
+
+/** An error with a code of the catalogue. `message` says what was expected, what came, and what to do. */
+export class CodedError extends Error {
+  readonly code: FailureCode;
+
+  constructor(code: FailureCode, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = 'CodedError';
+    this.code = code;
+  }
+}

@@ -1,0 +1,24 @@
+/** Sizes and times that more than one side enforces. Bytes unless named otherwise. */
+export const LIMITS = {
+  /** Inline instruction text; larger input is written as a card first (T4). */
+  instructionBytes: 32 * 1024,
+  /** One tool result or card body; a larger tool result becomes a failed one (T4). */
+  cardBytes: 1024 * 1024,
+  /** Metadata, result fields and other small parts of a request. */
+  requestBytes: 64 * 1024,
+  /** Turns waiting in one agent's inbox (T10). */
+  maxQueuedTurns: 1_000,
+} as const;
+
+/** Deadline of a suspended call when neither tool nor profile sets one (T13). */
+export const DEFAULT_SUSPEND_TIMEOUT_MS = 10 * 60_000;
+
+/** Length of a text in UTF-8, without an encoder: the workflow sandbox shares this file. */
+export function utf8Bytes(text: string): number {
+  let bytes = 0;
+  for (const char of text) {
+    const code = char.codePointAt(0) ?? 0;
+    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+  }
+  return bytes;
+}

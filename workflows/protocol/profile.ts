@@ -1,0 +1,65 @@
+/**
+ * An agent definition as it is pinned for a turn: plain JSON, versioned by content hash (W4), tool specs included.
+ * Functions stay in the worker's app; only their specs are here.
+ */
+import { z } from 'zod';
+import { AFTER_EXECUTION } from './cards.ts';
+import { resultFieldsSchema } from './enqueue.ts';
+import { DEFAULT_WORKER_TARGET, TOOL_NAME_PATTERN, USER_ID_PATTERN, WORKER_TARGET_PATTERN } from './ids.ts';
+
+const workerTarget = z.string().regex(WORKER_TARGET_PATTERN, {
+  error: 'must be 1 to 64 of a-z, 0-9, "_" and "-" (no dots, spaces or wildcards)',
+});
+
+const toolName = z.string().regex(TOOL_NAME_PATTERN, { error: 'must be 1 to 64 of letters, digits, "_" and "-"' });
+
+export const toolSpecSchema = z.strictObject({
+  name: toolName,
+  description: z.string(),
+  /** JSON Schema of the arguments, an object schema. */
+  parameters: z.record(z.string(), z.json()),
+  afterExecution: z.enum(AFTER_EXECUTION),
+  timeoutMs: z.int().positive(),
+  suspendTimeoutMs: z.int().positive().optional(),
+  /** `unsafe` tools are never run twice (W10). */
+  sideEffects: z.enum(['none', 'idempotent', 'unsafe']),
+});
+export type ToolSpec = z.infer<typeof toolSpecSchema>;
+
+export const budgetsSchema = z.strictObject({
+  maxSteps: z.int().positive().default(50),
+  maxTokens: z.int().positive().default(1_000_000),
+});
+export type Budgets = z.infer<typeof budgetsSchema>;
+
+export const profileSchema = z.strictObject({
+  name: z.string().regex(USER_ID_PATTERN, { error: 'must match the id pattern of agents' }),
+  description: z.string().default(''),
+  workerTarget: workerTarget.default(DEFAULT_WORKER_TARGET),
+  model: z
+    .strictObject({
+      name: z.string().min(1).optional(),
+      temperature: z.number().min(0).max(2).optional(),
+      maxTokens: z.int().positive().optional(),
+      reasoningEffort: z.enum(['minimal', 'low', 'medium', 'high']).optional(),
+    })
+    .default({}),
+  instructions: z.string().default(''),
+  /** Names of the app's tools this agent may use; null = all. */
+  allowedTools: z.array(toolName).nullable().default(null),
+  mustEndWith: z.array(toolName).default([]),
+  resultFields: resultFieldsSchema.optional(),
+  budgets: budgetsSchema.prefault({}),
+  /** Deadline of suspended calls of tools that set none, in ms. */
+  suspendTimeoutMs: z.int().positive().optional(),
+  tags: z.array(z.string()).default([]),
+});
+export type ProfileInput = z.input<typeof profileSchema>;
+export type Profile = z.output<typeof profileSchema>;
+
+export interface ProfileSnapshot {
+  readonly profile: Profile;
+  readonly tools: readonly ToolSpec[];
+  /** What was left out and why (W7); shown with the turn. */
+  readonly warnings: readonly string[];
+}

@@ -1,0 +1,245 @@
+/**
+ * The store contract: what must hold whatever the backend (SQLite, PostgreSQL).
+ *
+ * Invariants
+ * 1. Each method is one transaction, idempotent by what it is keyed on; a second run returns the recorded outcome (T29).
+ * 2. A method that takes a `Fence` writes nothing unless the head still carries that lease: it throws CodedError('stale_epoch') (T5).
+ * 3. Every event is inserted in the transaction whose fact it states.
+ */
+
+import type { DeliverableSource } from '../kernel/actions.ts';
+import type { BoxExtent, KernelConfig, SettledCall } from '../kernel/state.ts';
+import type {
+  AfterExecution,
+  Card,
+  CardContents,
+  CardType,
+  ResultStatus,
+  ToolError,
+  ToolResultContent,
+} from './cards.ts';
+import type { AcceptOutcome, EnqueueRequest, ResultFields } from './enqueue.ts';
+import type { AgentEvent } from './events.ts';
+import type { JsonValue } from './json.ts';
+import type { ProfileSnapshot } from './profile.ts';
+import type { ReportAck, ToolResultReport } from './tool-result.ts';
+import type { Deliverable, Fence, HeadStatus, Termination, TurnStatus, Usage } from './turn.ts';
+
+export interface AcceptInput {
+  readonly agentId: string;
+  readonly request: EnqueueRequest;
+  /** Chosen by the caller so that its own retry converges; ignored when the request has an idempotency key. */
+  readonly agentTurnId?: string;
+}
+
+/** Everything the mailbox needs to start a turn: ids, sizes and small decisions, never content. */
+export interface Lease extends Fence {
+  readonly profileName: string;
+  readonly profileHash: string;
+  readonly workerTarget: string;
+  readonly kernel: KernelConfig;
+  readonly outputBoxId: string;
+  readonly memory: readonly BoxExtent[];
+  readonly instructionSeq: number;
+  readonly instructionTokens: number;
+  /** First words of the instruction, for the Web UI. */
+  readonly title: string;
+}
+
+export type LeaseOutcome =
+  | { readonly kind: 'leased'; readonly lease: Lease }
+  /** The head is held by a turn that already started; the mailbox must take it over. */
+  | { readonly kind: 'held'; readonly fence: Fence }
+  | { readonly kind: 'empty' };
+
+export interface SettleInput extends Fence {
+  /** How the turn's workflow closed; used only when the turn did not commit its own end. */
+  readonly closed: Termination;
+}
+
+export interface TurnEnd {
+  readonly agentTurnId: string;
+  readonly status: TurnStatus;
+  readonly errorCode: string | null;
+  readonly deliverableCardId: string;
+  readonly outputBoxId: string;
+}
+
+export interface SettleOutcome {
+  readonly ended: TurnEnd;
+  readonly next: LeaseOutcome;
+}
+
+/** One proposed call, as stored and as reported to the kernel. */
+export interface CallRecord {
+  readonly callId: string;
+  readonly tool: string;
+  readonly settled?: SettledCall;
+}
+
+export interface StepOutcomeRecord {
+  readonly stepIndex: number;
+  readonly thoughtCardId: string;
+  readonly thoughtSeq: number;
+  readonly thoughtTokens: number;
+  readonly noteSeq: number | null;
+  readonly noteTokens: number;
+  readonly hasText: boolean;
+  readonly calls: readonly CallRecord[];
+  readonly usage: Usage;
+  readonly latencyMs: number;
+}
+
+export interface StepOpening {
+  /** Present when the step's thought is already stored: the model is not called again. */
+  readonly recorded: StepOutcomeRecord | null;
+  readonly snapshot: ProfileSnapshot;
+  /** Parsed result fields of the request or the profile, null when none (or malformed, then with a warning). */
+  readonly resultFields: ResultFields | null;
+  readonly warnings: readonly string[];
+}
+
+export interface NewCall {
+  readonly index: number;
+  readonly content: CardContents['tool.call'];
+  /** A result known at once: refused arguments, or an accepted `submit_result`. */
+  readonly result?: ToolResultContent;
+}
+
+export interface StepCommit {
+  readonly stepIndex: number;
+  readonly note: { readonly type: CardType & `sys.${string}`; readonly text: string } | null;
+  readonly thought: CardContents['agent.thought'];
+  readonly calls: readonly NewCall[];
+  readonly usage: Usage;
+  readonly model: string;
+  readonly finishReason: string;
+  readonly latencyMs: number;
+  readonly firstTokenMs: number | null;
+}
+
+export interface CallClaim {
+  readonly callId: string;
+  readonly attempt: number;
+  /** Whether a second start is allowed after a lost one (W10). */
+  readonly repeatable: boolean;
+}
+
+export type ClaimOutcome =
+  | { readonly kind: 'go'; readonly call: CardContents['tool.call'] }
+  | { readonly kind: 'settled'; readonly settled: SettledCall }
+  | { readonly kind: 'suspended'; readonly deadline: number };
+
+export interface CallResult {
+  readonly callId: string;
+  readonly attempt: number;
+  readonly content: ToolResultContent;
+  readonly durationMs: number;
+}
+
+export interface WaitingState {
+  readonly settled: readonly SettledCall[];
+  readonly waiting: readonly { readonly callId: string; readonly tool: string; readonly deadline: number }[];
+}
+
+export interface TurnView {
+  readonly agentTurnId: string;
+  readonly agentId: string;
+  readonly status: TurnStatus;
+  readonly errorCode: string | null;
+  readonly reason: string | null;
+  readonly turnEpoch: number | null;
+  readonly profile: string | null;
+  readonly instruction: string;
+  readonly deliverable: Deliverable | null;
+  readonly deliverableCardId: string | null;
+  readonly outputBoxId: string | null;
+  readonly usage: Usage;
+  readonly stepCount: number;
+  readonly steps: readonly StepView[];
+  readonly waiting: readonly { readonly callId: string; readonly tool: string; readonly deadline: number }[];
+  readonly acceptSeq: number;
+  readonly acceptedAt: number;
+  readonly leasedAt: number | null;
+  readonly startedAt: number | null;
+  readonly endedAt: number | null;
+}
+
+export interface StepView {
+  readonly stepIndex: number;
+  readonly model: string | null;
+  readonly usage: Usage | null;
+  readonly latencyMs: number | null;
+  readonly firstTokenMs: number | null;
+  readonly calls: readonly CallView[];
+}
+
+export interface CallView {
+  readonly callId: string;
+  readonly tool: string;
+  readonly arguments: JsonValue;
+  readonly status: ResultStatus | 'waiting' | 'open';
+  readonly error: ToolError | null;
+  readonly durationMs: number | null;
+}
+
+export interface AgentView {
+  readonly agentId: string;
+  readonly profile: string | null;
+  readonly status: HeadStatus;
+  readonly turnEpoch: number;
+  readonly activeAgentTurnId: string | null;
+  readonly queuedTurns: number;
+  readonly waitingToolCount: number;
+  readonly resumeDeadline: number | null;
+  readonly updatedAt: number;
+}
+
+/** A mailbox that may need a doorbell: it has old queued rows, or a head that has been held for a while. */
+export interface DoorbellCandidate {
+  readonly agentId: string;
+  readonly headStatus: HeadStatus;
+}
+
+/** What clients use: accept, report, read. */
+export interface ClientStore {
+  accept(input: AcceptInput): Promise<AcceptOutcome>;
+  reportResult(agentTurnId: string, report: ToolResultReport): Promise<ReportAck>;
+  /** Writes a text as a card for a later request; returns its id. Same text, same author key: same card. */
+  writeInstructionCard(text: string): Promise<string>;
+  /** Writes texts as cards into a new read-only context box; returns its id. */
+  writeContextBox(texts: readonly string[]): Promise<string>;
+  getTurn(agentTurnId: string): Promise<TurnView | null>;
+  listAgents(): Promise<readonly AgentView[]>;
+  listTurns(agentId: string): Promise<readonly TurnView[]>;
+  /** Events of one turn (or one agent) with `seq` above `afterSeq`, oldest first, at most `limit`. */
+  readEvents(filter: {
+    agentId: string;
+    agentTurnId?: string;
+    afterSeq?: number;
+    limit?: number;
+  }): Promise<readonly AgentEvent[]>;
+  readBox(boxId: string): Promise<readonly { readonly seq: number; readonly card: Card }[]>;
+  /** Resolves soon after any process committed something, at the latest after `timeoutMs`. */
+  changed(timeoutMs: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** What activities use besides. */
+export interface Store extends ClientStore {
+  recordDroppedRequest(agentId: string, reason: string): Promise<void>;
+  registerProfiles(snapshots: readonly ProfileSnapshot[]): Promise<void>;
+  leaseNext(agentId: string): Promise<LeaseOutcome>;
+  settle(input: SettleInput): Promise<SettleOutcome>;
+  openStep(fence: Fence, stepIndex: number, profileHash: string): Promise<StepOpening>;
+  commitStep(fence: Fence, commit: StepCommit): Promise<StepOutcomeRecord>;
+  readExtents(extents: readonly BoxExtent[]): Promise<readonly Card[]>;
+  claimCall(fence: Fence, claim: CallClaim): Promise<ClaimOutcome>;
+  settleCall(fence: Fence, result: CallResult): Promise<SettledCall>;
+  suspendCall(fence: Fence, callId: string, deadline: number): Promise<ClaimOutcome>;
+  /** Injects timeout results for calls overdue at `nowMs`, then tells where every call of the waiting set stands (T17). */
+  resolveWaiting(fence: Fence, callIds: readonly string[], nowMs: number): Promise<WaitingState>;
+  commitTurn(fence: Fence, termination: Termination, source: DeliverableSource): Promise<TurnEnd>;
+  /** Up to `limit` agents after `cursor` (agent id order) whose queued rows or held head are older than `olderThanMs`. */
+  doorbellCandidates(olderThanMs: number, cursor: string | null, limit: number): Promise<readonly DoorbellCandidate[]>;
+}

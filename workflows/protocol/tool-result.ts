@@ -1,0 +1,37 @@
+/** A result reported from outside for a suspended call, and its answers (T14). */
+import { z } from 'zod';
+import { AFTER_EXECUTION, RESULT_STATUSES } from './cards.ts';
+
+export const toolErrorSchema = z.strictObject({
+  code: z.string().min(1).max(64),
+  message: z.string().min(1),
+  kind: z.enum(['recoverable', 'fatal', 'provider_failure', 'timeout', 'user_interrupt']).optional(),
+  retryable: z.boolean().optional(),
+  detail: z.json().optional(),
+});
+
+/** `turnEpoch` may be left out: results are addressed to the turn, and then only a closed turn is stale. */
+export const toolResultReportSchema = z
+  .strictObject({
+    callId: z.string().min(1).max(128),
+    turnEpoch: z.int().positive().optional(),
+    status: z.enum([...RESULT_STATUSES, 'running']),
+    result: z.json().optional(),
+    error: toolErrorSchema.optional(),
+    afterExecution: z.enum(AFTER_EXECUTION).optional(),
+  })
+  .refine((report) => report.status !== 'success' || report.error === undefined, {
+    error: 'a success has no error',
+    path: ['error'],
+  });
+
+export type ToolResultReport = z.output<typeof toolResultReportSchema>;
+
+export type ReportAnswer = 'applied' | 'buffered' | 'duplicate' | 'stale' | 'unknown' | 'deferred';
+
+/** `ring` says whether the turn must be woken, and where. */
+export interface ReportAck {
+  readonly ack: ReportAnswer;
+  readonly agentId?: string;
+  readonly cardId?: string;
+}
