@@ -5,7 +5,8 @@ const NAMESPACE = '5b9f0b52-8c5e-4f0e-9d0f-0f6d0f8b7a11';
 
 const derive = (...parts: readonly (string | number)[]): string => v5(JSON.stringify(parts), NAMESPACE);
 
-export const turnIdForKey = (agentId: string, idempotencyKey: string): string => derive('turn', agentId, idempotencyKey);
+export const turnIdForKey = (agentId: string, idempotencyKey: string): string =>
+  derive('turn', agentId, idempotencyKey);
 export const instructionCardId = (agentTurnId: string): string => derive('instruction', agentTurnId);
 export const stepCardId = (agentTurnId: string, stepIndex: number, kind: string, index = 0): string =>
   derive('card', agentTurnId, stepIndex, kind, index);
@@ -14,4 +15,5 @@ export const callId = (agentTurnId: string, stepIndex: number, index: number): s
 export const resultCardId = (agentTurnId: string, call: string): string => derive('result', agentTurnId, call);
 export const deliverableCardId = (agentTurnId: string): string => derive('deliverable', agentTurnId);
 export const outputBoxId = (agentId: string): string => derive('output', agentId);
-export const edgeKey = (primitive: string, phase: string, subject: string): string => derive('edge', primitive, phase, subject);
+export const edgeKey = (primitive: string, phase: string, subject: string): string =>
+  derive('edge', primitive, phase, subject);

@@ -76,6 +76,7 @@ export async function migrate(db: Kysely<Tables>, dialect: SchemaDialect): Promi
       for (const statement of migration(dialect)) await sql.raw(statement).execute(trx);
     }
     if (rows.length === 0) await sql`insert into schema_version (version) values (${MIGRATIONS.length})`.execute(trx);
-    else if (applied < MIGRATIONS.length) await sql`update schema_version set version = ${MIGRATIONS.length}`.execute(trx);
+    else if (applied < MIGRATIONS.length)
+      await sql`update schema_version set version = ${MIGRATIONS.length}`.execute(trx);
   });
 }

@@ -29,6 +29,7 @@ export interface LlmResponseEvent extends Timed {
   readonly handles: readonly Handle[];
   readonly thoughtCardId: string;
   readonly hasText: boolean;
+  readonly refused: boolean;
   readonly calls: readonly ProposedCallFact[];
   readonly usage: Usage;
 }

@@ -64,6 +64,8 @@ function callModel(
   ]);
 }
 
+const REFUSAL: Termination = { status: 'failed', errorCode: 'provider_refusal', reason: 'the model refused' };
+
 function onResponse(state: KernelState, event: LlmResponseEvent): StepOutcome {
   const outstanding: OutstandingCall[] = event.calls.map(({ callId, tool, settled }) => ({
     callId,
@@ -80,6 +82,7 @@ function onResponse(state: KernelState, event: LlmResponseEvent): StepOutcome {
     lastThought: { cardId: event.thoughtCardId, hasText: event.hasText },
   };
   if (state.ending !== null) return finishReport(next, state.ending, outstanding);
+  if (event.refused) return done(next, REFUSAL, { from: 'fallback' });
   if (outstanding.length === 0) return onAnswer(next);
   const calls = outstanding.filter((call) => call.settled === null).map(({ callId, tool }) => ({ callId, tool }));
   const acting: KernelState = { ...next, phase: 'act', outstanding };

@@ -22,3 +22,16 @@ export function utf8Bytes(text: string): number {
   }
   return bytes;
 }
+
+/** The text cut to at most `maxBytes` of UTF-8 at a code point, with an ellipsis where something is missing. */
+export function clip(text: string, maxBytes: number): string {
+  if (utf8Bytes(text) <= maxBytes) return text;
+  let kept = '';
+  let bytes = utf8Bytes('…');
+  for (const char of text) {
+    bytes += utf8Bytes(char);
+    if (bytes > maxBytes) break;
+    kept += char;
+  }
+  return `${kept}…`;
+}

@@ -9,15 +9,7 @@
 
 import type { DeliverableSource } from '../kernel/actions.ts';
 import type { BoxExtent, KernelConfig, SettledCall } from '../kernel/state.ts';
-import type {
-  AfterExecution,
-  Card,
-  CardContents,
-  CardType,
-  ResultStatus,
-  ToolError,
-  ToolResultContent,
-} from './cards.ts';
+import type { Card, CardContents, CardType, ResultStatus, ToolError, ToolResultContent } from './cards.ts';
 import type { AcceptOutcome, EnqueueRequest, ResultFields } from './enqueue.ts';
 import type { AgentEvent } from './events.ts';
 import type { JsonValue } from './json.ts';
@@ -85,6 +77,8 @@ export interface StepOutcomeRecord {
   readonly noteSeq: number | null;
   readonly noteTokens: number;
   readonly hasText: boolean;
+  /** The model or its content filter refused; the thought says so (W14). */
+  readonly refused: boolean;
   readonly calls: readonly CallRecord[];
   readonly usage: Usage;
   readonly latencyMs: number;
@@ -126,7 +120,8 @@ export interface CallClaim {
 }
 
 export type ClaimOutcome =
-  | { readonly kind: 'go'; readonly call: CardContents['tool.call'] }
+  /** `suspendTimeoutMs` by the pinned tool or profile, null when neither sets one (T13). */
+  | { readonly kind: 'go'; readonly call: CardContents['tool.call']; readonly suspendTimeoutMs: number | null }
   | { readonly kind: 'settled'; readonly settled: SettledCall }
   | { readonly kind: 'suspended'; readonly deadline: number };
 

@@ -1,0 +1,150 @@
+/**
+ * What a developer writes: tools, agents, an app. `defineApp` checks everything at once, so that a mistake is found when the module
+ * loads, with the path to it, and not in the middle of a turn.
+ */
+import { z } from 'zod';
+import { SUBMIT_RESULT } from '../workflows/protocol/builtins.ts';
+import type { AfterExecution } from '../workflows/protocol/cards.ts';
+import { CodedError } from '../workflows/protocol/failures.ts';
+import type { JsonObject, JsonValue } from '../workflows/protocol/json.ts';
+import {
+  type Profile,
+  type ProfileInput,
+  type ProfileSnapshot,
+  profileSchema,
+  type ToolSpec,
+  toolSpecSchema,
+} from '../workflows/protocol/profile.ts';
+
+export interface ToolContext {
+  readonly agentId: string;
+  readonly agentTurnId: string;
+  readonly callId: string;
+  /** The same in every attempt of this call: hand it to whatever the tool changes. */
+  readonly idempotencyKey: string;
+  readonly attempt: number;
+  /** Aborted when the turn is stopped, the tool's timeout passed or the worker shuts down. */
+  readonly signal: AbortSignal;
+}
+
+export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject> {
+  /** Letters, digits, `_`, `-`; at most 64. */
+  readonly name: string;
+  /** Written for the model. */
+  readonly description: string;
+  readonly parameters: Schema;
+  /**
+   * `continue` (default): the result goes to the model. `terminate`: the result ends the turn. `suspend`: after `execute` returned the
+   * call waits for a result from outside (client, CLI, signal), until `suspendTimeoutMs`.
+   */
+  readonly afterExecution?: AfterExecution;
+  /** How long one execution may take; default 60,000 ms. */
+  readonly timeoutMs?: number;
+  readonly suspendTimeoutMs?: number;
+  /** Default `unsafe`: never run twice, not even after a crash. */
+  readonly sideEffects?: ToolSpec['sideEffects'];
+  /** The return value is the result; an exception is a failed result for the model. Optional for suspending tools. */
+  readonly execute?: (
+    args: z.output<Schema>,
+    context: ToolContext,
+  ) => Promise<JsonValue | undefined> | JsonValue | undefined;
+}
+
+/** A tool as the registry keeps it: its spec as data, its schema as validator, its function. */
+export interface Tool {
+  readonly spec: ToolSpec;
+  /** Throws a ZodError when the arguments do not match. */
+  readonly parse: (args: JsonObject) => JsonObject;
+  readonly execute: (args: JsonObject, context: ToolContext) => Promise<JsonValue | undefined>;
+}
+
+const DEFAULT_TOOL_TIMEOUT_MS = 60_000;
+
+/** Errors: `invalid_config` naming the tool and the field. */
+export function defineTool<Schema extends z.ZodObject>(definition: ToolDefinition<Schema>): Tool {
+  const { name, parameters, execute, afterExecution = 'continue' } = definition;
+  if (name === SUBMIT_RESULT)
+    throw new CodedError('invalid_config', `tool name ${name} is taken by a built-in; choose another`);
+  if (!execute && afterExecution !== 'suspend') {
+    throw new CodedError(
+      'invalid_config',
+      `tool ${name} has no execute function; only a suspending tool may leave it out`,
+    );
+  }
+  const spec = checked(`tool ${name}`, toolSpecSchema, {
+    name,
+    description: definition.description,
+    parameters: jsonSchemaOf(name, parameters),
+    afterExecution,
+    timeoutMs: definition.timeoutMs ?? DEFAULT_TOOL_TIMEOUT_MS,
+    ...(definition.suspendTimeoutMs === undefined ? {} : { suspendTimeoutMs: definition.suspendTimeoutMs }),
+    sideEffects: definition.sideEffects ?? 'unsafe',
+  });
+  return {
+    spec,
+    parse: (args) => z.parse(parameters, args) as JsonObject,
+    execute: async (args, context) => execute?.(z.parse(parameters, args), context),
+  };
+}
+
+function jsonSchemaOf(name: string, parameters: z.ZodObject): JsonObject {
+  try {
+    const { $schema: _, ...schema } = z.toJSONSchema(parameters, { io: 'input' });
+    return schema as JsonObject;
+  } catch (error) {
+    throw new CodedError('invalid_config', `tool ${name}: its parameters have no JSON Schema: ${String(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+/** Errors: `invalid_config` naming the agent and the field. */
+export function defineAgent(definition: ProfileInput): Profile {
+  return checked(`agent ${definition.name}`, profileSchema, definition);
+}
+
+export interface App {
+  readonly agents: ReadonlyMap<string, ProfileSnapshot>;
+  readonly tools: ReadonlyMap<string, Tool>;
+}
+
+export interface AppDefinition {
+  readonly agents: readonly Profile[];
+  readonly tools?: readonly Tool[];
+}
+
+/** Errors: `invalid_config` for a name that is there twice. */
+export function defineApp({ agents, tools = [] }: AppDefinition): App {
+  const byTool = unique('tool', tools, (tool) => tool.spec.name);
+  const byAgent = unique('agent', agents, (agent) => agent.name);
+  return { tools: byTool, agents: new Map([...byAgent].map(([name, profile]) => [name, snapshotOf(profile, byTool)])) };
+}
+
+/** The allow-list applied; a name that matches nothing is left out with a warning (W7). */
+function snapshotOf(profile: Profile, tools: ReadonlyMap<string, Tool>): ProfileSnapshot {
+  const names = profile.allowedTools ?? [...tools.keys()];
+  const warnings = names
+    .filter((name) => !tools.has(name) && name !== SUBMIT_RESULT)
+    .map((name) => `allowedTools names ${name}, which is no tool of the app: left out`);
+  const offered = names.flatMap((name) => tools.get(name)?.spec ?? []);
+  const endings = profile.mustEndWith
+    .filter((name) => name !== SUBMIT_RESULT && !offered.some((tool) => tool.name === name))
+    .map((name) => `mustEndWith names ${name}, which is not offered: the rule is ignored for it`);
+  return { profile, tools: offered, warnings: [...warnings, ...endings] };
+}
+
+function unique<T>(kind: string, items: readonly T[], nameOf: (item: T) => string): Map<string, T> {
+  const map = new Map<string, T>();
+  for (const item of items) {
+    const name = nameOf(item);
+    if (map.has(name)) throw new CodedError('invalid_config', `two ${kind}s are named ${name}; names must be unique`);
+    map.set(name, item);
+  }
+  return map;
+}
+
+function checked<T>(what: string, schema: z.ZodType<T>, value: unknown): T {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new CodedError('invalid_config', `${what} is invalid:\n${z.prettifyError(parsed.error)}`);
+}

@@ -1,0 +1,75 @@
+/** The model activity: open the step, render, stream, validate, commit. A step whose thought is stored is not asked again. */
+import { log } from '@temporalio/activity';
+import type { CallModelInput } from '../../workflows/ports.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { StepOpening, StepOutcomeRecord, Store } from '../../workflows/protocol/store.ts';
+import type { App } from '../app.ts';
+import { toApplicationFailure } from '../failure.ts';
+import { withHeartbeat } from '../heartbeat.ts';
+import { type Model, type ModelReply, providerFailure } from './openai.ts';
+import { readProposals } from './proposals.ts';
+import { buildRequest, type ModelRequest, noteCard, offeredNames } from './request.ts';
+
+export interface ModelDeps {
+  readonly store: Store;
+  readonly app: App;
+  readonly model: Model;
+}
+
+export const callModel =
+  (deps: ModelDeps) =>
+  (input: CallModelInput): Promise<StepOutcomeRecord> =>
+    withHeartbeat(async (signal) => {
+      const { agentId, agentTurnId, turnEpoch, profileHash, request: action } = input;
+      const fence = { agentId, agentTurnId, turnEpoch };
+      const opening = await deps.store.openStep(fence, action.stepIndex, profileHash);
+      if (opening.recorded) return opening.recorded;
+      for (const warning of opening.warnings) log.warn(warning, { agentTurnId });
+      const request = await render(deps, input, opening);
+      const reply = await ask(deps.model, request, signal);
+      const { proposed, calls } = readProposals(reply.calls, {
+        agentTurnId,
+        stepIndex: action.stepIndex,
+        offered: offeredNames(request),
+        app: deps.app,
+        resultFields: opening.resultFields,
+      });
+      const refusal = reply.refusal || (reply.finishReason === 'content_filter' ? 'stopped by the content filter' : '');
+      return deps.store.commitStep(fence, {
+        stepIndex: action.stepIndex,
+        note: noteCard(action.note),
+        thought: { text: reply.text || reply.refusal, toolCalls: proposed, ...(refusal ? { refusal } : {}) },
+        calls,
+        usage: reply.usage,
+        model: reply.model,
+        finishReason: reply.finishReason,
+        latencyMs: reply.latencyMs,
+        firstTokenMs: reply.firstTokenMs,
+      });
+    });
+
+async function render(
+  { store, model }: ModelDeps,
+  { request: action }: CallModelInput,
+  opening: StepOpening,
+): Promise<ModelRequest> {
+  const cards = await store.readExtents(action.plan.ranges);
+  try {
+    const { snapshot, resultFields } = opening;
+    return buildRequest({ snapshot, resultFields, action, cards, defaultModel: model.defaultModel });
+  } catch (error) {
+    throw new CodedError('context_build_error', `the model request could not be built: ${String(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+async function ask(model: Model, request: ModelRequest, signal: AbortSignal): Promise<ModelReply> {
+  try {
+    return await model.stream(request, signal);
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    const failure = providerFailure(error);
+    throw failure ? toApplicationFailure(failure.error, failure.hint) : error;
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * From the model's tool calls to calls the runtime can run: ids of our own, arguments parsed and validated before anybody else sees
+ * them (W9, W15). Whatever is wrong becomes a failed result written for the model; the turn goes on.
+ */
+import { z } from 'zod';
+import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
+import type { ProposedCall, ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
+import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
+import type { JsonObject } from '../../workflows/protocol/json.ts';
+import type { NewCall } from '../../workflows/protocol/store.ts';
+import type { App } from '../app.ts';
+import { callId } from '../store/ids.ts';
+import type { StreamedCall } from './openai.ts';
+import { submissionError, submitResultSchema } from './submit-result.ts';
+
+export interface ProposalContext {
+  readonly agentTurnId: string;
+  readonly stepIndex: number;
+  /** Names offered in this very request. */
+  readonly offered: ReadonlySet<string>;
+  readonly app: App;
+  readonly resultFields: ResultFields | null;
+}
+
+export interface Proposals {
+  readonly proposed: readonly ProposedCall[];
+  readonly calls: readonly NewCall[];
+}
+
+export function readProposals(streamed: readonly StreamedCall[], context: ProposalContext): Proposals {
+  const seen = new Set<string>();
+  const proposed = streamed.map((call, index): ProposedCall => {
+    const id = callId(context.agentTurnId, context.stepIndex, index);
+    // A missing or repeated provider id would make the next request malformed: ours takes its place on the wire.
+    const providerCallId = call.id && !seen.has(call.id) ? call.id : id;
+    seen.add(providerCallId);
+    return { callId: id, providerCallId, name: wireName(call.name), arguments: call.arguments };
+  });
+  const calls = proposed.map((call, index) => readCall(call, index, streamed.length === 1, context));
+  // Text that is not JSON goes back on the wire as an empty object: providers refuse a history that does not parse.
+  return {
+    proposed: proposed.map((call) => ({ ...call, arguments: parseObject(call.arguments) ? call.arguments : '{}' })),
+    calls,
+  };
+}
+
+const wireName = (name: string): string => name.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) || 'unnamed';
+
+function readCall(call: ProposedCall, index: number, alone: boolean, context: ProposalContext): NewCall {
+  const { callId: id, name: tool } = call;
+  const args = parseObject(call.arguments);
+  const checked = args === null ? { error: notAnObject(call) } : check(tool, args, alone, context);
+  if ('error' in checked) {
+    const result: ToolResultContent = {
+      callId: id,
+      tool,
+      status: 'failed',
+      afterExecution: 'continue',
+      error: checked.error,
+    };
+    return { index, content: { callId: id, tool, arguments: args ?? {} }, result };
+  }
+  const content = { callId: id, tool, arguments: checked.args };
+  if (tool !== SUBMIT_RESULT) return { index, content };
+  return {
+    index,
+    content,
+    result: { callId: id, tool, status: 'success', afterExecution: 'terminate', result: { accepted: true } },
+  };
+}
+
+type Checked = { readonly args: JsonObject } | { readonly error: ToolError };
+
+function check(
+  tool: string,
+  args: JsonObject,
+  alone: boolean,
+  { offered, app, resultFields }: ProposalContext,
+): Checked {
+  if (!offered.has(tool)) {
+    const names = [...offered].join(', ') || 'none';
+    return {
+      error: {
+        code: 'unknown_tool',
+        message: `there is no tool ${tool} in this request; offered: ${names}`,
+        kind: 'recoverable',
+      },
+    };
+  }
+  try {
+    if (tool !== SUBMIT_RESULT) return { args: app.tools.get(tool)?.parse(args) ?? args };
+    const parsed = submitResultSchema.parse(args) as unknown as JsonObject;
+    const error = submissionError(parsed, alone, resultFields);
+    return error ? { error } : { args: parsed };
+  } catch (error) {
+    if (!(error instanceof z.ZodError)) throw error;
+    return { error: invalidArguments(tool, error) };
+  }
+}
+
+const invalidArguments = (tool: string, error: z.ZodError): ToolError => ({
+  code: 'invalid_arguments',
+  message: `the arguments of ${tool} do not match its schema:\n${z.prettifyError(error)}\nCorrect them and call again.`,
+  kind: 'recoverable',
+});
+
+const notAnObject = (call: ProposedCall): ToolError => ({
+  code: 'invalid_arguments',
+  message: `the arguments of ${call.name} must be one JSON object, got: ${call.arguments.slice(0, 200) || '(nothing)'}`,
+  kind: 'recoverable',
+});
+
+/** An empty text counts as no arguments at all. */
+function parseObject(text: string): JsonObject | null {
+  if (text.trim() === '') return {};
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : null;
+  } catch {
+    return null;
+  }
+}

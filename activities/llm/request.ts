@@ -1,0 +1,84 @@
+/** The model request of one step: system text, rendered cards, tools. Its prefix is the same bytes from step to step (W18). */
+import type {
+  ChatCompletionCreateParamsStreaming,
+  ChatCompletionMessageParam,
+  ChatCompletionTool,
+  ChatCompletionToolChoiceOption,
+} from 'openai/resources/chat/completions';
+import type { CallLlmAction, Note } from '../../workflows/kernel/actions.ts';
+import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
+import type { Card } from '../../workflows/protocol/cards.ts';
+import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
+import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
+import type { StepCommit } from '../../workflows/protocol/store.ts';
+import { toMessages } from './projection.ts';
+import { submitResultTool } from './submit-result.ts';
+
+export type ModelRequest = Omit<ChatCompletionCreateParamsStreaming, 'stream' | 'stream_options'>;
+
+export interface RequestParts {
+  readonly snapshot: ProfileSnapshot;
+  readonly resultFields: ResultFields | null;
+  readonly action: CallLlmAction;
+  readonly cards: readonly Card[];
+  readonly defaultModel: string;
+}
+
+export function buildRequest({ snapshot, resultFields, action, cards, defaultModel }: RequestParts): ModelRequest {
+  const { model, instructions } = snapshot.profile;
+  const tools = offeredTools(snapshot, resultFields, action.onlyTools);
+  const note = noteCard(action.note);
+  const system: ChatCompletionMessageParam[] = instructions.trim() ? [{ role: 'system', content: instructions }] : [];
+  const closing: ChatCompletionMessageParam[] = note ? [{ role: 'system', content: note.text }] : [];
+  return {
+    model: model.name ?? defaultModel,
+    messages: [...system, ...toMessages(cards), ...closing],
+    ...(tools.length > 0 ? { tools } : {}),
+    ...(action.requireTool && tools.length > 0 ? { tool_choice: toolChoice(tools) } : {}),
+    ...(model.temperature === undefined ? {} : { temperature: model.temperature }),
+    ...(model.maxTokens === undefined ? {} : { max_completion_tokens: model.maxTokens }),
+    ...(model.reasoningEffort === undefined ? {} : { reasoning_effort: model.reasoningEffort }),
+  };
+}
+
+export const offeredNames = (request: ModelRequest): Set<string> =>
+  new Set(request.tools?.flatMap((tool) => (tool.type === 'function' ? [tool.function.name] : [])));
+
+function offeredTools(
+  { tools }: ProfileSnapshot,
+  resultFields: ResultFields | null,
+  onlyTools: readonly string[] | undefined,
+): ChatCompletionTool[] {
+  const all = [
+    ...tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
+    submitResultTool(resultFields),
+  ];
+  return all
+    .filter((tool) => onlyTools === undefined || onlyTools.includes(tool.name))
+    .map((tool) => ({ type: 'function', function: tool }));
+}
+
+function toolChoice(tools: readonly ChatCompletionTool[]): ChatCompletionToolChoiceOption {
+  const [only] = tools;
+  return tools.length === 1 && only?.type === 'function'
+    ? { type: 'function', function: { name: only.function.name } }
+    : 'required';
+}
+
+/** The note as a card, so that the next step renders the same conversation. */
+export function noteCard(note: Note | undefined): StepCommit['note'] {
+  switch (note?.kind) {
+    case 'must_end_with':
+      return {
+        type: 'sys.must_end_with_required',
+        text: `This task must be ended by calling one of: ${note.tools.join(', ')}. Call it now.`,
+      };
+    case 'final_report':
+      return {
+        type: 'sys.final_report',
+        text: `${note.reason}: no further tools can be run. Report now what you have, by ${SUBMIT_RESULT} if it is offered, else as text.`,
+      };
+    default:
+      return null;
+  }
+}

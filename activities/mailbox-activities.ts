@@ -1,0 +1,30 @@
+/** What a mailbox needs of Temporal itself. */
+import { Context } from '@temporalio/activity';
+import { type Client, WorkflowNotFoundError } from '@temporalio/client';
+import type { MailboxActivities } from '../workflows/ports.ts';
+import { withHeartbeat } from './heartbeat.ts';
+
+const POLL_MS = 250;
+
+export const mailboxActivities = (temporal: Client): MailboxActivities => ({
+  awaitTurnClosed: ({ workflowId, graceMs }) =>
+    withHeartbeat(async () => {
+      const handle = temporal.workflow.getHandle(workflowId);
+      const deadline = Date.now() + graceMs;
+      let terminated = false;
+      for (;;) {
+        try {
+          const { status } = await handle.describe();
+          if (status.name !== 'RUNNING') return 'closed';
+          if (!terminated && Date.now() >= deadline) {
+            await handle.terminate('its mailbox was replaced');
+            terminated = true;
+          }
+        } catch (error) {
+          if (error instanceof WorkflowNotFoundError) return terminated ? 'closed' : 'not_found';
+          throw error;
+        }
+        await Context.current().sleep(POLL_MS);
+      }
+    }),
+});

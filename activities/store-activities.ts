@@ -1,0 +1,38 @@
+/** The store's transactions as activities, and the parsing of what foreign clients sent inline. */
+import { log } from '@temporalio/activity';
+import { z } from 'zod';
+import type { StoreActivities } from '../workflows/ports.ts';
+import { enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
+import type { Store } from '../workflows/protocol/store.ts';
+import { toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
+
+export const storeActivities = (store: Store): StoreActivities => ({
+  async acceptInline({ agentId, agentTurnId, body }) {
+    const parsed = enqueueRequestSchema.safeParse(body);
+    if (!parsed.success) {
+      const reason = `enqueue signal dropped: ${z.prettifyError(parsed.error)}`;
+      log.warn(reason, { agentId });
+      return store.recordDroppedRequest(agentId, reason);
+    }
+    const outcome = await store.accept({ agentId, agentTurnId, request: parsed.data });
+    if (outcome.kind === 'refused') await store.recordDroppedRequest(agentId, `${outcome.code}: ${outcome.message}`);
+  },
+
+  leaseNext: ({ agentId }) => store.leaseNext(agentId),
+
+  settle: (input) => store.settle(input),
+
+  async reportInline({ agentId, agentTurnId, body }) {
+    const parsed = toolResultReportSchema.safeParse(body);
+    if (!parsed.success) {
+      log.warn(`tool_result signal dropped: ${z.prettifyError(parsed.error)}`, { agentId, agentTurnId });
+      return;
+    }
+    const { ack } = await store.reportResult(agentTurnId, parsed.data);
+    log.info('tool_result signal', { agentTurnId, callId: parsed.data.callId, ack });
+  },
+
+  resolveWaiting: ({ callIds, nowMs, ...fence }) => store.resolveWaiting(fence, callIds, nowMs),
+
+  commitTurn: ({ termination, deliverable, ...fence }) => store.commitTurn(fence, termination, deliverable),
+});

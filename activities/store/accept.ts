@@ -1,0 +1,164 @@
+/** Accepting a request: dedupe, refuse or queue, in one transaction that answers the caller (T2, T3, T10). */
+import { createHash } from 'node:crypto';
+import { v7 } from 'uuid';
+import type { AcceptOutcome, EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
+import { LIMITS } from '../../workflows/protocol/limits.ts';
+import type { AcceptInput } from '../../workflows/protocol/store.ts';
+import { isTerminal, NO_USAGE, PRIORITIES } from '../../workflows/protocol/turn.ts';
+import { insertCard } from './cards.ts';
+import { type StoreContext, type Trx, write } from './context.ts';
+import { appendEdge, appendEvent } from './events.ts';
+import { lockHead, updateHead } from './head.ts';
+import { instructionCardId, turnIdForKey } from './ids.ts';
+import type { HeadRow, TurnRow } from './rows.ts';
+
+/** The request without its key, keys sorted: two requests are the same when their digests are. */
+function digestOf(request: EnqueueRequest): string {
+  const { idempotencyKey: _, ...body } = request;
+  const canonical = JSON.stringify(body, (_key, value: unknown) =>
+    value !== null && typeof value === 'object' && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : value,
+  );
+  return createHash('sha256').update(canonical).digest('hex');
+}
+
+export async function accept(ctx: StoreContext, input: AcceptInput): Promise<AcceptOutcome> {
+  const { agentId, request } = input;
+  const now = ctx.now();
+  const digest = digestOf(request);
+  const agentTurnId = request.idempotencyKey
+    ? turnIdForKey(agentId, request.idempotencyKey)
+    : (input.agentTurnId ?? v7());
+  return write(ctx, async (trx) => {
+    const head = await lockHead(trx, agentId, now);
+    const known = await trx.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
+    if (known) return acceptedBefore(trx, known, digest);
+    const queued = await queuedAhead(trx, agentId);
+    if (queued >= LIMITS.maxQueuedTurns) {
+      return {
+        kind: 'refused',
+        code: 'inbox_full',
+        message: `agent ${agentId} has ${queued} turns queued; retry later`,
+      };
+    }
+    const missing = await missingReference(trx, request);
+    if (missing) return { kind: 'refused', code: 'invalid_request', message: missing };
+    await insertTurn(trx, head, input, agentTurnId, digest, now);
+    const position =
+      (await queuedAhead(trx, agentId, PRIORITIES.indexOf(request.priority))) - 1 + (head.status === 'idle' ? 0 : 1);
+    return { kind: 'accepted', agentTurnId, position, status: 'queued', duplicate: false };
+  });
+}
+
+async function acceptedBefore(trx: Trx, turn: TurnRow, digest: string): Promise<AcceptOutcome> {
+  if (turn.request_digest !== digest) {
+    return {
+      kind: 'refused',
+      code: 'idempotency_conflict',
+      message: `idempotency key ${turn.idempotency_key} of agent ${turn.agent_id} belongs to another request (turn ${turn.agent_turn_id})`,
+    };
+  }
+  const ahead = turn.status === 'queued' ? await queuedAhead(trx, turn.agent_id, turn.lane, turn.accept_seq) : 0;
+  const active = isTerminal(turn.status) || turn.status !== 'queued' ? 0 : 1;
+  return {
+    kind: 'accepted',
+    agentTurnId: turn.agent_turn_id,
+    position: ahead + active,
+    status: turn.status,
+    duplicate: true,
+  };
+}
+
+/** Queued turns of the agent; of lanes up to `lane` and accepted before `acceptSeq` where given. */
+async function queuedAhead(trx: Trx, agentId: string, lane?: number, acceptSeq?: number): Promise<number> {
+  let query = trx
+    .selectFrom('turns')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('agent_id', '=', agentId)
+    .where('status', '=', 'queued');
+  if (lane !== undefined) query = query.where('lane', '<=', lane);
+  if (acceptSeq !== undefined) query = query.where('accept_seq', '<', acceptSeq);
+  return Number((await query.executeTakeFirstOrThrow()).count);
+}
+
+async function missingReference(trx: Trx, request: EnqueueRequest): Promise<string | null> {
+  const { instructionCardId: cardId } = request;
+  if (cardId === undefined) return null;
+  const card = await trx.selectFrom('cards').select('type').where('card_id', '=', cardId).executeTakeFirst();
+  if (card?.type === 'task.instruction') return null;
+  return `instructionCardId ${cardId} is not an instruction card; write the text as a card first`;
+}
+
+async function insertTurn(
+  trx: Trx,
+  head: HeadRow,
+  { agentId, request }: AcceptInput,
+  agentTurnId: string,
+  digest: string,
+  now: number,
+): Promise<void> {
+  const acceptSeq = head.accept_seq + 1;
+  await updateHead(trx, agentId, { accept_seq: acceptSeq, updated_at: now });
+  await trx
+    .insertInto('agents')
+    .values({ agent_id: agentId, profile: request.profile ?? null, created_at: now })
+    .onConflict((conflict) => conflict.column('agent_id').doNothing())
+    .execute();
+  const cardId = request.instructionCardId ?? instructionCardId(agentTurnId);
+  if (request.instruction !== undefined) {
+    const content = { text: request.instruction };
+    await insertCard(trx, { cardId, type: 'task.instruction', content, author: 'client', agentTurnId }, now);
+  }
+  const { instruction: _, ...rest } = request;
+  await trx
+    .insertInto('turns')
+    .values({
+      agent_turn_id: agentTurnId,
+      agent_id: agentId,
+      accept_seq: acceptSeq,
+      lane: PRIORITIES.indexOf(request.priority),
+      turn_epoch: null,
+      status: 'queued',
+      reason: null,
+      error_code: null,
+      request: JSON.stringify(rest),
+      request_digest: digest,
+      idempotency_key: request.idempotencyKey ?? null,
+      instruction_card_id: cardId,
+      context_box_id: request.contextBoxId ?? null,
+      output_box_id: null,
+      instruction_seq: null,
+      memory: null,
+      profile_name: request.profile ?? null,
+      profile_hash: null,
+      worker_target: null,
+      deliverable_card_id: null,
+      depth: 0,
+      trace_id: request.traceparent?.split('-')[1] ?? null,
+      correlation_id: request.correlationId ?? null,
+      usage: JSON.stringify(NO_USAGE),
+      step_count: 0,
+      accepted_at: now,
+      leased_at: null,
+      started_at: null,
+      ended_at: null,
+    })
+    .execute();
+  const edge = {
+    primitive: 'enqueue',
+    phase: 'request',
+    target_agent_id: agentId,
+    target_agent_turn_id: agentTurnId,
+  } as const;
+  await appendEdge(trx, agentTurnId, { ...edge, correlation_id: request.correlationId ?? null }, now);
+}
+
+/** A foreign request that cannot become a turn leaves one event with its reason. */
+export async function recordDroppedRequest(ctx: StoreContext, agentId: string, reason: string): Promise<void> {
+  const now = ctx.now();
+  await write(ctx, async (trx) => {
+    await lockHead(trx, agentId, now);
+    await appendEvent(trx, agentId, null, { type: 'dropped', payload: { what: 'enqueue', reason } }, now);
+  });
+}

@@ -1,0 +1,91 @@
+/** Cards and boxes. A card is written once; a box is an ordered, append-only list of card ids with a single writer. */
+import type { Card, CardContents, CardType } from '../../workflows/protocol/cards.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import { LIMITS } from '../../workflows/protocol/limits.ts';
+import type { Trx } from './context.ts';
+import type { BoxRow, CardRow } from './rows.ts';
+
+/** A rough count until the model family's tokenizer is wired in: four bytes a token. */
+export const estimateTokens = (bytes: number): number => Math.ceil(bytes / 4);
+
+export interface NewCard<T extends CardType> {
+  readonly cardId: string;
+  readonly type: T;
+  readonly content: CardContents[T];
+  readonly author: string;
+  readonly agentTurnId?: string;
+  readonly stepIndex?: number;
+  readonly callId?: string;
+}
+
+/** Inserts the card unless its id exists; returns its token count. A body over the limit is `payload_too_large`. */
+export async function insertCard<T extends CardType>(trx: Trx, card: NewCard<T>, now: number): Promise<number> {
+  const content = JSON.stringify(card.content);
+  const bytes = Buffer.byteLength(content);
+  if (bytes > LIMITS.cardBytes) {
+    throw new CodedError(
+      'payload_too_large',
+      `a ${card.type} card may have ${LIMITS.cardBytes} bytes, this one has ${bytes}`,
+    );
+  }
+  const tokens = estimateTokens(bytes);
+  await trx
+    .insertInto('cards')
+    .values({
+      card_id: card.cardId,
+      type: card.type,
+      content,
+      author: card.author,
+      agent_turn_id: card.agentTurnId ?? null,
+      step_index: card.stepIndex ?? null,
+      call_id: card.callId ?? null,
+      token_count: tokens,
+      bytes,
+      created_at: now,
+    })
+    .onConflict((conflict) => conflict.column('card_id').doNothing())
+    .execute();
+  return tokens;
+}
+
+/** Appends the card to the box; an id already in the box keeps its place. Returns the card's sequence number. */
+export async function appendToBox(trx: Trx, boxId: string, cardId: string): Promise<number> {
+  const present = await trx
+    .selectFrom('box_cards')
+    .select('seq')
+    .where('box_id', '=', boxId)
+    .where('card_id', '=', cardId)
+    .executeTakeFirst();
+  if (present) return present.seq;
+  const { last_seq: seq } = await trx
+    .updateTable('boxes')
+    .set((eb) => ({ last_seq: eb('last_seq', '+', 1) }))
+    .where('box_id', '=', boxId)
+    .returning('last_seq')
+    .executeTakeFirstOrThrow();
+  await trx.insertInto('box_cards').values({ box_id: boxId, seq, card_id: cardId, hidden_reason: null }).execute();
+  return seq;
+}
+
+export async function createBox(
+  trx: Trx,
+  box: Pick<BoxRow, 'box_id' | 'kind' | 'owner_agent_id'>,
+  now: number,
+): Promise<void> {
+  await trx
+    .insertInto('boxes')
+    .values({ ...box, parent_ids: '[]', last_seq: 0, created_at: now })
+    .onConflict((conflict) => conflict.column('box_id').doNothing())
+    .execute();
+}
+
+export const toCard = (row: CardRow): Card =>
+  ({
+    cardId: row.card_id,
+    type: row.type,
+    content: JSON.parse(row.content),
+    agentTurnId: row.agent_turn_id,
+    stepIndex: row.step_index,
+    callId: row.call_id,
+    tokens: row.token_count,
+  }) as Card;

@@ -1,0 +1,55 @@
+/**
+ * The head row: an agent's lease, and the lock under which its turns, boxes and events are written.
+ *
+ * Invariants
+ * 1. Whoever writes for an agent holds its head row first, so event and box sequences have no gaps and no ties.
+ * 2. The epoch rises at lease and at reap, never on resume (T2).
+ */
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { Fence } from '../../workflows/protocol/turn.ts';
+import type { Trx } from './context.ts';
+import type { HeadRow } from './rows.ts';
+
+/** Locks the head of an agent, making an idle one for an agent never seen. */
+export async function lockHead(trx: Trx, agentId: string, now: number): Promise<HeadRow> {
+  return trx
+    .insertInto('agent_state_head')
+    .values({
+      agent_id: agentId,
+      status: 'idle',
+      turn_epoch: 0,
+      active_agent_turn_id: null,
+      output_box_id: null,
+      waiting_tool_count: 0,
+      resume_deadline: null,
+      accept_seq: 0,
+      event_seq: 0,
+      updated_at: now,
+    })
+    .onConflict((conflict) =>
+      conflict.column('agent_id').doUpdateSet((eb) => ({ status: eb.ref('agent_state_head.status') })),
+    )
+    .returningAll()
+    .executeTakeFirstOrThrow();
+}
+
+/** Locks the head if the lease still holds; otherwise `stale_epoch`, and the transaction writes nothing (T5). */
+export async function fenced(trx: Trx, fence: Fence, now: number): Promise<HeadRow> {
+  const head = await trx
+    .updateTable('agent_state_head')
+    .set({ updated_at: now })
+    .where('agent_id', '=', fence.agentId)
+    .where('turn_epoch', '=', fence.turnEpoch)
+    .where('active_agent_turn_id', '=', fence.agentTurnId)
+    .returningAll()
+    .executeTakeFirst();
+  if (head) return head;
+  throw new CodedError(
+    'stale_epoch',
+    `turn ${fence.agentTurnId} of agent ${fence.agentId} does not hold epoch ${fence.turnEpoch} any more: nothing was written`,
+  );
+}
+
+export async function updateHead(trx: Trx, agentId: string, change: Partial<HeadRow>): Promise<void> {
+  await trx.updateTable('agent_state_head').set(change).where('agent_id', '=', agentId).execute();
+}

@@ -1,0 +1,198 @@
+/**
+ * Leasing the next turn and settling the last one: the mailbox's two moves, both repeatable (T1, T9, T29).
+ *
+ * Invariants
+ * 1. Only an idle head leases; the lease raises the epoch by one and names the turn.
+ * 2. A turn that cannot start ends here, with its own task event, and never blocks the queue (T8).
+ * 3. A reap raises the epoch, so whatever is left of the old turn can write nothing (T5).
+ */
+import { kernelConfig } from '../../workflows/kernel/config.ts';
+import type { BoxExtent } from '../../workflows/kernel/state.ts';
+import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
+import { CodedError, type FailureCode } from '../../workflows/protocol/failures.ts';
+import type { Lease, LeaseOutcome, SettleInput, SettleOutcome } from '../../workflows/protocol/store.ts';
+import { isTerminal } from '../../workflows/protocol/turn.ts';
+import { appendToBox, createBox } from './cards.ts';
+import { type StoreContext, type Trx, write } from './context.ts';
+import { appendState } from './events.ts';
+import { lockHead, updateHead } from './head.ts';
+import { outputBoxId } from './ids.ts';
+import { currentProfile, profileByHash } from './profiles.ts';
+import { parseResultFields } from './result-fields.ts';
+import type { HeadRow, TurnRow } from './rows.ts';
+import { endOf, finishTurn, turnOf } from './terminal.ts';
+
+/** Poisoned turns ended in one transaction before the mailbox asks again. */
+const REJECTS_PER_TRANSACTION = 50;
+
+const TITLE_LENGTH = 120;
+
+export async function leaseNext(ctx: StoreContext, agentId: string): Promise<LeaseOutcome> {
+  return write(ctx, async (trx) => leaseWith(trx, await lockHead(trx, agentId, ctx.now()), ctx.now()));
+}
+
+export async function settle(ctx: StoreContext, input: SettleInput): Promise<SettleOutcome> {
+  const now = ctx.now();
+  return write(ctx, async (trx) => {
+    const head = await lockHead(trx, input.agentId, now);
+    const turn = await turnOf(trx, input.agentTurnId);
+    if (isTerminal(turn.status) || head.active_agent_turn_id !== input.agentTurnId) {
+      return { ended: endOf(turn), next: await leaseWith(trx, head, now) };
+    }
+    const turnEpoch = head.turn_epoch + 1;
+    await updateHead(trx, input.agentId, { turn_epoch: turnEpoch });
+    const ended = await finishTurn(trx, turn, input.closed, { from: 'fallback' }, now);
+    const idle: HeadRow = { ...head, status: 'idle', turn_epoch: turnEpoch, active_agent_turn_id: null };
+    return { ended, next: await leaseWith(trx, idle, now) };
+  });
+}
+
+async function leaseWith(trx: Trx, locked: HeadRow, now: number): Promise<LeaseOutcome> {
+  if (locked.status !== 'idle' && locked.active_agent_turn_id !== null) {
+    return whatHolds(trx, locked, locked.active_agent_turn_id);
+  }
+  let head = locked;
+  for (let rejects = 0; rejects < REJECTS_PER_TRANSACTION; rejects += 1) {
+    const turn = await nextQueued(trx, head.agent_id);
+    if (!turn) return { kind: 'empty' };
+    const attempt = await tryLease(trx, head, turn, now);
+    if (attempt.lease) return { kind: 'leased', lease: attempt.lease };
+    head = { ...head, turn_epoch: attempt.turnEpoch };
+  }
+  throw new CodedError('store_unavailable', 'more poisoned turns than one transaction ends: asking again');
+}
+
+/** A dispatched head was leased by a run that did not get to start it: the same lease is given again. */
+async function whatHolds(trx: Trx, head: HeadRow, agentTurnId: string): Promise<LeaseOutcome> {
+  const turn = await turnOf(trx, agentTurnId);
+  const fence = { agentId: head.agent_id, agentTurnId, turnEpoch: head.turn_epoch };
+  return head.status === 'dispatched' ? { kind: 'leased', lease: await leaseOf(trx, turn) } : { kind: 'held', fence };
+}
+
+const nextQueued = (trx: Trx, agentId: string): Promise<TurnRow | undefined> =>
+  trx
+    .selectFrom('turns')
+    .selectAll()
+    .where('agent_id', '=', agentId)
+    .where('status', '=', 'queued')
+    .orderBy('lane')
+    .orderBy('accept_seq')
+    .limit(1)
+    .executeTakeFirst();
+
+async function tryLease(
+  trx: Trx,
+  head: HeadRow,
+  turn: TurnRow,
+  now: number,
+): Promise<{ lease: Lease } | { lease: null; turnEpoch: number }> {
+  const turnEpoch = head.turn_epoch + 1;
+  const boxId = head.output_box_id ?? outputBoxId(turn.agent_id);
+  await createBox(trx, { box_id: boxId, kind: 'output', owner_agent_id: turn.agent_id }, now);
+  const memory = await extents(trx, [boxId, ...(turn.context_box_id ? [turn.context_box_id] : [])]);
+  const instructionSeq = await appendToBox(trx, boxId, turn.instruction_card_id);
+  const profileName = turn.profile_name ?? (await rosterProfile(trx, turn.agent_id)) ?? turn.agent_id;
+  const profile = await currentProfile(trx, profileName);
+  const leased: Partial<TurnRow> = {
+    status: 'dispatched',
+    turn_epoch: turnEpoch,
+    output_box_id: boxId,
+    instruction_seq: instructionSeq,
+    memory: JSON.stringify(memory.found),
+    profile_name: profileName,
+    profile_hash: profile?.hash ?? null,
+    worker_target: profile?.snapshot.profile.workerTarget ?? null,
+    leased_at: now,
+  };
+  await trx.updateTable('turns').set(leased).where('agent_turn_id', '=', turn.agent_turn_id).execute();
+  const nextHead: HeadRow = {
+    ...head,
+    status: 'dispatched',
+    turn_epoch: turnEpoch,
+    active_agent_turn_id: turn.agent_turn_id,
+    output_box_id: boxId,
+    waiting_tool_count: 0,
+    resume_deadline: null,
+    updated_at: now,
+  };
+  const { accept_seq: _a, event_seq: _e, agent_id: _i, ...change } = nextHead;
+  await updateHead(trx, turn.agent_id, change);
+  const refused = refusal(profileName, profile !== null, memory.missing);
+  if (refused) {
+    const termination = { status: 'failed', errorCode: refused.code, reason: refused.reason } as const;
+    await finishTurn(trx, { ...turn, ...leased }, termination, { from: 'fallback' }, now);
+    return { lease: null, turnEpoch };
+  }
+  await appendState(trx, nextHead, now);
+  return { lease: await leaseOf(trx, { ...turn, ...leased }) };
+}
+
+function refusal(
+  profileName: string,
+  profileKnown: boolean,
+  missingBoxes: readonly string[],
+): { code: FailureCode; reason: string } | null {
+  if (!profileKnown) {
+    return {
+      code: 'profile_not_found',
+      reason: `no profile named ${profileName} is registered; start a worker whose app defines it`,
+    };
+  }
+  const [box] = missingBoxes;
+  return box === undefined ? null : { code: 'box_unavailable', reason: `box ${box} does not exist` };
+}
+
+async function rosterProfile(trx: Trx, agentId: string): Promise<string | null> {
+  const row = await trx.selectFrom('agents').select('profile').where('agent_id', '=', agentId).executeTakeFirst();
+  return row?.profile ?? null;
+}
+
+async function extents(trx: Trx, boxIds: readonly string[]): Promise<{ found: BoxExtent[]; missing: string[] }> {
+  const rows = await trx.selectFrom('boxes').select(['box_id', 'last_seq']).where('box_id', 'in', boxIds).execute();
+  const lastSeq = new Map(rows.map((row) => [row.box_id, row.last_seq]));
+  const found: BoxExtent[] = [];
+  const missing: string[] = [];
+  for (const boxId of boxIds) {
+    const toSeq = lastSeq.get(boxId);
+    if (toSeq === undefined) missing.push(boxId);
+    else if (toSeq > 0) found.push({ boxId, fromSeq: 1, toSeq });
+  }
+  return { found, missing };
+}
+
+async function leaseOf(trx: Trx, turn: TurnRow): Promise<Lease> {
+  const { turn_epoch, profile_hash, profile_name, worker_target, output_box_id, instruction_seq, memory } = turn;
+  if (
+    turn_epoch === null ||
+    !profile_hash ||
+    !profile_name ||
+    !worker_target ||
+    !output_box_id ||
+    instruction_seq === null
+  ) {
+    throw new CodedError('protocol_violation', `turn ${turn.agent_turn_id} has no complete lease`);
+  }
+  const snapshot = await profileByHash(trx, profile_hash);
+  const request = JSON.parse(turn.request) as EnqueueRequest;
+  const card = await trx
+    .selectFrom('cards')
+    .select(['content', 'token_count'])
+    .where('card_id', '=', turn.instruction_card_id)
+    .executeTakeFirstOrThrow();
+  const { text } = JSON.parse(card.content) as { text: string };
+  const { fields } = parseResultFields(request.resultFields, snapshot);
+  return {
+    agentId: turn.agent_id,
+    agentTurnId: turn.agent_turn_id,
+    turnEpoch: turn_epoch,
+    profileName: profile_name,
+    profileHash: profile_hash,
+    workerTarget: worker_target,
+    kernel: kernelConfig(snapshot, fields),
+    outputBoxId: output_box_id,
+    memory: JSON.parse(memory ?? '[]') as BoxExtent[],
+    instructionSeq: instruction_seq,
+    instructionTokens: card.token_count,
+    title: text.replace(/\s+/g, ' ').trim().slice(0, TITLE_LENGTH),
+  };
+}

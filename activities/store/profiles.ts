@@ -1,0 +1,47 @@
+/** Profiles: immutable snapshots by content hash, and which one of a name the next turn gets (W4). */
+import { createHash } from 'node:crypto';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
+import { type StoreContext, type Trx, write } from './context.ts';
+
+const hashOf = (snapshot: string): string => createHash('sha256').update(snapshot).digest('hex');
+
+export async function registerProfiles(ctx: StoreContext, snapshots: readonly ProfileSnapshot[]): Promise<void> {
+  const now = ctx.now();
+  await write(ctx, async (trx) => {
+    for (const entry of snapshots) {
+      const snapshot = JSON.stringify(entry);
+      const hash = hashOf(snapshot);
+      const { name } = entry.profile;
+      await trx
+        .insertInto('profiles')
+        .values({ hash, name, snapshot, created_at: now })
+        .onConflict((conflict) => conflict.column('hash').doNothing())
+        .execute();
+      await trx
+        .insertInto('profile_heads')
+        .values({ name, hash, updated_at: now })
+        .onConflict((conflict) => conflict.column('name').doUpdateSet({ hash, updated_at: now }))
+        .execute();
+    }
+  });
+}
+
+export async function currentProfile(
+  trx: Trx,
+  name: string,
+): Promise<{ hash: string; snapshot: ProfileSnapshot } | null> {
+  const row = await trx
+    .selectFrom('profile_heads')
+    .innerJoin('profiles', 'profiles.hash', 'profile_heads.hash')
+    .select(['profiles.hash', 'profiles.snapshot'])
+    .where('profile_heads.name', '=', name)
+    .executeTakeFirst();
+  return row ? { hash: row.hash, snapshot: JSON.parse(row.snapshot) as ProfileSnapshot } : null;
+}
+
+export async function profileByHash(trx: Trx, hash: string): Promise<ProfileSnapshot> {
+  const row = await trx.selectFrom('profiles').select('snapshot').where('hash', '=', hash).executeTakeFirst();
+  if (row) return JSON.parse(row.snapshot) as ProfileSnapshot;
+  throw new CodedError('profile_not_found', `profile version ${hash} is not in the store`);
+}

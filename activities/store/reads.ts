@@ -1,0 +1,261 @@
+/** The read model. Reading writes nothing and takes no lock. */
+import type { Kysely } from 'kysely';
+import type { BoxExtent } from '../../workflows/kernel/state.ts';
+import type { Card, CardContents, ResultStatus } from '../../workflows/protocol/cards.ts';
+import type { AgentEvent } from '../../workflows/protocol/events.ts';
+import type {
+  AgentView,
+  CallView,
+  ClientStore,
+  DoorbellCandidate,
+  StepView,
+  TurnView,
+} from '../../workflows/protocol/store.ts';
+import type { Deliverable, Usage } from '../../workflows/protocol/turn.ts';
+import { toCard } from './cards.ts';
+import { read, type StoreContext } from './context.ts';
+import type { StepRow, Tables, TurnRow } from './rows.ts';
+
+type Db = Kysely<Tables>;
+
+export const getTurn = (ctx: StoreContext, agentTurnId: string): Promise<TurnView | null> =>
+  read(ctx, async (db) => {
+    const turn = await db.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
+    return turn ? viewOf(db, turn) : null;
+  });
+
+export const listTurns = (ctx: StoreContext, agentId: string): Promise<readonly TurnView[]> =>
+  read(ctx, async (db) => {
+    const turns = await db
+      .selectFrom('turns')
+      .selectAll()
+      .where('agent_id', '=', agentId)
+      .orderBy('accept_seq')
+      .execute();
+    return Promise.all(turns.map((turn) => viewOf(db, turn)));
+  });
+
+async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
+  const agentTurnId = turn.agent_turn_id;
+  const instruction = await cardContent<'task.instruction'>(db, turn.instruction_card_id);
+  const deliverable = turn.deliverable_card_id
+    ? await cardContent<'task.deliverable'>(db, turn.deliverable_card_id)
+    : null;
+  const waiting = await db
+    .selectFrom('turn_waiting')
+    .select(['call_id', 'tool_name', 'deadline'])
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('status', '=', 'waiting')
+    .execute();
+  return {
+    agentTurnId,
+    agentId: turn.agent_id,
+    status: turn.status,
+    errorCode: turn.error_code,
+    reason: turn.reason,
+    turnEpoch: turn.turn_epoch,
+    profile: turn.profile_name,
+    instruction: instruction?.text ?? '',
+    deliverable: deliverable as Deliverable | null,
+    deliverableCardId: turn.deliverable_card_id,
+    outputBoxId: turn.output_box_id,
+    usage: JSON.parse(turn.usage) as Usage,
+    stepCount: turn.step_count,
+    steps: await stepViews(db, agentTurnId),
+    waiting: waiting.map((row) => ({ callId: row.call_id, tool: row.tool_name, deadline: row.deadline })),
+    acceptSeq: turn.accept_seq,
+    acceptedAt: turn.accepted_at,
+    leasedAt: turn.leased_at,
+    startedAt: turn.started_at,
+    endedAt: turn.ended_at,
+  };
+}
+
+async function cardContent<T extends keyof CardContents>(db: Db, cardId: string): Promise<CardContents[T] | null> {
+  const row = await db.selectFrom('cards').select('content').where('card_id', '=', cardId).executeTakeFirst();
+  return row ? (JSON.parse(row.content) as CardContents[T]) : null;
+}
+
+async function stepViews(db: Db, agentTurnId: string): Promise<StepView[]> {
+  const steps = await db
+    .selectFrom('agent_steps')
+    .selectAll()
+    .where('agent_turn_id', '=', agentTurnId)
+    .orderBy('step_index')
+    .execute();
+  const calls = await callViews(db, agentTurnId);
+  return steps.map((row: StepRow) => ({
+    stepIndex: row.step_index,
+    model: row.model,
+    usage: row.llm_usage ? (JSON.parse(row.llm_usage) as Usage) : null,
+    latencyMs: row.latency_ms,
+    firstTokenMs: row.first_token_ms,
+    calls: (JSON.parse(row.tool_call_ids) as string[]).flatMap((id) => calls.get(id) ?? []),
+  }));
+}
+
+async function callViews(db: Db, agentTurnId: string): Promise<Map<string, CallView>> {
+  const cards = await db
+    .selectFrom('cards')
+    .select(['type', 'content'])
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('type', 'in', ['tool.call', 'tool.result'])
+    .execute();
+  const claims = await db
+    .selectFrom('dispatch_claims')
+    .select(['call_id', 'duration_ms'])
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('duration_ms', 'is not', null)
+    .execute();
+  const durations = new Map(claims.map((row) => [row.call_id, row.duration_ms]));
+  const contents = cards.map((row) => ({ type: row.type, content: JSON.parse(row.content) as unknown }));
+  const results = new Map(
+    contents
+      .filter((card) => card.type === 'tool.result')
+      .map((card) => card.content as CardContents['tool.result'])
+      .map((result) => [result.callId, result]),
+  );
+  const views = contents
+    .filter((card) => card.type === 'tool.call')
+    .map((card) => card.content as CardContents['tool.call'])
+    .map((call): CallView => {
+      const result = results.get(call.callId);
+      const status: ResultStatus | 'open' = result?.status ?? 'open';
+      const durationMs = durations.get(call.callId) ?? null;
+      return {
+        callId: call.callId,
+        tool: call.tool,
+        arguments: call.arguments,
+        status,
+        error: result?.error ?? null,
+        durationMs,
+      };
+    });
+  return new Map(views.map((view) => [view.callId, view]));
+}
+
+export const listAgents = (ctx: StoreContext): Promise<readonly AgentView[]> =>
+  read(ctx, async (db) => {
+    const rows = await db
+      .selectFrom('agents')
+      .innerJoin('agent_state_head as head', 'head.agent_id', 'agents.agent_id')
+      .select((eb) => [
+        'agents.agent_id',
+        'agents.profile',
+        'head.status',
+        'head.turn_epoch',
+        'head.active_agent_turn_id',
+        'head.waiting_tool_count',
+        'head.resume_deadline',
+        'head.updated_at',
+        eb
+          .selectFrom('turns')
+          .select((count) => count.fn.countAll<number>().as('count'))
+          .whereRef('turns.agent_id', '=', 'agents.agent_id')
+          .where('turns.status', '=', 'queued')
+          .as('queued'),
+      ])
+      .orderBy('agents.agent_id')
+      .execute();
+    return rows.map((row) => ({
+      agentId: row.agent_id,
+      profile: row.profile,
+      status: row.status,
+      turnEpoch: row.turn_epoch,
+      activeAgentTurnId: row.active_agent_turn_id,
+      queuedTurns: Number(row.queued),
+      waitingToolCount: row.waiting_tool_count,
+      resumeDeadline: row.resume_deadline,
+      updatedAt: row.updated_at,
+    }));
+  });
+
+export const readEvents = (
+  ctx: StoreContext,
+  filter: Parameters<ClientStore['readEvents']>[0],
+): Promise<readonly AgentEvent[]> =>
+  read(ctx, async (db) => {
+    let query = db
+      .selectFrom('events')
+      .selectAll()
+      .where('agent_id', '=', filter.agentId)
+      .where('seq', '>', filter.afterSeq ?? 0)
+      .orderBy('seq')
+      .limit(filter.limit ?? 1_000);
+    if (filter.agentTurnId !== undefined) query = query.where('agent_turn_id', '=', filter.agentTurnId);
+    const rows = await query.execute();
+    return rows.map(
+      (row) =>
+        ({
+          id: row.id,
+          agentId: row.agent_id,
+          seq: row.seq,
+          agentTurnId: row.agent_turn_id,
+          type: row.type,
+          payload: JSON.parse(row.payload),
+          createdAt: row.created_at,
+        }) as AgentEvent,
+    );
+  });
+
+export const readBox = (ctx: StoreContext, boxId: string): Promise<readonly { seq: number; card: Card }[]> =>
+  read(ctx, (db) => cardsOf(db, { boxId, fromSeq: 1, toSeq: Number.MAX_SAFE_INTEGER }));
+
+/** Cards of the extents in order, each once: a card named again later keeps only its last place (T24). */
+export const readExtents = (ctx: StoreContext, extents: readonly BoxExtent[]): Promise<readonly Card[]> =>
+  read(ctx, async (db) => {
+    const cards = new Map<string, Card>();
+    for (const extent of extents) {
+      for (const { card } of await cardsOf(db, extent)) {
+        cards.delete(card.cardId);
+        cards.set(card.cardId, card);
+      }
+    }
+    return [...cards.values()];
+  });
+
+async function cardsOf(db: Db, { boxId, fromSeq, toSeq }: BoxExtent): Promise<{ seq: number; card: Card }[]> {
+  const rows = await db
+    .selectFrom('box_cards')
+    .innerJoin('cards', 'cards.card_id', 'box_cards.card_id')
+    .selectAll('cards')
+    .select('box_cards.seq')
+    .where('box_cards.box_id', '=', boxId)
+    .where('box_cards.seq', '>=', fromSeq)
+    .where('box_cards.seq', '<=', toSeq)
+    .where('box_cards.hidden_reason', 'is', null)
+    .orderBy('box_cards.seq')
+    .execute();
+  return rows.map(({ seq, ...row }) => ({ seq, card: toCard(row) }));
+}
+
+export const doorbellCandidates = (
+  ctx: StoreContext,
+  olderThanMs: number,
+  cursor: string | null,
+  limit: number,
+): Promise<readonly DoorbellCandidate[]> =>
+  read(ctx, async (db) => {
+    const cutoff = ctx.now() - olderThanMs;
+    const rows = await db
+      .selectFrom('agent_state_head as head')
+      .select(['head.agent_id', 'head.status'])
+      .where('head.agent_id', '>', cursor ?? '')
+      .where((eb) =>
+        eb.or([
+          eb.and([eb('head.status', '<>', 'idle'), eb('head.updated_at', '<', cutoff)]),
+          eb.exists(
+            eb
+              .selectFrom('turns')
+              .select('turns.agent_turn_id')
+              .whereRef('turns.agent_id', '=', 'head.agent_id')
+              .where('turns.status', '=', 'queued')
+              .where('turns.accepted_at', '<', cutoff),
+          ),
+        ]),
+      )
+      .orderBy('head.agent_id')
+      .limit(limit)
+      .execute();
+    return rows.map((row) => ({ agentId: row.agent_id, headStatus: row.status }));
+  });

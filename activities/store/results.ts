@@ -1,0 +1,79 @@
+/** Storing a tool result: one card per call, whoever comes first (T14). The caller holds the agent's head row. */
+import type { SettledCall } from '../../workflows/kernel/state.ts';
+import type { ToolResultContent } from '../../workflows/protocol/cards.ts';
+import { LIMITS } from '../../workflows/protocol/limits.ts';
+import { appendToBox, insertCard } from './cards.ts';
+import type { Trx } from './context.ts';
+import { appendEdge, appendEvent } from './events.ts';
+import { resultCardId } from './ids.ts';
+import type { TurnRow } from './rows.ts';
+
+export async function findResult(trx: Trx, turn: TurnRow, callId: string): Promise<SettledCall | null> {
+  const row = await trx
+    .selectFrom('cards')
+    .innerJoin('box_cards', 'box_cards.card_id', 'cards.card_id')
+    .select(['cards.content', 'cards.token_count', 'box_cards.seq'])
+    .where('cards.agent_turn_id', '=', turn.agent_turn_id)
+    .where('cards.call_id', '=', callId)
+    .where('cards.type', '=', 'tool.result')
+    .where('box_cards.box_id', '=', turn.output_box_id ?? '')
+    .executeTakeFirst();
+  return row ? toSettled(JSON.parse(row.content) as ToolResultContent, row.seq, row.token_count) : null;
+}
+
+/** `fresh` is false when the call already had its result: that one is returned and nothing is written. */
+export async function storeResult(
+  trx: Trx,
+  turn: TurnRow,
+  stepIndex: number,
+  result: ToolResultContent,
+  now: number,
+  durationMs?: number,
+): Promise<{ settled: SettledCall; fresh: boolean; cardId: string }> {
+  const { agent_turn_id: agentTurnId, agent_id: agentId } = turn;
+  const { callId } = result;
+  const cardId = resultCardId(agentTurnId, callId);
+  const present = await findResult(trx, turn, callId);
+  if (present) return { settled: present, fresh: false, cardId };
+  const content = withinLimit(result);
+  const tokens = await insertCard(
+    trx,
+    { cardId, type: 'tool.result', content, author: agentId, agentTurnId, stepIndex, callId },
+    now,
+  );
+  const seq = await appendToBox(trx, turn.output_box_id ?? '', cardId);
+  const edge = {
+    primitive: 'report',
+    phase: 'response',
+    kind: content.status === 'timeout' ? 'timeout' : 'tool_result',
+  } as const;
+  await appendEdge(trx, callId, { ...edge, target_agent_id: agentId, target_agent_turn_id: agentTurnId }, now);
+  const payload = {
+    callId,
+    tool: content.tool,
+    phase: 'settled',
+    status: content.status,
+    cardId,
+    ...(durationMs === undefined ? {} : { durationMs }),
+  } as const;
+  await appendEvent(trx, agentId, agentTurnId, { type: 'call', payload }, now);
+  return { settled: toSettled(content, seq, tokens), fresh: true, cardId };
+}
+
+/** An oversized result becomes a failed one that says so, instead of an error that retries for ever (T4). */
+function withinLimit(result: ToolResultContent): ToolResultContent {
+  const bytes = Buffer.byteLength(JSON.stringify(result));
+  if (bytes <= LIMITS.cardBytes) return result;
+  const { callId, tool } = result;
+  const message = `the result of ${tool} has ${bytes} bytes, at most ${LIMITS.cardBytes} are kept; ask for a smaller part`;
+  return { callId, tool, status: 'failed', afterExecution: 'continue', error: { code: 'result_too_large', message } };
+}
+
+const toSettled = (content: ToolResultContent, seq: number, tokens: number): SettledCall => ({
+  callId: content.callId,
+  status: content.status,
+  afterExecution: content.afterExecution,
+  ...(content.error ? { errorCode: content.error.code } : {}),
+  seq,
+  tokens,
+});

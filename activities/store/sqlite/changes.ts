@@ -1,0 +1,64 @@
+/**
+ * Tells that some connection committed: `PRAGMA data_version` on a connection of its own changes with every commit of any other
+ * connection, in this process or another, and costs microseconds. It is polled only while somebody waits.
+ */
+import type SqliteDatabase from 'better-sqlite3';
+
+const POLL_MS = 5;
+
+export class ChangeWatcher {
+  readonly #open: () => SqliteDatabase.Database;
+  readonly #waiting = new Set<() => void>();
+  #database: SqliteDatabase.Database | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #version = -1;
+  #closed = false;
+
+  constructor(open: () => SqliteDatabase.Database) {
+    this.#open = open;
+  }
+
+  async wait(timeoutMs: number): Promise<void> {
+    if (this.#closed) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timeout = setTimeout(resolve, timeoutMs);
+    this.#waiting.add(resolve);
+    this.#start();
+    await promise;
+    clearTimeout(timeout);
+    this.#waiting.delete(resolve);
+    if (this.#waiting.size === 0) this.#stop();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#stop();
+    this.#wake();
+    this.#database?.close();
+    this.#database = null;
+  }
+
+  #start(): void {
+    if (this.#timer) return;
+    this.#database ??= this.#open();
+    // The version is kept while nobody waits, so a commit between two waits is seen at once.
+    this.#timer = setInterval(() => this.#poll(), POLL_MS);
+    this.#poll();
+  }
+
+  #stop(): void {
+    if (this.#timer) clearInterval(this.#timer);
+    this.#timer = null;
+  }
+
+  #poll(): void {
+    const version = this.#database?.pragma('data_version', { simple: true }) as number | undefined;
+    if (version === undefined || version === this.#version) return;
+    this.#version = version;
+    this.#wake();
+  }
+
+  #wake(): void {
+    for (const resolve of [...this.#waiting]) resolve();
+  }
+}

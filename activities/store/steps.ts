@@ -1,0 +1,213 @@
+/** Steps: opening one moves the head to running; committing one stores thought, calls and usage in one transaction. */
+import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
+import type { CallRecord, StepCommit, StepOpening, StepOutcomeRecord } from '../../workflows/protocol/store.ts';
+import { addUsage, type Fence, type Usage } from '../../workflows/protocol/turn.ts';
+import { appendToBox, insertCard } from './cards.ts';
+import { type StoreContext, type Trx, write } from './context.ts';
+import { appendEdge, appendEvent, appendState } from './events.ts';
+import { fenced, updateHead } from './head.ts';
+import { stepCardId } from './ids.ts';
+import { profileByHash } from './profiles.ts';
+import { parseResultFields } from './result-fields.ts';
+import { storeResult } from './results.ts';
+import type { HeadRow, TurnRow } from './rows.ts';
+import { turnOf } from './terminal.ts';
+
+export async function openStep(
+  ctx: StoreContext,
+  fence: Fence,
+  stepIndex: number,
+  profileHash: string,
+): Promise<StepOpening> {
+  const now = ctx.now();
+  return write(ctx, async (trx) => {
+    const head = await fenced(trx, fence, now);
+    const turn = await turnOf(trx, fence.agentTurnId);
+    await startRunning(trx, head, turn, now);
+    const snapshot = await profileByHash(trx, profileHash);
+    const request = JSON.parse(turn.request) as EnqueueRequest;
+    const { fields: resultFields, warnings } = parseResultFields(request.resultFields, snapshot);
+    const recorded = await openRow(trx, fence, stepIndex, now);
+    return { recorded, snapshot, resultFields, warnings: [...snapshot.warnings, ...warnings] };
+  });
+}
+
+/** The first activity of a turn moves head and row dispatched→running (T12). */
+async function startRunning(trx: Trx, head: HeadRow, turn: TurnRow, now: number): Promise<void> {
+  if (turn.status === 'dispatched') {
+    const change = { status: 'running', started_at: now } as const;
+    await trx.updateTable('turns').set(change).where('agent_turn_id', '=', turn.agent_turn_id).execute();
+  }
+  if (head.status === 'running') return;
+  await updateHead(trx, head.agent_id, { status: 'running' });
+  await appendState(trx, { ...head, status: 'running' }, now, { activity: 'thinking' });
+}
+
+async function openRow(trx: Trx, fence: Fence, stepIndex: number, now: number): Promise<StepOutcomeRecord | null> {
+  const { agentId, agentTurnId } = fence;
+  const row = await trx
+    .selectFrom('agent_steps')
+    .select(['outcome'])
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('step_index', '=', stepIndex)
+    .executeTakeFirst();
+  if (row) return row.outcome ? (JSON.parse(row.outcome) as StepOutcomeRecord) : null;
+  await completeStep(trx, fence, stepIndex - 1, now);
+  await trx
+    .insertInto('agent_steps')
+    .values({
+      agent_turn_id: agentTurnId,
+      step_index: stepIndex,
+      status: 'started',
+      model: null,
+      llm_usage: null,
+      llm_response_cost: null,
+      latency_ms: null,
+      first_token_ms: null,
+      finish_reason: null,
+      tool_call_ids: '[]',
+      outcome: null,
+      started_at: now,
+      ended_at: null,
+    })
+    .execute();
+  await appendEvent(trx, agentId, agentTurnId, { type: 'step', payload: { stepIndex, phase: 'started' } }, now);
+  return null;
+}
+
+async function completeStep(trx: Trx, { agentId, agentTurnId }: Fence, stepIndex: number, now: number): Promise<void> {
+  const done = await trx
+    .updateTable('agent_steps')
+    .set({ status: 'completed', ended_at: now })
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('step_index', '=', stepIndex)
+    .where('ended_at', 'is', null)
+    .executeTakeFirst();
+  if (done.numUpdatedRows === 0n) return;
+  await appendEvent(trx, agentId, agentTurnId, { type: 'step', payload: { stepIndex, phase: 'completed' } }, now);
+}
+
+/** The first writer wins: another attempt of the same step gets what was recorded (T5). */
+export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCommit): Promise<StepOutcomeRecord> {
+  const now = ctx.now();
+  return write(ctx, async (trx) => {
+    const head = await fenced(trx, fence, now);
+    const turn = await turnOf(trx, fence.agentTurnId);
+    const recorded = await openRow(trx, fence, commit.stepIndex, now);
+    if (recorded) return recorded;
+    const boxId = turn.output_box_id ?? '';
+    const note = await writeNote(trx, fence, commit, boxId, now);
+    const thought = await writeThought(trx, fence, commit, boxId, now);
+    const calls: CallRecord[] = [];
+    for (const call of commit.calls) calls.push(await writeCall(trx, fence, turn, commit.stepIndex, call, now));
+    const outcome: StepOutcomeRecord = {
+      stepIndex: commit.stepIndex,
+      ...thought,
+      ...note,
+      hasText: commit.thought.text.trim() !== '',
+      refused: commit.thought.refusal !== undefined,
+      calls,
+      usage: commit.usage,
+      latencyMs: commit.latencyMs,
+    };
+    await recordStep(trx, fence, turn, commit, outcome, now);
+    await announce(trx, head, fence, outcome, now);
+    return outcome;
+  });
+}
+
+type NotePart = Pick<StepOutcomeRecord, 'noteSeq' | 'noteTokens'>;
+type ThoughtPart = Pick<StepOutcomeRecord, 'thoughtCardId' | 'thoughtSeq' | 'thoughtTokens'>;
+
+async function writeNote(trx: Trx, fence: Fence, commit: StepCommit, boxId: string, now: number): Promise<NotePart> {
+  if (!commit.note) return { noteSeq: null, noteTokens: 0 };
+  const { agentTurnId } = fence;
+  const { stepIndex, note } = commit;
+  const cardId = stepCardId(agentTurnId, stepIndex, note.type);
+  const card = { cardId, type: note.type, content: { text: note.text }, author: 'runtime', agentTurnId, stepIndex };
+  const noteTokens = await insertCard(trx, card, now);
+  return { noteSeq: await appendToBox(trx, boxId, cardId), noteTokens };
+}
+
+async function writeThought(
+  trx: Trx,
+  fence: Fence,
+  commit: StepCommit,
+  boxId: string,
+  now: number,
+): Promise<ThoughtPart> {
+  const { agentTurnId, agentId } = fence;
+  const { stepIndex, thought } = commit;
+  const cardId = stepCardId(agentTurnId, stepIndex, 'agent.thought');
+  const card = { cardId, type: 'agent.thought', content: thought, author: agentId, agentTurnId, stepIndex } as const;
+  const thoughtTokens = await insertCard(trx, card, now);
+  return { thoughtCardId: cardId, thoughtSeq: await appendToBox(trx, boxId, cardId), thoughtTokens };
+}
+
+async function writeCall(
+  trx: Trx,
+  fence: Fence,
+  turn: TurnRow,
+  stepIndex: number,
+  { index, content, result }: StepCommit['calls'][number],
+  now: number,
+): Promise<CallRecord> {
+  const { agentTurnId, agentId } = fence;
+  const { callId, tool } = content;
+  const cardId = stepCardId(agentTurnId, stepIndex, 'tool.call', index);
+  await insertCard(trx, { cardId, type: 'tool.call', content, author: agentId, agentTurnId, stepIndex, callId }, now);
+  await appendToBox(trx, turn.output_box_id ?? '', cardId);
+  const edge = { primitive: 'tool_call', phase: 'request', kind: tool } as const;
+  const source = { source_agent_id: agentId, source_agent_turn_id: agentTurnId, source_step_index: stepIndex };
+  await appendEdge(trx, callId, { ...edge, ...source, depth: turn.depth, trace_id: turn.trace_id }, now);
+  if (!result) return { callId, tool };
+  const { settled } = await storeResult(trx, turn, stepIndex, result, now);
+  return { callId, tool, settled };
+}
+
+async function recordStep(
+  trx: Trx,
+  { agentTurnId }: Fence,
+  turn: TurnRow,
+  commit: StepCommit,
+  outcome: StepOutcomeRecord,
+  now: number,
+): Promise<void> {
+  await trx
+    .updateTable('agent_steps')
+    .set({
+      status: commit.calls.length > 0 ? 'executing' : 'completed',
+      model: commit.model,
+      llm_usage: JSON.stringify(commit.usage),
+      latency_ms: commit.latencyMs,
+      first_token_ms: commit.firstTokenMs,
+      finish_reason: commit.finishReason,
+      tool_call_ids: JSON.stringify(outcome.calls.map((call) => call.callId)),
+      outcome: JSON.stringify(outcome),
+      ended_at: commit.calls.length > 0 ? null : now,
+    })
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('step_index', '=', commit.stepIndex)
+    .execute();
+  const usage = JSON.stringify(addUsage(JSON.parse(turn.usage) as Usage, commit.usage));
+  await trx
+    .updateTable('turns')
+    .set({ usage, step_count: commit.stepIndex })
+    .where('agent_turn_id', '=', agentTurnId)
+    .execute();
+}
+
+async function announce(
+  trx: Trx,
+  head: HeadRow,
+  { agentId, agentTurnId }: Fence,
+  { stepIndex, thoughtCardId, calls }: StepOutcomeRecord,
+  now: number,
+): Promise<void> {
+  const open = calls.filter((call) => !call.settled).map((call) => call.tool);
+  const phase = calls.length > 0 ? 'executing' : 'completed';
+  const payload = { stepIndex, phase, tools: calls.map((call) => call.tool), cardIds: [thoughtCardId] } as const;
+  await appendEvent(trx, agentId, agentTurnId, { type: 'step', payload }, now);
+  const [currentTool] = open;
+  if (currentTool !== undefined) await appendState(trx, head, now, { activity: 'executing_tool', currentTool });
+}

@@ -1,0 +1,41 @@
+/** The store: every method of the contract, on whichever backend the context brings. */
+import type { Store } from '../../workflows/protocol/store.ts';
+import { accept, recordDroppedRequest } from './accept.ts';
+import { writeContextBox, writeInstructionCard } from './boxes.ts';
+import { claimCall, reportResult, resolveWaiting, settleCall, suspendCall } from './calls.ts';
+import type { StoreContext } from './context.ts';
+import { leaseNext, settle } from './lease.ts';
+import { registerProfiles } from './profiles.ts';
+import { doorbellCandidates, getTurn, listAgents, listTurns, readBox, readEvents, readExtents } from './reads.ts';
+import { commitStep, openStep } from './steps.ts';
+import { commitTurn } from './terminal.ts';
+
+/** What only the backend can do: tell that something changed, and close. */
+export type Backend = Pick<Store, 'changed' | 'close'>;
+
+export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
+  accept: (input) => accept(ctx, input),
+  recordDroppedRequest: (agentId, reason) => recordDroppedRequest(ctx, agentId, reason),
+  reportResult: (agentTurnId, report) => reportResult(ctx, agentTurnId, report),
+  writeInstructionCard: (text) => writeInstructionCard(ctx, text),
+  writeContextBox: (texts) => writeContextBox(ctx, texts),
+  registerProfiles: (snapshots) => registerProfiles(ctx, snapshots),
+  leaseNext: (agentId) => leaseNext(ctx, agentId),
+  settle: (input) => settle(ctx, input),
+  openStep: (fence, stepIndex, profileHash) => openStep(ctx, fence, stepIndex, profileHash),
+  commitStep: (fence, commit) => commitStep(ctx, fence, commit),
+  readExtents: (extents) => readExtents(ctx, extents),
+  claimCall: (fence, claim) => claimCall(ctx, fence, claim),
+  settleCall: (fence, result) => settleCall(ctx, fence, result),
+  suspendCall: (fence, callId, deadline) => suspendCall(ctx, fence, callId, deadline),
+  resolveWaiting: (fence, callIds, nowMs) => resolveWaiting(ctx, fence, callIds, nowMs),
+  commitTurn: (fence, termination, source) => commitTurn(ctx, fence, termination, source),
+  getTurn: (agentTurnId) => getTurn(ctx, agentTurnId),
+  listAgents: () => listAgents(ctx),
+  listTurns: (agentId) => listTurns(ctx, agentId),
+  readEvents: (filter) => readEvents(ctx, filter),
+  readBox: (boxId) => readBox(ctx, boxId),
+  doorbellCandidates: (olderThanMs, cursor, limit) => doorbellCandidates(ctx, olderThanMs, cursor, limit),
+  changed: (timeoutMs) => backend.changed(timeoutMs),
+  close: () => backend.close(),
+});

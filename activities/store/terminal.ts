@@ -1,0 +1,192 @@
+/**
+ * The end of a turn, in one transaction and this order: deliverable card in the output box → turn row terminal and head idle →
+ * exactly one `task` event (T6, T7).
+ */
+
+import type { DeliverableSource } from '../../workflows/kernel/actions.ts';
+import type { CardContents } from '../../workflows/protocol/cards.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { TurnEnd } from '../../workflows/protocol/store.ts';
+import {
+  type Deliverable,
+  type DeliverableField,
+  type Fence,
+  isTerminal,
+  type Termination,
+} from '../../workflows/protocol/turn.ts';
+import { appendToBox, insertCard } from './cards.ts';
+import { type StoreContext, type Trx, write } from './context.ts';
+import { appendEdge, appendEvent } from './events.ts';
+import { fenced, updateHead } from './head.ts';
+import { deliverableCardId } from './ids.ts';
+import type { TurnRow } from './rows.ts';
+
+const BLANK_ANSWER = '(the agent ended its turn without a text)';
+
+export async function commitTurn(
+  ctx: StoreContext,
+  fence: Fence,
+  termination: Termination,
+  source: DeliverableSource,
+): Promise<TurnEnd> {
+  return write(ctx, async (trx) => {
+    const turn = await turnOf(trx, fence.agentTurnId);
+    // A second run, or a turn whose books its agent closed meanwhile: what is recorded stands.
+    if (isTerminal(turn.status)) return endOf(turn);
+    await fenced(trx, fence, ctx.now());
+    return finishTurn(trx, turn, termination, source, ctx.now());
+  });
+}
+
+export async function turnOf(trx: Trx, agentTurnId: string): Promise<TurnRow> {
+  const turn = await trx.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
+  if (turn) return turn;
+  throw new CodedError('protocol_violation', `turn ${agentTurnId} is not in the store: it was never accepted`);
+}
+
+export const endOf = (turn: TurnRow): TurnEnd => ({
+  agentTurnId: turn.agent_turn_id,
+  status: turn.status,
+  errorCode: turn.error_code,
+  deliverableCardId: turn.deliverable_card_id ?? '',
+  outputBoxId: turn.output_box_id ?? '',
+});
+
+/** The caller holds the head row, and has checked that the turn is not terminal. */
+export async function finishTurn(
+  trx: Trx,
+  turn: TurnRow,
+  termination: Termination,
+  source: DeliverableSource,
+  now: number,
+): Promise<TurnEnd> {
+  const { agent_turn_id: agentTurnId, agent_id: agentId, output_box_id: boxId } = turn;
+  if (boxId === null) throw new CodedError('protocol_violation', `turn ${agentTurnId} was never leased`);
+  const cardId = deliverableCardId(agentTurnId);
+  const content = await deliverableOf(trx, turn, termination, source);
+  await insertCard(trx, { cardId, type: 'task.deliverable', content, author: agentId, agentTurnId }, now);
+  await appendToBox(trx, boxId, cardId);
+  const { status } = termination;
+  const errorCode = termination.errorCode ?? null;
+  const change = {
+    status,
+    error_code: errorCode,
+    reason: termination.reason ?? null,
+    deliverable_card_id: cardId,
+    ended_at: now,
+  };
+  await trx.updateTable('turns').set(change).where('agent_turn_id', '=', agentTurnId).execute();
+  await closeOpenWork(trx, agentTurnId, status === 'success' ? 'completed' : 'failed', now);
+  await updateHead(trx, agentId, {
+    status: 'idle',
+    active_agent_turn_id: null,
+    waiting_tool_count: 0,
+    resume_deadline: null,
+    updated_at: now,
+  });
+  await appendEdge(
+    trx,
+    agentTurnId,
+    {
+      primitive: 'report',
+      phase: 'response',
+      kind: status,
+      source_agent_id: agentId,
+      source_agent_turn_id: agentTurnId,
+    },
+    now,
+  );
+  const payload = { status, errorCode, deliverableCardId: cardId, outputBoxId: boxId };
+  await appendEvent(trx, agentId, agentTurnId, { type: 'task', payload }, now);
+  return { agentTurnId, status, errorCode, deliverableCardId: cardId, outputBoxId: boxId };
+}
+
+async function closeOpenWork(
+  trx: Trx,
+  agentTurnId: string,
+  stepStatus: 'completed' | 'failed',
+  now: number,
+): Promise<void> {
+  await trx
+    .updateTable('turn_waiting')
+    .set({ status: 'dropped' })
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('status', '=', 'waiting')
+    .execute();
+  await trx
+    .updateTable('agent_steps')
+    .set({ status: stepStatus, ended_at: now })
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('ended_at', 'is', null)
+    .execute();
+}
+
+async function deliverableOf(
+  trx: Trx,
+  turn: TurnRow,
+  termination: Termination,
+  source: DeliverableSource,
+): Promise<Deliverable> {
+  switch (source.from) {
+    case 'thought': {
+      const thought = await contentOf(trx, turn.agent_turn_id, 'agent.thought', 'card_id', source.cardId);
+      return { text: thought?.text.trim() ? thought.text : BLANK_ANSWER };
+    }
+    case 'submit_result': {
+      const call = await contentOf(trx, turn.agent_turn_id, 'tool.call', 'call_id', source.callId);
+      // The shape was checked when the call was accepted; anything else here is a bug worth a visible failure.
+      return { fields: call?.arguments.fields as unknown as readonly DeliverableField[] };
+    }
+    case 'tool_result': {
+      const result = await contentOf(trx, turn.agent_turn_id, 'tool.result', 'call_id', source.callId);
+      const value = result?.result ?? result?.error?.message ?? '';
+      return { text: typeof value === 'string' ? value : JSON.stringify(value) };
+    }
+    case 'fallback':
+      return { fallback: await fallbackOf(trx, turn.agent_turn_id, termination) };
+  }
+}
+
+/** Best effort, from this turn's own cards only: an older turn's deliverable is never taken for this one's (T7). */
+async function fallbackOf(
+  trx: Trx,
+  agentTurnId: string,
+  termination: Termination,
+): Promise<NonNullable<Deliverable['fallback']>> {
+  const { count } = await trx
+    .selectFrom('cards')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('type', '=', 'tool.result')
+    .executeTakeFirstOrThrow();
+  const thoughts = await trx
+    .selectFrom('cards')
+    .select('content')
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('type', '=', 'agent.thought')
+    .orderBy('step_index', 'desc')
+    .limit(5)
+    .execute();
+  const lastThought = thoughts
+    .map(({ content }) => (JSON.parse(content) as { text: string }).text)
+    .find((text) => text.trim());
+  const reason = termination.reason ?? termination.errorCode ?? termination.status;
+  return { reason, toolResults: Number(count), ...(lastThought ? { lastThought } : {}) };
+}
+
+async function contentOf<T extends 'agent.thought' | 'tool.call' | 'tool.result'>(
+  trx: Trx,
+  agentTurnId: string,
+  type: T,
+  column: 'card_id' | 'call_id',
+  id: string,
+): Promise<CardContents[T] | null> {
+  const row = await trx
+    .selectFrom('cards')
+    .select('content')
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('type', '=', type)
+    .where(column, '=', id)
+    .executeTakeFirst();
+  return row ? (JSON.parse(row.content) as CardContents[T]) : null;
+}

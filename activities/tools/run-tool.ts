@@ -1,0 +1,110 @@
+/**
+ * The tool activity: claim, effect, result (W10). Whatever a tool does becomes a result for the model; the activity itself fails only
+ * when the store is away or the lease is gone.
+ */
+import { ApplicationFailure, Context, log } from '@temporalio/activity';
+import type { RunToolInput, RunToolOutcome } from '../../workflows/ports.ts';
+import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
+import type { JsonValue } from '../../workflows/protocol/json.ts';
+import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/limits.ts';
+import type { ClaimOutcome, Store } from '../../workflows/protocol/store.ts';
+import type { App, Tool, ToolContext } from '../app.ts';
+import { withHeartbeat } from '../heartbeat.ts';
+
+export interface ToolDeps {
+  readonly store: Store;
+  readonly app: App;
+}
+
+type Body = Pick<ToolResultContent, 'status' | 'result' | 'error'>;
+
+export const runTool =
+  ({ store, app }: ToolDeps) =>
+  (input: RunToolInput): Promise<RunToolOutcome> =>
+    withHeartbeat(async (signal) => {
+      const { agentId, agentTurnId, turnEpoch, callId, tool: name } = input;
+      const fence = { agentId, agentTurnId, turnEpoch };
+      const tool = app.tools.get(name);
+      const { attempt } = Context.current().info;
+      const repeatable = tool !== undefined && tool.spec.sideEffects !== 'unsafe';
+      const claim = await store.claimCall(fence, { callId, attempt, repeatable });
+      if (claim.kind !== 'go') return claim;
+      const context = { agentId, agentTurnId, callId, idempotencyKey: callId, attempt };
+      const startedAt = performance.now();
+      const body = await execute(tool, name, claim, context, signal);
+      // A cancelled activity belongs to a turn that is ending: its late result must not look like the tool's.
+      if (signal.aborted) throw signal.reason;
+      const durationMs = Math.round(performance.now() - startedAt);
+      if (tool?.spec.afterExecution === 'suspend' && body.status === 'success') {
+        return answered(
+          await store.suspendCall(fence, callId, Date.now() + (claim.suspendTimeoutMs ?? DEFAULT_SUSPEND_TIMEOUT_MS)),
+        );
+      }
+      const afterExecution = tool?.spec.afterExecution === 'terminate' ? 'terminate' : 'continue';
+      const content = { callId, tool: name, afterExecution, ...body } as const;
+      return { kind: 'settled', settled: await store.settleCall(fence, { callId, attempt, content, durationMs }) };
+    });
+
+function answered(outcome: ClaimOutcome): RunToolOutcome {
+  if (outcome.kind !== 'go') return outcome;
+  throw ApplicationFailure.nonRetryable('a suspended call cannot be started', 'protocol_violation');
+}
+
+async function execute(
+  tool: Tool | undefined,
+  name: string,
+  { call }: Extract<ClaimOutcome, { kind: 'go' }>,
+  context: Omit<ToolContext, 'signal'>,
+  signal: AbortSignal,
+): Promise<Body> {
+  if (!tool)
+    return failed({ code: 'unknown_tool', message: `this worker's app has no tool ${name}`, kind: 'recoverable' });
+  const { timeoutMs } = tool.spec;
+  const timeout = AbortSignal.timeout(timeoutMs);
+  const both = AbortSignal.any([signal, timeout]);
+  try {
+    const value = await raceAbort(tool.execute(call.arguments, { ...context, signal: both }), both);
+    return succeeded(name, value);
+  } catch (error) {
+    if (timeout.aborted && !signal.aborted) return timedOut(name, timeoutMs);
+    log.info(`tool ${name} failed`, { callId: context.callId, error: String(error) });
+    const message = error instanceof Error ? error.message : String(error);
+    return failed({ code: 'tool_failed', message: message || `${name} failed without a message`, kind: 'recoverable' });
+  }
+}
+
+/** A tool that ignores its signal is left behind when the signal fires; what it returns then is dropped. */
+function raceAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const abort = () => reject(signal.reason);
+  if (signal.aborted) abort();
+  signal.addEventListener('abort', abort, { once: true });
+  return Promise.race([work, promise]).finally(() => signal.removeEventListener('abort', abort));
+}
+
+function succeeded(name: string, value: JsonValue | undefined): Body {
+  try {
+    // Through JSON once: what cannot be serialised is found here, and not when the card is read.
+    const text = JSON.stringify(value ?? null);
+    if (text === undefined) throw new TypeError(`${typeof value} is not JSON`);
+    return { status: 'success', result: JSON.parse(text) as JsonValue };
+  } catch (error) {
+    return failed({
+      code: 'invalid_result',
+      message: `the result of ${name} is not JSON: ${String(error)}`,
+      kind: 'fatal',
+    });
+  }
+}
+
+const timedOut = (name: string, timeoutMs: number): Body => ({
+  status: 'timeout',
+  error: {
+    code: 'tool_timeout',
+    message: `${name} took longer than ${timeoutMs} ms`,
+    kind: 'timeout',
+    retryable: true,
+  },
+});
+
+const failed = (error: ToolError): Body => ({ status: 'failed', error });

@@ -1,0 +1,99 @@
+/** What the Web UI's workflow page says about a turn: the current details, as Markdown. Costs no history event. */
+import { setCurrentDetails } from '@temporalio/workflow';
+import { clip } from './protocol/limits.ts';
+import type { Lease, StepOutcomeRecord } from './protocol/store.ts';
+import { addUsage, NO_USAGE, type Usage } from './protocol/turn.ts';
+
+const SHOWN_STEPS = 15;
+
+interface CallLine {
+  readonly tool: string;
+  readonly status: string;
+  readonly ms: number | null;
+}
+
+interface StepLine {
+  readonly stepIndex: number;
+  readonly latencyMs: number;
+  readonly usage: Usage;
+  readonly calls: Map<string, CallLine>;
+}
+
+export interface WaitingLine {
+  readonly callId: string;
+  readonly tool: string;
+  readonly deadline: number;
+}
+
+export class TurnDisplay {
+  readonly #lease: Lease;
+  readonly #steps: StepLine[] = [];
+  #usage: Usage = NO_USAGE;
+  #waiting: readonly WaitingLine[] = [];
+  #state = 'running';
+
+  constructor(lease: Lease) {
+    this.#lease = lease;
+    this.#render();
+  }
+
+  get waiting(): readonly WaitingLine[] {
+    return this.#waiting;
+  }
+
+  thought(step: StepOutcomeRecord): void {
+    const calls = new Map<string, CallLine>();
+    for (const { callId, tool, settled } of step.calls)
+      calls.set(callId, { tool, status: settled?.status ?? 'running', ms: null });
+    this.#steps.push({ stepIndex: step.stepIndex, latencyMs: step.latencyMs, usage: step.usage, calls });
+    this.#usage = addUsage(this.#usage, step.usage);
+    this.#render();
+  }
+
+  call(callId: string, status: string, ms: number | null): void {
+    const calls = this.#steps.at(-1)?.calls;
+    const line = calls?.get(callId);
+    if (calls && line) calls.set(callId, { ...line, status, ms });
+    this.#render();
+  }
+
+  waitFor(waiting: readonly WaitingLine[]): void {
+    this.#waiting = waiting;
+    this.#state = waiting.length > 0 ? 'suspended' : 'running';
+    this.#render();
+  }
+
+  end(status: string, errorCode: string | null): void {
+    this.#waiting = [];
+    this.#state = errorCode ? `${status} (${errorCode})` : status;
+    this.#render();
+  }
+
+  #render(): void {
+    const { agentId, turnEpoch, title, profileName } = this.#lease;
+    const { input, output } = this.#usage;
+    const lines = [
+      `**Goal:** ${escapeMarkdown(title)}`,
+      '',
+      `**State:** ${this.#state} · agent ${agentId} · profile ${profileName} · epoch ${turnEpoch}`,
+      '',
+      `**Tokens:** ${input} in, ${output} out · **steps:** ${this.#steps.length}`,
+      ...this.#waiting.map(
+        ({ tool, callId, deadline }) =>
+          `\n**Waiting for** ${tool} (call ${callId}) until ${new Date(deadline).toISOString()}`,
+      ),
+      '',
+      '| step | model | tokens | tools |',
+      '|---|---|---|---|',
+      ...this.#steps.slice(-SHOWN_STEPS).map(stepRow),
+    ];
+    setCurrentDetails(clip(lines.join('\n'), 18_000));
+  }
+}
+
+const stepRow = ({ stepIndex, latencyMs, usage, calls }: StepLine): string => {
+  const tools = [...calls.values()].map(({ tool, status, ms }) => `${tool} ${status}${ms === null ? '' : ` ${ms} ms`}`);
+  return `| ${stepIndex} | ${latencyMs} ms | ${usage.input}+${usage.output} | ${tools.join(', ')} |`;
+};
+
+const escapeMarkdown = (text: string): string => text.replace(/[\\`*_{}[\]<>|#]/g, '\\$&');

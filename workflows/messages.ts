@@ -1,0 +1,47 @@
+/**
+ * Signals and queries, importable by clients. Bodies come from anywhere (our client, the Temporal CLI, another SDK), so every one is
+ * `unknown` until a guard has seen it; handlers never throw.
+ */
+import { defineQuery, defineSignal } from '@temporalio/workflow';
+import type { EnqueueInput } from './protocol/enqueue.ts';
+import type { TurnStatus } from './protocol/turn.ts';
+
+/** A doorbell names a turn the store already holds; anything else is an inline request to be accepted first. */
+export type EnqueueSignal = { readonly agentTurnId: string } | EnqueueInput;
+export const enqueueSignal = defineSignal<[unknown]>('enqueue');
+
+/** A doorbell names a call whose result the store already holds; a body with a status is an inline result. */
+export const toolResultSignal = defineSignal<[unknown]>('tool_result');
+
+/** A live look at a turn; the store answers the same without a worker. */
+export interface TurnLook {
+  readonly agentTurnId: string;
+  readonly status: TurnStatus;
+  readonly stepIndex: number;
+  readonly waiting: readonly { readonly callId: string; readonly tool: string; readonly deadline: number }[];
+}
+export const turnStateQuery = defineQuery<TurnLook>('turn_state');
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Nothing at all also rings: a bell does no harm. */
+export const isEnqueueDoorbell = (body: unknown): boolean =>
+  body === undefined ||
+  body === null ||
+  (isRecord(body) && Object.keys(body).length === 1 && typeof body.agentTurnId === 'string');
+
+/** A report without a status has nothing to store: it can only wake the turn. */
+export const isResultDoorbell = (body: unknown): boolean => !isRecord(body) || body.status === undefined;
+
+export interface AgentInput {
+  readonly agentId: string;
+  /** Continue as new after this many history events; the default is our own threshold. */
+  readonly maxHistoryEvents?: number;
+}
+
+export function isAgentInput(value: unknown): value is AgentInput {
+  if (!isRecord(value) || typeof value.agentId !== 'string') return false;
+  const { maxHistoryEvents: max } = value;
+  return max === undefined || (typeof max === 'number' && Number.isInteger(max) && max > 0);
+}
