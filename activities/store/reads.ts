@@ -11,7 +11,7 @@ import type {
   StepView,
   TurnView,
 } from '../../workflows/protocol/store.ts';
-import type { Deliverable, Usage } from '../../workflows/protocol/turn.ts';
+import type { Deliverable, TurnStatus, Usage } from '../../workflows/protocol/turn.ts';
 import { toCard } from './cards.ts';
 import { read, type StoreContext } from './context.ts';
 import type { StepRow, Tables, TurnRow } from './rows.ts';
@@ -22,6 +22,16 @@ export const getTurn = (ctx: StoreContext, agentTurnId: string): Promise<TurnVie
   read(ctx, async (db) => {
     const turn = await db.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
     return turn ? viewOf(db, turn) : null;
+  });
+
+export const getTurnStatus = (ctx: StoreContext, agentTurnId: string): Promise<TurnStatus | null> =>
+  read(ctx, async (db) => {
+    const row = await db
+      .selectFrom('turns')
+      .select('status')
+      .where('agent_turn_id', '=', agentTurnId)
+      .executeTakeFirst();
+    return row?.status ?? null;
   });
 
 export const listTurns = (ctx: StoreContext, agentId: string): Promise<readonly TurnView[]> =>

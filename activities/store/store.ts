@@ -6,7 +6,16 @@ import { claimCall, reportResult, resolveWaiting, settleCall, suspendCall } from
 import type { StoreContext } from './context.ts';
 import { leaseNext, settle } from './lease.ts';
 import { registerProfiles } from './profiles.ts';
-import { doorbellCandidates, getTurn, listAgents, listTurns, readBox, readEvents, readExtents } from './reads.ts';
+import {
+  doorbellCandidates,
+  getTurn,
+  getTurnStatus,
+  listAgents,
+  listTurns,
+  readBox,
+  readEvents,
+  readExtents,
+} from './reads.ts';
 import { commitStep, openStep } from './steps.ts';
 import { commitTurn } from './terminal.ts';
 
@@ -31,6 +40,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   resolveWaiting: (fence, callIds, nowMs) => resolveWaiting(ctx, fence, callIds, nowMs),
   commitTurn: (fence, termination, source) => commitTurn(ctx, fence, termination, source),
   getTurn: (agentTurnId) => getTurn(ctx, agentTurnId),
+  getTurnStatus: (agentTurnId) => getTurnStatus(ctx, agentTurnId),
   listAgents: () => listAgents(ctx),
   listTurns: (agentId) => listTurns(ctx, agentId),
   readEvents: (filter) => readEvents(ctx, filter),

@@ -205,6 +205,8 @@ export interface ClientStore {
   /** Writes texts as cards into a new read-only context box; returns its id. */
   writeContextBox(texts: readonly string[]): Promise<string>;
   getTurn(agentTurnId: string): Promise<TurnView | null>;
+  /** Cheaper than `getTurn`: where the turn stands, null when it was never accepted. */
+  getTurnStatus(agentTurnId: string): Promise<TurnStatus | null>;
   listAgents(): Promise<readonly AgentView[]>;
   listTurns(agentId: string): Promise<readonly TurnView[]>;
   /** Events of one turn (or one agent) with `seq` above `afterSeq`, oldest first, at most `limit`. */

@@ -1,0 +1,152 @@
+/**
+ * The SDK: enqueue a request, await its one result, answer its suspended calls.
+ *
+ * Invariant: whatever a method acknowledges is in the store first; Temporal is told afterwards and may be told again (T3).
+ */
+import type { Client } from '@temporalio/client';
+import { z } from 'zod';
+import { type EnqueueAck, type EnqueueInput, enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
+import type { AgentEvent } from '../workflows/protocol/events.ts';
+import { CodedError } from '../workflows/protocol/failures.ts';
+import { isUserId, USER_ID_PATTERN } from '../workflows/protocol/ids.ts';
+import type { AgentView, ClientStore, TurnView } from '../workflows/protocol/store.ts';
+import { type ReportAck, type ToolResultReport, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
+import { isTerminal } from '../workflows/protocol/turn.ts';
+import { ringMailbox, ringTurn } from './doorbell.ts';
+
+export interface AgentClientOptions {
+  readonly temporal: Client;
+  readonly store: ClientStore;
+}
+
+/** How long to wait for a change before looking again anyway. */
+const LOOK_AGAIN_MS = 1_000;
+
+export class AgentClient {
+  readonly #options: AgentClientOptions;
+
+  constructor(options: AgentClientOptions) {
+    this.#options = options;
+  }
+
+  /** Errors: `invalid_request` for an id that is not one. */
+  agent(agentId: string): AgentHandle {
+    if (isUserId(agentId)) return new AgentHandle(this.#options, agentId);
+    throw new CodedError('invalid_request', `agent id ${JSON.stringify(agentId)} does not match ${USER_ID_PATTERN}`);
+  }
+
+  turn(agentTurnId: string): TurnHandle {
+    return new TurnHandle(this.#options, agentTurnId);
+  }
+
+  listAgents(): Promise<readonly AgentView[]> {
+    return this.#options.store.listAgents();
+  }
+
+  /** For instructions over 32 KiB: returns the id to pass as `instructionCardId`. */
+  writeInstruction(text: string): Promise<string> {
+    return this.#options.store.writeInstructionCard(text);
+  }
+
+  /** Cards a turn may read and not write: returns the id to pass as `contextBoxId` (T24). */
+  writeContext(texts: readonly string[]): Promise<string> {
+    return this.#options.store.writeContextBox(texts);
+  }
+}
+
+export class AgentHandle {
+  readonly #options: AgentClientOptions;
+  readonly id: string;
+
+  constructor(options: AgentClientOptions, id: string) {
+    this.#options = options;
+    this.id = id;
+  }
+
+  /**
+   * Queues one turn. With an idempotency key, the same call gives the same turn, however often (T2).
+   * Errors: `invalid_request`, `idempotency_conflict`, `inbox_full`, `temporal_unreachable`.
+   */
+  async enqueue(input: EnqueueInput): Promise<TurnHandle> {
+    const parsed = enqueueRequestSchema.safeParse(input);
+    if (!parsed.success) throw new CodedError('invalid_request', z.prettifyError(parsed.error));
+    const { store, temporal } = this.#options;
+    const outcome = await store.accept({ agentId: this.id, request: parsed.data });
+    if (outcome.kind === 'refused') throw new CodedError(outcome.code, outcome.message);
+    const { kind: _, ...ack } = outcome;
+    if (!isTerminal(ack.status)) await ringMailbox(temporal, this.id, ack.agentTurnId);
+    return new TurnHandle(this.#options, ack.agentTurnId, ack);
+  }
+
+  turns(): Promise<readonly TurnView[]> {
+    return this.#options.store.listTurns(this.id);
+  }
+}
+
+export class TurnHandle {
+  readonly #options: AgentClientOptions;
+  readonly id: string;
+  /** What enqueue answered; undefined for a handle made from an id. */
+  readonly ack: EnqueueAck | undefined;
+
+  constructor(options: AgentClientOptions, id: string, ack?: EnqueueAck) {
+    this.#options = options;
+    this.id = id;
+    this.ack = ack;
+  }
+
+  /** Errors: `turn_not_found`. */
+  async get(): Promise<TurnView> {
+    const view = await this.#options.store.getTurn(this.id);
+    if (view) return view;
+    throw new CodedError(
+      'turn_not_found',
+      `no turn ${this.id} in this store; agentturn agents ls shows the agents it has`,
+    );
+  }
+
+  /** The ended turn, with its deliverable, however it ended. Errors: `turn_not_found`, `result_wait_timeout` (the turn goes on). */
+  async result({ timeoutMs = Number.POSITIVE_INFINITY }: { timeoutMs?: number } = {}): Promise<TurnView> {
+    const { store } = this.#options;
+    const deadline = Date.now() + timeoutMs;
+    for (;;) {
+      const status = await store.getTurnStatus(this.id);
+      if (status === null || isTerminal(status)) return this.get();
+      const left = deadline - Date.now();
+      if (left <= 0)
+        throw new CodedError('result_wait_timeout', `turn ${this.id} is ${status} after ${timeoutMs} ms; it goes on`);
+      await store.changed(Math.min(left, LOOK_AGAIN_MS));
+    }
+  }
+
+  /** The turn's events from `afterSeq` on, each once, in order, up to and with its `task` event. */
+  async *events({ afterSeq = 0 }: { afterSeq?: number } = {}): AsyncGenerator<AgentEvent, void> {
+    const { store } = this.#options;
+    const { agentId } = await this.get();
+    let seen = afterSeq;
+    for (;;) {
+      const events = await store.readEvents({ agentId, agentTurnId: this.id, afterSeq: seen });
+      for (const event of events) {
+        seen = event.seq;
+        yield event;
+        if (event.type === 'task') return;
+      }
+      if (events.length === 0) await store.changed(LOOK_AGAIN_MS);
+    }
+  }
+
+  /** Answers a suspended call. The ACK is final; a repeated one is `duplicate` and changes nothing (T14). */
+  async toolResult(report: z.input<typeof toolResultReportSchema>): Promise<ReportAck> {
+    const parsed = toolResultReportSchema.safeParse(report);
+    if (!parsed.success) throw new CodedError('invalid_request', z.prettifyError(parsed.error));
+    const ack = await this.#options.store.reportResult(this.id, parsed.data);
+    if (needsBell(ack, parsed.data)) {
+      await ringTurn(this.#options.temporal, ack.agentId ?? '', this.id, { callId: parsed.data.callId });
+    }
+    return ack;
+  }
+}
+
+/** A heartbeat moves a deadline in the store, where the turn's timer finds it. */
+const needsBell = ({ ack }: ReportAck, { status }: ToolResultReport): boolean =>
+  ack === 'applied' && status !== 'running';

@@ -1,0 +1,4 @@
+/** Stops the server of global-setup.ts. */
+export default async function teardown(): Promise<void> {
+  await globalThis.testTemporal?.stop();
+}

@@ -1,0 +1,92 @@
+/** A whole installation for one test file: its own namespace on the shared server, its own SQLite file, its own scripted model. */
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Long from 'long';
+import { v7 } from 'uuid';
+import { type App, defineAgent, defineApp, type Tool } from '../../activities/app.ts';
+import { openSqliteStore } from '../../activities/store/sqlite/open.ts';
+import { AgentClient } from '../../client/agent-client.ts';
+import { connectClient, connectWorker, type TemporalClient } from '../../workers/connect.ts';
+import type { ModelServer } from '../../workers/model-server/wire.ts';
+import { installRuntime } from '../../workers/runtime.ts';
+import { ensureSearchAttributes } from '../../workers/temporal-search-attributes.ts';
+import { bundleWorkflows, type RunningWorker, startWorker, type WorkerDeps } from '../../workers/worker.ts';
+import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
+import type { ProfileInput } from '../../workflows/protocol/profile.ts';
+import type { Store } from '../../workflows/protocol/store.ts';
+
+export interface Harness {
+  readonly address: string;
+  readonly namespace: string;
+  readonly storePath: string;
+  readonly store: Store;
+  readonly temporal: TemporalClient;
+  readonly client: AgentClient;
+  startWorker(app: App, model: Pick<ModelServer, 'url'>, more?: Partial<WorkerDeps>): Promise<RunningWorker>;
+  close(): Promise<void>;
+}
+
+installRuntime('WARN');
+const bundle = bundleWorkflows();
+
+export function temporalAddress(): string {
+  const address = process.env.AGENTTURN_TEST_TEMPORAL;
+  if (address) return address;
+  throw new Error(
+    'AGENTTURN_TEST_TEMPORAL is not set: these tests need the server that test/support/global-setup.ts starts',
+  );
+}
+
+export async function openHarness(): Promise<Harness> {
+  const address = temporalAddress();
+  const namespace = `test-${v7()}`;
+  const temporal = await connectClient({ address, namespace });
+  await registerNamespace(temporal, namespace);
+  const storePath = join(mkdtempSync(join(tmpdir(), 'agentturn-store-')), 'agentturn.db');
+  const store = await openSqliteStore({ path: storePath });
+  const connection = await connectWorker({ address, namespace });
+  const running: RunningWorker[] = [];
+  return {
+    address,
+    namespace,
+    storePath,
+    store,
+    temporal,
+    client: new AgentClient({ temporal: temporal.client, store }),
+    async startWorker(app, model, more = {}) {
+      const worker = await startWorker({
+        connection,
+        temporal,
+        store,
+        app,
+        model: { apiKey: 'test', baseUrl: model.url, defaultModel: 'scripted' },
+        targets: ['worker_generic'],
+        bundle: await bundle,
+        limits: { shutdownGraceMs: 100 },
+        log: () => {},
+        ...more,
+      });
+      running.push(worker);
+      return worker;
+    },
+    async close() {
+      await Promise.all(running.map((worker) => worker.stop()));
+      await connection.close();
+      await temporal.connection.close();
+      await store.close();
+    },
+  };
+}
+
+async function registerNamespace({ connection }: TemporalClient, namespace: string): Promise<void> {
+  await connection.workflowService.registerNamespace({
+    namespace,
+    workflowExecutionRetentionPeriod: { seconds: Long.fromNumber(24 * 3600) },
+  });
+  await ensureSearchAttributes(connection, namespace, SEARCH_ATTRIBUTES);
+}
+
+/** An app with one agent, `tester` unless named otherwise. */
+export const testApp = (tools: readonly Tool[], agent: Partial<ProfileInput> = {}): App =>
+  defineApp({ agents: [defineAgent({ name: 'tester', ...agent })], tools });

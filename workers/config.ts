@@ -1,0 +1,73 @@
+/** The environment, read once and validated; nothing else in the project reads it. */
+import { loadClientConnectConfig } from '@temporalio/envconfig';
+import { z } from 'zod';
+import type { ModelOptions } from '../activities/llm/openai.ts';
+import { CodedError } from '../workflows/protocol/failures.ts';
+import { DEFAULT_WORKER_TARGET, WORKER_TARGET_PATTERN } from '../workflows/protocol/ids.ts';
+import type { TemporalCredentials } from './temporal-probe.ts';
+
+export const DEFAULT_MODEL = 'gpt-5-mini';
+
+const storeUrl = z.string().regex(/^sqlite:.+/, { error: 'must be sqlite:PATH' });
+
+const targets = z
+  .string()
+  .transform((text) => text.split(',').map((name) => name.trim()))
+  .pipe(
+    z.array(z.string().regex(WORKER_TARGET_PATTERN, { error: 'each must be 1 to 64 of a-z, 0-9, "_" and "-"' })).min(1),
+  );
+
+const environmentSchema = z.object({
+  AGENTTURN_STORE: storeUrl.default('sqlite:.agentturn/agentturn.db'),
+  AGENTTURN_APP: z.string().min(1).optional(),
+  AGENTTURN_MODEL: z.string().min(1).default(DEFAULT_MODEL),
+  AGENTTURN_WORKER_TARGETS: targets.default([DEFAULT_WORKER_TARGET]),
+  OPENAI_API_KEY: z.string().min(1).optional(),
+  OPENAI_BASE_URL: z.url({ protocol: /^https?$/, error: 'must be an http(s) URL' }).optional(),
+  PATH: z.string().default(''),
+  XDG_CACHE_HOME: z.string().min(1).optional(),
+});
+
+export interface TemporalConfig {
+  readonly address: string;
+  readonly namespace: string;
+  readonly credentials: TemporalCredentials;
+}
+
+export interface Config {
+  readonly storeUrl: string;
+  readonly appModule: string | undefined;
+  readonly workerTargets: readonly string[];
+  readonly model: ModelOptions;
+  /** Undefined when neither environment nor profile file names a server. */
+  readonly temporal: TemporalConfig | undefined;
+  readonly path: string;
+  readonly cacheHome: string | undefined;
+}
+
+/** Errors: `invalid_config` naming each variable. */
+export function readConfig(env: NodeJS.ProcessEnv): Config {
+  // An empty variable is one that is not set.
+  const given: Record<string, string> = {};
+  for (const [name, value] of Object.entries(env)) if (value) given[name] = value;
+  const parsed = environmentSchema.safeParse(given);
+  if (!parsed.success) throw new CodedError('invalid_config', `environment: ${z.prettifyError(parsed.error)}`);
+  const vars = parsed.data;
+  return {
+    storeUrl: vars.AGENTTURN_STORE,
+    appModule: vars.AGENTTURN_APP,
+    workerTargets: vars.AGENTTURN_WORKER_TARGETS,
+    model: { apiKey: vars.OPENAI_API_KEY, baseUrl: vars.OPENAI_BASE_URL, defaultModel: vars.AGENTTURN_MODEL },
+    temporal: temporalConfig(given),
+    path: vars.PATH,
+    cacheHome: vars.XDG_CACHE_HOME,
+  };
+}
+
+function temporalConfig(env: Record<string, string>): TemporalConfig | undefined {
+  const { connectionOptions, namespace } = loadClientConnectConfig({ overrideEnvVars: env });
+  if (connectionOptions.address === undefined) return undefined;
+  const { address, tls, apiKey, metadata } = connectionOptions;
+  const credentials = { ...(tls ? { tls } : {}), ...(apiKey ? { apiKey } : {}), ...(metadata ? { metadata } : {}) };
+  return { address, namespace: namespace ?? 'default', credentials: credentials as TemporalCredentials };
+}

@@ -1,0 +1,185 @@
+/**
+ * The content words of a question, and how to recognise them in a text: stop words removed, simple stemming, a few
+ * synonyms. Everything here is a table or a rule; nothing is learnt.
+ */
+import { stemOf, stemsOf, WORD } from './stemming.ts';
+
+/**
+ * `specific`: an identifier, a number, a proper noun or a quoted word, so a text without it answers another question.
+ * `weak`: a word that nearly every text has, like "use"; it helps but decides nothing.
+ */
+export type KeywordKind = 'specific' | 'plain' | 'weak';
+
+export interface Keyword {
+  readonly word: string;
+  readonly stem: string;
+  readonly kind: KeywordKind;
+  readonly weight: number;
+  /** Words that count for it, a little less than the word itself. */
+  readonly synonyms: readonly string[];
+}
+
+const wordsOf = (text: string): ReadonlySet<string> => new Set(text.split(/\s+/).filter(Boolean));
+
+const STOP_WORDS = wordsOf(`
+  a about above after again all also am an and any anybody anyone anything are aren as at be because been before being
+  between both but by can cannot could couldn did didn do does doesn doing don done down during each either else etc
+  ever every everything for from had has hasn have having he her here hers him his how however i if in into is isn it
+  its itself just let ll may me might mine more most must my no nor not now of off on once one ones only onto or other
+  our ours out over own per please re same shall she should shouldn so some somebody someone something such than that
+  the their theirs them then there these they this those through to too under until up upon us ve very via was wasn we
+  were weren what whatever when where whether which while who whom whose why will with within without won't would
+  wouldn yes yet you your yours
+`);
+
+const WEAK_WORDS = wordsOf(`
+  actually allow allowed answer best call called case cause certain choose come consider contain current define describe
+  detail details different doc docs document documentation documents example examples exactly exist exists explain file
+  files find first folder follow following for full general get gets getting give given gives go good happen happening
+  happens have help here important include including information involve keep kind know known like list long look made
+  main make makes making many matter mean meaning means mention mentioned much name need needed needs new next number
+  often part possible project provide provided put question quickly really say says section see set show shown simple
+  still tell text thing things take taken takes two use used useful user uses using various want wants way ways
+  well work working works write
+`);
+
+/** Groups of words that documents use for each other. */
+const SYNONYM_GROUPS = [
+  'field property key attribute',
+  'function method',
+  'install installation setup',
+  'error exception failure',
+  'configure configuration setting option',
+  'delete remove',
+  'create add build',
+  'fast speed performance latency',
+  'author maintainer creator',
+  'argument parameter',
+  'begin start',
+  'end finish',
+  'convert transform',
+  'check validate verify',
+  'transaction atomic',
+  'license licence',
+].map((group) => group.split(' '));
+
+const WEIGHT: Readonly<Record<KeywordKind, number>> = { specific: 1.3, plain: 1, weak: 0.25 };
+const SYNONYM_VALUE = 0.7;
+const MAX_RARITY = 3;
+
+/** The sentences that ask, where a request also says other things; else all of it. */
+export function questionIn(text: string): string {
+  const asking = text.split(/(?<=[.?!])\s+|\n+/).filter((sentence) => sentence.trim().endsWith('?'));
+  return asking.length > 0 ? asking.join(' ') : text;
+}
+
+export function keywordsOf(question: string): readonly Keyword[] {
+  const titleCase = isTitleCase(question);
+  const found = new Map<string, Keyword>();
+  for (const match of question.matchAll(WORD)) {
+    const word = match[0].toLowerCase();
+    if (word.length < 2 || STOP_WORDS.has(word)) continue;
+    const stem = stemOf(word);
+    const kind = kindOf(question, match[0], match.index, titleCase);
+    if (found.get(stem)?.kind === 'specific') continue;
+    const synonyms = kind === 'specific' ? [] : synonymsOf(stem);
+    found.set(stem, { word, stem, kind, weight: WEIGHT[kind], synonyms });
+  }
+  return [...found.values()];
+}
+
+function synonymsOf(stem: string): string[] {
+  return SYNONYM_GROUPS.filter((group) => group.some((word) => stemOf(word) === stem))
+    .flat()
+    .filter((word) => stemOf(word) !== stem);
+}
+
+function kindOf(question: string, word: string, at: number, titleCase: boolean): KeywordKind {
+  const before = question.slice(0, at);
+  const after = question.slice(at + word.length);
+  const isIdentifier =
+    /\p{N}|_|\p{Ll}\p{Lu}/u.test(word) || /^\p{Lu}{2,}$/u.test(word) || /^\(/.test(after) || /^\.\p{L}/u.test(after);
+  const isQuoted = /[`"“'(]\s*$/u.test(before) && /^[^\s]*[`"”']/u.test(after);
+  const startsSentence = /(?:^|[.!?:]\s)[^\p{L}\p{N}]*$/u.test(before);
+  const isProper = /^\p{Lu}\p{Ll}/u.test(word) && !startsSentence && !titleCase;
+  if (isIdentifier || isQuoted || isProper) return 'specific';
+  return WEAK_WORDS.has(word.toLowerCase()) ? 'weak' : 'plain';
+}
+
+/** In a question in title case a capital says nothing about a word. */
+function isTitleCase(question: string): boolean {
+  const words = (question.match(/\p{L}{4,}/gu) ?? []).slice(1);
+  return words.length > 1 && words.filter((word) => /^\p{Lu}/u.test(word)).length > words.length / 2;
+}
+
+/** How well a text with these stems holds the keyword: 1 the word, less a part of an identifier or a synonym, 0 none. */
+export function matchOf(keyword: Keyword, stems: ReadonlyMap<string, number>): number {
+  const synonyms = keyword.synonyms.map((synonym) => SYNONYM_VALUE * (stems.get(stemOf(synonym)) ?? 0));
+  return Math.max(stems.get(keyword.stem) ?? 0, ...synonyms);
+}
+
+/**
+ * Weights the words by how rare they are among the lines found: "dependencies" says more about the place of an answer
+ * than the product's name on every second line. A word found nowhere weighs most; the question may be about something else.
+ */
+export function weighByRarity(keywords: readonly Keyword[], lines: readonly string[]): readonly Keyword[] {
+  const stems = lines.map(stemsOf);
+  const counts = keywords.map((keyword) => stems.filter((line) => line.has(keyword.stem)).length);
+  const most = Math.max(1, ...counts);
+  return keywords.map((keyword, index) => {
+    if (keyword.kind === 'weak') return keyword;
+    const rarity = 1 + 0.7 * Math.log(most / Math.max(0.5, counts[index] ?? 0));
+    return { ...keyword, weight: keyword.weight * Math.min(MAX_RARITY, rarity) };
+  });
+}
+
+/** The words to search for: the telling ones as asked, and what their other forms begin with. */
+export function searchTerms(keywords: readonly Keyword[]): string {
+  const telling = tellingOf(keywords);
+  return termsOf((telling.length > 0 ? telling : keywords).map((keyword) => keyword.word));
+}
+
+export function synonymTerms(keywords: readonly Keyword[]): string {
+  return termsOf(tellingOf(keywords).flatMap((keyword) => keyword.synonyms));
+}
+
+function termsOf(words: readonly string[]): string {
+  const terms = words.flatMap((word) => {
+    const root = stemOf(word).replace(/i$/, '');
+    return root.length >= 5 && word.startsWith(root) ? [word, root] : [word];
+  });
+  return [...new Set(terms)].join(' ');
+}
+
+export function tellingOf(keywords: readonly Keyword[]): readonly Keyword[] {
+  return keywords.filter((keyword) => keyword.kind !== 'weak');
+}
+
+/** A question without a telling word ("What is this about?") asks for an overview. */
+export function asksForOverview(keywords: readonly Keyword[]): boolean {
+  return tellingOf(keywords).length === 0;
+}
+
+const ASKS_DEFINITION = /^\W*(?:what(?:'s| is| are| does)|who is|define)\b|\bmean\b|\bmeaning of\b/i;
+
+export function asksForDefinition(question: string): boolean {
+  return ASKS_DEFINITION.test(question);
+}
+
+const TERM = '([\\p{L}\\p{N}_]+)';
+const DEFINITIONS: readonly (readonly [RegExp, number])[] = [
+  [new RegExp(`${TERM}[*_\`"]*,?\\s+(?:\\([^)]*\\),?\\s+)?(?:is|are)\\s+(?:an?|the|one)\\b`, 'giu'), 1],
+  [new RegExp(`[*_\`"]+${TERM}[*_\`"]+\\s*(?::|—|–|-\\s|\\()`, 'giu'), 1],
+  [new RegExp(`\\b(?:class|interface|type|enum|function|const|def|struct|fn)\\s+${TERM}`, 'giu'), 0.9],
+  [new RegExp(`^[\\s*-]*"?${TERM}"?\\s*[:=]\\s[^?{}();]*$`, 'giu'), 0.9],
+  [new RegExp(`${TERM}\\s+(?:means|refers to|stands for|consists of|is|are)\\b`, 'giu'), 0.7],
+  [new RegExp(`^\\W*(?:an?|the)\\s+[*_\`]+${TERM}[*_\`]+`, 'giu'), 0.7],
+];
+
+/** How plainly a line defines the keyword: "X is a", "**X**:", "A *X* takes", "class X"; 0 when it does not. */
+export function definitionIn(keyword: Keyword, line: string): number {
+  if (keyword.kind === 'weak') return 0;
+  const defines = (pattern: RegExp) =>
+    [...line.matchAll(pattern)].some(([, term]) => stemOf(term?.toLowerCase() ?? '') === keyword.stem);
+  return Math.max(0, ...DEFINITIONS.map(([pattern, value]) => (defines(pattern) ? value : 0)));
+}

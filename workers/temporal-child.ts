@@ -1,0 +1,88 @@
+/**
+ * One `temporal server start-dev` process of ours, from spawn to exit.
+ *
+ * Invariants
+ * 1. It does not outlive this process, however that ends: an exit handler covers the orderly ways, a watchdog that
+ *    waits for our end of a pipe to close covers the others (SIGKILL, a crash, a closed terminal).
+ * 2. It runs in a session of its own, so a Ctrl-C meant for us does not take it from workers that are still draining.
+ * 3. It does not keep this process alive.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const STOP_MS = 5_000;
+const TAIL_CHARS = 4_000;
+
+export interface ServerChild {
+  readonly pid: number | undefined;
+  /** How it ended; undefined while it runs. */
+  ended(): string | undefined;
+  /** The last of its stderr. */
+  tail(): string;
+  /** SIGTERM, then SIGKILL after 5 s. Resolves when it is gone. */
+  stop(): Promise<void>;
+}
+
+/** `onEnd` is told once, whatever the reason; `stopping` says whether `stop` asked for it. */
+export function spawnServer(
+  binary: string,
+  args: readonly string[],
+  onEnd: (how: string, stopping: boolean) => void,
+): ServerChild {
+  const child = spawn(binary, args, { detached: true, stdio: ['ignore', 'ignore', 'pipe'] });
+  const watchdog = child.pid === undefined ? undefined : startWatchdog(child.pid);
+  const killIt = () => child.kill('SIGKILL');
+  let tail = '';
+  let stopping = false;
+  let how: string | undefined;
+  process.once('exit', killIt);
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    tail = (tail + text).slice(-TAIL_CHARS);
+  });
+  const ended = new Promise<void>((done) => {
+    const end = (reason: string) => {
+      if (how !== undefined) return;
+      how = reason;
+      // Before the system can give the process id to somebody else.
+      watchdog?.kill('SIGKILL');
+      process.off('exit', killIt);
+      done();
+      onEnd(reason, stopping);
+    };
+    child.once('error', (error) => end(`cannot be run: ${error.message}`));
+    child.once('exit', (code, signal) => end(signal === null ? `exited with code ${code}` : `was ended by ${signal}`));
+  });
+  child.unref();
+  if (child.stderr instanceof Socket) child.stderr.unref();
+
+  const stop = async () => {
+    stopping = true;
+    if (how !== undefined) return;
+    child.ref();
+    child.kill('SIGTERM');
+    const timer = setTimeout(killIt, STOP_MS);
+    await ended;
+    clearTimeout(timer);
+  };
+  return { pid: child.pid, ended: () => how, tail: () => tail.trim(), stop };
+}
+
+/** The tail of a child that ended: its exit may be known before the pipe has delivered its last line. */
+export async function lastWords(child: ServerChild): Promise<string> {
+  for (let i = 0; i < 20 && child.ended() !== undefined && child.tail() === ''; i++) await sleep(10);
+  return child.tail();
+}
+
+/** `read` returns when our end of the pipe closes, which the system does for a process that dies. */
+function startWatchdog(pid: number): ChildProcess {
+  const script = 'read -r _; kill -KILL "$0" 2>/dev/null';
+  const watchdog = spawn('/bin/sh', ['-c', script, String(pid)], {
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
+  // An image without a shell is left with the exit handler.
+  watchdog.on('error', () => {});
+  watchdog.unref();
+  return watchdog;
+}

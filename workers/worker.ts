@@ -1,0 +1,107 @@
+/**
+ * A worker process: serves mailboxes on the control queue, and turns with their activities on the queue of each target it is
+ * configured for. Stateless: any worker of a target may run any step (W1).
+ */
+import { fileURLToPath } from 'node:url';
+import {
+  bundleWorkflowCode,
+  type NativeConnection,
+  Worker,
+  type WorkerOptions,
+  type WorkflowBundleOption,
+} from '@temporalio/worker';
+import type { App } from '../activities/app.ts';
+import { createActivities } from '../activities/index.ts';
+import { type ModelOptions, openAiModel } from '../activities/llm/openai.ts';
+import { CodedError } from '../workflows/protocol/failures.ts';
+import { CONTROL_QUEUE, SEARCH_ATTRIBUTES, targetQueue } from '../workflows/protocol/ids.ts';
+import type { Store } from '../workflows/protocol/store.ts';
+import type { TemporalClient } from './connect.ts';
+import { type SweeperOptions, startSweeper } from './sweeper.ts';
+import { missingSearchAttributes } from './temporal-search-attributes.ts';
+
+export interface WorkerDeps {
+  readonly connection: NativeConnection;
+  readonly temporal: TemporalClient;
+  readonly store: Store;
+  readonly app: App;
+  readonly model: ModelOptions;
+  readonly targets: readonly string[];
+  /** Made once and shared by all workers of a process; bundled here when left out. */
+  readonly bundle?: WorkflowBundleOption;
+  readonly limits?: WorkerLimits;
+  readonly sweeper?: Pick<SweeperOptions, 'everyMs' | 'olderThanMs'>;
+  readonly log: (line: string) => void;
+}
+
+/** Per worker. A cached workflow costs 0.25 MB and more, and waking an evicted one is as fast while histories are short. */
+export interface WorkerLimits {
+  readonly cachedWorkflows?: number;
+  readonly workflowTasks?: number;
+  readonly activities?: number;
+  readonly shutdownGraceMs?: number;
+}
+
+export interface RunningWorker {
+  /** Settles when the workers have stopped; rejects when one failed. */
+  readonly done: Promise<void>;
+  /** Drains: running activities get the grace time, then are retried elsewhere (W5). */
+  stop(): Promise<void>;
+}
+
+export const workflowsPath = fileURLToPath(new URL('../workflows/index.ts', import.meta.url));
+
+export const bundleWorkflows = (): Promise<WorkflowBundleOption> => bundleWorkflowCode({ workflowsPath });
+
+/** Errors: `temporal_not_ready` with the command that cures it. */
+export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
+  await checkSearchAttributes(deps);
+  await deps.store.registerProfiles([...deps.app.agents.values()]);
+  const activities = createActivities({ ...deps, temporal: deps.temporal.client, model: openAiModel(deps.model) });
+  const workflowBundle = deps.bundle ?? (await bundleWorkflows());
+  const queues = [CONTROL_QUEUE, ...deps.targets.map(targetQueue)];
+  const workers = await Promise.all(
+    queues.map((taskQueue) => Worker.create({ ...optionsOf(deps), workflowBundle, activities, taskQueue })),
+  );
+  const onError = (error: unknown) => deps.log(`sweeper: ${String(error)}`);
+  const stopSweeper = startSweeper({ ...deps.sweeper, store: deps.store, temporal: deps.temporal.client, onError });
+  const done = Promise.all(workers.map((worker) => worker.run())).then(
+    () => stopSweeper(),
+    async (error) => {
+      await stopSweeper();
+      throw error;
+    },
+  );
+  const stop = async () => {
+    for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
+    await done;
+  };
+  return { done, stop };
+}
+
+function optionsOf({ connection, temporal, limits = {} }: WorkerDeps): Omit<WorkerOptions, 'taskQueue'> {
+  return {
+    connection,
+    namespace: temporal.client.options.namespace,
+    maxCachedWorkflows: limits.cachedWorkflows ?? 50,
+    maxConcurrentWorkflowTaskExecutions: limits.workflowTasks ?? 40,
+    maxConcurrentActivityTaskExecutions: limits.activities ?? 200,
+    // A stop must reach a streaming model call within a second, whatever the heartbeat timeout (T21).
+    maxHeartbeatThrottleInterval: '1s',
+    shutdownGraceTime: limits.shutdownGraceMs ?? 5_000,
+  };
+}
+
+async function checkSearchAttributes({ temporal }: WorkerDeps): Promise<void> {
+  const { namespace } = temporal.client.options;
+  const missing = await missingSearchAttributes(temporal.connection, namespace, SEARCH_ATTRIBUTES);
+  if (missing.length === 0) return;
+  const flags = Object.entries(SEARCH_ATTRIBUTES)
+    .filter(([name]) => missing.includes(name))
+    .map(([name, type]) => `--name ${name} --type ${type}`);
+  const command = `temporal operator search-attribute create --namespace ${namespace} ${flags.join(' ')}`;
+  throw new CodedError(
+    'temporal_not_ready',
+    `namespace ${namespace} has no search attribute ${missing.join(', ')}; every turn would get stuck. Run: ${command}`,
+  );
+}
