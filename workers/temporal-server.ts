@@ -107,7 +107,7 @@ async function useConfigured(configured: NonNullable<TemporalServerOptions['conf
     probe.kind === 'no_namespace'
       ? `The configured Temporal server at ${address} has no namespace ${namespace} (${probe.reason}). ` +
           `Create it (temporal operator namespace create --address ${address} ${namespace}) or set TEMPORAL_NAMESPACE.`
-      : `The configured Temporal server at ${address} does not answer within ${CONFIGURED_MS / 1000} s: ` +
+      : `The configured Temporal server at ${address} does not answer: ` +
           `${probe.reason}. Start it, correct TEMPORAL_ADDRESS, or unset it to run a local dev server.`,
   );
 }

@@ -9,6 +9,7 @@ import {
   Worker,
   type WorkerOptions,
   type WorkflowBundleOption,
+  type WorkflowBundleWithSourceMap,
 } from '@temporalio/worker';
 import type { App } from '../activities/app.ts';
 import { createActivities } from '../activities/index.ts';
@@ -51,7 +52,7 @@ export interface RunningWorker {
 
 export const workflowsPath = fileURLToPath(new URL('../workflows/index.ts', import.meta.url));
 
-export const bundleWorkflows = (): Promise<WorkflowBundleOption> => bundleWorkflowCode({ workflowsPath });
+export const bundleWorkflows = (): Promise<WorkflowBundleWithSourceMap> => bundleWorkflowCode({ workflowsPath });
 
 /** Errors: `temporal_not_ready` with the command that cures it. */
 export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {

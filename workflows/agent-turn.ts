@@ -11,6 +11,7 @@ import {
   ApplicationFailure,
   CancellationScope,
   isCancellation,
+  log,
   setHandler,
   setWorkflowOptions,
 } from '@temporalio/workflow';
@@ -63,8 +64,9 @@ class TurnDriver {
   }
 
   #feed(event: KernelEvent): KernelAction {
-    const { state, actions } = step(this.#state, event);
+    const { state, actions, observations } = step(this.#state, event);
     this.#state = state;
+    for (const observation of observations) log.info(observation.type, { ...observation });
     const [action] = actions;
     if (action) return action;
     throw new TypeError(`the kernel had no answer to ${event.type} while ${state.lifecycle}`);

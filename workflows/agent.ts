@@ -136,8 +136,10 @@ class Mailbox {
     const watched = closing.finally(() => {
       done = true;
     });
+    // Awaited below; until then a failure must not count as unhandled.
+    watched.catch(() => {});
     while (!done) {
-      await Promise.race([watched, condition(() => this.#inline.length > 0)]);
+      await condition(() => done || this.#inline.length > 0);
       await this.#acceptInline();
     }
     return watched;

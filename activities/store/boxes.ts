@@ -1,6 +1,6 @@
 /** Input written before a request: instruction cards and context boxes. A context box is complete when it is made (T24). */
 import { v7 } from 'uuid';
-import { appendToBox, createBox, insertCard } from './cards.ts';
+import { createBox, insertCard } from './cards.ts';
 import { type StoreContext, write } from './context.ts';
 
 export async function writeInstructionCard(ctx: StoreContext, text: string): Promise<string> {
@@ -15,11 +15,13 @@ export async function writeContextBox(ctx: StoreContext, texts: readonly string[
   const boxId = v7();
   const now = ctx.now();
   await write(ctx, async (trx) => {
-    await createBox(trx, { box_id: boxId, kind: 'context', owner_agent_id: null }, now);
-    for (const text of texts) {
+    const box = { box_id: boxId, kind: 'context', owner_agent_id: null } as const;
+    await createBox(trx, box, now, texts.length);
+    for (const [index, text] of texts.entries()) {
       const cardId = v7();
       await insertCard(trx, { cardId, type: 'context.note', content: { text }, author: 'client' }, now);
-      await appendToBox(trx, boxId, cardId);
+      const entry = { box_id: boxId, seq: index + 1, card_id: cardId, hidden_reason: null };
+      await trx.insertInto('box_cards').values(entry).execute();
     }
   });
   return boxId;

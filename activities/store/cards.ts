@@ -48,8 +48,11 @@ export async function insertCard<T extends CardType>(trx: Trx, card: NewCard<T>,
   return tokens;
 }
 
-/** Appends the card to the box; an id already in the box keeps its place. Returns the card's sequence number. */
-export async function appendToBox(trx: Trx, boxId: string, cardId: string): Promise<number> {
+/**
+ * Appends the card to a box of this owner; an id already in the box keeps its place. Returns the card's sequence number.
+ * A box of somebody else, a context box included, is `box_unavailable` (T24).
+ */
+export async function appendToBox(trx: Trx, boxId: string, cardId: string, owner: string): Promise<number> {
   const present = await trx
     .selectFrom('box_cards')
     .select('seq')
@@ -57,12 +60,15 @@ export async function appendToBox(trx: Trx, boxId: string, cardId: string): Prom
     .where('card_id', '=', cardId)
     .executeTakeFirst();
   if (present) return present.seq;
-  const { last_seq: seq } = await trx
+  const box = await trx
     .updateTable('boxes')
     .set((eb) => ({ last_seq: eb('last_seq', '+', 1) }))
     .where('box_id', '=', boxId)
+    .where('owner_agent_id', '=', owner)
     .returning('last_seq')
-    .executeTakeFirstOrThrow();
+    .executeTakeFirst();
+  if (!box) throw new CodedError('box_unavailable', `box ${boxId} does not exist or is not ${owner}'s to write`);
+  const seq = box.last_seq;
   await trx.insertInto('box_cards').values({ box_id: boxId, seq, card_id: cardId, hidden_reason: null }).execute();
   return seq;
 }
@@ -71,10 +77,11 @@ export async function createBox(
   trx: Trx,
   box: Pick<BoxRow, 'box_id' | 'kind' | 'owner_agent_id'>,
   now: number,
+  lastSeq = 0,
 ): Promise<void> {
   await trx
     .insertInto('boxes')
-    .values({ ...box, parent_ids: '[]', last_seq: 0, created_at: now })
+    .values({ ...box, parent_ids: '[]', last_seq: lastSeq, created_at: now })
     .onConflict((conflict) => conflict.column('box_id').doNothing())
     .execute();
 }

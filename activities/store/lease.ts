@@ -90,7 +90,7 @@ async function tryLease(
   const boxId = head.output_box_id ?? outputBoxId(turn.agent_id);
   await createBox(trx, { box_id: boxId, kind: 'output', owner_agent_id: turn.agent_id }, now);
   const memory = await extents(trx, [boxId, ...(turn.context_box_id ? [turn.context_box_id] : [])]);
-  const instructionSeq = await appendToBox(trx, boxId, turn.instruction_card_id);
+  const instructionSeq = await appendToBox(trx, boxId, turn.instruction_card_id, turn.agent_id);
   const profileName = turn.profile_name ?? (await rosterProfile(trx, turn.agent_id)) ?? turn.agent_id;
   const profile = await currentProfile(trx, profileName);
   const leased: Partial<TurnRow> = {

@@ -41,7 +41,7 @@ export async function storeResult(
     { cardId, type: 'tool.result', content, author: agentId, agentTurnId, stepIndex, callId },
     now,
   );
-  const seq = await appendToBox(trx, turn.output_box_id ?? '', cardId);
+  const seq = await appendToBox(trx, turn.output_box_id ?? '', cardId, agentId);
   const edge = {
     primitive: 'report',
     phase: 'response',

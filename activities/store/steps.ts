@@ -126,7 +126,7 @@ async function writeNote(trx: Trx, fence: Fence, commit: StepCommit, boxId: stri
   const cardId = stepCardId(agentTurnId, stepIndex, note.type);
   const card = { cardId, type: note.type, content: { text: note.text }, author: 'runtime', agentTurnId, stepIndex };
   const noteTokens = await insertCard(trx, card, now);
-  return { noteSeq: await appendToBox(trx, boxId, cardId), noteTokens };
+  return { noteSeq: await appendToBox(trx, boxId, cardId, fence.agentId), noteTokens };
 }
 
 async function writeThought(
@@ -141,7 +141,7 @@ async function writeThought(
   const cardId = stepCardId(agentTurnId, stepIndex, 'agent.thought');
   const card = { cardId, type: 'agent.thought', content: thought, author: agentId, agentTurnId, stepIndex } as const;
   const thoughtTokens = await insertCard(trx, card, now);
-  return { thoughtCardId: cardId, thoughtSeq: await appendToBox(trx, boxId, cardId), thoughtTokens };
+  return { thoughtCardId: cardId, thoughtSeq: await appendToBox(trx, boxId, cardId, fence.agentId), thoughtTokens };
 }
 
 async function writeCall(
@@ -156,7 +156,7 @@ async function writeCall(
   const { callId, tool } = content;
   const cardId = stepCardId(agentTurnId, stepIndex, 'tool.call', index);
   await insertCard(trx, { cardId, type: 'tool.call', content, author: agentId, agentTurnId, stepIndex, callId }, now);
-  await appendToBox(trx, turn.output_box_id ?? '', cardId);
+  await appendToBox(trx, turn.output_box_id ?? '', cardId, agentId);
   const edge = { primitive: 'tool_call', phase: 'request', kind: tool } as const;
   const source = { source_agent_id: agentId, source_agent_turn_id: agentTurnId, source_step_index: stepIndex };
   await appendEdge(trx, callId, { ...edge, ...source, depth: turn.depth, trace_id: turn.trace_id }, now);

@@ -65,7 +65,7 @@ export async function finishTurn(
   const cardId = deliverableCardId(agentTurnId);
   const content = await deliverableOf(trx, turn, termination, source);
   await insertCard(trx, { cardId, type: 'task.deliverable', content, author: agentId, agentTurnId }, now);
-  await appendToBox(trx, boxId, cardId);
+  await appendToBox(trx, boxId, cardId, agentId);
   const { status } = termination;
   const errorCode = termination.errorCode ?? null;
   const change = {

@@ -32,8 +32,6 @@ export const runTool =
       const context = { agentId, agentTurnId, callId, idempotencyKey: callId, attempt };
       const startedAt = performance.now();
       const body = await execute(tool, name, claim, context, signal);
-      // A cancelled activity belongs to a turn that is ending: its late result must not look like the tool's.
-      if (signal.aborted) throw signal.reason;
       const durationMs = Math.round(performance.now() - startedAt);
       if (tool?.spec.afterExecution === 'suspend' && body.status === 'success') {
         return answered(
@@ -66,7 +64,9 @@ async function execute(
     const value = await raceAbort(tool.execute(call.arguments, { ...context, signal: both }), both);
     return succeeded(name, value);
   } catch (error) {
-    if (timeout.aborted && !signal.aborted) return timedOut(name, timeoutMs);
+    // The turn is ending, or this worker is: there is no result to speak of. A tool that finished all the same keeps its own.
+    if (signal.aborted) throw signal.reason;
+    if (timeout.aborted) return timedOut(name, timeoutMs);
     log.info(`tool ${name} failed`, { callId: context.callId, error: String(error) });
     const message = error instanceof Error ? error.message : String(error);
     return failed({ code: 'tool_failed', message: message || `${name} failed without a message`, kind: 'recoverable' });

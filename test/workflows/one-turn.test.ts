@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { z } from 'zod';
 import { defineTool } from '../../activities/app.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
-import { type Harness, openHarness, testApp } from '../support/harness.ts';
+import { testApp } from '../support/app.ts';
+import { type Harness, openHarness } from '../support/harness.ts';
 
 describe('a turn', () => {
   let harness: Harness;

@@ -48,8 +48,8 @@ function checkTools(request: ChatRequest): WireError | undefined {
   }
   const forced = forcedTool(request);
   if (forced === undefined || toolNames(request).has(forced)) return undefined;
-  const message = `Invalid value for 'tool_choice': no function named '${forced}' was specified in the 'tools' parameter.`;
-  return invalidRequest(message, 'tool_choice');
+  const missing = `no function named '${forced}' was specified in the 'tools' parameter.`;
+  return invalidRequest(`Invalid value for 'tool_choice': ${missing}`, 'tool_choice');
 }
 
 function checkMessages(messages: readonly ChatMessage[]): WireError | undefined {

@@ -5,17 +5,8 @@
 import { type ChatRequest, forcedTool, toolNames } from './chat-request.ts';
 import type { MessageAnswer, ToolCallAnswer } from './completion.ts';
 import { type DocumentTurn, documentTurn, type Search, type SearchHit } from './document-turn.ts';
-import {
-  asksForOverview,
-  type Keyword,
-  keywordsOf,
-  matchOf,
-  questionIn,
-  searchTerms,
-  synonymTerms,
-  tellingOf,
-  weighByRarity,
-} from './keywords.ts';
+import { asksForOverview, questionIn } from './intent.ts';
+import { type Keyword, keywordsOf, matchOf, searchTerms, synonymTerms, tellingOf, weighByRarity } from './keywords.ts';
 import { windowsToRead } from './passages.ts';
 import { chooseQuotes, openingQuotes, type Quote } from './quotes.ts';
 import { stemsOf } from './stemming.ts';
@@ -57,7 +48,7 @@ function nextCalls(turn: DocumentTurn, offered: ReadonlySet<string>): readonly T
   // The tool searches the whole folder; in a narrower scope many of its hits do not count.
   const max_results = scopeOf(turn).length > 0 ? MAX_RESULTS_IN_SCOPE : MAX_RESULTS;
   if (query !== undefined) return [{ name: 'search_text', arguments: { query, max_results } }];
-  const windows = asksForOverview(keywords)
+  const windows = asksForOverview(questionIn(turn.question))
     ? overviewWindows(turn)
     : windowsToRead(questionIn(turn.question), keywords, hitsOf(turn));
   return windows.map((window) => ({ name: 'read_file', arguments: window }));
@@ -72,10 +63,10 @@ function planOf(turn: DocumentTurn): string {
   return `${what}, read around the best hits and quote them. A note that names a folder or a file narrows the search.`;
 }
 
-/** First all words; then those not found yet, or the rarest where hits were cut off; then what else documents call them. */
+/** First all words; then those not found yet, or the rarest where hits were cut off; then their synonyms. */
 function nextQuery(keywords: readonly Keyword[], turn: DocumentTurn): string | undefined {
   const { searches } = turn;
-  if (asksForOverview(keywords) && turn.files.length > 0) return undefined;
+  if (asksForOverview(questionIn(turn.question)) && turn.files.length > 0) return undefined;
   if (turn.failed.has('search_text') || searches.length >= MAX_SEARCHES) return undefined;
   if (searches.length === 0) return searchTerms(keywords) || undefined;
   const telling = tellingOf(keywords);
@@ -148,7 +139,7 @@ function report(request: ChatRequest, turn: DocumentTurn): MessageAnswer {
 
 function quotesOf(turn: DocumentTurn): readonly Quote[] {
   const keywords = askedKeywords(turn);
-  if (asksForOverview(keywords)) return openingQuotes(turn.reads);
+  if (asksForOverview(questionIn(turn.question))) return openingQuotes(turn.reads);
   return chooseQuotes(questionIn(turn.question), keywords, turn.reads, hitsOf(turn));
 }
 

@@ -67,12 +67,6 @@ const WEIGHT: Readonly<Record<KeywordKind, number>> = { specific: 1.3, plain: 1,
 const SYNONYM_VALUE = 0.7;
 const MAX_RARITY = 3;
 
-/** The sentences that ask, where a request also says other things; else all of it. */
-export function questionIn(text: string): string {
-  const asking = text.split(/(?<=[.?!])\s+|\n+/).filter((sentence) => sentence.trim().endsWith('?'));
-  return asking.length > 0 ? asking.join(' ') : text;
-}
-
 export function keywordsOf(question: string): readonly Keyword[] {
   const titleCase = isTitleCase(question);
   const found = new Map<string, Keyword>();
@@ -103,7 +97,9 @@ function kindOf(question: string, word: string, at: number, titleCase: boolean):
   const startsSentence = /(?:^|[.!?:]\s)[^\p{L}\p{N}]*$/u.test(before);
   const isProper = /^\p{Lu}\p{Ll}/u.test(word) && !startsSentence && !titleCase;
   if (isIdentifier || isQuoted || isProper) return 'specific';
-  return WEAK_WORDS.has(word.toLowerCase()) ? 'weak' : 'plain';
+  // "How large" asks for a size; the answer names it without the word.
+  const isMeasure = /\bhow\s+$/i.test(before);
+  return isMeasure || WEAK_WORDS.has(word.toLowerCase()) ? 'weak' : 'plain';
 }
 
 /** In a question in title case a capital says nothing about a word. */
@@ -112,7 +108,7 @@ function isTitleCase(question: string): boolean {
   return words.length > 1 && words.filter((word) => /^\p{Lu}/u.test(word)).length > words.length / 2;
 }
 
-/** How well a text with these stems holds the keyword: 1 the word, less a part of an identifier or a synonym, 0 none. */
+/** How well a text with these stems holds the keyword: 1 the word, less a synonym or part of an identifier, 0 none. */
 export function matchOf(keyword: Keyword, stems: ReadonlyMap<string, number>): number {
   const synonyms = keyword.synonyms.map((synonym) => SYNONYM_VALUE * (stems.get(stemOf(synonym)) ?? 0));
   return Math.max(stems.get(keyword.stem) ?? 0, ...synonyms);
@@ -120,7 +116,8 @@ export function matchOf(keyword: Keyword, stems: ReadonlyMap<string, number>): n
 
 /**
  * Weights the words by how rare they are among the lines found: "dependencies" says more about the place of an answer
- * than the product's name on every second line. A word found nowhere weighs most; the question may be about something else.
+ * than the product's name on every second line. A word found nowhere weighs most: the question may be about something
+ * else.
  */
 export function weighByRarity(keywords: readonly Keyword[], lines: readonly string[]): readonly Keyword[] {
   const stems = lines.map(stemsOf);
@@ -153,33 +150,4 @@ function termsOf(words: readonly string[]): string {
 
 export function tellingOf(keywords: readonly Keyword[]): readonly Keyword[] {
   return keywords.filter((keyword) => keyword.kind !== 'weak');
-}
-
-/** A question without a telling word ("What is this about?") asks for an overview. */
-export function asksForOverview(keywords: readonly Keyword[]): boolean {
-  return tellingOf(keywords).length === 0;
-}
-
-const ASKS_DEFINITION = /^\W*(?:what(?:'s| is| are| does)|who is|define)\b|\bmean\b|\bmeaning of\b/i;
-
-export function asksForDefinition(question: string): boolean {
-  return ASKS_DEFINITION.test(question);
-}
-
-const TERM = '([\\p{L}\\p{N}_]+)';
-const DEFINITIONS: readonly (readonly [RegExp, number])[] = [
-  [new RegExp(`${TERM}[*_\`"]*,?\\s+(?:\\([^)]*\\),?\\s+)?(?:is|are)\\s+(?:an?|the|one)\\b`, 'giu'), 1],
-  [new RegExp(`[*_\`"]+${TERM}[*_\`"]+\\s*(?::|—|–|-\\s|\\()`, 'giu'), 1],
-  [new RegExp(`\\b(?:class|interface|type|enum|function|const|def|struct|fn)\\s+${TERM}`, 'giu'), 0.9],
-  [new RegExp(`^[\\s*-]*"?${TERM}"?\\s*[:=]\\s[^?{}();]*$`, 'giu'), 0.9],
-  [new RegExp(`${TERM}\\s+(?:means|refers to|stands for|consists of|is|are)\\b`, 'giu'), 0.7],
-  [new RegExp(`^\\W*(?:an?|the)\\s+[*_\`]+${TERM}[*_\`]+`, 'giu'), 0.7],
-];
-
-/** How plainly a line defines the keyword: "X is a", "**X**:", "A *X* takes", "class X"; 0 when it does not. */
-export function definitionIn(keyword: Keyword, line: string): number {
-  if (keyword.kind === 'weak') return 0;
-  const defines = (pattern: RegExp) =>
-    [...line.matchAll(pattern)].some(([, term]) => stemOf(term?.toLowerCase() ?? '') === keyword.stem);
-  return Math.max(0, ...DEFINITIONS.map(([pattern, value]) => (defines(pattern) ? value : 0)));
 }

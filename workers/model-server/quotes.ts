@@ -7,8 +7,9 @@
  *    that was found nowhere in the folder weighs more: the question is probably about something else.
  */
 import type { ReadText, SearchHit } from './document-turn.ts';
-import { asksForDefinition, definitionIn, type Keyword, matchOf, tellingOf, weighByRarity } from './keywords.ts';
-import { documentPrior, isDocComment, isMarkup, isProseFile } from './passages.ts';
+import { asksForDefinition, asksForNumber, asksForReason, asksWhatItIs, definitionIn } from './intent.ts';
+import { type Keyword, matchOf, tellingOf, weighByRarity } from './keywords.ts';
+import { documentPrior, isDocComment, isMarkup, isProseFile } from './lines.ts';
 import { isHeading, linesOf, MAX_QUOTE, type Span, spansOf } from './spans.ts';
 import { partsOf, stemsOf } from './stemming.ts';
 
@@ -121,10 +122,6 @@ function weigh(keywords: readonly Keyword[], value: (keyword: Keyword, index: nu
   return keywords.reduce((sum, keyword, index) => sum + keyword.weight * value(keyword, index), 0);
 }
 
-const ASKS_WHAT_IT_IS = /^\W*what(?:'s| is| are)\b|\bmeaning\b|^\W*define\b/i;
-const ASKS_NUMBER = /\bhow (?:many|much|long|often|big|large|fast|old)\b|^\W*when\b|\bwhich (?:version|port|year)\b/i;
-const ASKS_REASON = /^\W*why\b/i;
-
 const LINK = /\[[^\]]*\]\([^)]*\)/g;
 const HEAD = 100;
 /** A sentence that leans on the one before it. */
@@ -141,8 +138,8 @@ function shapeBonus(question: string, keywords: readonly Keyword[], quote: Quote
     [LEANS.test(text), -0.3],
     [asksForDefinition(question), 1.2 * defines + 0.4 / (1 + line / 40)],
     [!asksForDefinition(question), 0.3 * defines],
-    [ASKS_NUMBER.test(question) && /\d/.test(text), 0.5],
-    [ASKS_REASON.test(question) && /\b(?:because|since|so that|therefore|otherwise|hence)\b/i.test(text), 0.5],
+    [asksForNumber(question) && /\d/.test(text), 0.5],
+    [asksForReason(question) && /\b(?:because|since|so that|therefore|otherwise|hence)\b/i.test(text), 0.5],
     [/[?:]$/.test(text), -0.5],
     [text.replace(LINK, '').length < 25, -0.4],
     [span.kind === 'code' && span.whole && isProseFile(path), 0.3],
@@ -175,7 +172,7 @@ function isAnswer(question: Question, candidate: Candidate, texts: readonly Foun
   });
   if (!specificsFound) return false;
   const [only, ...others] = tellingOf(keywords);
-  if (only && others.length === 0 && ASKS_WHAT_IT_IS.test(question.text) && definitionIn(only, candidate.quote) === 0) {
+  if (only && others.length === 0 && asksWhatItIs(question.text) && definitionIn(only, candidate.quote) === 0) {
     return false;
   }
   const total = keywords.reduce((sum, keyword) => sum + keyword.weight, 0);

@@ -7,7 +7,7 @@
  * 2. A line longer than MAX_LINE is skipped in code. In prose, where a paragraph is often one line, its sentences may
  *    be quoted, but none of them is cut short.
  */
-import { isComment, isNoise, isProseFile, MAX_LINE } from './passages.ts';
+import { isComment, isNoise, isProseFile, MAX_LINE } from './lines.ts';
 
 export const MAX_QUOTE = 300;
 const MAX_SENTENCES = 3;
@@ -141,7 +141,7 @@ function proseSpans(block: Block, text: string): Span[] {
 /** How far to look around the end of a sentence. */
 const GLANCE = 40;
 const SENTENCE_END = /[.!?][)\]"'`*_]*(?=\s|$)/g;
-const ABBREVIATION = /\b(?:e\.g|i\.e|vs|cf|approx|resp|no|incl)\.$|(?:^|\s)\d{1,2}\.$/i;
+const ABBREVIATION = /\b(?:e\.g|i\.e|vs|cf|approx|resp|no|incl)\.$|(?:^|\n)[\s*/#>-]*\d{1,2}\.$/i;
 const MARKERS = /^(?:\s|\/\*\*?|\*\/?(?=\s|$)|\/\/+|#+(?=\s)|>|[-+](?=\s)|\d+[.)](?=\s)|\|)+/;
 
 function sentencesOf(text: string, start: number, end: number): { start: number; end: number }[] {

@@ -1,4 +1,4 @@
-/** A light English stemmer: enough that `migrations` meets `migrate`. Two words with one stem count as the same word. */
+/** A light English stemmer: enough that `migrations` meets `migrate`. Words with one stem count as the same word. */
 
 export const WORD = /[\p{L}\p{N}_]+/gu;
 

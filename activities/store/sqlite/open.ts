@@ -12,7 +12,8 @@ import { ChangeWatcher } from './changes.ts';
 import { ImmediateSqliteDialect } from './dialect.ts';
 import { mapSqliteError } from './errors.ts';
 
-const BUSY_TIMEOUT_MS = 5_000;
+/** Short, because it blocks the process; the longer wait for the write lock is the dialect's. */
+const BUSY_TIMEOUT_MS = 2;
 
 const schema: SchemaDialect = {
   autoId: 'integer primary key autoincrement',
@@ -53,8 +54,11 @@ export async function openSqliteStore({ path, now = Date.now }: SqliteStoreOptio
 }
 
 function open(path: string): SqliteDatabase.Database {
-  const database = new SqliteDatabase(path, { timeout: BUSY_TIMEOUT_MS });
+  const database = new SqliteDatabase(path);
+  // Turning a new file to WAL takes an exclusive lock for a moment: several processes may start at once.
+  database.pragma('busy_timeout = 5000');
   database.pragma('journal_mode = WAL');
+  database.pragma(`busy_timeout = ${BUSY_TIMEOUT_MS}`);
   database.pragma('synchronous = FULL');
   return database;
 }

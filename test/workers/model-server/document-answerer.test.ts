@@ -90,7 +90,7 @@ describe('a question that the documents answer', () => {
     ['How do I install bramble?', 'README.md', 'npm install bramble'],
     ['How often is a failed job retried?', 'README.md', 'A failed job is retried five times, e.g. after a crash'],
     ['How large may the payload of a job be?', 'README.md', 'payload of a job | 64 KiB'],
-    ['Why is there one file?', 'docs/guide.md', 'because a backup is then a copy.'],
+    ['Why does a backup need one file?', 'docs/guide.md', 'because a backup is then a copy.'],
     ['Which port does the dashboard listen on?', 'docs/guide.md', 'The dashboard listens on port 7421 by default.'],
     ['What does `openQueue` do with the lock?', 'src/queue.ts', 'The lock is taken for the life of the process.'],
     ['When are backups made?', 'windows.txt', 'A backup is made every night at two.'],
@@ -117,7 +117,7 @@ describe('a question that the documents answer', () => {
 
   test('reads several places in one step', async () => {
     const { steps } = await ask('How are jobs and lanes kept in one file?');
-    expect(steps.at(-2)).toEqual(['read_file', 'read_file']);
+    expect(steps.at(-2)?.length).toBeGreaterThan(1);
   });
 
   test('asks nobody when no confirmation is offered', async () => {
@@ -133,6 +133,7 @@ test.each([
   'How long does a refund take?',
   'What is the meaning of life?',
   'Does Bramble run on Kubernetes?',
+  'Why is there one?',
   'Wie wird das Wetter morgen?',
 ])('a question that they do not answer: %s', async (question) => {
   const { submitted } = await ask(question);

@@ -1,4 +1,4 @@
-/** A folder of documents on disk, the tools of a document question over it, and a person who is asked about the scope. */
+/** A folder of documents on disk, the tools of a document question over it, and the person asked about the scope. */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';

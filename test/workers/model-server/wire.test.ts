@@ -79,6 +79,11 @@ describe('a stream', () => {
     expect(chunks.slice(0, -1).every((chunk) => chunk.usage === null)).toBe(true);
   });
 
+  test('never cuts a character in two', async () => {
+    const chunks = await collect(await serve({ kind: 'message', content: `a${'🙂'.repeat(40)}` }));
+    expect(chunks.every((chunk) => (chunk.choices[0]?.delta.content ?? '').isWellFormed())).toBe(true);
+  });
+
   test('sends the name of a tool call first and its arguments in pieces', async () => {
     const call = { name: 'weather', arguments: { city: 'Llanfairpwllgwyngyll' } };
     const server = await serve({ kind: 'message', toolCalls: [call, call] });

@@ -1,0 +1,71 @@
+/**
+ * The bench's helper processes, over Node's IPC: a child says once that it is ready, answers questions, and ends when told to, or when
+ * the bench itself is gone.
+ */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+
+const READY_MS = 60_000;
+
+type FromChild =
+  | { readonly type: 'ready' | 'answer'; readonly value: unknown }
+  | { readonly type: 'failed'; readonly reason: string };
+
+export interface Child {
+  /** What the child sent along when it was ready. */
+  readonly value: unknown;
+  ask(question: string): Promise<unknown>;
+  /** Resolves when the process is gone. */
+  stop(): Promise<void>;
+}
+
+/** Runs `file` (relative to this folder) with one JSON argument. */
+export async function startChild(file: string, argument: unknown): Promise<Child> {
+  const path = fileURLToPath(new URL(file, import.meta.url));
+  const child = fork(path, [JSON.stringify(argument)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  const gone = once(child, 'exit').then(([code]) => {
+    throw new Error(`${file} ended with code ${code}`);
+  });
+  // Whoever waits for a message sees it; between two waits nobody needs to.
+  gone.catch(() => {});
+  const next = async (): Promise<unknown> => {
+    const signal = AbortSignal.timeout(READY_MS);
+    const [message] = (await Promise.race([once(child, 'message', { signal }), gone])) as [FromChild];
+    if (message.type === 'failed') throw new Error(`${file}: ${message.reason}`);
+    return message.value;
+  };
+  const value = await next();
+  return {
+    value,
+    async ask(question) {
+      child.send(question);
+      return next();
+    },
+    async stop() {
+      child.send('stop');
+      await gone.catch(() => {});
+    },
+  };
+}
+
+/** The other side: runs `start`, reports what it returned, then answers until told to stop. */
+export async function serveParent<T extends { stop(): Promise<void> }>(
+  start: (argument: unknown) => Promise<{ served: T; value: unknown }>,
+  answer: (served: T, question: string) => unknown = () => null,
+): Promise<void> {
+  process.once('disconnect', () => process.exit(1));
+  const send = (message: FromChild) => void process.send?.(message);
+  try {
+    const { served, value } = await start(JSON.parse(process.argv[2] ?? 'null'));
+    process.on('message', async (question: string) => {
+      if (question !== 'stop') return send({ type: 'answer', value: answer(served, question) });
+      await served.stop();
+      process.exit(0);
+    });
+    send({ type: 'ready', value });
+  } catch (error) {
+    send({ type: 'failed', reason: String(error) });
+    process.exitCode = 1;
+  }
+}

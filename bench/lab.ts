@@ -1,0 +1,118 @@
+/**
+ * The installation under test, all of it real and of the bench's own: a Temporal dev server, a SQLite store file, a model over HTTP,
+ * workers in their own processes. This process is the client.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { bundleWorkflowCode, DefaultLogger, type WorkflowBundleOption } from '@temporalio/worker';
+import { AgentClient, type TurnHandle } from '../client/agent-client.ts';
+import { connectClient, type TemporalClient } from '../workers/connect.ts';
+import { openStore } from '../workers/open-store.ts';
+import { findOrStartTemporal, type TemporalServer } from '../workers/temporal-server.ts';
+import { type WorkerLimits, workflowsPath } from '../workers/worker.ts';
+import { SEARCH_ATTRIBUTES } from '../workflows/protocol/ids.ts';
+import type { Store } from '../workflows/protocol/store.ts';
+import { type Child, startChild } from './child.ts';
+import type { floorTurn } from './floor/workflow.ts';
+import type { WorkerArgument } from './worker-process.ts';
+import { FLOOR_QUEUE, instructionOf, PROFILE, type Work } from './workload.ts';
+
+const TURN_MS = 120_000;
+
+export interface WorkerChoice {
+  readonly floor?: boolean;
+  readonly limits?: WorkerLimits;
+}
+
+export interface Lab {
+  readonly server: TemporalServer;
+  readonly temporal: TemporalClient;
+  readonly store: Store;
+  readonly client: AgentClient;
+  startWorker(choice: WorkerChoice): Promise<Child>;
+  close(): Promise<void>;
+}
+
+export async function openLab(): Promise<Lab> {
+  const dir = mkdtempSync(join(tmpdir(), 'agentturn-bench-'));
+  const closing: (() => unknown)[] = [() => rmSync(dir, { recursive: true, force: true })];
+  const close = async () => {
+    for (const step of closing.splice(0).reverse()) await step();
+  };
+  try {
+    const server = await startServer(dir);
+    closing.push(() => server.stop());
+    const model = await startChild('./model-process.ts', null);
+    closing.push(() => model.stop());
+    const { address, namespace } = server;
+    const temporal = await connectClient({ address, namespace });
+    closing.push(() => temporal.connection.close());
+    const storeUrl = `sqlite:${join(dir, 'agentturn.db')}`;
+    const store = await openStore(storeUrl);
+    closing.push(() => store.close());
+    const argument: Omit<WorkerArgument, 'floorBundlePath'> = {
+      address,
+      namespace,
+      storeUrl,
+      modelUrl: String(model.value),
+      bundlePath: await bundleTo(join(dir, 'workflows.js'), workflowsPath),
+    };
+    const floorSource = fileURLToPath(new URL('./floor/workflow.ts', import.meta.url));
+    const floorBundlePath = await bundleTo(join(dir, 'floor.js'), floorSource);
+    const startWorker = ({ floor = false, limits = {} }: WorkerChoice) =>
+      startChild('./worker-process.ts', { ...argument, limits, ...(floor ? { floorBundlePath } : {}) });
+    return { server, temporal, store, client: new AgentClient({ temporal: temporal.client, store }), startWorker, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+const startServer = (dir: string): Promise<TemporalServer> =>
+  findOrStartTemporal({
+    dataDir: join(dir, 'temporal'),
+    port: 0,
+    headless: true,
+    pathEnv: process.env.PATH ?? '',
+    searchAttributes: SEARCH_ATTRIBUTES,
+    log: (line) => console.error(line),
+  });
+
+/** Bundled once here, so that a worker's start and memory hold no bundler. */
+async function bundleTo(file: string, source: string): Promise<string> {
+  const bundle: WorkflowBundleOption = await bundleWorkflowCode({
+    workflowsPath: source,
+    logger: new DefaultLogger('ERROR'),
+  });
+  if (!('code' in bundle)) throw new TypeError('the bundler returned no code');
+  writeFileSync(file, bundle.code);
+  return file;
+}
+
+export const enqueue = (lab: Lab, agentId: string, work: Work): Promise<TurnHandle> =>
+  lab.client.agent(agentId).enqueue({ instruction: instructionOf(work), profile: PROFILE });
+
+/** One turn, from enqueue to its result; anything but success is an error of the bench. */
+export async function runTurn(lab: Lab, agentId: string, work: Work): Promise<TurnHandle> {
+  const turn = await enqueue(lab, agentId, work);
+  await succeeded(turn);
+  return turn;
+}
+
+export async function succeeded(turn: TurnHandle): Promise<void> {
+  const { status, reason } = await turn.result({ timeoutMs: TURN_MS });
+  if (status !== 'success') throw new Error(`turn ${turn.id} ended ${status}: ${reason}`);
+}
+
+/** The same work on the bare workflow. Returns its workflow id. */
+export async function runFloor(lab: Lab, work: Work, deliver = true): Promise<string> {
+  const workflowId = `floor/${crypto.randomUUID()}`;
+  await lab.temporal.client.workflow.execute<typeof floorTurn>('floorTurn', {
+    workflowId,
+    taskQueue: FLOOR_QUEUE,
+    args: [{ instruction: instructionOf(work), deliver }],
+  });
+  return workflowId;
+}

@@ -1,0 +1,44 @@
+/** Values on the command line that need more than text. */
+import { InvalidArgumentError } from 'commander';
+import { z } from 'zod';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+
+const json = z.json();
+
+const MAX_PORT = 65_535;
+
+export function portNumber(text: string): number {
+  const port = Number(text);
+  if (/^\d+$/.test(text) && port <= MAX_PORT) return port;
+  throw new InvalidArgumentError(`expected a port number from 0 to ${MAX_PORT}.`);
+}
+
+export function seconds(text: string): number {
+  const value = Number(text);
+  if (text.trim() !== '' && Number.isFinite(value) && value > 0) return value;
+  throw new InvalidArgumentError('expected a number of seconds above 0.');
+}
+
+export const nameList = (text: string): string[] => text.split(',').map((name) => name.trim());
+
+/** Errors: `invalid_request` naming the option. */
+export function jsonOf(option: string, text: string): z.infer<typeof json> {
+  try {
+    return json.parse(JSON.parse(text));
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    const hint = 'a text needs double quotes inside the shell quotes';
+    throw new CodedError('invalid_request', `${option} must be JSON (${reason}); ${hint}, e.g. '"done"'`);
+  }
+}
+
+/** `KEY=VALUE` pairs. Errors: `invalid_request` naming the pair. */
+export function metadataOf(pairs: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const at = pair.indexOf('=');
+      if (at > 0) return [pair.slice(0, at), pair.slice(at + 1)] as const;
+      throw new CodedError('invalid_request', `--metadata takes KEY=VALUE, got ${JSON.stringify(pair)}`);
+    }),
+  );
+}

@@ -1,0 +1,108 @@
+/** `enqueue`: one request to an agent; with `--wait`, its deliverable. */
+import { readFile } from 'node:fs/promises';
+import { z } from 'zod';
+import { type EnqueueInput, enqueueRequestSchema } from '../../workflows/protocol/enqueue.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import { LIMITS, utf8Bytes } from '../../workflows/protocol/limits.ts';
+import type { TurnView } from '../../workflows/protocol/store.ts';
+import type { Priority } from '../../workflows/protocol/turn.ts';
+import type { AgentClient } from '../agent-client.ts';
+import { jsonOf, metadataOf } from './arguments.ts';
+import type { CliEnvironment, CliIo, CommonOptions } from './environment.ts';
+import { printFailure, turnFailure } from './failure.ts';
+import { deliverableText } from './format.ts';
+
+export interface EnqueueOptions extends CommonOptions {
+  readonly profile?: string;
+  readonly key?: string;
+  readonly priority?: Priority;
+  readonly resultFields?: string;
+  readonly context?: readonly string[];
+  readonly metadata?: readonly string[];
+  readonly wait?: boolean;
+  readonly timeout?: number;
+}
+
+/** Stands for an id that is written only when everything else is known to be valid. */
+const PLACEHOLDER_ID = '00000000-0000-4000-8000-000000000000';
+
+export async function enqueue(
+  { io, openClient }: CliEnvironment,
+  agentId: string,
+  instruction: string,
+  options: EnqueueOptions,
+): Promise<number> {
+  const text = instruction === '-' ? await io.readStdin() : instruction;
+  const request = requestOf(options);
+  const context = await Promise.all((options.context ?? []).map(readContext));
+  const opened = await openClient(options);
+  try {
+    const { client } = opened;
+    const agent = client.agent(agentId);
+    const turn = await agent.enqueue(await withInput(client, request, text, context));
+    if (options.wait) {
+      if (!options.json) io.err(`turn ${turn.id}, position ${turn.ack?.position}`);
+      const timeoutMs = (options.timeout ?? Number.POSITIVE_INFINITY) * 1_000;
+      return printResult(io, options, await turn.result({ timeoutMs }));
+    }
+    io.out(options.json ? JSON.stringify(turn.ack) : ackLine(turn.id, turn.ack));
+    return 0;
+  } finally {
+    await opened.close();
+  }
+}
+
+function requestOf(options: EnqueueOptions): EnqueueInput {
+  const { profile, key, priority, resultFields, metadata } = options;
+  return {
+    ...(profile === undefined ? {} : { profile }),
+    ...(key === undefined ? {} : { idempotencyKey: key }),
+    ...(priority === undefined ? {} : { priority }),
+    ...(resultFields === undefined ? {} : { resultFields: jsonOf('--result-fields', resultFields) }),
+    ...(metadata === undefined ? {} : { metadata: metadataOf(metadata) }),
+  };
+}
+
+async function readContext(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new CodedError('invalid_request', `--context: ${file} cannot be read: ${reason}`);
+  }
+}
+
+/** Cards are written after the request is known to be valid, so that a refused one leaves nothing behind. */
+async function withInput(
+  client: AgentClient,
+  request: EnqueueInput,
+  text: string,
+  context: readonly string[],
+): Promise<EnqueueInput> {
+  const isLong = utf8Bytes(text) > LIMITS.instructionBytes;
+  const inline = isLong ? { instructionCardId: PLACEHOLDER_ID } : { instruction: text };
+  const parsed = enqueueRequestSchema.safeParse({ ...request, ...inline });
+  if (!parsed.success) throw new CodedError('invalid_request', z.prettifyError(parsed.error));
+  return {
+    ...request,
+    ...(isLong ? { instructionCardId: await client.writeInstruction(text) } : inline),
+    ...(context.length === 0 ? {} : { contextBoxId: await client.writeContext(context) }),
+  };
+}
+
+const ackLine = (agentTurnId: string, ack: { position: number; status: string; duplicate: boolean } | undefined) =>
+  `turn ${agentTurnId}: ${ack?.status}, position ${ack?.position}${ack?.duplicate ? ' (accepted before)' : ''}`;
+
+/** Returns the exit code: 0 when the turn gave a result. */
+function printResult(io: CliIo, options: CommonOptions, view: TurnView): number {
+  const failure = turnFailure(view);
+  if (options.json) {
+    io.out(JSON.stringify(failure ? { ...view, error: failure } : view));
+  } else if (failure) {
+    printFailure(io, failure);
+    io.err(`the whole turn: agentturn turn show ${view.agentTurnId}`);
+  } else if (view.deliverable) {
+    io.out(deliverableText(view.deliverable));
+  }
+  return failure ? 1 : 0;
+}

@@ -1,0 +1,46 @@
+/** How the command line tells that something went wrong: what, and what to do about it; never a stack unless asked. */
+import { CodedError, FAILURES, type FailureCode, isFailureCode } from '../../workflows/protocol/failures.ts';
+import type { TurnView } from '../../workflows/protocol/store.ts';
+import type { CliIo, CommonOptions } from './environment.ts';
+
+export interface FailureReport {
+  readonly code: FailureCode | (string & {});
+  readonly message: string;
+  readonly cure?: string;
+}
+
+export function reportOf(error: unknown): FailureReport {
+  if (error instanceof CodedError) {
+    return { code: error.code, message: error.message, cure: FAILURES[error.code].cure };
+  }
+  const message = error instanceof Error ? error.message : String(error);
+  const cure = 'Run the command again with --debug for the stack, and report it.';
+  return { code: 'internal_error', message: message || 'an error without a message', cure };
+}
+
+/** Why a turn did not succeed; undefined when it did, wholly or in part. */
+export function turnFailure({ status, errorCode, reason }: TurnView): FailureReport | undefined {
+  if (status === 'success' || status === 'partial') return undefined;
+  const entry = isFailureCode(errorCode) ? FAILURES[errorCode] : undefined;
+  const message = reason ?? entry?.message ?? `the turn ended as ${status}`;
+  return { code: errorCode ?? status, message, ...(entry ? { cure: entry.cure } : {}) };
+}
+
+export function printFailure(io: Pick<CliIo, 'err'>, { code, message, cure }: FailureReport): void {
+  io.err(`error [${code}]: ${message}`);
+  if (cure !== undefined) io.err(`cure: ${cure}`);
+}
+
+/** Returns the exit code. */
+export function fail(io: CliIo, options: CommonOptions, error: unknown): number {
+  const report = reportOf(error);
+  if (options.json) io.out(JSON.stringify({ error: report }));
+  else printFailure(io, report);
+  if (options.debug && error instanceof Error) io.err(stackOf(error));
+  return 1;
+}
+
+function stackOf(error: Error): string {
+  const own = error.stack ?? error.message;
+  return error.cause instanceof Error ? `${own}\ncaused by: ${stackOf(error.cause)}` : own;
+}

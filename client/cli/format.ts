@@ -1,0 +1,39 @@
+/** Plain text for people: durations, times, tables, values. */
+import type { Deliverable } from '../../workflows/protocol/turn.ts';
+
+export function duration(ms: number): string {
+  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
+  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1_000)} s`;
+}
+
+export const time = (epochMs: number): string => new Date(epochMs).toISOString();
+
+/** Columns as wide as their widest cell; the last one is left as it is. */
+export function table(rows: readonly (readonly string[])[]): string[] {
+  const widths: number[] = [];
+  for (const row of rows) {
+    for (const [index, cell] of row.entries()) widths[index] = Math.max(widths[index] ?? 0, cell.length);
+  }
+  return rows.map((row) =>
+    row
+      .map((cell, index) => (index === row.length - 1 ? cell : cell.padEnd(widths[index] ?? 0)))
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+export const indent = (text: string, by = '  '): string =>
+  text
+    .split('\n')
+    .map((line) => (line === '' ? '' : by + line))
+    .join('\n');
+
+export function deliverableText({ text, fields, fallback }: Deliverable): string {
+  if (fields) return fields.map(({ name, value }) => `${name}:\n${indent(valueText(value))}`).join('\n');
+  if (fallback === undefined) return text ?? '';
+  const last = fallback.lastThought === undefined ? '' : `\nlast thought: ${fallback.lastThought}`;
+  return `(no answer: ${fallback.reason}; ${fallback.toolResults} tool results)${last}`;
+}
+
+const valueText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value, null, 2));

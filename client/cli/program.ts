@@ -1,0 +1,141 @@
+/**
+ * The command line: what can be typed, and what each command does with it. Everything it touches comes from `CliEnvironment`.
+ *
+ * Invariants
+ * 1. Exit code 0: done; 1: it failed, with a code of the catalogue; 2: the command line itself was wrong.
+ * 2. With `--json` standard output carries one JSON object and nothing else.
+ */
+import { Command, CommanderError, Option } from 'commander';
+import { RESULT_STATUSES } from '../../workflows/protocol/cards.ts';
+import { PRIORITIES } from '../../workflows/protocol/turn.ts';
+import { nameList, portNumber, seconds } from './arguments.ts';
+import { type EnqueueOptions, enqueue } from './enqueue.ts';
+import type {
+  CliEnvironment,
+  CommonOptions,
+  DemoOptions,
+  DemoWorkerOptions,
+  DevOptions,
+  WorkerOptions,
+} from './environment.ts';
+import { fail } from './failure.ts';
+import { listAgents, reportToolResult, showTurn, type ToolResultOptions } from './turns.ts';
+
+/** Runs one command's body, reports its failure and keeps its exit code. */
+type Run = (options: CommonOptions, body: () => Promise<number>) => Promise<void>;
+
+/** Resolves with the exit code. `argv` without the program's own name. */
+export async function runCli(argv: readonly string[], environment: CliEnvironment): Promise<number> {
+  const { io } = environment;
+  let exitCode = 0;
+  const run: Run = async (options, body) => {
+    exitCode = await body().catch((error: unknown) => fail(io, options, error));
+  };
+  try {
+    await buildProgram(environment, run).parseAsync(argv, { from: 'user' });
+    return exitCode;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    return fail(io, {}, error);
+  }
+}
+
+function buildProgram(environment: CliEnvironment, run: Run): Command {
+  const { io } = environment;
+  const program = new Command('agentturn')
+    .description('Durable LLM agents on Temporal: one enqueue, one turn, exactly one deliverable.')
+    .version(environment.version)
+    .showHelpAfterError('(agentturn --help lists the commands)')
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => io.out(text.trimEnd()),
+      writeErr: (text) => io.err(text.trimEnd()),
+    });
+  addProcesses(program, environment, run);
+  addEnqueue(program, environment, run);
+  addTurns(program, environment, run);
+  return program;
+}
+
+/** The options every command takes. */
+function command(program: Command, usage: string, description: string): Command {
+  return program
+    .command(usage)
+    .description(description)
+    .option('--store <url>', 'sqlite:PATH (AGENTTURN_STORE; default sqlite:.agentturn/agentturn.db)')
+    .option(
+      '--temporal <address>',
+      'host:port of the Temporal server (TEMPORAL_ADDRESS; default: a running dev server)',
+    )
+    .option('--namespace <name>', 'Temporal namespace (TEMPORAL_NAMESPACE; default: default)')
+    .option('--json', 'print one JSON object')
+    .option('--debug', 'print stacks and details of failures');
+}
+
+function addProcesses(program: Command, environment: CliEnvironment, run: Run): void {
+  const app = ['--app <module>', 'module whose default export is defineApp(...) (AGENTTURN_APP)'] as const;
+  const dataDir = ['--data-dir <path>', 'folder for all data (default: .agentturn)'] as const;
+  command(program, 'dev', 'Run everything on this machine: Temporal, store, model, worker.')
+    .option(...app)
+    .option('--port <number>', 'port of the Temporal server to start', portNumber)
+    .option('--ui-port <number>', 'port of its Web UI', portNumber)
+    .option(...dataDir)
+    .action((options: DevOptions) => run(options, () => environment.dev(options)));
+  command(program, 'worker', 'Run a worker for a Temporal server that runs already.')
+    .option(...app)
+    .option('--targets <names>', 'worker targets to serve, comma-separated (AGENTTURN_WORKER_TARGETS)', nameList)
+    .action((options: WorkerOptions) => run(options, () => environment.worker(options)));
+  command(program, 'demo [question]', 'Let an agent answer a question about a folder of documents.')
+    .option('--dir <path>', 'the folder (default: the documentation of this project)')
+    .option('--crash', 'kill the worker in the middle of the turn and start another')
+    .addOption(new Option('--answer <answer>', 'what the person who is asked answers').choices(['yes', 'no']))
+    .option('--keep', 'keep Temporal and its Web UI running until Ctrl-C')
+    .option(...dataDir)
+    .action((question: string | undefined, options: DemoOptions) =>
+      run(options, () => environment.demo(question === undefined ? options : { ...options, question })),
+    );
+  const child = program.command('demo-worker', { hidden: true }).description('The worker that demo --crash kills.');
+  for (const name of ['store', 'temporal', 'namespace', 'data-dir']) child.requiredOption(`--${name} <value>`);
+  child
+    .option('--model-url <url>')
+    .option('--debug')
+    .action((options: DemoWorkerOptions) => run(options, () => environment.demoWorker(options)));
+}
+
+function addEnqueue(program: Command, environment: CliEnvironment, run: Run): void {
+  command(program, 'enqueue <agent> <instruction>', 'Queue one request for an agent; "-" reads it from standard input.')
+    .option('--profile <name>', 'agent definition of the app (default: the one named like the agent)')
+    .option('--key <key>', 'idempotency key: the same call again gives the same turn')
+    .addOption(new Option('--priority <lane>', 'lane of the inbox').choices(PRIORITIES))
+    .option('--result-fields <json>', 'fields the result must have, e.g. {"fields":[{"name":"answer"}]}')
+    .option('--context <file...>', 'files the turn may read')
+    .option('--metadata <pair...>', 'KEY=VALUE kept with the request')
+    .option('--wait', 'wait for the turn to end and print its deliverable')
+    .option('--timeout <seconds>', 'how long to wait', seconds)
+    .action((agent: string, instruction: string, options: EnqueueOptions) =>
+      run(options, () => enqueue(environment, agent, instruction, options)),
+    );
+}
+
+function addTurns(program: Command, environment: CliEnvironment, run: Run): void {
+  const turn = program.command('turn').description('Look at turns.');
+  command(turn, 'show <turn>', 'Show a turn: steps, tools, tokens, waiting calls, deliverable.').action(
+    (turnId: string, options: CommonOptions) => run(options, () => showTurn(environment, turnId, options)),
+  );
+  const agents = program.command('agents').description('Look at agents.');
+  command(agents, 'ls', 'List the agents of the store.').action((options: CommonOptions) =>
+    run(options, () => listAgents(environment, options)),
+  );
+  command(program, 'tool-result <turn> <call>', 'Answer a call that waits for a result from outside.')
+    .addOption(
+      new Option('--status <status>', 'how the call ended; running moves its deadline').choices([
+        ...RESULT_STATUSES,
+        'running',
+      ]),
+    )
+    .option('--result <json>', 'the result')
+    .option('--error <message>', 'why there is none')
+    .action((turnId: string, callId: string, options: ToolResultOptions) =>
+      run(options, () => reportToolResult(environment, turnId, callId, options)),
+    );
+}

@@ -1,0 +1,69 @@
+/** One turn as a page of text: what was asked, what happened step by step, what waits, what came out. */
+import type { CallView, StepView, TurnView } from '../../workflows/protocol/store.ts';
+import { deliverableText, duration, indent, table, time } from './format.ts';
+
+const ASKED_CHARACTERS = 500;
+
+export function turnPage(view: TurnView): string[] {
+  return [
+    ...table(headRows(view)),
+    ...(view.steps.length > 0 ? ['', ...table(stepRows(view))] : []),
+    ...(view.waiting.length > 0 ? ['', 'waiting', ...view.waiting.flatMap((call) => waitingLines(view, call))] : []),
+    ...(view.deliverable ? ['', 'deliverable', indent(deliverableText(view.deliverable))] : []),
+  ];
+}
+
+function headRows(view: TurnView): string[][] {
+  const { agentTurnId, agentId, profile, turnEpoch, status, errorCode, reason, instruction, usage } = view;
+  const asked = instruction.replace(/\s+/g, ' ').trim();
+  const why = [errorCode === null ? '' : ` (${errorCode})`, reason === null ? '' : `: ${reason}`].join('');
+  return [
+    ['turn', agentTurnId],
+    ['agent', `${agentId}, profile ${profile ?? '(not chosen yet)'}, epoch ${turnEpoch ?? '(not leased yet)'}`],
+    ['status', `${status}${why}`],
+    ['asked', asked.length > ASKED_CHARACTERS ? `${asked.slice(0, ASKED_CHARACTERS)}...` : asked],
+    ['times', timesOf(view)],
+    ['tokens', `${usage.input} in (${usage.cached} cached), ${usage.output} out`],
+  ];
+}
+
+function timesOf({ acceptedAt, leasedAt, startedAt, endedAt }: TurnView): string {
+  const since = (label: string, at: number | null) => (at === null ? [] : [`${label} +${duration(at - acceptedAt)}`]);
+  return [
+    `accepted ${time(acceptedAt)}`,
+    ...since('leased', leasedAt),
+    ...since('started', startedAt),
+    ...since('ended', endedAt),
+  ].join(', ');
+}
+
+function stepRows(view: TurnView): string[][] {
+  const waiting = new Set(view.waiting.map((call) => call.callId));
+  return [
+    ['STEP', 'MODEL', 'LATENCY', 'TOKENS', 'TOOL', 'STATUS', 'TOOK', 'CALL'],
+    ...view.steps.flatMap((step) => rowsOf(step, waiting)),
+  ];
+}
+
+function rowsOf({ stepIndex, model, latencyMs, usage, calls }: StepView, waiting: ReadonlySet<string>): string[][] {
+  const tokens = usage ? `${usage.input}+${usage.output}` : '-';
+  const step = [String(stepIndex), model ?? '(asking)', latencyMs === null ? '-' : duration(latencyMs), tokens];
+  if (calls.length === 0) return [step];
+  return calls.map((call, index) => [...(index === 0 ? step : ['', '', '', '']), ...callCells(call, waiting)]);
+}
+
+function callCells({ tool, status, error, durationMs, callId }: CallView, waiting: ReadonlySet<string>): string[] {
+  const shown = waiting.has(callId) ? 'waiting' : status;
+  const took = durationMs === null ? '-' : duration(durationMs);
+  return [tool, error === null ? shown : `${shown} (${error.code})`, took, callId];
+}
+
+function waitingLines(
+  { agentTurnId }: TurnView,
+  { callId, tool, deadline }: TurnView['waiting'][number],
+): readonly string[] {
+  return [
+    `  ${tool} until ${time(deadline)}; answer it with`,
+    `    agentturn tool-result ${agentTurnId} ${callId} --result '{...}'`,
+  ];
+}

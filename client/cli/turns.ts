@@ -1,0 +1,90 @@
+/** `turn show`, `tool-result` and `agents ls`. */
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { AgentView } from '../../workflows/protocol/store.ts';
+import type { ToolResultReport } from '../../workflows/protocol/tool-result.ts';
+import { jsonOf } from './arguments.ts';
+import type { CliEnvironment, CommonOptions } from './environment.ts';
+import { table, time } from './format.ts';
+import { turnPage } from './turn-table.ts';
+
+export async function showTurn(
+  { io, openStore }: CliEnvironment,
+  turnId: string,
+  options: CommonOptions,
+): Promise<number> {
+  const store = await openStore(options);
+  try {
+    const view = await store.getTurn(turnId);
+    if (!view) throw new CodedError('turn_not_found', `no turn ${turnId} in this store`);
+    for (const line of options.json ? [JSON.stringify(view)] : turnPage(view)) io.out(line);
+    return 0;
+  } finally {
+    await store.close();
+  }
+}
+
+export async function listAgents({ io, openStore }: CliEnvironment, options: CommonOptions): Promise<number> {
+  const store = await openStore(options);
+  try {
+    const agents = await store.listAgents();
+    if (options.json) io.out(JSON.stringify({ agents }));
+    else if (agents.length === 0) io.out('no agents yet: an agent is there from its first enqueue on');
+    else for (const line of table(agentRows(agents))) io.out(line);
+    return 0;
+  } finally {
+    await store.close();
+  }
+}
+
+const agentRows = (agents: readonly AgentView[]): string[][] => [
+  ['AGENT', 'PROFILE', 'STATUS', 'EPOCH', 'QUEUED', 'WAITING', 'CHANGED', 'ACTIVE TURN'],
+  ...agents.map((agent) => [
+    agent.agentId,
+    agent.profile ?? '-',
+    agent.status,
+    String(agent.turnEpoch),
+    String(agent.queuedTurns),
+    String(agent.waitingToolCount),
+    time(agent.updatedAt),
+    agent.activeAgentTurnId ?? '-',
+  ]),
+];
+
+export interface ToolResultOptions extends CommonOptions {
+  readonly status?: ToolResultReport['status'];
+  readonly result?: string;
+  readonly error?: string;
+}
+
+/** What each answer means for the caller; the codes are final (see the protocol's tool-result.ts). */
+const MEANING = {
+  applied: 'the call has its result and the turn goes on',
+  buffered: 'kept for a call that does not wait yet',
+  duplicate: 'the call had its result before; nothing changed',
+  deferred: 'kept until the call needs it',
+  stale: 'the turn is over; nothing changed',
+  unknown: 'no such turn or call in this store',
+} as const;
+
+export async function reportToolResult(
+  { io, openClient }: CliEnvironment,
+  turnId: string,
+  callId: string,
+  options: ToolResultOptions,
+): Promise<number> {
+  const { error, result } = options;
+  const report = {
+    callId,
+    status: options.status ?? (error === undefined ? 'success' : 'failed'),
+    ...(result === undefined ? {} : { result: jsonOf('--result', result) }),
+    ...(error === undefined ? {} : { error: { code: 'tool_failed', message: error } }),
+  };
+  const opened = await openClient(options);
+  try {
+    const ack = await opened.client.turn(turnId).toolResult(report);
+    io.out(options.json ? JSON.stringify(ack) : `${ack.ack}: ${MEANING[ack.ack]}`);
+    return ack.ack === 'unknown' || ack.ack === 'stale' ? 1 : 0;
+  } finally {
+    await opened.close();
+  }
+}

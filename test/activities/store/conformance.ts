@@ -1,0 +1,460 @@
+/** What every store must do, whatever its backend. Each backend's test file calls this with a way to open an empty store. */
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { v7 } from 'uuid';
+import { callId as callIdOf } from '../../../activities/store/ids.ts';
+import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
+import { type EnqueueInput, enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
+import type { AgentEvent } from '../../../workflows/protocol/events.ts';
+import type { Lease, Store } from '../../../workflows/protocol/store.ts';
+import type { Fence, Termination } from '../../../workflows/protocol/turn.ts';
+import { testApp } from '../../support/app.ts';
+
+/** Opens the same empty store for each call: two handles are two processes. */
+export type OpenStore = (now: () => number) => Promise<Store>;
+
+const SUCCESS: Termination = { status: 'success' };
+
+export function describeStore(name: string, makeOpener: () => OpenStore): void {
+  describe(`store on ${name}`, () => {
+    let clock = 1_000_000;
+    let store: Store;
+    let other: Store;
+
+    beforeAll(async () => {
+      const open = makeOpener();
+      store = await open(() => clock);
+      other = await open(() => clock);
+      await store.registerProfiles([...testApp([]).agents.values()]);
+    });
+    afterAll(async () => {
+      await store?.close();
+      await other?.close();
+    });
+
+    const newAgent = (): string => `agent-${v7()}`;
+    const accept = (agentId: string, input: Partial<EnqueueInput> = {}, on: Store = store) =>
+      on.accept({
+        agentId,
+        request: enqueueRequestSchema.parse({ instruction: 'do it', profile: 'tester', ...input }),
+      });
+    const accepted = async (agentId: string, input: Partial<EnqueueInput> = {}): Promise<string> => {
+      const outcome = await accept(agentId, input);
+      if (outcome.kind !== 'accepted') throw new Error(outcome.message);
+      return outcome.agentTurnId;
+    };
+    const leased = async (agentId: string): Promise<Lease> => {
+      const outcome = await store.leaseNext(agentId);
+      if (outcome.kind !== 'leased') throw new Error(`expected a lease, got ${outcome.kind}`);
+      return outcome.lease;
+    };
+    const started = async (agentId: string, input: Partial<EnqueueInput> = {}): Promise<Lease> => {
+      await accepted(agentId, input);
+      return leased(agentId);
+    };
+    const fenceOf = ({ agentId, agentTurnId, turnEpoch }: Lease): Fence => ({ agentId, agentTurnId, turnEpoch });
+    const think = async (lease: Lease, stepIndex: number, tools: readonly string[] = []) => {
+      await store.openStep(fenceOf(lease), stepIndex, lease.profileHash);
+      return store.commitStep(fenceOf(lease), {
+        stepIndex,
+        note: null,
+        thought: { text: `thought ${stepIndex}`, toolCalls: [] },
+        calls: tools.map((tool, index) => ({
+          index,
+          content: { callId: callIdOf(lease.agentTurnId, stepIndex, index), tool, arguments: {} },
+        })),
+        usage: { input: 10, output: 2, cached: 0 },
+        model: 'm',
+        finishReason: 'stop',
+        latencyMs: 1,
+        firstTokenMs: 1,
+      });
+    };
+    const result = (callId: string, more: Partial<ToolResultContent> = {}): ToolResultContent => ({
+      callId,
+      tool: 't',
+      status: 'success',
+      afterExecution: 'continue',
+      result: 1,
+      ...more,
+    });
+    const eventsOf = (agentId: string): Promise<readonly AgentEvent[]> => store.readEvents({ agentId });
+    const tasksOf = async (agentId: string) => (await eventsOf(agentId)).filter((event) => event.type === 'task');
+
+    describe('accepting', () => {
+      test('the same idempotency key gives the same turn, also from another process and after the turn ended (T2)', async () => {
+        const agentId = newAgent();
+        const first = await accept(agentId, { idempotencyKey: 'k' });
+        const again = await accept(agentId, { idempotencyKey: 'k' }, other);
+        expect(first).toMatchObject({ kind: 'accepted', duplicate: false, position: 0 });
+        expect(again).toMatchObject({
+          kind: 'accepted',
+          duplicate: true,
+          agentTurnId: first.kind === 'accepted' ? first.agentTurnId : '',
+        });
+        const lease = await leased(agentId);
+        await store.commitTurn(fenceOf(lease), SUCCESS, { from: 'fallback' });
+        expect(await accept(agentId, { idempotencyKey: 'k' })).toMatchObject({ duplicate: true, status: 'success' });
+        expect(await store.leaseNext(agentId)).toEqual({ kind: 'empty' });
+      });
+
+      test('the same key with another request is refused as a conflict (T2)', async () => {
+        const agentId = newAgent();
+        await accept(agentId, { idempotencyKey: 'k' });
+        const outcome = await accept(agentId, { idempotencyKey: 'k', instruction: 'something else' });
+        expect(outcome).toMatchObject({ kind: 'refused', code: 'idempotency_conflict' });
+      });
+
+      test('two processes accepting at once lose nothing and number the turns 1..n (T1, T9)', async () => {
+        const agentId = newAgent();
+        await Promise.all(Array.from({ length: 40 }, (_, i) => accept(agentId, {}, i % 2 ? store : other)));
+        const turns = await store.listTurns(agentId);
+        expect(turns.map((turn) => turn.acceptSeq)).toEqual(Array.from({ length: 40 }, (_, i) => i + 1));
+      });
+
+      test('a full inbox refuses and keeps what it has (T10)', async () => {
+        const agentId = newAgent();
+        for (let i = 0; i < 1_000; i += 1) await accept(agentId);
+        expect(await accept(agentId)).toMatchObject({ kind: 'refused', code: 'inbox_full' });
+        expect((await store.listAgents()).find((agent) => agent.agentId === agentId)?.queuedTurns).toBe(1_000);
+      });
+
+      test('an instruction card that does not exist is refused by name', async () => {
+        const outcome = await accept(newAgent(), {
+          instruction: undefined,
+          instructionCardId: v7(),
+        } as Partial<EnqueueInput>);
+        expect(outcome).toMatchObject({ kind: 'refused', code: 'invalid_request' });
+      });
+    });
+
+    describe('leasing', () => {
+      test('leases in lane order, then in accept order, with a rising epoch (T2, T9)', async () => {
+        const agentId = newAgent();
+        const background = await accepted(agentId, { priority: 'background' });
+        const normal = await accepted(agentId);
+        const later = await accepted(agentId);
+        const now = await accepted(agentId, { priority: 'now' });
+        const order: string[] = [];
+        for (let epoch = 1; epoch <= 4; epoch += 1) {
+          const lease = await leased(agentId);
+          expect(lease.turnEpoch).toBe(epoch);
+          order.push(lease.agentTurnId);
+          await store.commitTurn(fenceOf(lease), SUCCESS, { from: 'fallback' });
+        }
+        expect(order).toEqual([now, normal, later, background]);
+      });
+
+      test('a second run gets the same lease, and a started turn is reported as held (T1, T29)', async () => {
+        const agentId = newAgent();
+        const lease = await started(agentId);
+        await accepted(agentId);
+        expect(await leased(agentId)).toEqual(lease);
+        await store.openStep(fenceOf(lease), 1, lease.profileHash);
+        expect(await store.leaseNext(agentId)).toEqual({ kind: 'held', fence: fenceOf(lease) });
+      });
+
+      test('a turn of an unknown profile ends with its own task event and does not block the next (T8)', async () => {
+        const agentId = newAgent();
+        const poisoned = await accepted(agentId, { profile: 'nobody' });
+        const healthy = await accepted(agentId);
+        expect((await leased(agentId)).agentTurnId).toBe(healthy);
+        const view = await store.getTurn(poisoned);
+        expect(view).toMatchObject({ status: 'failed', errorCode: 'profile_not_found', turnEpoch: 1 });
+        expect(view?.deliverable?.fallback?.reason).toContain('nobody');
+        expect(await tasksOf(agentId)).toHaveLength(1);
+      });
+
+      test('a missing context box ends the turn box_unavailable (T25)', async () => {
+        const agentId = newAgent();
+        const turn = await accepted(agentId, { contextBoxId: v7() });
+        expect(await store.leaseNext(agentId)).toEqual({ kind: 'empty' });
+        expect(await store.getTurn(turn)).toMatchObject({ status: 'failed', errorCode: 'box_unavailable' });
+      });
+
+      test('the instruction joins the output box at lease; memory comes first, then the context, the instruction last (T24)', async () => {
+        const agentId = newAgent();
+        const first = await started(agentId, { instruction: 'first' });
+        await think(first, 1);
+        await store.commitTurn(fenceOf(first), SUCCESS, { from: 'fallback' });
+        const contextBoxId = await store.writeContextBox(['context']);
+        const second = await started(agentId, { instruction: 'second', contextBoxId });
+        const own = { boxId: second.outputBoxId, fromSeq: second.instructionSeq, toSeq: second.instructionSeq };
+        const cards = await store.readExtents([...second.memory, own]);
+        const texts = cards.flatMap((card) => ('text' in card.content ? [card.content.text] : [card.type]));
+        expect(texts).toEqual(['first', 'thought 1', 'task.deliverable', 'context', 'second']);
+      });
+    });
+
+    describe('fencing', () => {
+      test('every write of a turn that lost its lease is stale_epoch and writes nothing (T5)', async () => {
+        const agentId = newAgent();
+        const lease = await started(agentId);
+        const { calls } = await think(lease, 1, ['t']);
+        const callId = calls[0]?.callId ?? '';
+        const fence = fenceOf(lease);
+        await store.settle({ ...fence, closed: { status: 'failed', errorCode: 'terminated' } });
+        const before = { events: await eventsOf(agentId), box: await store.readBox(lease.outputBoxId) };
+        const stale = { code: 'stale_epoch' };
+        await expect(store.openStep(fence, 2, lease.profileHash)).rejects.toMatchObject(stale);
+        await expect(think(lease, 2)).rejects.toMatchObject(stale);
+        await expect(store.claimCall(fence, { callId, attempt: 1, repeatable: true })).rejects.toMatchObject(stale);
+        await expect(
+          store.settleCall(fence, { callId, attempt: 1, content: result(callId), durationMs: 1 }),
+        ).rejects.toMatchObject(stale);
+        await expect(store.suspendCall(fence, callId, clock + 1)).rejects.toMatchObject(stale);
+        await expect(store.resolveWaiting(fence, [callId], clock)).rejects.toMatchObject(stale);
+        expect({ events: await eventsOf(agentId), box: await store.readBox(lease.outputBoxId) }).toEqual(before);
+      });
+
+      test('a turn cannot write under another epoch or another turn of its agent (T5)', async () => {
+        const agentId = newAgent();
+        const lease = await started(agentId);
+        const fence = fenceOf(lease);
+        for (const wrong of [
+          { ...fence, turnEpoch: 2 },
+          { ...fence, agentTurnId: v7() },
+          { ...fence, agentId: newAgent() },
+        ]) {
+          await expect(store.openStep(wrong, 1, lease.profileHash)).rejects.toMatchObject({ code: 'stale_epoch' });
+        }
+      });
+    });
+
+    describe('steps and calls', () => {
+      test('a step that is stored is returned, not written again (T29)', async () => {
+        const agentId = newAgent();
+        const lease = await started(agentId);
+        const first = await think(lease, 1, ['t']);
+        const boxed = await store.readBox(lease.outputBoxId);
+        expect(await think(lease, 1, ['t'])).toEqual(first);
+        expect((await store.openStep(fenceOf(lease), 1, lease.profileHash)).recorded).toEqual(first);
+        expect(await store.readBox(lease.outputBoxId)).toEqual(boxed);
+        expect((await store.getTurn(lease.agentTurnId))?.usage).toEqual({ input: 10, output: 2, cached: 0 });
+      });
+
+      test('the first result of a call wins, the second attempt adopts it (T5, T14)', async () => {
+        const lease = await started(newAgent());
+        const { calls } = await think(lease, 1, ['t']);
+        const callId = calls[0]?.callId ?? '';
+        const fence = fenceOf(lease);
+        expect(await store.claimCall(fence, { callId, attempt: 1, repeatable: true })).toMatchObject({ kind: 'go' });
+        expect(await store.claimCall(fence, { callId, attempt: 2, repeatable: true })).toMatchObject({ kind: 'go' });
+        const won = await store.settleCall(fence, {
+          callId,
+          attempt: 2,
+          content: result(callId, { result: 'second' }),
+          durationMs: 1,
+        });
+        const late = await store.settleCall(fence, {
+          callId,
+          attempt: 1,
+          content: result(callId, { result: 'first' }),
+          durationMs: 1,
+        });
+        expect(late).toEqual(won);
+        const box = await store.readBox(lease.outputBoxId);
+        const results = box.flatMap(({ card }) => (card.type === 'tool.result' ? [card.content.result] : []));
+        expect(results).toEqual(['second']);
+        expect(await store.claimCall(fence, { callId, attempt: 3, repeatable: true })).toMatchObject({
+          kind: 'settled',
+        });
+      });
+
+      test('an unsafe call with a claim and no result is outcome_unknown, never run again (W10)', async () => {
+        const lease = await started(newAgent());
+        const { calls } = await think(lease, 1, ['t']);
+        const callId = calls[0]?.callId ?? '';
+        await store.claimCall(fenceOf(lease), { callId, attempt: 1, repeatable: false });
+        const second = await store.claimCall(fenceOf(lease), { callId, attempt: 2, repeatable: false });
+        expect(second).toMatchObject({ kind: 'settled', settled: { status: 'failed', errorCode: 'outcome_unknown' } });
+      });
+
+      test('an oversized result becomes a failed one that says so (T4)', async () => {
+        const lease = await started(newAgent());
+        const { calls } = await think(lease, 1, ['t']);
+        const callId = calls[0]?.callId ?? '';
+        const content = result(callId, { result: 'x'.repeat(2 * 1024 * 1024) });
+        const settled = await store.settleCall(fenceOf(lease), { callId, attempt: 1, content, durationMs: 1 });
+        expect(settled).toMatchObject({ status: 'failed', errorCode: 'result_too_large' });
+      });
+    });
+
+    describe('waiting', () => {
+      const suspended = async (tools: readonly string[], timeoutMs = 1_000) => {
+        const agentId = newAgent();
+        const lease = await started(agentId);
+        const { calls } = await think(lease, 1, tools);
+        const ids = calls.map((call) => call.callId);
+        for (const callId of ids) await store.suspendCall(fenceOf(lease), callId, clock + timeoutMs);
+        return { agentId, lease, ids, fence: fenceOf(lease), turn: lease.agentTurnId };
+      };
+      const head = async (agentId: string) => (await store.listAgents()).find((agent) => agent.agentId === agentId);
+
+      test('the head tells count and nearest deadline while calls wait, and runs again after the last result (T13)', async () => {
+        const { agentId, ids, turn } = await suspended(['a', 'b']);
+        expect(await head(agentId)).toMatchObject({
+          status: 'suspended',
+          waitingToolCount: 2,
+          resumeDeadline: clock + 1_000,
+        });
+        expect(await store.reportResult(turn, { callId: ids[0] ?? '', status: 'success', result: 1 })).toMatchObject({
+          ack: 'applied',
+        });
+        expect(await head(agentId)).toMatchObject({ status: 'suspended', waitingToolCount: 1 });
+        await other.reportResult(turn, { callId: ids[1] ?? '', status: 'failed' });
+        expect(await head(agentId)).toMatchObject({ status: 'running', waitingToolCount: 0, resumeDeadline: null });
+      });
+
+      test('answers duplicate, stale and unknown, each with one event and no second card (T14)', async () => {
+        const { agentId, ids, turn, lease, fence } = await suspended(['a']);
+        const callId = ids[0] ?? '';
+        const ack = async (id: string, call: string, turnEpoch?: number) =>
+          (
+            await store.reportResult(id, {
+              callId: call,
+              status: 'success',
+              result: 1,
+              ...(turnEpoch ? { turnEpoch } : {}),
+            })
+          ).ack;
+        expect(await ack(turn, callId, lease.turnEpoch + 1)).toBe('stale');
+        expect(await ack(turn, v7())).toBe('unknown');
+        expect(await ack(v7(), callId)).toBe('unknown');
+        expect(await ack(turn, callId)).toBe('applied');
+        expect(await ack(turn, callId)).toBe('duplicate');
+        await store.commitTurn(fence, SUCCESS, { from: 'fallback' });
+        expect(await ack(turn, v7())).toBe('stale');
+        const box = await store.readBox(lease.outputBoxId);
+        expect(box.filter(({ card }) => card.type === 'tool.result')).toHaveLength(1);
+        const drops = (await eventsOf(agentId)).flatMap((event) =>
+          event.type === 'call' && event.payload.phase === 'dropped' ? [event.payload.reason] : [],
+        );
+        expect(drops).toEqual(['stale', 'unknown', 'duplicate', 'stale']);
+      });
+
+      test('a result that comes before its call suspended is buffered and found by it (T14)', async () => {
+        const lease = await started(newAgent());
+        const { calls } = await think(lease, 1, ['a']);
+        const callId = calls[0]?.callId ?? '';
+        const report = await store.reportResult(lease.agentTurnId, { callId, status: 'success', result: 'early' });
+        expect(report.ack).toBe('buffered');
+        const outcome = await store.suspendCall(fenceOf(lease), callId, clock + 1_000);
+        expect(outcome).toMatchObject({ kind: 'settled', settled: { status: 'success' } });
+      });
+
+      test('only overdue calls get a timeout result; a late answer is a duplicate (T17)', async () => {
+        const { ids, fence, turn } = await suspended(['a', 'b']);
+        const [first = '', second = ''] = ids;
+        await store.reportResult(turn, { callId: second, status: 'running' });
+        clock += 500;
+        await store.reportResult(turn, { callId: second, status: 'running' });
+        clock += 600;
+        const state = await store.resolveWaiting(fence, ids, clock);
+        expect(state.settled).toMatchObject([{ callId: first, status: 'timeout', errorCode: 'tool_timeout' }]);
+        expect(state.waiting.map((call) => call.callId)).toEqual([second]);
+        expect(await store.resolveWaiting(fence, ids, clock)).toEqual(state);
+        expect((await store.reportResult(turn, { callId: first, status: 'success', result: 1 })).ack).toBe('duplicate');
+      });
+
+      test('an answer whose signal was lost is found at the deadline instead of a timeout (T17)', async () => {
+        const { ids, fence, turn } = await suspended(['a']);
+        await store.reportResult(turn, { callId: ids[0] ?? '', status: 'success', result: 1 });
+        clock += 5_000;
+        expect((await store.resolveWaiting(fence, ids, clock)).settled).toMatchObject([{ status: 'success' }]);
+      });
+    });
+
+    describe('ending', () => {
+      test('commit writes the deliverable into the output box, then one task event; a second run adds nothing (T2, T6, T29)', async () => {
+        const agentId = newAgent();
+        const lease = await started(agentId);
+        const { thoughtCardId } = await think(lease, 1);
+        const end = await store.commitTurn(fenceOf(lease), SUCCESS, { from: 'thought', cardId: thoughtCardId });
+        expect(await store.commitTurn(fenceOf(lease), SUCCESS, { from: 'fallback' })).toEqual(end);
+        const box = await store.readBox(end.outputBoxId);
+        expect(box.at(-1)?.card).toMatchObject({
+          cardId: end.deliverableCardId,
+          type: 'task.deliverable',
+          content: { text: 'thought 1' },
+        });
+        const tasks = await tasksOf(agentId);
+        expect(tasks.map((event) => event.payload)).toEqual([
+          {
+            status: 'success',
+            errorCode: null,
+            deliverableCardId: end.deliverableCardId,
+            outputBoxId: end.outputBoxId,
+          },
+        ]);
+        expect((await store.listAgents()).find((agent) => agent.agentId === agentId)).toMatchObject({
+          status: 'idle',
+          activeAgentTurnId: null,
+        });
+      });
+
+      test('settle reaps a turn that did not commit: epoch up, fallback of its own, next turn leased (T7)', async () => {
+        const agentId = newAgent();
+        const first = await started(agentId);
+        await think(first, 1);
+        await store.commitTurn(fenceOf(first), SUCCESS, { from: 'fallback' });
+        const lease = await started(agentId);
+        const waiting = await accepted(agentId);
+        const closed = { status: 'failed', errorCode: 'terminated', reason: 'gone' } as const;
+        const outcome = await store.settle({ ...fenceOf(lease), closed });
+        expect(outcome.ended).toMatchObject({ status: 'failed', errorCode: 'terminated' });
+        expect(outcome.next).toMatchObject({
+          kind: 'leased',
+          lease: { agentTurnId: waiting, turnEpoch: lease.turnEpoch + 2 },
+        });
+        // No thought of its own: the older turn's must not stand in for it.
+        const view = await store.getTurn(lease.agentTurnId);
+        expect(view?.deliverable).toEqual({ fallback: { reason: 'gone', toolResults: 0 } });
+        expect((await store.settle({ ...fenceOf(lease), closed })).ended).toEqual(outcome.ended);
+        expect(await tasksOf(agentId)).toHaveLength(2);
+      });
+
+      test('settle leaves a committed end as it is (T6)', async () => {
+        const agentId = newAgent();
+        const lease = await started(agentId);
+        await store.commitTurn(fenceOf(lease), SUCCESS, { from: 'fallback' });
+        const outcome = await store.settle({
+          ...fenceOf(lease),
+          closed: { status: 'failed', errorCode: 'terminated' },
+        });
+        expect(outcome).toMatchObject({ ended: { status: 'success' }, next: { kind: 'empty' } });
+      });
+
+      test('event numbers rise by one per agent (W, Events)', async () => {
+        const agentId = newAgent();
+        const lease = await started(agentId);
+        await think(lease, 1, ['t']);
+        await store.commitTurn(fenceOf(lease), SUCCESS, { from: 'fallback' });
+        const seqs = (await eventsOf(agentId)).map((event) => event.seq);
+        expect(seqs).toEqual(seqs.map((_, index) => index + 1));
+      });
+    });
+
+    test('a waiter learns of another process’s commit at once', async () => {
+      const seen = store.changed(10_000);
+      const startedAt = performance.now();
+      await accept(newAgent(), {}, other);
+      await seen;
+      expect(performance.now() - startedAt).toBeLessThan(2_000);
+    });
+
+    test('the sweeper’s list names agents with old queued turns or old held heads, and no others', async () => {
+      const queued = newAgent();
+      const held = newAgent();
+      await accepted(queued);
+      await started(held);
+      clock += 60_000;
+      const fresh = newAgent();
+      await accepted(fresh);
+      const all = await store.doorbellCandidates(30_000, null, 10_000);
+      const byId = new Map(all.map((candidate) => [candidate.agentId, candidate.headStatus]));
+      expect(byId.get(queued)).toBe('idle');
+      expect(byId.get(held)).toBe('dispatched');
+      expect(byId.has(fresh)).toBe(false);
+    });
+  });
+}

@@ -1,0 +1,6 @@
+/** An app with one agent, `tester` unless named otherwise. */
+import { type App, defineAgent, defineApp, type Tool } from '../../activities/app.ts';
+import type { ProfileInput } from '../../workflows/protocol/profile.ts';
+
+export const testApp = (tools: readonly Tool[], agent: Partial<ProfileInput> = {}): App =>
+  defineApp({ agents: [defineAgent({ name: 'tester', ...agent })], tools });

@@ -1,0 +1,87 @@
+/** `dev`: everything on this machine, from the Temporal server to the worker, until it is interrupted. */
+import type { App } from '../../activities/app.ts';
+import type { CliIo, DevOptions } from '../../client/cli/environment.ts';
+import { loadApp } from '../app-module.ts';
+import type { Config } from '../config.ts';
+import { builtInApp } from '../demo/app.ts';
+import { openStore } from '../open-store.ts';
+import { withCleanup } from './cleanup.ts';
+import { Interrupt } from './interrupt.ts';
+import { startTemporal } from './locate-temporal.ts';
+import { chooseModel } from './model.ts';
+import { type Settings, settingsOf } from './settings.ts';
+import { openBackend, prepareNamespace, runWorker } from './worker-process.ts';
+
+interface AppChoice {
+  readonly app: App;
+  readonly name: string;
+}
+
+/** Resolves with the exit code when it was interrupted and all is closed. */
+export function dev(config: Config, io: CliIo, options: DevOptions): Promise<number> {
+  const settings = settingsOf(config, options);
+  const interrupt = new Interrupt();
+  return withCleanup(async (cleanup) => {
+    cleanup.add(() => interrupt.release());
+    // What can be wrong on this machine is found before anything is started.
+    const { app, name } = await chooseApp(settings, options.app);
+    await checkStore(settings.storeUrl);
+    const model = await chooseModel(config.model, cleanup);
+    io.err('starting...');
+    const server = await startTemporal(settings, { port: options.port, uiPort: options.uiPort, log: io.err });
+    cleanup.add(() => server.stop());
+    const address = settings.temporal ?? { address: server.address, namespace: server.namespace };
+    const backend = await openBackend(address, settings.storeUrl, cleanup);
+    await prepareNamespace(backend);
+    const targets = targetsOf(app);
+    const logLevel = options.debug ? 'DEBUG' : 'WARN';
+    const worker = await runWorker(backend, { app, model: model.options, targets, log: io.err, logLevel }, cleanup);
+    const agents = [...app.agents.keys()];
+    const where = { temporal: address.address, namespace: address.namespace, webUi: server.uiUrl ?? null };
+    const ready = { ...where, store: settings.storeUrl, model: model.options.defaultModel, offline: model.offline };
+    if (options.json) io.out(JSON.stringify({ ready: { ...ready, app: name, agents, targets } }));
+    else
+      for (const line of readyLines(settings, server.source, server.uiUrl, model.announcement, name, agents))
+        io.out(line);
+    await Promise.race([interrupt.requested(), worker.done]);
+    io.err('stopping: running work gets a moment to finish...');
+    return 0;
+  });
+}
+
+/** Errors: those of the store. */
+export async function checkStore(storeUrl: string): Promise<void> {
+  const store = await openStore(storeUrl);
+  await store.close();
+}
+
+/** Errors: `app_not_loaded`, `invalid_config`. */
+async function chooseApp({ config, dataDir }: Settings, option: string | undefined): Promise<AppChoice> {
+  const module = option ?? config.appModule;
+  if (module !== undefined) return { app: await loadApp(module), name: module };
+  return { app: builtInApp(dataDir), name: 'built-in demo (set AGENTTURN_APP or --app for your own)' };
+}
+
+export const targetsOf = (app: App): string[] => [
+  ...new Set([...app.agents.values()].map((snapshot) => snapshot.profile.workerTarget)),
+];
+
+function readyLines(
+  { storeUrl, dataDir }: Settings,
+  source: string,
+  uiUrl: string | undefined,
+  announcement: string,
+  app: string,
+  agents: readonly string[],
+): string[] {
+  const [agent] = agents;
+  const hint = agent === undefined ? '' : ` Try: agentturn enqueue ${agent} "your request" --wait`;
+  return [
+    source,
+    ...(uiUrl === undefined ? [] : [`Web UI: ${uiUrl}`]),
+    `store: ${storeUrl}, data folder: ${dataDir}`,
+    announcement,
+    `app: ${app}; agents: ${agents.join(', ')}`,
+    `ready (Ctrl-C stops).${hint}`,
+  ];
+}

@@ -1,0 +1,95 @@
+/**
+ * Which Temporal server a command uses: the one that was named; else the dev server recorded in the data folder; else one on
+ * 127.0.0.1:7233; and `dev` and `demo` start one if there is none.
+ *
+ * Invariant: a server that workers of another installation poll is not joined by accident. They look into another store, so turns
+ * of ours would wait there for ever.
+ */
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import { CONTROL_QUEUE, SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
+import { connectClient, type TemporalAddress, type TemporalClient } from '../connect.ts';
+import { defaultCacheDir } from '../temporal-binary.ts';
+import { readServerRecord } from '../temporal-data-dir.ts';
+import { answersTcp, probeTemporal } from '../temporal-probe.ts';
+import { DEV_NAMESPACE, findOrStartTemporal, type TemporalServer } from '../temporal-server.ts';
+import type { Settings } from './settings.ts';
+
+const PREFERRED_PORT = 7233;
+const PORTS_TO_TRY = 10;
+const PROBE_MS = 1_000;
+/** The server remembers pollers for minutes; one that is alive has polled within a long poll's time. */
+const POLLER_ALIVE_MS = 90_000;
+const TASK_QUEUE_WORKFLOW = 1;
+
+/** For clients and `worker`. Errors: `temporal_unreachable`. */
+export async function locateTemporal({ temporal, dataDir, namespace }: Settings): Promise<TemporalAddress> {
+  if (temporal) return temporal;
+  const ports = [readServerRecord(dataDir)?.port, PREFERRED_PORT];
+  for (const port of ports) {
+    if (port !== undefined && (await answers(port, namespace))) return { address: `127.0.0.1:${port}`, namespace };
+  }
+  throw new CodedError(
+    'temporal_unreachable',
+    `no Temporal server is named, ${dataDir} records none that runs, and none answers at 127.0.0.1:${PREFERRED_PORT}; ` +
+      'start one with "agentturn dev", or set TEMPORAL_ADDRESS',
+  );
+}
+
+const answers = async (port: number, namespace: string): Promise<boolean> =>
+  (await answersTcp(port)) && (await probeTemporal(`127.0.0.1:${port}`, namespace, PROBE_MS)).healthy;
+
+export interface StartOptions {
+  readonly port?: number | undefined;
+  readonly uiPort?: number | undefined;
+  readonly log: (line: string) => void;
+}
+
+/** For `dev` and `demo`. Errors: `invalid_config`, and those of `findOrStartTemporal`. */
+export async function startTemporal(settings: Settings, { port, uiPort, log }: StartOptions): Promise<TemporalServer> {
+  const { temporal, namespace, dataDir, config } = settings;
+  if (temporal === undefined && namespace !== DEV_NAMESPACE) {
+    const message = `--namespace ${namespace} needs --temporal or TEMPORAL_ADDRESS: the dev server has only ${DEV_NAMESPACE}`;
+    throw new CodedError('invalid_config', message);
+  }
+  return findOrStartTemporal({
+    configured: temporal,
+    dataDir,
+    port,
+    uiPort,
+    preferredPort: temporal === undefined && port === undefined ? await ownPort(dataDir) : undefined,
+    cacheDir: defaultCacheDir(config.cacheHome),
+    pathEnv: config.path,
+    searchAttributes: SEARCH_ATTRIBUTES,
+    log,
+  });
+}
+
+/** The first port from 7233 on where no server runs for workers other than ours. */
+async function ownPort(dataDir: string): Promise<number> {
+  const recorded = readServerRecord(dataDir)?.port;
+  for (let port = PREFERRED_PORT; port < PREFERRED_PORT + PORTS_TO_TRY; port += 1) {
+    if (port === recorded || !(await answersTcp(port)) || !(await servesOthers(port))) return port;
+  }
+  return PREFERRED_PORT;
+}
+
+async function servesOthers(port: number): Promise<boolean> {
+  const address = `127.0.0.1:${port}`;
+  if (!(await probeTemporal(address, DEV_NAMESPACE, PROBE_MS)).healthy) return true;
+  const temporal = await connectClient({ address, namespace: DEV_NAMESPACE });
+  try {
+    return await hasPollers(temporal);
+  } finally {
+    await temporal.connection.close();
+  }
+}
+
+async function hasPollers({ client, connection }: TemporalClient): Promise<boolean> {
+  const { pollers } = await connection.workflowService.describeTaskQueue({
+    namespace: client.options.namespace,
+    taskQueue: { name: CONTROL_QUEUE },
+    taskQueueType: TASK_QUEUE_WORKFLOW,
+  });
+  const since = Date.now() - POLLER_ALIVE_MS;
+  return (pollers ?? []).some(({ lastAccessTime }) => Number(lastAccessTime?.seconds ?? 0) * 1_000 > since);
+}

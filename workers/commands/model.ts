@@ -1,0 +1,59 @@
+/** The model a command works with: the configured endpoint, or the offline model of this project, said aloud. */
+import type { ModelOptions } from '../../activities/llm/openai.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import { OFFLINE_MODEL, startOfflineModel } from '../model-server/offline.ts';
+import type { Cleanup } from './cleanup.ts';
+
+const OPENAI_URL = 'https://api.openai.com/v1';
+const PREFLIGHT_MS = 5_000;
+
+export interface ChosenModel {
+  readonly options: ModelOptions;
+  readonly offline: boolean;
+  /** For people. */
+  readonly announcement: string;
+}
+
+export const isConfigured = ({ apiKey, baseUrl }: ModelOptions): boolean =>
+  apiKey !== undefined || baseUrl !== undefined;
+
+export async function chooseModel(configured: ModelOptions, cleanup: Cleanup): Promise<ChosenModel> {
+  if (isConfigured(configured)) {
+    const { defaultModel, baseUrl } = configured;
+    return { options: configured, offline: false, announcement: `model: ${defaultModel} at ${baseUrl ?? OPENAI_URL}` };
+  }
+  const server = await startOfflineModel();
+  cleanup.add(() => server.close());
+  return {
+    options: { apiKey: undefined, baseUrl: server.url, defaultModel: OFFLINE_MODEL },
+    offline: true,
+    announcement:
+      'model: offline (rule-based, no language model); set OPENAI_API_KEY or OPENAI_BASE_URL for a real one',
+  };
+}
+
+/** Asks the endpoint for its models, so that a mistake shows before anything starts. Errors: `provider_error`, `provider_auth`. */
+export async function checkModelEndpoint({ apiKey, baseUrl = OPENAI_URL }: ModelOptions): Promise<void> {
+  const url = `${baseUrl.replace(/\/+$/, '')}/models`;
+  const headers = { authorization: `Bearer ${apiKey ?? 'none'}` };
+  const response = await fetch(url, { headers, signal: AbortSignal.timeout(PREFLIGHT_MS) }).catch((error: unknown) => {
+    const message = `the model endpoint ${baseUrl} does not answer (${reasonOf(error)}); correct OPENAI_BASE_URL or start its server`;
+    throw new CodedError('provider_error', message, { cause: error });
+  });
+  await response.body?.cancel();
+  // 403 may only mean that the key must not list models, and 404 that the server has no such list.
+  if (response.status === 401) {
+    const message = `the model endpoint ${baseUrl} refused the credentials (401); ${apiKey === undefined ? 'set' : 'correct'} OPENAI_API_KEY`;
+    throw new CodedError('provider_auth', message);
+  }
+  if (response.status >= 500) {
+    const message = `the model endpoint ${baseUrl} fails (${response.status} from ${url}); check it, or correct OPENAI_BASE_URL`;
+    throw new CodedError('provider_error', message);
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error.name === 'TimeoutError') return `nothing within ${PREFLIGHT_MS / 1_000} s`;
+  return error.cause instanceof Error ? error.cause.message || String(error.cause) : error.message;
+}

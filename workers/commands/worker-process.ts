@@ -1,0 +1,58 @@
+/** One worker inside a command's process: connections, store, bundle, worker, each closed when the command ends. */
+import { bundleWorkflowCode, DefaultLogger, type LogLevel } from '@temporalio/worker';
+import type { App } from '../../activities/app.ts';
+import type { ModelOptions } from '../../activities/llm/openai.ts';
+import { AgentClient } from '../../client/agent-client.ts';
+import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
+import type { Store } from '../../workflows/protocol/store.ts';
+import { connectClient, connectWorker, type TemporalAddress, type TemporalClient } from '../connect.ts';
+import { openStore } from '../open-store.ts';
+import { installRuntime } from '../runtime.ts';
+import { ensureSearchAttributes } from '../temporal-search-attributes.ts';
+import { type RunningWorker, startWorker, workflowsPath } from '../worker.ts';
+import type { Cleanup } from './cleanup.ts';
+
+/** A store and a Temporal server, opened: what any part of a command works with. */
+export interface Backend {
+  readonly address: TemporalAddress;
+  readonly store: Store;
+  readonly temporal: TemporalClient;
+  readonly client: AgentClient;
+}
+
+/** The connection first: a server that is not there leaves no new store behind. Errors: `temporal_unreachable`, the store's. */
+export async function openBackend(address: TemporalAddress, storeUrl: string, cleanup: Cleanup): Promise<Backend> {
+  const temporal = await connectClient(address);
+  cleanup.add(() => temporal.connection.close());
+  const store = await openStore(storeUrl);
+  cleanup.add(() => store.close());
+  return { address, store, temporal, client: new AgentClient({ temporal: temporal.client, store }) };
+}
+
+/** For commands that may change the server they use. Errors: `temporal_not_ready`. */
+export async function prepareNamespace({ temporal, address }: Backend): Promise<void> {
+  await ensureSearchAttributes(temporal.connection, address.namespace, SEARCH_ATTRIBUTES);
+}
+
+export interface WorkerParts {
+  readonly app: App;
+  readonly model: ModelOptions;
+  readonly targets: readonly string[];
+  readonly log: (line: string) => void;
+  readonly logLevel: LogLevel;
+}
+
+/** Errors: `temporal_unreachable`, `temporal_not_ready`. */
+export async function runWorker(backend: Backend, parts: WorkerParts, cleanup: Cleanup): Promise<RunningWorker> {
+  const { logLevel, ...rest } = parts;
+  installRuntime(logLevel);
+  const bundle = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger(logLevel) });
+  const connection = await connectWorker(backend.address);
+  cleanup.add(() => connection.close());
+  const { store, temporal } = backend;
+  const worker = await startWorker({ connection, temporal, store, bundle, ...rest });
+  // Awaited by the command too; a failure before that must not count as unhandled.
+  worker.done.catch(() => {});
+  cleanup.add(() => worker.stop());
+  return worker;
+}

@@ -1,0 +1,55 @@
+/** `worker`: serves a Temporal server that runs already, until it is interrupted. */
+import type { App } from '../../activities/app.ts';
+import type { CliIo, WorkerOptions } from '../../client/cli/environment.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import { WORKER_TARGET_PATTERN } from '../../workflows/protocol/ids.ts';
+import { loadApp } from '../app-module.ts';
+import type { Config } from '../config.ts';
+import { withCleanup } from './cleanup.ts';
+import { targetsOf } from './dev.ts';
+import { Interrupt } from './interrupt.ts';
+import { locateTemporal } from './locate-temporal.ts';
+import { isConfigured } from './model.ts';
+import { settingsOf } from './settings.ts';
+import { openBackend, runWorker } from './worker-process.ts';
+
+/** Resolves with the exit code when it was interrupted and all is closed. */
+export function worker(config: Config, io: CliIo, options: WorkerOptions): Promise<number> {
+  const settings = settingsOf(config, options);
+  const interrupt = new Interrupt();
+  return withCleanup(async (cleanup) => {
+    cleanup.add(() => interrupt.release());
+    const app = await loadNamedApp(options.app ?? config.appModule);
+    const targets = checkedTargets(options.targets ?? config.workerTargets);
+    if (!isConfigured(config.model)) {
+      throw new CodedError('invalid_config', 'a worker needs a model: set OPENAI_API_KEY, OPENAI_BASE_URL or both');
+    }
+    const address = await locateTemporal(settings);
+    const backend = await openBackend(address, settings.storeUrl, cleanup);
+    const logLevel = options.debug ? 'DEBUG' : 'WARN';
+    const running = await runWorker(backend, { app, model: config.model, targets, log: io.err, logLevel }, cleanup);
+    const unserved = targetsOf(app).filter((target) => !targets.includes(target));
+    if (unserved.length > 0) io.err(`not served here, though agents of the app use them: ${unserved.join(', ')}`);
+    const ready = { temporal: address.address, namespace: address.namespace, store: settings.storeUrl, targets };
+    if (options.json) io.out(JSON.stringify({ ready }));
+    else
+      io.out(
+        `ready: serving ${targets.join(', ')} at ${address.address}, namespace ${address.namespace} (Ctrl-C stops)`,
+      );
+    await Promise.race([interrupt.requested(), running.done]);
+    io.err('stopping: running work gets a moment to finish...');
+    return 0;
+  });
+}
+
+/** Errors: `app_not_loaded`. */
+function loadNamedApp(module: string | undefined): Promise<App> {
+  if (module !== undefined) return loadApp(module);
+  throw new CodedError('app_not_loaded', 'a worker needs an app: name its module with --app or AGENTTURN_APP');
+}
+
+function checkedTargets(targets: readonly string[]): readonly string[] {
+  const wrong = targets.find((target) => !WORKER_TARGET_PATTERN.test(target));
+  if (wrong === undefined) return targets;
+  throw new CodedError('invalid_config', `--targets: ${JSON.stringify(wrong)} does not match ${WORKER_TARGET_PATTERN}`);
+}

@@ -1,0 +1,97 @@
+/** A worker in a process of its own, so that the demo can kill it as a crash would. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { extname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { CliIo, DemoWorkerOptions } from '../../client/cli/environment.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import { withCleanup } from '../commands/cleanup.ts';
+import { Interrupt } from '../commands/interrupt.ts';
+import { settingsOf } from '../commands/settings.ts';
+import { openBackend, runWorker } from '../commands/worker-process.ts';
+import type { Config } from '../config.ts';
+import { builtInApp, DEMO_TARGET } from './app.ts';
+
+const READY = 'ready';
+const here = import.meta.url;
+/** The same language as this file: sources run as they are, a build as it was built. */
+const program = fileURLToPath(new URL(`../main${extname(here)}`, here));
+
+export class ChildWorker {
+  readonly #child: ChildProcess;
+  #wanted = true;
+
+  constructor({ store, temporal, namespace, dataDir, modelUrl, debug }: DemoWorkerOptions) {
+    const args = Object.entries({ store, temporal, namespace, 'data-dir': dataDir, 'model-url': modelUrl }).flatMap(
+      ([name, value]) => (value === undefined ? [] : [`--${name}`, value]),
+    );
+    // Its output goes to standard error: standard output is the demo's.
+    const stdio = ['ignore', process.stderr.fd, process.stderr.fd, 'ipc'] as const;
+    this.#child = fork(program, ['demo-worker', ...args, ...(debug ? ['--debug'] : [])], { stdio: [...stdio] });
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  /** Resolves when it polls. Errors: `internal_error` when it ends before. */
+  async ready(): Promise<void> {
+    const ended = new AbortController();
+    try {
+      const message = once(this.#child, 'message', { signal: ended.signal });
+      await Promise.race([message, this.failed()]);
+    } finally {
+      ended.abort();
+    }
+  }
+
+  /** Rejects when it ends without being asked to; never resolves. */
+  failed(): Promise<never> {
+    return new Promise((_, reject) => {
+      const check = (code: number | null, signal: NodeJS.Signals | null) => {
+        if (!this.#wanted) return;
+        const how = signal === null ? `code ${code}` : signal;
+        reject(new CodedError('internal_error', `worker process ${this.pid} ended with ${how}`));
+      };
+      this.#child.once('exit', check).once('error', reject);
+    });
+  }
+
+  /** As a crash would: without a chance to say goodbye. */
+  kill(): Promise<void> {
+    return this.#end('SIGKILL');
+  }
+
+  stop(): Promise<void> {
+    return this.#end('SIGTERM');
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
+    this.#wanted = false;
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const exited = once(this.#child, 'exit');
+    this.#child.kill(signal);
+    await exited;
+  }
+}
+
+/** What runs in the child. Resolves with its exit code. */
+export function demoWorker(config: Config, io: CliIo, options: DemoWorkerOptions): Promise<number> {
+  const { temporal, namespace } = settingsOf(config, options);
+  if (temporal === undefined) throw new CodedError('invalid_config', 'demo-worker needs --temporal');
+  const interrupt = new Interrupt();
+  // Whose demo is gone is not needed any more.
+  const orphaned = once(process, 'disconnect');
+  return withCleanup(async (cleanup) => {
+    cleanup.add(() => interrupt.release());
+    const { dataDir, store = '', modelUrl, debug } = options;
+    const backend = await openBackend({ ...temporal, namespace }, store, cleanup);
+    const model = modelUrl === undefined ? config.model : { ...config.model, baseUrl: modelUrl };
+    const logLevel = debug ? 'DEBUG' : 'ERROR';
+    const parts = { app: builtInApp(dataDir), model, targets: [DEMO_TARGET], log: io.err, logLevel } as const;
+    const worker = await runWorker(backend, parts, cleanup);
+    process.send?.(READY);
+    await Promise.race([interrupt.requested(), orphaned, worker.done]);
+    return 0;
+  });
+}

@@ -1,0 +1,194 @@
+/**
+ * `demo`: a real job from the first line to the checks. A folder, a question, an agent with tools, a person asked once, quotes
+ * verified; with `--crash`, a worker killed in the middle.
+ *
+ * Order: what can be wrong with the input is found first, then servers start, then the turn is enqueued.
+ */
+import { randomBytes } from 'node:crypto';
+import type { TurnHandle } from '../../client/agent-client.ts';
+import type { CliIo, DemoOptions } from '../../client/cli/environment.ts';
+import { TurnProgress } from '../../client/cli/progress.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import type { TurnView } from '../../workflows/protocol/store.ts';
+import { type Cleanup, withCleanup } from '../commands/cleanup.ts';
+import { checkStore } from '../commands/dev.ts';
+import { Interrupt } from '../commands/interrupt.ts';
+import { startTemporal } from '../commands/locate-temporal.ts';
+import { type ChosenModel, checkModelEndpoint, chooseModel } from '../commands/model.ts';
+import { type Settings, settingsOf } from '../commands/settings.ts';
+import type { Terminal } from '../commands/terminal.ts';
+import { type Backend, openBackend, prepareNamespace } from '../commands/worker-process.ts';
+import type { Config } from '../config.ts';
+import type { TemporalServer } from '../temporal-server.ts';
+import { DEMO_AGENT } from './app.ts';
+import { checkAnswer, checkRun } from './checks.ts';
+import { Folder } from './folder.ts';
+import { historySizes } from './histories.ts';
+import { type DemoJob, DemoJobs, readEffects } from './jobs.ts';
+import { Person } from './person.ts';
+import { type DemoReport, isGood, printReport, reportJson } from './report.ts';
+import { crashingWorkers, type DemoWorkers, inProcessWorker } from './workers.ts';
+
+const DEFAULT_QUESTION = 'What happens to a turn when the worker that runs it crashes?';
+/** A worker of this demo polls, so a turn that nobody took by then went to somebody who cannot see it. */
+const DISPATCH_MS = 45_000;
+const INTERRUPTED = 130;
+
+interface Demo {
+  readonly settings: Settings;
+  readonly options: DemoOptions;
+  readonly io: CliIo;
+  readonly terminal: Terminal;
+  readonly interrupt: Interrupt;
+  readonly cleanup: Cleanup;
+  /** For people: standard output, or standard error where that carries JSON. */
+  readonly say: (line: string) => void;
+}
+
+/** Resolves with the exit code: 1 when the turn or a check failed. */
+export function demo(config: Config, io: CliIo, terminal: Terminal, options: DemoOptions): Promise<number> {
+  const settings = settingsOf(config, options);
+  const interrupt = new Interrupt();
+  const say = options.json ? io.err : io.out;
+  return withCleanup(async (cleanup) => {
+    cleanup.add(() => interrupt.release());
+    const running = run({ settings, options, io, terminal, interrupt, cleanup, say });
+    // When interrupted, what is closed under its feet must not count as unhandled.
+    running.catch(() => {});
+    const interrupted = interrupt.requested().then(() => INTERRUPTED);
+    const code = await Promise.race([running, interrupted]);
+    if (code === INTERRUPTED) say('interrupted; a turn that had begun is kept and goes on with: npm run dev');
+    return code;
+  });
+}
+
+async function run(demo: Demo): Promise<number> {
+  const { settings, options, say, cleanup } = demo;
+  const { config, dataDir, storeUrl } = settings;
+  const jobs = new DemoJobs(dataDir);
+  const agentId = `demo-${randomBytes(4).toString('hex')}`;
+  const job = jobs.plan(agentId, options.dir);
+  const folder = await Folder.open(job.dir, job.include);
+  if (config.model.apiKey !== undefined || config.model.baseUrl !== undefined) await checkModelEndpoint(config.model);
+  await checkStore(storeUrl);
+  jobs.save(agentId, job);
+
+  const question = options.question ?? DEFAULT_QUESTION;
+  say(`question: ${question}`);
+  say(`folder:   ${job.dir}${job.include === undefined ? '' : ` (${job.include.join(', ')})`}`);
+  const model = await chooseModel(config.model, cleanup);
+  say(model.announcement);
+  const server = await startTemporal(settings, { log: say });
+  cleanup.add(() => server.stop());
+  say(server.source);
+  const address = settings.temporal ?? { address: server.address, namespace: server.namespace };
+  const backend = await openBackend(address, storeUrl, cleanup);
+  await prepareNamespace(backend);
+  const workers = await startWorkers(demo, backend, model);
+
+  const turn = await backend.client.agent(agentId).enqueue({ instruction: question, profile: DEMO_AGENT });
+  const view = await follow(demo, turn, workers);
+  const report = await reportOf(demo, { backend, server, folder, job, question, model, view, workers });
+  if (options.json) demo.io.out(reportJson(report));
+  else printReport(report, say);
+  await keepOpen(demo, server, workers);
+  return isGood(report) ? 0 : 1;
+}
+
+function startWorkers(demo: Demo, backend: Backend, model: ChosenModel): Promise<DemoWorkers> {
+  const { settings, options, cleanup, say } = demo;
+  const { dataDir } = settings;
+  if (!options.crash) {
+    const logLevel = options.debug ? 'DEBUG' : 'ERROR';
+    return inProcessWorker(backend, { model: model.options, dataDir, log: say, logLevel }, cleanup);
+  }
+  const { address, namespace } = backend.address;
+  const modelUrl = model.offline ? model.options.baseUrl : undefined;
+  const child = { store: settings.storeUrl, temporal: address, namespace, dataDir, ...(modelUrl ? { modelUrl } : {}) };
+  return crashingWorkers(options.debug ? { ...child, debug: true } : child, say, cleanup);
+}
+
+/** Prints the turn's events as they happen until it ends. */
+async function follow({ options, terminal, say }: Demo, turn: TurnHandle, workers: DemoWorkers): Promise<TurnView> {
+  const { acceptedAt } = await turn.get();
+  const progress = new TurnProgress(acceptedAt);
+  const asked = terminal.interactive && !options.json ? terminal : undefined;
+  const person = new Person(turn, { answer: options.answer, terminal: asked, say });
+  const dispatched = Promise.withResolvers<void>();
+  say('');
+  const events = async () => {
+    for await (const event of turn.events()) {
+      dispatched.resolve();
+      for (const line of progress.lines(event)) say(line);
+      person.see(event);
+      await workers.see(event);
+    }
+  };
+  await Promise.race([events(), workers.failed, notDispatched(turn, dispatched.promise)]);
+  await person.done();
+  return turn.get();
+}
+
+/** Rejects when the turn stays in the queue; never resolves. */
+async function notDispatched(turn: TurnHandle, dispatched: Promise<void>): Promise<never> {
+  const patience = AbortSignal.timeout(DISPATCH_MS);
+  const late = new Promise<'late'>((resolve) => patience.addEventListener('abort', () => resolve('late')));
+  if ((await Promise.race([dispatched, late])) !== 'late') return new Promise<never>(() => {});
+  throw new CodedError(
+    'dispatch_timeout',
+    `no worker took turn ${turn.id} within ${DISPATCH_MS / 1_000} s, though one of this demo runs: does a worker with another store ` +
+      'serve the same namespace? Stop it, or use another namespace',
+  );
+}
+
+interface Ended {
+  readonly backend: Backend;
+  readonly server: TemporalServer;
+  readonly folder: Folder;
+  readonly job: DemoJob;
+  readonly question: string;
+  readonly model: ChosenModel;
+  readonly view: TurnView;
+  readonly workers: DemoWorkers;
+}
+
+async function reportOf({ settings }: Demo, ended: Ended): Promise<DemoReport> {
+  const { backend, server, folder, job, question, model, view, workers } = ended;
+  const { agentId, agentTurnId } = view;
+  const answer = await checkAnswer(view.deliverable, folder);
+  const facts = {
+    agentTurnId,
+    events: await backend.store.readEvents({ agentId }),
+    effects: readEffects(job),
+    crash: workers.crash,
+  };
+  const link = `namespaces/${backend.address.namespace}/workflows/${encodeURIComponent(turnWorkflowId(agentId, agentTurnId))}`;
+  return {
+    view,
+    question,
+    folder: job.dir,
+    model: view.steps.at(0)?.model ?? model.options.defaultModel,
+    offline: model.offline,
+    answer,
+    checks: [...answer.checks, ...checkRun(facts)],
+    history: await historySizes(backend.temporal.client, agentId, agentTurnId),
+    crash: workers.crash,
+    webUi: server.uiUrl === undefined ? undefined : `${server.uiUrl}/${link}`,
+    data: { dir: settings.dataDir, store: settings.storeUrl, effectsLog: job.effectsLog },
+  };
+}
+
+/** The Web UI needs the server, and a worker to tell a workflow's current details: both stay as long as somebody may look. */
+async function keepOpen(demo: Demo, server: TemporalServer, workers: DemoWorkers) {
+  if (!server.started) return;
+  const { settings, options, terminal, interrupt, say } = demo;
+  const looking = terminal.interactive && !options.json;
+  if (looking || options.keep) {
+    say(`Temporal and its Web UI stay up until ${looking ? 'Enter or ' : ''}Ctrl-C.`);
+    const enter = looking ? terminal.ask('', interrupt.signal) : interrupt.requested();
+    await Promise.race([enter, interrupt.requested(), workers.failed]);
+  }
+  const where = options.dataDir === undefined ? '' : ` -- --data-dir ${settings.dataDir}`;
+  say(`Temporal stops now; "npm run dev${where}" starts it on the same data, and the link shows the turn again.`);
+}

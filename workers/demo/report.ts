@@ -1,0 +1,75 @@
+/** What the demo says at the end: to a person as text, to a program as one JSON object. */
+import { printFailure, turnFailure } from '../../client/cli/failure.ts';
+import { deliverableText, duration, indent } from '../../client/cli/format.ts';
+import type { TurnView } from '../../workflows/protocol/store.ts';
+import type { Answer, Check, CheckedSource } from './checks.ts';
+import type { HistorySize } from './histories.ts';
+import type { CrashFacts } from './workers.ts';
+
+export interface DemoReport {
+  readonly view: TurnView;
+  readonly question: string;
+  readonly folder: string;
+  readonly model: string;
+  readonly offline: boolean;
+  readonly answer: Answer;
+  readonly checks: readonly Check[];
+  readonly history: { readonly turn: HistorySize; readonly agent: HistorySize };
+  readonly crash: CrashFacts | undefined;
+  readonly webUi: string | undefined;
+  readonly data: { readonly dir: string; readonly store: string; readonly effectsLog: string | undefined };
+}
+
+export const isGood = ({ view, checks }: DemoReport): boolean =>
+  turnFailure(view) === undefined && checks.every((check) => check.ok);
+
+export function reportJson(report: DemoReport): string {
+  const { view, answer, crash, ...rest } = report;
+  const failure = turnFailure(view);
+  return JSON.stringify({
+    ok: isGood(report),
+    ...(failure === undefined ? {} : { error: failure }),
+    agentId: view.agentId,
+    agentTurnId: view.agentTurnId,
+    status: view.status,
+    answer: answer.answer ?? null,
+    sources: answer.sources,
+    ...rest,
+    ...(crash === undefined ? {} : { crash: { killed: crash.killed, second: crash.second } }),
+    turn: view,
+  });
+}
+
+export function printReport(report: DemoReport, say: (line: string) => void): void {
+  const { view, answer, checks } = report;
+  const failure = turnFailure(view);
+  if (failure) printFailure({ err: say }, failure);
+  const text = answer.answer ?? (view.deliverable ? deliverableText(view.deliverable) : '');
+  for (const line of ['', 'answer', indent(text), ...sourceLines(answer.sources), '']) say(line);
+  for (const { ok, what } of checks) say(`${ok ? 'ok     ' : 'FAILED '} ${what}`);
+  say('');
+  for (const line of figureLines(report)) say(line);
+}
+
+function sourceLines(sources: readonly CheckedSource[]): string[] {
+  if (sources.length === 0) return [];
+  const lines = sources.flatMap(({ path, line, quote, problem }) => [
+    `  ${path}:${line}${problem === undefined ? '' : `  PROBLEM: ${problem}`}`,
+    indent(quote, '    | '),
+  ]);
+  return ['', 'sources', ...lines];
+}
+
+function figureLines({ view, history, webUi, data, model }: DemoReport): string[] {
+  const { usage, stepCount, acceptedAt, endedAt } = view;
+  const took = endedAt === null ? '' : `, ${duration(endedAt - acceptedAt)}`;
+  const size = ({ events, bytes }: HistorySize) =>
+    `${events} events${bytes === null ? '' : `, ${(bytes / 1_024).toFixed(1)} KiB`}`;
+  return [
+    `turn:     ${view.agentTurnId}, ${stepCount} steps${took}`,
+    `tokens:   ${usage.input} in (${usage.cached} cached), ${usage.output} out; ${model}`,
+    `history:  turn ${size(history.turn)}; agent ${size(history.agent)}`,
+    ...(webUi === undefined ? [] : [`Web UI:   ${webUi}`]),
+    `data:     ${data.dir}, ${data.store}${data.effectsLog === undefined ? '' : `, log of the tools ${data.effectsLog}`}`,
+  ];
+}

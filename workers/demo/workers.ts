@@ -1,0 +1,78 @@
+/** Who runs the demo's turn: a worker in this process, or two child processes one after the other, the first of which is killed. */
+import type { LogLevel } from '@temporalio/worker';
+import type { ModelOptions } from '../../activities/llm/openai.ts';
+import type { DemoWorkerOptions } from '../../client/cli/environment.ts';
+import type { AgentEvent } from '../../workflows/protocol/events.ts';
+import type { Cleanup } from '../commands/cleanup.ts';
+import { type Backend, runWorker } from '../commands/worker-process.ts';
+import { builtInApp, DEMO_TARGET } from './app.ts';
+import { ChildWorker } from './child-worker.ts';
+
+export interface DemoWorkers {
+  /** Sees each event of the turn when it happens. */
+  see(event: AgentEvent): Promise<void>;
+  /** Rejects when a worker ends that should not; never resolves. */
+  readonly failed: Promise<never>;
+  readonly crash: CrashFacts | undefined;
+}
+
+export interface CrashFacts {
+  killed: number | undefined;
+  second: number | undefined;
+  /** Calls whose result was stored before the kill. */
+  readonly settledAtKill: Set<string>;
+}
+
+interface InProcess {
+  readonly model: ModelOptions;
+  readonly dataDir: string;
+  readonly log: (line: string) => void;
+  readonly logLevel: LogLevel;
+}
+
+export async function inProcessWorker(
+  backend: Backend,
+  { dataDir, ...rest }: InProcess,
+  cleanup: Cleanup,
+): Promise<DemoWorkers> {
+  const parts = { app: builtInApp(dataDir), targets: [DEMO_TARGET], ...rest };
+  const worker = await runWorker(backend, parts, cleanup);
+  // A worker that stops in good order was interrupted, and so is the demo.
+  const failed = worker.done.then(() => new Promise<never>(() => {}));
+  failed.catch(() => {});
+  return { see: async () => {}, failed, crash: undefined };
+}
+
+export async function crashingWorkers(
+  options: DemoWorkerOptions,
+  say: (line: string) => void,
+  cleanup: Cleanup,
+): Promise<DemoWorkers> {
+  const facts: CrashFacts = { killed: undefined, second: undefined, settledAtKill: new Set() };
+  const { promise: failed, reject } = Promise.withResolvers<never>();
+  failed.catch(() => {});
+  const start = async () => {
+    const child = new ChildWorker(options);
+    cleanup.add(() => child.stop());
+    child.failed().catch(reject);
+    await child.ready();
+    return child;
+  };
+  const first = await start();
+  say(`worker: process ${first.pid}`);
+  const see = async (event: AgentEvent) => {
+    if (facts.killed !== undefined || event.type !== 'call' || event.payload.phase !== 'settled') return;
+    facts.settledAtKill.add(event.payload.callId);
+    // The model step settles calls too, without running anything: those have no duration.
+    if (event.payload.durationMs === undefined) return;
+    facts.killed = first.pid;
+    await first.kill();
+    say(
+      `            SIGKILL to worker process ${first.pid}, right after the result of ${event.payload.tool} was stored`,
+    );
+    const second = await start();
+    facts.second = second.pid;
+    say(`            worker process ${second.pid} started; Temporal hands it the turn when the dead one's time is up`);
+  };
+  return { see, failed, crash: facts };
+}

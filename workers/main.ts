@@ -1,0 +1,61 @@
+#!/usr/bin/env node
+/**
+ * The process behind `agentturn`: it hands the command line its world. What only some commands need is loaded only by them, so that
+ * a look into the store does not wait for Temporal's native library.
+ */
+import { readFileSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
+import { AgentClient } from '../client/agent-client.ts';
+import type { CliEnvironment, CliIo, CommonOptions, OpenedClient } from '../client/cli/environment.ts';
+import { runCli } from '../client/cli/program.ts';
+import { type Settings, settingsOf } from './commands/settings.ts';
+import { readConfig } from './config.ts';
+
+const io: CliIo = {
+  out: (line) => void process.stdout.write(`${line}\n`),
+  err: (line) => void process.stderr.write(`${line}\n`),
+  readStdin: () => text(process.stdin),
+};
+
+/** Not before a command asks: `--help` works whatever the environment says. */
+const config = () => readConfig(process.env);
+const settings = (options: CommonOptions): Settings => settingsOf(config(), options);
+
+async function openClient(options: CommonOptions): Promise<OpenedClient> {
+  const { locateTemporal } = await import('./commands/locate-temporal.ts');
+  const { connectClient } = await import('./connect.ts');
+  const { openStore } = await import('./open-store.ts');
+  const resolved = settings(options);
+  // The connection first: a request that no server can be told of is not accepted.
+  const { client: temporal, connection } = await connectClient(await locateTemporal(resolved));
+  const store = await openStore(resolved.storeUrl).catch(async (error: unknown) => {
+    await connection.close();
+    throw error;
+  });
+  const close = async () => {
+    await connection.close();
+    await store.close();
+  };
+  return { client: new AgentClient({ temporal, store }), close };
+}
+
+const environment: CliEnvironment = {
+  version: (JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string })
+    .version,
+  io,
+  openStore: async (options) => (await import('./commands/settings.ts')).openExistingStore(settings(options)),
+  openClient,
+  dev: async (options) => (await import('./commands/dev.ts')).dev(config(), io, options),
+  worker: async (options) => (await import('./commands/worker.ts')).worker(config(), io, options),
+  demo: async (options) => {
+    const { terminal } = await import('./commands/terminal.ts');
+    return (await import('./demo/demo.ts')).demo(config(), io, terminal, options);
+  },
+  demoWorker: async (options) => (await import('./demo/child-worker.ts')).demoWorker(config(), io, options),
+};
+
+// A reader that went away (`agentturn agents ls | head -1`) is no failure.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
+
+// Said and done: nothing that still waits in the background, a reader of the terminal say, keeps the process.
+process.exit(await runCli(process.argv.slice(2), environment));
