@@ -12,10 +12,11 @@ export const storeActivities = (store: Store): StoreActivities => ({
     if (!parsed.success) {
       const reason = `enqueue signal dropped: ${z.prettifyError(parsed.error)}`;
       log.warn(reason, { agentId });
-      return store.recordDroppedRequest(agentId, reason);
+      return store.recordDropped(agentId, { what: 'enqueue', reason });
     }
     const outcome = await store.accept({ agentId, agentTurnId, request: parsed.data });
-    if (outcome.kind === 'refused') await store.recordDroppedRequest(agentId, `${outcome.code}: ${outcome.message}`);
+    if (outcome.kind === 'accepted') return;
+    await store.recordDropped(agentId, { what: 'enqueue', reason: `${outcome.code}: ${outcome.message}` });
   },
 
   leaseNext: ({ agentId }) => store.leaseNext(agentId),
@@ -25,8 +26,9 @@ export const storeActivities = (store: Store): StoreActivities => ({
   async reportInline({ agentId, agentTurnId, body }) {
     const parsed = toolResultReportSchema.safeParse(body);
     if (!parsed.success) {
-      log.warn(`tool_result signal dropped: ${z.prettifyError(parsed.error)}`, { agentId, agentTurnId });
-      return;
+      const reason = `tool_result signal dropped: ${z.prettifyError(parsed.error)}`;
+      log.warn(reason, { agentId, agentTurnId });
+      return store.recordDropped(agentId, { what: 'tool_result', reason });
     }
     const { ack } = await store.reportResult(agentTurnId, parsed.data);
     log.info('tool_result signal', { agentTurnId, callId: parsed.data.callId, ack });

@@ -5,6 +5,7 @@
 import { fileURLToPath } from 'node:url';
 import {
   bundleWorkflowCode,
+  DefaultLogger,
   type NativeConnection,
   Worker,
   type WorkerOptions,
@@ -52,7 +53,8 @@ export interface RunningWorker {
 
 export const workflowsPath = fileURLToPath(new URL('../workflows/index.ts', import.meta.url));
 
-export const bundleWorkflows = (): Promise<WorkflowBundleWithSourceMap> => bundleWorkflowCode({ workflowsPath });
+export const bundleWorkflows = (): Promise<WorkflowBundleWithSourceMap> =>
+  bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') });
 
 /** Errors: `temporal_not_ready` with the command that cures it. */
 export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { v7 } from 'uuid';
 import type { AcceptOutcome, EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
+import type { DroppedEvent } from '../../workflows/protocol/events.ts';
 import { LIMITS } from '../../workflows/protocol/limits.ts';
 import type { AcceptInput } from '../../workflows/protocol/store.ts';
 import { isTerminal, NO_USAGE, PRIORITIES } from '../../workflows/protocol/turn.ts';
@@ -154,11 +155,15 @@ async function insertTurn(
   await appendEdge(trx, agentTurnId, { ...edge, correlation_id: request.correlationId ?? null }, now);
 }
 
-/** A foreign request that cannot become a turn leaves one event with its reason. */
-export async function recordDroppedRequest(ctx: StoreContext, agentId: string, reason: string): Promise<void> {
+/** What a foreign client sent and nobody can use leaves one event with its reason. */
+export async function recordDropped(
+  ctx: StoreContext,
+  agentId: string,
+  payload: DroppedEvent['payload'],
+): Promise<void> {
   const now = ctx.now();
   await write(ctx, async (trx) => {
     await lockHead(trx, agentId, now);
-    await appendEvent(trx, agentId, null, { type: 'dropped', payload: { what: 'enqueue', reason } }, now);
+    await appendEvent(trx, agentId, null, { type: 'dropped', payload }, now);
   });
 }

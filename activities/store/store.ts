@@ -1,6 +1,6 @@
 /** The store: every method of the contract, on whichever backend the context brings. */
 import type { Store } from '../../workflows/protocol/store.ts';
-import { accept, recordDroppedRequest } from './accept.ts';
+import { accept, recordDropped } from './accept.ts';
 import { writeContextBox, writeInstructionCard } from './boxes.ts';
 import { claimCall, reportResult, resolveWaiting, settleCall, suspendCall } from './calls.ts';
 import type { StoreContext } from './context.ts';
@@ -24,7 +24,7 @@ export type Backend = Pick<Store, 'changed' | 'close'>;
 
 export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   accept: (input) => accept(ctx, input),
-  recordDroppedRequest: (agentId, reason) => recordDroppedRequest(ctx, agentId, reason),
+  recordDropped: (agentId, drop) => recordDropped(ctx, agentId, drop),
   reportResult: (agentTurnId, report) => reportResult(ctx, agentTurnId, report),
   writeInstructionCard: (text) => writeInstructionCard(ctx, text),
   writeContextBox: (texts) => writeContextBox(ctx, texts),

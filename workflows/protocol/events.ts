@@ -50,7 +50,7 @@ export interface TaskEvent {
   };
 }
 
-/** A foreign request that could not become a turn. */
+/** A foreign client's message that nobody can use. */
 export interface DroppedEvent {
   readonly type: 'dropped';
   readonly payload: { readonly what: 'enqueue' | 'tool_result'; readonly reason: string };

@@ -11,7 +11,7 @@ import type { DeliverableSource } from '../kernel/actions.ts';
 import type { BoxExtent, KernelConfig, SettledCall } from '../kernel/state.ts';
 import type { Card, CardContents, CardType, ResultStatus, ToolError, ToolResultContent } from './cards.ts';
 import type { AcceptOutcome, EnqueueRequest, ResultFields } from './enqueue.ts';
-import type { AgentEvent } from './events.ts';
+import type { AgentEvent, DroppedEvent } from './events.ts';
 import type { JsonValue } from './json.ts';
 import type { ProfileSnapshot } from './profile.ts';
 import type { ReportAck, ToolResultReport } from './tool-result.ts';
@@ -224,7 +224,7 @@ export interface ClientStore {
 
 /** What activities use besides. */
 export interface Store extends ClientStore {
-  recordDroppedRequest(agentId: string, reason: string): Promise<void>;
+  recordDropped(agentId: string, drop: DroppedEvent['payload']): Promise<void>;
   registerProfiles(snapshots: readonly ProfileSnapshot[]): Promise<void>;
   leaseNext(agentId: string): Promise<LeaseOutcome>;
   settle(input: SettleInput): Promise<SettleOutcome>;

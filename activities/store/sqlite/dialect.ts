@@ -5,7 +5,6 @@
  * store of the same process could never let go of the lock that is waited for.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import SqliteDatabase from 'better-sqlite3';
 import {
   CompiledQuery,
   type DatabaseConnection,
@@ -14,6 +13,7 @@ import {
   type SqliteDialectConfig,
   SqliteDriver,
 } from 'kysely';
+import { isBusy } from './errors.ts';
 
 const LOCK_TIMEOUT_MS = 5_000;
 const LONGEST_PAUSE_MS = 8;
@@ -32,9 +32,6 @@ class ImmediateDriver extends SqliteDriver {
     }
   }
 }
-
-const isBusy = (error: unknown): boolean =>
-  error instanceof SqliteDatabase.SqliteError && error.code.startsWith('SQLITE_BUSY');
 
 export class ImmediateSqliteDialect extends SqliteDialect {
   readonly #config: SqliteDialectConfig;

@@ -1,0 +1,17 @@
+/** A client in a process of its own: enqueues COUNT requests to one agent at once and prints the acks as JSON. */
+import { openSqliteStore } from '../../activities/store/sqlite/open.ts';
+import { AgentClient } from '../../client/agent-client.ts';
+import { connectClient } from '../../workers/connect.ts';
+
+const [address = '', namespace = '', path = '', agentId = '', count = '0'] = process.argv.slice(2);
+const temporal = await connectClient({ address, namespace });
+const store = await openSqliteStore({ path });
+const client = new AgentClient({ temporal: temporal.client, store });
+const handles = await Promise.all(
+  Array.from({ length: Number(count) }, () =>
+    client.agent(agentId).enqueue({ instruction: '[script:answer] go', profile: 'tester' }),
+  ),
+);
+process.stdout.write(JSON.stringify(handles.map((handle) => handle.ack)));
+await store.close();
+await temporal.connection.close();
