@@ -83,17 +83,15 @@ export class TurnDisplay {
           `\n**Waiting for** ${tool} (call ${callId}) until ${new Date(deadline).toISOString()}`,
       ),
       '',
-      '| step | model | tokens | tools |',
-      '|---|---|---|---|',
-      ...this.#steps.slice(-SHOWN_STEPS).map(stepRow),
+      ...this.#steps.slice(-SHOWN_STEPS).map(stepLine),
     ];
     setCurrentDetails(clip(lines.join('\n'), 18_000));
   }
 }
 
-const stepRow = ({ stepIndex, latencyMs, usage, calls }: StepLine): string => {
+const stepLine = ({ stepIndex, latencyMs, usage, calls }: StepLine): string => {
   const tools = [...calls.values()].map(({ tool, status, ms }) => `${tool} ${status}${ms === null ? '' : ` ${ms} ms`}`);
-  return `| ${stepIndex} | ${latencyMs} ms | ${usage.input}+${usage.output} | ${tools.join(', ')} |`;
+  return `- **step ${stepIndex}** · model ${latencyMs} ms · ${usage.input} + ${usage.output} tokens${tools.map((tool) => ` · ${tool}`).join('')}`;
 };
 
 const escapeMarkdown = (text: string): string => text.replace(/[\\`*_{}[\]<>|#]/g, '\\$&');

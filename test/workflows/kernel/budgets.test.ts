@@ -1,0 +1,162 @@
+import { describe, expect, test } from '@jest/globals';
+import type { KernelAction } from '../../../workflows/kernel/actions.ts';
+import type { KernelConfig } from '../../../workflows/kernel/state.ts';
+import { Turn } from './turn.ts';
+
+const modelCalls = (actions: readonly KernelAction[]): number =>
+  actions.filter((action) => action.type === 'call_llm').length;
+
+/** Runs tool rounds until the kernel asks for the final report. */
+function exhausted(more: Partial<KernelConfig> = {}): Turn {
+  const turn = new Turn({ budgets: { maxSteps: 2, maxTokens: 1_000_000 }, ...more });
+  turn.start();
+  while (turn.state.ending === null) {
+    turn.call('a');
+    turn.results({ a: {} });
+  }
+  return turn;
+}
+
+const submission = (turn: Turn) => {
+  const settled = turn.settled('submit_result', { afterExecution: 'terminate' });
+  return { callId: settled.callId, tool: 'submit_result', settled };
+};
+
+describe('the step budget', () => {
+  test.each([1, 2, 5])('of %i allows exactly that many model calls, then one final report (K9)', (maxSteps) => {
+    const turn = exhausted({ budgets: { maxSteps, maxTokens: 1_000_000 } });
+    expect(turn.actions.at(-1)).toMatchObject({
+      type: 'call_llm',
+      stepIndex: maxSteps + 1,
+      onlyTools: ['submit_result'],
+      note: { kind: 'final_report', reason: expect.stringContaining(String(maxSteps)) },
+    });
+    expect(turn.observations).toEqual([
+      { type: 'budget_hit', code: 'max_steps_reached', used: maxSteps, limit: maxSteps },
+    ]);
+    turn.call('a');
+    expect(turn.state.lifecycle).toBe('done');
+    expect(modelCalls(turn.actions)).toBe(maxSteps + 1);
+  });
+
+  test('is not hit by a turn that ends on its last step (K9)', () => {
+    const turn = new Turn({ budgets: { maxSteps: 2, maxTokens: 1_000 } });
+    turn.start();
+    turn.call('a');
+    turn.results({ a: {} });
+    expect(turn.say()).toMatchObject({ termination: { status: 'success' } });
+    expect(turn.observations).toEqual([]);
+  });
+});
+
+describe('the token budget', () => {
+  const spend = (turn: Turn, input: number, output: number) => {
+    turn.respond({ calls: [{ callId: turn.idOf('a'), tool: 'a' }], usage: { input, output, cached: input } });
+    return turn.results({ a: {} });
+  };
+  const budgets = { maxSteps: 50, maxTokens: 100 };
+
+  test('counts input and output, and is hit when they reach the limit exactly (K9)', () => {
+    const turn = new Turn({ budgets });
+    turn.start();
+    expect(spend(turn, 50, 49)).not.toHaveProperty('note');
+    expect(spend(turn, 1, 0)).toMatchObject({ note: { kind: 'final_report' } });
+    expect(turn.observations).toEqual([{ type: 'budget_hit', code: 'budget_tokens', used: 100, limit: 100 }]);
+    expect(turn.say()).toMatchObject({ termination: { status: 'partial', errorCode: 'budget_tokens' } });
+  });
+
+  test('does not end a turn whose answer is already there (K9)', () => {
+    const turn = new Turn({ budgets });
+    turn.start();
+    const usage = { input: 500, output: 500, cached: 0 };
+    expect(turn.respond({ hasText: true, usage })).toMatchObject({ termination: { status: 'success' } });
+  });
+
+  test('waits for calls that are out: it is checked before a model call only (K9)', () => {
+    const turn = new Turn({ budgets });
+    turn.start();
+    const usage = { input: 500, output: 0, cached: 0 };
+    expect(turn.respond({ calls: [{ callId: 'a-1', tool: 'a' }], usage })).toMatchObject({ type: 'execute_tools' });
+    expect(turn.results({}, { a: 5_000 })).toMatchObject({ type: 'await' });
+    expect(turn.results({ a: {} })).toMatchObject({ note: { kind: 'final_report' } });
+  });
+});
+
+describe('the final report', () => {
+  test('with a text makes the turn partial and is its deliverable (T8)', () => {
+    const turn = exhausted();
+    expect(turn.say()).toMatchObject({
+      type: 'done',
+      termination: { status: 'partial', errorCode: 'max_steps_reached' },
+      deliverable: { from: 'thought', cardId: 'thought-3' },
+    });
+  });
+
+  test('without a text makes it failed with the same code (T8)', () => {
+    const turn = exhausted();
+    expect(turn.respond()).toMatchObject({
+      termination: { status: 'failed', errorCode: 'max_steps_reached' },
+      deliverable: { from: 'fallback' },
+    });
+  });
+
+  test('by submit_result makes it partial with those fields (K9)', () => {
+    const turn = exhausted();
+    expect(turn.respond({ hasText: true, calls: [submission(turn)] })).toMatchObject({
+      termination: { status: 'partial', errorCode: 'max_steps_reached' },
+      deliverable: { from: 'submit_result', callId: 'submit_result-3' },
+    });
+  });
+
+  test('ignores other tool calls in it: nothing runs any more (K9)', () => {
+    const turn = exhausted();
+    const calls = [submission(turn), { callId: 'a-3', tool: 'a' }];
+    expect(turn.respond({ calls })).toMatchObject({ deliverable: { from: 'submit_result' } });
+    const other = exhausted();
+    expect(other.respond({ hasText: true, calls: [{ callId: 'a-3', tool: 'a' }] })).toMatchObject({
+      termination: { status: 'partial' },
+      deliverable: { from: 'thought' },
+    });
+    const silent = exhausted();
+    expect(silent.call('a')).toMatchObject({ termination: { status: 'failed' } });
+  });
+
+  test('with a refused submission and no text makes it failed (T8)', () => {
+    const turn = exhausted();
+    const settled = turn.settled('submit_result', { status: 'failed', errorCode: 'missing_result_fields' });
+    const calls = [{ callId: settled.callId, tool: 'submit_result', settled }];
+    expect(turn.respond({ calls })).toMatchObject({ termination: { status: 'failed' } });
+  });
+
+  test('that the model refuses is no usable report: the turn is failed with the code of the budget (T8)', () => {
+    const turn = exhausted();
+    expect(turn.respond({ refused: true, hasText: true })).toMatchObject({
+      termination: { status: 'failed', errorCode: 'max_steps_reached' },
+      deliverable: { from: 'fallback' },
+    });
+  });
+
+  test.each(['provider_error', 'context_overflow'] as const)(
+    'whose model call fails with %s makes the turn failed with the code of the budget (T8)',
+    (code) => {
+      const turn = exhausted();
+      expect(turn.fail(code)).toMatchObject({
+        termination: { status: 'failed', errorCode: 'max_steps_reached' },
+        deliverable: { from: 'fallback' },
+      });
+    },
+  );
+
+  test('offers nothing where the profile does not use submit_result (K9)', () => {
+    const turn = exhausted({ submitResult: false });
+    expect(turn.actions.at(-1)).toMatchObject({ onlyTools: [], note: { kind: 'final_report' } });
+  });
+
+  test('takes the place of a reminder: its note is the only one (K9, W13)', () => {
+    const turn = new Turn({ mustEndWith: ['publish'], budgets: { maxSteps: 1, maxTokens: 1_000 } });
+    turn.start();
+    const report = turn.say();
+    expect(report).toMatchObject({ onlyTools: ['submit_result'], note: { kind: 'final_report' } });
+    expect(report).not.toHaveProperty('requireTool');
+  });
+});

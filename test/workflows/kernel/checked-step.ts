@@ -1,0 +1,63 @@
+/** `step` with everything that must hold at each of its calls checked on the way: state.ts and step.ts list the invariants. */
+import { isDeepStrictEqual } from 'node:util';
+import type { Plan, StepOutcome } from '../../../workflows/kernel/actions.ts';
+import type { KernelEvent } from '../../../workflows/kernel/events.ts';
+import type { KernelState } from '../../../workflows/kernel/state.ts';
+import { step } from '../../../workflows/kernel/step.ts';
+
+export function checkedStep(state: KernelState, event: KernelEvent): StepOutcome {
+  const outcome = step(deepFreeze(state), deepFreeze(event));
+  const restored = step(throughJson(state), throughJson(event));
+  // A state left alone is the very same object; one read back from JSON cannot be.
+  check(isDeepStrictEqual(outcome, restored), 'a state that went through JSON steps differently', { outcome, restored });
+  check(isDeepStrictEqual(throughJson(outcome.state), outcome.state), 'the state is not plain JSON', outcome.state);
+  check(outcome.actions.length <= 1, 'an event yields at most one action', outcome.actions);
+  const ignored = outcome.observations.some((observation) => observation.type === 'event_ignored');
+  check(ignored === (outcome.actions.length === 0), 'what yields nothing is observed, and nothing else', outcome);
+  if (ignored) check(outcome.state === state, 'an ignored event changes nothing', event);
+  if (state.lifecycle === 'done') check(ignored, 'a state that is done absorbs every event', event);
+  checkState(outcome.state);
+  for (const action of outcome.actions) if (action.type === 'call_llm') checkPlan(outcome.state, action.plan);
+  return outcome;
+}
+
+function checkState(state: KernelState): void {
+  const { outstanding, lifecycle, phase } = state;
+  const ids = outstanding.map((call) => call.callId);
+  check(new Set(ids).size === ids.length, 'a call id is outstanding twice', ids);
+  const acting = phase === 'act' && lifecycle !== 'done';
+  check(outstanding.length > 0 === acting, 'calls are outstanding exactly while the turn acts', state);
+  const open = outstanding.filter((call) => call.settled === null);
+  const allWait = open.length > 0 && open.every((call) => call.deadline !== null);
+  check((lifecycle === 'suspended') === allWait, 'suspended exactly when every open call waits for the outside', state);
+  check((state.termination !== null) === (lifecycle === 'done'), 'a termination exactly when done', state);
+}
+
+/** Ranges ascend and never overlap within a box, and cover every card of the turn. */
+function checkPlan(state: KernelState, { ranges }: Plan): void {
+  const ends = new Map<string, number>();
+  for (const { boxId, fromSeq, toSeq } of ranges) {
+    check(fromSeq <= toSeq, 'a range is empty', ranges);
+    check(fromSeq > (ends.get(boxId) ?? 0), 'ranges of a box overlap or go back', ranges);
+    ends.set(boxId, toSeq);
+  }
+  const own = ranges.filter((range) => range.boxId === state.outputBoxId);
+  for (const [seq] of state.handles) {
+    const covered = own.some((range) => range.fromSeq <= seq && seq <= range.toSeq);
+    check(covered, `card ${seq} of the turn is not in the plan`, ranges);
+  }
+}
+
+function check(holds: boolean, rule: string, subject: unknown): void {
+  if (!holds) throw new Error(`${rule}: ${JSON.stringify(subject)}`);
+}
+
+const throughJson = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
+
+export function deepFreeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    for (const part of Object.values(value)) deepFreeze(part);
+  }
+  return value;
+}

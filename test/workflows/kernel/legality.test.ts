@@ -1,0 +1,175 @@
+import { describe, expect, test } from '@jest/globals';
+import type { KernelEvent } from '../../../workflows/kernel/events.ts';
+import { LEGAL, mismatch } from '../../../workflows/kernel/legality.ts';
+import { NOW, type Turn, turnIn } from './turn.ts';
+
+type Type = KernelEvent['type'];
+type Place = keyof typeof turnIn;
+
+const TYPES: readonly Type[] = ['start', 'llm_response', 'llm_failed', 'tool_results', 'stop'];
+
+/** An event that fits the turn as well as one of its type can. */
+function eventFor(turn: Turn, type: Type): KernelEvent {
+  const { stepIndex, outstanding } = turn.state;
+  const common = { nowMs: NOW } as const;
+  switch (type) {
+    case 'start':
+      return { ...common, type, outputBoxId: 'output', memory: [], instruction: [1, 'user', 1] };
+    case 'llm_response': {
+      const usage = { input: 1, output: 1, cached: 0 };
+      const thought = { handles: [[90, 'assistant', 1]], thoughtCardId: 't', hasText: true, refused: false } as const;
+      return { ...common, type, stepIndex, ...thought, calls: [], usage };
+    }
+    case 'llm_failed':
+      return { ...common, type, stepIndex, code: 'provider_error', message: 'm' };
+    case 'tool_results': {
+      const open = outstanding.filter((call) => call.settled === null);
+      const settled = open.map(({ callId }, index) => ({
+        callId,
+        status: 'success' as const,
+        afterExecution: 'continue' as const,
+        seq: 91 + index,
+        tokens: 1,
+      }));
+      return { ...common, type, settled, suspended: [] };
+    }
+    case 'stop':
+      return { ...common, type, code: 'stopped', reason: 'r' };
+  }
+}
+
+/** Lifecycle and phase × event: `ok`, or why the event changes nothing (K1). */
+const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
+  ready: {
+    start: 'ok',
+    llm_response: 'not legal while ready',
+    llm_failed: 'not legal while ready',
+    tool_results: 'not legal while ready',
+    stop: 'ok',
+  },
+  thinking: {
+    start: 'not legal while running',
+    llm_response: 'ok',
+    llm_failed: 'ok',
+    tool_results: 'no tool call is open',
+    stop: 'ok',
+  },
+  acting: {
+    start: 'not legal while running',
+    llm_response: 'no model call is open',
+    llm_failed: 'no model call is open',
+    tool_results: 'ok',
+    stop: 'ok',
+  },
+  suspended: {
+    start: 'not legal while suspended',
+    llm_response: 'not legal while suspended',
+    llm_failed: 'not legal while suspended',
+    tool_results: 'ok',
+    stop: 'ok',
+  },
+  done: {
+    start: 'not legal while done',
+    llm_response: 'not legal while done',
+    llm_failed: 'not legal while done',
+    tool_results: 'not legal while done',
+    stop: 'not legal while done',
+  },
+};
+
+const cells = Object.entries(TABLE).flatMap(([place, row]) =>
+  TYPES.map((type) => ({ place: place as Place, type, verdict: row[type] })),
+);
+
+describe('an event', () => {
+  test.each(cells.filter(({ verdict }) => verdict === 'ok'))('$type applies while $place (K1)', ({ place, type }) => {
+    const turn = turnIn[place]();
+    const before = turn.state;
+    expect(turn.feed(eventFor(turn, type))).toBeDefined();
+    expect(turn.state).not.toBe(before);
+  });
+
+  test.each(cells.filter(({ verdict }) => verdict !== 'ok'))(
+    '$type changes nothing while $place: $verdict (K1)',
+    ({ place, type, verdict }) => {
+      const turn = turnIn[place]();
+      const before = turn.state;
+      const event = eventFor(turn, type);
+      expect(turn.feed(event)).toBeUndefined();
+      expect(turn.state).toBe(before);
+      const { lifecycle } = before;
+      expect(turn.observations.at(-1)).toEqual({ type: 'event_ignored', event: type, lifecycle, reason: verdict });
+    },
+  );
+
+  test('of a type the kernel does not know is ignored in every lifecycle (K1)', () => {
+    const stranger = { type: 'steer', nowMs: NOW } as unknown as KernelEvent;
+    for (const turn of Object.values(turnIn).map((make) => make())) {
+      expect(turn.feed(stranger)).toBeUndefined();
+      expect(turn.observations.at(-1)).toMatchObject({ type: 'event_ignored', event: 'steer' });
+    }
+  });
+});
+
+describe('the table', () => {
+  test('has a verdict for each event in each lifecycle, and lets only done absorb everything (K1)', () => {
+    expect(Object.keys(LEGAL).sort()).toEqual(['done', 'ready', 'running', 'suspended']);
+    for (const row of Object.values(LEGAL)) expect(Object.keys(row).sort()).toEqual([...TYPES].sort());
+    const absorbing = Object.entries(LEGAL).filter(([, row]) => !Object.values(row).includes(true));
+    expect(absorbing.map(([lifecycle]) => lifecycle)).toEqual(['done']);
+  });
+});
+
+describe('an event that is legal but foreign', () => {
+  test.each(['llm_response', 'llm_failed'] as const)('%s of an earlier or later step is named (K1)', (type) => {
+    const turn = turnIn.acting();
+    turn.results({ a: {}, b: {} });
+    for (const stepIndex of [1, 3]) {
+      const event = { ...eventFor(turn, type), stepIndex } as KernelEvent;
+      expect(mismatch(turn.state, event)).toBe(`step ${stepIndex} is not the open step 2`);
+      expect(turn.feed(event)).toBeUndefined();
+    }
+  });
+
+  const settled = (callId: string) => ({ callId, status: 'success', afterExecution: 'continue', seq: 90, tokens: 1 }) as const;
+  const waits = (callId: string) => ({ callId, deadline: 9 });
+  const notOpen = (callId: string) => `call ${callId} is not open, or came twice`;
+  test.each([
+    ['of a call nobody made', [settled('a-1'), settled('b-1'), settled('z-1')], [], notOpen('z-1')],
+    ['settling one call twice', [settled('a-1'), settled('a-1'), settled('b-1')], [], notOpen('a-1')],
+    ['settling and suspending one call', [settled('a-1'), settled('b-1')], [waits('b-1')], notOpen('b-1')],
+    ['suspending one call twice', [settled('a-1')], [waits('b-1'), waits('b-1')], notOpen('b-1')],
+    ['leaving a call out', [settled('a-1')], [], 'calls without outcome: b-1'],
+    ['with nothing in it', [], [], 'calls without outcome: a-1, b-1'],
+  ])('tool_results %s changes nothing (K1)', (_, settledCalls, suspended, reason) => {
+    const turn = turnIn.acting();
+    const event: KernelEvent = { type: 'tool_results', nowMs: NOW, settled: settledCalls, suspended };
+    expect(mismatch(turn.state, event)).toBe(reason);
+    expect(turn.feed(event)).toBeUndefined();
+  });
+
+  test('tool_results of a call that was settled before the turn suspended changes nothing (T14)', () => {
+    const turn = turnIn.suspended();
+    const again: KernelEvent = {
+      type: 'tool_results',
+      nowMs: NOW,
+      settled: [settled('a-1'), settled('b-1')],
+      suspended: [],
+    };
+    expect(mismatch(turn.state, again)).toBe(notOpen('a-1'));
+    expect(turn.feed(again)).toBeUndefined();
+  });
+
+  test('tool_results of a call that was settled while it was proposed changes nothing (W9)', () => {
+    const turn = turnIn.thinking();
+    const refused = { ...settled('a-1'), status: 'failed', errorCode: 'invalid_arguments' } as const;
+    turn.respond({
+      calls: [
+        { callId: 'a-1', tool: 'a', settled: refused },
+        { callId: 'b-1', tool: 'b' },
+      ],
+    });
+    const event: KernelEvent = { type: 'tool_results', nowMs: NOW, settled: [settled('a-1'), settled('b-1')], suspended: [] };
+    expect(mismatch(turn.state, event)).toBe(notOpen('a-1'));
+  });
+});

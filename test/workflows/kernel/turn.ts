@@ -1,0 +1,139 @@
+/** A turn driven by hand: events with fresh sequence numbers go in, the one action comes out. */
+import type { KernelAction, Observation, StepOutcome } from '../../../workflows/kernel/actions.ts';
+import type { KernelEvent, LlmResponseEvent } from '../../../workflows/kernel/events.ts';
+import {
+  type BoxExtent,
+  initialState,
+  type KernelConfig,
+  type KernelState,
+  type SettledCall,
+} from '../../../workflows/kernel/state.ts';
+import type { FailureCode } from '../../../workflows/protocol/failures.ts';
+import { checkedStep } from './checked-step.ts';
+
+export const OUTPUT_BOX = 'output';
+export const NOW = 1_000;
+
+export const config = (more: Partial<KernelConfig> = {}): KernelConfig => ({
+  budgets: { maxSteps: 50, maxTokens: 1_000_000 },
+  mustEndWith: [],
+  submitResult: true,
+  ...more,
+});
+
+/** What the outside says about one call. */
+export type Outcome = Partial<Omit<SettledCall, 'callId'>>;
+
+export class Turn {
+  state: KernelState;
+  readonly observations: Observation[] = [];
+  readonly actions: KernelAction[] = [];
+  #seq = 0;
+
+  constructor(more: Partial<KernelConfig> = {}) {
+    this.state = initialState(config(more));
+  }
+
+  /** The next free place in the output box. */
+  seq(): number {
+    this.#seq += 1;
+    return this.#seq;
+  }
+
+  feed(event: KernelEvent): KernelAction | undefined {
+    return this.#take(checkedStep(this.state, event));
+  }
+
+  start(memory: readonly BoxExtent[] = []): KernelAction | undefined {
+    for (const extent of memory) if (extent.boxId === OUTPUT_BOX) this.#seq = extent.toSeq;
+    return this.feed({ type: 'start', nowMs: NOW, outputBoxId: OUTPUT_BOX, memory, instruction: [this.seq(), 'user', 7] });
+  }
+
+  /** A message of the model; `calls` are tool names, or facts of calls that were settled while they were proposed. */
+  respond(more: Partial<Omit<LlmResponseEvent, 'type' | 'nowMs' | 'handles'>> = {}): KernelAction | undefined {
+    const { stepIndex } = this.state;
+    return this.feed({
+      type: 'llm_response',
+      nowMs: NOW,
+      stepIndex,
+      handles: [[this.seq(), 'assistant', 5]],
+      thoughtCardId: `thought-${stepIndex}`,
+      hasText: false,
+      refused: false,
+      calls: [],
+      usage: { input: 10, output: 2, cached: 0 },
+      ...more,
+    });
+  }
+
+  say(): KernelAction | undefined {
+    return this.respond({ hasText: true });
+  }
+
+  /** Calls of these tools; their ids are the tools' names with the step. */
+  call(...tools: readonly string[]): KernelAction | undefined {
+    return this.respond({ calls: tools.map((tool) => ({ callId: this.idOf(tool), tool })) });
+  }
+
+  idOf(tool: string): string {
+    return `${tool}-${this.state.stepIndex}`;
+  }
+
+  settled(tool: string, outcome: Outcome = {}): SettledCall {
+    const common = { status: 'success', afterExecution: 'continue', tokens: 3 } as const;
+    return { callId: this.idOf(tool), ...common, seq: this.seq(), ...outcome };
+  }
+
+  /** Results of the named tools of this step, and deadlines of those that wait on. */
+  results(
+    settled: Readonly<Record<string, Outcome>>,
+    suspended: Readonly<Record<string, number>> = {},
+  ): KernelAction | undefined {
+    return this.feed({
+      type: 'tool_results',
+      nowMs: NOW,
+      settled: Object.entries(settled).map(([tool, outcome]) => this.settled(tool, outcome)),
+      suspended: Object.entries(suspended).map(([tool, deadline]) => ({ callId: this.idOf(tool), deadline })),
+    });
+  }
+
+  fail(code: FailureCode, message = 'it failed'): KernelAction | undefined {
+    return this.feed({ type: 'llm_failed', nowMs: NOW, stepIndex: this.state.stepIndex, code, message });
+  }
+
+  stop(reason = 'enough'): KernelAction | undefined {
+    return this.feed({ type: 'stop', nowMs: NOW, code: 'stopped', reason });
+  }
+
+  #take({ state, actions, observations }: StepOutcome): KernelAction | undefined {
+    this.state = state;
+    this.actions.push(...actions);
+    this.observations.push(...observations);
+    return actions[0];
+  }
+}
+
+/** Turns at rest in each lifecycle and phase. */
+export const turnIn = {
+  ready: (): Turn => new Turn(),
+  thinking: (): Turn => {
+    const turn = new Turn();
+    turn.start();
+    return turn;
+  },
+  acting: (): Turn => {
+    const turn = turnIn.thinking();
+    turn.call('a', 'b');
+    return turn;
+  },
+  suspended: (): Turn => {
+    const turn = turnIn.acting();
+    turn.results({ a: {} }, { b: 5_000 });
+    return turn;
+  },
+  done: (): Turn => {
+    const turn = turnIn.thinking();
+    turn.say();
+    return turn;
+  },
+} as const;
