@@ -72,7 +72,7 @@ describe('the Web UI', () => {
     const [summary, details] = [page.frameLocator('iframe >> nth=0'), page.frameLocator('iframe >> nth=1')];
     await summary.getByText('weather:').waitFor({ timeout: 30_000 });
     await details.getByText('Waiting for').waitFor({ timeout: 30_000 });
-    const shown = `${await summary.locator('body').innerText()}\n${await details.locator('body').innerText()}`;
+    const shown = `${await summary.locator('body').textContent()}\n${await details.locator('body').textContent()}`;
     for (const expected of [
       'weather: Will it rain in Rome tomorrow?',
       'Goal:',

@@ -1,0 +1,37 @@
+/**
+ * An app: one agent, two tools. Serve it and talk to it:
+ *
+ *   npm run dev -- --app examples/01-weather-app.ts
+ *   npm run agentturn -- enqueue weather "call forecast {\"city\":\"Rome\"}" --wait
+ */
+import { z } from 'zod';
+import { defineAgent, defineApp, defineTool } from '../index.ts';
+
+const forecast = defineTool({
+  name: 'forecast',
+  description: 'The forecast of a city for tomorrow.',
+  parameters: z.object({ city: z.string().describe('name of the city') }),
+  // Reads only, so it may run again after a crash; a tool that does not say is never run twice.
+  sideEffects: 'none',
+  execute: ({ city }) => ({ city, sky: city.length % 2 === 0 ? 'sunny' : 'rainy' }),
+});
+
+const askPerson = defineTool({
+  name: 'ask_person',
+  description: 'Asks a person. Use it when the forecast alone does not answer the question.',
+  parameters: z.object({ question: z.string() }),
+  // The turn waits, without holding a worker, until somebody reports the result or the deadline passes.
+  afterExecution: 'suspend',
+  suspendTimeoutMs: 10 * 60_000,
+});
+
+export default defineApp({
+  agents: [
+    defineAgent({
+      name: 'weather',
+      instructions: 'You answer questions about the weather. Be brief.',
+      budgets: { maxSteps: 10 },
+    }),
+  ],
+  tools: [forecast, askPerson],
+});
