@@ -103,21 +103,39 @@ export function defineAgent(definition: ProfileInput): Profile {
   return checked(`agent ${definition.name}`, profileSchema, definition);
 }
 
+/** Per million tokens, in any one currency. Cached input tokens cost `input` unless priced. */
+export const modelPriceSchema = z.strictObject({
+  input: z.number().nonnegative(),
+  output: z.number().nonnegative(),
+  cachedInput: z.number().nonnegative().optional(),
+});
+export type ModelPrice = z.infer<typeof modelPriceSchema>;
+
 export interface App {
   readonly agents: ReadonlyMap<string, ProfileSnapshot>;
   readonly tools: ReadonlyMap<string, Tool>;
+  readonly prices: ReadonlyMap<string, ModelPrice>;
 }
 
 export interface AppDefinition {
   readonly agents: readonly Profile[];
   readonly tools?: readonly Tool[];
+  /** Prices by model name as the provider reports it; the cost of a model that is not here is unknown, not 0 (W17). */
+  readonly models?: Readonly<Record<string, ModelPrice>>;
 }
 
 /** Errors: `invalid_config` for a name that is there twice. */
-export function defineApp({ agents, tools = [] }: AppDefinition): App {
+export function defineApp({ agents, tools = [], models = {} }: AppDefinition): App {
   const byTool = unique('tool', tools, (tool) => tool.spec.name);
   const byAgent = unique('agent', agents, (agent) => agent.name);
-  return { tools: byTool, agents: new Map([...byAgent].map(([name, profile]) => [name, snapshotOf(profile, byTool)])) };
+  const prices = new Map(
+    Object.entries(models).map(([name, price]) => [name, checked(`price of model ${name}`, modelPriceSchema, price)]),
+  );
+  return {
+    tools: byTool,
+    prices,
+    agents: new Map([...byAgent].map(([name, profile]) => [name, snapshotOf(profile, byTool)])),
+  };
 }
 
 /** The allow-list applied; a name that matches nothing is left out with a warning (W7). */

@@ -36,5 +36,6 @@ export const storeActivities = (store: Store): StoreActivities => ({
 
   resolveWaiting: ({ callIds, nowMs, ...fence }) => store.resolveWaiting(fence, callIds, nowMs),
 
-  commitTurn: ({ termination, deliverable, ...fence }) => store.commitTurn(fence, termination, deliverable),
+  commitTurn: ({ agentId, agentTurnId, turnEpoch, ...commit }) =>
+    store.commitTurn({ agentId, agentTurnId, turnEpoch }, commit),
 });

@@ -14,6 +14,7 @@ import {
   log,
   setHandler,
   setWorkflowOptions,
+  workflowInfo,
 } from '@temporalio/workflow';
 import { Alarm } from './alarm.ts';
 import { TurnDisplay } from './display.ts';
@@ -25,7 +26,7 @@ import { isResultDoorbell, type TurnLook, toolResultSignal, turnStateQuery } fro
 import { modelActivities, storeActivities, toolActivities } from './ports.ts';
 import { FAILURES, isFailureCode } from './protocol/failures.ts';
 import type { Lease, StepOutcomeRecord, TurnEnd } from './protocol/store.ts';
-import type { Fence, TurnStatus } from './protocol/turn.ts';
+import type { EngineUsage, Fence, TurnStatus } from './protocol/turn.ts';
 import { showTurnStatus } from './search-attributes.ts';
 
 // A plain Error is a bug of ours: it fails the turn, whose agent then closes the books, instead of retrying the task for ever.
@@ -42,6 +43,8 @@ class TurnDriver {
   readonly #alarm = new Alarm();
   readonly #inlineResults: unknown[] = [];
   #bell = false;
+  /** The child start (2) and the final commit (1) are certain. */
+  #actions = 3;
   #state: KernelState;
   #status: TurnStatus = 'running';
 
@@ -51,6 +54,7 @@ class TurnDriver {
     this.#state = initialState(lease.kernel);
     this.#display = new TurnDisplay(lease);
     setHandler(toolResultSignal, (body) => {
+      this.#actions += 1;
       this.#bell = true;
       if (!isResultDoorbell(body)) this.#inlineResults.push(body);
     });
@@ -96,6 +100,7 @@ class TurnDriver {
   async #callModel(request: CallLlmAction): Promise<KernelEvent> {
     const { callModel } = modelActivities(`step ${request.stepIndex}: model`);
     try {
+      this.#actions += 1;
       const record = await callModel({ ...this.#fence, profileHash: this.#lease.profileHash, request });
       this.#display.thought(record);
       return responseEvent(record);
@@ -111,6 +116,7 @@ class TurnDriver {
       calls.map(async ({ callId, tool }) => {
         const startedAt = Date.now();
         const { runTool } = toolActivities(`step ${stepIndex}: ${tool}`);
+        this.#actions += 1;
         const outcome = await runTool({ ...this.#fence, profileHash, callId, tool });
         const status = outcome.kind === 'settled' ? outcome.settled.status : 'waiting';
         this.#display.call(callId, status, Date.now() - startedAt);
@@ -133,6 +139,7 @@ class TurnDriver {
       await this.#alarm.waitUntil(deadline, () => this.#bell, 'resume_deadline');
       this.#bell = false;
       await this.#acceptInlineResults();
+      this.#actions += 1;
       const { settled, waiting } = await storeActivities.resolveWaiting({ ...this.#fence, callIds, nowMs: Date.now() });
       for (const call of settled) this.#display.call(call.callId, call.status, null);
       this.#showWaiting(waiting);
@@ -144,6 +151,7 @@ class TurnDriver {
   async #acceptInlineResults(): Promise<void> {
     const { agentId, agentTurnId } = this.#fence;
     for (let body = this.#inlineResults.shift(); body !== undefined; body = this.#inlineResults.shift()) {
+      this.#actions += 1;
       await storeActivities.reportInline({ agentId, agentTurnId, body });
     }
   }
@@ -156,13 +164,14 @@ class TurnDriver {
   #show(status: TurnStatus): void {
     if (status === this.#status) return;
     this.#status = status;
+    this.#actions += 1;
     showTurnStatus(status);
   }
 
   /** Not cancellable: a stopped turn still delivers (T7). */
   async #finish({ termination, deliverable }: DoneAction): Promise<TurnEnd> {
     try {
-      const input = { ...this.#fence, termination, deliverable };
+      const input = { ...this.#fence, termination, deliverable, engine: this.#engineUsage() };
       const end = await CancellationScope.nonCancellable(() => storeActivities.commitTurn(input));
       this.#display.end(end.status, end.errorCode);
       this.#show(end.status);
@@ -170,6 +179,12 @@ class TurnDriver {
     } catch (error) {
       throw leaseLost(error) ?? error;
     }
+  }
+
+  /** By Temporal's table: a child start counts two, every activity, timer, upsert and signal one, local activities one each. */
+  #engineUsage(): EngineUsage {
+    const { historyLength, historySize } = workflowInfo();
+    return { historyEvents: historyLength, historyBytes: historySize, actions: this.#actions };
   }
 
   #look(): TurnLook {

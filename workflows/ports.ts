@@ -10,17 +10,18 @@ import {
   proxyActivities,
   proxyLocalActivities,
 } from '@temporalio/workflow';
-import type { CallLlmAction, DeliverableSource } from './kernel/actions.ts';
+import type { CallLlmAction } from './kernel/actions.ts';
 import type { SettledCall } from './kernel/state.ts';
 import type {
   LeaseOutcome,
   SettleInput,
   SettleOutcome,
   StepOutcomeRecord,
+  TurnCommit,
   TurnEnd,
   WaitingState,
 } from './protocol/store.ts';
-import type { Fence, Termination } from './protocol/turn.ts';
+import type { Fence } from './protocol/turn.ts';
 
 export interface CallModelInput extends Fence {
   readonly profileHash: string;
@@ -37,10 +38,7 @@ export type RunToolOutcome =
   | { readonly kind: 'settled'; readonly settled: SettledCall }
   | { readonly kind: 'suspended'; readonly deadline: number };
 
-export interface CommitTurnInput extends Fence {
-  readonly termination: Termination;
-  readonly deliverable: DeliverableSource;
-}
+export interface CommitTurnInput extends Fence, TurnCommit {}
 
 /** A foreign client's inline request, as it came: validated by the activity, not by the workflow. */
 export interface AcceptInlineInput {

@@ -1,5 +1,5 @@
 /** The model activity: open the step, render, stream, validate, commit. A step whose thought is stored is not asked again. */
-import { log } from '@temporalio/activity';
+import { Context, log } from '@temporalio/activity';
 import type { CallModelInput } from '../../workflows/ports.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { StepOpening, StepOutcomeRecord, Store } from '../../workflows/protocol/store.ts';
@@ -7,6 +7,7 @@ import type { App } from '../app.ts';
 import { toApplicationFailure } from '../failure.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { type Model, type ModelReply, providerFailure } from './openai.ts';
+import { costOf } from './pricing.ts';
 import { readProposals } from './proposals.ts';
 import { buildRequest, type ModelRequest, noteCard, offeredNames } from './request.ts';
 
@@ -42,6 +43,7 @@ export const callModel =
         calls,
         usage: reply.usage,
         model: reply.model,
+        cost: costOf(deps.app.prices, [reply.model, request.model], reply.usage),
         finishReason: reply.finishReason,
         latencyMs: reply.latencyMs,
         firstTokenMs: reply.firstTokenMs,
@@ -56,7 +58,8 @@ async function render(
   const cards = await store.readExtents(action.plan.ranges);
   try {
     const { snapshot, resultFields } = opening;
-    return buildRequest({ snapshot, resultFields, action, cards, defaultModel: model.defaultModel });
+    const { attempt } = Context.current().info;
+    return buildRequest({ snapshot, resultFields, action, cards, defaultModel: model.defaultModel, attempt });
   } catch (error) {
     throw new CodedError('context_build_error', `the model request could not be built: ${String(error)}`, {
       cause: error,

@@ -22,16 +22,19 @@ export interface RequestParts {
   readonly action: CallLlmAction;
   readonly cards: readonly Card[];
   readonly defaultModel: string;
+  /** Which attempt at this step it is, from 1: decides when the fallback model takes over. */
+  readonly attempt: number;
 }
 
-export function buildRequest({ snapshot, resultFields, action, cards, defaultModel }: RequestParts): ModelRequest {
+export function buildRequest(parts: RequestParts): ModelRequest {
+  const { snapshot, resultFields, action, cards } = parts;
   const { model, instructions } = snapshot.profile;
   const tools = offeredTools(snapshot, resultFields, action.onlyTools);
   const note = noteCard(action.note);
   const system: ChatCompletionMessageParam[] = instructions.trim() ? [{ role: 'system', content: instructions }] : [];
   const closing: ChatCompletionMessageParam[] = note ? [{ role: 'system', content: note.text }] : [];
   return {
-    model: model.name ?? defaultModel,
+    model: modelName(parts),
     messages: [...system, ...toMessages(cards), ...closing],
     ...(tools.length > 0 ? { tools } : {}),
     ...(action.requireTool && tools.length > 0 ? { tool_choice: toolChoice(tools) } : {}),
@@ -39,6 +42,11 @@ export function buildRequest({ snapshot, resultFields, action, cards, defaultMod
     ...(model.maxTokens === undefined ? {} : { max_completion_tokens: model.maxTokens }),
     ...(model.reasoningEffort === undefined ? {} : { reasoning_effort: model.reasoningEffort }),
   };
+}
+
+function modelName({ snapshot, defaultModel, attempt }: RequestParts): string {
+  const { name, fallback } = snapshot.profile.model;
+  return fallback && attempt > fallback.afterFailures ? fallback.name : (name ?? defaultModel);
 }
 
 export const offeredNames = (request: ModelRequest): Set<string> =>

@@ -139,6 +139,8 @@ async function insertTurn(
       trace_id: request.traceparent?.split('-')[1] ?? null,
       correlation_id: request.correlationId ?? null,
       usage: JSON.stringify(NO_USAGE),
+      cost: 0,
+      engine: null,
       step_count: 0,
       accepted_at: now,
       leased_at: null,

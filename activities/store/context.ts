@@ -1,12 +1,21 @@
 /** What every store function gets: the database, the clock, and how the backend's errors map to the catalogue. */
 import type { Kysely, Transaction } from 'kysely';
+import { LRUCache } from 'lru-cache';
+import type { Card } from '../../workflows/protocol/cards.ts';
 import type { Tables } from './rows.ts';
 
 export type Trx = Transaction<Tables>;
 
+const CACHED_CARD_BYTES = 64 * 1024 * 1024;
+
+export const cardCache = (): LRUCache<string, Card> =>
+  new LRUCache({ maxSize: CACHED_CARD_BYTES, sizeCalculation: (card) => card.tokens * 4 + 200 });
+
 export interface StoreContext {
   readonly db: Kysely<Tables>;
   readonly now: () => number;
+  /** Cards are immutable: what was read once need not be read again. */
+  readonly cards: LRUCache<string, Card>;
   /** Turns a driver's error into a CodedError where it knows better; everything else comes back unchanged. */
   readonly mapError: (error: unknown) => unknown;
 }

@@ -10,8 +10,8 @@ import { kernelConfig } from '../../workflows/kernel/config.ts';
 import type { BoxExtent } from '../../workflows/kernel/state.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import { CodedError, type FailureCode } from '../../workflows/protocol/failures.ts';
-import type { Lease, LeaseOutcome, SettleInput, SettleOutcome } from '../../workflows/protocol/store.ts';
-import { isTerminal } from '../../workflows/protocol/turn.ts';
+import type { Lease, LeaseOutcome, SettleInput, SettleOutcome, TurnCommit } from '../../workflows/protocol/store.ts';
+import { isTerminal, type Termination } from '../../workflows/protocol/turn.ts';
 import { appendToBox, createBox } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { appendState } from './events.ts';
@@ -41,11 +41,18 @@ export async function settle(ctx: StoreContext, input: SettleInput): Promise<Set
     }
     const turnEpoch = head.turn_epoch + 1;
     await updateHead(trx, input.agentId, { turn_epoch: turnEpoch });
-    const ended = await finishTurn(trx, turn, input.closed, { from: 'fallback' }, now);
+    const ended = await finishTurn(trx, turn, abandoned(input.closed), now);
     const idle: HeadRow = { ...head, status: 'idle', turn_epoch: turnEpoch, active_agent_turn_id: null };
     return { ended, next: await leaseWith(trx, idle, now) };
   });
 }
+
+/** The end of a turn that did not commit one itself. */
+const abandoned = (termination: Termination): TurnCommit => ({
+  termination,
+  deliverable: { from: 'fallback' },
+  engine: null,
+});
 
 async function leaseWith(trx: Trx, locked: HeadRow, now: number): Promise<LeaseOutcome> {
   if (locked.status !== 'idle' && locked.active_agent_turn_id !== null) {
@@ -120,7 +127,7 @@ async function tryLease(
   const refused = refusal(profileName, profile !== null, memory.missing);
   if (refused) {
     const termination = { status: 'failed', errorCode: refused.code, reason: refused.reason } as const;
-    await finishTurn(trx, { ...turn, ...leased }, termination, { from: 'fallback' }, now);
+    await finishTurn(trx, { ...turn, ...leased }, abandoned(termination), now);
     return { lease: null, turnEpoch };
   }
   await appendState(trx, nextHead, now);

@@ -38,7 +38,7 @@ const foundation: Migration = ({ autoId, int }) => [
      turn_epoch ${int}, status text not null, reason text, error_code text, request text not null, request_digest text not null,
      idempotency_key text, instruction_card_id text not null, context_box_id text, output_box_id text, instruction_seq ${int},
      memory text, profile_name text, profile_hash text, worker_target text, deliverable_card_id text, depth ${int} not null,
-     trace_id text, correlation_id text, usage text not null, step_count ${int} not null, accepted_at ${int} not null,
+     trace_id text, correlation_id text, usage text not null, cost double precision, engine text, step_count ${int} not null, accepted_at ${int} not null,
      leased_at ${int}, started_at ${int}, ended_at ${int}, unique (agent_id, accept_seq))`,
   `create unique index turns_idempotency on turns (agent_id, idempotency_key) where idempotency_key is not null`,
   `create index turns_queue on turns (agent_id, lane, accept_seq) where status = 'queued'`,

@@ -11,7 +11,7 @@ import type {
   StepView,
   TurnView,
 } from '../../workflows/protocol/store.ts';
-import type { Deliverable, TurnStatus, Usage } from '../../workflows/protocol/turn.ts';
+import type { Deliverable, EngineUsage, TurnStatus, Usage } from '../../workflows/protocol/turn.ts';
 import { toCard } from './cards.ts';
 import { read, type StoreContext } from './context.ts';
 import type { StepRow, Tables, TurnRow } from './rows.ts';
@@ -70,6 +70,8 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     deliverableCardId: turn.deliverable_card_id,
     outputBoxId: turn.output_box_id,
     usage: JSON.parse(turn.usage) as Usage,
+    cost: turn.step_count === 0 ? null : turn.cost,
+    engine: turn.engine ? (JSON.parse(turn.engine) as EngineUsage) : null,
     stepCount: turn.step_count,
     steps: await stepViews(db, agentTurnId),
     waiting: waiting.map((row) => ({ callId: row.call_id, tool: row.tool_name, deadline: row.deadline })),
@@ -98,6 +100,7 @@ async function stepViews(db: Db, agentTurnId: string): Promise<StepView[]> {
     stepIndex: row.step_index,
     model: row.model,
     usage: row.llm_usage ? (JSON.parse(row.llm_usage) as Usage) : null,
+    cost: row.llm_response_cost,
     latencyMs: row.latency_ms,
     firstTokenMs: row.first_token_ms,
     calls: (JSON.parse(row.tool_call_ids) as string[]).flatMap((id) => calls.get(id) ?? []),
@@ -209,34 +212,67 @@ export const readEvents = (
   });
 
 export const readBox = (ctx: StoreContext, boxId: string): Promise<readonly { seq: number; card: Card }[]> =>
-  read(ctx, (db) => cardsOf(db, { boxId, fromSeq: 1, toSeq: Number.MAX_SAFE_INTEGER }));
+  read(ctx, async (db) => {
+    const rows = await db
+      .selectFrom('box_cards')
+      .innerJoin('cards', 'cards.card_id', 'box_cards.card_id')
+      .selectAll('cards')
+      .select('box_cards.seq')
+      .where('box_cards.box_id', '=', boxId)
+      .where('box_cards.hidden_reason', 'is', null)
+      .orderBy('box_cards.seq')
+      .execute();
+    return rows.map(({ seq, ...row }) => ({ seq, card: toCard(row) }));
+  });
 
-/** Cards of the extents in order, each once: a card named again later keeps only its last place (T24). */
+/**
+ * Cards of the extents in order, each once: a card named again later keeps only its last place (T24). Cards never change, so those
+ * seen before come from the cache and a step reads only new ones (W4).
+ */
 export const readExtents = (ctx: StoreContext, extents: readonly BoxExtent[]): Promise<readonly Card[]> =>
   read(ctx, async (db) => {
-    const cards = new Map<string, Card>();
+    const ids = new Set<string>();
     for (const extent of extents) {
-      for (const { card } of await cardsOf(db, extent)) {
-        cards.delete(card.cardId);
+      for (const id of await idsOf(db, extent)) {
+        ids.delete(id);
+        ids.add(id);
+      }
+    }
+    const cards = new Map<string, Card>();
+    const unknown: string[] = [];
+    for (const id of ids) {
+      const card = ctx.cards.get(id);
+      if (card) cards.set(id, card);
+      else unknown.push(id);
+    }
+    for (let from = 0; from < unknown.length; from += CARDS_PER_QUERY) {
+      for (const card of await fetchCards(db, unknown.slice(from, from + CARDS_PER_QUERY))) {
+        ctx.cards.set(card.cardId, card);
         cards.set(card.cardId, card);
       }
     }
-    return [...cards.values()];
+    return [...ids].flatMap((id) => cards.get(id) ?? []);
   });
 
-async function cardsOf(db: Db, { boxId, fromSeq, toSeq }: BoxExtent): Promise<{ seq: number; card: Card }[]> {
+/** SQLite takes at most 32,766 parameters in one statement. */
+const CARDS_PER_QUERY = 1_000;
+
+async function idsOf(db: Db, { boxId, fromSeq, toSeq }: BoxExtent): Promise<string[]> {
   const rows = await db
     .selectFrom('box_cards')
-    .innerJoin('cards', 'cards.card_id', 'box_cards.card_id')
-    .selectAll('cards')
-    .select('box_cards.seq')
-    .where('box_cards.box_id', '=', boxId)
-    .where('box_cards.seq', '>=', fromSeq)
-    .where('box_cards.seq', '<=', toSeq)
-    .where('box_cards.hidden_reason', 'is', null)
-    .orderBy('box_cards.seq')
+    .select('card_id')
+    .where('box_id', '=', boxId)
+    .where('seq', '>=', fromSeq)
+    .where('seq', '<=', toSeq)
+    .where('hidden_reason', 'is', null)
+    .orderBy('seq')
     .execute();
-  return rows.map(({ seq, ...row }) => ({ seq, card: toCard(row) }));
+  return rows.map((row) => row.card_id);
+}
+
+async function fetchCards(db: Db, ids: readonly string[]): Promise<Card[]> {
+  const rows = await db.selectFrom('cards').selectAll().where('card_id', 'in', ids).execute();
+  return rows.map(toCard);
 }
 
 export const doorbellCandidates = (

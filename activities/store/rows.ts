@@ -90,6 +90,8 @@ export interface TurnRow {
   trace_id: string | null;
   correlation_id: string | null;
   usage: string;
+  cost: number | null;
+  engine: string | null;
   step_count: number;
   accepted_at: number;
   leased_at: number | null;

@@ -108,6 +108,7 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
       refused: commit.thought.refusal !== undefined,
       calls,
       usage: commit.usage,
+      cost: commit.cost,
       latencyMs: commit.latencyMs,
     };
     await recordStep(trx, fence, turn, commit, outcome, now);
@@ -179,6 +180,7 @@ async function recordStep(
       status: commit.calls.length > 0 ? 'executing' : 'completed',
       model: commit.model,
       llm_usage: JSON.stringify(commit.usage),
+      llm_response_cost: commit.cost,
       latency_ms: commit.latencyMs,
       first_token_ms: commit.firstTokenMs,
       finish_reason: commit.finishReason,
@@ -189,10 +191,11 @@ async function recordStep(
     .where('agent_turn_id', '=', agentTurnId)
     .where('step_index', '=', commit.stepIndex)
     .execute();
+  const cost = turn.cost === null || commit.cost === null ? null : turn.cost + commit.cost;
   const usage = JSON.stringify(addUsage(JSON.parse(turn.usage) as Usage, commit.usage));
   await trx
     .updateTable('turns')
-    .set({ usage, step_count: commit.stepIndex })
+    .set({ usage, cost, step_count: commit.stepIndex })
     .where('agent_turn_id', '=', agentTurnId)
     .execute();
 }

@@ -38,7 +38,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   settleCall: (fence, result) => settleCall(ctx, fence, result),
   suspendCall: (fence, callId, deadline) => suspendCall(ctx, fence, callId, deadline),
   resolveWaiting: (fence, callIds, nowMs) => resolveWaiting(ctx, fence, callIds, nowMs),
-  commitTurn: (fence, termination, source) => commitTurn(ctx, fence, termination, source),
+  commitTurn: (fence, commit) => commitTurn(ctx, fence, commit),
   getTurn: (agentTurnId) => getTurn(ctx, agentTurnId),
   getTurnStatus: (agentTurnId) => getTurnStatus(ctx, agentTurnId),
   listAgents: () => listAgents(ctx),

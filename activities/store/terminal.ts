@@ -6,7 +6,7 @@
 import type { DeliverableSource } from '../../workflows/kernel/actions.ts';
 import type { CardContents } from '../../workflows/protocol/cards.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import type { TurnEnd } from '../../workflows/protocol/store.ts';
+import type { TurnCommit, TurnEnd } from '../../workflows/protocol/store.ts';
 import {
   type Deliverable,
   type DeliverableField,
@@ -23,18 +23,13 @@ import type { TurnRow } from './rows.ts';
 
 const BLANK_ANSWER = '(the agent ended its turn without a text)';
 
-export async function commitTurn(
-  ctx: StoreContext,
-  fence: Fence,
-  termination: Termination,
-  source: DeliverableSource,
-): Promise<TurnEnd> {
+export async function commitTurn(ctx: StoreContext, fence: Fence, commit: TurnCommit): Promise<TurnEnd> {
   return write(ctx, async (trx) => {
     const turn = await turnOf(trx, fence.agentTurnId);
     // A second run, or a turn whose books its agent closed meanwhile: what is recorded stands.
     if (isTerminal(turn.status)) return endOf(turn);
     await fenced(trx, fence, ctx.now());
-    return finishTurn(trx, turn, termination, source, ctx.now());
+    return finishTurn(trx, turn, commit, ctx.now());
   });
 }
 
@@ -56,14 +51,13 @@ export const endOf = (turn: TurnRow): TurnEnd => ({
 export async function finishTurn(
   trx: Trx,
   turn: TurnRow,
-  termination: Termination,
-  source: DeliverableSource,
+  { termination, deliverable, engine }: TurnCommit,
   now: number,
 ): Promise<TurnEnd> {
   const { agent_turn_id: agentTurnId, agent_id: agentId, output_box_id: boxId } = turn;
   if (boxId === null) throw new CodedError('protocol_violation', `turn ${agentTurnId} was never leased`);
   const cardId = deliverableCardId(agentTurnId);
-  const content = await deliverableOf(trx, turn, termination, source);
+  const content = await deliverableOf(trx, turn, termination, deliverable);
   await insertCard(trx, { cardId, type: 'task.deliverable', content, author: agentId, agentTurnId }, now);
   await appendToBox(trx, boxId, cardId, agentId);
   const { status } = termination;
@@ -73,6 +67,7 @@ export async function finishTurn(
     error_code: errorCode,
     reason: termination.reason ?? null,
     deliverable_card_id: cardId,
+    engine: engine ? JSON.stringify(engine) : null,
     ended_at: now,
   };
   await trx.updateTable('turns').set(change).where('agent_turn_id', '=', agentTurnId).execute();

@@ -110,7 +110,9 @@ const isWithin = (path: string, prefix: string): boolean => path === prefix || p
 function scopeOf(turn: DocumentTurn): readonly string[] {
   if (turn.confirmation.kind !== 'yes') return [];
   const words = turn.confirmation.note.split(/[\s,;"'`()]+/).map((word) => word.replace(/^\.\/|[/.!?:*]+$/g, ''));
-  return words.filter((word) => word !== '' && turn.files.some((path) => isWithin(path, word)));
+  // Of a path that may be among the files not listed, its form must do.
+  const mayBePath = (word: string) => turn.listCutOff && /\/|\w\.[a-z]{1,5}$/i.test(word);
+  return words.filter((word) => word !== '' && (turn.files.some((path) => isWithin(path, word)) || mayBePath(word)));
 }
 
 function overviewWindows(turn: DocumentTurn): readonly object[] {

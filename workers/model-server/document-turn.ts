@@ -43,6 +43,8 @@ export interface DocumentTurn {
   readonly called: ReadonlySet<string>;
   readonly files: readonly string[];
   readonly total: number;
+  /** There are more files than `files`. */
+  readonly listCutOff: boolean;
   readonly confirmation: Confirmation;
   readonly searches: readonly Search[];
   readonly reads: readonly ReadText[];
@@ -53,7 +55,11 @@ export interface DocumentTurn {
 /** A hit in a generated file can be a megabyte long; its beginning is enough to judge it. */
 const HIT_TEXT = 1000;
 
-const fileList = z.object({ files: z.array(z.object({ path: z.string() })), total: z.number().optional() });
+const fileList = z.object({
+  files: z.array(z.object({ path: z.string() })),
+  total: z.number().optional(),
+  truncated: z.boolean().optional(),
+});
 const searchResult = z.object({
   matches: z.array(z.object({ path: z.string(), line: z.number(), text: z.string() })),
   truncated: z.boolean().optional(),
@@ -72,6 +78,7 @@ export function documentTurn(request: ChatRequest): DocumentTurn {
     called: new Set(outcomes.map((outcome) => outcome.name)),
     files,
     total: listed?.total ?? files.length,
+    listCutOff: listed?.truncated ?? false,
     confirmation: confirmationOf(outcomes),
     searches: resultsOf(outcomes, 'search_text', searchResult).map(({ outcome, result }) => ({
       query: searchArguments.safeParse(outcome.arguments).data?.query ?? '',

@@ -34,7 +34,7 @@ const DEFINITIONS: readonly (readonly [RegExp, number])[] = [
   [new RegExp(`\\b(?:class|interface|type|enum|function|const|def|struct|fn)\\s+${TERM}`, 'giu'), 0.9],
   [new RegExp(`^[\\s*-]*"?${TERM}"?\\s*[:=]\\s[^?{}();]*$`, 'giu'), 0.9],
   [new RegExp(`${TERM}\\s+(?:means|refers to|stands for|consists of|is|are)\\b`, 'giu'), 0.7],
-  [new RegExp(`^\\W*(?:an?|the)\\s+[*_\`]+${TERM}[*_\`]+`, 'giu'), 0.7],
+  [new RegExp(`(?:^|[.!?:]\\s)\\W*(?:an?|the)\\s+[*_\`]+${TERM}[*_\`]+`, 'giu'), 0.7],
 ];
 
 /** How plainly a line defines the keyword: "X is a", "**X**:", "A *X* takes", "class X"; 0 when it does not. */

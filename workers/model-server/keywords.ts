@@ -36,7 +36,8 @@ const WEAK_WORDS = wordsOf(`
   actually allow allowed answer best call called case cause certain choose come consider contain current define describe
   detail details different doc docs document documentation documents example examples exactly exist exists explain file
   files find first folder follow following for full general get gets getting give given gives go good happen happening
-  happens have help here important include including information involve keep kind know known like list long look made
+  happens have held help here important
+  include including information involve keep kept kind know known like list lives located long look made
   main make makes making many matter mean meaning means mention mentioned much name need needed needs new next number
   often part possible project provide provided put question quickly really say says section see set show shown simple
   still tell text thing things take taken takes two use used useful user uses using various want wants way ways

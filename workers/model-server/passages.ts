@@ -13,6 +13,8 @@ export interface ReadWindow {
 
 const NEIGHBOURHOOD = 6;
 const LINES_BEFORE = 14;
+const LINES_BEFORE_LONG = 3;
+const CHARACTERS_BEFORE = 2400;
 const LINES_AFTER = 26;
 const MAX_WINDOWS = 3;
 /** Line ranges around the best hits, at most three, none overlapping. */
@@ -32,9 +34,18 @@ export function windowsToRead(
       (read) => read.path === hit.path && hit.line >= read.from_line && hit.line <= read.to_line - NEIGHBOURHOOD,
     );
     if (isRead) continue;
-    windows.push({ path: hit.path, from_line: Math.max(1, hit.line - LINES_BEFORE), to_line: hit.line + LINES_AFTER });
+    const from_line = Math.max(1, hit.line - linesBefore(hit, hits));
+    windows.push({ path: hit.path, from_line, to_line: hit.line + LINES_AFTER });
   }
   return windows;
+}
+
+/** Fewer where lines are long: a tool may cut a long text short, and the hit itself must not be what is lost. */
+function linesBefore(hit: SearchHit, hits: readonly SearchHit[]): number {
+  const lengths = hits.filter((other) => other.path === hit.path).map((other) => other.text.length);
+  const usual = lengths.reduce((sum, length) => sum + length, 0) / Math.max(1, lengths.length);
+  const fitting = Math.round(CHARACTERS_BEFORE / Math.max(1, usual));
+  return Math.min(LINES_BEFORE, Math.max(LINES_BEFORE_LONG, fitting));
 }
 
 function rankHits(question: string, keywords: readonly Keyword[], hits: readonly SearchHit[]): readonly SearchHit[] {

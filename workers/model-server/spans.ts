@@ -66,7 +66,7 @@ function proseBlocks(lines: readonly Line[]): Block[] {
       flush();
       fenced = !fenced;
     } else if (fenced) {
-      if (line.text.length <= MAX_LINE) open.push(line);
+      open.push(line);
     } else if (line.text.trim() === '' || isHeading(line.text) || isNoise(line.text)) {
       flush();
     } else {

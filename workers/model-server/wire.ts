@@ -74,7 +74,7 @@ function listen(server: Server, port: number, host: string): Promise<number> {
 function close(server: Server): Promise<void> {
   return new Promise((resolve) => {
     server.close(() => resolve());
-    
+    server.closeAllConnections();
   });
 }
 

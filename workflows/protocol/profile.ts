@@ -42,6 +42,8 @@ export const profileSchema = z.strictObject({
       temperature: z.number().min(0).max(2).optional(),
       maxTokens: z.int().positive().optional(),
       reasoningEffort: z.enum(['minimal', 'low', 'medium', 'high']).optional(),
+      /** Takes over within a step after that many failed attempts (W14). */
+      fallback: z.strictObject({ name: z.string().min(1), afterFailures: z.int().positive().default(3) }).optional(),
     })
     .default({}),
   instructions: z.string().default(''),

@@ -15,7 +15,7 @@ import type { AgentEvent, DroppedEvent } from './events.ts';
 import type { JsonValue } from './json.ts';
 import type { ProfileSnapshot } from './profile.ts';
 import type { ReportAck, ToolResultReport } from './tool-result.ts';
-import type { Deliverable, Fence, HeadStatus, Termination, TurnStatus, Usage } from './turn.ts';
+import type { Deliverable, EngineUsage, Fence, HeadStatus, Termination, TurnStatus, Usage } from './turn.ts';
 
 export interface AcceptInput {
   readonly agentId: string;
@@ -81,6 +81,7 @@ export interface StepOutcomeRecord {
   readonly refused: boolean;
   readonly calls: readonly CallRecord[];
   readonly usage: Usage;
+  readonly cost: number | null;
   readonly latencyMs: number;
 }
 
@@ -108,6 +109,8 @@ export interface StepCommit {
   readonly usage: Usage;
   readonly model: string;
   readonly finishReason: string;
+  /** In the currency of the app's price list; null when the model is not in it, never 0 for unknown (W17). */
+  readonly cost: number | null;
   readonly latencyMs: number;
   readonly firstTokenMs: number | null;
 }
@@ -132,6 +135,12 @@ export interface CallResult {
   readonly durationMs: number;
 }
 
+export interface TurnCommit {
+  readonly termination: Termination;
+  readonly deliverable: DeliverableSource;
+  readonly engine: EngineUsage | null;
+}
+
 export interface WaitingState {
   readonly settled: readonly SettledCall[];
   readonly waiting: readonly { readonly callId: string; readonly tool: string; readonly deadline: number }[];
@@ -150,6 +159,10 @@ export interface TurnView {
   readonly deliverableCardId: string | null;
   readonly outputBoxId: string | null;
   readonly usage: Usage;
+  /** Sum over the steps; null as soon as one step's cost is unknown. */
+  readonly cost: number | null;
+  /** Null until the turn committed its end itself. */
+  readonly engine: EngineUsage | null;
   readonly stepCount: number;
   readonly steps: readonly StepView[];
   readonly waiting: readonly { readonly callId: string; readonly tool: string; readonly deadline: number }[];
@@ -164,6 +177,7 @@ export interface StepView {
   readonly stepIndex: number;
   readonly model: string | null;
   readonly usage: Usage | null;
+  readonly cost: number | null;
   readonly latencyMs: number | null;
   readonly firstTokenMs: number | null;
   readonly calls: readonly CallView[];
@@ -236,7 +250,7 @@ export interface Store extends ClientStore {
   suspendCall(fence: Fence, callId: string, deadline: number): Promise<ClaimOutcome>;
   /** Injects timeout results for calls overdue at `nowMs`, then tells where every call of the waiting set stands (T17). */
   resolveWaiting(fence: Fence, callIds: readonly string[], nowMs: number): Promise<WaitingState>;
-  commitTurn(fence: Fence, termination: Termination, source: DeliverableSource): Promise<TurnEnd>;
+  commitTurn(fence: Fence, commit: TurnCommit): Promise<TurnEnd>;
   /** Up to `limit` agents after `cursor` (agent id order) whose queued rows or held head are older than `olderThanMs`. */
   doorbellCandidates(olderThanMs: number, cursor: string | null, limit: number): Promise<readonly DoorbellCandidate[]>;
 }

@@ -29,6 +29,13 @@ export const addUsage = (a: Usage, b: Usage): Usage => ({
   cached: a.cached + b.cached,
 });
 
+/** What the engine itself spent on a turn; billable Actions by Temporal's table, retries not counted (W17). */
+export interface EngineUsage {
+  readonly historyEvents: number;
+  readonly historyBytes: number;
+  readonly actions: number;
+}
+
 export const NO_USAGE: Usage = { input: 0, output: 0, cached: 0 };
 
 /** The lease under which a turn may write: checked by every store write (T5). */

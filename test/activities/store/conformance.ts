@@ -5,14 +5,14 @@ import { callId as callIdOf } from '../../../activities/store/ids.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import { type EnqueueInput, enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
 import type { AgentEvent } from '../../../workflows/protocol/events.ts';
-import type { Lease, Store } from '../../../workflows/protocol/store.ts';
-import type { Fence, Termination } from '../../../workflows/protocol/turn.ts';
+import type { Lease, Store, TurnCommit } from '../../../workflows/protocol/store.ts';
+import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { testApp } from '../../support/app.ts';
 
 /** Opens the same empty store for each call: two handles are two processes. */
 export type OpenStore = (now: () => number) => Promise<Store>;
 
-const SUCCESS: Termination = { status: 'success' };
+const SUCCESS: TurnCommit = { termination: { status: 'success' }, deliverable: { from: 'fallback' }, engine: null };
 
 export function describeStore(name: string, makeOpener: () => OpenStore): void {
   describe(`store on ${name}`, () => {
@@ -65,6 +65,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
         usage: { input: 10, output: 2, cached: 0 },
         model: 'm',
         finishReason: 'stop',
+        cost: 0.5,
         latencyMs: 1,
         firstTokenMs: 1,
       });
@@ -92,7 +93,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
           agentTurnId: first.kind === 'accepted' ? first.agentTurnId : '',
         });
         const lease = await leased(agentId);
-        await store.commitTurn(fenceOf(lease), SUCCESS, { from: 'fallback' });
+        await store.commitTurn(fenceOf(lease), SUCCESS);
         expect(await accept(agentId, { idempotencyKey: 'k' })).toMatchObject({ duplicate: true, status: 'success' });
         expect(await store.leaseNext(agentId)).toEqual({ kind: 'empty' });
       });
@@ -139,7 +140,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
           const lease = await leased(agentId);
           expect(lease.turnEpoch).toBe(epoch);
           order.push(lease.agentTurnId);
-          await store.commitTurn(fenceOf(lease), SUCCESS, { from: 'fallback' });
+          await store.commitTurn(fenceOf(lease), SUCCESS);
         }
         expect(order).toEqual([now, normal, later, background]);
       });
@@ -175,7 +176,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
         const agentId = newAgent();
         const first = await started(agentId, { instruction: 'first' });
         await think(first, 1);
-        await store.commitTurn(fenceOf(first), SUCCESS, { from: 'fallback' });
+        await store.commitTurn(fenceOf(first), SUCCESS);
         const contextBoxId = await store.writeContextBox(['context']);
         const second = await started(agentId, { instruction: 'second', contextBoxId });
         const own = { boxId: second.outputBoxId, fromSeq: second.instructionSeq, toSeq: second.instructionSeq };
@@ -229,7 +230,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
         expect(await think(lease, 1, ['t'])).toEqual(first);
         expect((await store.openStep(fenceOf(lease), 1, lease.profileHash)).recorded).toEqual(first);
         expect(await store.readBox(lease.outputBoxId)).toEqual(boxed);
-        expect((await store.getTurn(lease.agentTurnId))?.usage).toEqual({ input: 10, output: 2, cached: 0 });
+        expect(await store.getTurn(lease.agentTurnId)).toMatchObject({ usage: { input: 10, output: 2, cached: 0 }, cost: 0.5 });
       });
 
       test('the first result of a call wins, the second attempt adopts it (T5, T14)', async () => {
@@ -322,7 +323,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
         expect(await ack(v7(), callId)).toBe('unknown');
         expect(await ack(turn, callId)).toBe('applied');
         expect(await ack(turn, callId)).toBe('duplicate');
-        await store.commitTurn(fence, SUCCESS, { from: 'fallback' });
+        await store.commitTurn(fence, SUCCESS);
         expect(await ack(turn, v7())).toBe('stale');
         const box = await store.readBox(lease.outputBoxId);
         expect(box.filter(({ card }) => card.type === 'tool.result')).toHaveLength(1);
@@ -369,8 +370,11 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
         const agentId = newAgent();
         const lease = await started(agentId);
         const { thoughtCardId } = await think(lease, 1);
-        const end = await store.commitTurn(fenceOf(lease), SUCCESS, { from: 'thought', cardId: thoughtCardId });
-        expect(await store.commitTurn(fenceOf(lease), SUCCESS, { from: 'fallback' })).toEqual(end);
+        const end = await store.commitTurn(fenceOf(lease), {
+          ...SUCCESS,
+          deliverable: { from: 'thought', cardId: thoughtCardId },
+        });
+        expect(await store.commitTurn(fenceOf(lease), SUCCESS)).toEqual(end);
         const box = await store.readBox(end.outputBoxId);
         expect(box.at(-1)?.card).toMatchObject({
           cardId: end.deliverableCardId,
@@ -396,7 +400,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
         const agentId = newAgent();
         const first = await started(agentId);
         await think(first, 1);
-        await store.commitTurn(fenceOf(first), SUCCESS, { from: 'fallback' });
+        await store.commitTurn(fenceOf(first), SUCCESS);
         const lease = await started(agentId);
         const waiting = await accepted(agentId);
         const closed = { status: 'failed', errorCode: 'terminated', reason: 'gone' } as const;
@@ -416,7 +420,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
       test('settle leaves a committed end as it is (T6)', async () => {
         const agentId = newAgent();
         const lease = await started(agentId);
-        await store.commitTurn(fenceOf(lease), SUCCESS, { from: 'fallback' });
+        await store.commitTurn(fenceOf(lease), SUCCESS);
         const outcome = await store.settle({
           ...fenceOf(lease),
           closed: { status: 'failed', errorCode: 'terminated' },
@@ -428,7 +432,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
         const agentId = newAgent();
         const lease = await started(agentId);
         await think(lease, 1, ['t']);
-        await store.commitTurn(fenceOf(lease), SUCCESS, { from: 'fallback' });
+        await store.commitTurn(fenceOf(lease), SUCCESS);
         const seqs = (await eventsOf(agentId)).map((event) => event.seq);
         expect(seqs).toEqual(seqs.map((_, index) => index + 1));
       });

@@ -73,6 +73,11 @@ afterAll(async () => {
 
 const ask = (question: string) => runTurn(client, folder, question, { answer: 'yes' });
 
+const bytes = async (body: object) => {
+  const response = await fetch(`${server.url}/chat/completions`, { method: 'POST', body: JSON.stringify(body) });
+  return response.text();
+};
+
 function expectLiteral({ submitted }: TurnRecord): void {
   for (const { path, line, quote } of submitted?.sources ?? []) {
     const lines = folder.read(path).split('\n');
@@ -180,6 +185,24 @@ describe('the person who is asked about the scope', () => {
     expect(outside.submitted?.sources).toEqual([]);
   });
 
+  test('may name a folder that a long list left out', async () => {
+    const outcome = (name: string, args: object, result: object) => [
+      {
+        role: 'assistant',
+        tool_calls: [{ id: name, type: 'function', function: { name, arguments: JSON.stringify(args) } }],
+      },
+      { role: 'tool', tool_call_id: name, content: JSON.stringify(result) },
+    ];
+    const messages = [
+      { role: 'user', content: 'What is a lane?' },
+      ...outcome('list_files', {}, { files: [{ path: 'a.md', bytes: 1 }], total: 900, truncated: true }),
+      ...outcome('confirm_scope', {}, { answer: 'yes', note: 'only src/v4 please' }),
+      ...outcome('search_text', { query: 'lane' }, { matches: [], files_searched: 900, truncated: false }),
+    ];
+    const body = await bytes({ model: 'x', messages, tools: offer(...DOCUMENT_TOOLS) });
+    expect(body).toContain('only src/v4 was searched');
+  });
+
   test('learns when a note named no path', async () => {
     const { submitted } = await runTurn(client, folder, 'What is a lane?', { answer: 'yes', note: 'be quick' });
     expect(submitted?.answer).toContain('it names no path, so all was searched');
@@ -188,11 +211,6 @@ describe('the person who is asked about the scope', () => {
 });
 
 describe('deterministic and without memory', () => {
-  const bytes = async (body: object) => {
-    const response = await fetch(`${server.url}/chat/completions`, { method: 'POST', body: JSON.stringify(body) });
-    return response.text();
-  };
-
   test('the same conversation gives the same bytes, at every step', async () => {
     const { messages } = await ask('How are jobs and lanes kept in one file?');
     const tools = offer(...DOCUMENT_TOOLS, 'confirm_scope');

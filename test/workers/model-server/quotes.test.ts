@@ -47,6 +47,12 @@ describe('the best quote', () => {
       'The queue is locked by a file.',
     ],
     [
+      'is a document rather than a remark in the source',
+      'How is the queue locked?',
+      { 'a.ts': '// The queue is locked by a pipe.', 'b.md': 'The queue is locked by a file.' },
+      'The queue is locked by a file.',
+    ],
+    [
       'is a README rather than a changelog',
       'How is the queue locked?',
       { 'CHANGELOG.md': 'The queue is locked by a file.', 'README.md': 'The queue is locked by a pipe.' },

@@ -60,6 +60,10 @@ describe('code', () => {
     expect(quotesOf(text, 'a.ts', 'code')).toEqual(['export function open() {']);
   });
 
+  test('with a comment on a very long line is generated, so none of it is quoted', () => {
+    expect(quotesOf(`// ${'Word '.repeat(90)}. The port is 80. It waits.`, 'a.ts')).toEqual([]);
+  });
+
   test.each(['a.js', 'a.md'])('of more than 400 characters a line is never quoted (%s)', (path) => {
     expect(quotesOf(`\`\`\`js\n${'x();'.repeat(101)}\n\`\`\`\n`, path)).toEqual(
       path === 'a.md' ? [] : ['```js', '```'],
