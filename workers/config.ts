@@ -8,7 +8,7 @@ import type { TemporalCredentials } from './temporal-probe.ts';
 
 export const DEFAULT_MODEL = 'gpt-5-mini';
 
-const storeUrl = z.string().regex(/^sqlite:.+/, { error: 'must be sqlite:PATH' });
+const storeUrl = z.string().regex(/^(sqlite:|postgres(ql)?:\/\/).+/, { error: 'must be sqlite:PATH or postgres://…' });
 
 const targets = z
   .string()

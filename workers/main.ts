@@ -5,7 +5,6 @@
  */
 import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
-import { AgentClient } from '../client/agent-client.ts';
 import type { CliEnvironment, CliIo, CommonOptions, OpenedClient } from '../client/cli/environment.ts';
 import { runCli } from '../client/cli/program.ts';
 import { type Settings, settingsOf } from './commands/settings.ts';
@@ -22,6 +21,7 @@ const config = () => readConfig(process.env);
 const settings = (options: CommonOptions): Settings => settingsOf(config(), options);
 
 async function openClient(options: CommonOptions): Promise<OpenedClient> {
+  const { AgentClient } = await import('../client/agent-client.ts');
   const { locateTemporal } = await import('./commands/locate-temporal.ts');
   const { connectClient } = await import('./connect.ts');
   const { openStore } = await import('./open-store.ts');

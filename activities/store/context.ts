@@ -18,12 +18,16 @@ export interface StoreContext {
   readonly cards: LRUCache<string, Card>;
   /** Turns a driver's error into a CodedError where it knows better; everything else comes back unchanged. */
   readonly mapError: (error: unknown) => unknown;
+  /** Called after each write transaction, for a backend that must tell others itself. */
+  readonly committed?: () => void;
 }
 
 /** One write transaction. Inside it only `trx` may be used: `db` would wait for the connection the transaction holds. */
 export async function write<T>(ctx: StoreContext, body: (trx: Trx) => Promise<T>): Promise<T> {
   try {
-    return await ctx.db.transaction().execute(body);
+    const result = await ctx.db.transaction().execute(body);
+    ctx.committed?.();
+    return result;
   } catch (error) {
     throw ctx.mapError(error);
   }

@@ -1,11 +1,11 @@
 /** A client in a process of its own: enqueues COUNT requests to one agent at once and prints the acks as JSON. */
-import { openSqliteStore } from '../../activities/store/sqlite/open.ts';
 import { AgentClient } from '../../client/agent-client.ts';
 import { connectClient } from '../../workers/connect.ts';
+import { openStore } from '../../workers/open-store.ts';
 
-const [address = '', namespace = '', path = '', agentId = '', count = '0'] = process.argv.slice(2);
+const [address = '', namespace = '', storeUrl = '', agentId = '', count = '0'] = process.argv.slice(2);
 const temporal = await connectClient({ address, namespace });
-const store = await openSqliteStore({ path });
+const store = await openStore(storeUrl);
 const client = new AgentClient({ temporal: temporal.client, store });
 const handles = await Promise.all(
   Array.from({ length: Number(count) }, () =>

@@ -1,13 +1,15 @@
-/** Once for the whole test run: a real Temporal dev server on free ports, with its data in a folder of its own, and the workflow bundle. */
+/** Once for the whole test run: a real Temporal dev server on free ports, with its data in a folder of its own, PostgreSQL, and the workflow bundle. */
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findOrStartTemporal, type TemporalServer } from '../../workers/temporal-server.ts';
 import { bundleWorkflows } from '../../workers/worker.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
+import { startPostgres, type TestPostgres } from './postgres.ts';
 
 declare global {
   var testTemporal: TemporalServer | undefined;
+  var testPostgres: TestPostgres | undefined;
 }
 
 export default async function setup(): Promise<void> {
@@ -22,6 +24,13 @@ export default async function setup(): Promise<void> {
   const bundle = await bundleWorkflows();
   const bundlePath = join(dataDir, 'workflow-bundle.js');
   writeFileSync(bundlePath, bundle.code);
+  if (!process.env.AGENTTURN_TEST_POSTGRES) {
+    const postgres = await startPostgres();
+    if (postgres) {
+      globalThis.testPostgres = postgres;
+      process.env.AGENTTURN_TEST_POSTGRES = postgres.url;
+    }
+  }
   globalThis.testTemporal = server;
   process.env.AGENTTURN_TEST_BUNDLE = bundlePath;
   process.env.AGENTTURN_TEST_TEMPORAL = server.address;

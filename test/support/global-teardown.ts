@@ -1,4 +1,5 @@
-/** Stops the server of global-setup.ts. */
+/** Stops the servers of global-setup.ts. */
 export default async function teardown(): Promise<void> {
   await globalThis.testTemporal?.stop();
+  await globalThis.testPostgres?.stop();
 }

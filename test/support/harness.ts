@@ -5,20 +5,23 @@ import { join } from 'node:path';
 import Long from 'long';
 import { v7 } from 'uuid';
 import type { App } from '../../activities/app.ts';
-import { openSqliteStore } from '../../activities/store/sqlite/open.ts';
 import { AgentClient } from '../../client/agent-client.ts';
 import { connectClient, connectWorker, type TemporalClient } from '../../workers/connect.ts';
 import type { ModelServer } from '../../workers/model-server/wire.ts';
+import { openStore } from '../../workers/open-store.ts';
 import { installRuntime } from '../../workers/runtime.ts';
 import { ensureSearchAttributes } from '../../workers/temporal-search-attributes.ts';
 import { type RunningWorker, startWorker, type WorkerDeps } from '../../workers/worker.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 import type { Store } from '../../workflows/protocol/store.ts';
+import { freshSchemaUrl } from './postgres.ts';
 
 export interface Harness {
   readonly address: string;
   readonly namespace: string;
+  /** The file, for a harness on SQLite. */
   readonly storePath: string;
+  readonly storeUrl: string;
   readonly store: Store;
   readonly temporal: TemporalClient;
   readonly client: AgentClient;
@@ -36,19 +39,24 @@ function required(variable: string): string {
   throw new Error(`${variable} is not set: these tests need what test/support/global-setup.ts starts`);
 }
 
-export async function openHarness(): Promise<Harness> {
+export type Backend = 'sqlite' | 'postgres';
+export const BACKENDS: readonly Backend[] = ['sqlite', 'postgres'];
+
+export async function openHarness(backend: Backend = 'sqlite'): Promise<Harness> {
   const address = temporalAddress();
   const namespace = `test-${v7()}`;
   const temporal = await connectClient({ address, namespace });
   await registerNamespace(temporal, namespace);
   const storePath = join(mkdtempSync(join(tmpdir(), 'agentturn-store-')), 'agentturn.db');
-  const store = await openSqliteStore({ path: storePath });
+  const storeUrl = backend === 'sqlite' ? `sqlite:${storePath}` : await freshSchemaUrl();
+  const store = await openStore(storeUrl);
   const connection = await connectWorker({ address, namespace });
   const running: RunningWorker[] = [];
   return {
     address,
     namespace,
     storePath,
+    storeUrl,
     store,
     temporal,
     client: new AgentClient({ temporal: temporal.client, store }),

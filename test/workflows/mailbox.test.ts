@@ -6,17 +6,17 @@ import type { EnqueueAck } from '../../workflows/protocol/enqueue.ts';
 import { agentWorkflowId } from '../../workflows/protocol/ids.ts';
 import type { TurnView } from '../../workflows/protocol/store.ts';
 import { testApp } from '../support/app.ts';
-import { type Harness, openHarness } from '../support/harness.ts';
+import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 import { runScript } from '../support/processes.ts';
 
 const ANSWER = { instruction: '[script:answer] go', profile: 'tester' };
 
-describe('a mailbox', () => {
+describe.each(BACKENDS)('a mailbox on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
 
   beforeAll(async () => {
-    harness = await openHarness();
+    harness = await openHarness(backend);
     model = await startScriptedModel({ scripts: { answer: [{ kind: 'message', content: 'done' }] } });
     await harness.startWorker(testApp([]), model, { sweeper: { everyMs: 200, olderThanMs: 300 } });
   });
@@ -29,7 +29,7 @@ describe('a mailbox', () => {
 
   test('runs 20 enqueues of 4 client processes as 20 turns, one after the other (T1, T2, T6)', async () => {
     const agentId = newAgent();
-    const args = [harness.address, harness.namespace, harness.storePath, agentId, '5'];
+    const args = [harness.address, harness.namespace, harness.storeUrl, agentId, '5'];
     const outputs = await Promise.all(
       Array.from({ length: 4 }, () => runScript('test/support/client-process.ts', args)),
     );

@@ -8,7 +8,7 @@ import { type ScriptedServer, startScriptedModel } from '../../workers/model-ser
 import { agentWorkflowId, turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import type { TurnView } from '../../workflows/protocol/store.ts';
 import { testApp } from '../support/app.ts';
-import { type Harness, openHarness } from '../support/harness.ts';
+import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 import { temporalCli } from '../support/processes.ts';
 
 const WAIT = { timeoutMs: 30_000 };
@@ -16,7 +16,7 @@ const call = (...names: readonly string[]) =>
   ({ kind: 'message', toolCalls: names.map((name) => ({ name, arguments: {} })) }) as const;
 const say = (content: string) => ({ kind: 'message', content }) as const;
 
-describe('a turn', () => {
+describe.each(BACKENDS)('a turn on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
 
@@ -52,7 +52,7 @@ describe('a turn', () => {
   ];
 
   beforeAll(async () => {
-    harness = await openHarness();
+    harness = await openHarness(backend);
     model = await startScriptedModel({
       scripts: {
         answer: [say('done')],

@@ -230,7 +230,10 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
         expect(await think(lease, 1, ['t'])).toEqual(first);
         expect((await store.openStep(fenceOf(lease), 1, lease.profileHash)).recorded).toEqual(first);
         expect(await store.readBox(lease.outputBoxId)).toEqual(boxed);
-        expect(await store.getTurn(lease.agentTurnId)).toMatchObject({ usage: { input: 10, output: 2, cached: 0 }, cost: 0.5 });
+        expect(await store.getTurn(lease.agentTurnId)).toMatchObject({
+          usage: { input: 10, output: 2, cached: 0 },
+          cost: 0.5,
+        });
       });
 
       test('the first result of a call wins, the second attempt adopts it (T5, T14)', async () => {
