@@ -4,6 +4,7 @@ import { accept, recordDropped } from './accept.ts';
 import { writeContextBox, writeInstructionCard } from './boxes.ts';
 import { claimCall, reportResult, resolveWaiting, settleCall, suspendCall } from './calls.ts';
 import type { StoreContext } from './context.ts';
+import { violations } from './invariants.ts';
 import { leaseNext, settle } from './lease.ts';
 import { registerProfiles } from './profiles.ts';
 import {
@@ -46,6 +47,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   readEvents: (filter) => readEvents(ctx, filter),
   readBox: (boxId) => readBox(ctx, boxId),
   doorbellCandidates: (olderThanMs, cursor, limit) => doorbellCandidates(ctx, olderThanMs, cursor, limit),
+  violations: () => violations(ctx),
   changed: (timeoutMs) => backend.changed(timeoutMs),
   close: () => backend.close(),
 });

@@ -210,6 +210,14 @@ export interface DoorbellCandidate {
   readonly headStatus: HeadStatus;
 }
 
+/** One broken part of the promise, found in the rows of the store. */
+export interface Violation {
+  readonly check: string;
+  readonly agentId: string | null;
+  readonly agentTurnId: string | null;
+  readonly detail: string;
+}
+
 /** What clients use: accept, report, read. */
 export interface ClientStore {
   accept(input: AcceptInput): Promise<AcceptOutcome>;
@@ -231,6 +239,8 @@ export interface ClientStore {
     limit?: number;
   }): Promise<readonly AgentEvent[]>;
   readBox(boxId: string): Promise<readonly { readonly seq: number; readonly card: Card }[]>;
+  /** What breaks the promise in this store; empty when all is well. */
+  violations(): Promise<readonly Violation[]>;
   /** Resolves soon after any process committed something, at the latest after `timeoutMs`. */
   changed(timeoutMs: number): Promise<void>;
   close(): Promise<void>;

@@ -1,7 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
+import pg from 'pg';
 import { openPostgresStore } from '../../../activities/store/postgres/open.ts';
 import { freshSchemaUrl } from '../../support/postgres.ts';
 import { describeStore } from './conformance.ts';
+import { describeInvariants } from './invariants.ts';
 
 describeStore('PostgreSQL', () => {
   const url = freshSchemaUrl();
@@ -24,4 +26,19 @@ describe('a PostgreSQL server', () => {
     await expect(stores[3]?.listAgents()).resolves.toEqual([]);
     await Promise.all(stores.map((store) => store.close()));
   });
+});
+
+describeInvariants('PostgreSQL', async () => {
+  const url = await freshSchemaUrl();
+  const store = await openPostgresStore({ url });
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  return {
+    store,
+    plant: async (statement) => void (await client.query(statement)),
+    close: async () => {
+      await client.end();
+      await store.close();
+    },
+  };
 });

@@ -5,6 +5,7 @@ import { describe, expect, test } from '@jest/globals';
 import Database from 'better-sqlite3';
 import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
 import { describeStore } from './conformance.ts';
+import { describeInvariants } from './invariants.ts';
 
 const freshPath = (): string => join(mkdtempSync(join(tmpdir(), 'agentturn-sqlite-')), 'store.db');
 
@@ -50,4 +51,18 @@ describe('a SQLite file', () => {
     await expect(stores[3]?.listAgents()).resolves.toEqual([]);
     await Promise.all(stores.map((store) => store.close()));
   });
+});
+
+describeInvariants('SQLite', async () => {
+  const path = freshPath();
+  const store = await openSqliteStore({ path });
+  const database = new Database(path);
+  return {
+    store,
+    plant: async (statement) => void database.exec(statement),
+    close: async () => {
+      database.close();
+      await store.close();
+    },
+  };
 });

@@ -1,0 +1,115 @@
+/**
+ * The promise, as queries: each finds the rows that break one part of it. Read-only; runs on any installation, live ones included
+ * (every fact below becomes true in one transaction, so a turn in flight never looks broken).
+ */
+import { type RawBuilder, sql } from 'kysely';
+import type { Violation } from '../../workflows/protocol/store.ts';
+import { read, type StoreContext } from './context.ts';
+
+interface Found {
+  agent_id: string | null;
+  agent_turn_id: string | null;
+  detail: string;
+}
+
+const TERMINAL = sql.raw(`('success', 'failed', 'partial', 'timeout', 'canceled')`);
+
+const CHECKS: Readonly<Record<string, RawBuilder<Found>>> = {
+  turn_without_task_event: sql<Found>`
+    select t.agent_id, t.agent_turn_id, 'ended ' || t.status as detail from turns t
+    where t.status in ${TERMINAL}
+      and not exists (select 1 from events e where e.agent_turn_id = t.agent_turn_id and e.type = 'task')`,
+
+  several_task_events: sql<Found>`
+    select max(e.agent_id) as agent_id, e.agent_turn_id, count(*) || ' task events' as detail from events e
+    where e.type = 'task' group by e.agent_turn_id having count(*) > 1`,
+
+  task_event_of_open_turn: sql<Found>`
+    select t.agent_id, t.agent_turn_id, 'has a task event but is ' || t.status as detail from turns t
+    join events e on e.agent_turn_id = t.agent_turn_id and e.type = 'task' where t.status not in ${TERMINAL}`,
+
+  deliverable_missing: sql<Found>`
+    select t.agent_id, t.agent_turn_id, coalesce(t.deliverable_card_id, 'none') as detail from turns t
+    left join cards c on c.card_id = t.deliverable_card_id
+    where t.status in ${TERMINAL} and (c.type is null or c.type <> 'task.deliverable' or c.agent_turn_id <> t.agent_turn_id)`,
+
+  deliverable_not_in_box: sql<Found>`
+    select t.agent_id, t.agent_turn_id, 'box ' || coalesce(t.output_box_id, 'none') as detail from turns t
+    where t.status in ${TERMINAL} and not exists (
+      select 1 from box_cards b where b.box_id = t.output_box_id and b.card_id = t.deliverable_card_id)`,
+
+  overlapping_turns: sql<Found>`
+    select agent_id, agent_turn_id, 'the turn of the next epoch was leased before this one ended' as detail from (
+      select agent_id, agent_turn_id, ended_at, leased_at,
+        lead(leased_at) over (partition by agent_id order by turn_epoch) as next_leased_at
+      from turns where turn_epoch is not null) t
+    where next_leased_at is not null and (ended_at is null or ended_at > next_leased_at)`,
+
+  epoch_not_rising: sql<Found>`
+    select max(t.agent_id) as agent_id, max(t.agent_turn_id) as agent_turn_id, 'epoch ' || t.turn_epoch || ' was leased twice' as detail
+    from turns t where t.turn_epoch is not null group by t.agent_id, t.turn_epoch having count(*) > 1
+    union all
+    select h.agent_id, h.active_agent_turn_id, 'the head is at epoch ' || h.turn_epoch || ', a turn beyond it' as detail
+    from agent_state_head h where exists (select 1 from turns t where t.agent_id = h.agent_id and t.turn_epoch > h.turn_epoch)`,
+
+  head_at_closed_turn: sql<Found>`
+    select h.agent_id, h.active_agent_turn_id as agent_turn_id, 'the head is ' || h.status as detail from agent_state_head h
+    left join turns t on t.agent_turn_id = h.active_agent_turn_id
+    where h.status <> 'idle' and (t.agent_turn_id is null or t.status in ${TERMINAL} or t.status = 'queued')`,
+
+  idle_head_with_active_turn: sql<Found>`
+    select t.agent_id, t.agent_turn_id, 'is ' || t.status || ' but is not what the head points at' as detail from turns t
+    join agent_state_head h on h.agent_id = t.agent_id
+    where t.status in ('dispatched', 'running', 'suspended')
+      and (h.status = 'idle' or h.active_agent_turn_id is null or h.active_agent_turn_id <> t.agent_turn_id)`,
+
+  waiting_count_wrong: sql<Found>`
+    select h.agent_id, h.active_agent_turn_id as agent_turn_id, 'the head counts ' || h.waiting_tool_count as detail
+    from agent_state_head h where h.waiting_tool_count <> (
+      select count(*) from turn_waiting w where w.agent_turn_id = h.active_agent_turn_id and w.status = 'waiting')`,
+
+  waiting_after_end: sql<Found>`
+    select t.agent_id, t.agent_turn_id, 'call ' || w.call_id || ' still waits' as detail from turn_waiting w
+    join turns t on t.agent_turn_id = w.agent_turn_id where w.status = 'waiting' and t.status in ${TERMINAL}`,
+
+  edge_without_partner: sql<Found>`
+    select t.agent_id, t.agent_turn_id, 'no enqueue edge' as detail from turns t where not exists (
+      select 1 from execution_edges e where e.target_agent_turn_id = t.agent_turn_id and e.primitive = 'enqueue')
+    union all
+    select t.agent_id, t.agent_turn_id, 'no report edge' as detail from turns t where t.status in ${TERMINAL} and not exists (
+      select 1 from execution_edges e
+      where e.source_agent_turn_id = t.agent_turn_id and e.primitive = 'report' and e.phase = 'response')`,
+
+  write_after_terminal: sql<Found>`
+    select e.agent_id, e.agent_turn_id, 'event ' || e.seq || ' (' || e.type || ') after the task event' as detail from events e
+    join events task on task.agent_turn_id = e.agent_turn_id and task.type = 'task'
+    where e.seq > task.seq and e.type in ('state', 'step', 'task')`,
+
+  claim_without_outcome: sql<Found>`
+    select t.agent_id, t.agent_turn_id, 'call ' || d.call_id || ' was started and has no result' as detail from dispatch_claims d
+    join turns t on t.agent_turn_id = d.agent_turn_id
+    where t.status in ('success', 'partial') and not exists (
+      select 1 from cards c where c.agent_turn_id = d.agent_turn_id and c.call_id = d.call_id and c.type = 'tool.result')`,
+
+  event_gap: sql<Found>`
+    select e.agent_id, null as agent_turn_id, max(e.seq) - count(*) || ' events are missing' as detail from events e
+    group by e.agent_id having max(e.seq) <> count(*)`,
+
+  box_gap: sql<Found>`
+    select max(x.owner_agent_id) as agent_id, null as agent_turn_id, 'box ' || b.box_id || ' has gaps' as detail from box_cards b
+    join boxes x on x.box_id = b.box_id group by b.box_id having max(b.seq) <> count(*)`,
+};
+
+export const CHECK_NAMES: readonly string[] = Object.keys(CHECKS);
+
+export const violations = (ctx: StoreContext): Promise<readonly Violation[]> =>
+  read(ctx, async (db) => {
+    const found: Violation[] = [];
+    for (const [check, query] of Object.entries(CHECKS)) {
+      const { rows } = await query.execute(db);
+      found.push(
+        ...rows.map((row) => ({ check, agentId: row.agent_id, agentTurnId: row.agent_turn_id, detail: row.detail })),
+      );
+    }
+    return found;
+  });

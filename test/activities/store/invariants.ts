@@ -1,0 +1,91 @@
+/** Each check of the promise, proven on a store in which its violation was planted by hand. */
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { CHECK_NAMES } from '../../../activities/store/invariants.ts';
+import type { Store } from '../../../workflows/protocol/store.ts';
+import { testApp } from '../../support/app.ts';
+
+export interface PlantedStore {
+  readonly store: Store;
+  /** Runs one statement behind the store's back. */
+  readonly plant: (statement: string) => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+/** What breaks after two finished turns `t1`, `t2` and a running one `t3` of agent `a`, and what must find it. */
+const PLANTS: Readonly<Record<string, readonly string[]>> = {
+  turn_without_task_event: [`delete from events where type = 'task' and agent_turn_id = 't1'`],
+  several_task_events: [
+    `drop index events_one_task_per_turn`,
+    `insert into events (agent_id, seq, agent_turn_id, subject, type, payload, created_at)
+       select agent_id, 1000, agent_turn_id, subject, type, payload, created_at from events where type = 'task' and agent_turn_id = 't1'`,
+  ],
+  task_event_of_open_turn: [`update turns set status = 'running' where agent_turn_id = 't1'`],
+  deliverable_missing: [`delete from cards where type = 'task.deliverable' and agent_turn_id = 't1'`],
+  deliverable_not_in_box: [
+    `delete from box_cards where card_id = (select deliverable_card_id from turns where agent_turn_id = 't2')`,
+  ],
+  overlapping_turns: [`update turns set leased_at = leased_at - 1000000 where agent_turn_id = 't2'`],
+  epoch_not_rising: [`update turns set turn_epoch = 1 where agent_turn_id = 't2'`],
+  head_at_closed_turn: [`update agent_state_head set active_agent_turn_id = 't1'`],
+  idle_head_with_active_turn: [`update agent_state_head set status = 'idle', active_agent_turn_id = null`],
+  waiting_count_wrong: [`update agent_state_head set waiting_tool_count = 3`],
+  waiting_after_end: [
+    `insert into turn_waiting (agent_turn_id, call_id, step_index, kind, tool_name, deadline, status, created_at)
+       values ('t1', 'c', 1, 'tool', 'x', 1, 'waiting', 1)`,
+  ],
+  edge_without_partner: [`delete from execution_edges where primitive = 'report'`],
+  write_after_terminal: [
+    `insert into events (agent_id, seq, agent_turn_id, subject, type, payload, created_at) values ('a', 1000, 't1', 's', 'step', '{}', 1)`,
+  ],
+  claim_without_outcome: [
+    `insert into dispatch_claims (agent_turn_id, call_id, attempt, started_at) values ('t1', 'c', 1, 1)`,
+  ],
+  event_gap: [`delete from events where seq = 2`],
+  box_gap: [`delete from box_cards where seq = 2`],
+};
+
+export function describeInvariants(name: string, open: () => Promise<PlantedStore>): void {
+  describe(`the promise on ${name}`, () => {
+    let planted: PlantedStore | undefined;
+    afterEach(async () => {
+      await planted?.close();
+      planted = undefined;
+    });
+
+    /** Two finished turns and a running one. */
+    async function prepared(): Promise<PlantedStore> {
+      planted = await open();
+      const { store } = planted;
+      await store.registerProfiles([...testApp([]).agents.values()]);
+      for (const agentTurnId of ['t1', 't2', 't3']) {
+        await store.accept({
+          agentId: 'a',
+          agentTurnId,
+          request: { instruction: 'x', profile: 'tester', priority: 'normal' },
+        });
+        const outcome = await store.leaseNext('a');
+        if (outcome.kind !== 'leased') throw new Error('no lease');
+        const { agentId, turnEpoch, profileHash } = outcome.lease;
+        await store.openStep({ agentId, agentTurnId, turnEpoch }, 1, profileHash);
+        const commit = { termination: { status: 'success' }, deliverable: { from: 'fallback' }, engine: null } as const;
+        if (agentTurnId !== 't3') await store.commitTurn({ agentId, agentTurnId, turnEpoch }, commit);
+      }
+      return planted;
+    }
+
+    test('holds after ordinary turns', async () => {
+      const { store } = await prepared();
+      expect(await store.violations()).toEqual([]);
+    });
+
+    test('every check has its plant', () => {
+      expect(Object.keys(PLANTS).sort()).toEqual([...CHECK_NAMES].sort());
+    });
+
+    test.each(Object.entries(PLANTS))('finds %s', async (check, statements) => {
+      const { store, plant } = await prepared();
+      for (const statement of statements) await plant(statement);
+      expect((await store.violations()).map((violation) => violation.check)).toContain(check);
+    });
+  });
+}
