@@ -5,19 +5,28 @@
  */
 import type { Client } from '@temporalio/client';
 import { z } from 'zod';
+import type { SteerAck, StopAck } from '../workflows/protocol/control.ts';
 import { type EnqueueAck, type EnqueueInput, enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
 import type { AgentEvent } from '../workflows/protocol/events.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { isUserId, USER_ID_PATTERN } from '../workflows/protocol/ids.ts';
+import { LIMITS, utf8Bytes } from '../workflows/protocol/limits.ts';
 import type { AgentView, ClientStore, TurnView } from '../workflows/protocol/store.ts';
 import { type ReportAck, type ToolResultReport, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
-import { ringMailbox, ringTurn } from './doorbell.ts';
+import { ringMailbox, ringStop, ringTurn } from './doorbell.ts';
 
 export interface AgentClientOptions {
   readonly temporal: Client;
   readonly store: ClientStore;
 }
+
+const steerSchema = z
+  .string()
+  .min(1)
+  .refine((text) => utf8Bytes(text) <= LIMITS.instructionBytes, {
+    error: `must be at most ${LIMITS.instructionBytes} bytes`,
+  });
 
 /** How long to wait for a change before looking again anyway. */
 const LOOK_AGAIN_MS = 1_000;
@@ -78,6 +87,20 @@ export class AgentHandle {
     return new TurnHandle(this.#options, ack.agentTurnId, ack);
   }
 
+  /** Refuses requests from now on and ends the active turn; what is queued stays. Repeating it changes nothing (T10). */
+  async stop(reason = 'stopped by a client'): Promise<void> {
+    const { store, temporal } = this.#options;
+    const { stoppedTurnId } = await store.setLifecycle(this.id, 'stopped', reason);
+    if (stoppedTurnId !== null) await ringStop(temporal, this.id, stoppedTurnId);
+  }
+
+  /** Accepts again, and runs what is queued. */
+  async start(): Promise<void> {
+    const { store, temporal } = this.#options;
+    await store.setLifecycle(this.id, 'started', '');
+    await ringMailbox(temporal, this.id);
+  }
+
   turns(): Promise<readonly TurnView[]> {
     return this.#options.store.listTurns(this.id);
   }
@@ -133,6 +156,21 @@ export class TurnHandle {
       }
       if (events.length === 0) await store.changed(LOOK_AGAIN_MS);
     }
+  }
+
+  /** Ends the turn now, queued or running; the ACK is final and its `task` event is written (T8, T21). */
+  async stop(reason = 'stopped by a client'): Promise<StopAck> {
+    const { store, temporal } = this.#options;
+    const ack = await store.stopTurn(this.id, reason);
+    if (ack.ack === 'stopped') await ringStop(temporal, ack.agentId ?? '', this.id);
+    return ack;
+  }
+
+  /** A message for the running turn: shown to the model before its next call, or run as the next turn if this one ends first (T22). */
+  async steer(text: string): Promise<SteerAck> {
+    const parsed = steerSchema.safeParse(text);
+    if (!parsed.success) throw new CodedError('invalid_request', `a steer ${z.prettifyError(parsed.error)}`);
+    return this.#options.store.steerTurn(this.id, parsed.data);
   }
 
   /** Answers a suspended call. The ACK is final; a repeated one is `duplicate` and changes nothing (T14). */

@@ -1,8 +1,8 @@
 /** Temporal signals that wake a mailbox or a turn. They carry ids only; the store holds what they are about. */
 import { type Client, isGrpcServiceError, WorkflowNotFoundError } from '@temporalio/client';
-import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+import { defineSearchAttributeKey, SearchAttributeType, type SignalDefinition } from '@temporalio/common';
 import type { agent } from '../workflows/agent.ts';
-import { enqueueSignal, toolResultSignal } from '../workflows/messages.ts';
+import { enqueueSignal, stopSignal, toolResultSignal } from '../workflows/messages.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { agentWorkflowId, CONTROL_QUEUE, turnWorkflowId } from '../workflows/protocol/ids.ts';
 
@@ -27,21 +27,32 @@ export async function ringMailbox(temporal: Client, agentId: string, agentTurnId
   );
 }
 
-/** A turn that is closed needs no bell. */
-export async function ringTurn(
+/** Tells a turn that one of its calls has a result. */
+export const ringTurn = (
   temporal: Client,
   agentId: string,
   agentTurnId: string,
   body: { callId: string },
-): Promise<void> {
-  await reaching(async () => {
+): Promise<void> => signalTurn(temporal, turnWorkflowId(agentId, agentTurnId), toolResultSignal, body);
+
+/** Makes a turn that the store has ended let go of what it still runs. */
+export const ringStop = (temporal: Client, agentId: string, agentTurnId: string): Promise<void> =>
+  signalTurn(temporal, turnWorkflowId(agentId, agentTurnId), stopSignal, {});
+
+/** A turn that is closed needs no bell. */
+const signalTurn = (
+  temporal: Client,
+  workflowId: string,
+  signal: SignalDefinition<[unknown]>,
+  body: unknown,
+): Promise<void> =>
+  reaching(async () => {
     try {
-      await temporal.workflow.getHandle(turnWorkflowId(agentId, agentTurnId)).signal(toolResultSignal, body);
+      await temporal.workflow.getHandle(workflowId).signal(signal, body);
     } catch (error) {
       if (!(error instanceof WorkflowNotFoundError)) throw error;
     }
   });
-}
 
 async function reaching(call: () => Promise<unknown>): Promise<void> {
   try {

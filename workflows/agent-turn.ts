@@ -22,7 +22,7 @@ import type { CallLlmAction, DoneAction, ExecuteToolsAction, KernelAction } from
 import type { KernelEvent } from './kernel/events.ts';
 import { type Handle, initialState, type KernelState } from './kernel/state.ts';
 import { step } from './kernel/step.ts';
-import { isResultDoorbell, type TurnLook, toolResultSignal, turnStateQuery } from './messages.ts';
+import { isResultDoorbell, stopSignal, type TurnLook, toolResultSignal, turnStateQuery } from './messages.ts';
 import { modelActivities, storeActivities, toolActivities } from './ports.ts';
 import { FAILURES, isFailureCode } from './protocol/failures.ts';
 import type { Lease, StepOutcomeRecord, TurnEnd } from './protocol/store.ts';
@@ -42,6 +42,9 @@ class TurnDriver {
   readonly #display: TurnDisplay;
   readonly #alarm = new Alarm();
   readonly #inlineResults: unknown[] = [];
+  /** What a stop cancels; the final commit is outside. */
+  readonly #scope = new CancellationScope();
+  #stopped = false;
   #bell = false;
   /** The child start (2) and the final commit (1) are certain. */
   #actions = 3;
@@ -57,6 +60,11 @@ class TurnDriver {
       this.#actions += 1;
       this.#bell = true;
       if (!isResultDoorbell(body)) this.#inlineResults.push(body);
+    });
+    setHandler(stopSignal, () => {
+      this.#actions += 1;
+      this.#stopped = true;
+      this.#scope.cancel();
     });
     setHandler(turnStateQuery, () => this.#look());
   }
@@ -84,17 +92,29 @@ class TurnDriver {
 
   async #outcomeOf(action: Exclude<KernelAction, DoneAction>): Promise<KernelEvent> {
     try {
-      switch (action.type) {
-        case 'call_llm':
-          return await this.#callModel(action);
-        case 'execute_tools':
-          return await this.#executeTools(action);
-        case 'await':
-          return await this.#awaitResults(action.deadline);
-      }
+      return await this.#scope.run(() => this.#execute(action));
     } catch (error) {
-      return stopOrThrow(error);
+      if (!isCancellation(error)) throw leaseLost(error) ?? error;
+      return this.#stopEvent();
     }
+  }
+
+  async #execute(action: Exclude<KernelAction, DoneAction>): Promise<KernelEvent> {
+    switch (action.type) {
+      case 'call_llm':
+        return this.#callModel(action);
+      case 'execute_tools':
+        return this.#executeTools(action);
+      case 'await':
+        return this.#awaitResults(action.deadline);
+    }
+  }
+
+  #stopEvent(): KernelEvent {
+    const nowMs = Date.now();
+    return this.#stopped
+      ? { type: 'stop', nowMs, code: 'stopped', reason: 'the turn was stopped' }
+      : { type: 'stop', nowMs, code: 'terminated', reason: 'the workflow was cancelled from outside' };
   }
 
   async #callModel(request: CallLlmAction): Promise<KernelEvent> {
@@ -198,11 +218,12 @@ function responseEvent(record: StepOutcomeRecord): KernelEvent {
   const { hasText, refused, calls, usage } = record;
   const note: Handle[] = noteSeq === null ? [] : [[noteSeq, 'note', noteTokens]];
   const thought: Handle = [thoughtSeq, 'assistant', thoughtTokens];
+  const steers = record.steers.map(({ seq, tokens }): Handle => [seq, 'user', tokens]);
   return {
     type: 'llm_response',
     nowMs: Date.now(),
     stepIndex,
-    handles: [...note, thought],
+    handles: [...steers, ...note, thought],
     thoughtCardId,
     hasText,
     refused,
@@ -219,11 +240,6 @@ function modelFailure(error: unknown, stepIndex: number): KernelEvent {
   const type = cause instanceof ApplicationFailure ? cause.type : undefined;
   const code = isFailureCode(type) && FAILURES[type].scope === 'turn' ? type : 'provider_error';
   return { type: 'llm_failed', nowMs: Date.now(), stepIndex, code, message: messageOf(cause) };
-}
-
-function stopOrThrow(error: unknown): KernelEvent {
-  if (!isCancellation(error)) throw leaseLost(error) ?? error;
-  return { type: 'stop', nowMs: Date.now(), code: 'terminated', reason: 'the workflow was cancelled from outside' };
 }
 
 function leaseLost(error: unknown): ApplicationFailure | null {

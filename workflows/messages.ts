@@ -13,6 +13,9 @@ export const enqueueSignal = defineSignal<[unknown]>('enqueue');
 /** A doorbell names a call whose result the store already holds; a body with a status is an inline result. */
 export const toolResultSignal = defineSignal<[unknown]>('tool_result');
 
+/** Ends the turn. Our clients end it in the store first, so that this only lets go of what still runs (T21). */
+export const stopSignal = defineSignal<[unknown]>('stop');
+
 /** A live look at a turn; the store answers the same without a worker. */
 export interface TurnLook {
   readonly agentTurnId: string;

@@ -6,10 +6,10 @@ import type { StepOpening, StepOutcomeRecord, Store } from '../../workflows/prot
 import type { App } from '../app.ts';
 import { toApplicationFailure } from '../failure.ts';
 import { withHeartbeat } from '../heartbeat.ts';
-import { type Model, type ModelReply, providerFailure } from './openai.ts';
+import { type Model, type ModelReply, type ModelRequest, providerFailure } from './openai.ts';
 import { costOf } from './pricing.ts';
 import { readProposals } from './proposals.ts';
-import { buildRequest, type ModelRequest, noteCard, offeredNames } from './request.ts';
+import { buildRequest, noteCard, offeredNames } from './request.ts';
 
 export interface ModelDeps {
   readonly store: Store;
@@ -38,6 +38,7 @@ export const callModel =
       const refusal = reply.refusal || (reply.finishReason === 'content_filter' ? 'stopped by the content filter' : '');
       return deps.store.commitStep(fence, {
         stepIndex: action.stepIndex,
+        steerSeqs: opening.steers.map((extent) => extent.fromSeq),
         note: noteCard(action.note),
         thought: { text: reply.text || reply.refusal, toolCalls: proposed, ...(refusal ? { refusal } : {}) },
         calls,
@@ -55,7 +56,7 @@ async function render(
   { request: action }: CallModelInput,
   opening: StepOpening,
 ): Promise<ModelRequest> {
-  const cards = await store.readExtents(action.plan.ranges);
+  const cards = await store.readExtents([...action.plan.ranges, ...opening.steers]);
   try {
     const { snapshot, resultFields } = opening;
     const { attempt } = Context.current().info;
@@ -69,7 +70,9 @@ async function render(
 
 async function ask(model: Model, request: ModelRequest, signal: AbortSignal): Promise<ModelReply> {
   try {
-    return await model.stream(request, signal);
+    // A heartbeat with each chunk, throttled by the worker, so that a stop reaches a running stream within a second or so (T21).
+    const context = Context.current();
+    return await model.stream(request, signal, () => context.heartbeat());
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     const failure = providerFailure(error);

@@ -33,12 +33,12 @@ export interface ModelOptions {
   readonly streamIdleTimeoutMs?: number;
 }
 
+export type ModelRequest = Omit<ChatCompletionCreateParamsStreaming, 'stream' | 'stream_options'>;
+
 export interface Model {
   readonly defaultModel: string;
-  stream(
-    params: Omit<ChatCompletionCreateParamsStreaming, 'stream' | 'stream_options'>,
-    signal: AbortSignal,
-  ): Promise<ModelReply>;
+  /** `onChunk` is called for each piece of the stream as it comes. */
+  stream(params: ModelRequest, signal: AbortSignal, onChunk?: () => void): Promise<ModelReply>;
 }
 
 const FIRST_BYTE_TIMEOUT_MS = 10 * 60_000;
@@ -55,7 +55,7 @@ export function openAiModel(options: ModelOptions): Model {
   });
   return {
     defaultModel: options.defaultModel,
-    async stream(params, signal) {
+    async stream(params, signal, onChunk) {
       const stall = new StallGuard(signal, options);
       try {
         const startedAt = performance.now();
@@ -64,6 +64,7 @@ export function openAiModel(options: ModelOptions): Model {
         const reply = new ReplyBuilder(params.model);
         for await (const chunk of chunks) {
           stall.moved();
+          onChunk?.();
           reply.add(chunk, performance.now() - startedAt);
         }
         return reply.finish(performance.now() - startedAt);

@@ -16,6 +16,11 @@ export function toMessages(cards: readonly Card[]): ChatCompletionMessageParam[]
   );
   const spoken = new Set(cards.flatMap((card) => (card.type === 'agent.thought' ? [card.content.text] : [])));
   const submitted = new Set(cards.flatMap((card) => (card.type === 'tool.result' ? [card.agentTurnId] : [])));
+  const present = new Set(
+    cards.flatMap((card) =>
+      card.type === 'task.instruction' || card.type === 'agent.thought' ? [card.agentTurnId] : [],
+    ),
+  );
   const project = (card: Card): ChatCompletionMessageParam[] => {
     switch (card.type) {
       case 'task.instruction':
@@ -24,7 +29,12 @@ export function toMessages(cards: readonly Card[]): ChatCompletionMessageParam[]
       case 'agent.thought':
         return thoughtMessages(card.content, results);
       case 'task.deliverable':
-        return deliverableMessages(card.content, spoken, submitted.has(card.agentTurnId));
+        return deliverableMessages(
+          card.content,
+          spoken,
+          submitted.has(card.agentTurnId),
+          present.has(card.agentTurnId),
+        );
       case 'sys.must_end_with_required':
       case 'sys.final_report':
         return [{ role: 'system', content: card.content.text }];
@@ -68,12 +78,17 @@ const failureBody = (result: Result | undefined) =>
 const stringify = (value: unknown): string =>
   typeof value === 'string' && value !== '' ? value : JSON.stringify(value);
 
-/** Left out when a thought already says it, or when the submitted fields stand in the call that made them. */
+/**
+ * Left out when a thought already says it, when the submitted fields stand in the call that made them, or when nothing else of its turn
+ * is in view: a queued turn that was cancelled has no place in the conversation.
+ */
 function deliverableMessages(
   { text, fields, fallback }: Deliverable,
   spoken: ReadonlySet<string>,
   submitted: boolean,
+  present: boolean,
 ): ChatCompletionMessageParam[] {
+  if (fallback && !present) return [];
   if (fallback) return [{ role: 'assistant', content: `(this turn ended without an answer: ${fallback.reason})` }];
   if (text !== undefined) return spoken.has(text) ? [] : [{ role: 'assistant', content: text }];
   return submitted ? [] : [{ role: 'assistant', content: JSON.stringify(fields) }];

@@ -1,6 +1,5 @@
 /** The model request of one step: system text, rendered cards, tools. Its prefix is the same bytes from step to step (W18). */
 import type {
-  ChatCompletionCreateParamsStreaming,
   ChatCompletionMessageParam,
   ChatCompletionTool,
   ChatCompletionToolChoiceOption,
@@ -11,10 +10,9 @@ import type { Card } from '../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
 import type { StepCommit } from '../../workflows/protocol/store.ts';
+import type { ModelRequest } from './openai.ts';
 import { toMessages } from './projection.ts';
 import { submitResultTool } from './submit-result.ts';
-
-export type ModelRequest = Omit<ChatCompletionCreateParamsStreaming, 'stream' | 'stream_options'>;
 
 export interface RequestParts {
   readonly snapshot: ProfileSnapshot;

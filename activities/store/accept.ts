@@ -5,13 +5,14 @@ import type { AcceptOutcome, EnqueueRequest } from '../../workflows/protocol/enq
 import type { DroppedEvent } from '../../workflows/protocol/events.ts';
 import { LIMITS } from '../../workflows/protocol/limits.ts';
 import type { AcceptInput } from '../../workflows/protocol/store.ts';
-import { isTerminal, NO_USAGE, PRIORITIES } from '../../workflows/protocol/turn.ts';
+import { isTerminal, PRIORITIES } from '../../workflows/protocol/turn.ts';
 import { insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
-import { appendEdge, appendEvent } from './events.ts';
-import { lockHead, updateHead } from './head.ts';
+import { appendEvent } from './events.ts';
+import { lockHead } from './head.ts';
 import { instructionCardId, turnIdForKey } from './ids.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
+import { insertTurn } from './turns.ts';
 
 /** The request without its key, keys sorted: two requests are the same when their digests are. */
 function digestOf(request: EnqueueRequest): string {
@@ -36,6 +37,8 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
     const known = await trx.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
     if (known) return acceptedBefore(trx, known, digest);
     const queued = await queuedAhead(trx, agentId);
+    const refused = await refusalOf(trx, head, request, queued);
+    if (refused) return refused;
     if (queued >= LIMITS.maxQueuedTurns) {
       return {
         kind: 'refused',
@@ -45,11 +48,31 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
     }
     const missing = await missingReference(trx, request);
     if (missing) return { kind: 'refused', code: 'invalid_request', message: missing };
-    await insertTurn(trx, head, input, agentTurnId, digest, now);
+    await queue(trx, input, agentTurnId, digest, now);
     const position =
       (await queuedAhead(trx, agentId, PRIORITIES.indexOf(request.priority))) - 1 + (head.status === 'idle' ? 0 : 1);
     return { kind: 'accepted', agentTurnId, position, status: 'queued', duplicate: false };
   });
+}
+
+/** A stopped agent takes nothing from outside; a `ui_action` does not wait (T10, T11). */
+async function refusalOf(
+  trx: Trx,
+  head: HeadRow,
+  request: EnqueueRequest,
+  queued: number,
+): Promise<AcceptOutcome | null> {
+  const { agent_id: agentId } = head;
+  const agent = await trx.selectFrom('agents').select('lifecycle').where('agent_id', '=', agentId).executeTakeFirst();
+  if (agent?.lifecycle === 'stopped') {
+    return {
+      kind: 'refused',
+      code: 'agent_stopped',
+      message: `agent ${agentId} is stopped; start it, then enqueue again`,
+    };
+  }
+  if (request.uiAction !== true || (head.status === 'idle' && queued === 0)) return null;
+  return { kind: 'refused', code: 'agent_busy', message: `agent ${agentId} is at work and a UI action does not wait` };
 }
 
 async function acceptedBefore(trx: Trx, turn: TurnRow, digest: string): Promise<AcceptOutcome> {
@@ -91,16 +114,13 @@ async function missingReference(trx: Trx, request: EnqueueRequest): Promise<stri
   return `instructionCardId ${cardId} is not an instruction card; write the text as a card first`;
 }
 
-async function insertTurn(
+async function queue(
   trx: Trx,
-  head: HeadRow,
   { agentId, request }: AcceptInput,
   agentTurnId: string,
   digest: string,
   now: number,
 ): Promise<void> {
-  const acceptSeq = head.accept_seq + 1;
-  await updateHead(trx, agentId, { accept_seq: acceptSeq, updated_at: now });
   await trx
     .insertInto('agents')
     .values({ agent_id: agentId, profile: request.profile ?? null, created_at: now })
@@ -112,49 +132,8 @@ async function insertTurn(
     await insertCard(trx, { cardId, type: 'task.instruction', content, author: 'client', agentTurnId }, now);
   }
   const { instruction: _, ...rest } = request;
-  await trx
-    .insertInto('turns')
-    .values({
-      agent_turn_id: agentTurnId,
-      agent_id: agentId,
-      accept_seq: acceptSeq,
-      lane: PRIORITIES.indexOf(request.priority),
-      turn_epoch: null,
-      status: 'queued',
-      reason: null,
-      error_code: null,
-      request: JSON.stringify(rest),
-      request_digest: digest,
-      idempotency_key: request.idempotencyKey ?? null,
-      instruction_card_id: cardId,
-      context_box_id: request.contextBoxId ?? null,
-      output_box_id: null,
-      instruction_seq: null,
-      memory: null,
-      profile_name: request.profile ?? null,
-      profile_hash: null,
-      worker_target: null,
-      deliverable_card_id: null,
-      depth: 0,
-      trace_id: request.traceparent?.split('-')[1] ?? null,
-      correlation_id: request.correlationId ?? null,
-      usage: JSON.stringify(NO_USAGE),
-      cost: 0,
-      engine: null,
-      step_count: 0,
-      accepted_at: now,
-      leased_at: null,
-      started_at: null,
-      ended_at: null,
-    })
-    .execute();
-  const edge = {
-    primitive: 'enqueue',
-    phase: 'request',
-    target_agent_id: agentId,
-    target_agent_turn_id: agentTurnId,
-  } as const;
-  await appendEdge(trx, agentTurnId, { ...edge, correlation_id: request.correlationId ?? null }, now);
+  const lane = PRIORITIES.indexOf(request.priority);
+  await insertTurn(trx, { agentId, agentTurnId, lane, instructionCardId: cardId, digest, request: rest }, now);
 }
 
 /** What a foreign client sent and nobody can use leaves one event with its reason. */

@@ -19,7 +19,7 @@ import { fenced, lockHead, updateHead } from './head.ts';
 import { profileByHash } from './profiles.ts';
 import { findResult, storeResult } from './results.ts';
 import type { HeadRow, TurnRow, WaitingRow } from './rows.ts';
-import { turnOf } from './terminal.ts';
+import { turnOf } from './turns.ts';
 
 interface StoredCall {
   readonly stepIndex: number;
@@ -218,9 +218,11 @@ async function decide(
   if (turnEpoch !== undefined && turnEpoch !== turn.turn_epoch) return { ack: 'stale' };
   const call = await findCall(trx, agentTurnId, callId);
   if (!call) return { ack: isTerminal(turn.status) ? 'stale' : 'unknown' };
-  if (await findResult(trx, turn, callId)) return { ack: 'duplicate' };
-  if (isTerminal(turn.status) || head.active_agent_turn_id !== agentTurnId) return { ack: 'stale' };
   const waiting = await findWaiting(trx, agentTurnId, callId);
+  const closed = isTerminal(turn.status) || head.active_agent_turn_id !== agentTurnId;
+  // What the end of the turn dropped is stale; what had its answer before is a duplicate, also later.
+  if (closed && (!waiting || waiting.status === 'dropped')) return { ack: 'stale' };
+  if (await findResult(trx, turn, callId)) return { ack: 'duplicate' };
   if (report.status === 'running') return heartbeat(trx, head, waiting, now);
   const { cardId } = await storeResult(trx, turn, call.stepIndex, contentOf(call.content, report), now);
   if (!waiting) return { ack: 'buffered', cardId };

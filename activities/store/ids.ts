@@ -13,6 +13,7 @@ export const stepCardId = (agentTurnId: string, stepIndex: number, kind: string,
 export const callId = (agentTurnId: string, stepIndex: number, index: number): string =>
   derive('call', agentTurnId, stepIndex, index);
 export const resultCardId = (agentTurnId: string, call: string): string => derive('result', agentTurnId, call);
+export const steerTurnId = (steerId: string): string => derive('steer', steerId);
 export const deliverableCardId = (agentTurnId: string): string => derive('deliverable', agentTurnId);
 export const outputBoxId = (agentId: string): string => derive('output', agentId);
 export const edgeKey = (primitive: string, phase: string, subject: string): string =>

@@ -20,7 +20,8 @@ import { outputBoxId } from './ids.ts';
 import { currentProfile, profileByHash } from './profiles.ts';
 import { parseResultFields } from './result-fields.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
-import { endOf, finishTurn, turnOf } from './terminal.ts';
+import { endOf, finishTurn } from './terminal.ts';
+import { turnOf } from './turns.ts';
 
 /** Poisoned turns ended in one transaction before the mailbox asks again. */
 const REJECTS_PER_TRANSACTION = 50;
@@ -58,6 +59,7 @@ async function leaseWith(trx: Trx, locked: HeadRow, now: number): Promise<LeaseO
   if (locked.status !== 'idle' && locked.active_agent_turn_id !== null) {
     return whatHolds(trx, locked, locked.active_agent_turn_id);
   }
+  if (await isStopped(trx, locked.agent_id)) return { kind: 'empty' };
   let head = locked;
   for (let rejects = 0; rejects < REJECTS_PER_TRANSACTION; rejects += 1) {
     const turn = await nextQueued(trx, head.agent_id);
@@ -67,6 +69,11 @@ async function leaseWith(trx: Trx, locked: HeadRow, now: number): Promise<LeaseO
     head = { ...head, turn_epoch: attempt.turnEpoch };
   }
   throw new CodedError('store_unavailable', 'more poisoned turns than one transaction ends: asking again');
+}
+
+async function isStopped(trx: Trx, agentId: string): Promise<boolean> {
+  const agent = await trx.selectFrom('agents').select('lifecycle').where('agent_id', '=', agentId).executeTakeFirst();
+  return agent?.lifecycle === 'stopped';
 }
 
 /** A dispatched head was leased by a run that did not get to start it: the same lease is given again. */

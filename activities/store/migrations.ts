@@ -64,7 +64,14 @@ const foundation: Migration = ({ autoId, int }) => [
   `create index events_by_turn on events (agent_turn_id, seq)`,
 ];
 
-const MIGRATIONS: readonly Migration[] = [foundation];
+const stopAndSteer: Migration = ({ int }) => [
+  // What the operator wants of the agent; a stopped one accepts and leases nothing (T10).
+  `alter table agents add column lifecycle text not null default 'started'`,
+  `create table steers (steer_id text primary key, agent_turn_id text not null, seq ${int} not null, card_id text not null,
+     status text not null, step_index ${int}, created_at ${int} not null, unique (agent_turn_id, seq))`,
+];
+
+const MIGRATIONS: readonly Migration[] = [foundation, stopAndSteer];
 
 export async function migrate(db: Kysely<Tables>, dialect: SchemaDialect): Promise<void> {
   await db.transaction().execute(async (trx) => {

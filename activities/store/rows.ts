@@ -1,7 +1,7 @@
 /** The tables as Kysely sees them; JSON is text, times are epoch ms, so that both backends read the same. */
 import type { Generated } from 'kysely';
 import type { CardType } from '../../workflows/protocol/cards.ts';
-import type { HeadStatus, TurnStatus } from '../../workflows/protocol/turn.ts';
+import type { AgentLifecycle, HeadStatus, TurnStatus } from '../../workflows/protocol/turn.ts';
 
 export interface CardRow {
   card_id: string;
@@ -35,6 +35,7 @@ export interface BoxCardRow {
 export interface AgentRow {
   agent_id: string;
   profile: string | null;
+  lifecycle: Generated<AgentLifecycle>;
   created_at: number;
 }
 
@@ -153,6 +154,17 @@ export interface EdgeRow {
   created_at: number;
 }
 
+/** A message for a running turn; `requeued` ones became turns of their own (T22). */
+export interface SteerRow {
+  steer_id: string;
+  agent_turn_id: string;
+  seq: number;
+  card_id: string;
+  status: 'pending' | 'consumed' | 'requeued';
+  step_index: number | null;
+  created_at: number;
+}
+
 export interface EventRow {
   id: Generated<number>;
   agent_id: string;
@@ -177,5 +189,6 @@ export interface Tables {
   turn_waiting: WaitingRow;
   dispatch_claims: ClaimRow;
   execution_edges: EdgeRow;
+  steers: SteerRow;
   events: EventRow;
 }

@@ -1,4 +1,6 @@
 /** Steps: opening one moves the head to running; committing one stores thought, calls and usage in one transaction. */
+import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
+import type { ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import type { CallRecord, StepCommit, StepOpening, StepOutcomeRecord } from '../../workflows/protocol/store.ts';
 import { addUsage, type Fence, type Usage } from '../../workflows/protocol/turn.ts';
@@ -11,7 +13,8 @@ import { profileByHash } from './profiles.ts';
 import { parseResultFields } from './result-fields.ts';
 import { storeResult } from './results.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
-import { turnOf } from './terminal.ts';
+import { hasPendingSteers, settleSteers, showSteers } from './steers.ts';
+import { turnOf } from './turns.ts';
 
 export async function openStep(
   ctx: StoreContext,
@@ -28,7 +31,8 @@ export async function openStep(
     const request = JSON.parse(turn.request) as EnqueueRequest;
     const { fields: resultFields, warnings } = parseResultFields(request.resultFields, snapshot);
     const recorded = await openRow(trx, fence, stepIndex, now);
-    return { recorded, snapshot, resultFields, warnings: [...snapshot.warnings, ...warnings] };
+    const steers = recorded ? [] : await showSteers(trx, turn, stepIndex);
+    return { recorded, snapshot, resultFields, steers, warnings: [...snapshot.warnings, ...warnings] };
   });
 }
 
@@ -96,6 +100,7 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
     const recorded = await openRow(trx, fence, commit.stepIndex, now);
     if (recorded) return recorded;
     const boxId = turn.output_box_id ?? '';
+    const steers = await settleSteers(trx, turn, commit.stepIndex, commit.steerSeqs);
     const note = await writeNote(trx, fence, commit, boxId, now);
     const thought = await writeThought(trx, fence, commit, boxId, now);
     const calls: CallRecord[] = [];
@@ -104,6 +109,7 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
       stepIndex: commit.stepIndex,
       ...thought,
       ...note,
+      steers,
       hasText: commit.thought.text.trim() !== '',
       refused: commit.thought.refusal !== undefined,
       calls,
@@ -162,9 +168,23 @@ async function writeCall(
   const source = { source_agent_id: agentId, source_agent_turn_id: agentTurnId, source_step_index: stepIndex };
   await appendEdge(trx, callId, { ...edge, ...source, depth: turn.depth, trace_id: turn.trace_id }, now);
   if (!result) return { callId, tool };
-  const { settled } = await storeResult(trx, turn, stepIndex, result, now);
+  const premature = tool === SUBMIT_RESULT && result.status === 'success' && (await hasPendingSteers(trx, agentTurnId));
+  const { settled } = await storeResult(trx, turn, stepIndex, premature ? inboxNotEmpty(callId) : result, now);
   return { callId, tool, settled };
 }
+
+/** Messages for the turn are read before it ends by its own will (W12). */
+const inboxNotEmpty = (callId: string): ToolResultContent => ({
+  callId,
+  tool: SUBMIT_RESULT,
+  status: 'failed',
+  afterExecution: 'continue',
+  error: {
+    code: 'inbox_not_empty',
+    message: 'a message for this turn came in: read it, then submit again',
+    kind: 'recoverable',
+  },
+});
 
 async function recordStep(
   trx: Trx,

@@ -4,6 +4,7 @@ import { accept, recordDropped } from './accept.ts';
 import { writeContextBox, writeInstructionCard } from './boxes.ts';
 import { claimCall, reportResult, resolveWaiting, settleCall, suspendCall } from './calls.ts';
 import type { StoreContext } from './context.ts';
+import { setLifecycle, steerTurn, stopTurn } from './control.ts';
 import { violations } from './invariants.ts';
 import { leaseNext, settle } from './lease.ts';
 import { registerProfiles } from './profiles.ts';
@@ -26,6 +27,9 @@ export type Backend = Pick<Store, 'changed' | 'close'>;
 export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   accept: (input) => accept(ctx, input),
   recordDropped: (agentId, drop) => recordDropped(ctx, agentId, drop),
+  stopTurn: (agentTurnId, reason) => stopTurn(ctx, agentTurnId, reason),
+  steerTurn: (agentTurnId, text) => steerTurn(ctx, agentTurnId, text),
+  setLifecycle: (agentId, lifecycle, reason) => setLifecycle(ctx, agentId, lifecycle, reason),
   reportResult: (agentTurnId, report) => reportResult(ctx, agentTurnId, report),
   writeInstructionCard: (text) => writeInstructionCard(ctx, text),
   writeContextBox: (texts) => writeContextBox(ctx, texts),

@@ -17,9 +17,12 @@ import {
 import { appendToBox, insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEdge, appendEvent } from './events.ts';
-import { fenced, updateHead } from './head.ts';
+import { fenced } from './head.ts';
 import { deliverableCardId } from './ids.ts';
+import { storeResult } from './results.ts';
 import type { TurnRow } from './rows.ts';
+import { requeueSteers } from './steers.ts';
+import { turnOf } from './turns.ts';
 
 const BLANK_ANSWER = '(the agent ended its turn without a text)';
 
@@ -31,12 +34,6 @@ export async function commitTurn(ctx: StoreContext, fence: Fence, commit: TurnCo
     await fenced(trx, fence, ctx.now());
     return finishTurn(trx, turn, commit, ctx.now());
   });
-}
-
-export async function turnOf(trx: Trx, agentTurnId: string): Promise<TurnRow> {
-  const turn = await trx.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
-  if (turn) return turn;
-  throw new CodedError('protocol_violation', `turn ${agentTurnId} is not in the store: it was never accepted`);
 }
 
 export const endOf = (turn: TurnRow): TurnEnd => ({
@@ -58,6 +55,7 @@ export async function finishTurn(
   if (boxId === null) throw new CodedError('protocol_violation', `turn ${agentTurnId} was never leased`);
   const cardId = deliverableCardId(agentTurnId);
   const content = await deliverableOf(trx, turn, termination, deliverable);
+  if (termination.status !== 'success') await cancelOpenCalls(trx, turn, now);
   await insertCard(trx, { cardId, type: 'task.deliverable', content, author: agentId, agentTurnId }, now);
   await appendToBox(trx, boxId, cardId, agentId);
   const { status } = termination;
@@ -72,13 +70,20 @@ export async function finishTurn(
   };
   await trx.updateTable('turns').set(change).where('agent_turn_id', '=', agentTurnId).execute();
   await closeOpenWork(trx, agentTurnId, status === 'success' ? 'completed' : 'failed', now);
-  await updateHead(trx, agentId, {
+  const idle = {
     status: 'idle',
     active_agent_turn_id: null,
     waiting_tool_count: 0,
     resume_deadline: null,
     updated_at: now,
-  });
+  } as const;
+  await trx
+    .updateTable('agent_state_head')
+    .set(idle)
+    .where('agent_id', '=', agentId)
+    .where('active_agent_turn_id', '=', agentTurnId)
+    .execute();
+  await requeueSteers(trx, turn, now);
   await appendEdge(
     trx,
     agentTurnId,
@@ -94,6 +99,34 @@ export async function finishTurn(
   const payload = { status, errorCode, deliverableCardId: cardId, outputBoxId: boxId };
   await appendEvent(trx, agentId, agentTurnId, { type: 'task', payload }, now);
   return { agentTurnId, status, errorCode, deliverableCardId: cardId, outputBoxId: boxId };
+}
+
+/** No call is left without a result, whatever ended the turn (T21). */
+async function cancelOpenCalls(trx: Trx, turn: TurnRow, now: number): Promise<void> {
+  const open = await trx
+    .selectFrom('cards as call')
+    .select(['call.content', 'call.step_index'])
+    .where('call.agent_turn_id', '=', turn.agent_turn_id)
+    .where('call.type', '=', 'tool.call')
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('cards as result')
+            .select('result.card_id')
+            .whereRef('result.agent_turn_id', '=', 'call.agent_turn_id')
+            .whereRef('result.call_id', '=', 'call.call_id')
+            .where('result.type', '=', 'tool.result'),
+        ),
+      ),
+    )
+    .orderBy('call.created_at')
+    .execute();
+  for (const { content, step_index: stepIndex } of open) {
+    const { callId, tool } = JSON.parse(content) as CardContents['tool.call'];
+    const error = { code: 'canceled', message: 'the turn ended before this call had a result' };
+    const result = { callId, tool, status: 'canceled', afterExecution: 'continue', error } as const;
+    await storeResult(trx, turn, stepIndex ?? 0, result, now);
+  }
 }
 
 async function closeOpenWork(

@@ -39,6 +39,8 @@ export const enqueueRequestSchema = z
     resultFields: z.json().optional(),
     idempotencyKey: z.string().min(1).max(256).optional(),
     priority: z.enum(PRIORITIES).default('normal'),
+    /** An interactive request that must not wait: accepted only when the agent is idle, else `agent_busy` (T11). */
+    uiAction: z.boolean().optional(),
     correlationId: z.string().max(256).optional(),
     traceparent: z.string().max(128).optional(),
     metadata: z.record(z.string().max(128), z.string().max(1024)).optional(),

@@ -130,8 +130,11 @@ export const FAILURES = {
     'Call submit_result with each required field once.',
   ),
 
+  inbox_not_empty: entry('tool', true, 'A message for this turn has not been read yet.', 'Read it, then submit again.'),
+
   // What a caller gets back.
   agent_stopped: entry('request', true, 'The agent is stopped.', 'Start the agent again.'),
+  agent_busy: entry('request', true, 'The agent is at work.', 'Retry when it is idle, or enqueue without uiAction.'),
   inbox_full: entry('request', true, 'Too many turns are queued.', 'Retry later or raise maxQueuedTurns.'),
   idempotency_conflict: entry(
     'request',

@@ -10,12 +10,22 @@
 import type { DeliverableSource } from '../kernel/actions.ts';
 import type { BoxExtent, KernelConfig, SettledCall } from '../kernel/state.ts';
 import type { Card, CardContents, CardType, ResultStatus, ToolError, ToolResultContent } from './cards.ts';
+import type { SteerAck, StopAck } from './control.ts';
 import type { AcceptOutcome, EnqueueRequest, ResultFields } from './enqueue.ts';
 import type { AgentEvent, DroppedEvent } from './events.ts';
 import type { JsonValue } from './json.ts';
 import type { ProfileSnapshot } from './profile.ts';
 import type { ReportAck, ToolResultReport } from './tool-result.ts';
-import type { Deliverable, EngineUsage, Fence, HeadStatus, Termination, TurnStatus, Usage } from './turn.ts';
+import type {
+  AgentLifecycle,
+  Deliverable,
+  EngineUsage,
+  Fence,
+  HeadStatus,
+  Termination,
+  TurnStatus,
+  Usage,
+} from './turn.ts';
 
 export interface AcceptInput {
   readonly agentId: string;
@@ -76,6 +86,7 @@ export interface StepOutcomeRecord {
   readonly thoughtTokens: number;
   readonly noteSeq: number | null;
   readonly noteTokens: number;
+  readonly steers: readonly { readonly seq: number; readonly tokens: number }[];
   readonly hasText: boolean;
   /** The model or its content filter refused; the thought says so (W14). */
   readonly refused: boolean;
@@ -91,6 +102,8 @@ export interface StepOpening {
   readonly snapshot: ProfileSnapshot;
   /** Parsed result fields of the request or the profile, null when none (or malformed, then with a warning). */
   readonly resultFields: ResultFields | null;
+  /** Messages for this turn that this step shows to the model, in the output box (T22). */
+  readonly steers: readonly BoxExtent[];
   readonly warnings: readonly string[];
 }
 
@@ -103,6 +116,8 @@ export interface NewCall {
 
 export interface StepCommit {
   readonly stepIndex: number;
+  /** Sequence numbers of the steers that were rendered into the request. */
+  readonly steerSeqs: readonly number[];
   readonly note: { readonly type: CardType & `sys.${string}`; readonly text: string } | null;
   readonly thought: CardContents['agent.thought'];
   readonly calls: readonly NewCall[];
@@ -226,6 +241,15 @@ export interface ClientStore {
   writeInstructionCard(text: string): Promise<string>;
   /** Writes texts as cards into a new read-only context box; returns its id. */
   writeContextBox(texts: readonly string[]): Promise<string>;
+  /** Ends a queued or active turn at once (T8, T21). */
+  stopTurn(agentTurnId: string, reason: string): Promise<StopAck>;
+  /** Queues a message for a turn's next step (T22). */
+  steerTurn(agentTurnId: string, text: string): Promise<SteerAck>;
+  setLifecycle(
+    agentId: string,
+    lifecycle: AgentLifecycle,
+    reason: string,
+  ): Promise<{ readonly stoppedTurnId: string | null }>;
   getTurn(agentTurnId: string): Promise<TurnView | null>;
   /** Cheaper than `getTurn`: where the turn stands, null when it was never accepted. */
   getTurnStatus(agentTurnId: string): Promise<TurnStatus | null>;

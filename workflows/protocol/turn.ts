@@ -4,6 +4,9 @@ import type { JsonValue } from './json.ts';
 
 export type HeadStatus = 'idle' | 'dispatched' | 'running' | 'suspended';
 
+/** What an operator wants of an agent; `status` says what it does. */
+export type AgentLifecycle = 'started' | 'stopped';
+
 /** Terminal statuses of a turn (T8). */
 export const TERMINAL_STATUSES = ['success', 'failed', 'partial', 'timeout', 'canceled'] as const;
 export type TerminalStatus = (typeof TERMINAL_STATUSES)[number];

@@ -1,9 +1,9 @@
 /** SQLite's result codes, as codes of the catalogue. */
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 
-/** By its code, not its class: the native addon is shared by all copies of its JavaScript in a process, the class is not. */
+/** By its code alone: the native addon is shared by all copies of its JavaScript in a process, its error class and realm are not. */
 function sqliteCode(error: unknown): string | null {
-  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return null;
+  if (typeof error !== 'object' || error === null || !('code' in error) || typeof error.code !== 'string') return null;
   return error.code.startsWith('SQLITE_') ? error.code : null;
 }
 

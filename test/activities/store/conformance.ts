@@ -5,7 +5,7 @@ import { callId as callIdOf } from '../../../activities/store/ids.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import { type EnqueueInput, enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
 import type { AgentEvent } from '../../../workflows/protocol/events.ts';
-import type { Lease, Store, TurnCommit } from '../../../workflows/protocol/store.ts';
+import type { Lease, StepCommit, Store, TurnCommit } from '../../../workflows/protocol/store.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { testApp } from '../../support/app.ts';
 
@@ -56,6 +56,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
       await store.openStep(fenceOf(lease), stepIndex, lease.profileHash);
       return store.commitStep(fenceOf(lease), {
         stepIndex,
+        steerSeqs: [],
         note: null,
         thought: { text: `thought ${stepIndex}`, toolCalls: [] },
         calls: tools.map((tool, index) => ({
@@ -438,6 +439,139 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
         await store.commitTurn(fenceOf(lease), SUCCESS);
         const seqs = (await eventsOf(agentId)).map((event) => event.seq);
         expect(seqs).toEqual(seqs.map((_, index) => index + 1));
+      });
+    });
+
+    describe('stopping and steering', () => {
+      const stepWith = async (lease: Lease, stepIndex: number, commit: Partial<StepCommit> = {}) =>
+        store.commitStep(fenceOf(lease), {
+          stepIndex,
+          steerSeqs: [],
+          note: null,
+          thought: { text: 'x', toolCalls: [] },
+          calls: [],
+          usage: { input: 1, output: 1, cached: 0 },
+          model: 'm',
+          finishReason: 'stop',
+          cost: null,
+          latencyMs: 1,
+          firstTokenMs: null,
+          ...commit,
+        });
+
+      test('stop ends an active turn at once: open calls canceled, epoch up, one task event, late results stale (T21)', async () => {
+        const agentId = newAgent();
+        const lease = await started(agentId);
+        const { calls } = await think(lease, 1, ['a', 'b']);
+        const [open = '', waiting = ''] = calls.map((call) => call.callId);
+        await store.suspendCall(fenceOf(lease), waiting, clock + 1_000);
+        expect(await store.stopTurn(lease.agentTurnId, 'enough')).toEqual({ ack: 'stopped', agentId });
+        expect(await store.stopTurn(lease.agentTurnId, 'again')).toEqual({ ack: 'already_ended', agentId });
+        const view = await store.getTurn(lease.agentTurnId);
+        expect(view).toMatchObject({
+          status: 'failed',
+          errorCode: 'stopped',
+          deliverable: { fallback: { reason: 'enough' } },
+        });
+        expect(view?.steps[0]?.calls.map((call) => call.status)).toEqual(['canceled', 'canceled']);
+        for (const callId of [open, waiting]) {
+          expect((await store.reportResult(lease.agentTurnId, { callId, status: 'success', result: 1 })).ack).toBe(
+            'stale',
+          );
+        }
+        expect(await tasksOf(agentId)).toHaveLength(1);
+        expect(await store.commitTurn(fenceOf(lease), SUCCESS)).toMatchObject({
+          status: 'failed',
+          errorCode: 'stopped',
+        });
+        expect((await started(agentId)).turnEpoch).toBe(lease.turnEpoch + 2);
+        expect(await store.violations()).toEqual([]);
+      });
+
+      test('stop cancels a queued turn without touching the active one (T8)', async () => {
+        const agentId = newAgent();
+        const lease = await started(agentId);
+        const queued = await accepted(agentId);
+        expect((await store.stopTurn(queued, 'not needed')).ack).toBe('canceled');
+        expect(await store.getTurn(queued)).toMatchObject({ status: 'canceled', errorCode: 'canceled' });
+        expect(await store.openStep(fenceOf(lease), 1, lease.profileHash)).toBeDefined();
+        expect(await tasksOf(agentId)).toHaveLength(1);
+        expect(await store.stopTurn(v7(), '')).toEqual({ ack: 'unknown' });
+      });
+
+      test('a stopped agent refuses requests and leases nothing; what was queued runs after start (T10)', async () => {
+        const agentId = newAgent();
+        const lease = await started(agentId);
+        const queued = await accepted(agentId);
+        expect(await store.setLifecycle(agentId, 'stopped', 'holiday')).toEqual({ stoppedTurnId: lease.agentTurnId });
+        expect(await store.setLifecycle(agentId, 'stopped', 'holiday')).toEqual({ stoppedTurnId: null });
+        expect(await accept(agentId)).toMatchObject({ kind: 'refused', code: 'agent_stopped' });
+        expect(await store.leaseNext(agentId)).toEqual({ kind: 'empty' });
+        await store.setLifecycle(agentId, 'started', '');
+        expect((await leased(agentId)).agentTurnId).toBe(queued);
+      });
+
+      test('a UI action is taken only by an idle agent with an empty inbox (T11)', async () => {
+        const agentId = newAgent();
+        expect(await accept(agentId, { uiAction: true })).toMatchObject({ kind: 'accepted' });
+        expect(await accept(agentId, { uiAction: true })).toMatchObject({ kind: 'refused', code: 'agent_busy' });
+        await leased(agentId);
+        expect(await accept(agentId, { uiAction: true })).toMatchObject({ kind: 'refused', code: 'agent_busy' });
+      });
+
+      test('steers are shown at the next step, in order, to every attempt of it (T22)', async () => {
+        const agentId = newAgent();
+        const lease = await started(agentId);
+        for (const text of ['one', 'two']) await store.steerTurn(lease.agentTurnId, text);
+        const opening = await store.openStep(fenceOf(lease), 1, lease.profileHash);
+        expect(await store.openStep(fenceOf(lease), 1, lease.profileHash)).toEqual(opening);
+        const cards = await store.readExtents(opening.steers);
+        expect(cards.map((card) => card.content)).toEqual([{ text: 'one' }, { text: 'two' }]);
+        const outcome = await stepWith(lease, 1, { steerSeqs: opening.steers.map((extent) => extent.fromSeq) });
+        expect(outcome.steers.map((steer) => steer.seq)).toEqual(opening.steers.map((extent) => extent.fromSeq));
+        expect((await store.openStep(fenceOf(lease), 2, lease.profileHash)).steers).toEqual([]);
+      });
+
+      test('a steer the committed attempt did not see is shown again at the next step (T22)', async () => {
+        const lease = await started(newAgent());
+        await store.openStep(fenceOf(lease), 1, lease.profileHash);
+        await store.steerTurn(lease.agentTurnId, 'late');
+        const second = await store.openStep(fenceOf(lease), 1, lease.profileHash);
+        expect(second.steers).toHaveLength(1);
+        expect((await stepWith(lease, 1)).steers).toEqual([]);
+        expect((await store.openStep(fenceOf(lease), 2, lease.profileHash)).steers).toEqual(second.steers);
+      });
+
+      test('what a turn never showed becomes the next turns, in order, before the queue (T22)', async () => {
+        const agentId = newAgent();
+        const lease = await started(agentId);
+        const queued = await accepted(agentId, { priority: 'now' });
+        for (const text of ['one', 'two']) await store.steerTurn(lease.agentTurnId, text);
+        await store.commitTurn(fenceOf(lease), SUCCESS);
+        expect(await store.steerTurn(lease.agentTurnId, 'three')).toEqual({ ack: 'stale', agentId });
+        const order: string[] = [];
+        for (let i = 0; i < 3; i += 1) {
+          const next = await leased(agentId);
+          order.push((await store.getTurn(next.agentTurnId))?.instruction ?? '');
+          await store.commitTurn(fenceOf(next), SUCCESS);
+        }
+        expect(order).toEqual(['one', 'two', 'do it']);
+        expect((await store.getTurn(queued))?.status).toBe('success');
+      });
+
+      test('submit_result waits for messages that were not read yet (W12)', async () => {
+        const lease = await started(newAgent());
+        await store.openStep(fenceOf(lease), 1, lease.profileHash);
+        await store.steerTurn(lease.agentTurnId, 'wait');
+        const callId = callIdOf(lease.agentTurnId, 1, 0);
+        const accepted_ = result(callId, { tool: 'submit_result', afterExecution: 'terminate' });
+        const content = { callId, tool: 'submit_result', arguments: {} };
+        const { calls } = await stepWith(lease, 1, { calls: [{ index: 0, content, result: accepted_ }] });
+        expect(calls[0]?.settled).toMatchObject({
+          status: 'failed',
+          errorCode: 'inbox_not_empty',
+          afterExecution: 'continue',
+        });
       });
     });
 

@@ -1,0 +1,82 @@
+/** Turn rows: queueing one, and finding one. */
+import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import { NO_USAGE } from '../../workflows/protocol/turn.ts';
+import type { Trx } from './context.ts';
+import { appendEdge } from './events.ts';
+import type { TurnRow } from './rows.ts';
+
+/** The lane of what must run next: steers that outlived their turn (T22). Requests have lanes from 0. */
+export const FRONT_LANE = -1;
+
+export interface QueuedTurn {
+  readonly agentId: string;
+  readonly agentTurnId: string;
+  readonly lane: number;
+  readonly instructionCardId: string;
+  readonly digest: string;
+  readonly request: Omit<EnqueueRequest, 'instruction'>;
+}
+
+/** The caller holds the agent's head row. */
+export async function insertTurn(trx: Trx, queued: QueuedTurn, now: number): Promise<void> {
+  const { agentId, agentTurnId, lane, request } = queued;
+  const { accept_seq } = await trx
+    .updateTable('agent_state_head')
+    .set((eb) => ({ accept_seq: eb('accept_seq', '+', 1) }))
+    .where('agent_id', '=', agentId)
+    .returning('accept_seq')
+    .executeTakeFirstOrThrow();
+  const row: TurnRow = {
+    agent_turn_id: agentTurnId,
+    agent_id: agentId,
+    accept_seq,
+    lane,
+    turn_epoch: null,
+    status: 'queued',
+    reason: null,
+    error_code: null,
+    request: JSON.stringify(request),
+    request_digest: queued.digest,
+    idempotency_key: request.idempotencyKey ?? null,
+    instruction_card_id: queued.instructionCardId,
+    context_box_id: request.contextBoxId ?? null,
+    output_box_id: null,
+    instruction_seq: null,
+    memory: null,
+    profile_name: request.profile ?? null,
+    profile_hash: null,
+    worker_target: null,
+    deliverable_card_id: null,
+    depth: 0,
+    trace_id: request.traceparent?.split('-')[1] ?? null,
+    correlation_id: request.correlationId ?? null,
+    usage: JSON.stringify(NO_USAGE),
+    cost: 0,
+    engine: null,
+    step_count: 0,
+    accepted_at: now,
+    leased_at: null,
+    started_at: null,
+    ended_at: null,
+  };
+  await trx.insertInto('turns').values(row).execute();
+  const edge = {
+    primitive: 'enqueue',
+    phase: 'request',
+    target_agent_id: agentId,
+    target_agent_turn_id: agentTurnId,
+  } as const;
+  await appendEdge(
+    trx,
+    agentTurnId,
+    { ...edge, correlation_id: request.correlationId ?? null, trace_id: row.trace_id },
+    now,
+  );
+}
+
+export async function turnOf(trx: Trx, agentTurnId: string): Promise<TurnRow> {
+  const turn = await trx.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
+  if (turn) return turn;
+  throw new CodedError('protocol_violation', `turn ${agentTurnId} is not in the store: it was never accepted`);
+}
