@@ -20,7 +20,7 @@ export interface ActivityDeps {
 export const createActivities = (deps: ActivityDeps): StoreActivities & TurnActivities & MailboxActivities =>
   mapFailures({
     ...storeActivities(deps.store),
-    ...mailboxActivities(deps.temporal),
+    ...mailboxActivities(deps),
     callModel: callModel(deps),
     runTool: runTool(deps),
   });

@@ -2,11 +2,20 @@
 import { Context } from '@temporalio/activity';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { MailboxActivities } from '../workflows/ports.ts';
+import type { Store } from '../workflows/protocol/store.ts';
 import { withHeartbeat } from './heartbeat.ts';
+import { inspectTurn } from './inspect-turn.ts';
 
 const POLL_MS = 250;
 
-export const mailboxActivities = (temporal: Client): MailboxActivities => ({
+export interface MailboxDeps {
+  readonly temporal: Client;
+  readonly store: Store;
+}
+
+export const mailboxActivities = ({ temporal, store }: MailboxDeps): MailboxActivities => ({
+  inspectTurn: (input) => inspectTurn(temporal, store, input),
+
   awaitTurnClosed: ({ workflowId, graceMs }) =>
     withHeartbeat(async () => {
       const handle = temporal.workflow.getHandle(workflowId);

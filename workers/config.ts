@@ -67,8 +67,10 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
 
 function temporalConfig(env: Record<string, string>): TemporalConfig | undefined {
   const { connectionOptions, namespace } = loadClientConnectConfig({ overrideEnvVars: env });
-  if (connectionOptions.address === undefined) return undefined;
-  const { address, tls, apiKey, metadata } = connectionOptions;
+  // A namespace without an address means the address every Temporal client assumes.
+  const address = connectionOptions.address ?? (namespace === undefined ? undefined : 'localhost:7233');
+  if (address === undefined) return undefined;
+  const { tls, apiKey, metadata } = connectionOptions;
   const credentials = { ...(tls ? { tls } : {}), ...(apiKey ? { apiKey } : {}), ...(metadata ? { metadata } : {}) };
   return { address, namespace: namespace ?? 'default', credentials: credentials as TemporalCredentials };
 }

@@ -4,15 +4,18 @@
  * a look into the store does not wait for Temporal's native library.
  */
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { CliEnvironment, CliIo, CommonOptions, OpenedClient } from '../client/cli/environment.ts';
 import { runCli } from '../client/cli/program.ts';
+import { packageRoot } from './commands/package-root.ts';
 import { type Settings, settingsOf } from './commands/settings.ts';
 import { readConfig } from './config.ts';
 
 const io: CliIo = {
   out: (line) => void process.stdout.write(`${line}\n`),
   err: (line) => void process.stderr.write(`${line}\n`),
+  live: Boolean(process.stderr.isTTY),
   readStdin: () => text(process.stdin),
 };
 
@@ -39,9 +42,10 @@ async function openClient(options: CommonOptions): Promise<OpenedClient> {
   return { client: new AgentClient({ temporal, store }), close };
 }
 
+const { version } = JSON.parse(readFileSync(join(packageRoot(), 'package.json'), 'utf8')) as { version: string };
+
 const environment: CliEnvironment = {
-  version: (JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string })
-    .version,
+  version,
   io,
   openStore: async (options) => (await import('./commands/settings.ts')).openExistingStore(settings(options)),
   openClient,

@@ -29,6 +29,8 @@ export interface WorkerDeps {
   readonly app: App;
   readonly model: ModelOptions;
   readonly targets: readonly string[];
+  /** Whether this worker also serves mailboxes; default yes. A worker of a sandbox may leave that to others. */
+  readonly mailboxes?: boolean;
   /** Made once and shared by all workers of a process; bundled here when left out. */
   readonly bundle?: WorkflowBundleOption;
   readonly limits?: WorkerLimits;
@@ -62,7 +64,7 @@ export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
   await deps.store.registerProfiles([...deps.app.agents.values()]);
   const activities = createActivities({ ...deps, temporal: deps.temporal.client, model: openAiModel(deps.model) });
   const workflowBundle = deps.bundle ?? (await bundleWorkflows());
-  const queues = [CONTROL_QUEUE, ...deps.targets.map(targetQueue)];
+  const queues = [...(deps.mailboxes === false ? [] : [CONTROL_QUEUE]), ...deps.targets.map(targetQueue)];
   const workers = await Promise.all(
     queues.map((taskQueue) => Worker.create({ ...optionsOf(deps), workflowBundle, activities, taskQueue })),
   );

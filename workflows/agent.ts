@@ -10,6 +10,7 @@
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import {
   ApplicationFailure,
+  CancellationScope,
   CancelledFailure,
   ChildWorkflowFailure,
   condition,
@@ -27,6 +28,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { agentTurn } from './agent-turn.ts';
+import { Alarm } from './alarm.ts';
 import { type AgentInput, enqueueSignal, isAgentInput, isEnqueueDoorbell } from './messages.ts';
 import { mailboxActivities, storeActivities } from './ports.ts';
 import { agentWorkflowId, isUserId, targetQueue, turnWorkflowId } from './protocol/ids.ts';
@@ -46,6 +48,9 @@ import {
 const MAX_HISTORY_EVENTS = 2_500;
 const MAX_HISTORY_BYTES = 2 * 1024 * 1024;
 
+/** The longest time between two looks at an open turn. */
+const LONGEST_WATCH_MS = 5 * 60_000;
+
 /** How long a turn found running by a new mailbox may go on before it is terminated. */
 const TAKE_OVER_GRACE_MS = 5_000;
 
@@ -64,6 +69,7 @@ function checked(input: unknown): AgentInput {
 class Mailbox {
   readonly #input: AgentInput;
   readonly #inline: unknown[] = [];
+  readonly #alarm = new Alarm();
   #bell = true;
   #shown = '';
   #turns = 0;
@@ -120,14 +126,39 @@ class Mailbox {
     const { agentId, agentTurnId, turnEpoch } = fence;
     const about = next.kind === 'leased' ? next.lease.title : 'started by an earlier mailbox';
     this.#show('awake_running', `turn ${agentTurnId} (epoch ${turnEpoch}): ${about}`);
+    const watching = new CancellationScope();
     const closing = next.kind === 'leased' ? this.#runChild(next.lease) : this.#takeOver(fence);
+    if (next.kind === 'leased') this.#watch(next.lease, watching);
     const closed = await this.#acceptingMeanwhile(closing);
+    watching.cancel();
     // From here on the store is read, so a bell rung before may be forgotten.
     this.#bell = false;
     const outcome = await storeActivities.settle({ agentId, agentTurnId, turnEpoch, closed });
     this.#turns += 1;
     log.info('turn settled', { agentTurnId, status: outcome.ended.status, errorCode: outcome.ended.errorCode });
     return outcome.next;
+  }
+
+  /** Looks after the turn from time to time, until the scope is cancelled (T12, T23). */
+  #watch({ agentId, agentTurnId, turnEpoch, workerTarget, timeouts }: Lease, scope: CancellationScope): void {
+    const limits = [timeouts.dispatchMs, timeouts.noProgressMs, timeouts.turnMs ?? 0].filter((ms) => ms > 0);
+    const everyMs = Math.min(LONGEST_WATCH_MS, ...limits);
+    const watch = async () => {
+      for (;;) {
+        await this.#alarm.waitUntil(Date.now() + everyMs, () => false, 'watchdog');
+        const { verdict } = await mailboxActivities.inspectTurn({
+          agentId,
+          agentTurnId,
+          turnEpoch,
+          workerTarget,
+          timeouts,
+        });
+        if (verdict === 'no_workers') this.#show('awake_running', `waiting for workers of ${workerTarget}`);
+      }
+    };
+    scope.run(watch).catch((error: unknown) => {
+      if (!isCancellation(error)) log.warn('the watchdog failed', { agentTurnId, error: String(error) });
+    });
   }
 
   /** Inline requests are accepted while a turn runs, so that they are in the queue, visible and counted, at once. */

@@ -12,6 +12,7 @@ import {
 } from '@temporalio/workflow';
 import type { CallLlmAction } from './kernel/actions.ts';
 import type { SettledCall } from './kernel/state.ts';
+import type { Timeouts } from './protocol/profile.ts';
 import type {
   LeaseOutcome,
   SettleInput,
@@ -68,7 +69,20 @@ export interface TurnActivities {
   runTool(input: RunToolInput): Promise<RunToolOutcome>;
 }
 
+export interface InspectTurnInput extends Fence {
+  readonly workerTarget: string;
+  readonly timeouts: Timeouts;
+}
+
+/** `expired`: the store has ended the turn and its workflow is being closed. */
+export type Inspection =
+  | { readonly verdict: 'healthy' }
+  | { readonly verdict: 'no_workers' }
+  | { readonly verdict: 'expired' };
+
 export interface MailboxActivities {
+  /** Looks whether the turn still moves, and ends it when it does not (T12, T23). */
+  inspectTurn(input: InspectTurnInput): Promise<Inspection>;
   /** Waits until the workflow is closed, terminating it after `graceMs`; `not_found` when the server never heard of it. */
   awaitTurnClosed(input: { workflowId: string; graceMs: number }): Promise<'closed' | 'not_found'>;
 }

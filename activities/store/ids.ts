@@ -5,6 +5,9 @@ const NAMESPACE = '5b9f0b52-8c5e-4f0e-9d0f-0f6d0f8b7a11';
 
 const derive = (...parts: readonly (string | number)[]): string => v5(JSON.stringify(parts), NAMESPACE);
 
+/** Input is addressed by its content: writing it again, for a retry with the same idempotency key, gives the same id. */
+export const inputCardId = (text: string, index = 0): string => derive('input', text, index);
+export const contextBoxId = (texts: readonly string[]): string => derive('context', ...texts);
 export const turnIdForKey = (agentId: string, idempotencyKey: string): string =>
   derive('turn', agentId, idempotencyKey);
 export const instructionCardId = (agentTurnId: string): string => derive('instruction', agentTurnId);

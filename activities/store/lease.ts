@@ -203,6 +203,7 @@ async function leaseOf(trx: Trx, turn: TurnRow): Promise<Lease> {
     profileHash: profile_hash,
     workerTarget: worker_target,
     kernel: kernelConfig(snapshot, fields),
+    timeouts: snapshot.profile.timeouts,
     outputBoxId: output_box_id,
     memory: JSON.parse(memory ?? '[]') as BoxExtent[],
     instructionSeq: instruction_seq,

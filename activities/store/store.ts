@@ -20,6 +20,7 @@ import {
 } from './reads.ts';
 import { commitStep, openStep } from './steps.ts';
 import { commitTurn } from './terminal.ts';
+import { expireTurn, turnHealth } from './watchdog.ts';
 
 /** What only the backend can do: tell that something changed, and close. */
 export type Backend = Pick<Store, 'changed' | 'close'>;
@@ -36,6 +37,8 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   registerProfiles: (snapshots) => registerProfiles(ctx, snapshots),
   leaseNext: (agentId) => leaseNext(ctx, agentId),
   settle: (input) => settle(ctx, input),
+  turnHealth: (fence) => turnHealth(ctx, fence),
+  expireTurn: (fence, status, termination) => expireTurn(ctx, fence, status, termination),
   openStep: (fence, stepIndex, profileHash) => openStep(ctx, fence, stepIndex, profileHash),
   commitStep: (fence, commit) => commitStep(ctx, fence, commit),
   readExtents: (extents) => readExtents(ctx, extents),

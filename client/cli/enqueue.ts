@@ -6,11 +6,12 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import { LIMITS, utf8Bytes } from '../../workflows/protocol/limits.ts';
 import type { TurnView } from '../../workflows/protocol/store.ts';
 import type { Priority } from '../../workflows/protocol/turn.ts';
-import type { AgentClient } from '../agent-client.ts';
+import type { AgentClient, TurnHandle } from '../agent-client.ts';
 import { jsonOf, metadataOf } from './arguments.ts';
 import type { CliEnvironment, CliIo, CommonOptions } from './environment.ts';
 import { printFailure, turnFailure } from './failure.ts';
 import { deliverableText } from './format.ts';
+import { TurnProgress } from './progress.ts';
 
 export interface EnqueueOptions extends CommonOptions {
   readonly profile?: string;
@@ -42,14 +43,24 @@ export async function enqueue(
     const turn = await agent.enqueue(await withInput(client, request, text, context));
     if (options.wait) {
       if (!options.json) io.err(`turn ${turn.id}, position ${turn.ack?.position}`);
+      const watching = io.live && !options.json ? watch(io, turn) : Promise.resolve();
+      // It only watches: when the wait ends early, what is closed under its feet must not count.
+      watching.catch(() => {});
       const timeoutMs = (options.timeout ?? Number.POSITIVE_INFINITY) * 1_000;
-      return printResult(io, options, await turn.result({ timeoutMs }));
+      const view = await turn.result({ timeoutMs });
+      await watching;
+      return printResult(io, options, view);
     }
     io.out(options.json ? JSON.stringify(turn.ack) : ackLine(turn.id, turn.ack));
     return 0;
   } finally {
     await opened.close();
   }
+}
+
+async function watch(io: CliIo, turn: TurnHandle): Promise<void> {
+  const progress = new TurnProgress((await turn.get()).acceptedAt);
+  for await (const event of turn.events()) for (const line of progress.lines(event)) io.err(line);
 }
 
 function requestOf(options: EnqueueOptions): EnqueueInput {

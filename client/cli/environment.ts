@@ -6,6 +6,8 @@ import type { AgentClient } from '../agent-client.ts';
 export interface CliIo {
   out(line: string): void;
   err(line: string): void;
+  /** A person watches `err`. */
+  readonly live: boolean;
   readStdin(): Promise<string>;
 }
 

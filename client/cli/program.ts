@@ -3,7 +3,8 @@
  *
  * Invariants
  * 1. Exit code 0: done; 1: it failed, with a code of the catalogue; 2: the command line itself was wrong.
- * 2. With `--json` standard output carries one JSON object and nothing else.
+ * 2. With `--json` standard output carries one JSON object and nothing else; `dev` and `worker` print it when they are ready, and one
+ *    more line if they fail later.
  */
 import { Command, CommanderError, Option } from 'commander';
 import { RESULT_STATUSES } from '../../workflows/protocol/cards.ts';
@@ -62,7 +63,7 @@ function command(program: Command, usage: string, description: string): Command 
   return program
     .command(usage)
     .description(description)
-    .option('--store <url>', 'sqlite:PATH (AGENTTURN_STORE; default sqlite:.agentturn/agentturn.db)')
+    .option('--store <url>', 'sqlite:PATH or postgres://... (AGENTTURN_STORE; default: sqlite:.agentturn/agentturn.db)')
     .option(
       '--temporal <address>',
       'host:port of the Temporal server (TEMPORAL_ADDRESS; default: a running dev server)',
@@ -95,7 +96,7 @@ function addProcesses(program: Command, environment: CliEnvironment, run: Run): 
       run(options, () => environment.demo(question === undefined ? options : { ...options, question })),
     );
   const child = program.command('demo-worker', { hidden: true }).description('The worker that demo --crash kills.');
-  for (const name of ['store', 'temporal', 'namespace', 'data-dir']) child.requiredOption(`--${name} <value>`);
+  for (const name of ['temporal', 'namespace', 'data-dir']) child.requiredOption(`--${name} <value>`);
   child
     .option('--model-url <url>')
     .option('--debug')

@@ -7,9 +7,9 @@ import { builtInApp } from '../demo/app.ts';
 import { openStore } from '../open-store.ts';
 import { withCleanup } from './cleanup.ts';
 import { Interrupt } from './interrupt.ts';
-import { startTemporal } from './locate-temporal.ts';
+import { lostTemporal, startTemporal } from './locate-temporal.ts';
 import { chooseModel } from './model.ts';
-import { type Settings, settingsOf } from './settings.ts';
+import { type Settings, settingsOf, shownStore } from './settings.ts';
 import { openBackend, prepareNamespace, runWorker } from './worker-process.ts';
 
 interface AppChoice {
@@ -37,13 +37,19 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     const logLevel = options.debug ? 'DEBUG' : 'WARN';
     const worker = await runWorker(backend, { app, model: model.options, targets, log: io.err, logLevel }, cleanup);
     const agents = [...app.agents.keys()];
-    const where = { temporal: address.address, namespace: address.namespace, webUi: server.uiUrl ?? null };
-    const ready = { ...where, store: settings.storeUrl, model: model.options.defaultModel, offline: model.offline };
+    const { address: temporal, namespace } = address;
+    const where = { temporal, namespace, webUi: server.uiUrl ?? null, temporalPid: server.pid ?? null };
+    const ready = {
+      ...where,
+      store: shownStore(settings.storeUrl),
+      model: model.options.defaultModel,
+      offline: model.offline,
+    };
     if (options.json) io.out(JSON.stringify({ ready: { ...ready, app: name, agents, targets } }));
     else
       for (const line of readyLines(settings, server.source, server.uiUrl, model.announcement, name, agents))
         io.out(line);
-    await Promise.race([interrupt.requested(), worker.done]);
+    await Promise.race([interrupt.requested(), worker.done, lostTemporal(server, interrupt.signal)]);
     io.err('stopping: running work gets a moment to finish...');
     return 0;
   });
@@ -79,7 +85,7 @@ function readyLines(
   return [
     source,
     ...(uiUrl === undefined ? [] : [`Web UI: ${uiUrl}`]),
-    `store: ${storeUrl}, data folder: ${dataDir}`,
+    `store: ${shownStore(storeUrl)}, data folder: ${dataDir}`,
     announcement,
     `app: ${app}; agents: ${agents.join(', ')}`,
     `ready (Ctrl-C stops).${hint}`,

@@ -17,6 +17,7 @@ import type { Settings } from './settings.ts';
 const PREFERRED_PORT = 7233;
 const PORTS_TO_TRY = 10;
 const PROBE_MS = 1_000;
+const LOOK_EVERY_MS = 1_000;
 /** The server remembers pollers for minutes; one that is alive has polled within a long poll's time. */
 const POLLER_ALIVE_MS = 90_000;
 const TASK_QUEUE_WORKFLOW = 1;
@@ -41,11 +42,14 @@ const answers = async (port: number, namespace: string): Promise<boolean> =>
 export interface StartOptions {
   readonly port?: number | undefined;
   readonly uiPort?: number | undefined;
+  /** Where to look for a running server, and to start one; 7233. */
+  readonly preferredPort?: number;
   readonly log: (line: string) => void;
 }
 
 /** For `dev` and `demo`. Errors: `invalid_config`, and those of `findOrStartTemporal`. */
-export async function startTemporal(settings: Settings, { port, uiPort, log }: StartOptions): Promise<TemporalServer> {
+export async function startTemporal(settings: Settings, options: StartOptions): Promise<TemporalServer> {
+  const { port, uiPort, preferredPort = PREFERRED_PORT, log } = options;
   const { temporal, namespace, dataDir, config } = settings;
   if (temporal === undefined && namespace !== DEV_NAMESPACE) {
     const message = `--namespace ${namespace} needs --temporal or TEMPORAL_ADDRESS: the dev server has only ${DEV_NAMESPACE}`;
@@ -56,7 +60,7 @@ export async function startTemporal(settings: Settings, { port, uiPort, log }: S
     dataDir,
     port,
     uiPort,
-    preferredPort: temporal === undefined && port === undefined ? await ownPort(dataDir) : undefined,
+    preferredPort: temporal === undefined && port === undefined ? await ownPort(dataDir, preferredPort) : undefined,
     cacheDir: defaultCacheDir(config.cacheHome),
     pathEnv: config.path,
     searchAttributes: SEARCH_ATTRIBUTES,
@@ -64,13 +68,13 @@ export async function startTemporal(settings: Settings, { port, uiPort, log }: S
   });
 }
 
-/** The first port from 7233 on where no server runs for workers other than ours. */
-async function ownPort(dataDir: string): Promise<number> {
+/** The first port from `first` on where no server runs for workers other than ours. */
+async function ownPort(dataDir: string, first: number): Promise<number> {
   const recorded = readServerRecord(dataDir)?.port;
-  for (let port = PREFERRED_PORT; port < PREFERRED_PORT + PORTS_TO_TRY; port += 1) {
+  for (let port = first; port < first + PORTS_TO_TRY; port += 1) {
     if (port === recorded || !(await answersTcp(port)) || !(await servesOthers(port))) return port;
   }
-  return PREFERRED_PORT;
+  return first;
 }
 
 async function servesOthers(port: number): Promise<boolean> {
@@ -92,4 +96,27 @@ async function hasPollers({ client, connection }: TemporalClient): Promise<boole
   });
   const since = Date.now() - POLLER_ALIVE_MS;
   return (pollers ?? []).some(({ lastAccessTime }) => Number(lastAccessTime?.seconds ?? 0) * 1_000 > since);
+}
+
+/** Rejects when a server that was started here has ended by itself: nothing can go on without it. Never resolves. */
+export function lostTemporal({ started, pid }: TemporalServer, signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (!started || pid === undefined) return;
+    const timer = setInterval(() => {
+      if (isAlive(pid)) return;
+      clearInterval(timer);
+      const message =
+        'the Temporal dev server ended by itself; start again: turns that were accepted are kept and go on';
+      reject(new CodedError('temporal_unreachable', message));
+    }, LOOK_EVERY_MS);
+    signal.addEventListener('abort', () => clearInterval(timer), { once: true });
+  });
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
 }

@@ -10,7 +10,7 @@ import { targetsOf } from './dev.ts';
 import { Interrupt } from './interrupt.ts';
 import { locateTemporal } from './locate-temporal.ts';
 import { isConfigured } from './model.ts';
-import { settingsOf } from './settings.ts';
+import { settingsOf, shownStore } from './settings.ts';
 import { openBackend, runWorker } from './worker-process.ts';
 
 /** Resolves with the exit code when it was interrupted and all is closed. */
@@ -30,7 +30,12 @@ export function worker(config: Config, io: CliIo, options: WorkerOptions): Promi
     const running = await runWorker(backend, { app, model: config.model, targets, log: io.err, logLevel }, cleanup);
     const unserved = targetsOf(app).filter((target) => !targets.includes(target));
     if (unserved.length > 0) io.err(`not served here, though agents of the app use them: ${unserved.join(', ')}`);
-    const ready = { temporal: address.address, namespace: address.namespace, store: settings.storeUrl, targets };
+    const ready = {
+      temporal: address.address,
+      namespace: address.namespace,
+      store: shownStore(settings.storeUrl),
+      targets,
+    };
     if (options.json) io.out(JSON.stringify({ ready }));
     else
       io.out(

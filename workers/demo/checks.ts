@@ -7,6 +7,7 @@ import type { Effect } from './jobs.ts';
 import type { CrashFacts } from './workers.ts';
 
 export interface Check {
+  readonly name: 'sources' | 'starts' | 'task_event' | 'lease' | 'crash';
   readonly ok: boolean;
   readonly what: string;
 }
@@ -33,7 +34,11 @@ export async function checkAnswer(deliverable: Deliverable | null, folder: Folde
   const parsed = sourcesSchema.safeParse(fromText(field('sources')));
   if (typeof answer !== 'string' || !parsed.success) {
     const what = 'the deliverable has an answer and a list of sources';
-    return { answer: typeof answer === 'string' ? answer : undefined, sources: [], checks: [{ ok: false, what }] };
+    return {
+      answer: typeof answer === 'string' ? answer : undefined,
+      sources: [],
+      checks: [{ name: 'sources', ok: false, what }],
+    };
   }
   const sources = await Promise.all(parsed.data.map((source) => checkSource(source, folder)));
   const found = sources.filter((source) => source.problem === undefined).length;
@@ -41,7 +46,7 @@ export async function checkAnswer(deliverable: Deliverable | null, folder: Folde
     sources.length === 0
       ? 'no sources are named, so none can be wrong'
       : `every source exists and holds its quote literally (${found} of ${sources.length})`;
-  return { answer, sources, checks: [{ ok: found === sources.length, what }] };
+  return { answer, sources, checks: [{ name: 'sources', ok: found === sources.length, what }] };
 }
 
 /** Some models hand a list over as its JSON text. */
@@ -80,8 +85,8 @@ export function checkRun({ agentTurnId, events, effects, crash }: RunFacts): Che
   const epochs = new Set(ofTurn.flatMap((event) => (event.type === 'state' ? [event.payload.turnEpoch] : [])));
   return [
     startsCheck(effects, crash?.settledAtKill),
-    { ok: tasks === 1, what: `exactly one task event (${tasks})` },
-    { ok: epochs.size === 1, what: `one lease: epoch ${[...epochs].join(', ')} throughout` },
+    { name: 'task_event', ok: tasks === 1, what: `exactly one task event (${tasks})` },
+    { name: 'lease', ok: epochs.size === 1, what: `one lease: epoch ${[...epochs].join(', ')} throughout` },
     ...(crash === undefined ? [] : [takenOver(effects, crash)]),
   ];
 }
@@ -92,14 +97,18 @@ function startsCheck(effects: readonly Effect[], settledAtKill: ReadonlySet<stri
   for (const { callId } of effects) starts.set(callId, (starts.get(callId) ?? 0) + 1);
   const again = [...starts].filter(([, count]) => count > 1).map(([callId]) => callId);
   const lines = `${starts.size} calls, ${effects.length} lines in the log of the tools`;
-  if (again.length === 0) return { ok: true, what: `each tool call ran once: ${lines}` };
+  if (again.length === 0) return { name: 'starts', ok: true, what: `each tool call ran once: ${lines}` };
   const allowed = settledAtKill !== undefined && !again.some((callId) => settledAtKill.has(callId));
   const what = allowed ? `${again.length} had no stored result when the worker died and ran again` : 'a call ran twice';
-  return { ok: allowed, what: `${what}: ${lines}` };
+  return { name: 'starts', ok: allowed, what: `${what}: ${lines}` };
 }
 
-function takenOver(effects: readonly Effect[], { killed, second }: CrashFacts): Check {
-  if (killed === undefined) return { ok: false, what: 'a worker was killed: no tool stored a result, so none was' };
-  const calls = effects.filter((effect) => effect.pid === second).length;
-  return { ok: calls > 0, what: `worker ${killed} was killed, worker ${second} went on with ${calls} calls` };
+/** A worker of `dev` on the same data may have taken the turn over as well as the one that was started for it. */
+function takenOver(effects: readonly Effect[], { killed }: CrashFacts): Check {
+  if (killed === undefined)
+    return { name: 'crash', ok: false, what: 'a worker was killed: no tool stored a result, so none was' };
+  const later = effects.filter((effect) => effect.pid !== killed);
+  const workers = [...new Set(later.map((effect) => effect.pid))].join(', ');
+  const what = `worker ${killed} was killed, ${workers || 'no other'} went on with ${later.length} calls`;
+  return { name: 'crash', ok: later.length > 0, what };
 }

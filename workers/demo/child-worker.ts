@@ -1,5 +1,5 @@
 /** A worker in a process of its own, so that the demo can kill it as a crash would. */
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, fork, type StdioOptions } from 'node:child_process';
 import { once } from 'node:events';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -17,17 +17,27 @@ const here = import.meta.url;
 /** The same language as this file: sources run as they are, a build as it was built. */
 const program = fileURLToPath(new URL(`../main${extname(here)}`, here));
 
+export interface ChildOptions {
+  readonly storeUrl: string;
+  readonly address: string;
+  readonly namespace: string;
+  readonly dataDir: string;
+  readonly modelUrl: string | undefined;
+  readonly debug: boolean;
+}
+
 export class ChildWorker {
   readonly #child: ChildProcess;
   #wanted = true;
 
-  constructor({ store, temporal, namespace, dataDir, modelUrl, debug }: DemoWorkerOptions) {
-    const args = Object.entries({ store, temporal, namespace, 'data-dir': dataDir, 'model-url': modelUrl }).flatMap(
-      ([name, value]) => (value === undefined ? [] : [`--${name}`, value]),
-    );
+  constructor({ storeUrl, address, namespace, dataDir, modelUrl, debug }: ChildOptions) {
+    const args = ['--temporal', address, '--namespace', namespace, '--data-dir', dataDir];
+    const model = modelUrl === undefined ? [] : ['--model-url', modelUrl];
+    // Not an argument: everybody on the machine can read those, and a URL may hold a password.
+    const env = { ...process.env, AGENTTURN_STORE: storeUrl };
     // Its output goes to standard error: standard output is the demo's.
-    const stdio = ['ignore', process.stderr.fd, process.stderr.fd, 'ipc'] as const;
-    this.#child = fork(program, ['demo-worker', ...args, ...(debug ? ['--debug'] : [])], { stdio: [...stdio] });
+    const stdio: StdioOptions = ['ignore', process.stderr.fd, process.stderr.fd, 'ipc'];
+    this.#child = fork(program, ['demo-worker', ...args, ...model, ...(debug ? ['--debug'] : [])], { env, stdio });
   }
 
   get pid(): number {
@@ -77,15 +87,15 @@ export class ChildWorker {
 
 /** What runs in the child. Resolves with its exit code. */
 export function demoWorker(config: Config, io: CliIo, options: DemoWorkerOptions): Promise<number> {
-  const { temporal, namespace } = settingsOf(config, options);
+  const { temporal, namespace, storeUrl } = settingsOf(config, options);
   if (temporal === undefined) throw new CodedError('invalid_config', 'demo-worker needs --temporal');
   const interrupt = new Interrupt();
   // Whose demo is gone is not needed any more.
   const orphaned = once(process, 'disconnect');
   return withCleanup(async (cleanup) => {
     cleanup.add(() => interrupt.release());
-    const { dataDir, store = '', modelUrl, debug } = options;
-    const backend = await openBackend({ ...temporal, namespace }, store, cleanup);
+    const { dataDir, modelUrl, debug } = options;
+    const backend = await openBackend({ ...temporal, namespace }, storeUrl, cleanup);
     const model = modelUrl === undefined ? config.model : { ...config.model, baseUrl: modelUrl };
     const logLevel = debug ? 'DEBUG' : 'ERROR';
     const parts = { app: builtInApp(dataDir), model, targets: [DEMO_TARGET], log: io.err, logLevel } as const;

@@ -14,9 +14,9 @@ import type { TurnView } from '../../workflows/protocol/store.ts';
 import { type Cleanup, withCleanup } from '../commands/cleanup.ts';
 import { checkStore } from '../commands/dev.ts';
 import { Interrupt } from '../commands/interrupt.ts';
-import { startTemporal } from '../commands/locate-temporal.ts';
+import { lostTemporal, startTemporal } from '../commands/locate-temporal.ts';
 import { type ChosenModel, checkModelEndpoint, chooseModel } from '../commands/model.ts';
-import { type Settings, settingsOf } from '../commands/settings.ts';
+import { type Settings, settingsOf, shownStore } from '../commands/settings.ts';
 import type { Terminal } from '../commands/terminal.ts';
 import { type Backend, openBackend, prepareNamespace } from '../commands/worker-process.ts';
 import type { Config } from '../config.ts';
@@ -53,17 +53,34 @@ export function demo(config: Config, io: CliIo, terminal: Terminal, options: Dem
   const say = options.json ? io.err : io.out;
   return withCleanup(async (cleanup) => {
     cleanup.add(() => interrupt.release());
-    const running = run({ settings, options, io, terminal, interrupt, cleanup, say });
+    const demo: Demo = { settings, options, io, terminal, interrupt, cleanup, say };
+    const running = run(demo);
     // When interrupted, what is closed under its feet must not count as unhandled.
     running.catch(() => {});
-    const interrupted = interrupt.requested().then(() => INTERRUPTED);
-    const code = await Promise.race([running, interrupted]);
-    if (code === INTERRUPTED) say('interrupted; a turn that had begun is kept and goes on with: npm run dev');
-    return code;
+    const ended = await Promise.race([running, interrupt.requested()]);
+    if (!ended) {
+      say(`interrupted; a turn that had begun is kept and goes on with: ${devCommand(demo)}`);
+      return INTERRUPTED;
+    }
+    const { report, server, failed } = ended;
+    if (options.json) io.out(reportJson(report));
+    else printReport(report, say);
+    if (server.started) await keepOpen(demo, failed);
+    return isGood(report) ? 0 : 1;
   });
 }
 
-async function run(demo: Demo): Promise<number> {
+const devCommand = ({ options, settings }: Demo): string =>
+  `npm run dev${options.dataDir === undefined ? '' : ` -- --data-dir ${settings.dataDir}`}`;
+
+interface Finished {
+  readonly report: DemoReport;
+  readonly server: TemporalServer;
+  /** Rejects when the server or a worker is lost; never resolves. */
+  readonly failed: Promise<never>;
+}
+
+async function run(demo: Demo): Promise<Finished> {
   const { settings, options, say, cleanup } = demo;
   const { config, dataDir, storeUrl } = settings;
   const jobs = new DemoJobs(dataDir);
@@ -72,7 +89,6 @@ async function run(demo: Demo): Promise<number> {
   const folder = await Folder.open(job.dir, job.include);
   if (config.model.apiKey !== undefined || config.model.baseUrl !== undefined) await checkModelEndpoint(config.model);
   await checkStore(storeUrl);
-  jobs.save(agentId, job);
 
   const question = options.question ?? DEFAULT_QUESTION;
   say(`question: ${question}`);
@@ -86,14 +102,14 @@ async function run(demo: Demo): Promise<number> {
   const backend = await openBackend(address, storeUrl, cleanup);
   await prepareNamespace(backend);
   const workers = await startWorkers(demo, backend, model);
+  const failed = Promise.race([workers.failed, lostTemporal(server, demo.interrupt.signal)]);
+  failed.catch(() => {});
 
+  jobs.save(agentId, job);
   const turn = await backend.client.agent(agentId).enqueue({ instruction: question, profile: DEMO_AGENT });
-  const view = await follow(demo, turn, workers);
+  const view = await Promise.race([follow(demo, turn, workers), failed]);
   const report = await reportOf(demo, { backend, server, folder, job, question, model, view, workers });
-  if (options.json) demo.io.out(reportJson(report));
-  else printReport(report, say);
-  await keepOpen(demo, server, workers);
-  return isGood(report) ? 0 : 1;
+  return { report, server, failed };
 }
 
 function startWorkers(demo: Demo, backend: Backend, model: ChosenModel): Promise<DemoWorkers> {
@@ -105,8 +121,9 @@ function startWorkers(demo: Demo, backend: Backend, model: ChosenModel): Promise
   }
   const { address, namespace } = backend.address;
   const modelUrl = model.offline ? model.options.baseUrl : undefined;
-  const child = { store: settings.storeUrl, temporal: address, namespace, dataDir, ...(modelUrl ? { modelUrl } : {}) };
-  return crashingWorkers(options.debug ? { ...child, debug: true } : child, say, cleanup);
+  const { storeUrl } = settings;
+  const child = { storeUrl, address, namespace, dataDir, modelUrl, debug: options.debug ?? false };
+  return crashingWorkers(child, say, cleanup);
 }
 
 /** Prints the turn's events as they happen until it ends. */
@@ -125,7 +142,7 @@ async function follow({ options, terminal, say }: Demo, turn: TurnHandle, worker
       await workers.see(event);
     }
   };
-  await Promise.race([events(), workers.failed, notDispatched(turn, dispatched.promise)]);
+  await Promise.race([events(), notDispatched(turn, dispatched.promise)]);
   await person.done();
   return turn.get();
 }
@@ -175,20 +192,18 @@ async function reportOf({ settings }: Demo, ended: Ended): Promise<DemoReport> {
     history: await historySizes(backend.temporal.client, agentId, agentTurnId),
     crash: workers.crash,
     webUi: server.uiUrl === undefined ? undefined : `${server.uiUrl}/${link}`,
-    data: { dir: settings.dataDir, store: settings.storeUrl, effectsLog: job.effectsLog },
+    data: { dir: settings.dataDir, store: shownStore(settings.storeUrl), effectsLog: job.effectsLog },
   };
 }
 
 /** The Web UI needs the server, and a worker to tell a workflow's current details: both stay as long as somebody may look. */
-async function keepOpen(demo: Demo, server: TemporalServer, workers: DemoWorkers) {
-  if (!server.started) return;
-  const { settings, options, terminal, interrupt, say } = demo;
+async function keepOpen(demo: Demo, failed: Promise<never>): Promise<void> {
+  const { options, terminal, interrupt, say } = demo;
   const looking = terminal.interactive && !options.json;
   if (looking || options.keep) {
     say(`Temporal and its Web UI stay up until ${looking ? 'Enter or ' : ''}Ctrl-C.`);
     const enter = looking ? terminal.ask('', interrupt.signal) : interrupt.requested();
-    await Promise.race([enter, interrupt.requested(), workers.failed]);
+    await Promise.race([enter, interrupt.requested(), failed]);
   }
-  const where = options.dataDir === undefined ? '' : ` -- --data-dir ${settings.dataDir}`;
-  say(`Temporal stops now; "npm run dev${where}" starts it on the same data, and the link shows the turn again.`);
+  say(`Temporal stops now; "${devCommand(demo)}" starts it on the same data, and the link shows the turn again.`);
 }

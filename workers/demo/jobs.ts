@@ -5,9 +5,9 @@
  * one of `dev`, or the one that is started after a crash.
  */
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { join, resolve } from 'node:path';
 import { z } from 'zod';
+import { packageRoot } from '../commands/package-root.ts';
 
 const DOCUMENTATION = ['README.md', 'docs'];
 
@@ -70,9 +70,5 @@ export function readEffects({ effectsLog }: DemoJob): Effect[] {
   return lines.filter((line) => line !== '').map((line) => effectSchema.parse(JSON.parse(line)));
 }
 
-/** README and docs of the package this file belongs to, wherever it is installed. */
-function documentation(): DemoJob {
-  let dir = dirname(fileURLToPath(import.meta.url));
-  while (!existsSync(join(dir, 'package.json')) && dirname(dir) !== dir) dir = dirname(dir);
-  return { dir, include: DOCUMENTATION };
-}
+/** README and docs of this package, wherever it is installed. */
+const documentation = (): DemoJob => ({ dir: packageRoot(), include: DOCUMENTATION });

@@ -39,7 +39,10 @@ export class Person {
     if (phase !== 'suspended') return;
     const settled = new AbortController();
     this.#asking.set(callId, settled);
-    this.#answers.push(this.#respond(callId, settled.signal));
+    const response = this.#respond(callId, settled.signal);
+    // `done` tells of a failure; until then it must not count as unhandled.
+    response.catch(() => {});
+    this.#answers.push(response);
   }
 
   /** Resolves when nothing is being asked or answered any more. */

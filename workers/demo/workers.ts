@@ -1,12 +1,11 @@
 /** Who runs the demo's turn: a worker in this process, or two child processes one after the other, the first of which is killed. */
 import type { LogLevel } from '@temporalio/worker';
 import type { ModelOptions } from '../../activities/llm/openai.ts';
-import type { DemoWorkerOptions } from '../../client/cli/environment.ts';
 import type { AgentEvent } from '../../workflows/protocol/events.ts';
 import type { Cleanup } from '../commands/cleanup.ts';
 import { type Backend, runWorker } from '../commands/worker-process.ts';
 import { builtInApp, DEMO_TARGET } from './app.ts';
-import { ChildWorker } from './child-worker.ts';
+import { type ChildOptions, ChildWorker } from './child-worker.ts';
 
 export interface DemoWorkers {
   /** Sees each event of the turn when it happens. */
@@ -44,7 +43,7 @@ export async function inProcessWorker(
 }
 
 export async function crashingWorkers(
-  options: DemoWorkerOptions,
+  options: ChildOptions,
   say: (line: string) => void,
   cleanup: Cleanup,
 ): Promise<DemoWorkers> {

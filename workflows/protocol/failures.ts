@@ -74,7 +74,7 @@ export const FAILURES = {
     'turn',
     false,
     'No such agent profile is registered.',
-    'Name a profile of the running app (agentturn agents ls shows them).',
+    'Name an agent that the app of a running worker defines.',
   ),
   invalid_request: entry('turn', false, 'The request is malformed.', 'Correct the named field.'),
   context_build_error: entry(

@@ -32,6 +32,25 @@ export const budgetsSchema = z.strictObject({
 });
 export type Budgets = z.infer<typeof budgetsSchema>;
 
+/** Watchdogs of a turn, in ms (T12, T23). */
+export const timeoutsSchema = z.strictObject({
+  /** From lease to first activity; 0 = never. */
+  dispatchMs: z
+    .int()
+    .nonnegative()
+    .default(5 * 60_000),
+  /** What to do when nobody polls the target's queue at all: keep waiting, or time out like any other turn. */
+  whenNoWorkers: z.enum(['wait', 'fail']).default('wait'),
+  /** A running turn without a completed step or an applied result; not counted while suspended or while an activity heartbeats. */
+  noProgressMs: z
+    .int()
+    .positive()
+    .default(15 * 60_000),
+  /** The whole turn, waiting included; unbounded when left out. */
+  turnMs: z.int().positive().optional(),
+});
+export type Timeouts = z.infer<typeof timeoutsSchema>;
+
 export const profileSchema = z.strictObject({
   name: z.string().regex(USER_ID_PATTERN, { error: 'must match the id pattern of agents' }),
   description: z.string().default(''),
@@ -52,6 +71,7 @@ export const profileSchema = z.strictObject({
   mustEndWith: z.array(toolName).default([]),
   resultFields: resultFieldsSchema.optional(),
   budgets: budgetsSchema.prefault({}),
+  timeouts: timeoutsSchema.prefault({}),
   /** Deadline of suspended calls of tools that set none, in ms. */
   suspendTimeoutMs: z.int().positive().optional(),
   tags: z.array(z.string()).default([]),

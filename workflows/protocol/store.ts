@@ -14,7 +14,7 @@ import type { SteerAck, StopAck } from './control.ts';
 import type { AcceptOutcome, EnqueueRequest, ResultFields } from './enqueue.ts';
 import type { AgentEvent, DroppedEvent } from './events.ts';
 import type { JsonValue } from './json.ts';
-import type { ProfileSnapshot } from './profile.ts';
+import type { ProfileSnapshot, Timeouts } from './profile.ts';
 import type { ReportAck, ToolResultReport } from './tool-result.ts';
 import type {
   AgentLifecycle,
@@ -40,6 +40,7 @@ export interface Lease extends Fence {
   readonly profileHash: string;
   readonly workerTarget: string;
   readonly kernel: KernelConfig;
+  readonly timeouts: Timeouts;
   readonly outputBoxId: string;
   readonly memory: readonly BoxExtent[];
   readonly instructionSeq: number;
@@ -154,6 +155,13 @@ export interface TurnCommit {
   readonly termination: Termination;
   readonly deliverable: DeliverableSource;
   readonly engine: EngineUsage | null;
+}
+
+export interface TurnHealth {
+  readonly status: HeadStatus;
+  readonly leasedAt: number;
+  /** Of the last write under the lease. */
+  readonly progressAt: number;
 }
 
 export interface WaitingState {
@@ -276,6 +284,10 @@ export interface Store extends ClientStore {
   registerProfiles(snapshots: readonly ProfileSnapshot[]): Promise<void>;
   leaseNext(agentId: string): Promise<LeaseOutcome>;
   settle(input: SettleInput): Promise<SettleOutcome>;
+  /** Where a leased turn stands, null when the lease is over. */
+  turnHealth(fence: Fence): Promise<TurnHealth | null>;
+  /** Ends the turn like a reap, but only if it still holds the lease in that status: the watchdog's CAS (T12). */
+  expireTurn(fence: Fence, status: HeadStatus, termination: Termination): Promise<boolean>;
   openStep(fence: Fence, stepIndex: number, profileHash: string): Promise<StepOpening>;
   commitStep(fence: Fence, commit: StepCommit): Promise<StepOutcomeRecord>;
   readExtents(extents: readonly BoxExtent[]): Promise<readonly Card[]>;

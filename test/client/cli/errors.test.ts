@@ -1,0 +1,147 @@
+/** What goes wrong before a command can work: a clear error with its cure, exit 1, and nothing half-written. */
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { type CliOptions, emptyFolder, jsonOf, runCli, sharedTemporal } from './processes.ts';
+
+/** Nothing listens there: the port is reserved. */
+const DEAD = '127.0.0.1:1';
+
+async function failureOf(
+  args: readonly string[],
+  options: CliOptions = {},
+): Promise<{ code: string; message: string }> {
+  const ended = await runCli([...args, '--json'], options);
+  expect(ended.code).toBe(1);
+  const { error } = jsonOf<{ error: { code: string; message: string; cure: string } }>(ended);
+  expect(error.cure).toMatch(/\w+/);
+  return error;
+}
+
+describe('no Temporal server', () => {
+  const env = { TEMPORAL_ADDRESS: DEAD };
+
+  test('at the configured address: temporal_unreachable, and no store is made', async () => {
+    const commands = [
+      ['enqueue', 'alice', 'hi'],
+      ['tool-result', 't', 'c'],
+    ];
+    await Promise.all(
+      commands.map(async (args) => {
+        const cwd = emptyFolder();
+        const { code, message } = await failureOf(args, { cwd, env });
+        expect(code).toBe('temporal_unreachable');
+        expect(message).toContain(DEAD);
+        expect(readdirSync(cwd)).toEqual([]);
+      }),
+    );
+  });
+
+  test('dev and demo do not replace the configured one', async () => {
+    await Promise.all(
+      ['dev', 'demo'].map(async (command) => {
+        const cwd = emptyFolder();
+        expect(await failureOf([command], { cwd, env })).toMatchObject({ code: 'temporal_unreachable' });
+        expect(existsSync(join(cwd, '.agentturn', 'temporal.db'))).toBe(false);
+        expect(existsSync(join(cwd, '.agentturn', 'demo'))).toBe(false);
+      }),
+    );
+  });
+
+  test('a person sees the code, the message and the cure, and a stack only with --debug', async () => {
+    const args = ['enqueue', 'alice', 'hi', '--temporal', DEAD];
+    const [ended, debugged] = await Promise.all([runCli(args), runCli([...args, '--debug'])]);
+    expect(ended).toMatchObject({ code: 1, stdout: '' });
+    expect(ended.stderr).toMatch(/^error \[temporal_unreachable\]: .*127\.0\.0\.1:1.*\ncure: .+\n$/);
+    expect(debugged.stderr).toMatch(/\n\s+at /);
+  });
+});
+
+describe('a server that is found', () => {
+  test('the one recorded in the data folder is used', async () => {
+    const cwd = emptyFolder();
+    mkdirSync(join(cwd, '.agentturn'));
+    const port = Number(sharedTemporal().split(':')[1]);
+    writeFileSync(join(cwd, '.agentturn', 'temporal-server.json'), JSON.stringify({ port }));
+    const ended = await runCli(['enqueue', 'recorded', 'hi', '--json'], { cwd });
+    expect(ended.code).toBe(0);
+    expect(jsonOf(ended)).toMatchObject({ status: 'queued' });
+  });
+
+  test('a namespace it does not have is temporal_unreachable or not ready, by name', async () => {
+    const env = { TEMPORAL_ADDRESS: sharedTemporal(), TEMPORAL_NAMESPACE: 'no-such-namespace' };
+    expect(await failureOf(['demo'], { env })).toMatchObject({
+      code: 'temporal_unreachable',
+      message: expect.stringContaining('no-such-namespace'),
+    });
+  });
+
+  test('--namespace without a named server is invalid_config', async () => {
+    expect(await failureOf(['demo', '--namespace', 'other'])).toMatchObject({ code: 'invalid_config' });
+  });
+});
+
+describe('the store', () => {
+  const corrupt = (): string => {
+    const cwd = emptyFolder();
+    writeFileSync(join(cwd, 'broken.db'), 'this is no database, and never was. '.repeat(200));
+    return cwd;
+  };
+
+  test.each([[['agents', 'ls']], [['dev']], [['demo']], [['enqueue', 'alice', 'hi']]])(
+    '%j on a damaged file is store_corrupt, and nothing is started',
+    async (args) => {
+      const cwd = corrupt();
+      const env = args[0] === 'enqueue' ? { TEMPORAL_ADDRESS: sharedTemporal() } : {};
+      const { code, message } = await failureOf([...args, '--store', 'sqlite:broken.db'], { cwd, env });
+      expect(code).toBe('store_corrupt');
+      expect(message).toContain('broken.db');
+      expect(readdirSync(cwd)).toEqual(['broken.db']);
+    },
+  );
+
+  test('a URL of another kind is invalid_config and names the variable', async () => {
+    const env = { AGENTTURN_STORE: 'mysql://localhost/x' };
+    const { code, message } = await failureOf(['agents', 'ls'], { env });
+    expect(code).toBe('invalid_config');
+    expect(message).toContain('AGENTTURN_STORE');
+    expect(await failureOf(['agents', 'ls', '--store', 'mysql://localhost/x'])).toMatchObject({
+      code: 'invalid_config',
+    });
+  });
+
+  test('one that is not there is not made by looking at it', async () => {
+    const cwd = emptyFolder();
+    expect(await failureOf(['agents', 'ls'], { cwd })).toMatchObject({ code: 'store_unavailable' });
+    expect(readdirSync(cwd)).toEqual([]);
+  });
+});
+
+describe('the app', () => {
+  test.each([
+    ['not there', undefined, /could not be loaded/],
+    ['broken', 'export default (', /could not be loaded/],
+    ['without an app', 'export default { agents: [] };', /default export/],
+    ['with a mistake in a definition', undefined, /invalid/],
+  ])('%s is app_not_loaded', async (what, source, message) => {
+    const cwd = emptyFolder();
+    const index = new URL('../../../index.ts', import.meta.url).href;
+    const mistaken = `import { defineAgent, defineApp } from '${index}';\nexport default defineApp({ agents: [defineAgent({ name: 'a b' })] });`;
+    const text = what.startsWith('with a mistake') ? mistaken : source;
+    if (text !== undefined) writeFileSync(join(cwd, 'app.ts'), text);
+    const error = await failureOf(['dev'], { cwd, env: { AGENTTURN_APP: './app.ts' } });
+    expect(error).toMatchObject({ code: 'app_not_loaded', message: expect.stringMatching(message) });
+  });
+
+  test('a worker needs one, and a model', async () => {
+    const env = { TEMPORAL_ADDRESS: sharedTemporal() };
+    expect(await failureOf(['worker'], { env })).toMatchObject({ code: 'app_not_loaded' });
+    const app = new URL('fixture-app.ts', import.meta.url).pathname;
+    expect(await failureOf(['worker', '--app', app], { env })).toMatchObject({
+      code: 'invalid_config',
+      message: expect.stringContaining('OPENAI_BASE_URL'),
+    });
+    const targets = ['worker', '--app', app, '--targets', 'a.b'];
+    expect(await failureOf(targets, { env })).toMatchObject({ code: 'invalid_config' });
+  });
+});

@@ -1,0 +1,23 @@
+/** The app that `agentturn worker` loads in the tests of the command line. */
+import { z } from 'zod';
+import { defineAgent, defineApp, defineTool } from '../../../index.ts';
+
+export default defineApp({
+  agents: [defineAgent({ name: 'clerk' })],
+  tools: [
+    defineTool({
+      name: 'add',
+      description: 'adds',
+      parameters: z.object({ a: z.number(), b: z.number() }),
+      sideEffects: 'none',
+      execute: ({ a, b }) => ({ sum: a + b }),
+    }),
+    defineTool({
+      name: 'sign_off',
+      description: 'waits for a person',
+      parameters: z.object({ what: z.string() }),
+      afterExecution: 'suspend',
+      suspendTimeoutMs: 300_000,
+    }),
+  ],
+});

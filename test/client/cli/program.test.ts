@@ -1,0 +1,109 @@
+import { describe, expect, test } from '@jest/globals';
+import type { CliEnvironment } from '../../../client/cli/environment.ts';
+import { runCli } from '../../../client/cli/program.ts';
+import { CodedError } from '../../../workflows/protocol/failures.ts';
+
+interface Recorded {
+  readonly out: string[];
+  readonly err: string[];
+  readonly calls: { readonly command: string; readonly options: unknown }[];
+}
+
+/** An environment that notes what it is asked for; nothing is opened. */
+function recorder(demo: () => Promise<number> = async () => 0): { environment: CliEnvironment; recorded: Recorded } {
+  const recorded: Recorded = { out: [], err: [], calls: [] };
+  const note = (command: string, answer: () => Promise<number>) => (options: unknown) => {
+    recorded.calls.push({ command, options });
+    return answer();
+  };
+  const unexpected = () => Promise.reject(new Error('not in this test'));
+  const environment: CliEnvironment = {
+    version: '9.9.9',
+    io: {
+      out: (line) => recorded.out.push(line),
+      err: (line) => recorded.err.push(line),
+      live: false,
+      readStdin: unexpected,
+    },
+    openStore: unexpected,
+    openClient: unexpected,
+    dev: note('dev', async () => 0),
+    worker: note('worker', async () => 0),
+    demo: note('demo', demo),
+    demoWorker: note('demo-worker', async () => 0),
+  };
+  return { environment, recorded };
+}
+
+describe('the command line', () => {
+  test.each([
+    [['frobnicate'], /unknown command 'frobnicate'/],
+    [['demo', '--frobnicate'], /unknown option '--frobnicate'/],
+    [['enqueue', 'alice'], /missing required argument 'instruction'/],
+    [['enqueue', 'alice', 'hi', '--priority', 'urgent'], /Allowed choices are now, normal, background/],
+    [['enqueue', 'alice', 'hi', '--timeout', '-1'], /expected a number of seconds above 0/],
+    [['dev', '--port', '70000'], /expected a port number/],
+    [['demo', '--answer', 'maybe'], /Allowed choices are yes, no/],
+    [['tool-result', 't', 'c', '--status', 'fine'], /Allowed choices are success, failed/],
+  ])('%j is wrong: commander says why, exit 2', async (argv, why) => {
+    const { environment, recorded } = recorder();
+    expect(await runCli(argv, environment)).toBe(2);
+    expect(recorded.err.join('\n')).toMatch(why);
+    expect(recorded.calls).toEqual([]);
+  });
+
+  test.each([[['--help']], [['--version']], [['demo', '--help']]])('%j is answered, exit 0', async (argv) => {
+    const { environment, recorded } = recorder();
+    expect(await runCli(argv, environment)).toBe(0);
+    expect(recorded.out.join('\n')).not.toBe('');
+  });
+
+  test('help does not list the hidden command', async () => {
+    const { environment, recorded } = recorder();
+    await runCli(['--help'], environment);
+    expect(recorded.out.join('\n')).not.toContain('demo-worker');
+  });
+
+  test('options arrive as values', async () => {
+    const { environment, recorded } = recorder();
+    await runCli(['dev', '--port', '0', '--ui-port', '8234', '--data-dir', 'd', '--json'], environment);
+    await runCli(['worker', '--targets', 'a, b', '--app', './app.ts'], environment);
+    await runCli(['demo', 'why?', '--dir', 'docs', '--crash', '--answer', 'no'], environment);
+    expect(recorded.calls).toEqual([
+      { command: 'dev', options: { port: 0, uiPort: 8234, dataDir: 'd', json: true } },
+      { command: 'worker', options: { targets: ['a', 'b'], app: './app.ts' } },
+      { command: 'demo', options: { question: 'why?', dir: 'docs', crash: true, answer: 'no' } },
+    ]);
+  });
+
+  test('a failure is its code, what happened and the cure; exit 1', async () => {
+    const { environment, recorded } = recorder(() => Promise.reject(new CodedError('port_in_use', 'port 1 is taken')));
+    expect(await runCli(['demo'], environment)).toBe(1);
+    expect(recorded.err).toEqual([
+      'error [port_in_use]: port 1 is taken',
+      'cure: Stop that process or choose another port.',
+    ]);
+    expect(recorded.out).toEqual([]);
+  });
+
+  test('with --json a failure is one JSON object on standard output', async () => {
+    const { environment, recorded } = recorder(() => Promise.reject(new CodedError('port_in_use', 'port 1 is taken')));
+    expect(await runCli(['demo', '--json'], environment)).toBe(1);
+    const cure = 'Stop that process or choose another port.';
+    expect(recorded.out.map((line) => JSON.parse(line))).toEqual([
+      { error: { code: 'port_in_use', message: 'port 1 is taken', cure } },
+    ]);
+    expect(recorded.err).toEqual([]);
+  });
+
+  test('a stack is shown only with --debug', async () => {
+    const broken = () => Promise.reject(new Error('broken'));
+    const quiet = recorder(broken);
+    await runCli(['demo'], quiet.environment);
+    expect(quiet.recorded.err.join('\n')).toMatch(/error \[internal_error\]: broken/);
+    expect(quiet.recorded.err.join('\n')).not.toMatch(/\n\s+at /);
+    const loud = recorder(broken);
+    await runCli(['demo', '--debug'], loud.environment);
+    expect(loud.recorded.err.join('\n')).toMatch(/\n\s+at /);
+  });
+});

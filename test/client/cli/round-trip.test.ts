@@ -1,0 +1,228 @@
+/** The command line against a running `agentturn worker`, all of them processes of their own. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
+import type { EnqueueAck } from '../../../workflows/protocol/enqueue.ts';
+import type { AgentView, TurnView } from '../../../workflows/protocol/store.ts';
+import { type Harness, openHarness } from '../../support/harness.ts';
+import { type CliOptions, type CliProcess, emptyFolder, type Finished, jsonOf, runCli, startCli } from './processes.ts';
+
+const APP = fileURLToPath(new URL('fixture-app.ts', import.meta.url));
+const PERSON = { name: 'sign_off', arguments: { what: 'the sum' } };
+
+let harness: Harness;
+let model: ScriptedServer;
+let worker: CliProcess;
+let env: Record<string, string>;
+
+const cli = (args: readonly string[], more: CliOptions = {}): Promise<Finished> =>
+  runCli(args, { ...more, env: { ...env, ...more.env } });
+
+beforeAll(async () => {
+  harness = await openHarness();
+  model = await startScriptedModel({
+    scripts: {
+      sum: [
+        { kind: 'message', toolCalls: [{ name: 'add', arguments: { a: 2, b: 3 } }] },
+        { kind: 'message', content: 'it is 5' },
+      ],
+      person: [
+        { kind: 'message', toolCalls: [PERSON] },
+        { kind: 'message', content: 'signed' },
+      ],
+      stuck: [{ kind: 'message', toolCalls: [PERSON] }],
+    },
+    default: (request) => ({ kind: 'message', content: `${request.messages.length} messages` }),
+  });
+  env = {
+    TEMPORAL_ADDRESS: harness.address,
+    TEMPORAL_NAMESPACE: harness.namespace,
+    AGENTTURN_STORE: `sqlite:${harness.storePath}`,
+    AGENTTURN_APP: APP,
+    OPENAI_BASE_URL: model.url,
+  };
+  worker = startCli(['worker', '--json'], { env });
+  const [ready] = await worker.until(/\{"ready".*\n/);
+  const where = { temporal: harness.address, namespace: harness.namespace, targets: ['worker_generic'] };
+  expect(JSON.parse(ready)).toMatchObject({ ready: where });
+});
+
+afterAll(async () => {
+  const ended = await worker?.end('SIGTERM');
+  await harness?.close();
+  await model?.close();
+  expect(ended).toMatchObject({ code: 0 });
+});
+
+describe('enqueue', () => {
+  test('acknowledges, and the turn runs; turn show has its steps', async () => {
+    const ack = jsonOf<EnqueueAck>(
+      await cli(['enqueue', 'alice', '[script:sum] 2+3?', '--profile', 'clerk', '--json']),
+    );
+    expect(ack).toMatchObject({ status: 'queued', position: 0, duplicate: false });
+    await harness.client.turn(ack.agentTurnId).result({ timeoutMs: 30_000 });
+    const view = jsonOf<TurnView>(await cli(['turn', 'show', ack.agentTurnId, '--json']));
+    expect(view).toMatchObject({ agentId: 'alice', status: 'success', deliverable: { text: 'it is 5' }, stepCount: 2 });
+    const page = await cli(['turn', 'show', ack.agentTurnId]);
+    expect(page.stdout).toMatch(/^status +success$/m);
+    expect(page.stdout).toMatch(/^1 .* add +success/m);
+    expect(page.stdout).toMatch(/^deliverable\n {2}it is 5$/m);
+  });
+
+  test('--wait prints the deliverable; the instruction may come from standard input', async () => {
+    const args = ['enqueue', 'bob', '-', '--profile', 'clerk', '--wait', '--timeout', '60'];
+    const ended = await cli(args, { input: '[script:sum] 2+3?' });
+    expect(ended).toMatchObject({ code: 0, stdout: 'it is 5\n' });
+    expect(ended.stderr).toMatch(/^turn [0-9a-f-]{36}, position 0$/m);
+  });
+
+  test('an agent without --profile uses the definition of its own name', async () => {
+    const view = jsonOf<TurnView>(await cli(['enqueue', 'clerk', 'hello', '--wait', '--json']));
+    expect(view).toMatchObject({ profile: 'clerk', status: 'success' });
+  });
+
+  test('the same key gives the same turn, another request under it is refused', async () => {
+    const args = ['enqueue', 'carol', 'once', '--profile', 'clerk', '--key', 'k1', '--json'];
+    const first = jsonOf<EnqueueAck>(await cli(args));
+    const second = jsonOf<EnqueueAck>(await cli(args));
+    expect(second).toMatchObject({ agentTurnId: first.agentTurnId, duplicate: true });
+    const other = await cli(['enqueue', 'carol', 'twice', '--profile', 'clerk', '--key', 'k1', '--json']);
+    expect(other.code).toBe(1);
+    expect(jsonOf(other)).toMatchObject({ error: { code: 'idempotency_conflict' } });
+  });
+
+  test('a long instruction becomes a card; context files and metadata go along', async () => {
+    const cwd = emptyFolder();
+    writeFileSync(join(cwd, 'note.md'), 'the context');
+    const more = ['--context', 'note.md', '--metadata', 'from=test', '--priority', 'now'];
+    const args = ['enqueue', 'dave', '-', '--profile', 'clerk', '--wait', '--json', ...more];
+    const view = jsonOf<TurnView>(await cli(args, { cwd, input: `${'long '.repeat(10_000)}end` }));
+    expect(view.status).toBe('success');
+    expect(view.instruction).toHaveLength(50_003);
+    // The note and the instruction.
+    expect(view.deliverable).toEqual({ text: '2 messages' });
+  });
+
+  test('result fields are asked for', async () => {
+    const fields = '{"fields":[{"name":"total","description":"the total"}]}';
+    const args = ['enqueue', 'erin', 'go', '--profile', 'clerk', '--result-fields', fields, '--json'];
+    const { agentTurnId } = jsonOf<EnqueueAck>(await cli(args));
+    await harness.client.turn(agentTurnId).result({ timeoutMs: 30_000 });
+    const offered = model.requests.flatMap((request) => request.tools ?? []).map((tool) => JSON.stringify(tool));
+    expect(offered.some((tool) => tool.includes('total'))).toBe(true);
+  });
+
+  test('a turn that fails is an error with its code: unknown profile', async () => {
+    const args = ['enqueue', 'frank', 'hi', '--profile', 'nobody', '--wait'];
+    const human = await cli(args);
+    expect(human.code).toBe(1);
+    expect(human.stderr).toMatch(/^error \[profile_not_found\]: no profile named nobody/m);
+    expect(human.stderr).toMatch(/^cure: /m);
+    const machine = await cli([...args, '--json']);
+    expect(machine.code).toBe(1);
+    expect(jsonOf(machine)).toMatchObject({ status: 'failed', error: { code: 'profile_not_found' } });
+  });
+
+  test('--timeout ends the waiting, not the turn', async () => {
+    const args = [
+      'enqueue',
+      'grace',
+      '[script:stuck] sign',
+      '--profile',
+      'clerk',
+      '--wait',
+      '--timeout',
+      '0.5',
+      '--json',
+    ];
+    const ended = await cli(args);
+    expect(ended.code).toBe(1);
+    expect(jsonOf(ended)).toMatchObject({ error: { code: 'result_wait_timeout' } });
+  });
+
+  test.each([
+    ['a hostile agent id', ['../../etc', 'hi'], /does not match/],
+    ['an empty instruction', ['henry', ''], /instruction/],
+    ['too much metadata', ['henry', 'hi', '--metadata', `note=${'x'.repeat(2_000)}`], /metadata/],
+    ['metadata that is no pair', ['henry', 'hi', '--metadata', 'note'], /KEY=VALUE/],
+    ['result fields that are no JSON', ['henry', 'hi', '--result-fields', '{'], /--result-fields must be JSON/],
+    ['a context file that is not there', ['henry', 'hi', '--context', 'nope.md'], /nope.md cannot be read/],
+    ['a hostile profile', ['henry', 'hi', '--profile', 'a b'], /profile/],
+  ])('%s is refused, and nothing is written', async (_, args, message) => {
+    const refused = await cli(['enqueue', ...args, '--json']);
+    expect(refused.code).toBe(1);
+    const { error } = jsonOf<{ error: { code: string; message: string; cure: string } }>(refused);
+    expect(error).toMatchObject({ code: 'invalid_request', message: expect.stringMatching(message) });
+    expect(error.cure).not.toBe('');
+    const agents = (await harness.store.listAgents()).map((agent) => agent.agentId);
+    expect(agents).not.toContain('henry');
+  });
+});
+
+describe('tool-result', () => {
+  test('answers a waiting call once; later answers change nothing', async () => {
+    const turn = await harness.client.agent('ivan').enqueue({ instruction: '[script:person] go', profile: 'clerk' });
+    let callId = '';
+    for await (const event of turn.events()) {
+      if (event.type === 'call' && event.payload.phase === 'suspended') {
+        callId = event.payload.callId;
+        break;
+      }
+    }
+    const page = await cli(['turn', 'show', turn.id]);
+    expect(page.stdout).toMatch(/^status +suspended$/m);
+    expect(page.stdout).toMatch(/sign_off +waiting/);
+    expect(page.stdout).toContain(`agentturn tool-result ${turn.id} ${callId}`);
+
+    const report = (...more: string[]) => cli(['tool-result', turn.id, callId, '--json', ...more]);
+    const malformed = await report('--result', 'yes');
+    expect(malformed.code).toBe(1);
+    expect(jsonOf(malformed)).toMatchObject({ error: { code: 'invalid_request' } });
+    expect(jsonOf(await report('--status', 'running'))).toMatchObject({ ack: 'applied' });
+    const applied = await report('--result', '{"signed":true}');
+    expect(applied.code).toBe(0);
+    expect(jsonOf(applied)).toMatchObject({ ack: 'applied', agentId: 'ivan' });
+    expect(await turn.result({ timeoutMs: 30_000 })).toMatchObject({ deliverable: { text: 'signed' } });
+
+    const again = await report('--error', 'too late');
+    expect(again.code).toBe(0);
+    expect(jsonOf(again)).toMatchObject({ ack: 'duplicate' });
+    const human = await cli(['tool-result', turn.id, callId]);
+    expect(human.stdout).toMatch(/^duplicate: /);
+  });
+
+  test('an unknown turn and a call of a turn that is over: exit 1', async () => {
+    const unknown = await cli(['tool-result', 'no-such-turn', 'c', '--json']);
+    expect(unknown.code).toBe(1);
+    expect(jsonOf(unknown)).toMatchObject({ ack: 'unknown' });
+    const turn = await harness.client.agent('judy').enqueue({ instruction: 'hi', profile: 'clerk' });
+    await turn.result({ timeoutMs: 30_000 });
+    const stale = await cli(['tool-result', turn.id, 'c', '--json']);
+    expect(stale.code).toBe(1);
+    expect(jsonOf(stale)).toMatchObject({ ack: 'stale' });
+  });
+});
+
+describe('looking', () => {
+  test('agents ls lists every agent', async () => {
+    const turn = await harness.client.agent('kate').enqueue({ instruction: 'hi', profile: 'clerk' });
+    await turn.result({ timeoutMs: 30_000 });
+    const { agents } = jsonOf<{ agents: AgentView[] }>(await cli(['agents', 'ls', '--json']));
+    expect(agents.find((agent) => agent.agentId === 'kate')).toMatchObject({
+      profile: 'clerk',
+      status: 'idle',
+      turnEpoch: 1,
+    });
+    const human = await cli(['agents', 'ls']);
+    expect(human.stdout).toMatch(/^AGENT +PROFILE +STATUS/);
+    expect(human.stdout).toMatch(/^kate +clerk +idle +1 +0 +0 /m);
+  });
+
+  test('an unknown turn is turn_not_found', async () => {
+    const missing = await cli(['turn', 'show', 'nope', '--json']);
+    expect(missing.code).toBe(1);
+    expect(jsonOf(missing)).toMatchObject({ error: { code: 'turn_not_found' } });
+  });
+});
