@@ -8,6 +8,7 @@
  */
 
 import type { SettledCall } from '../../workflows/kernel/state.ts';
+import { effectiveAfterExecution } from '../../workflows/protocol/after-execution.ts';
 import type { CardContents, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { CallClaim, CallResult, ClaimOutcome, WaitingState } from '../../workflows/protocol/store.ts';
@@ -255,7 +256,9 @@ async function dropped(trx: Trx, turn: TurnRow, report: ToolResultReport, reason
 }
 
 function contentOf({ callId, tool }: CardContents['tool.call'], report: ToolResultReport): ToolResultContent {
-  const afterExecution = report.afterExecution === 'terminate' ? 'terminate' : 'continue';
+  // A result that is there cannot suspend its call again.
+  const effective = effectiveAfterExecution(report.result, report.afterExecution, 'continue');
+  const afterExecution = effective === 'terminate' ? 'terminate' : 'continue';
   const base = { callId, tool, afterExecution } as const;
   const { status, result } = report;
   if (status === 'running') throw new CodedError('protocol_violation', 'a heartbeat has no card');

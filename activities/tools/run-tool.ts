@@ -4,6 +4,7 @@
  */
 import { ApplicationFailure, Context, log } from '@temporalio/activity';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/ports.ts';
+import { effectiveAfterExecution } from '../../workflows/protocol/after-execution.ts';
 import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { JsonValue } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/limits.ts';
@@ -33,12 +34,13 @@ export const runTool =
       const startedAt = performance.now();
       const body = await execute(tool, name, claim, context, signal);
       const durationMs = Math.round(performance.now() - startedAt);
-      if (tool?.spec.afterExecution === 'suspend' && body.status === 'success') {
+      const effective = effectiveAfterExecution(body.result, undefined, tool?.spec.afterExecution ?? 'continue');
+      if (effective === 'suspend' && body.status === 'success') {
         return answered(
           await store.suspendCall(fence, callId, Date.now() + (claim.suspendTimeoutMs ?? DEFAULT_SUSPEND_TIMEOUT_MS)),
         );
       }
-      const afterExecution = tool?.spec.afterExecution === 'terminate' ? 'terminate' : 'continue';
+      const afterExecution = effective === 'terminate' ? 'terminate' : 'continue';
       const content = { callId, tool: name, afterExecution, ...body } as const;
       return { kind: 'settled', settled: await store.settleCall(fence, { callId, attempt, content, durationMs }) };
     });

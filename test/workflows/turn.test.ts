@@ -49,6 +49,12 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
       afterExecution: 'terminate',
       execute: () => 'finished',
     }),
+    defineTool({
+      name: 'decide',
+      description: 'suspends by its result',
+      parameters: empty,
+      execute: () => ({ __cg_control: { after_execution: 'suspend' } }),
+    }),
   ];
 
   beforeAll(async () => {
@@ -85,6 +91,7 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
             toolCalls: [{ name: 'submit_result', arguments: { fields: [{ name: 'a', value: 'x' }] } }],
           },
         ],
+        decided: [call('decide'), say('not reached')],
         unauthorized: [{ kind: 'error', status: 401, message: 'bad key' }],
       },
     });
@@ -273,6 +280,16 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
     const view = await (await enqueue('finish')).result(WAIT);
     expect(view).toMatchObject({ status: 'success', deliverable: { text: 'finished' } });
     expect(view.steps[0]?.calls.map((done) => done.status)).toEqual(['success', 'failed']);
+  });
+
+  test('a result’s own control block outranks the tool’s default (T19)', async () => {
+    const turn = await enqueue('decided');
+    const [waiting] = (await suspended(turn)).waiting;
+    const result = { verdict: 'final', __cg_control: { after_execution: 'terminate' } };
+    await turn.toolResult({ callId: waiting?.callId ?? '', status: 'success', result, afterExecution: 'continue' });
+    const view = await turn.result(WAIT);
+    expect(view).toMatchObject({ status: 'success', stepCount: 1 });
+    expect(view.deliverable?.text).toContain('final');
   });
 
   test('submit_result delivers fields once the required ones are there (T28, W12)', async () => {

@@ -1,0 +1,23 @@
+/** What happens after a call: the result's own word, then the report's, then the tool's default (T19). */
+import { AFTER_EXECUTION, type AfterExecution } from './cards.ts';
+import type { JsonValue } from './json.ts';
+
+export function effectiveAfterExecution(
+  result: JsonValue | undefined,
+  reported: AfterExecution | undefined,
+  toolDefault: AfterExecution,
+): AfterExecution {
+  return controlOf(result) ?? reported ?? toolDefault;
+}
+
+/** A malformed control block counts as none. */
+function controlOf(result: JsonValue | undefined): AfterExecution | undefined {
+  const control = member(result, '__cg_control');
+  const value = member(control, 'after_execution');
+  return AFTER_EXECUTION.find((known) => known === value);
+}
+
+const member = (value: JsonValue | undefined, key: string): JsonValue | undefined =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as { readonly [key: string]: JsonValue })[key]
+    : undefined;
