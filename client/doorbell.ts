@@ -21,7 +21,8 @@ export async function ringMailbox(temporal: Client, agentId: string, agentTurnId
       staticSummary: `mailbox of agent ${agentId}`,
       typedSearchAttributes: [
         { key: AGENT_ID, value: agentId },
-        { key: AGENT_STATUS, value: 'booting' },
+        // A mailbox that is started for a turn runs it at once: saying so here saves it an upsert.
+        { key: AGENT_STATUS, value: agentTurnId === undefined ? 'booting' : 'awake_running' },
       ],
     }),
   );

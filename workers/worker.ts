@@ -2,6 +2,7 @@
  * A worker process: serves mailboxes on the control queue, and turns with their activities on the queue of each target it is
  * configured for. Stateless: any worker of a target may run any step (W1).
  */
+import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import {
   bundleWorkflowCode,
@@ -53,7 +54,8 @@ export interface RunningWorker {
   stop(): Promise<void>;
 }
 
-export const workflowsPath = fileURLToPath(new URL('../workflows/index.ts', import.meta.url));
+/** Beside this file: the source when it runs from source, the emitted file when it runs from the package. */
+export const workflowsPath = fileURLToPath(new URL(`../workflows/index${extname(import.meta.url)}`, import.meta.url));
 
 export const bundleWorkflows = (): Promise<WorkflowBundleWithSourceMap> =>
   bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') });

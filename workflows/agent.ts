@@ -37,6 +37,7 @@ import type { Lease, LeaseOutcome } from './protocol/store.ts';
 import type { Fence, Termination } from './protocol/turn.ts';
 import {
   AGENT_ID,
+  AGENT_STATUS,
   AGENT_TURN_ID,
   PROFILE,
   showAgentStatus,
@@ -71,7 +72,8 @@ class Mailbox {
   readonly #inline: unknown[] = [];
   readonly #alarm = new Alarm();
   #bell = true;
-  #shown = '';
+  /** What the search attribute says: set by whoever started us, carried over by continue-as-new. */
+  #shown = workflowInfo().typedSearchAttributes.get(AGENT_STATUS) ?? '';
   #turns = 0;
 
   constructor(input: AgentInput) {
