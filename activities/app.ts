@@ -32,6 +32,7 @@ export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject> {
   readonly name: string;
   /** Written for the model. */
   readonly description: string;
+  /** Defaults and transforms apply once, before the call is stored; what they yield must be JSON. */
   readonly parameters: Schema;
   /**
    * `continue` (default): the result goes to the model. `terminate`: the result ends the turn. `suspend`: after `execute` returned the
@@ -53,8 +54,9 @@ export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject> {
 /** A tool as the registry keeps it: its spec as data, its schema as validator, its function. */
 export interface Tool {
   readonly spec: ToolSpec;
-  /** Throws a ZodError when the arguments do not match. */
+  /** Throws a ZodError when the arguments do not match. Called once, when the call is proposed; the result is what is kept. */
   readonly parse: (args: JsonObject) => JsonObject;
+  /** Takes what `parse` returned. */
   readonly execute: (args: JsonObject, context: ToolContext) => Promise<JsonValue | undefined>;
 }
 
@@ -83,7 +85,7 @@ export function defineTool<Schema extends z.ZodObject>(definition: ToolDefinitio
   return {
     spec,
     parse: (args) => z.parse(parameters, args) as JsonObject,
-    execute: async (args, context) => execute?.(z.parse(parameters, args), context),
+    execute: async (args, context) => execute?.(args as z.output<Schema>, context),
   };
 }
 
@@ -140,7 +142,7 @@ export function defineApp({ agents, tools = [], models = {} }: AppDefinition): A
 
 /** The allow-list applied; a name that matches nothing is left out with a warning (W7). */
 function snapshotOf(profile: Profile, tools: ReadonlyMap<string, Tool>): ProfileSnapshot {
-  const names = profile.allowedTools ?? [...tools.keys()];
+  const names = [...new Set(profile.allowedTools ?? tools.keys())];
   const warnings = names
     .filter((name) => !tools.has(name) && name !== SUBMIT_RESULT)
     .map((name) => `allowedTools names ${name}, which is no tool of the app: left out`);

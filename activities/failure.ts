@@ -2,6 +2,15 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { CodedError, FAILURES } from '../workflows/protocol/failures.ts';
 
+/** What went wrong, in words; anything can be thrown, also what has no string form. */
+export function describeError(error: unknown): string {
+  try {
+    return (error instanceof Error ? error.message : String(error)) || 'it failed without a message';
+  } catch {
+    return 'something without a string form was thrown';
+  }
+}
+
 /** Errors of these codes heal by themselves; Temporal retries the activity. */
 const RETRIED = new Set(['store_unavailable', 'store_locked', 'temporal_unreachable']);
 

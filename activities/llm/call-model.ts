@@ -34,6 +34,7 @@ export const callModel =
         offered: offeredNames(request),
         app: deps.app,
         resultFields: opening.resultFields,
+        finalReport: action.note?.kind === 'final_report',
       });
       const refusal = reply.refusal || (reply.finishReason === 'content_filter' ? 'stopped by the content filter' : '');
       return deps.store.commitStep(fence, {

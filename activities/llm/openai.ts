@@ -1,9 +1,9 @@
 /** One model call over the OpenAI Chat Completions wire, streamed; and what the provider's errors mean (W14). */
-import OpenAI, { APIConnectionError, APIError, APIUserAbortError } from 'openai';
+import OpenAI, { APIConnectionError, APIError, APIUserAbortError, OpenAIError } from 'openai';
 import type { ChatCompletionChunk, ChatCompletionCreateParamsStreaming } from 'openai/resources/chat/completions';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Usage } from '../../workflows/protocol/turn.ts';
-import type { RetryHint } from '../failure.ts';
+import { describeError, type RetryHint } from '../failure.ts';
 
 export interface StreamedCall {
   readonly id: string;
@@ -69,13 +69,19 @@ export function openAiModel(options: ModelOptions): Model {
         }
         return reply.finish(performance.now() - startedAt);
       } catch (error) {
-        throw signal.aborted ? error : (stall.stalled() ?? error);
+        throw signal.aborted ? error : (stall.stalled() ?? broken(error));
       } finally {
         stall.done();
       }
     },
   };
 }
+
+/** A connection that breaks in the middle of a stream is reported by the platform, not by the client. */
+const broken = (error: unknown): unknown =>
+  error instanceof OpenAIError
+    ? error
+    : new APIConnectionError({ message: `the stream broke off: ${describeError(error)}` });
 
 /** Aborts a stream that does not start or does not go on. */
 class StallGuard {

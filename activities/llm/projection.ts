@@ -10,11 +10,18 @@ import type { Deliverable } from '../../workflows/protocol/turn.ts';
 
 type Result = CardContents['tool.result'];
 
+/** Providers refuse messages without a text. */
+const BLANK_REQUEST = '(a blank request)';
+
+const saying = (agentTurnId: string | null, text: string | undefined): string => JSON.stringify([agentTurnId, text]);
+
 export function toMessages(cards: readonly Card[]): ChatCompletionMessageParam[] {
   const results = new Map(
     cards.flatMap((card) => (card.type === 'tool.result' ? [[card.content.callId, card.content]] : [])),
   );
-  const spoken = new Set(cards.flatMap((card) => (card.type === 'agent.thought' ? [card.content.text] : [])));
+  const spoken = new Set(
+    cards.flatMap((card) => (card.type === 'agent.thought' ? [saying(card.agentTurnId, card.content.text)] : [])),
+  );
   const submitted = new Set(cards.flatMap((card) => (card.type === 'tool.result' ? [card.agentTurnId] : [])));
   const present = new Set(
     cards.flatMap((card) =>
@@ -24,14 +31,15 @@ export function toMessages(cards: readonly Card[]): ChatCompletionMessageParam[]
   const project = (card: Card): ChatCompletionMessageParam[] => {
     switch (card.type) {
       case 'task.instruction':
+        return [{ role: 'user', content: card.content.text.trim() === '' ? BLANK_REQUEST : card.content.text }];
       case 'context.note':
-        return [{ role: 'user', content: card.content.text }];
+        return card.content.text.trim() === '' ? [] : [{ role: 'user', content: card.content.text }];
       case 'agent.thought':
         return thoughtMessages(card.content, results);
       case 'task.deliverable':
         return deliverableMessages(
           card.content,
-          spoken,
+          spoken.has(saying(card.agentTurnId, card.content.text)),
           submitted.has(card.agentTurnId),
           present.has(card.agentTurnId),
         );
@@ -84,12 +92,12 @@ const stringify = (value: unknown): string =>
  */
 function deliverableMessages(
   { text, fields, fallback }: Deliverable,
-  spoken: ReadonlySet<string>,
+  spoken: boolean,
   submitted: boolean,
   present: boolean,
 ): ChatCompletionMessageParam[] {
   if (fallback && !present) return [];
   if (fallback) return [{ role: 'assistant', content: `(this turn ended without an answer: ${fallback.reason})` }];
-  if (text !== undefined) return spoken.has(text) ? [] : [{ role: 'assistant', content: text }];
+  if (text !== undefined) return spoken || text.trim() === '' ? [] : [{ role: 'assistant', content: text }];
   return submitted ? [] : [{ role: 'assistant', content: JSON.stringify(fields) }];
 }

@@ -9,6 +9,7 @@ import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import type { NewCall } from '../../workflows/protocol/store.ts';
 import type { App } from '../app.ts';
+import { describeError } from '../failure.ts';
 import { callId } from '../store/ids.ts';
 import type { StreamedCall } from './openai.ts';
 import { submissionError, submitResultSchema } from './submit-result.ts';
@@ -20,6 +21,8 @@ export interface ProposalContext {
   readonly offered: ReadonlySet<string>;
   readonly app: App;
   readonly resultFields: ResultFields | null;
+  /** In the final report other calls are ignored, so submit_result need not be alone (K9). */
+  readonly finalReport?: boolean;
 }
 
 export interface Proposals {
@@ -36,20 +39,21 @@ export function readProposals(streamed: readonly StreamedCall[], context: Propos
     seen.add(providerCallId);
     return { callId: id, providerCallId, name: wireName(call.name), arguments: call.arguments };
   });
-  const calls = proposed.map((call, index) => readCall(call, index, streamed.length === 1, context));
+  const alone = streamed.length === 1 || context.finalReport === true;
+  const calls = proposed.map((call, index) => readCall(call, streamed[index]?.name ?? '', index, alone, context));
   // Text that is not JSON goes back on the wire as an empty object: providers refuse a history that does not parse.
   return {
-    proposed: proposed.map((call) => ({ ...call, arguments: parseObject(call.arguments) ? call.arguments : '{}' })),
+    proposed: proposed.map((call) => ({ ...call, arguments: isObjectText(call.arguments) ? call.arguments : '{}' })),
     calls,
   };
 }
 
 const wireName = (name: string): string => name.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) || 'unnamed';
 
-function readCall(call: ProposedCall, index: number, alone: boolean, context: ProposalContext): NewCall {
+function readCall(call: ProposedCall, asked: string, index: number, alone: boolean, context: ProposalContext): NewCall {
   const { callId: id, name: tool } = call;
   const args = parseObject(call.arguments);
-  const checked = args === null ? { error: notAnObject(call) } : check(tool, args, alone, context);
+  const checked = args === null ? { error: notAnObject(call) } : check(asked, args, alone, context);
   if ('error' in checked) {
     const result: ToolResultContent = {
       callId: id,
@@ -93,14 +97,15 @@ function check(
     const error = submissionError(parsed, alone, resultFields);
     return error ? { error } : { args: parsed };
   } catch (error) {
-    if (!(error instanceof z.ZodError)) throw error;
-    return { error: invalidArguments(tool, error) };
+    return {
+      error: invalidArguments(tool, error instanceof z.ZodError ? z.prettifyError(error) : describeError(error)),
+    };
   }
 }
 
-const invalidArguments = (tool: string, error: z.ZodError): ToolError => ({
+const invalidArguments = (tool: string, problem: string): ToolError => ({
   code: 'invalid_arguments',
-  message: `the arguments of ${tool} do not match its schema:\n${z.prettifyError(error)}\nCorrect them and call again.`,
+  message: `the arguments of ${tool} do not match its schema:\n${problem}\nCorrect them and call again.`,
   kind: 'recoverable',
 });
 
@@ -109,6 +114,8 @@ const notAnObject = (call: ProposedCall): ToolError => ({
   message: `the arguments of ${call.name} must be one JSON object, got: ${call.arguments.slice(0, 200) || '(nothing)'}`,
   kind: 'recoverable',
 });
+
+const isObjectText = (text: string): boolean => text.trim() !== '' && parseObject(text) !== null;
 
 /** An empty text counts as no arguments at all. */
 function parseObject(text: string): JsonObject | null {

@@ -10,6 +10,7 @@ import type { JsonValue } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/limits.ts';
 import type { ClaimOutcome, Store } from '../../workflows/protocol/store.ts';
 import type { App, Tool, ToolContext } from '../app.ts';
+import { describeError } from '../failure.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 
 export interface ToolDeps {
@@ -69,9 +70,9 @@ async function execute(
     // The turn is ending, or this worker is: there is no result to speak of. A tool that finished all the same keeps its own.
     if (signal.aborted) throw signal.reason;
     if (timeout.aborted) return timedOut(name, timeoutMs);
-    log.info(`tool ${name} failed`, { callId: context.callId, error: String(error) });
-    const message = error instanceof Error ? error.message : String(error);
-    return failed({ code: 'tool_failed', message: message || `${name} failed without a message`, kind: 'recoverable' });
+    const message = describeError(error);
+    log.info(`tool ${name} failed`, { callId: context.callId, error: message });
+    return failed({ code: 'tool_failed', message, kind: 'recoverable' });
   }
 }
 
@@ -93,7 +94,7 @@ function succeeded(name: string, value: JsonValue | undefined): Body {
   } catch (error) {
     return failed({
       code: 'invalid_result',
-      message: `the result of ${name} is not JSON: ${String(error)}`,
+      message: `the result of ${name} is not JSON: ${describeError(error)}`,
       kind: 'fatal',
     });
   }

@@ -5,13 +5,13 @@ import type { ProfileSnapshot } from '../protocol/profile.ts';
 import type { KernelConfig } from './state.ts';
 
 /**
- * Required result fields make `submit_result` the way to end, unless the profile names another (T28).
+ * Required result fields make `submit_result` the way to end, unless the profile names another that is offered (T28).
  * A required ending that is not offered is dropped: the turn then ends as without the rule (W13).
  */
 export function kernelConfig({ profile, tools }: ProfileSnapshot, resultFields: ResultFields | null): KernelConfig {
   const offered = new Set([...tools.map((tool) => tool.name), SUBMIT_RESULT]);
   const wanted = profile.mustEndWith.filter((name) => offered.has(name));
   const fieldsRequired = resultFields?.fields.some((field) => field.required) ?? false;
-  const mustEndWith = profile.mustEndWith.length === 0 && fieldsRequired ? [SUBMIT_RESULT] : wanted;
+  const mustEndWith = wanted.length === 0 && fieldsRequired ? [SUBMIT_RESULT] : wanted;
   return { budgets: profile.budgets, mustEndWith, submitResult: true };
 }

@@ -81,7 +81,8 @@ function onResponse(state: KernelState, event: LlmResponseEvent): StepOutcome {
     handles: merge(state.handles, [...event.handles, ...settled.map(toHandle)]),
     lastThought: { cardId: event.thoughtCardId, hasText: event.hasText },
   };
-  if (state.ending !== null) return finishReport(next, state.ending, outstanding);
+  if (state.ending !== null && !event.refused) return finishReport(next, state.ending, outstanding);
+  if (state.ending !== null) return done(next, { ...state.ending, status: 'failed' }, { from: 'fallback' });
   if (event.refused) return done(next, REFUSAL, { from: 'fallback' });
   if (outstanding.length === 0) return onAnswer(next);
   const calls = outstanding.filter((call) => call.settled === null).map(({ callId, tool }) => ({ callId, tool }));
@@ -165,7 +166,14 @@ const merge = (handles: readonly Handle[], more: readonly Handle[]): readonly Ha
   [...handles, ...more].sort((a, b) => a[0] - b[0]);
 
 function done(state: KernelState, termination: Termination, deliverable: DeliverableSource): StepOutcome {
-  const next: KernelState = { ...state, lifecycle: 'done', outstanding: [], ending: null, termination };
+  const next: KernelState = {
+    ...state,
+    lifecycle: 'done',
+    phase: 'reason',
+    outstanding: [],
+    ending: null,
+    termination,
+  };
   return emit(next, { type: 'done', termination, deliverable });
 }
 

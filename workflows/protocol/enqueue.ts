@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { FailureCode } from './failures.ts';
 import { USER_ID_PATTERN } from './ids.ts';
+import { jsonSchema } from './json-schema.ts';
 import { LIMITS, utf8Bytes } from './limits.ts';
 import { PRIORITIES, type TurnStatus } from './turn.ts';
 
@@ -36,7 +37,7 @@ export const enqueueRequestSchema = z
     instructionCardId: z.uuid().optional(),
     contextBoxId: z.uuid().optional(),
     profile: userId.optional(),
-    resultFields: z.json().optional(),
+    resultFields: jsonSchema.optional(),
     idempotencyKey: z.string().min(1).max(256).optional(),
     priority: z.enum(PRIORITIES).default('normal'),
     /** An interactive request that must not wait: accepted only when the agent is idle, else `agent_busy` (T11). */

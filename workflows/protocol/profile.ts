@@ -13,13 +13,16 @@ const workerTarget = z.string().regex(WORKER_TARGET_PATTERN, {
 
 const toolName = z.string().regex(TOOL_NAME_PATTERN, { error: 'must be 1 to 64 of letters, digits, "_" and "-"' });
 
+/** What a Node timer can wait, in ms: about 24 days. */
+const MAX_TIMER_MS = 2_147_483_647;
+
 export const toolSpecSchema = z.strictObject({
   name: toolName,
   description: z.string(),
   /** JSON Schema of the arguments, an object schema. */
   parameters: z.record(z.string(), z.json()),
   afterExecution: z.enum(AFTER_EXECUTION),
-  timeoutMs: z.int().positive(),
+  timeoutMs: z.int().positive().max(MAX_TIMER_MS),
   suspendTimeoutMs: z.int().positive().optional(),
   /** `unsafe` tools are never run twice (W10). */
   sideEffects: z.enum(['none', 'idempotent', 'unsafe']),

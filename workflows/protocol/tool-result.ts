@@ -1,13 +1,14 @@
 /** A result reported from outside for a suspended call, and its answers (T14). */
 import { z } from 'zod';
 import { AFTER_EXECUTION, RESULT_STATUSES } from './cards.ts';
+import { jsonSchema } from './json-schema.ts';
 
 export const toolErrorSchema = z.strictObject({
   code: z.string().min(1).max(64),
   message: z.string().min(1),
   kind: z.enum(['recoverable', 'fatal', 'provider_failure', 'timeout', 'user_interrupt']).optional(),
   retryable: z.boolean().optional(),
-  detail: z.json().optional(),
+  detail: jsonSchema.optional(),
 });
 
 /** `turnEpoch` may be left out: results are addressed to the turn, and then only a closed turn is stale. */
@@ -16,7 +17,7 @@ export const toolResultReportSchema = z
     callId: z.string().min(1).max(128),
     turnEpoch: z.int().positive().optional(),
     status: z.enum([...RESULT_STATUSES, 'running']),
-    result: z.json().optional(),
+    result: jsonSchema.optional(),
     error: toolErrorSchema.optional(),
     afterExecution: z.enum(AFTER_EXECUTION).optional(),
   })
