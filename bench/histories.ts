@@ -48,13 +48,14 @@ const RUNS = 3;
 const SETTLED_MS = 10_000;
 
 export async function measureHistories(lab: Lab, quick: boolean): Promise<HistoryResults> {
+  const runs = quick ? 1 : RUNS;
   const sizes: TurnSize[] = [];
   for (const calls of CALLS) {
     if (quick && calls > 50) continue;
-    sizes.push(await sizeOf(lab, calls === 1 ? '1 call' : `${calls} calls`, calls));
+    sizes.push(await sizeOf(lab, calls === 1 ? '1 call' : `${calls} calls`, calls, runs));
   }
-  const suspended = await sizeOf(lab, 'suspended, answered', null, answered);
-  const timedOut = await sizeOf(lab, 'suspended, timed out', null, expired);
+  const suspended = await sizeOf(lab, 'suspended, answered', null, runs, answered);
+  const timedOut = await sizeOf(lab, 'suspended, timed out', null, runs, expired);
   const [none] = sizes;
   const plain = none?.turn.events ?? 0;
   return {
@@ -88,14 +89,14 @@ async function waitingCall(turn: TurnHandle): Promise<string> {
 }
 
 /** Small shapes run several times, with a further turn on the same agent; the long ones once, as their agent's part is the same. */
-async function sizeOf(lab: Lab, shape: string, calls: number | null, runner?: Runner): Promise<TurnSize> {
+async function sizeOf(lab: Lab, shape: string, calls: number | null, runs: number, runner?: Runner): Promise<TurnSize> {
   const work: Work = { tool: 'produce', calls: calls ?? 0, bytes: LARGE_OUTPUT };
   const run = runner ?? ((_, agentId) => runTurn(lab, agentId, work));
   const small = (calls ?? 0) <= 1;
   const turns: HistorySize[] = [];
   const firsts: HistorySize[] = [];
   const furthers: HistorySize[] = [];
-  for (let round = 0; round < (small ? RUNS : 1); round += 1) {
+  for (let round = 0; round < (small ? runs : 1); round += 1) {
     const agentId = `history-${shape.replace(/\W+/g, '-')}-${round}`;
     turns.push(await closedSize(lab, agentId, await run(lab, agentId)));
     const first = await settledSize(lab, agentId);

@@ -63,7 +63,14 @@ export async function openLab(): Promise<Lab> {
     const floorBundlePath = await bundleTo(join(dir, 'floor.js'), floorSource);
     const startWorker = ({ floor = false, limits = {} }: WorkerChoice) =>
       startChild('./worker-process.ts', { ...argument, limits, ...(floor ? { floorBundlePath } : {}) });
-    return { server, temporal, store, client: new AgentClient({ temporal: temporal.client, store }), startWorker, close };
+    return {
+      server,
+      temporal,
+      store,
+      client: new AgentClient({ temporal: temporal.client, store }),
+      startWorker,
+      close,
+    };
   } catch (error) {
     await close();
     throw error;

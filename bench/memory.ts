@@ -17,7 +17,8 @@ const WARM_UP: Work = { tool: 'produce', calls: 1, bytes: SMALL_OUTPUT };
 const WAITING: Work = { tool: 'ask', calls: 1, bytes: 0 };
 const LOOPS = 10;
 const SUSPEND_MS = 60_000;
-const REST_MS = 3_000;
+/** For garbage collectors to come round. */
+const REST_MS = 2_000;
 
 export async function measureMemory(lab: Lab, quick: boolean): Promise<MemoryRow[]> {
   const openTurns = quick ? 20 : 100;

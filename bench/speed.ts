@@ -26,19 +26,19 @@ const WORK: Work = { tool: 'produce', calls: 1, bytes: SMALL_OUTPUT };
 
 /** Turns go to several agents in rotation, for an agent renders what it remembers of its earlier turns. */
 const LATENCY_AGENTS = 4;
-const WARM_UP = 2 * LATENCY_AGENTS;
 /** Lets the agent finish its books, so that they do not fall into the next measurement. */
 const PAUSE_MS = 50;
 
 const LOOPS = 16;
 
 export async function measureLatency(lab: Lab, quick: boolean): Promise<Latency> {
-  const rounds = quick ? 12 : 40;
+  const rounds = quick ? 10 : 40;
+  const warmUp = quick ? LATENCY_AGENTS : 2 * LATENCY_AGENTS;
   const ours: number[] = [];
   const oursClosed: number[] = [];
   const floor: number[] = [];
   const floorWithoutDelivery: number[] = [];
-  for (let round = -WARM_UP; round < rounds; round += 1) {
+  for (let round = -warmUp; round < rounds; round += 1) {
     const bare = await timed(() => runFloor(lab, WORK));
     await sleep(PAUSE_MS);
     const barer = await timed(() => runFloor(lab, WORK, false));
@@ -70,7 +70,7 @@ async function timeTurn(lab: Lab, agentId: string): Promise<{ result: number; cl
 /** Closed loops, one agent each; ours and the floor take turns block by block. */
 export async function measureThroughput(lab: Lab, quick: boolean): Promise<Throughput> {
   const blocks = quick ? 1 : 2;
-  const perLoop = quick ? 4 : 7;
+  const perLoop = quick ? 3 : 7;
   const ourTurn = (loop: number) => runTurn(lab, `throughput-${loop}`, WORK);
   const floorTurn = () => runFloor(lab, WORK);
   await inLoops(LOOPS, 1, ourTurn);

@@ -68,7 +68,11 @@ async function startFloor(connection: NativeConnection, argument: WorkerArgument
   };
 }
 
-const modelOptions = ({ modelUrl }: WorkerArgument) => ({ apiKey: 'bench', baseUrl: modelUrl, defaultModel: 'scripted' });
+const modelOptions = ({ modelUrl }: WorkerArgument) => ({
+  apiKey: 'bench',
+  baseUrl: modelUrl,
+  defaultModel: 'scripted',
+});
 
 await serveParent(
   async (argument) => ({ served: await start(argument as WorkerArgument), value: null }),

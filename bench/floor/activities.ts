@@ -13,7 +13,9 @@ export function floorActivities(model: Model, app: App): FloorActivities {
     parameters,
   }));
   // The same tools on the wire as an agent's request has them.
-  const tools = [...specs, submitResultTool(null)].map((tool): ChatCompletionTool => ({ type: 'function', function: tool }));
+  const tools = [...specs, submitResultTool(null)].map(
+    (tool): ChatCompletionTool => ({ type: 'function', function: tool }),
+  );
   return {
     async floorModel(messages) {
       const request = { model: model.defaultModel, messages: messages.map(toWire), tools };

@@ -16,7 +16,9 @@ export type FloorMessage =
   | { readonly role: 'tool'; readonly content: string; readonly callId: string };
 
 export interface FloorActivities {
-  floorModel(messages: readonly FloorMessage[]): Promise<{ readonly text: string; readonly calls: readonly FloorCall[] }>;
+  floorModel(
+    messages: readonly FloorMessage[],
+  ): Promise<{ readonly text: string; readonly calls: readonly FloorCall[] }>;
   floorTool(call: FloorCall): Promise<string>;
   floorDeliver(text: string): Promise<void>;
 }

@@ -61,11 +61,15 @@ export class Recorder {
 
   /** The mailbox, closed once it has settled everything and is idle. */
   async terminated(agentId: string): Promise<Closed> {
+    await this.idle(agentId);
     const workflowId = agentWorkflowId(agentId);
-    const handle = this.harness.temporal.client.workflow.getHandle(workflowId);
-    while ((await handle.describe()).typedSearchAttributes.get(AGENT_STATUS) !== 'awake_idle') await sleep(50);
-    await handle.terminate('recorded');
+    await this.harness.temporal.client.workflow.getHandle(workflowId).terminate('recorded');
     return { workflowId };
+  }
+
+  async idle(agentId: string): Promise<void> {
+    const handle = this.harness.temporal.client.workflow.getHandle(agentWorkflowId(agentId));
+    while ((await handle.describe()).typedSearchAttributes.get(AGENT_STATUS) !== 'awake_idle') await sleep(50);
   }
 
   async turn(name: string, { request, expected = 'success', meanwhile }: TurnShape): Promise<Closed> {

@@ -9,7 +9,10 @@ export function checkedStep(state: KernelState, event: KernelEvent): StepOutcome
   const outcome = step(deepFreeze(state), deepFreeze(event));
   const restored = step(throughJson(state), throughJson(event));
   // A state left alone is the very same object; one read back from JSON cannot be.
-  check(isDeepStrictEqual(outcome, restored), 'a state that went through JSON steps differently', { outcome, restored });
+  check(isDeepStrictEqual(outcome, restored), 'a state that went through JSON steps differently', {
+    outcome,
+    restored,
+  });
   check(isDeepStrictEqual(throughJson(outcome.state), outcome.state), 'the state is not plain JSON', outcome.state);
   check(outcome.actions.length <= 1, 'an event yields at most one action', outcome.actions);
   const ignored = outcome.observations.some((observation) => observation.type === 'event_ignored');

@@ -26,7 +26,10 @@ describe('what the kernel knows of a profile', () => {
   });
 
   test('is a required ending, of which only offered tools are kept (W13)', () => {
-    const { mustEndWith } = kernelConfig(snapshot({ mustEndWith: ['publish', 'gone', 'submit_result'] }, 'publish'), null);
+    const { mustEndWith } = kernelConfig(
+      snapshot({ mustEndWith: ['publish', 'gone', 'submit_result'] }, 'publish'),
+      null,
+    );
     expect(mustEndWith).toEqual(['publish', 'submit_result']);
   });
 

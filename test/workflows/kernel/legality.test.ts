@@ -131,7 +131,8 @@ describe('an event that is legal but foreign', () => {
     }
   });
 
-  const settled = (callId: string) => ({ callId, status: 'success', afterExecution: 'continue', seq: 90, tokens: 1 }) as const;
+  const settled = (callId: string) =>
+    ({ callId, status: 'success', afterExecution: 'continue', seq: 90, tokens: 1 }) as const;
   const waits = (callId: string) => ({ callId, deadline: 9 });
   const notOpen = (callId: string) => `call ${callId} is not open, or came twice`;
   test.each([
@@ -169,7 +170,12 @@ describe('an event that is legal but foreign', () => {
         { callId: 'b-1', tool: 'b' },
       ],
     });
-    const event: KernelEvent = { type: 'tool_results', nowMs: NOW, settled: [settled('a-1'), settled('b-1')], suspended: [] };
+    const event: KernelEvent = {
+      type: 'tool_results',
+      nowMs: NOW,
+      settled: [settled('a-1'), settled('b-1')],
+      suspended: [],
+    };
     expect(mismatch(turn.state, event)).toBe(notOpen('a-1'));
   });
 });

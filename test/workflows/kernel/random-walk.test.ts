@@ -13,15 +13,23 @@ interface Visit {
   readonly outcome: StepOutcome;
 }
 
+/** A walk goes on for a few events after its end: that is enough to see them absorbed. */
+const AFTER_DONE = 3;
+
 function walk(config: KernelConfig, rolls: readonly Die[]): Visit[] {
   const way = new Walk();
+  const visits: Visit[] = [];
   let state: KernelState = initialState(config);
-  return rolls.map((roll) => {
+  let ended = 0;
+  for (const roll of rolls) {
     const event = way.event(state, roll);
     const outcome = checkedStep(state, event);
     state = outcome.state;
-    return { event, outcome };
-  });
+    visits.push({ event, outcome });
+    if (state.lifecycle === 'done') ended += 1;
+    if (ended > AFTER_DONE) break;
+  }
+  return visits;
 }
 
 /** What the events that applied add up to, counted without the kernel. */
@@ -56,10 +64,16 @@ function checkAction(books: Books, { budgets }: KernelConfig, action: KernelActi
   expect(action.stepIndex).toBe(books.modelCalls);
 }
 
-const RUNS = 1_500;
+const RUNS = 2_500;
 
 describe('a random walk over all events', () => {
-  const seen = { steps: 0, ignored: 0, lifecycles: new Set<string>(), actions: new Set<string>(), ends: new Set<string>() };
+  const seen = {
+    steps: 0,
+    ignored: 0,
+    lifecycles: new Set<string>(),
+    actions: new Set<string>(),
+    ends: new Set<string>(),
+  };
 
   const note = ({ outcome: { state, actions } }: Visit) => {
     seen.steps += 1;
@@ -80,10 +94,14 @@ describe('a random walk over all events', () => {
           note(visit);
           if (actions.length > 0) keepBooks(books, visit.event);
           for (const action of actions) checkAction(books, config, action);
-          expect(state.usage).toEqual(books.usage);
-          expect(state.toolCalls).toBe(books.calls);
-          expect(state.handles).toHaveLength(books.cards);
-          expect(state.stepIndex).toBe(books.modelCalls);
+          const { usage, toolCalls, handles, stepIndex } = state;
+          const { calls, cards, modelCalls } = books;
+          expect({ usage, toolCalls, cards: handles.length, stepIndex }).toEqual({
+            usage: books.usage,
+            toolCalls: calls,
+            cards,
+            stepIndex: modelCalls,
+          });
         }
       }),
       { numRuns: RUNS },
@@ -93,7 +111,7 @@ describe('a random walk over all events', () => {
   test('saw enough to mean something: every lifecycle, action and way to end', () => {
     expect(seen.steps).toBeGreaterThanOrEqual(20_000);
     expect(seen.ignored).toBeGreaterThan(1_000);
-    expect(seen.ignored).toBeLessThan(seen.steps * 0.9);
+    expect(seen.ignored).toBeLessThan(seen.steps / 2);
     expect([...seen.lifecycles].sort()).toEqual(['done', 'ready', 'running', 'suspended']);
     expect([...seen.actions].sort()).toEqual(['await', 'call_llm', 'done', 'execute_tools']);
     expect([...seen.ends]).toEqual(

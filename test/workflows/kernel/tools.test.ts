@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { KernelEvent } from '../../../workflows/kernel/events.ts';
 import type { SettledCall } from '../../../workflows/kernel/state.ts';
-import { NOW, type Outcome, Turn, turnIn } from './turn.ts';
+import { NOW, type Outcome, type Turn, turnIn } from './turn.ts';
 
 describe('tool calls', () => {
   test('run together, and the model goes on with their results (K1)', () => {
@@ -48,10 +48,13 @@ describe('tool calls', () => {
     expect(turn.state.phase).toBe('reason');
   });
 
-  test.each(['failed', 'timeout', 'canceled', 'partial'] as const)('that end %s do not end the turn (T20)', (status) => {
-    const turn = turnIn.acting();
-    expect(turn.results({ a: { status, errorCode: 'x' }, b: {} })).toMatchObject({ type: 'call_llm' });
-  });
+  test.each(['failed', 'timeout', 'canceled', 'partial'] as const)(
+    'that end %s do not end the turn (T20)',
+    (status) => {
+      const turn = turnIn.acting();
+      expect(turn.results({ a: { status, errorCode: 'x' }, b: {} })).toMatchObject({ type: 'call_llm' });
+    },
+  );
 });
 
 describe('waiting calls', () => {
@@ -181,8 +184,18 @@ describe('a terminating tool', () => {
 
   const decisions = [
     ['the first of several that succeeded', { a: {}, b: end, c: end }, 'b-1', 'success'],
-    ['the first failed one', { a: end, b: { ...end, status: 'failed' }, c: { ...end, status: 'timeout' } }, 'b-1', 'failed'],
-    ['a timeout before a failure', { a: { ...end, status: 'timeout' }, b: { ...end, status: 'failed' } }, 'a-1', 'timeout'],
+    [
+      'the first failed one',
+      { a: end, b: { ...end, status: 'failed' }, c: { ...end, status: 'timeout' } },
+      'b-1',
+      'failed',
+    ],
+    [
+      'a timeout before a failure',
+      { a: { ...end, status: 'timeout' }, b: { ...end, status: 'failed' } },
+      'a-1',
+      'timeout',
+    ],
     ['not a failed call that only continues', { a: { status: 'failed' }, b: end }, 'b-1', 'success'],
   ] as const;
   test.each(decisions)('decides: %s (T19)', (_, outcomes, callId, status) => {
@@ -219,14 +232,22 @@ describe('submit_result', () => {
 
   test('that was refused goes back to the model (W12)', () => {
     const turn = turnIn.thinking();
-    const refused = submission(turn, { status: 'failed', afterExecution: 'continue', errorCode: 'missing_result_fields' });
+    const refused = submission(turn, {
+      status: 'failed',
+      afterExecution: 'continue',
+      errorCode: 'missing_result_fields',
+    });
     expect(turn.respond({ calls: [refused] })).toMatchObject({ type: 'call_llm', stepIndex: 2 });
     expect(turn.respond({ calls: [submission(turn)] })).toMatchObject({ type: 'done' });
   });
 
   test('that was refused for not being alone lets the other calls run (W12)', () => {
     const turn = turnIn.thinking();
-    const refused = submission(turn, { status: 'failed', afterExecution: 'continue', errorCode: 'submit_result_not_alone' });
+    const refused = submission(turn, {
+      status: 'failed',
+      afterExecution: 'continue',
+      errorCode: 'submit_result_not_alone',
+    });
     expect(turn.respond({ calls: [refused, { callId: 'a-1', tool: 'a' }] })).toMatchObject({
       type: 'execute_tools',
       calls: [{ callId: 'a-1', tool: 'a' }],

@@ -46,7 +46,13 @@ export class Turn {
 
   start(memory: readonly BoxExtent[] = []): KernelAction | undefined {
     for (const extent of memory) if (extent.boxId === OUTPUT_BOX) this.#seq = extent.toSeq;
-    return this.feed({ type: 'start', nowMs: NOW, outputBoxId: OUTPUT_BOX, memory, instruction: [this.seq(), 'user', 7] });
+    return this.feed({
+      type: 'start',
+      nowMs: NOW,
+      outputBoxId: OUTPUT_BOX,
+      memory,
+      instruction: [this.seq(), 'user', 7],
+    });
   }
 
   /** A message of the model; `calls` are tool names, or facts of calls that were settled while they were proposed. */

@@ -7,40 +7,48 @@ import type { KernelEvent, LlmResponseEvent } from '../../../workflows/kernel/ev
 import type { KernelConfig, KernelState, SettledCall } from '../../../workflows/kernel/state.ts';
 import { NOW, OUTPUT_BOX } from './turn.ts';
 
-const TOOLS = ['a', 'b', 'publish', 'submit_result'] as const;
+/** Plain objects, as they come out of JSON. */
+const record = <T>(parts: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> =>
+  fc.record<T>(parts, { noNullPrototype: true }) as fc.Arbitrary<T>;
 
-const callDie = fc.record({
+const TOOLS = ['a', 'b', 'a', 'b', 'a', 'b', 'a', 'b', 'publish', 'publish', 'submit_result'] as const;
+
+const callDie = record({
   tool: fc.constantFrom(...TOOLS),
   /** What becomes of the call: settled at once, run to a result, or left to the outside. */
   fate: fc.constantFrom('at_once', 'result', 'result', 'wait'),
   status: fc.constantFrom('success', 'success', 'failed', 'timeout', 'canceled', 'partial'),
-  terminate: fc.boolean().map((yes) => yes),
+  terminate: fc.boolean(),
   roll: fc.nat(9),
 });
 type CallDie = typeof callDie extends fc.Arbitrary<infer T> ? T : never;
 
-const die = fc.record({
+const die = record({
   /** Mostly what the turn waits for; else an event of any type. */
   kind: fc.oneof(
-    { weight: 12, arbitrary: fc.constant('advance' as const) },
-    { weight: 4, arbitrary: fc.constantFrom('start', 'llm_response', 'llm_failed', 'tool_results', 'stop', 'again') },
+    { weight: 24, arbitrary: fc.constant('advance' as const) },
+    { weight: 8, arbitrary: fc.constantFrom('start', 'llm_response', 'tool_results', 'again') },
+    { weight: 1, arbitrary: fc.constantFrom('llm_failed', 'stop') },
   ),
   flaw: fc.oneof(
     { weight: 8, arbitrary: fc.constant('none' as const) },
     { weight: 1, arbitrary: fc.constantFrom('foreign', 'doubled', 'missing', 'other_step') },
   ),
-  calls: fc.array(callDie, { maxLength: 4 }),
+  calls: fc.oneof(
+    { weight: 1, arbitrary: fc.constant<CallDie[]>([]) },
+    { weight: 12, arbitrary: fc.array(callDie, { minLength: 1, maxLength: 4 }) },
+  ),
   hasText: fc.boolean(),
-  refused: fc.nat(30).map((roll) => roll === 0),
-  usage: fc.record({ input: fc.nat(400), output: fc.nat(100), cached: fc.nat(100) }),
+  refused: fc.nat(60).map((roll) => roll === 33),
+  usage: record({ input: fc.nat(400), output: fc.nat(100), cached: fc.nat(100) }),
   deadline: fc.integer({ min: NOW, max: NOW * 100 }),
 });
 export type Die = typeof die extends fc.Arbitrary<infer T> ? T : never;
 
-export const dice = fc.array(die, { minLength: 20, maxLength: 60 });
+export const dice = fc.array(die, { minLength: 10, maxLength: 60 });
 
-export const configs: fc.Arbitrary<KernelConfig> = fc.record({
-  budgets: fc.record({ maxSteps: fc.integer({ min: 1, max: 12 }), maxTokens: fc.integer({ min: 1, max: 4_000 }) }),
+export const configs: fc.Arbitrary<KernelConfig> = record({
+  budgets: record({ maxSteps: fc.integer({ min: 1, max: 40 }), maxTokens: fc.integer({ min: 1, max: 20_000 }) }),
   mustEndWith: fc.subarray(['publish', 'submit_result']),
   submitResult: fc.boolean(),
 });
@@ -104,7 +112,7 @@ export class Walk {
     const open = state.outstanding.filter((call) => call.settled === null).map((call) => call.callId);
     if (flaw === 'missing') open.pop();
     if (flaw === 'foreign') open.push('9.9');
-    const ids = [...open].sort((a, b) => (calls[0]?.roll ?? 0) > 4 ? b.localeCompare(a) : a.localeCompare(b));
+    const ids = [...open].sort((a, b) => ((calls[0]?.roll ?? 0) > 4 ? b.localeCompare(a) : a.localeCompare(b)));
     const waits = (index: number): boolean => calls[index % Math.max(1, calls.length)]?.fate === 'wait';
     const settled = ids.flatMap((callId, index) =>
       waits(index) ? [] : [this.#settled(callId, calls[index % Math.max(1, calls.length)])],
@@ -124,8 +132,8 @@ export class Walk {
     return {
       callId,
       status,
-      afterExecution: terminate && roll > 7 ? 'terminate' : 'continue',
-      ...(status === 'success' || roll > 5 ? {} : { errorCode: 'tool_failed' }),
+      afterExecution: terminate && roll === 5 ? 'terminate' : 'continue',
+      ...(status === 'success' || roll > 7 ? {} : { errorCode: 'tool_failed' }),
       seq: this.#next(),
       tokens: 2,
     };

@@ -1,0 +1,44 @@
+/** What a turn may cost in history. Time and memory have no budget: they depend on the machine. */
+import type { HistoryResults, TurnSize } from './histories.ts';
+
+export interface BudgetLine {
+  readonly what: string;
+  readonly measured: number;
+  readonly limit: number;
+  readonly ok: boolean;
+}
+
+const LIMITS = {
+  oneToolTurnEvents: 28,
+  oneToolAgentEvents: 18,
+  furtherStepEvents: 12,
+  suspendingStepEvents: 24,
+  furtherStepBytes: 4 * 1024,
+} as const;
+
+export function checkBudget({ sizes, steps, suspendingStepEvents, timedOutStepEvents }: HistoryResults): BudgetLine[] {
+  const oneTool = sizes.find((size) => size.calls === 1);
+  if (!oneTool) throw new RangeError('the budget is about a turn with one call, and none was measured');
+  return [
+    line('events of a turn with one tool call', oneTool.turn.events, LIMITS.oneToolTurnEvents),
+    line('events of its agent, at most', agentEvents(oneTool), LIMITS.oneToolAgentEvents),
+    ...steps.map(({ from, to, eventsPerStep }) =>
+      line(`events per further step, ${from} → ${to} calls`, eventsPerStep, LIMITS.furtherStepEvents),
+    ),
+    line('events of a suspending step, answered', suspendingStepEvents, LIMITS.suspendingStepEvents),
+    line('events of a suspending step, timed out', timedOutStepEvents, LIMITS.suspendingStepEvents),
+    ...steps.map(({ from, to, bytesPerStep }) =>
+      line(`bytes per further step, ${from} → ${to} calls`, bytesPerStep, LIMITS.furtherStepBytes),
+    ),
+  ];
+}
+
+const agentEvents = ({ agentFirst, agentFurther }: TurnSize): number =>
+  Math.max(agentFirst.events, agentFurther?.events ?? 0);
+
+const line = (what: string, measured: number, limit: number): BudgetLine => ({
+  what,
+  measured,
+  limit,
+  ok: measured <= limit,
+});

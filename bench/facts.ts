@@ -1,0 +1,31 @@
+/** What the numbers were taken on. */
+import { cpus, loadavg, platform, release, totalmem } from 'node:os';
+import type { Lab } from './lab.ts';
+
+export interface Facts {
+  readonly date: string;
+  readonly cpu: string;
+  readonly cores: number;
+  readonly memoryGiB: number;
+  readonly system: string;
+  readonly node: string;
+  readonly temporalServer: string;
+  /** One-minute load average when the bench began: above 1 or so, other work disturbed it. Always 0 on Windows. */
+  readonly loadAtStart: number;
+}
+
+export async function gatherFacts({ temporal }: Lab, loadAtStart: number): Promise<Facts> {
+  const { serverVersion } = await temporal.connection.workflowService.getSystemInfo({});
+  return {
+    date: new Date().toISOString().slice(0, 10),
+    cpu: cpus()[0]?.model.trim() || 'unknown CPU',
+    cores: cpus().length,
+    memoryGiB: Math.round(totalmem() / 2 ** 30),
+    system: `${platform()} ${release()}`,
+    node: process.version,
+    temporalServer: serverVersion,
+    loadAtStart,
+  };
+}
+
+export const loadNow = (): number => loadavg()[0] ?? 0;

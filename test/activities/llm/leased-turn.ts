@@ -1,0 +1,63 @@
+/** A leased turn in a real store, and a place to run its activities without a worker. */
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { DefaultLogger } from '@temporalio/worker';
+import { v7 } from 'uuid';
+import type { App } from '../../../activities/app.ts';
+import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
+import type { CallModelInput } from '../../../workflows/ports.ts';
+import { type EnqueueInput, enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
+import type { Lease, Store } from '../../../workflows/protocol/store.ts';
+import type { Fence } from '../../../workflows/protocol/turn.ts';
+
+export interface LeasedTurn {
+  readonly store: Store;
+  readonly storePath: string;
+  readonly lease: Lease;
+  readonly fence: Fence;
+  close(): Promise<void>;
+}
+
+export async function leaseTurn(app: App, request: Partial<EnqueueInput> = {}): Promise<LeasedTurn> {
+  const storePath = join(mkdtempSync(join(tmpdir(), 'agentturn-activity-')), 'store.db');
+  const store = await openSqliteStore({ path: storePath });
+  await store.registerProfiles([...app.agents.values()]);
+  const agentId = `agent-${v7()}`;
+  const input = enqueueRequestSchema.parse({ instruction: 'do it', profile: 'tester', ...request });
+  await store.accept({ agentId, request: input });
+  const outcome = await store.leaseNext(agentId);
+  if (outcome.kind !== 'leased') throw new Error(`expected a lease, got ${outcome.kind}`);
+  const { lease } = outcome;
+  const fence = { agentId, agentTurnId: lease.agentTurnId, turnEpoch: lease.turnEpoch };
+  return { store, storePath, lease, fence, close: () => store.close() };
+}
+
+/** The input of the model call of a step; its plan is all that is in the output box. */
+export function modelInput(
+  { lease, fence }: LeasedTurn,
+  more: Partial<CallModelInput['request']> = {},
+): CallModelInput {
+  const own = { boxId: lease.outputBoxId, fromSeq: 1, toSeq: 1_000_000 };
+  const request = { type: 'call_llm', stepIndex: 1, plan: { ranges: [own] }, ...more } as const;
+  return { ...fence, profileHash: lease.profileHash, request };
+}
+
+/** Where one attempt of an activity runs, without its log lines. */
+export class Attempt extends MockActivityEnvironment {
+  constructor(number = 1) {
+    super({ attempt: number }, { logger: new DefaultLogger('ERROR', () => {}) });
+  }
+
+  of<Input, Output>(activity: (input: Input) => Promise<Output>, input: Input): Promise<Output> {
+    return this.run<[Input], Output, (input: Input) => Promise<Output>>(activity, input);
+  }
+}
+
+/** Runs one attempt of an activity. */
+export const attempt = <Input, Output>(
+  activity: (input: Input) => Promise<Output>,
+  input: Input,
+  number = 1,
+): Promise<Output> => new Attempt(number).of(activity, input);

@@ -1,0 +1,104 @@
+import { describe, expect, test } from '@jest/globals';
+import { readProposals } from '../../../activities/llm/proposals.ts';
+import { submitResultTool } from '../../../activities/llm/submit-result.ts';
+import type { ResultFields } from '../../../workflows/protocol/enqueue.ts';
+import { testApp } from '../../support/app.ts';
+
+const FIELDS: ResultFields = {
+  fields: [
+    { name: 'title', description: 'one line', required: true },
+    { name: 'score', description: '', required: true },
+    { name: 'remark', description: '', required: false },
+  ],
+};
+
+/** What becomes of the calls of one message; names stand for calls of other tools. */
+function read(resultFields: ResultFields | null, ...calls: readonly (object | string)[]) {
+  const streamed = calls.map((call, index) => ({
+    id: `p${index}`,
+    name: typeof call === 'string' ? call : 'submit_result',
+    arguments: typeof call === 'string' ? '{}' : JSON.stringify(call),
+  }));
+  const offered = new Set(['submit_result', 'look']);
+  return readProposals(streamed, { agentTurnId: 't', stepIndex: 1, offered, app: testApp([]), resultFields }).calls;
+}
+
+const fields = (...names: readonly string[]) => ({ fields: names.map((name) => ({ name, value: `of ${name}` })) });
+
+describe('submit_result', () => {
+  test('alone and complete is accepted at once and ends the turn (W12)', () => {
+    const [call] = read(FIELDS, fields('title', 'score'));
+    expect(call).toMatchObject({
+      content: { tool: 'submit_result', arguments: fields('title', 'score') },
+      result: { status: 'success', afterExecution: 'terminate' },
+    });
+  });
+
+  test('may leave optional fields out, give them, and take any JSON as a value (T28)', () => {
+    for (const value of [null, 0, '', false, { deep: [1] }]) {
+      const [call] = read(null, { fields: [{ name: 'anything', value }] });
+      expect(call?.result?.status).toBe('success');
+    }
+    expect(read(FIELDS, fields('title', 'score', 'remark'))[0]?.result?.status).toBe('success');
+  });
+
+  test('beside other calls is refused, and leaves those to run (W12)', () => {
+    const [submission, other] = read(FIELDS, fields('title', 'score'), 'look');
+    expect(submission?.result).toMatchObject({
+      status: 'failed',
+      afterExecution: 'continue',
+      error: { code: 'submit_result_not_alone', kind: 'recoverable' },
+    });
+    expect(other?.result).toBeUndefined();
+  });
+
+  test('twice in one message is refused both times: no call is left without a result (W12)', () => {
+    const calls = read(null, fields('a'), fields('a'));
+    expect(calls.map((call) => call.result?.error?.code)).toEqual(Array(2).fill('submit_result_not_alone'));
+  });
+
+  test.each([
+    ['one is missing', ['title'], ['missing: score']],
+    ['all are missing', ['remark'], ['missing: title, score']],
+    ['one is doubled', ['title', 'title', 'score'], ['given more than once: title']],
+    ['an optional one is doubled', ['title', 'score', 'remark', 'remark'], ['given more than once: remark']],
+    ['one is missing and one doubled', ['title', 'title'], ['missing: score', 'given more than once: title']],
+  ])('names the fields when %s (W12, T28)', (_, names, problems) => {
+    const [call] = read(FIELDS, fields(...names));
+    expect(call?.result).toMatchObject({ status: 'failed', error: { code: 'missing_result_fields' } });
+    for (const problem of problems) expect(call?.result?.error?.message).toContain(problem);
+  });
+
+  test('refuses a doubled field also where no fields were asked for (W12)', () => {
+    expect(read(null, fields('a', 'a'))[0]?.result?.error?.code).toBe('missing_result_fields');
+  });
+
+  test.each([
+    ['no fields', {}, 'at fields'],
+    ['an empty list', { fields: [] }, 'at fields'],
+    ['fields as an object', { fields: { title: 'x' } }, 'at fields'],
+    ['a field without a name', { fields: [{ value: 1 }] }, 'at fields[0].name'],
+    ['a field with an empty name', { fields: [{ name: '', value: 1 }] }, 'at fields[0].name'],
+    ['a field without a value', { fields: [{ name: 'a' }] }, 'at fields[0].value'],
+  ])('with %s is refused with the path (W9)', (_, args, path) => {
+    const [call] = read(null, args);
+    expect(call?.result?.error).toMatchObject({ code: 'invalid_arguments', message: expect.stringContaining(path) });
+  });
+});
+
+describe('submit_result as it is offered', () => {
+  test('lists the fields with what they are for, and takes no other names (T28)', () => {
+    const { name, description, parameters } = submitResultTool(FIELDS);
+    expect(name).toBe('submit_result');
+    for (const line of ['title (required): one line', 'score (required)', 'remark (optional)']) {
+      expect(description).toContain(line);
+    }
+    expect(JSON.stringify(parameters)).toContain('"enum":["title","score","remark"]');
+  });
+
+  test('takes any name where no fields were asked for', () => {
+    for (const none of [null, { fields: [] }]) {
+      expect(JSON.stringify(submitResultTool(none).parameters)).not.toContain('enum');
+    }
+  });
+});

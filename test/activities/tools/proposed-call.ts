@@ -1,0 +1,68 @@
+/** A tool, and a turn whose model has just called it. */
+import { expect } from '@jest/globals';
+import { z } from 'zod';
+import { defineTool, type Tool, type ToolDefinition } from '../../../activities/app.ts';
+import { callModel } from '../../../activities/llm/call-model.ts';
+import { openAiModel } from '../../../activities/llm/openai.ts';
+import { runTool } from '../../../activities/tools/run-tool.ts';
+import { startModelServer } from '../../../workers/model-server/wire.ts';
+import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
+import type { JsonObject } from '../../../workflows/protocol/json.ts';
+import type { ProfileInput } from '../../../workflows/protocol/profile.ts';
+import { testApp } from '../../support/app.ts';
+import { attempt, type LeasedTurn, leaseTurn, modelInput } from '../llm/leased-turn.ts';
+
+const open: { close(): Promise<void> }[] = [];
+
+/** Closes the stores and servers of all calls so far. */
+export async function closeCalls(): Promise<void> {
+  await Promise.all(open.splice(0).map((each) => each.close()));
+}
+
+/** A tool named `work` that takes anything. */
+export const work = (
+  execute: ToolDefinition<z.ZodObject>['execute'],
+  more: Partial<Omit<ToolDefinition<z.ZodObject>, 'execute'>> = {},
+): Tool =>
+  defineTool({
+    name: 'work',
+    description: '',
+    parameters: z.looseObject({}),
+    ...(execute ? { execute } : {}),
+    ...more,
+  });
+
+export interface Call {
+  readonly turn: LeasedTurn;
+  readonly callId: string;
+  readonly run: ReturnType<typeof runTool>;
+  readonly input: Parameters<ReturnType<typeof runTool>>[0];
+  /** The card of the result, null when there is none. */
+  result(): Promise<ToolResultContent | null>;
+}
+
+/** A turn whose model proposed one call of the tool. */
+export async function call(tool: Tool, args: JsonObject = {}, agent: Partial<ProfileInput> = {}): Promise<Call> {
+  const app = testApp([tool], agent);
+  const { name } = tool.spec;
+  const turn = await leaseTurn(app);
+  const server = await startModelServer({
+    answer: () => ({ kind: 'message', toolCalls: [{ name, arguments: args }] }),
+  });
+  open.push(turn, server);
+  const { fence, lease, store } = turn;
+  const model = openAiModel({ apiKey: 'k', baseUrl: server.url, defaultModel: 'm' });
+  const { calls } = await attempt(callModel({ store, app, model }), modelInput(turn));
+  const callId = calls[0]?.callId ?? '';
+  expect(calls).toEqual([{ callId, tool: name }]);
+  return {
+    turn,
+    callId,
+    run: runTool({ store, app }),
+    input: { ...fence, profileHash: lease.profileHash, callId, tool: name },
+    async result() {
+      const cards = (await store.readBox(lease.outputBoxId)).map(({ card }) => card);
+      return cards.flatMap((card) => (card.type === 'tool.result' ? [card.content] : []))[0] ?? null;
+    },
+  };
+}

@@ -1,0 +1,212 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import SqliteDatabase from 'better-sqlite3';
+import { z } from 'zod';
+import { defineTool, type ToolContext } from '../../../activities/app.ts';
+import { runTool } from '../../../activities/tools/run-tool.ts';
+import { LIMITS } from '../../../workflows/protocol/limits.ts';
+import { testApp } from '../../support/app.ts';
+import { attempt } from '../llm/leased-turn.ts';
+import { type Call, call, closeCalls, work } from './proposed-call.ts';
+
+afterEach(closeCalls);
+
+describe('a tool', () => {
+  test('that returns a value succeeds with it (W10)', async () => {
+    const on = await call(
+      work(({ a }) => ({ got: a as number })),
+      { a: 7 },
+    );
+    expect(await attempt(on.run, on.input)).toMatchObject({
+      kind: 'settled',
+      settled: { callId: on.callId, status: 'success', afterExecution: 'continue' },
+    });
+    expect(await on.result()).toMatchObject({ status: 'success', result: { got: 7 }, tool: 'work' });
+    const [step] = (await on.turn.store.getTurn(on.turn.fence.agentTurnId))?.steps ?? [];
+    expect(step?.calls).toMatchObject([{ tool: 'work', status: 'success', durationMs: expect.any(Number) }]);
+  });
+
+  test.each([
+    ['nothing', undefined, null],
+    ['null', null, null],
+    ['an empty text', '', ''],
+    ['a list', [1, null], [1, null]],
+  ])('that returns %s succeeds too', async (_, value, stored) => {
+    const on = await call(work(() => value));
+    await attempt(on.run, on.input);
+    expect(await on.result()).toMatchObject({ status: 'success', result: stored });
+  });
+
+  test('gets who it works for, a key for its effects and a signal (W10)', async () => {
+    const seen: ToolContext[] = [];
+    const on = await call(
+      work((_, context) => {
+        seen.push(context);
+        return null;
+      }),
+    );
+    await attempt(on.run, on.input);
+    const { agentId, agentTurnId } = on.turn.fence;
+    expect(seen[0]).toMatchObject({ agentId, agentTurnId, callId: on.callId, idempotencyKey: on.callId, attempt: 1 });
+    expect(seen[0]?.signal.aborted).toBe(false);
+  });
+
+  test('whose definition says terminate settles with that, failed or not (T19)', async () => {
+    const good = await call(work(() => 'done', { afterExecution: 'terminate' }));
+    const bad = await call(
+      work(
+        () => {
+          throw new Error('no');
+        },
+        { afterExecution: 'terminate' },
+      ),
+    );
+    expect(await attempt(good.run, good.input)).toMatchObject({
+      settled: { status: 'success', afterExecution: 'terminate' },
+    });
+    expect(await attempt(bad.run, bad.input)).toMatchObject({
+      settled: { status: 'failed', afterExecution: 'terminate', errorCode: 'tool_failed' },
+    });
+  });
+
+  test('that this worker does not have is a failed result, as another worker may have another app (W9)', async () => {
+    const on = await call(work(() => null));
+    const elsewhere = runTool({ store: on.turn.store, app: testApp([]) });
+    expect(await attempt(elsewhere, on.input)).toMatchObject({
+      settled: { status: 'failed', errorCode: 'unknown_tool' },
+    });
+  });
+
+  test('has started and is claimed before it has any effect (W10)', async () => {
+    const claims: unknown[] = [];
+    const on: Call = await call(
+      work(() => {
+        const database = new SqliteDatabase(on.turn.storePath, { readonly: true });
+        claims.push(...database.prepare('select call_id, attempt, outcome from dispatch_claims').all());
+        database.close();
+        return null;
+      }),
+    );
+    await attempt(on.run, on.input);
+    expect(claims).toEqual([{ call_id: on.callId, attempt: 1, outcome: null }]);
+  });
+
+  test('of a turn that lost its lease never starts (T5, W10)', async () => {
+    let ran = 0;
+    const on = await call(
+      work(() => {
+        ran += 1;
+        return null;
+      }),
+    );
+    await on.turn.store.settle({ ...on.turn.fence, closed: { status: 'failed', errorCode: 'terminated' } });
+    await expect(attempt(on.run, on.input)).rejects.toMatchObject({ code: 'stale_epoch' });
+    expect(ran).toBe(0);
+  });
+});
+
+describe('the arguments a tool gets', () => {
+  test('have the defaults of its schema (W8, W9)', async () => {
+    const parameters = z.object({ a: z.number(), b: z.number().default(10) });
+    const sum = defineTool({ name: 'sum', description: '', parameters, execute: ({ a, b }) => a + b });
+    const on = await call(sum, { a: 1 });
+    await attempt(on.run, on.input);
+    expect(await on.result()).toMatchObject({ result: 11 });
+  });
+
+  test('went through its transforms once, although they are checked when proposed and again when run (W9)', async () => {
+    const parameters = z.object({ amount: z.string().transform(Number) });
+    const double = defineTool({ name: 'double', description: '', parameters, execute: ({ amount }) => amount * 2 });
+    const on = await call(double, { amount: '21' });
+    await attempt(on.run, on.input);
+    expect(await on.result()).toMatchObject({ status: 'success', result: 42 });
+  });
+});
+
+describe('a tool that fails', () => {
+  test.each([
+    ['an error', () => new Error('the disk is full'), 'the disk is full'],
+    ['an error without a message', () => new Error(''), 'without a message'],
+    ['a text', () => 'just a text', 'just a text'],
+    ['nothing', () => undefined, 'undefined'],
+    ['null', () => null, 'null'],
+    ['an object', () => ({ reason: 1 }), ''],
+    ['an object without a prototype', () => Object.create(null) as object, ''],
+  ])('by throwing %s is a failed result for the model (W10, T20)', async (_, thrown, message) => {
+    const on = await call(
+      work(() => {
+        throw thrown();
+      }),
+    );
+    expect(await attempt(on.run, on.input)).toMatchObject({ settled: { status: 'failed', errorCode: 'tool_failed' } });
+    const result = await on.result();
+    expect(result?.error).toMatchObject({ code: 'tool_failed', kind: 'recoverable' });
+    expect(result?.error?.message).toContain(message);
+    expect(result).not.toHaveProperty('result');
+  });
+
+  test('by a rejected promise, later, is the same (W10)', async () => {
+    const on = await call(work(() => Promise.reject(new Error('later'))));
+    await attempt(on.run, on.input);
+    expect(await on.result()).toMatchObject({ status: 'failed', error: { message: 'later' } });
+  });
+
+  test('by taking too long is a timeout, and its signal says so (T20)', async () => {
+    const seen: AbortSignal[] = [];
+    const on = await call(
+      work(
+        (_, { signal }) => {
+          seen.push(signal);
+          return new Promise<never>(() => {});
+        },
+        { timeoutMs: 50 },
+      ),
+    );
+    expect(await attempt(on.run, on.input)).toMatchObject({
+      settled: { status: 'timeout', errorCode: 'tool_timeout' },
+    });
+    expect(seen[0]?.aborted).toBe(true);
+    expect(await on.result()).toMatchObject({ error: { kind: 'timeout', message: expect.stringContaining('50 ms') } });
+  });
+
+  const circular = () => {
+    const value: Record<string, unknown> = {};
+    value.self = value;
+    return value;
+  };
+  test.each([
+    ['a BigInt', () => 1n],
+    ['a circle', circular],
+    ['a function', () => () => 1],
+    ['a symbol', () => Symbol('s')],
+    [
+      'something that refuses to be JSON',
+      () => ({
+        toJSON: () => {
+          throw new Error('never');
+        },
+      }),
+    ],
+  ])('by returning %s is invalid_result (T20)', async (_, value) => {
+    const on = await call(work(() => value() as never));
+    expect(await attempt(on.run, on.input)).toMatchObject({
+      settled: { status: 'failed', errorCode: 'invalid_result' },
+    });
+    expect(await on.result()).toMatchObject({ error: { kind: 'fatal', message: expect.stringContaining('work') } });
+  });
+
+  test('by returning too much is result_too_large, which is never retried (T4)', async () => {
+    const on = await call(work(() => 'x'.repeat(LIMITS.cardBytes)));
+    expect(await attempt(on.run, on.input)).toMatchObject({
+      settled: { status: 'failed', errorCode: 'result_too_large' },
+    });
+  });
+
+  test('by a message that is too long is a result all the same (T4)', async () => {
+    const on = await call(
+      work(() => {
+        throw new Error('x'.repeat(2 * LIMITS.cardBytes));
+      }),
+    );
+    expect(await attempt(on.run, on.input)).toMatchObject({ settled: { status: 'failed' } });
+  });
+});

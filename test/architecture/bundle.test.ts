@@ -1,0 +1,67 @@
+/** The bundle that Temporal's sandbox loads, made from the real entry as a worker makes it. */
+import { Buffer } from 'node:buffer';
+import { createContext, runInContext } from 'node:vm';
+import { beforeAll, describe, expect, test } from '@jest/globals';
+import { bundleWorkflows } from '../../workers/worker.ts';
+
+const MAX_BYTES = 2_000_000;
+
+/** What the workflow SDK itself brings; anything more came in by one of our imports. */
+const PACKAGES = ['@temporalio/common', '@temporalio/workflow', 'long', 'ms', 'nexus-rpc'];
+
+/** A module that webpack replaced by nothing. */
+const isEmptied = (path: string): boolean => path.startsWith('?');
+
+describe('the workflow bundle', () => {
+  let code: string;
+  /** Paths of the modules in it, relative to the repository. */
+  let modules: string[];
+
+  beforeAll(async () => {
+    ({ code } = await bundleWorkflows());
+    modules = [...code.matchAll(/^\/\*{3}\/ "([^"]+)"/gm)].flatMap(([, path]) => path ?? []);
+  });
+
+  test('exports the two workflows, and loads where nothing of Node is there', () => {
+    const sandbox = createContext({
+      __webpack_module_cache__: {},
+      TextEncoder,
+      TextDecoder,
+      AbortController,
+      URL,
+      console,
+    });
+    runInContext(code, sandbox);
+    const loaded: unknown = runInContext('const all = __TEMPORAL__.importWorkflows(); ({ ...all })', sandbox);
+    expect(loaded).toEqual({ agent: expect.any(Function), agentTurn: expect.any(Function) });
+    expect(runInContext('typeof process + typeof Buffer + typeof require', sandbox)).toBe('undefined'.repeat(3));
+  });
+
+  test('holds the workflows and the kernel', () => {
+    expect(modules).toEqual(expect.arrayContaining(['./workflows/agent-turn.ts', './workflows/kernel/step.ts']));
+  });
+
+  test('holds no package but those of the SDK: no zod, no kysely, no database driver', () => {
+    const packages = modules.flatMap((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []);
+    expect([...new Set(packages)].sort()).toEqual(PACKAGES);
+  });
+
+  test('holds no file of ours from outside of workflows/', () => {
+    const own = modules.filter((path) => !path.includes('node_modules') && !isEmptied(path));
+    expect(own.filter((path) => !path.startsWith('./workflows/'))).toEqual([]);
+  });
+
+  test('asks for no builtin of Node: what the bundler emptied are converters that nobody set', () => {
+    const emptied = [...code.matchAll(/^ +!\*\*\* (\S+) \(ignored\) \*\*\*!$/gm)].map(([, name]) => name);
+    expect(emptied).toEqual(['__temporal_custom_failure_converter', '__temporal_custom_payload_converter']);
+    expect(modules.filter(isEmptied)).toHaveLength(emptied.length);
+    expect(/require\(["']node:/.test(code)).toBe(false);
+    expect(modules.filter((path) => /^(node:|external )/.test(path))).toEqual([]);
+  });
+
+  test(`is smaller than ${MAX_BYTES} bytes`, () => {
+    const bytes = Buffer.byteLength(code);
+    console.info(`workflow bundle: ${(bytes / 1_000_000).toFixed(2)} MB in ${modules.length} modules`);
+    expect(bytes).toBeLessThan(MAX_BYTES);
+  });
+});

@@ -1,0 +1,178 @@
+/** Who may import whom. Folders are named by where their code runs, and the arrows keep it that way. */
+import { globSync, readFileSync } from 'node:fs';
+import { builtinModules } from 'node:module';
+import { posix } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from '@jest/globals';
+import { parseSync } from '@swc/core';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+/** Folder → folders it may import from. `index.ts` is what a user's app imports. */
+const ARROWS: Readonly<Record<string, readonly string[]>> = {
+  workflows: ['workflows'],
+  activities: ['activities', 'workflows'],
+  client: ['client', 'workflows'],
+  workers: ['workers', 'activities', 'client', 'workflows'],
+  'index.ts': ['activities', 'client', 'workflows'],
+  examples: ['examples', 'index.ts', 'activities', 'client', 'workers', 'workflows'],
+  bench: ['bench', 'index.ts', 'activities', 'client', 'workers', 'workflows'],
+  test: ['test', 'index.ts', 'activities', 'client', 'workers', 'workflows', 'examples', 'bench', 'package.json'],
+};
+
+/** npm packages of the parts of `workflows/` that must run anywhere; elsewhere any dependency will do. */
+const PACKAGES: Readonly<Record<string, readonly string[]>> = {
+  'workflows/kernel/': [],
+  'workflows/protocol/': ['zod'],
+  'workflows/': ['@temporalio/workflow', '@temporalio/common', 'zod'],
+};
+
+const MAY_READ_ENVIRONMENT = ['workers', 'test', 'bench'];
+
+interface Finding {
+  readonly specifiers: readonly string[];
+  readonly readsEnvironment: boolean;
+}
+
+type Node = Readonly<Record<string, unknown>>;
+const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null;
+const textOf = (value: unknown): string | undefined =>
+  isNode(value) && typeof value.value === 'string' ? value.value : undefined;
+
+/** Everything a file imports in whatever form, types included, and whether it touches the environment. */
+function inspect(text: string): Finding {
+  const specifiers: string[] = [];
+  let readsEnvironment = false;
+  const visit = (value: unknown): void => {
+    if (Array.isArray(value)) value.forEach(visit);
+    if (!isNode(value) || Array.isArray(value)) return;
+    specifiers.push(...importsOf(value));
+    readsEnvironment ||= isProcessEnv(value);
+    Object.values(value).forEach(visit);
+  };
+  visit(parseSync(text, { syntax: 'typescript', target: 'es2024' }).body);
+  return {
+    specifiers,
+    readsEnvironment: readsEnvironment || specifiers.some((name) => /^(node:)?process$/.test(name)),
+  };
+}
+
+function importsOf(node: Node): string[] {
+  switch (node.type) {
+    case 'ImportDeclaration':
+    case 'ExportNamedDeclaration':
+    case 'ExportAllDeclaration':
+      return [textOf(node.source) ?? []].flat();
+    case 'TsImportType':
+      return [textOf(node.argument) ?? []].flat();
+    case 'CallExpression': {
+      const { callee, arguments: given } = node;
+      const dynamic = isNode(callee) && (callee.type === 'Import' || textOf(callee) === 'require');
+      const first: unknown = Array.isArray(given) ? given[0] : undefined;
+      return dynamic && isNode(first) ? [textOf(first.expression) ?? []].flat() : [];
+    }
+    default:
+      return [];
+  }
+}
+
+/** Of `a.name` and of `a['name']`. */
+const propertyName = (property: unknown): string | undefined =>
+  textOf(property) ?? (isNode(property) ? textOf(property.expression) : undefined);
+
+const isProcessEnv = ({ type, object, property, init, id }: Node): boolean =>
+  (type === 'MemberExpression' && textOf(object) === 'process' && propertyName(property) === 'env') ||
+  (type === 'VariableDeclarator' && textOf(init) === 'process' && isNode(id) && id.type === 'ObjectPattern');
+
+/** What is wrong with a file, one line each. */
+function complaints(file: string, text: string): string[] {
+  const { specifiers, readsEnvironment } = inspect(text);
+  const folder = file.split('/')[0] ?? '';
+  const problems = specifiers.flatMap((specifier) => {
+    const problem = specifier.startsWith('.') ? wrongArrow(file, specifier) : wrongPackage(file, specifier);
+    return problem === null ? [] : [`${file} imports ${specifier}: ${problem}`];
+  });
+  const environment = readsEnvironment && !MAY_READ_ENVIRONMENT.includes(folder);
+  return environment ? [...problems, `${file} reads process.env, which only workers/ may`] : problems;
+}
+
+function wrongArrow(file: string, specifier: string): string | null {
+  const target = posix.normalize(posix.join(posix.dirname(file), specifier));
+  const from = file.split('/')[0] ?? '';
+  const allowed = ARROWS[from] ?? [];
+  if (!allowed.includes(target.split('/')[0] ?? '')) return `${from} may import from ${allowed.join(', ')}`;
+  if (!/\.(ts|json)$/.test(target)) return 'own imports end in .ts';
+  if (file.startsWith('workflows/kernel/') && !/^workflows\/(kernel|protocol)\//.test(target)) {
+    return 'the kernel imports itself and the protocol';
+  }
+  return null;
+}
+
+function wrongPackage(file: string, specifier: string): string | null {
+  const name = specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/');
+  const part = Object.keys(PACKAGES).find((prefix) => file.startsWith(prefix));
+  const builtin = specifier.startsWith('node:') || builtinModules.includes(name);
+  if (part === undefined) return builtin && !specifier.startsWith('node:') ? 'write node: before a builtin' : null;
+  if (builtin) return 'there is no Node in the workflow sandbox';
+  return PACKAGES[part]?.includes(name) ? null : `${part} may import ${PACKAGES[part]?.join(', ') || 'no package'}`;
+}
+
+const sources = globSync(['{workflows,activities,client,workers,examples,bench,test}/**/*.ts', '*.ts'], { cwd: root });
+
+describe('the imports of this repository', () => {
+  test('are found at all', () => {
+    expect(sources.length).toBeGreaterThan(100);
+    const found = inspect(readFileSync(`${root}/workflows/agent-turn.ts`, 'utf8')).specifiers;
+    expect(found).toEqual(expect.arrayContaining(['@temporalio/workflow', './kernel/step.ts', './protocol/turn.ts']));
+  });
+
+  test('follow the arrows; the environment is read in workers/ only', () => {
+    expect(sources.flatMap((file) => complaints(file, readFileSync(`${root}/${file}`, 'utf8')))).toEqual([]);
+  });
+});
+
+describe('a planted import is found', () => {
+  test.each([
+    ['client/x.ts', "import { a } from '../activities/app.ts';"],
+    ['client/cli/x.ts', "export { a } from '../../workers/config.ts';"],
+    ['activities/x.ts', "import type { A } from '../client/agent-client.ts';"],
+    ['activities/llm/x.ts', "export * from '../../workers/config.ts';"],
+    ['workers/x.ts', "import '../test/support/app.ts';"],
+    ['workflows/x.ts', "import type * as a from '../activities/index.ts';"],
+    ['workflows/x.ts', "const a = await import('../activities/index.ts');"],
+    ['workflows/x.ts', "let a: import('../activities/app.ts').App;"],
+    ['workflows/x.ts', "import { join } from 'node:path';"],
+    ['workflows/x.ts', "import { join } from 'path';"],
+    ['workflows/x.ts', "import OpenAI from 'openai';"],
+    ['workflows/x.ts', "const fs = require('fs');"],
+    ['workflows/kernel/x.ts', "import { log } from '@temporalio/workflow';"],
+    ['workflows/kernel/x.ts', "import { z } from 'zod';"],
+    ['workflows/kernel/x.ts', "import type { Lease } from '../ports.ts';"],
+    ['workflows/protocol/x.ts', "import { defineSignal } from '@temporalio/workflow';"],
+    ['workers/x.ts', "import { join } from 'path';"],
+    ['workers/x.ts', "import { a } from './config';"],
+    ['client/x.ts', "import { a } from '../../elsewhere/x.ts';"],
+    ['index.ts', "export { startWorker } from './workers/worker.ts';"],
+    ['activities/x.ts', 'const home = process.env.HOME;'],
+    ['activities/x.ts', "const home = process['env'].HOME;"],
+    ['client/x.ts', 'const { env } = process;'],
+    ['client/x.ts', "import { env } from 'node:process';"],
+  ])('in %s: %s', (file, text) => {
+    expect(complaints(file, text)).toHaveLength(1);
+  });
+
+  test.each([
+    ['client/x.ts', "import { a } from '../workflows/messages.ts';"],
+    ['activities/x.ts', "import { a } from '../workflows/ports.ts'; import { join } from 'node:path';"],
+    ['workers/x.ts', "import { a } from '../activities/app.ts'; const home = process.env.HOME;"],
+    ['workflows/kernel/x.ts', "import type { Usage } from '../protocol/turn.ts'; import { step } from './step.ts';"],
+    ['workflows/x.ts', "import { proxyActivities } from '@temporalio/workflow';"],
+    ['activities/x.ts', "const text = 'import x from ../client/x.ts'; // import '../client/x.ts'"],
+    ['test/x.ts', "import { a } from '../workers/config.ts';"],
+  ])('and a good one is not: in %s: %s', (file, text) => {
+    expect(complaints(file, text)).toEqual([]);
+  });
+});

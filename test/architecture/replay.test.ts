@@ -1,0 +1,272 @@
+/**
+ * Recorded histories against the current workflows: replay finds another order of commands; the comparison of values finds what replay
+ * does not look at (inputs, timeouts, policies, results). A wanted change: `node test/support/record-histories.ts`, and say so in the
+ * commit, for turns that are open during an upgrade meet the same difference.
+ */
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { bundleWorkflowCode, DefaultLogger, Worker, type WorkflowBundleOption } from '@temporalio/worker';
+import { installRuntime } from '../../workers/runtime.ts';
+import { workflowsPath } from '../../workers/worker.ts';
+import type { Termination } from '../../workflows/protocol/turn.ts';
+import { type Command, issuedCommands, type RecordedHistory, recordedCommands } from '../histories/commands.ts';
+import { AGENTS, TURNS } from '../histories/shapes.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const HISTORIES = fileURLToPath(new URL('../histories/', import.meta.url));
+const SPY = fileURLToPath(new URL('../histories/command-spy.ts', import.meta.url));
+const BUNDLE_MS = 120_000;
+
+const names = readdirSync(HISTORIES)
+  .filter((file) => file.endsWith('.json'))
+  .map((file) => file.slice(0, -'.json'.length))
+  .sort();
+
+const read = (name: string): RecordedHistory => JSON.parse(readFileSync(`${HISTORIES}${name}.json`, 'utf8'));
+
+/** A mailbox checks its own id, so each history is replayed under the id it was recorded with. */
+const workflowIdOf = ({ events }: RecordedHistory): string => {
+  const [started] = events as readonly { workflowExecutionStartedEventAttributes?: { workflowId: string } }[];
+  return started?.workflowExecutionStartedEventAttributes?.workflowId ?? '';
+};
+
+const bundleOf = (path: string): Promise<WorkflowBundleOption> =>
+  bundleWorkflowCode({
+    workflowsPath: path,
+    workflowInterceptorModules: [SPY],
+    logger: new DefaultLogger('ERROR'),
+  });
+
+interface Replay {
+  /** Null when the current code took the same way as the recorded one. */
+  readonly error: Error | null;
+  /** Everything the current code asked for on that way. */
+  readonly issued: readonly Command[];
+}
+
+async function replay(
+  workflowBundle: WorkflowBundleOption,
+  histories: readonly string[],
+): Promise<Map<string, Replay>> {
+  const issued = new Map<string, Command[]>();
+  const fn = ({ workflowId }: { workflowId: string }, json: string) =>
+    void issued.set(workflowId, [...(issued.get(workflowId) ?? []), ...issuedCommands(JSON.parse(json))]);
+  const options = { workflowBundle, sinks: { spy: { issued: { fn, callDuringReplay: true } } } };
+  const recorded = histories.map((name) => ({ name, history: read(name) }));
+  const runs = recorded.map(({ history }) => ({ workflowId: workflowIdOf(history), history }));
+  const replays = new Map<string, Replay>();
+  for await (const { workflowId, error = null } of Worker.runReplayHistories(options, runs)) {
+    const name = recorded[replays.size]?.name ?? '';
+    replays.set(name, { error, issued: issued.get(workflowId) ?? [] });
+  }
+  return replays;
+}
+
+const recordable = (commands: readonly Command[]): Command[] =>
+  commands.filter((command) => command.kind !== 'local activity');
+
+installRuntime('ERROR');
+let replays: Map<string, Replay>;
+const replayOf = (name: string): Replay => {
+  const found = replays.get(name);
+  if (found) return found;
+  throw new Error(`${name} was not replayed; there are ${[...replays.keys()].join(', ')}`);
+};
+const localInputs = (history: string, name: string): unknown[] =>
+  replayOf(history).issued.flatMap((command) =>
+    command.kind === 'local activity' && command.name === name ? [(command.input as unknown[])[0]] : [],
+  );
+
+beforeAll(async () => {
+  replays = await replay(await bundleOf(workflowsPath), names);
+}, BUNDLE_MS);
+
+test('every shape is recorded, and nothing else', () => {
+  expect(names).toEqual([...Object.keys(TURNS), ...Object.keys(AGENTS)].sort());
+});
+
+describe('the current workflows take the recorded way, with the recorded values', () => {
+  test.each(names)('%s', (name) => {
+    const { error, issued } = replayOf(name);
+    if (error) throw error;
+    expect(recordable(issued)).toEqual(recordedCommands(read(name)));
+  });
+});
+
+describe('what the recordings hold', () => {
+  const all = names.flatMap((name) => recordedCommands(read(name)));
+  const named = (name: string) => all.filter((command) => command.name === name);
+  const keysOf = (commands: readonly unknown[]) => [
+    ...new Set(commands.flatMap((input) => Object.keys(input as object))),
+  ];
+  const final = ['stale_epoch', 'protocol_violation', 'invalid_request', 'store_corrupt'];
+
+  test('the model activity: its timeouts, retries and input', () => {
+    const calls = named('callModel');
+    for (const call of calls) {
+      expect(call).toMatchObject({ startToClose: 30 * 60, heartbeat: 20 });
+      expect(call.retry).toEqual({ initial: 1, maximum: 60, coefficient: 2, attempts: 8, final });
+      expect(call.summary).toMatch(/^step \d+: model$/);
+    }
+    const inputs = calls.map((call) => (call.input as { request: object }[])[0]);
+    expect(keysOf(inputs).sort()).toEqual(['agentId', 'agentTurnId', 'profileHash', 'request', 'turnEpoch']);
+    const requests = inputs.map((input) => input?.request);
+    expect(keysOf(requests).sort()).toEqual(['note', 'onlyTools', 'plan', 'requireTool', 'stepIndex', 'type']);
+  });
+
+  test('the tool activity: its timeouts, retries and input', () => {
+    const calls = named('runTool');
+    for (const call of calls) {
+      expect(call).toMatchObject({ startToClose: 24 * 3600, heartbeat: 20 });
+      expect(call.retry).toEqual({ initial: 0.5, maximum: 10, coefficient: 2, attempts: 0, final });
+    }
+    const keys = ['agentId', 'agentTurnId', 'callId', 'profileHash', 'tool', 'turnEpoch'];
+    expect(keysOf(calls.map((call) => (call.input as unknown[])[0])).sort()).toEqual(keys);
+  });
+
+  test('a turn is a child that is asked to stop with its mailbox, never reuses its id and can be found', () => {
+    const turns = all.filter((command) => command.kind === 'child');
+    expect(turns.length).toBeGreaterThan(5);
+    for (const turn of turns) {
+      expect(turn).toMatchObject({
+        name: 'agentTurn',
+        queue: 'agentturn.worker_generic',
+        parentClosePolicy: 'REQUEST_CANCEL',
+        reusePolicy: 'REJECT_DUPLICATE',
+      });
+      const [lease] = turn.input as { [key: string]: unknown }[];
+      const { agentId, agentTurnId, turnEpoch, profileName } = lease ?? {};
+      expect(turn.workflowId).toBe(`agents/${agentId}/turns/${agentTurnId}`);
+      expect(turn.searchAttributes).toEqual({
+        AgentId: agentId,
+        AgentTurnId: agentTurnId,
+        TurnEpoch: turnEpoch,
+        TurnStatus: 'running',
+        WorkerTarget: 'worker_generic',
+        Profile: profileName,
+      });
+    }
+  });
+
+  test('the mailbox’s own activities: their timeouts and retries', () => {
+    const calls = [...named('inspectTurn'), ...named('awaitTurnClosed')];
+    expect(new Set(calls.map((call) => call.name)).size).toBe(2);
+    for (const call of calls) {
+      expect(call).toMatchObject({ startToClose: 10 * 60, heartbeat: 20, retry: { attempts: 0 } });
+    }
+  });
+
+  test('content stays out of the model’s and the tools’ input, however long the turn', () => {
+    const sizes = [...named('callModel'), ...named('runTool')].map((call) => JSON.stringify(call.input).length);
+    expect(Math.max(...sizes)).toBeLessThan(700);
+  });
+});
+
+describe('what the current code asks of the store', () => {
+  test.each([
+    ['turn-1-call', 'success', 'thought'],
+    ['turn-submit-result', 'success', 'submit_result'],
+    ['turn-reminded-to-submit', 'success', 'submit_result'],
+    ['turn-must-end-with', 'success', 'tool_result'],
+    ['turn-terminating-tool', 'success', 'tool_result'],
+    ['turn-max-steps', 'partial max_steps_reached', 'thought'],
+    ['turn-refused-credentials', 'failed provider_auth', 'fallback'],
+    ['turn-model-refused', 'failed provider_refusal', 'fallback'],
+    ['turn-stopped-by-signal', 'failed stopped', 'fallback'],
+    ['turn-stopped-in-tool', 'failed stopped', 'fallback'],
+    ['turn-cancelled-suspended', 'failed terminated', 'fallback'],
+    ['turn-cancelled-in-tool', 'failed terminated', 'fallback'],
+  ])('%s is committed once: %s, from its %s', (name, ending, from) => {
+    const commits = localInputs(name, 'commitTurn') as { termination: Termination }[];
+    expect(commits).toMatchObject([{ turnEpoch: 1, deliverable: { from } }]);
+    expect(commits.map(({ termination: { status, errorCode = '' } }) => `${status} ${errorCode}`.trim())).toEqual([
+      ending,
+    ]);
+  });
+
+  test('a turn without a lease commits nothing', () => {
+    expect(localInputs('turn-without-lease', 'commitTurn')).toEqual([]);
+    expect(replayOf('turn-without-lease').issued.at(-1)).toMatchObject({ kind: 'failed', name: 'protocol_violation' });
+  });
+
+  test('the mailbox settles each turn with what closed it', () => {
+    const ended = { status: 'failed', errorCode: 'internal_error' };
+    expect(localInputs('agent-two-turns', 'settle')).toMatchObject([{ closed: ended }, { closed: ended }]);
+    expect(localInputs('agent-turn-terminated', 'settle')).toMatchObject([{ closed: { errorCode: 'terminated' } }]);
+    const [tookOver] = localInputs('agent-took-over', 'settle');
+    expect(tookOver).toMatchObject({ turnEpoch: 1, closed: { errorCode: 'terminated' } });
+  });
+
+  test('a store activity is one short transaction, retried until it succeeds', () => {
+    const commands = names.flatMap((name) => replayOf(name).issued).filter(({ kind }) => kind === 'local activity');
+    for (const { startToClose, retry } of commands) {
+      expect(startToClose).toBe(15);
+      expect(retry).toMatchObject({ initial: 0.1, maximum: 10, attempts: 0 });
+    }
+    expect([...new Set(commands.map(({ name }) => name))].sort()).toEqual([
+      'acceptInline',
+      'commitTurn',
+      'leaseNext',
+      'reportInline',
+      'resolveWaiting',
+      'settle',
+    ]);
+  });
+});
+
+describe('an incompatible change is caught', () => {
+  let dir: string;
+
+  beforeAll(() => {
+    // Inside the project, so that its imports resolve.
+    mkdirSync(join(ROOT, '.agentturn'), { recursive: true });
+    dir = mkdtempSync(join(ROOT, '.agentturn', 'replay-'));
+  });
+  afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+  async function changed(file: string, from: string, to: string): Promise<WorkflowBundleOption> {
+    const copy = mkdtempSync(join(dir, 'workflows-'));
+    cpSync(join(ROOT, 'workflows'), copy, { recursive: true });
+    const source = readFileSync(join(copy, file), 'utf8');
+    if (source.split(from).length !== 2)
+      throw new Error(`${file} must hold ${JSON.stringify(from)} once: adapt this test`);
+    writeFileSync(join(copy, file), source.replace(from, to));
+    return bundleOf(join(copy, 'index.ts'));
+  }
+
+  test(
+    'one more activity before the first model call',
+    async () => {
+      const extra = 'await storeActivities.resolveWaiting({ ...this.#fence, callIds: [], nowMs: 0 });';
+      const run = 'async run(): Promise<TurnEnd> {';
+      const error = (await replay(await changed('agent-turn.ts', run, `${run} ${extra}`), ['turn-1-call'])).get(
+        'turn-1-call',
+      )?.error;
+      expect(error).toMatchObject({ name: 'DeterminismViolationError' });
+    },
+    BUNDLE_MS,
+  );
+
+  test(
+    'a mailbox that shows no status any more',
+    async () => {
+      const bundle = await changed('agent.ts', 'showAgentStatus(agentId, status);', '');
+      const error = (await replay(bundle, ['agent-two-turns'])).get('agent-two-turns')?.error;
+      expect(error).toMatchObject({ name: 'DeterminismViolationError' });
+    },
+    BUNDLE_MS,
+  );
+
+  test(
+    'a longer heartbeat timeout, which replay lets pass',
+    async () => {
+      const bundle = await changed('ports.ts', "HEARTBEAT_TIMEOUT = '20s'", "HEARTBEAT_TIMEOUT = '30s'");
+      const replayed = (await replay(bundle, ['turn-1-call'])).get('turn-1-call');
+      expect(replayed?.error).toBeNull();
+      expect(recordable(replayed?.issued ?? [])).not.toEqual(recordedCommands(read('turn-1-call')));
+    },
+    BUNDLE_MS,
+  );
+});

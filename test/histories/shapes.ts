@@ -1,0 +1,289 @@
+/**
+ * The shapes of turns and mailboxes that test/support/record-histories.ts records. What a shape does from outside it does as a client
+ * would: through the SDK, or with Temporal's own client.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import { defineAgent, defineApp, defineTool } from '../../activities/app.ts';
+import type { TurnHandle } from '../../client/agent-client.ts';
+import type { ModelAnswer } from '../../workers/model-server/completion.ts';
+import { attempts, type Script } from '../../workers/model-server/scripted.ts';
+import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
+import { agentWorkflowId, targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import type { Recorder } from '../support/record-histories.ts';
+
+const WAIT = { timeoutMs: 120_000 };
+
+const parameters = z.object({ index: z.int().optional() });
+const outside = { description: 'Somebody answers.', parameters, afterExecution: 'suspend' } as const;
+export const app = defineApp({
+  agents: [
+    defineAgent({ name: 'tester', budgets: { maxSteps: 1_000, maxTokens: Number.MAX_SAFE_INTEGER } }),
+    defineAgent({ name: 'frugal', budgets: { maxSteps: 2 } }),
+    defineAgent({ name: 'finisher', mustEndWith: ['finish'] }),
+    defineAgent({ name: 'watched', timeouts: { noProgressMs: 1_000 } }),
+    defineAgent({ name: 'hasty', timeouts: { turnMs: 1_000 } }),
+  ],
+  tools: [
+    defineTool({ name: 'produce', description: 'Produces.', parameters, execute: () => 'x'.repeat(10 * 1024) }),
+    defineTool({
+      name: 'fail',
+      description: 'Fails.',
+      parameters,
+      execute: () => Promise.reject(new Error('no luck')),
+    }),
+    defineTool({ name: 'linger', description: 'Takes long.', parameters, execute: () => sleep(60_000) }),
+    defineTool({ name: 'ask', ...outside }),
+    defineTool({ name: 'ask_briefly', ...outside, suspendTimeoutMs: 500 }),
+    defineTool({
+      name: 'finish',
+      description: 'Ends the turn.',
+      parameters,
+      afterExecution: 'terminate',
+      execute: () => 'finished',
+    }),
+  ],
+});
+
+const say = (content: string): ModelAnswer => ({ kind: 'message', content });
+const call = (...names: readonly string[]): ModelAnswer => ({
+  kind: 'message',
+  toolCalls: names.map((name, index) => ({ name, arguments: { index } })),
+});
+const submit = (...names: readonly string[]): ModelAnswer => ({
+  kind: 'message',
+  toolCalls: [{ name: 'submit_result', arguments: { fields: names.map((name) => ({ name, value: name })) } }],
+});
+const fields = (...names: readonly string[]): Partial<EnqueueInput> => ({
+  resultFields: { fields: names.map((name) => ({ name })) },
+});
+const calls = (count: number): Script => [...Array.from({ length: count }, () => call('produce')), say('done')];
+
+export interface TurnShape {
+  readonly script: Script;
+  readonly request?: Partial<EnqueueInput>;
+  readonly expected?: string;
+  /** Runs beside the turn: what reaches it from outside. */
+  readonly meanwhile?: (turn: TurnHandle, recorder: Recorder, workflowId: string) => Promise<unknown>;
+}
+
+const answerAll = async (turn: TurnHandle): Promise<void> => {
+  for (const { callId } of await waitingCalls(turn))
+    await turn.toolResult({ callId, status: 'success', result: 'yes' });
+};
+const cancel: TurnShape['meanwhile'] = (_turn, { harness }, workflowId) =>
+  harness.temporal.client.workflow.getHandle(workflowId).cancel();
+
+export const TURNS: Readonly<Record<string, TurnShape>> = {
+  'turn-0-calls': { script: calls(0) },
+  'turn-1-call': { script: calls(1) },
+  'turn-10-calls': { script: calls(10) },
+  'turn-50-calls': { script: calls(50) },
+  'turn-200-calls': { script: calls(200) },
+  'turn-parallel-calls': { script: [call('produce', 'fail', 'produce'), say('done')] },
+  'turn-suspended-answered': { script: [call('ask'), say('thanks')], meanwhile: answerAll },
+  'turn-suspended-timed-out': { script: [call('ask_briefly'), say('went on without')] },
+  'turn-suspended-both': {
+    script: [call('ask', 'produce', 'ask_briefly'), say('one of two')],
+    meanwhile: async (turn) => {
+      await waitingCalls(turn, 2);
+      await untilTimeout(turn);
+      await answerAll(turn);
+    },
+  },
+  'turn-inline-tool-result': {
+    script: [call('ask'), say('thanks')],
+    meanwhile: async (turn, { harness }, workflowId) => {
+      const [waiting] = await waitingCalls(turn);
+      const body = { callId: waiting?.callId, status: 'success', result: 'from another client' };
+      await harness.temporal.client.workflow.getHandle(workflowId).signal('tool_result', body);
+    },
+  },
+  'turn-invalid-arguments': {
+    script: [
+      { kind: 'message', toolCalls: [{ name: 'produce', arguments: { index: 'one' } }] },
+      call('produce'),
+      say('corrected'),
+    ],
+  },
+  'turn-submit-result': { script: [submit('a'), submit('a', 'b')], request: fields('a', 'b') },
+  'turn-reminded-to-submit': { script: [say('in prose'), submit('a')], request: fields('a') },
+  'turn-must-end-with': { script: [say('in prose'), call('finish')], request: { profile: 'finisher' } },
+  'turn-terminating-tool': { script: [call('finish', 'fail')] },
+  'turn-max-steps': {
+    script: [call('produce'), call('produce'), say('this is what I have')],
+    request: { profile: 'frugal' },
+    expected: 'partial',
+  },
+  'turn-refused-credentials': { script: [{ kind: 'error', status: 401, message: 'bad key' }], expected: 'failed' },
+  'turn-model-recovered': { script: [attempts({ kind: 'error', status: 500 }, say('done'))] },
+  'turn-model-refused': { script: [{ kind: 'message', refusal: 'I will not.' }], expected: 'failed' },
+  'turn-steered': {
+    script: [call('ask'), say('as you wish')],
+    meanwhile: async (turn) => {
+      await waitingCalls(turn);
+      await turn.steer('Be brief.');
+      await answerAll(turn);
+    },
+  },
+  'turn-stopped-suspended': {
+    script: [call('ask')],
+    expected: 'failed',
+    meanwhile: async (turn) => {
+      await waitingCalls(turn);
+      await turn.stop();
+    },
+  },
+  'turn-stopped-in-tool': {
+    script: [call('linger')],
+    expected: 'failed',
+    meanwhile: async (turn) => {
+      await runningTool(turn);
+      await turn.stop();
+    },
+  },
+  'turn-stopped-by-signal': {
+    script: [call('linger')],
+    expected: 'failed',
+    meanwhile: async (turn, { harness }, workflowId) => {
+      await runningTool(turn);
+      await harness.temporal.client.workflow.getHandle(workflowId).signal('stop');
+    },
+  },
+  'turn-cancelled-suspended': {
+    script: [call('ask')],
+    expected: 'failed',
+    meanwhile: async (turn, recorder, workflowId) => {
+      await waitingCalls(turn);
+      await cancel(turn, recorder, workflowId);
+    },
+  },
+  'turn-cancelled-in-tool': {
+    script: [call('linger')],
+    expected: 'failed',
+    meanwhile: async (turn, recorder, workflowId) => {
+      await runningTool(turn);
+      await cancel(turn, recorder, workflowId);
+    },
+  },
+};
+
+/** The run whose history is kept. */
+export interface Closed {
+  readonly workflowId: string;
+  readonly runId?: string;
+}
+
+export const AGENTS: Readonly<Record<string, (recorder: Recorder, agentId: string) => Promise<Closed>>> = {
+  'agent-two-turns': async (recorder, agentId) => {
+    for (const key of ['first', 'second']) {
+      await (await recorder.enqueue(agentId, 'turn-1-call', key)).result(WAIT);
+      await recorder.idle(agentId);
+    }
+    return recorder.terminated(agentId);
+  },
+  'agent-queue': async (recorder, agentId) => {
+    const first = await recorder.enqueue(agentId, 'turn-suspended-answered', 'first');
+    const second = await recorder.enqueue(agentId, 'turn-0-calls', 'second');
+    await answerAll(first);
+    await second.result(WAIT);
+    return recorder.terminated(agentId);
+  },
+  'agent-continued-as-new': async (recorder, agentId) => {
+    const runId = await recorder.startAgent({ agentId, maxHistoryEvents: 5 });
+    await (await recorder.enqueue(agentId, 'turn-0-calls', 'first')).result(WAIT);
+    await (await recorder.enqueue(agentId, 'turn-0-calls', 'second')).result(WAIT);
+    return { workflowId: agentWorkflowId(agentId), runId };
+  },
+  'agent-turn-terminated': async (recorder, agentId) => {
+    const turn = await recorder.enqueue(agentId, 'turn-suspended-answered', 'first');
+    await waitingCalls(turn);
+    const { workflow } = recorder.harness.temporal.client;
+    await workflow.getHandle(turnWorkflowId(agentId, turn.id)).terminate('for the record');
+    await turn.result(WAIT);
+    return recorder.terminated(agentId);
+  },
+  'agent-inline-enqueue': async (recorder, agentId) => {
+    await recorder.startAgent({ agentId });
+    const body = { instruction: '[script:turn-0-calls] Go.', profile: 'tester', idempotencyKey: 'inline' };
+    await recorder.harness.temporal.client.workflow.getHandle(agentWorkflowId(agentId)).signal('enqueue', body);
+    while ((await recorder.harness.client.agent(agentId).turns())[0]?.endedAt == null) await sleep(50);
+    return recorder.terminated(agentId);
+  },
+  'agent-stopped-and-started': async (recorder, agentId) => {
+    const agent = recorder.harness.client.agent(agentId);
+    const first = await recorder.enqueue(agentId, 'turn-suspended-answered', 'first');
+    const second = await recorder.enqueue(agentId, 'turn-0-calls', 'second');
+    await waitingCalls(first);
+    await agent.stop();
+    await first.result(WAIT);
+    await recorder.idle(agentId);
+    await agent.start();
+    await second.result(WAIT);
+    return recorder.terminated(agentId);
+  },
+  'agent-watched-turn': async (recorder, agentId) => {
+    const turn = await recorder.enqueue(agentId, 'turn-suspended-answered', 'first', { profile: 'watched' });
+    await waitingCalls(turn);
+    await sleep(2_500);
+    await answerAll(turn);
+    await turn.result(WAIT);
+    return recorder.terminated(agentId);
+  },
+  'agent-timed-out-turn': async (recorder, agentId) => {
+    const turn = await recorder.enqueue(agentId, 'turn-suspended-answered', 'first', { profile: 'hasty' });
+    await turn.result(WAIT);
+    return recorder.terminated(agentId);
+  },
+  'agent-took-over': async (recorder, agentId) => {
+    const turn = await recorder.enqueue(agentId, 'turn-suspended-answered', 'first');
+    await waitingCalls(turn);
+    const { workflow } = recorder.harness.temporal.client;
+    const mailbox = workflow.getHandle(agentWorkflowId(agentId));
+    // With nobody to serve turns, the old one is still open when the new mailbox looks.
+    const second = await recorder.withoutTurnWorker(async () => {
+      await mailbox.terminate('for the record');
+      const next = await recorder.enqueue(agentId, 'turn-0-calls', 'second');
+      const taking = async () => (await mailbox.describe()).raw.pendingActivities?.length;
+      while (!(await taking())) await sleep(20);
+      while (await taking()) await sleep(100);
+      return next;
+    });
+    await second.result(WAIT);
+    return recorder.terminated(agentId);
+  },
+  'agent-refused-input': async (recorder, agentId) => {
+    await recorder.startAgent({ agentId: 'not-its-own-id' }, agentId);
+    return { workflowId: agentWorkflowId(agentId) };
+  },
+  'turn-without-lease': async ({ harness }, agentId) => {
+    const workflowId = turnWorkflowId(agentId, 'forged');
+    const ids = { agentId, agentTurnId: 'forged', turnEpoch: 1, outputBoxId: 'forged', title: 'forged' };
+    const profile = { profileName: 'tester', profileHash: 'none', workerTarget: 'worker_generic' };
+    const kernel = { budgets: { maxSteps: 5, maxTokens: 1_000 }, mustEndWith: [], submitResult: true };
+    const lease = { ...ids, ...profile, kernel, memory: [], instructionSeq: 1, instructionTokens: 1 };
+    const options = { workflowId, taskQueue: targetQueue('worker_generic'), args: [lease] };
+    await harness.temporal.client.workflow.execute('agentTurn', options).catch(() => {});
+    return { workflowId };
+  },
+};
+
+async function waitingCalls(turn: TurnHandle, count = 1) {
+  for (;;) {
+    const { waiting, endedAt } = await turn.get();
+    if (waiting.length >= count) return waiting;
+    if (endedAt !== null) throw new Error(`turn ${turn.id} ended without waiting for ${count} calls`);
+    await sleep(20);
+  }
+}
+
+/** Long enough in the tool that its activity is under way. */
+async function runningTool(turn: TurnHandle): Promise<void> {
+  while ((await turn.get()).stepCount === 0) await sleep(50);
+  await sleep(500);
+}
+
+async function untilTimeout(turn: TurnHandle): Promise<void> {
+  const timedOut = async () => (await turn.get()).steps[0]?.calls.some((made) => made.status === 'timeout');
+  while (!(await timedOut())) await sleep(20);
+}

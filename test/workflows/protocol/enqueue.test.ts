@@ -1,0 +1,95 @@
+import { describe, expect, test } from '@jest/globals';
+import { v7 } from 'uuid';
+import { z } from 'zod';
+import { enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
+import { LIMITS } from '../../../workflows/protocol/limits.ts';
+
+/** What is wrong with a request, as one text; empty when nothing is. */
+function problems(request: unknown): string {
+  const parsed = enqueueRequestSchema.safeParse(request);
+  return parsed.success ? '' : z.prettifyError(parsed.error);
+}
+
+const request = (more: object) => ({ instruction: 'do it', ...more });
+
+describe('an instruction', () => {
+  test.each([
+    ['ascii', 'a', 1],
+    ['two bytes', 'é', 2],
+    ['three bytes', '€', 3],
+    ['four bytes', '🙂', 4],
+  ])('of %s may have exactly 32 KiB, and not one byte more (T4)', (_, char, size) => {
+    const chars = Math.floor((32 * 1024) / size);
+    const full = char.repeat(chars) + 'a'.repeat(32 * 1024 - chars * size);
+    expect(Buffer.byteLength(full)).toBe(LIMITS.instructionBytes);
+    expect(problems({ instruction: full })).toBe('');
+    expect(problems({ instruction: `${full}a` })).toMatch(
+      /at most 32768 bytes.*instructionCardId[\s\S]*at instruction/,
+    );
+    if (size > 1) expect(problems({ instruction: full.replace(/a*$/, char) })).not.toBe('');
+  });
+
+  test('is given as text or as a card, and as exactly one of them (T4)', () => {
+    expect(problems({ instructionCardId: v7() })).toBe('');
+    expect(problems({ instruction: 'x', instructionCardId: v7() })).toContain('exactly one of');
+    expect(problems({})).toContain('exactly one of');
+    expect(problems({ instruction: '' })).toContain('at instruction');
+  });
+});
+
+describe('a request', () => {
+  test('has normal priority unless it says otherwise (T9)', () => {
+    expect(enqueueRequestSchema.parse(request({}))).toEqual({ instruction: 'do it', priority: 'normal' });
+  });
+
+  test.each([
+    ['instructionCardId', 'not-a-uuid'],
+    ['contextBoxId', 'not-a-uuid'],
+    ['profile', 'no spaces allowed'],
+    ['profile', ''],
+    ['idempotencyKey', ''],
+    ['idempotencyKey', 'k'.repeat(257)],
+    ['priority', 'urgent'],
+    ['correlationId', 'c'.repeat(257)],
+    ['traceparent', 't'.repeat(129)],
+    ['metadata', { key: 7 }],
+    ['metadata', { key: 'v'.repeat(1025) }],
+    ['instruction', 7],
+  ])('with a bad %s is refused by that name (T8)', (field, value) => {
+    const base = field.startsWith('instruction') ? {} : { instruction: 'do it' };
+    expect(problems({ ...base, [field]: value })).toContain(`at ${field}`);
+  });
+
+  test('with a field nobody knows is refused by its name', () => {
+    expect(problems(request({ prioritty: 'now' }))).toContain('prioritty');
+  });
+
+  test('keeps malformed result fields as they came: they are a warning later, never a refusal (T28)', () => {
+    for (const resultFields of ['nonsense', 7, null, { fields: 'x' }, [1]]) {
+      expect(enqueueRequestSchema.parse(request({ resultFields }))).toMatchObject({ resultFields });
+    }
+  });
+
+  test('may carry 64 KiB of result fields and metadata, and not one byte more (T4)', () => {
+    const around = JSON.stringify([{ text: '' }, { k: 'v' }]).length;
+    const fill = (bytes: number) => request({ resultFields: { text: '€'.repeat(bytes / 3) }, metadata: { k: 'v' } });
+    const room = LIMITS.requestBytes - around;
+    const fits = room - (room % 3);
+    expect(problems(fill(fits))).toBe('');
+    expect(problems(fill(fits + 3))).toMatch(/at most 65536 bytes/);
+  });
+
+  test('with parts nested thousands deep is refused, not thrown: an error there is retried for ever (T4, T8)', () => {
+    const resultFields: unknown = JSON.parse('['.repeat(20_000) + ']'.repeat(20_000));
+    expect(outcomeOf(() => problems(request({ resultFields })))).toContain('at resultFields');
+  });
+});
+
+/** An overflowing stack has thousands of lines: only its message is of use. */
+function outcomeOf(check: () => string): string {
+  try {
+    return check();
+  } catch (error) {
+    return `thrown: ${String(error)}`;
+  }
+}
