@@ -66,11 +66,22 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
 }
 
 function temporalConfig(env: Record<string, string>): TemporalConfig | undefined {
-  const { connectionOptions, namespace } = loadClientConnectConfig({ overrideEnvVars: env });
+  const { connectionOptions, namespace } = connectConfig(env);
   // A namespace without an address means the address every Temporal client assumes.
   const address = connectionOptions.address ?? (namespace === undefined ? undefined : 'localhost:7233');
   if (address === undefined) return undefined;
   const { tls, apiKey, metadata } = connectionOptions;
   const credentials = { ...(tls ? { tls } : {}), ...(apiKey ? { apiKey } : {}), ...(metadata ? { metadata } : {}) };
   return { address, namespace: namespace ?? 'default', credentials: credentials as TemporalCredentials };
+}
+
+/** Variables and profile file, as the Temporal CLI reads them. */
+function connectConfig(env: Record<string, string>): ReturnType<typeof loadClientConnectConfig> {
+  try {
+    return loadClientConnectConfig({ overrideEnvVars: env });
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    const message = `the Temporal settings (TEMPORAL_* variables and profile file) cannot be used: ${reason}`;
+    throw new CodedError('invalid_config', message, { cause: error });
+  }
 }

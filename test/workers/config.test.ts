@@ -108,8 +108,15 @@ describe('the Temporal server', () => {
     expect(read({ ...env, TEMPORAL_NAMESPACE: 'other' }).temporal).toMatchObject({ namespace: 'other' });
   });
 
+  test('is the address every client assumes when only a namespace is named', () => {
+    expect(read({ TEMPORAL_NAMESPACE: 'mine' }).temporal).toMatchObject({
+      address: 'localhost:7233',
+      namespace: 'mine',
+    });
+  });
+
   test('is none when nothing names an address', () => {
-    expect(read({ TEMPORAL_NAMESPACE: 'mine' }).temporal).toBeUndefined();
+    expect(read({}).temporal).toBeUndefined();
     expect(read({ TEMPORAL_CONFIG_FILE: join(folder, 'nowhere.toml') }).temporal).toBeUndefined();
   });
 

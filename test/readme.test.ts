@@ -1,0 +1,152 @@
+/** Every command of the README's shell blocks, run as it stands there, in a shell. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { findTemporalBinary } from '../workers/temporal-binary.ts';
+import { type Harness, openHarness } from './support/harness.ts';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
+const CI = readFileSync(join(ROOT, '.ci/run'), 'utf8');
+
+/** Commands that CI runs by itself; running them here would run this test again. */
+const BY_CI = ['npm ci && npm test', 'npm run check'];
+
+const commands = [...README.matchAll(/```sh\n(.*?)```/gs)]
+  .flatMap((block) => (block[1] ?? '').split('\n'))
+  .map((line) => line.trim())
+  .filter((line) => line !== '');
+
+interface Ran {
+  readonly code: number | null;
+  readonly output: string;
+}
+
+describe('the README', () => {
+  let harness: Harness;
+  let env: NodeJS.ProcessEnv;
+  let dev: Shell;
+  const remaining = new Set(commands.filter((command) => !BY_CI.includes(command)));
+
+  beforeAll(async () => {
+    harness = await openHarness();
+    const { path } = await findTemporalBinary({ pathEnv: process.env.PATH ?? '', log: () => {}, tried: [] });
+    const bin = mkdtempSync(join(tmpdir(), 'agentturn-bin-'));
+    symlinkSync(path, join(bin, 'temporal'));
+    const { NODE_OPTIONS: _, OPENAI_API_KEY: __, ...inherited } = process.env;
+    env = {
+      ...inherited,
+      PATH: `${bin}:${process.env.PATH}`,
+      TEMPORAL_ADDRESS: harness.address,
+      TEMPORAL_NAMESPACE: harness.namespace,
+      AGENTTURN_STORE: harness.storeUrl,
+    };
+  });
+  afterAll(async () => {
+    await dev?.stop();
+    await harness?.close();
+  });
+
+  /** The command of the README that starts with these words; `replace` puts real ids in place of its placeholders. */
+  function command(start: string, replace: Readonly<Record<string, string>> = {}): string {
+    const found = [...remaining].find((line) => line.startsWith(start));
+    if (!found) throw new Error(`the README has no command that starts with ${start}`);
+    remaining.delete(found);
+    return Object.entries(replace).reduce((line, [from, to]) => line.replaceAll(from, to), found);
+  }
+  const run = (line: string): Promise<Ran> => new Shell(line, env).ended();
+
+  test('names for CI only what CI runs', () => {
+    expect(commands).toEqual(expect.arrayContaining(BY_CI));
+    expect(CI).toContain('npm test');
+    expect(CI).toContain('npm run check');
+  });
+
+  test('demonstrates a turn, on any folder, and through a crash', async () => {
+    const start = command('npm ci && npm run demo').replace('npm ci && ', '');
+    for (const line of [start, command('npm run demo -- --dir'), command('npm run demo -- --crash')]) {
+      const { code, output } = await run(line);
+      expect({ line, code, output }).toMatchObject({ code: 0 });
+      expect(output).toContain('exactly one task event');
+    }
+  }, 180_000);
+
+  test('serves an app, starts turns and answers calls', async () => {
+    dev = new Shell(command('npm run dev -- --app'), env);
+    await dev.until(/ready/);
+    const waited = await run(command('npm run agentturn -- enqueue weather'));
+    expect(waited).toMatchObject({ code: 0, output: expect.stringContaining('sunny') });
+    expect((await run(command('npm run agentturn -- agents ls'))).output).toContain('weather');
+    const instruction = 'call ask_person {"question":"really?"}';
+    const turn = await harness.client.agent('weather').enqueue({ instruction });
+    for await (const event of turn.events()) if (event.type === 'state' && event.payload.waitingToolCount === 1) break;
+    const ids = { TURN: turn.id, CALL: (await turn.get()).waiting[0]?.callId ?? '' };
+    expect((await run(command('npm run agentturn -- turn show', ids))).output).toContain(ids.CALL);
+    expect(await run(command('npm run agentturn -- tool-result', ids))).toMatchObject({ code: 0 });
+    expect(await turn.result({ timeoutMs: 30_000 })).toMatchObject({ status: 'success' });
+  }, 120_000);
+
+  test('starts turns and answers calls with the Temporal CLI alone', async () => {
+    expect(await run(command('temporal workflow signal-with-start'))).toMatchObject({ code: 0 });
+    const agent = harness.client.agent('weather');
+    const turn = await agent.enqueue({ instruction: 'call ask_person {"question":"again?"}' });
+    for await (const event of turn.events()) if (event.type === 'state' && event.payload.waitingToolCount === 1) break;
+    const ids = { TURN: turn.id, CALL: (await turn.get()).waiting[0]?.callId ?? '' };
+    expect(await run(command('temporal workflow signal ', ids))).toMatchObject({ code: 0 });
+    expect(await turn.result({ timeoutMs: 30_000 })).toMatchObject({ status: 'success' });
+    expect((await agent.turns()).some((view) => view.instruction === 'hello')).toBe(true);
+  }, 120_000);
+
+  test('runs a worker, and the bench within its budgets', async () => {
+    const worker = new Shell(command('npm run agentturn -- worker'), {
+      ...env,
+      OPENAI_BASE_URL: 'http://127.0.0.1:1/v1',
+    });
+    await worker.until(/serv|ready|running/i);
+    expect(await worker.stop()).toMatchObject({ code: 0 });
+    expect(await run(command('npm run bench -- --quick'))).toMatchObject({ code: 0 });
+  }, 240_000);
+
+  test('has no other command', () => {
+    expect([...remaining]).toEqual([]);
+  });
+});
+
+/** A command in a shell, with a process group of its own so that npm's children end with it. */
+class Shell {
+  readonly #child: ChildProcess;
+  readonly #closed: Promise<unknown>;
+  #output = '';
+
+  constructor(line: string, env: NodeJS.ProcessEnv) {
+    this.#child = spawn('bash', ['-c', line], { cwd: ROOT, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+    this.#closed = once(this.#child, 'close');
+    for (const stream of [this.#child.stdout, this.#child.stderr]) {
+      stream?.setEncoding('utf8').on('data', (text: string) => {
+        this.#output += text;
+      });
+    }
+  }
+
+  async until(pattern: RegExp): Promise<void> {
+    const data = () => Promise.race([once(this.#child.stdout ?? this.#child, 'data'), this.#closed]);
+    while (!pattern.test(this.#output)) {
+      if (this.#child.exitCode !== null) throw new Error(`ended without ${pattern}:\n${this.#output}`);
+      await data();
+    }
+  }
+
+  async ended(): Promise<Ran> {
+    await this.#closed;
+    return { code: this.#child.exitCode, output: this.#output };
+  }
+
+  stop(): Promise<Ran> {
+    if (this.#child.exitCode === null && this.#child.pid) process.kill(-this.#child.pid, 'SIGTERM');
+    return this.ended();
+  }
+}
