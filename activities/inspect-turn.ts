@@ -36,14 +36,14 @@ async function overdue(
   temporal: Client,
   fence: Fence,
   { status, leasedAt, progressAt }: TurnHealth,
-  { timeouts }: InspectTurnInput,
+  { timeouts, dispatchSince }: InspectTurnInput,
 ): Promise<Termination | null> {
   const now = Date.now();
   const { dispatchMs, noProgressMs, turnMs } = timeouts;
   if (turnMs !== undefined && now - leasedAt >= turnMs)
     return timeout('turn_timeout', `the turn took longer than ${turnMs} ms`);
   if (status === 'dispatched') {
-    if (dispatchMs === 0 || now - leasedAt < dispatchMs) return null;
+    if (dispatchMs === 0 || now - Math.max(leasedAt, dispatchSince) < dispatchMs) return null;
     return timeout('dispatch_timeout', `no worker started the turn within ${dispatchMs} ms`);
   }
   if (status !== 'running' || now - progressAt < noProgressMs) return null;

@@ -218,13 +218,36 @@ export interface CallView {
 export interface AgentView {
   readonly agentId: string;
   readonly profile: string | null;
+  /** What an operator wants of it; a stopped agent refuses requests and keeps its queue (T10). */
+  readonly lifecycle: AgentLifecycle;
   readonly status: HeadStatus;
   readonly turnEpoch: number;
   readonly activeAgentTurnId: string | null;
+  /** All it ever accepted, ended ones included. */
+  readonly acceptedTurns: number;
   readonly queuedTurns: number;
   readonly waitingToolCount: number;
   readonly resumeDeadline: number | null;
   readonly updatedAt: number;
+}
+
+/** Who caused what, as it was written with the fact itself; the call tree of a request is drawn from these alone (T26). */
+export interface EdgeView {
+  readonly primitive: 'enqueue' | 'tool_call' | 'report' | 'join';
+  readonly phase: 'request' | 'response';
+  /** The tool of a call; what a report says: the status of a turn, `tool_result` or `timeout` of a call. */
+  readonly kind: string | null;
+  readonly sourceAgentId: string | null;
+  readonly sourceAgentTurnId: string | null;
+  readonly sourceStepIndex: number | null;
+  readonly targetAgentId: string | null;
+  readonly targetAgentTurnId: string | null;
+  /** The call that a `tool_call` makes or a `report` answers. */
+  readonly callId: string | null;
+  readonly correlationId: string | null;
+  readonly depth: number;
+  readonly traceId: string | null;
+  readonly createdAt: number;
 }
 
 /** A mailbox that may need a doorbell: it has old queued rows, or a head that has been held for a while. */
@@ -262,7 +285,14 @@ export interface ClientStore {
   /** Cheaper than `getTurn`: where the turn stands, null when it was never accepted. */
   getTurnStatus(agentTurnId: string): Promise<TurnStatus | null>;
   listAgents(): Promise<readonly AgentView[]>;
-  listTurns(agentId: string): Promise<readonly TurnView[]>;
+  getAgent(agentId: string): Promise<AgentView | null>;
+  /** Oldest first; of those in `status`, and only the `last` accepted, where given. */
+  listTurns(
+    agentId: string,
+    filter?: { readonly status?: TurnStatus; readonly last?: number },
+  ): Promise<readonly TurnView[]>;
+  /** Edges of a turn and, recursively, of the turns it enqueued, oldest first; calls of one step in their order. */
+  listEdges(agentTurnId: string): Promise<readonly EdgeView[]>;
   /** Events of one turn (or one agent) with `seq` above `afterSeq`, oldest first, at most `limit`. */
   readEvents(filter: {
     agentId: string;
