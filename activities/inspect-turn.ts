@@ -18,15 +18,11 @@ export async function inspectTurn(temporal: Client, store: Store, input: Inspect
   const fence = { agentId, agentTurnId, turnEpoch };
   const health = await store.turnHealth(fence);
   if (!health) return { verdict: 'healthy' };
+  // A turn without any worker to run it keeps waiting, and its clock stands still until the first one is seen (T12).
+  const waits = health.status === 'dispatched' && timeouts.whenNoWorkers === 'wait';
+  if (waits && !(await hasPollers(temporal, workerTarget))) return { verdict: 'no_workers' };
   const termination = await overdue(temporal, fence, health, input);
   if (!termination) return { verdict: 'healthy' };
-  if (
-    health.status === 'dispatched' &&
-    timeouts.whenNoWorkers === 'wait' &&
-    !(await hasPollers(temporal, workerTarget))
-  ) {
-    return { verdict: 'no_workers' };
-  }
   if (!(await store.expireTurn(fence, health.status, termination))) return { verdict: 'healthy' };
   await close(temporal, fence, termination.reason ?? '');
   return { verdict: 'expired' };
@@ -43,7 +39,7 @@ async function overdue(
   if (turnMs !== undefined && now - leasedAt >= turnMs)
     return timeout('turn_timeout', `the turn took longer than ${turnMs} ms`);
   if (status === 'dispatched') {
-    if (dispatchMs === 0 || now - Math.max(leasedAt, dispatchSince) < dispatchMs) return null;
+    if (dispatchMs === 0 || dispatchSince === null || now - dispatchSince < dispatchMs) return null;
     return timeout('dispatch_timeout', `no worker started the turn within ${dispatchMs} ms`);
   }
   if (status !== 'running' || now - progressAt < noProgressMs) return null;

@@ -145,15 +145,18 @@ class Mailbox {
   #watch({ agentId, agentTurnId, turnEpoch, workerTarget, timeouts }: Lease, scope: CancellationScope): void {
     const limits = [timeouts.dispatchMs, timeouts.noProgressMs, timeouts.turnMs ?? 0].filter((ms) => ms > 0);
     const everyMs = Math.min(LONGEST_WATCH_MS, ...limits);
-    let dispatchSince = Date.now();
+    let dispatchSince: number | null = Date.now();
     const fence = { agentId, agentTurnId, turnEpoch };
     const watch = async () => {
       for (;;) {
         await this.#alarm.waitUntil(Date.now() + everyMs, () => false, 'watchdog');
         const input = { ...fence, workerTarget, timeouts, dispatchSince };
         const { verdict } = await mailboxActivities.inspectTurn(input);
-        if (verdict !== 'no_workers') continue;
-        dispatchSince = Date.now();
+        if (verdict !== 'no_workers') {
+          dispatchSince ??= Date.now();
+          continue;
+        }
+        dispatchSince = null;
         this.#show('awake_running', `waiting for workers of ${workerTarget}`);
       }
     };

@@ -72,8 +72,8 @@ export interface TurnActivities {
 export interface InspectTurnInput extends Fence {
   readonly workerTarget: string;
   readonly timeouts: Timeouts;
-  /** When the clock of `dispatchMs` started: at the lease, or when the target was last seen without any worker. Epoch ms. */
-  readonly dispatchSince: number;
+  /** When the clock of `dispatchMs` started, epoch ms; null while the target was last seen without any worker. */
+  readonly dispatchSince: number | null;
 }
 
 /** `expired`: the store has ended the turn and its workflow is being closed. */
