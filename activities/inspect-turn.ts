@@ -18,10 +18,12 @@ export async function inspectTurn(temporal: Client, store: Store, input: Inspect
   const fence = { agentId, agentTurnId, turnEpoch };
   const health = await store.turnHealth(fence);
   if (!health) return { verdict: 'healthy' };
+  const termination = await overdue(temporal, fence, health, input);
   // A turn without any worker to run it keeps waiting, and its clock stands still until the first one is seen (T12).
   const waits = health.status === 'dispatched' && timeouts.whenNoWorkers === 'wait';
-  if (waits && !(await hasPollers(temporal, workerTarget))) return { verdict: 'no_workers' };
-  const termination = await overdue(temporal, fence, health, input);
+  if (waits && termination?.errorCode !== 'turn_timeout' && !(await hasPollers(temporal, workerTarget))) {
+    return { verdict: 'no_workers' };
+  }
   if (!termination) return { verdict: 'healthy' };
   if (!(await store.expireTurn(fence, health.status, termination))) return { verdict: 'healthy' };
   await close(temporal, fence, termination.reason ?? '');

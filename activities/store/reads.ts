@@ -1,5 +1,5 @@
 /** The read model. Reading writes nothing and takes no lock. */
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { BoxExtent } from '../../workflows/kernel/state.ts';
 import type { Card, CardContents, ResultStatus } from '../../workflows/protocol/cards.ts';
 import type { AgentEvent } from '../../workflows/protocol/events.ts';
@@ -8,13 +8,15 @@ import type {
   CallView,
   ClientStore,
   DoorbellCandidate,
+  EdgeView,
   StepView,
   TurnView,
 } from '../../workflows/protocol/store.ts';
 import type { Deliverable, EngineUsage, TurnStatus, Usage } from '../../workflows/protocol/turn.ts';
 import { toCard } from './cards.ts';
 import { read, type StoreContext } from './context.ts';
-import type { StepRow, Tables, TurnRow } from './rows.ts';
+import { callId as callIdOf, edgeKey } from './ids.ts';
+import type { EdgeRow, StepRow, Tables, TurnRow } from './rows.ts';
 
 type Db = Kysely<Tables>;
 
@@ -34,15 +36,17 @@ export const getTurnStatus = (ctx: StoreContext, agentTurnId: string): Promise<T
     return row?.status ?? null;
   });
 
-export const listTurns = (ctx: StoreContext, agentId: string): Promise<readonly TurnView[]> =>
+export const listTurns = (
+  ctx: StoreContext,
+  agentId: string,
+  { status, last }: Parameters<ClientStore['listTurns']>[1] = {},
+): Promise<readonly TurnView[]> =>
   read(ctx, async (db) => {
-    const turns = await db
-      .selectFrom('turns')
-      .selectAll()
-      .where('agent_id', '=', agentId)
-      .orderBy('accept_seq')
-      .execute();
-    return Promise.all(turns.map((turn) => viewOf(db, turn)));
+    let query = db.selectFrom('turns').selectAll().where('agent_id', '=', agentId).orderBy('accept_seq', 'desc');
+    if (status !== undefined) query = query.where('status', '=', status);
+    if (last !== undefined) query = query.limit(last);
+    const turns = await query.execute();
+    return Promise.all(turns.reverse().map((turn) => viewOf(db, turn)));
   });
 
 async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
@@ -147,20 +151,20 @@ async function callViews(db: Db, agentTurnId: string): Promise<Map<string, CallV
   return new Map(views.map((view) => [view.callId, view]));
 }
 
-export const listAgents = (ctx: StoreContext): Promise<readonly AgentView[]> =>
+export const listAgents = (ctx: StoreContext): Promise<readonly AgentView[]> => agentViews(ctx);
+
+export const getAgent = async (ctx: StoreContext, agentId: string): Promise<AgentView | null> =>
+  (await agentViews(ctx, agentId))[0] ?? null;
+
+const agentViews = (ctx: StoreContext, agentId?: string): Promise<readonly AgentView[]> =>
   read(ctx, async (db) => {
-    const rows = await db
+    let query = db
       .selectFrom('agents')
       .innerJoin('agent_state_head as head', 'head.agent_id', 'agents.agent_id')
+      .selectAll('head')
       .select((eb) => [
-        'agents.agent_id',
         'agents.profile',
-        'head.status',
-        'head.turn_epoch',
-        'head.active_agent_turn_id',
-        'head.waiting_tool_count',
-        'head.resume_deadline',
-        'head.updated_at',
+        'agents.lifecycle',
         eb
           .selectFrom('turns')
           .select((count) => count.fn.countAll<number>().as('count'))
@@ -168,20 +172,85 @@ export const listAgents = (ctx: StoreContext): Promise<readonly AgentView[]> =>
           .where('turns.status', '=', 'queued')
           .as('queued'),
       ])
-      .orderBy('agents.agent_id')
-      .execute();
+      .orderBy('agents.agent_id');
+    if (agentId !== undefined) query = query.where('agents.agent_id', '=', agentId);
+    const rows = await query.execute();
     return rows.map((row) => ({
       agentId: row.agent_id,
       profile: row.profile,
+      lifecycle: row.lifecycle,
       status: row.status,
       turnEpoch: row.turn_epoch,
       activeAgentTurnId: row.active_agent_turn_id,
+      acceptedTurns: row.accept_seq,
       queuedTurns: Number(row.queued),
       waitingToolCount: row.waiting_tool_count,
       resumeDeadline: row.resume_deadline,
       updatedAt: row.updated_at,
     }));
   });
+
+export const listEdges = (ctx: StoreContext, agentTurnId: string): Promise<readonly EdgeView[]> =>
+  read(ctx, async (db) => {
+    const { rows } = await sql<EdgeRow>`
+      with recursive tree (agent_turn_id) as (
+        select cast(${agentTurnId} as text)
+        union
+        select e.target_agent_turn_id from execution_edges e join tree t on e.source_agent_turn_id = t.agent_turn_id
+        where e.primitive = 'enqueue' and e.target_agent_turn_id is not null)
+      select e.* from tree t join execution_edges e on e.source_agent_turn_id = t.agent_turn_id
+      union
+      select e.* from tree t join execution_edges e on e.target_agent_turn_id = t.agent_turn_id`.execute(db);
+    const calls = callsOf(rows);
+    const ranked = rows.map((row) => ({ row, call: calls.get(row.edge_key) }));
+    // Of what one millisecond made, the calls come before their results, and the turn's own end last.
+    const rankOf = ({ row, call }: (typeof ranked)[number]): number =>
+      ['enqueue', 'tool_call', 'join', 'report'].indexOf(row.primitive) + (row.primitive === 'report' && !call ? 1 : 0);
+    return ranked
+      .sort(
+        (a, b) =>
+          a.row.created_at - b.row.created_at ||
+          rankOf(a) - rankOf(b) ||
+          (a.row.source_step_index ?? 0) - (b.row.source_step_index ?? 0) ||
+          (a.call?.index ?? 0) - (b.call?.index ?? 0),
+      )
+      .map(({ row, call }) => edgeView(row, call?.callId ?? null));
+  });
+
+/** More calls than any model makes in one step. */
+const MOST_CALLS_OF_A_STEP = 256;
+
+/** An edge has the call only in its key, which is made of the call's id, which is made of turn, step and index: these find it again. */
+function callsOf(rows: readonly EdgeRow[]): ReadonlyMap<string, { readonly callId: string; readonly index: number }> {
+  const calls = new Map<string, { callId: string; index: number }>();
+  const sought = new Set(rows.filter((row) => row.primitive === 'tool_call').map((row) => row.edge_key));
+  for (const { primitive, edge_key: key, source_agent_turn_id: turn, source_step_index: step } of rows) {
+    if (primitive !== 'tool_call' || turn === null || step === null) continue;
+    for (let index = 0; sought.has(key) && index < MOST_CALLS_OF_A_STEP; index += 1) {
+      const callId = callIdOf(turn, step, index);
+      const request = edgeKey('tool_call', 'request', callId);
+      if (!sought.delete(request)) continue;
+      calls.set(request, { callId, index }).set(edgeKey('report', 'response', callId), { callId, index });
+    }
+  }
+  return calls;
+}
+
+const edgeView = (row: EdgeRow, callId: string | null): EdgeView => ({
+  primitive: row.primitive,
+  phase: row.phase,
+  kind: row.kind,
+  sourceAgentId: row.source_agent_id,
+  sourceAgentTurnId: row.source_agent_turn_id,
+  sourceStepIndex: row.source_step_index,
+  targetAgentId: row.target_agent_id,
+  targetAgentTurnId: row.target_agent_turn_id,
+  callId,
+  correlationId: row.correlation_id,
+  depth: row.depth,
+  traceId: row.trace_id,
+  createdAt: row.created_at,
+});
 
 export const readEvents = (
   ctx: StoreContext,

@@ -10,9 +10,11 @@ import { leaseNext, settle } from './lease.ts';
 import { registerProfiles } from './profiles.ts';
 import {
   doorbellCandidates,
+  getAgent,
   getTurn,
   getTurnStatus,
   listAgents,
+  listEdges,
   listTurns,
   readBox,
   readEvents,
@@ -50,7 +52,9 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   getTurn: (agentTurnId) => getTurn(ctx, agentTurnId),
   getTurnStatus: (agentTurnId) => getTurnStatus(ctx, agentTurnId),
   listAgents: () => listAgents(ctx),
-  listTurns: (agentId) => listTurns(ctx, agentId),
+  getAgent: (agentId) => getAgent(ctx, agentId),
+  listTurns: (agentId, filter) => listTurns(ctx, agentId, filter),
+  listEdges: (agentTurnId) => listEdges(ctx, agentTurnId),
   readEvents: (filter) => readEvents(ctx, filter),
   readBox: (boxId) => readBox(ctx, boxId),
   doorbellCandidates: (olderThanMs, cursor, limit) => doorbellCandidates(ctx, olderThanMs, cursor, limit),
