@@ -17,7 +17,11 @@ export async function inspectTurn(temporal: Client, store: Store, input: Inspect
   const { agentId, agentTurnId, turnEpoch, workerTarget, timeouts } = input;
   const fence = { agentId, agentTurnId, turnEpoch };
   const health = await store.turnHealth(fence);
-  if (!health) return { verdict: 'healthy' };
+  if (!health) {
+    // The turn has ended in the store; a workflow that is still there missed its bell and holds up the mailbox.
+    await close(temporal, fence, 'the turn has ended');
+    return { verdict: 'expired' };
+  }
   const termination = await overdue(temporal, fence, health, input);
   // A turn without any worker to run it keeps waiting, and its clock stands still until the first one is seen (T12).
   const waits = health.status === 'dispatched' && timeouts.whenNoWorkers === 'wait';

@@ -15,6 +15,7 @@ import type { AgentView, ClientStore, TurnView } from '../workflows/protocol/sto
 import { type ReportAck, type ToolResultReport, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
 import { ringMailbox, ringStop, ringTurn } from './doorbell.ts';
+import { followEvents } from './event-tail.ts';
 
 export interface AgentClientOptions {
   readonly temporal: Client;
@@ -30,6 +31,13 @@ const steerSchema = z
 
 /** How long to wait for a change before looking again anyway. */
 const LOOK_AGAIN_MS = 1_000;
+
+export interface EventsOptions {
+  /** The `seq` that was handled last. */
+  readonly afterSeq?: number;
+  /** Ends the iteration without an error. */
+  readonly signal?: AbortSignal;
+}
 
 export class AgentClient {
   readonly #options: AgentClientOptions;
@@ -88,10 +96,11 @@ export class AgentHandle {
   }
 
   /** Refuses requests from now on and ends the active turn; what is queued stays. Repeating it changes nothing (T10). */
-  async stop(reason = 'stopped by a client'): Promise<void> {
+  async stop(reason = 'stopped by a client'): Promise<{ readonly stoppedTurnId: string | null }> {
     const { store, temporal } = this.#options;
     const { stoppedTurnId } = await store.setLifecycle(this.id, 'stopped', reason);
     if (stoppedTurnId !== null) await ringStop(temporal, this.id, stoppedTurnId);
+    return { stoppedTurnId };
   }
 
   /** Accepts again, and runs what is queued. */
@@ -101,8 +110,18 @@ export class AgentHandle {
     await ringMailbox(temporal, this.id);
   }
 
+  /** Null for an agent this store has never heard of. */
+  get(): Promise<AgentView | null> {
+    return this.#options.store.getAgent(this.id);
+  }
+
   turns(): Promise<readonly TurnView[]> {
     return this.#options.store.listTurns(this.id);
+  }
+
+  /** The agent's events from `afterSeq` on, each once, in order, for as long as the reader wants them. */
+  events(options: EventsOptions = {}): AsyncGenerator<AgentEvent, void> {
+    return followEvents(this.#options.store, { agentId: this.id, ...options });
   }
 }
 
@@ -142,27 +161,18 @@ export class TurnHandle {
     }
   }
 
-  /** The turn's events from `afterSeq` on, each once, in order, up to and with its `task` event. */
-  async *events({ afterSeq = 0 }: { afterSeq?: number } = {}): AsyncGenerator<AgentEvent, void> {
-    const { store } = this.#options;
+  /** The turn's events from `afterSeq` on, each once, in order, up to and with its `task` event. Errors: `turn_not_found`. */
+  async *events(options: EventsOptions = {}): AsyncGenerator<AgentEvent, void> {
     const { agentId } = await this.get();
-    let seen = afterSeq;
-    for (;;) {
-      const events = await store.readEvents({ agentId, agentTurnId: this.id, afterSeq: seen });
-      for (const event of events) {
-        seen = event.seq;
-        yield event;
-        if (event.type === 'task') return;
-      }
-      if (events.length === 0) await store.changed(LOOK_AGAIN_MS);
-    }
+    yield* followEvents(this.#options.store, { agentId, agentTurnId: this.id, ...options });
   }
 
   /** Ends the turn now, queued or running; the ACK is final and its `task` event is written (T8, T21). */
   async stop(reason = 'stopped by a client'): Promise<StopAck> {
     const { store, temporal } = this.#options;
     const ack = await store.stopTurn(this.id, reason);
-    if (ack.ack === 'stopped') await ringStop(temporal, ack.agentId ?? '', this.id);
+    // Also when it had ended before: the bell of an earlier try may have been lost.
+    if (ack.ack === 'stopped' || ack.ack === 'already_ended') await ringStop(temporal, ack.agentId ?? '', this.id);
     return ack;
   }
 
@@ -185,6 +195,9 @@ export class TurnHandle {
   }
 }
 
-/** A heartbeat moves a deadline in the store, where the turn's timer finds it. */
+/**
+ * A heartbeat moves a deadline in the store, where the turn's timer finds it. A duplicate rings too: it may be the retry of a report
+ * whose own bell was lost.
+ */
 const needsBell = ({ ack }: ReportAck, { status }: ToolResultReport): boolean =>
-  ack === 'applied' && status !== 'running';
+  (ack === 'applied' || ack === 'duplicate') && status !== 'running';

@@ -8,9 +8,12 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { CliEnvironment, CliIo, CommonOptions, OpenedClient } from '../client/cli/environment.ts';
 import { runCli } from '../client/cli/program.ts';
+import type { Store } from '../workflows/protocol/store.ts';
+import { Interrupt } from './commands/interrupt.ts';
 import { packageRoot } from './commands/package-root.ts';
-import { type Settings, settingsOf } from './commands/settings.ts';
+import { openExistingStore, type Settings, settingsOf } from './commands/settings.ts';
 import { readConfig } from './config.ts';
+import { openStore } from './open-store.ts';
 
 const io: CliIo = {
   out: (line) => void process.stdout.write(`${line}\n`),
@@ -23,15 +26,14 @@ const io: CliIo = {
 const config = () => readConfig(process.env);
 const settings = (options: CommonOptions): Settings => settingsOf(config(), options);
 
-async function openClient(options: CommonOptions): Promise<OpenedClient> {
+async function openClient(options: CommonOptions, open: (resolved: Settings) => Promise<Store>): Promise<OpenedClient> {
   const { AgentClient } = await import('../client/agent-client.ts');
   const { locateTemporal } = await import('./commands/locate-temporal.ts');
   const { connectClient } = await import('./connect.ts');
-  const { openStore } = await import('./open-store.ts');
   const resolved = settings(options);
   // The connection first: a request that no server can be told of is not accepted.
   const { client: temporal, connection } = await connectClient(await locateTemporal(resolved));
-  const store = await openStore(resolved.storeUrl).catch(async (error: unknown) => {
+  const store = await open(resolved).catch(async (error: unknown) => {
     await connection.close();
     throw error;
   });
@@ -47,8 +49,11 @@ const { version } = JSON.parse(readFileSync(join(packageRoot(), 'package.json'),
 const environment: CliEnvironment = {
   version,
   io,
-  openStore: async (options) => (await import('./commands/settings.ts')).openExistingStore(settings(options)),
-  openClient,
+  openStore: async (options) => openExistingStore(settings(options)),
+  openClient: (options) => openClient(options, ({ storeUrl }) => openStore(storeUrl)),
+  openExistingClient: (options) => openClient(options, openExistingStore),
+  interruption: () => new Interrupt().signal,
+  verify: async (options) => (await import('./commands/verify.ts')).verify(config(), options),
   dev: async (options) => (await import('./commands/dev.ts')).dev(config(), io, options),
   worker: async (options) => (await import('./commands/worker.ts')).worker(config(), io, options),
   demo: async (options) => {

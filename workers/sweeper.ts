@@ -1,10 +1,11 @@
 /**
- * The sweeper: rings mailboxes whose doorbell got lost. It looks for turns queued, and heads held, longer than `olderThanMs`.
+ * The sweeper: rings mailboxes and turns whose doorbell got lost. It looks for turns queued, heads held and results unread, longer
+ * than `olderThanMs`.
  *
  * Invariant: it only rings. A bell too many does no harm, so any number of workers may sweep at once.
  */
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
-import { ringMailbox } from '../client/doorbell.ts';
+import { ringMailbox, ringTurn } from '../client/doorbell.ts';
 import { agentWorkflowId } from '../workflows/protocol/ids.ts';
 import type { DoorbellCandidate, Store } from '../workflows/protocol/store.ts';
 
@@ -44,7 +45,9 @@ async function sweep({ store, temporal, olderThanMs = EVERY_MS }: SweeperOptions
   for (;;) {
     const page: readonly DoorbellCandidate[] = await store.doorbellCandidates(olderThanMs, cursor, PAGE);
     for (const candidate of page) {
-      if (await needsBell(temporal, candidate)) await ringMailbox(temporal, candidate.agentId);
+      const { agentId, unreadTurnId } = candidate;
+      if (unreadTurnId !== null) await ringTurn(temporal, agentId, unreadTurnId, { callId: '' });
+      if (await needsBell(temporal, candidate)) await ringMailbox(temporal, agentId);
     }
     cursor = page.at(-1)?.agentId ?? null;
     if (page.length < PAGE) return;

@@ -68,6 +68,10 @@ const CHECKS: Readonly<Record<string, RawBuilder<Found>>> = {
     from agent_state_head h where h.waiting_tool_count <> (
       select count(*) from turn_waiting w where w.agent_turn_id = h.active_agent_turn_id and w.status = 'waiting')`,
 
+  suspended_without_waiting: sql<Found>`
+    select h.agent_id, h.active_agent_turn_id as agent_turn_id, 'the head is ' || h.status || ' and counts ' || h.waiting_tool_count as detail
+    from agent_state_head h where (h.status = 'suspended') <> (h.waiting_tool_count > 0)`,
+
   waiting_after_end: sql<Found>`
     select t.agent_id, t.agent_turn_id, 'call ' || w.call_id || ' still waits' as detail from turn_waiting w
     join turns t on t.agent_turn_id = w.agent_turn_id where w.status = 'waiting' and t.status in ${TERMINAL}`,

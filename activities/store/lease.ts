@@ -116,7 +116,8 @@ async function tryLease(
     profile_name: profileName,
     profile_hash: profile?.hash ?? null,
     worker_target: profile?.snapshot.profile.workerTarget ?? null,
-    leased_at: now,
+    // Clocks of several machines differ: a lease never looks older than the end of the turn before it.
+    leased_at: Math.max(now, head.updated_at),
   };
   await trx.updateTable('turns').set(leased).where('agent_turn_id', '=', turn.agent_turn_id).execute();
   const nextHead: HeadRow = {

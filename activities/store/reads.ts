@@ -354,7 +354,16 @@ export const doorbellCandidates = (
     const cutoff = ctx.now() - olderThanMs;
     const rows = await db
       .selectFrom('agent_state_head as head')
-      .select(['head.agent_id', 'head.status'])
+      .select((eb) => [
+        'head.agent_id',
+        'head.status',
+        eb
+          .selectFrom('turn_waiting')
+          .select((min) => min.fn.min('turn_waiting.agent_turn_id').as('id'))
+          .whereRef('turn_waiting.agent_turn_id', '=', 'head.active_agent_turn_id')
+          .where('turn_waiting.status', '=', 'received')
+          .as('unread'),
+      ])
       .where('head.agent_id', '>', cursor ?? '')
       .where((eb) =>
         eb.or([
@@ -372,5 +381,5 @@ export const doorbellCandidates = (
       .orderBy('head.agent_id')
       .limit(limit)
       .execute();
-    return rows.map((row) => ({ agentId: row.agent_id, headStatus: row.status }));
+    return rows.map((row) => ({ agentId: row.agent_id, headStatus: row.status, unreadTurnId: row.unread }));
   });

@@ -12,7 +12,7 @@ import { stepCardId } from './ids.ts';
 import { profileByHash } from './profiles.ts';
 import { parseResultFields } from './result-fields.ts';
 import { storeResult } from './results.ts';
-import type { HeadRow, TurnRow } from './rows.ts';
+import type { HeadRow, StepRow, TurnRow } from './rows.ts';
 import { hasPendingSteers, settleSteers, showSteers } from './steers.ts';
 import { turnOf } from './turns.ts';
 
@@ -26,11 +26,13 @@ export async function openStep(
   return write(ctx, async (trx) => {
     const head = await fenced(trx, fence, now);
     const turn = await turnOf(trx, fence.agentTurnId);
-    await startRunning(trx, head, turn, now);
+    const recorded = recordedOf(await findStep(trx, fence, stepIndex));
+    // A step that is stored (the workflow was reset) changes nothing: the turn may be suspended behind it.
+    if (!recorded) await startRunning(trx, head, turn, now);
     const snapshot = await profileByHash(trx, profileHash);
     const request = JSON.parse(turn.request) as EnqueueRequest;
     const { fields: resultFields, warnings } = parseResultFields(request.resultFields, snapshot);
-    const recorded = await openRow(trx, fence, stepIndex, now);
+    if (!recorded) await openRow(trx, fence, stepIndex, now);
     const steers = recorded ? [] : await showSteers(trx, turn, stepIndex);
     return { recorded, snapshot, resultFields, steers, warnings: [...snapshot.warnings, ...warnings] };
   });
@@ -47,15 +49,20 @@ async function startRunning(trx: Trx, head: HeadRow, turn: TurnRow, now: number)
   await appendState(trx, { ...head, status: 'running' }, now, { activity: 'thinking' });
 }
 
-async function openRow(trx: Trx, fence: Fence, stepIndex: number, now: number): Promise<StepOutcomeRecord | null> {
-  const { agentId, agentTurnId } = fence;
-  const row = await trx
+const findStep = (trx: Trx, { agentTurnId }: Fence, stepIndex: number): Promise<Pick<StepRow, 'outcome'> | undefined> =>
+  trx
     .selectFrom('agent_steps')
     .select(['outcome'])
     .where('agent_turn_id', '=', agentTurnId)
     .where('step_index', '=', stepIndex)
     .executeTakeFirst();
-  if (row) return row.outcome ? (JSON.parse(row.outcome) as StepOutcomeRecord) : null;
+
+const recordedOf = (row: Pick<StepRow, 'outcome'> | undefined): StepOutcomeRecord | null =>
+  row?.outcome ? (JSON.parse(row.outcome) as StepOutcomeRecord) : null;
+
+async function openRow(trx: Trx, fence: Fence, stepIndex: number, now: number): Promise<void> {
+  if (await findStep(trx, fence, stepIndex)) return;
+  const { agentId, agentTurnId } = fence;
   await completeStep(trx, fence, stepIndex - 1, now);
   await trx
     .insertInto('agent_steps')
@@ -76,7 +83,6 @@ async function openRow(trx: Trx, fence: Fence, stepIndex: number, now: number): 
     })
     .execute();
   await appendEvent(trx, agentId, agentTurnId, { type: 'step', payload: { stepIndex, phase: 'started' } }, now);
-  return null;
 }
 
 async function completeStep(trx: Trx, { agentId, agentTurnId }: Fence, stepIndex: number, now: number): Promise<void> {
@@ -97,8 +103,9 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
   return write(ctx, async (trx) => {
     const head = await fenced(trx, fence, now);
     const turn = await turnOf(trx, fence.agentTurnId);
-    const recorded = await openRow(trx, fence, commit.stepIndex, now);
+    const recorded = recordedOf(await findStep(trx, fence, commit.stepIndex));
     if (recorded) return recorded;
+    await openRow(trx, fence, commit.stepIndex, now);
     const boxId = turn.output_box_id ?? '';
     const steers = await settleSteers(trx, turn, commit.stepIndex, commit.steerSeqs);
     const note = await writeNote(trx, fence, commit, boxId, now);

@@ -19,6 +19,13 @@ export function seconds(text: string): number {
   throw new InvalidArgumentError('expected a number of seconds above 0.');
 }
 
+/** The `seq` of an event; 0 is before the first. */
+export function sequence(text: string): number {
+  const value = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(value)) return value;
+  throw new InvalidArgumentError('expected a whole number from 0 on, the seq of an event.');
+}
+
 export const nameList = (text: string): string[] => text.split(',').map((name) => name.trim());
 
 /** Errors: `invalid_request` naming the option. */

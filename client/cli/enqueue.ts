@@ -20,6 +20,7 @@ export interface EnqueueOptions extends CommonOptions {
   readonly resultFields?: string;
   readonly context?: readonly string[];
   readonly metadata?: readonly string[];
+  readonly uiAction?: boolean;
   readonly wait?: boolean;
   readonly timeout?: number;
 }
@@ -64,13 +65,14 @@ async function watch(io: CliIo, turn: TurnHandle): Promise<void> {
 }
 
 function requestOf(options: EnqueueOptions): EnqueueInput {
-  const { profile, key, priority, resultFields, metadata } = options;
+  const { profile, key, priority, resultFields, metadata, uiAction } = options;
   return {
     ...(profile === undefined ? {} : { profile }),
     ...(key === undefined ? {} : { idempotencyKey: key }),
     ...(priority === undefined ? {} : { priority }),
     ...(resultFields === undefined ? {} : { resultFields: jsonOf('--result-fields', resultFields) }),
     ...(metadata === undefined ? {} : { metadata: metadataOf(metadata) }),
+    ...(uiAction === undefined ? {} : { uiAction }),
   };
 }
 

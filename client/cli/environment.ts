@@ -1,5 +1,5 @@
 /** What the command line needs from the process it runs in; `workers/main.ts` provides it. */
-import type { ClientStore } from '../../workflows/protocol/store.ts';
+import type { ClientStore, Violation } from '../../workflows/protocol/store.ts';
 import type { AgentClient } from '../agent-client.ts';
 
 /** Where a command reads and writes. `out` carries the answer, `err` everything else. */
@@ -48,6 +48,20 @@ export interface DemoWorkerOptions extends CommonOptions {
   readonly modelUrl?: string;
 }
 
+export interface VerifyOptions extends CommonOptions {
+  /** Seconds: what is out of step between store and server for less is still on its way. */
+  readonly olderThan?: number;
+}
+
+/** What `verify` found in store and Temporal. */
+export interface Verification {
+  readonly violations: readonly Violation[];
+  /** Checks that this server cannot answer, each with the reason. */
+  readonly unchecked: readonly string[];
+  readonly turns: number;
+  readonly agents: number;
+}
+
 export interface OpenedClient {
   readonly client: AgentClient;
   close(): Promise<void>;
@@ -60,6 +74,11 @@ export interface CliEnvironment {
   /** The store alone, which must exist already: enough to read. */
   openStore(options: CommonOptions): Promise<ClientStore>;
   openClient(options: CommonOptions): Promise<OpenedClient>;
+  /** For commands about what is in a store already: a mistyped path is an error, not a new and empty store. */
+  openExistingClient(options: CommonOptions): Promise<OpenedClient>;
+  /** Fires at the first Ctrl-C, which from this call on does not end the process; the second one does. */
+  interruption(): AbortSignal;
+  verify(options: VerifyOptions): Promise<Verification>;
   dev(options: DevOptions): Promise<number>;
   worker(options: WorkerOptions): Promise<number>;
   demo(options: DemoOptions): Promise<number>;

@@ -29,6 +29,12 @@ export const indent = (text: string, by = '  '): string =>
     .map((line) => (line === '' ? '' : by + line))
     .join('\n');
 
+/** On one line, and no longer than that. */
+export function shortened(text: string, characters: number): string {
+  const line = text.replace(/\s+/g, ' ').trim();
+  return line.length > characters ? `${line.slice(0, characters)}...` : line;
+}
+
 export function deliverableText({ text, fields, fallback }: Deliverable): string {
   if (fields) return fields.map(({ name, value }) => `${name}:\n${indent(valueText(value))}`).join('\n');
   if (fallback === undefined) return text ?? '';

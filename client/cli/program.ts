@@ -4,12 +4,14 @@
  * Invariants
  * 1. Exit code 0: done; 1: it failed, with a code of the catalogue; 2: the command line itself was wrong.
  * 2. With `--json` standard output carries one JSON object and nothing else; `dev` and `worker` print it when they are ready, and one
- *    more line if they fail later.
+ *    more line if they fail later; `events` prints one line for each event.
  */
 import { Command, CommanderError, Option } from 'commander';
 import { RESULT_STATUSES } from '../../workflows/protocol/cards.ts';
 import { PRIORITIES } from '../../workflows/protocol/turn.ts';
-import { nameList, portNumber, seconds } from './arguments.ts';
+import { listAgents, showAgent } from './agents.ts';
+import { nameList, portNumber, seconds, sequence } from './arguments.ts';
+import { type StopOptions, startAgent, steerTurn, stopAgent, stopTurn } from './control.ts';
 import { type EnqueueOptions, enqueue } from './enqueue.ts';
 import type {
   CliEnvironment,
@@ -17,10 +19,14 @@ import type {
   DemoOptions,
   DemoWorkerOptions,
   DevOptions,
+  VerifyOptions,
   WorkerOptions,
 } from './environment.ts';
+import { type EventsOptions, printEvents } from './events.ts';
 import { fail } from './failure.ts';
-import { listAgents, reportToolResult, showTurn, type ToolResultOptions } from './turns.ts';
+import { showTree } from './tree.ts';
+import { reportToolResult, showTurn, type ToolResultOptions } from './turns.ts';
+import { verify } from './verify.ts';
 
 /** Runs one command's body, reports its failure and keeps its exit code. */
 type Run = (options: CommonOptions, body: () => Promise<number>) => Promise<void>;
@@ -55,6 +61,8 @@ function buildProgram(environment: CliEnvironment, run: Run): Command {
   addProcesses(program, environment, run);
   addEnqueue(program, environment, run);
   addTurns(program, environment, run);
+  addAgents(program, environment, run);
+  addLooks(program, environment, run);
   return program;
 }
 
@@ -111,6 +119,7 @@ function addEnqueue(program: Command, environment: CliEnvironment, run: Run): vo
     .option('--result-fields <json>', 'fields the result must have, e.g. {"fields":[{"name":"answer"}]}')
     .option('--context <file...>', 'files the turn may read')
     .option('--metadata <pair...>', 'KEY=VALUE kept with the request')
+    .option('--ui-action', 'do not wait in the inbox: refused as agent_busy unless the agent is idle')
     .option('--wait', 'wait for the turn to end and print its deliverable')
     .option('--timeout <seconds>', 'how long to wait', seconds)
     .action((agent: string, instruction: string, options: EnqueueOptions) =>
@@ -119,13 +128,19 @@ function addEnqueue(program: Command, environment: CliEnvironment, run: Run): vo
 }
 
 function addTurns(program: Command, environment: CliEnvironment, run: Run): void {
-  const turn = program.command('turn').description('Look at turns.');
+  const turn = program.command('turn').description('Look at turns, stop and steer them.');
   command(turn, 'show <turn>', 'Show a turn: steps, tools, tokens, waiting calls, deliverable.').action(
     (turnId: string, options: CommonOptions) => run(options, () => showTurn(environment, turnId, options)),
   );
-  const agents = program.command('agents').description('Look at agents.');
-  command(agents, 'ls', 'List the agents of the store.').action((options: CommonOptions) =>
-    run(options, () => listAgents(environment, options)),
+  command(turn, 'tree <turn>', 'Draw what a request caused: its calls, and the turns it enqueued.').action(
+    (turnId: string, options: CommonOptions) => run(options, () => showTree(environment, turnId, options)),
+  );
+  command(turn, 'stop <turn>', 'End a turn now, queued or running.')
+    .option(...REASON)
+    .action((turnId: string, options: StopOptions) => run(options, () => stopTurn(environment, turnId, options)));
+  command(turn, 'steer <turn> <text>', 'Tell a running turn something; "-" reads it from standard input.').action(
+    (turnId: string, text: string, options: CommonOptions) =>
+      run(options, () => steerTurn(environment, turnId, text, options)),
   );
   command(program, 'tool-result <turn> <call>', 'Answer a call that waits for a result from outside.')
     .addOption(
@@ -139,4 +154,39 @@ function addTurns(program: Command, environment: CliEnvironment, run: Run): void
     .action((turnId: string, callId: string, options: ToolResultOptions) =>
       run(options, () => reportToolResult(environment, turnId, callId, options)),
     );
+}
+
+const REASON = ['--reason <text>', 'kept with the turn that it ends'] as const;
+
+function addAgents(program: Command, environment: CliEnvironment, run: Run): void {
+  const agents = program.command('agents').description('Look at agents, stop and start them.');
+  command(agents, 'ls', 'List the agents of the store.').action((options: CommonOptions) =>
+    run(options, () => listAgents(environment, options)),
+  );
+  command(agents, 'get <agent>', 'Show an agent and its last turns.').action(
+    (agentId: string, options: CommonOptions) => run(options, () => showAgent(environment, agentId, options)),
+  );
+  command(agents, 'stop <agent>', 'Refuse requests for an agent from now on, and end its active turn.')
+    .option(...REASON)
+    .action((agentId: string, options: StopOptions) => run(options, () => stopAgent(environment, agentId, options)));
+  command(agents, 'start <agent>', 'Accept requests again, and run what is queued.').action(
+    (agentId: string, options: CommonOptions) => run(options, () => startAgent(environment, agentId, options)),
+  );
+}
+
+function addLooks(program: Command, environment: CliEnvironment, run: Run): void {
+  command(program, 'events', 'Print the events of an agent or a turn, one line each, oldest first.')
+    .addOption(new Option('--agent <agent>', 'all events of this agent').conflicts('turn'))
+    .option('--turn <turn>', 'the events of this turn')
+    .option('--after <seq>', 'only events above this seq, the last one handled', sequence)
+    .option('--follow', "go on with what comes: until Ctrl-C, or the end of --turn's turn")
+    .action((options: EventsOptions, self: Command) => {
+      if (options.agent === undefined && options.turn === undefined) {
+        self.error("error: one of the options '--agent <agent>' and '--turn <turn>' is required");
+      }
+      return run(options, () => printEvents(environment, options));
+    });
+  command(program, 'verify', 'Check store and Temporal for anything that breaks the promise; exit 1 if there is.')
+    .option('--older-than <seconds>', 'how long store and server may be out of step (default: 60)', seconds)
+    .action((options: VerifyOptions) => run(options, () => verify(environment, options)));
 }

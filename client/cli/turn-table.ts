@@ -1,6 +1,6 @@
 /** One turn as a page of text: what was asked, what happened step by step, what waits, what came out. */
 import type { CallView, StepView, TurnView } from '../../workflows/protocol/store.ts';
-import { deliverableText, duration, indent, table, time } from './format.ts';
+import { deliverableText, duration, indent, shortened, table, time } from './format.ts';
 
 const ASKED_CHARACTERS = 500;
 
@@ -15,13 +15,12 @@ export function turnPage(view: TurnView): string[] {
 
 function headRows(view: TurnView): string[][] {
   const { agentTurnId, agentId, profile, turnEpoch, status, errorCode, reason, instruction, usage } = view;
-  const asked = instruction.replace(/\s+/g, ' ').trim();
   const why = [errorCode === null ? '' : ` (${errorCode})`, reason === null ? '' : `: ${reason}`].join('');
   return [
     ['turn', agentTurnId],
     ['agent', `${agentId}, profile ${profile ?? '(not chosen yet)'}, epoch ${turnEpoch ?? '(not leased yet)'}`],
     ['status', `${status}${why}`],
-    ['asked', asked.length > ASKED_CHARACTERS ? `${asked.slice(0, ASKED_CHARACTERS)}...` : asked],
+    ['asked', shortened(instruction, ASKED_CHARACTERS)],
     ['times', timesOf(view)],
     ['tokens', `${usage.input} in (${usage.cached} cached), ${usage.output} out`],
   ];

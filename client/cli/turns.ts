@@ -1,10 +1,8 @@
-/** `turn show`, `tool-result` and `agents ls`. */
+/** `turn show` and `tool-result`. */
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import type { AgentView } from '../../workflows/protocol/store.ts';
 import type { ToolResultReport } from '../../workflows/protocol/tool-result.ts';
 import { jsonOf } from './arguments.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
-import { table, time } from './format.ts';
 import { turnPage } from './turn-table.ts';
 
 export async function showTurn(
@@ -23,33 +21,6 @@ export async function showTurn(
   }
 }
 
-export async function listAgents({ io, openStore }: CliEnvironment, options: CommonOptions): Promise<number> {
-  const store = await openStore(options);
-  try {
-    const agents = await store.listAgents();
-    if (options.json) io.out(JSON.stringify({ agents }));
-    else if (agents.length === 0) io.out('no agents yet: an agent is there from its first enqueue on');
-    else for (const line of table(agentRows(agents))) io.out(line);
-    return 0;
-  } finally {
-    await store.close();
-  }
-}
-
-const agentRows = (agents: readonly AgentView[]): string[][] => [
-  ['AGENT', 'PROFILE', 'STATUS', 'EPOCH', 'QUEUED', 'WAITING', 'CHANGED', 'ACTIVE TURN'],
-  ...agents.map((agent) => [
-    agent.agentId,
-    agent.profile ?? '-',
-    agent.status,
-    String(agent.turnEpoch),
-    String(agent.queuedTurns),
-    String(agent.waitingToolCount),
-    time(agent.updatedAt),
-    agent.activeAgentTurnId ?? '-',
-  ]),
-];
-
 export interface ToolResultOptions extends CommonOptions {
   readonly status?: ToolResultReport['status'];
   readonly result?: string;
@@ -67,7 +38,7 @@ const MEANING = {
 } as const;
 
 export async function reportToolResult(
-  { io, openClient }: CliEnvironment,
+  { io, openExistingClient }: CliEnvironment,
   turnId: string,
   callId: string,
   options: ToolResultOptions,
@@ -79,7 +50,7 @@ export async function reportToolResult(
     ...(result === undefined ? {} : { result: jsonOf('--result', result) }),
     ...(error === undefined ? {} : { error: { code: 'tool_failed', message: error } }),
   };
-  const opened = await openClient(options);
+  const opened = await openExistingClient(options);
   try {
     const ack = await opened.client.turn(turnId).toolResult(report);
     io.out(options.json ? JSON.stringify(ack) : `${ack.ack}: ${MEANING[ack.ack]}`);

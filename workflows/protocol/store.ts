@@ -254,6 +254,8 @@ export interface EdgeView {
 export interface DoorbellCandidate {
   readonly agentId: string;
   readonly headStatus: HeadStatus;
+  /** The active turn, when a result was accepted for it that it has not read yet. */
+  readonly unreadTurnId: string | null;
 }
 
 /** One broken part of the promise, found in the rows of the store. */

@@ -50,6 +50,8 @@ export async function openPostgresStore({
   });
   // An idle connection that breaks is replaced on the next use; without a listener it would end the process.
   pool.on('error', () => {});
+  // The pool listens only to idle connections; one that breaks in use fails its query and must not end the process besides.
+  pool.on('connect', (client) => client.on('error', () => {}));
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
   try {
     await migrate(db, schema);

@@ -129,6 +129,18 @@ describe('a call with bad arguments is a failed result written for the model', (
   });
 });
 
+describe('a schema whose transforms yield what is not JSON', () => {
+  test.each([
+    ['a BigInt, which cannot be stored', z.string().transform((text) => BigInt(text))],
+    ['a Date, which the tool would get as a text', z.string().transform((text) => new Date(Number(text)))],
+    ['a Map, which would be stored empty', z.string().transform((text) => new Map([[text, 1]]))],
+  ])('%s, is a failed result that says so: an error here asks the model again and again (W15)', (_, id) => {
+    const find = defineTool({ name: 'find', description: '', parameters: z.object({ id }), execute: () => null });
+    const { error } = readOne('find', { id: '7' }, { app: testApp([find]), offered: new Set(['find']) });
+    expect(error?.message).toContain('JSON');
+  });
+});
+
 describe('a call of a tool that is not offered', () => {
   test('that does not exist is unknown_tool and names what is offered (W9)', () => {
     const { error } = readOne('subtract', { a: 1 });

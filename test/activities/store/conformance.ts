@@ -575,6 +575,107 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
       });
     });
 
+    describe('looking', () => {
+      const edgesOf = async (agentTurnId: string) =>
+        (await store.listEdges(agentTurnId)).map(({ primitive, phase, kind, callId, sourceStepIndex }) =>
+          [primitive, phase, kind, callId, sourceStepIndex].join(' '),
+        );
+
+      test('edges tell the calls of a turn in their order, what was reported for which, and how it ended (T26)', async () => {
+        const agentId = newAgent();
+        const lease = await started(agentId, { correlationId: 'order-7' });
+        const turn = lease.agentTurnId;
+        const first = (await think(lease, 1, ['b', 'a'])).calls.map((call) => call.callId);
+        const [answered = '', overdue = ''] = first;
+        await store.suspendCall(fenceOf(lease), answered, clock + 1_000);
+        await store.suspendCall(fenceOf(lease), overdue, clock + 1_000);
+        expect(await edgesOf(turn)).toEqual([
+          'enqueue request   ',
+          `tool_call request b ${answered} 1`,
+          `tool_call request a ${overdue} 1`,
+        ]);
+        await store.reportResult(turn, { callId: answered, status: 'success', result: 1 });
+        clock += 1_001;
+        await store.resolveWaiting(fenceOf(lease), first, clock);
+        clock += 1;
+        const [last = ''] = (await think(lease, 2, ['c'])).calls.map((call) => call.callId);
+        const settled = { callId: last, attempt: 1, content: result(last), durationMs: 1 };
+        await store.settleCall(fenceOf(lease), settled);
+        await store.commitTurn(fenceOf(lease), SUCCESS);
+        expect(await edgesOf(turn)).toEqual([
+          'enqueue request   ',
+          `tool_call request b ${answered} 1`,
+          `tool_call request a ${overdue} 1`,
+          `report response tool_result ${answered} `,
+          `report response timeout ${overdue} `,
+          `tool_call request c ${last} 2`,
+          `report response tool_result ${last} `,
+          'report response success  ',
+        ]);
+        const [enqueued, call, , report] = await other.listEdges(turn);
+        expect(enqueued).toEqual({
+          primitive: 'enqueue',
+          phase: 'request',
+          kind: null,
+          sourceAgentId: null,
+          sourceAgentTurnId: null,
+          sourceStepIndex: null,
+          targetAgentId: agentId,
+          targetAgentTurnId: turn,
+          callId: null,
+          correlationId: 'order-7',
+          depth: 0,
+          traceId: null,
+          createdAt: clock - 1_002,
+        });
+        expect(call).toMatchObject({ sourceAgentId: agentId, sourceAgentTurnId: turn, createdAt: clock - 1_002 });
+        expect(report).toMatchObject({ targetAgentId: agentId, targetAgentTurnId: turn });
+      });
+
+      test('edges of another turn are not told, and a turn that was never accepted has none', async () => {
+        const agentId = newAgent();
+        const lease = await started(agentId);
+        await think(lease, 1, ['a']);
+        await store.commitTurn(fenceOf(lease), SUCCESS);
+        const next = await accepted(agentId);
+        expect(await edgesOf(next)).toEqual(['enqueue request   ']);
+        expect(await edgesOf(v7())).toEqual([]);
+      });
+
+      test('an agent tells what is wanted of it and how many turns it has; an unknown one is null', async () => {
+        const agentId = newAgent();
+        const lease = await started(agentId, { profile: 'tester' });
+        await accepted(agentId);
+        await accepted(agentId);
+        const view = await store.getAgent(agentId);
+        expect(view).toMatchObject({
+          agentId,
+          profile: 'tester',
+          lifecycle: 'started',
+          status: 'dispatched',
+          activeAgentTurnId: lease.agentTurnId,
+          acceptedTurns: 3,
+          queuedTurns: 2,
+        });
+        expect((await store.listAgents()).find((agent) => agent.agentId === agentId)).toEqual(view);
+        await store.setLifecycle(agentId, 'stopped', 'test');
+        expect(await store.getAgent(agentId)).toMatchObject({ lifecycle: 'stopped', status: 'idle', acceptedTurns: 3 });
+        expect(await store.getAgent(newAgent())).toBeNull();
+      });
+
+      test('turns are listed oldest first: all, those in a status, or the last ones', async () => {
+        const agentId = newAgent();
+        const lease = await started(agentId);
+        const queued = [await accepted(agentId), await accepted(agentId), await accepted(agentId)];
+        const ids = async (filter?: Parameters<Store['listTurns']>[1]) =>
+          (await store.listTurns(agentId, filter)).map((turn) => turn.agentTurnId);
+        expect(await ids()).toEqual([lease.agentTurnId, ...queued]);
+        expect(await ids({ status: 'queued' })).toEqual(queued);
+        expect(await ids({ last: 2 })).toEqual(queued.slice(1));
+        expect(await ids({ status: 'dispatched', last: 2 })).toEqual([lease.agentTurnId]);
+      });
+    });
+
     test('a waiter learns of another process’s commit at once', async () => {
       const seen = store.changed(10_000);
       const startedAt = performance.now();

@@ -29,6 +29,7 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
   head_at_closed_turn: [`update agent_state_head set active_agent_turn_id = 't1'`],
   idle_head_with_active_turn: [`update agent_state_head set status = 'idle', active_agent_turn_id = null`],
   waiting_count_wrong: [`update agent_state_head set waiting_tool_count = 3`],
+  suspended_without_waiting: [`update agent_state_head set status = 'suspended'`],
   waiting_after_end: [
     `insert into turn_waiting (agent_turn_id, call_id, step_index, kind, tool_name, deadline, status, created_at)
        values ('t1', 'c', 1, 'tool', 'x', 1, 'waiting', 1)`,

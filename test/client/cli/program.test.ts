@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { CliEnvironment } from '../../../client/cli/environment.ts';
+import type { CliEnvironment, Verification } from '../../../client/cli/environment.ts';
 import { runCli } from '../../../client/cli/program.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 
@@ -10,7 +10,10 @@ interface Recorded {
 }
 
 /** An environment that notes what it is asked for; nothing is opened. */
-function recorder(demo: () => Promise<number> = async () => 0): { environment: CliEnvironment; recorded: Recorded } {
+function recorder(
+  demo: () => Promise<number> = async () => 0,
+  more: Partial<CliEnvironment> = {},
+): { environment: CliEnvironment; recorded: Recorded } {
   const recorded: Recorded = { out: [], err: [], calls: [] };
   const note = (command: string, answer: () => Promise<number>) => (options: unknown) => {
     recorded.calls.push({ command, options });
@@ -27,10 +30,14 @@ function recorder(demo: () => Promise<number> = async () => 0): { environment: C
     },
     openStore: unexpected,
     openClient: unexpected,
+    openExistingClient: unexpected,
+    interruption: () => AbortSignal.abort(),
+    verify: unexpected,
     dev: note('dev', async () => 0),
     worker: note('worker', async () => 0),
     demo: note('demo', demo),
     demoWorker: note('demo-worker', async () => 0),
+    ...more,
   };
   return { environment, recorded };
 }
@@ -44,6 +51,12 @@ describe('the command line', () => {
     [['enqueue', 'alice', 'hi', '--timeout', '-1'], /expected a number of seconds above 0/],
     [['dev', '--port', '70000'], /expected a port number/],
     [['demo', '--answer', 'maybe'], /Allowed choices are yes, no/],
+    [['events'], /one of the options '--agent <agent>' and '--turn <turn>' is required/],
+    [['events', '--agent', 'a', '--turn', 't'], /cannot be used with/],
+    [['events', '--agent', 'a', '--after', '-1'], /expected a whole number from 0 on/],
+    [['events', '--agent', 'a', '--after', '1.5'], /expected a whole number from 0 on/],
+    [['turn', 'steer', 't'], /missing required argument 'text'/],
+    [['verify', '--older-than', 'soon'], /expected a number of seconds above 0/],
     [['tool-result', 't', 'c', '--status', 'fine'], /Allowed choices are success, failed/],
   ])('%j is wrong: commander says why, exit 2', async (argv, why) => {
     const { environment, recorded } = recorder();
@@ -105,5 +118,46 @@ describe('the command line', () => {
     const loud = recorder(broken);
     await runCli(['demo', '--debug'], loud.environment);
     expect(loud.recorded.err.join('\n')).toMatch(/\n\s+at /);
+  });
+});
+
+describe('verify', () => {
+  const found: Verification = {
+    violations: [{ check: 'lost_turn', agentId: 'alice', agentTurnId: 't1', detail: 'gone' }],
+    unchecked: ['failing_workflow_task: old server'],
+    turns: 7,
+    agents: 2,
+  };
+  const verifying = async (answer: Verification, ...argv: string[]) => {
+    const asked: unknown[] = [];
+    const verify = async (options: unknown) => {
+      asked.push(options);
+      return answer;
+    };
+    const { environment, recorded } = recorder(undefined, { verify });
+    return { code: await runCli(['verify', ...argv], environment), asked, ...recorded };
+  };
+
+  test('exits 0 and says how much it looked at when nothing is wrong', async () => {
+    const well = { ...found, violations: [], unchecked: [] };
+    expect(await verifying(well)).toMatchObject({ code: 0, out: ['7 turns, 2 agents: no violation'], err: [] });
+    expect(await verifying(well, '--older-than', '5')).toMatchObject({ asked: [{ olderThan: 5 }] });
+  });
+
+  test('exits 1 and tells every violation, and what could not be checked', async () => {
+    const { code, out, err } = await verifying(found);
+    expect(code).toBe(1);
+    expect(out).toEqual([
+      'VIOLATION  AGENT  TURN  WHAT',
+      'lost_turn  alice  t1    gone',
+      '7 turns, 2 agents: 1 violation',
+    ]);
+    expect(err).toEqual(['not checked: failing_workflow_task: old server']);
+  });
+
+  test('--json is one object', async () => {
+    const { code, out } = await verifying(found, '--json');
+    expect(code).toBe(1);
+    expect(out.map((line) => JSON.parse(line))).toEqual([found]);
   });
 });

@@ -1,0 +1,139 @@
+/** Faults that end a turn, or may: stops by clients, and what an operator can do to its workflow or its agent's in Temporal. */
+import type { Client } from '@temporalio/client';
+import type { AgentClient } from '../../client/agent-client.ts';
+import { agentWorkflowId, turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import type { ClientStore } from '../../workflows/protocol/store.ts';
+import type { Ledger, OutsideFault } from './ledger.ts';
+import { patiently } from './patience.ts';
+import type { Random } from './random.ts';
+import type { Tail } from './tail.ts';
+
+export interface EndingDeps {
+  readonly client: AgentClient;
+  readonly store: ClientStore;
+  readonly temporal: Client;
+  readonly namespace: string;
+  readonly ledger: Ledger;
+  readonly tail: Tail;
+  readonly random: Random;
+}
+
+const WEIGHTS = {
+  stop: 4,
+  agent_stop: 2,
+  terminate: 3,
+  cancel: 2,
+  reset: 3,
+  delete: 2,
+  agent_terminate: 3,
+  agent_cancel: 1,
+  agent_reset: 1,
+  agent_delete: 1,
+};
+
+/** temporal.api.enums.v1.EventType */
+const WORKFLOW_TASK_COMPLETED = 7;
+
+export class Endings {
+  readonly #deps: EndingDeps;
+  readonly #stopped = new Set<string>();
+  #count = 0;
+
+  constructor(deps: EndingDeps) {
+    this.#deps = deps;
+  }
+
+  async inject(): Promise<void> {
+    const kind = this.#deps.random.weighted(WEIGHTS);
+    if (kind === 'stop') return this.#stopTurn();
+    if (kind === 'agent_stop') return this.#stopAgent();
+    if (kind.startsWith('agent_')) return this.#hitAgent(kind.slice('agent_'.length) as OutsideFault);
+    return this.#hitTurn(kind as OutsideFault);
+  }
+
+  /** Agents stopped by this run are started again, whatever it takes. */
+  async startAll(): Promise<void> {
+    for (const agentId of this.#stopped) await this.#start(agentId);
+  }
+
+  async #stopTurn(): Promise<void> {
+    const { client, ledger, tail, random } = this.#deps;
+    const active = (await this.#active()).map((turn) => turn.agentTurnId);
+    const agentTurnId = random.pick(random.chance(0.7) ? active : tail.openTurns());
+    if (agentTurnId === undefined) return;
+    const reason = this.#reason();
+    const ack = await patiently(ledger, 'stop', () => client.turn(agentTurnId).stop(reason));
+    ledger.fault('stop turn', `${agentTurnId}: ${ack?.ack}`);
+  }
+
+  async #stopAgent(): Promise<void> {
+    const { client, ledger, tail, random } = this.#deps;
+    const agentId = random.pick(tail.agentIds().filter((id) => tail.open(id) > 0));
+    if (agentId === undefined) return;
+    const reason = this.#reason();
+    this.#stopped.add(agentId);
+    await patiently(ledger, 'stop the agent', () => client.agent(agentId).stop(reason));
+    ledger.fault('stop agent', agentId);
+    setTimeout(() => void this.#start(agentId).catch(() => {}), random.int(500, 4_000)).unref();
+  }
+
+  async #start(agentId: string): Promise<void> {
+    const { client, ledger } = this.#deps;
+    await patiently(ledger, 'start the agent', () => client.agent(agentId).start());
+    this.#stopped.delete(agentId);
+  }
+
+  #reason(): string {
+    this.#count += 1;
+    const reason = `chaos stop ${this.#count}`;
+    this.#deps.ledger.stopReasons.add(reason);
+    return reason;
+  }
+
+  async #hitTurn(kind: OutsideFault): Promise<void> {
+    const { ledger, random } = this.#deps;
+    const turn = random.pick(await this.#active());
+    if (!turn) return;
+    ledger.hitTurn(turn.agentTurnId);
+    await this.#do(kind, turnWorkflowId(turn.agentId, turn.agentTurnId));
+    ledger.fault(`${kind} turn`, `${turn.agentId} ${turn.agentTurnId}`);
+  }
+
+  async #active(): Promise<{ agentId: string; agentTurnId: string }[]> {
+    return (await this.#deps.store.listAgents()).flatMap(({ agentId, activeAgentTurnId }) =>
+      activeAgentTurnId === null ? [] : [{ agentId, agentTurnId: activeAgentTurnId }],
+    );
+  }
+
+  async #hitAgent(kind: OutsideFault): Promise<void> {
+    const { ledger, tail, random } = this.#deps;
+    const agentId = random.pick(tail.agentIds().filter((id) => tail.open(id) > 0));
+    if (agentId === undefined) return;
+    ledger.hitAgent(agentId);
+    await this.#do(kind, agentWorkflowId(agentId));
+    ledger.hitAgent(agentId);
+    ledger.fault(`${kind} agent`, agentId);
+  }
+
+  async #do(kind: OutsideFault, workflowId: string): Promise<void> {
+    const { temporal, namespace, random } = this.#deps;
+    const handle = temporal.workflow.getHandle(workflowId);
+    if (kind === 'terminate') await handle.terminate('chaos');
+    if (kind === 'cancel') await handle.cancel();
+    if (kind === 'delete') {
+      await temporal.workflowService.deleteWorkflowExecution({ namespace, workflowExecution: { workflowId } });
+    }
+    if (kind !== 'reset') return;
+    const { events } = await handle.fetchHistory();
+    const tasks = (events ?? []).filter((event) => event.eventType === WORKFLOW_TASK_COMPLETED);
+    const task = random.pick(tasks);
+    if (!task?.eventId) return;
+    await temporal.workflowService.resetWorkflowExecution({
+      namespace,
+      workflowExecution: { workflowId },
+      workflowTaskFinishEventId: task.eventId,
+      requestId: crypto.randomUUID(),
+      reason: 'chaos',
+    });
+  }
+}

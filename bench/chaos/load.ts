@@ -1,0 +1,120 @@
+/** The clients that ask: each agent gets turns as long as it has few enough open, some asked for twice, some steered. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { AgentClient, TurnHandle } from '../../client/agent-client.ts';
+import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
+import type { Ledger } from './ledger.ts';
+import { codeOf, noting, patiently } from './patience.ts';
+import { type Random, randomOf } from './random.ts';
+import type { Tail } from './tail.ts';
+import { requestOf } from './work.ts';
+
+const MAX_OPEN = 5;
+/** After so many turns a client goes on with a new agent: what an agent remembers grows with each. */
+const TURNS_PER_AGENT = 30;
+const FULL_PAUSE_MS = 150;
+
+export interface LoadDeps {
+  readonly client: AgentClient;
+  readonly ledger: Ledger;
+  readonly tail: Tail;
+  readonly seed: number;
+}
+
+export class Load {
+  readonly #deps: LoadDeps;
+  #running = true;
+  #loops: Promise<void>[] = [];
+
+  constructor(deps: LoadDeps) {
+    this.#deps = deps;
+  }
+
+  start(agents: number): void {
+    this.#loops = Array.from({ length: agents }, (_, slot) => this.#loop(slot));
+  }
+
+  /** Resolves when every request under way has its answer. */
+  async stop(): Promise<void> {
+    this.#running = false;
+    await Promise.all(this.#loops);
+  }
+
+  async #loop(slot: number): Promise<void> {
+    const random = randomOf(this.#deps.seed, `load ${slot}`);
+    for (let index = 0; this.#running; index += 1) {
+      const agentId = `a${slot}-${Math.floor(index / TURNS_PER_AGENT)}`;
+      while (this.#running && this.#deps.tail.open(agentId) >= MAX_OPEN) await sleep(FULL_PAUSE_MS);
+      await noting(this.#deps.ledger, 'a request', () => this.#ask(agentId, index, random));
+      await sleep(random.int(0, 400));
+    }
+  }
+
+  async #ask(agentId: string, index: number, random: Random): Promise<void> {
+    const { ledger } = this.#deps;
+    const request = requestOf(random, `Turn ${index} of ${agentId}.`);
+    const keyed = random.chance(0.8) ? { ...request, idempotencyKey: `key-${index}` } : request;
+    const twice = random.chance(0.1);
+    const first = this.#enqueue(agentId, keyed);
+    if (keyed.idempotencyKey === undefined) {
+      await first;
+      return;
+    }
+    // Two clients with one key at the same instant, or one that asks again later.
+    const second = twice ? this.#enqueue(agentId, keyed) : undefined;
+    const turn = await first;
+    const same = await second;
+    if (turn && same && turn.id !== same.id) {
+      ledger.problem({ check: 'one_key_two_turns', agentId, agentTurnId: turn.id, detail: `and ${same.id}` });
+    }
+    if (!turn) return;
+    if (random.chance(0.1)) await this.#repeat(agentId, turn, keyed, random);
+    if (random.chance(0.06)) await this.#steer(agentId, turn, index);
+  }
+
+  /** Without a key nobody can ask again, so a failure leaves the turn unacked. */
+  async #enqueue(agentId: string, request: EnqueueInput): Promise<TurnHandle | undefined> {
+    const { client, ledger, tail } = this.#deps;
+    const call = () => client.agent(agentId).enqueue(request);
+    try {
+      const turn = request.idempotencyKey ? await patiently(ledger, 'enqueue', call) : await call();
+      if (!turn) return undefined;
+      ledger.count('enqueues acked');
+      if (turn.ack?.duplicate) ledger.count('enqueues answered duplicate');
+      ledger.acked.set(turn.id, { agentTurnId: turn.id, agentId });
+      tail.expect(agentId, turn.id);
+      return turn;
+    } catch (error) {
+      if (codeOf(error) !== 'agent_stopped') throw error;
+      ledger.count('enqueues refused agent_stopped');
+      return undefined;
+    }
+  }
+
+  async #repeat(agentId: string, turn: TurnHandle, request: EnqueueInput, random: Random): Promise<void> {
+    const { client, ledger } = this.#deps;
+    await sleep(random.int(0, 500));
+    const again = await patiently(ledger, 'enqueue again', () => client.agent(agentId).enqueue(request));
+    if (again && (again.id !== turn.id || again.ack?.duplicate !== true)) {
+      const detail = `the same key gave ${again.id}, duplicate ${again.ack?.duplicate}`;
+      ledger.problem({ check: 'one_key_two_turns', agentId, agentTurnId: turn.id, detail });
+    }
+    try {
+      const other = { ...request, instruction: `${request.instruction} But different.` };
+      const conflict = await patiently(ledger, 'conflict', () => client.agent(agentId).enqueue(other));
+      if (conflict) ledger.problem({ check: 'conflict_accepted', agentId, detail: conflict.id });
+    } catch (error) {
+      if (codeOf(error) !== 'idempotency_conflict') throw error;
+      ledger.count('conflicting keys refused');
+    }
+  }
+
+  /** A steer has no key: one without an answer is not asked again, and not counted on. */
+  async #steer(agentId: string, turn: TurnHandle, index: number): Promise<void> {
+    const { ledger, tail } = this.#deps;
+    const text = `Steer ${index} of ${agentId}: and be careful.`;
+    const { ack } = await turn.steer(text);
+    ledger.count(`steers ${ack}`);
+    if (ack === 'accepted') ledger.steers.push({ agentId, text });
+    tail.follow(agentId);
+  }
+}

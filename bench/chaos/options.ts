@@ -1,0 +1,76 @@
+/** The command line of a chaos run. */
+import { parseArgs } from 'node:util';
+
+export const USAGE = `Usage: npm run chaos -- [options]
+
+  --minutes N          how long faults are injected; default 3
+  --store KIND         sqlite (default) or postgres, started for the run
+  --seed S             a whole number; default: from the clock. The same seed draws the same faults and requests
+  --workers N          worker processes; default 3
+  --agents N           agents at work at the same time; default 20
+  --endings N          turns and agents ended from outside (stopped, terminated, reset, deleted, ...) a minute; default 2
+  --drain S            seconds everything may take to end once the faults are over; default 180
+  --json FILE          also write the report to FILE
+  --keep               keep the run's folder, also when all is well
+  --quiet              no line per fault`;
+
+export interface ChaosOptions {
+  readonly minutes: number;
+  readonly store: 'sqlite' | 'postgres';
+  readonly seed: number;
+  readonly workers: number;
+  readonly agents: number;
+  readonly endings: number;
+  readonly drain: number;
+  readonly json: string | undefined;
+  readonly keep: boolean;
+  readonly quiet: boolean;
+}
+
+/** Null asks for the usage. Errors: TypeError with what is wrong. */
+export function readOptions(args: readonly string[]): ChaosOptions | null {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      minutes: { type: 'string', default: '3' },
+      store: { type: 'string', default: 'sqlite' },
+      seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+      workers: { type: 'string', default: '3' },
+      agents: { type: 'string', default: '20' },
+      endings: { type: 'string', default: '2' },
+      drain: { type: 'string', default: '180' },
+      json: { type: 'string' },
+      keep: { type: 'boolean', default: false },
+      quiet: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  });
+  if (values.help) return null;
+  const { store, json, keep, quiet } = values;
+  if (store !== 'sqlite' && store !== 'postgres')
+    throw new TypeError(`--store must be sqlite or postgres, got ${store}`);
+  return {
+    store,
+    json,
+    keep,
+    quiet,
+    minutes: number('minutes', values.minutes, 0.1, 24 * 60),
+    seed: whole('seed', values.seed, 0),
+    workers: whole('workers', values.workers, 1),
+    agents: whole('agents', values.agents, 1),
+    endings: number('endings', values.endings, 0, 600),
+    drain: whole('drain', values.drain, 10),
+  };
+}
+
+function number(name: string, text: string, least: number, most: number): number {
+  const value = Number(text);
+  if (text.trim() !== '' && value >= least && value <= most) return value;
+  throw new TypeError(`--${name} must be a number from ${least} to ${most}, got ${text}`);
+}
+
+function whole(name: string, text: string, least: number): number {
+  const value = number(name, text, least, Number.MAX_SAFE_INTEGER);
+  if (Number.isInteger(value)) return value;
+  throw new TypeError(`--${name} must be a whole number, got ${text}`);
+}

@@ -1,0 +1,167 @@
+/** One chaos run, from an empty folder to its verdict. */
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AgentClient } from '../../client/agent-client.ts';
+import { connectClient, type TemporalClient } from '../../workers/connect.ts';
+import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
+import { openStore } from '../../workers/open-store.ts';
+import { bundleWorkflows } from '../../workers/worker.ts';
+import type { Store } from '../../workflows/protocol/store.ts';
+import { Answers } from './answers.ts';
+import { type ChaosDatabase, startDatabase } from './databases.ts';
+import { Endings } from './endings.ts';
+import { Faults } from './faults.ts';
+import { Fleet } from './fleet.ts';
+import { Ledger } from './ledger.ts';
+import { Load } from './load.ts';
+import type { ChaosOptions } from './options.ts';
+import { codeOf } from './patience.ts';
+import { randomOf } from './random.ts';
+import type { ChaosReport } from './report.ts';
+import { Tail } from './tail.ts';
+import { ChaosTemporal } from './temporal.ts';
+import { verify } from './verify.ts';
+import { answerOf } from './work.ts';
+
+const LOOK_EVERY_MS = 500;
+/** The last turn's workflow closes a moment after its task event, and visibility follows. */
+const SETTLE_MS = 3_000;
+
+interface Site {
+  readonly dir: string;
+  readonly effectsPath: string;
+  readonly temporal: ChaosTemporal;
+  readonly database: ChaosDatabase;
+  readonly model: ModelServer;
+  readonly connected: TemporalClient;
+  readonly store: Store;
+  readonly fleet: Fleet;
+  readonly unaskedEnds: string[];
+}
+
+/** `early` ends the faults before their time; what follows happens all the same. */
+export async function chaos(
+  options: ChaosOptions,
+  echo: (line: string) => void,
+  early: AbortSignal,
+): Promise<ChaosReport> {
+  const dir = mkdtempSync(join(tmpdir(), 'agentturn-chaos-'));
+  // PostgreSQL may run as another user, in a folder below.
+  chmodSync(dir, 0o755);
+  const closing: (() => unknown)[] = [];
+  let ok = false;
+  try {
+    echo(`everything of this run is in ${dir}`);
+    const site = await openSite(options, dir, closing);
+    const report = await underFire(options, site, echo, early);
+    ok = report.ok;
+    return report;
+  } finally {
+    for (const step of closing.reverse()) await step();
+    if (ok && !options.keep) rmSync(dir, { recursive: true, force: true });
+    else echo(`the logs, the store and Temporal's data are kept in ${dir}`);
+  }
+}
+
+async function openSite(options: ChaosOptions, dir: string, closing: (() => unknown)[]): Promise<Site> {
+  const effectsPath = join(dir, 'effects.jsonl');
+  writeFileSync(effectsPath, '');
+  const temporal = await ChaosTemporal.start(join(dir, 'temporal'));
+  closing.push(() => temporal.stop());
+  const database = await startDatabase(options.store, dir);
+  closing.push(() => database.stop());
+  const model = await startModelServer({ answer: answerOf, keepRequests: 1 });
+  closing.push(() => model.close());
+  const bundlePath = join(dir, 'workflows.js');
+  writeFileSync(bundlePath, (await bundleWorkflows()).code);
+  const { address, namespace } = temporal;
+  const connected = await connectClient({ address, namespace });
+  closing.push(() => connected.connection.close());
+  const store = await openStore(database.url);
+  closing.push(() => store.close());
+  const unaskedEnds: string[] = [];
+  const argument = { address, namespace, storeUrl: database.url, modelUrl: model.url, bundlePath, effectsPath };
+  const fleet = new Fleet(argument, dir, (how) => unaskedEnds.push(how));
+  closing.push(() => fleet.stop());
+  await fleet.start(options.workers);
+  return { dir, effectsPath, temporal, database, model, connected, store, fleet, unaskedEnds };
+}
+
+async function underFire(
+  options: ChaosOptions,
+  site: Site,
+  echo: (line: string) => void,
+  early: AbortSignal,
+): Promise<ChaosReport> {
+  const { store, connected, fleet, temporal, database } = site;
+  const { seed } = options;
+  const ledger = new Ledger(options.quiet ? () => {} : echo);
+  const client = new AgentClient({ temporal: connected.client, store });
+  const answers = new Answers(client, ledger, seed);
+  const tail = new Tail(store, ledger, (event) => answers.onEvent(event));
+  const load = new Load({ client, ledger, tail, seed });
+  const { namespace } = temporal;
+  const shared = { client, store, ledger, tail, namespace, temporal: connected.client };
+  const endings = new Endings({ ...shared, random: randomOf(seed, 'endings') });
+  const faults = new Faults({
+    ...{ fleet, temporal, database, endings, ledger },
+    random: randomOf(seed, 'faults'),
+    pauses: randomOf(seed, 'pauses'),
+    endingsPerMinute: options.endings,
+    onError: (error) => ledger.count(`faults that did not apply: ${nameOf(error)}`),
+  });
+  tail.start();
+  load.start(options.agents);
+  faults.start();
+  await sleep(options.minutes * 60_000, undefined, { signal: early }).catch(() => {});
+  await faults.stop();
+  const seconds = (Date.now() - ledger.startedAt) / 1_000;
+  echo(`${seconds.toFixed(0)} s  the faults are over, ${tail.openTurns().length} turns are open`);
+  await load.stop();
+  await endings.startAll();
+  await drained(store, tail, Date.now() + options.drain * 1_000);
+  await answers.settled();
+  await tail.stop();
+  const drainSeconds = (Date.now() - ledger.startedAt) / 1_000 - seconds;
+  await sleep(SETTLE_MS);
+  return judge(options, site, ledger, { seconds, drainSeconds });
+}
+
+async function judge(
+  options: ChaosOptions,
+  { store, connected, effectsPath, unaskedEnds }: Site,
+  ledger: Ledger,
+  times: Pick<ChaosReport, 'seconds' | 'drainSeconds'>,
+): Promise<ChaosReport> {
+  const agentIds = (await store.listAgents()).map(({ agentId }) => agentId);
+  const verdict = await verify({ store, temporal: connected.client, ledger, agentIds, effectsPath });
+  return {
+    ...verdict,
+    ...times,
+    ok: verdict.violations.length === 0 && verdict.unexplained.length === 0 && verdict.turns > 0,
+    options,
+    faultsByKind: byKind(ledger),
+    faults: ledger.faults,
+    counts: Object.fromEntries(ledger.counts),
+    unaskedEnds,
+  };
+}
+
+/** Returns when nothing is open any more, or at the deadline; what is open then, the verdict says. */
+async function drained(store: Store, tail: Tail, deadline: number): Promise<void> {
+  while (Date.now() < deadline) {
+    const busy = (await store.listAgents()).some(({ status, queuedTurns }) => status !== 'idle' || queuedTurns > 0);
+    if (!busy && tail.openTurns().length === 0) return;
+    await sleep(LOOK_EVERY_MS);
+  }
+}
+
+const nameOf = (error: unknown): string => codeOf(error) ?? (error instanceof Error ? error.name : String(error));
+
+function byKind(ledger: Ledger): Record<string, number> {
+  const count: Record<string, number> = {};
+  for (const { kind } of ledger.faults) count[kind] = (count[kind] ?? 0) + 1;
+  return count;
+}

@@ -1,0 +1,72 @@
+/**
+ * The app of a chaos run. Every tool that does something writes it down first, one line per effect, so that the run can count how
+ * often the world was changed.
+ */
+import { appendFileSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import { type App, defineAgent, defineApp, defineTool, type Tool, type ToolDefinition } from '../../activities/app.ts';
+import { PROFILE, type ToolName } from './work.ts';
+
+export interface Effect {
+  readonly callId: string;
+  readonly attempt: number;
+  readonly tool: string;
+}
+
+/** Nobody answers this one. */
+const NOBODY_MS = 2_000;
+/** Longer than a run may take to drain: a turn that does not notice its answer is found open at the end. */
+const ANSWER_MS = 60 * 60_000;
+
+export const UNSAFE: ReadonlySet<string> = new Set<ToolName>(['charge', 'slow', 'fail', 'finish', 'ask', 'ask_nobody']);
+
+export const SUSPENDING: ReadonlySet<string> = new Set<ToolName>(['ask', 'ask_nobody']);
+
+const parameters = z.object({ index: z.int(), ms: z.int() });
+
+type Options = Partial<Pick<ToolDefinition, 'sideEffects' | 'afterExecution' | 'suspendTimeoutMs'>>;
+
+export function chaosApp(effectsPath: string): App {
+  const tool = (name: ToolName, options: Options, after?: () => Promise<never>): Tool =>
+    defineTool({
+      name,
+      description: `does ${name}`,
+      parameters,
+      ...options,
+      async execute({ ms }, { callId, attempt, signal }) {
+        const effect: Effect = { callId, attempt, tool: name };
+        appendFileSync(effectsPath, `${JSON.stringify(effect)}\n`);
+        if (ms > 0) await sleep(ms, undefined, { signal });
+        await after?.();
+        return { done: name };
+      },
+    });
+  return defineApp({
+    agents: [defineAgent({ name: PROFILE, budgets: { maxTokens: Number.MAX_SAFE_INTEGER } })],
+    tools: [
+      tool('note', { sideEffects: 'none' }),
+      tool('charge', { sideEffects: 'unsafe' }),
+      tool('slow', { sideEffects: 'unsafe' }),
+      tool('slow_safe', { sideEffects: 'idempotent' }),
+      tool('fail', { sideEffects: 'unsafe' }, () => Promise.reject(new Error('it fails, as planned'))),
+      tool('finish', { sideEffects: 'unsafe', afterExecution: 'terminate' }),
+      tool('ask', { sideEffects: 'unsafe', afterExecution: 'suspend', suspendTimeoutMs: ANSWER_MS }),
+      tool('ask_nobody', { sideEffects: 'unsafe', afterExecution: 'suspend', suspendTimeoutMs: NOBODY_MS }),
+    ],
+  });
+}
+
+/** What the tools did; a last line that its worker did not finish writing counts as well. */
+export function readEffects(effectsPath: string): { readonly effects: readonly Effect[]; readonly torn: number } {
+  const lines = readFileSync(effectsPath, 'utf8').split('\n').filter(Boolean);
+  const effects: Effect[] = [];
+  for (const line of lines) {
+    try {
+      effects.push(JSON.parse(line) as Effect);
+    } catch {
+      // A write cut off by a kill; what it was about cannot be said.
+    }
+  }
+  return { effects, torn: lines.length - effects.length };
+}

@@ -1,0 +1,96 @@
+/**
+ * The work of a chaos turn, written into its instruction: `[plan ask,ask|charge:0|slow:900]` is three steps, the first with two calls.
+ * The model reads the plan from the conversation and says the next step, so the same conversation always gets the same answer.
+ */
+import { type ChatRequest, textOf, toolNames } from '../../workers/model-server/chat-request.ts';
+import type { ModelAnswer } from '../../workers/model-server/completion.ts';
+import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
+import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
+import type { Random } from './random.ts';
+
+export const PROFILE = 'chaos';
+
+export type ToolName = 'note' | 'charge' | 'slow' | 'slow_safe' | 'fail' | 'finish' | 'ask' | 'ask_nobody';
+
+type Kind = 'plain' | 'chain' | 'parallel' | 'ask' | 'ask_many' | 'nobody' | 'mixed' | 'fail' | 'fields' | 'finish';
+
+const KINDS: Readonly<Record<Kind, number>> = {
+  plain: 15,
+  chain: 25,
+  parallel: 15,
+  ask: 12,
+  ask_many: 8,
+  nobody: 6,
+  mixed: 5,
+  fail: 5,
+  fields: 6,
+  finish: 3,
+};
+
+const QUICK: readonly ToolName[] = ['note', 'charge', 'slow', 'slow_safe'];
+
+const PLAN = /\[plan ([\w:,|]*)\]/;
+
+const RESULT_FIELDS = { fields: [{ name: 'answer' }, { name: 'count' }] };
+
+/** A request of a random kind; `label` makes its text unique. */
+export function requestOf(random: Random, label: string): EnqueueInput {
+  const kind = random.weighted(KINDS);
+  const instruction = `[plan ${planOf(kind, random)}] ${label}`;
+  const priority = random.weighted({ normal: 90, now: 5, background: 5 });
+  return { instruction, profile: PROFILE, priority, ...(kind === 'fields' ? { resultFields: RESULT_FIELDS } : {}) };
+}
+
+function planOf(kind: Kind, random: Random): string {
+  const some = (count: number) => Array.from({ length: count }, () => call(random.pick(QUICK) ?? 'note', random));
+  switch (kind) {
+    case 'plain':
+      return '';
+    case 'chain':
+      return some(random.int(1, 4)).join('|');
+    case 'parallel':
+      return some(random.int(2, 4)).join(',');
+    case 'ask':
+      return 'ask:0';
+    case 'ask_many':
+      return Array.from({ length: random.int(2, 4) }, () => 'ask:0').join(',');
+    case 'nobody':
+      return 'ask_nobody:0|note:0';
+    case 'mixed':
+      return `ask_nobody:0,ask:0,${some(1)[0]}`;
+    case 'fail':
+      return `fail:0|${some(1)[0]}`;
+    case 'fields':
+      return some(1).join('');
+    case 'finish':
+      return `${some(1)[0]}|finish:0`;
+  }
+}
+
+const call = (tool: ToolName, random: Random): string =>
+  `${tool}:${tool.startsWith('slow') ? random.int(200, 2_000) : 0}`;
+
+/** Steers and their turns carry no plan: what is open of the last one goes on, and then the turn ends. */
+export function answerOf(request: ChatRequest): ModelAnswer {
+  const { messages } = request;
+  const start = messages.findLastIndex((message) => message.role === 'user' && PLAN.test(textOf(message)));
+  const planned = messages[start];
+  const [, plan = ''] = PLAN.exec(planned ? textOf(planned) : '') ?? [];
+  const steps = plan === '' ? [] : plan.split('|');
+  const position = messages.slice(start + 1).filter((message) => message.role === 'assistant').length;
+  const delayMs = 20 + ((messages.length * 37) % 150);
+  const step = steps[position];
+  if (step !== undefined) return { kind: 'message', toolCalls: step.split(',').map(proposed), delayMs };
+  if (!toolNames(request).has(SUBMIT_RESULT))
+    return { kind: 'message', content: `Done: ${plan || 'nothing'}.`, delayMs };
+  const fields = [
+    { name: 'answer', value: 'done' },
+    { name: 'count', value: position },
+  ];
+  return { kind: 'message', toolCalls: [{ name: SUBMIT_RESULT, arguments: { fields } }], delayMs };
+}
+
+function proposed(text: string, index: number): { name: string; arguments: object } {
+  const [name = '', ms = '0'] = text.split(':');
+  return { name, arguments: { index, ms: Number(ms) } };
+}

@@ -1,0 +1,82 @@
+/** `agents ls` and `agents get`. */
+import type { AgentView, TurnView } from '../../workflows/protocol/store.ts';
+import { noAgent } from './control.ts';
+import type { CliEnvironment, CommonOptions } from './environment.ts';
+import { duration, shortened, table, time } from './format.ts';
+
+const LAST_TURNS = 10;
+const ASKED_CHARACTERS = 60;
+
+export async function listAgents({ io, openStore }: CliEnvironment, options: CommonOptions): Promise<number> {
+  const store = await openStore(options);
+  try {
+    const agents = await store.listAgents();
+    if (options.json) io.out(JSON.stringify({ agents }));
+    else if (agents.length === 0) io.out('no agents yet: an agent is there from its first enqueue on');
+    else for (const line of table(agentRows(agents))) io.out(line);
+    return 0;
+  } finally {
+    await store.close();
+  }
+}
+
+export async function showAgent(
+  { io, openStore }: CliEnvironment,
+  agentId: string,
+  options: CommonOptions,
+): Promise<number> {
+  const store = await openStore(options);
+  try {
+    const agent = await store.getAgent(agentId);
+    if (!agent) throw noAgent(agentId);
+    const turns = await store.listTurns(agentId, { last: LAST_TURNS });
+    for (const line of options.json ? [JSON.stringify({ agent, turns })] : agentPage(agent, turns)) io.out(line);
+    return 0;
+  } finally {
+    await store.close();
+  }
+}
+
+const statusOf = ({ status, lifecycle }: AgentView): string =>
+  lifecycle === 'stopped' ? `${status}, stopped` : status;
+
+const agentRows = (agents: readonly AgentView[]): string[][] => [
+  ['AGENT', 'PROFILE', 'STATUS', 'EPOCH', 'QUEUED', 'WAITING', 'CHANGED', 'ACTIVE TURN'],
+  ...agents.map((agent) => [
+    agent.agentId,
+    agent.profile ?? '-',
+    statusOf(agent),
+    String(agent.turnEpoch),
+    String(agent.queuedTurns),
+    String(agent.waitingToolCount),
+    time(agent.updatedAt),
+    agent.activeAgentTurnId ?? '-',
+  ]),
+];
+
+function agentPage(agent: AgentView, turns: readonly TurnView[]): string[] {
+  const { waitingToolCount, resumeDeadline } = agent;
+  const until = resumeDeadline === null ? '' : ` until ${time(resumeDeadline)}`;
+  const head = [
+    ['agent', `${agent.agentId}, profile ${agent.profile ?? '(by its name)'}, epoch ${agent.turnEpoch}`],
+    ['status', statusOf(agent)],
+    ['active', agent.activeAgentTurnId ?? '-'],
+    ['waiting', waitingToolCount === 0 ? 'no calls' : `${waitingToolCount} calls${until}`],
+    ['turns', `${agent.acceptedTurns} accepted, ${agent.queuedTurns} queued`],
+    ['changed', time(agent.updatedAt)],
+  ];
+  return [...table(head), ...(turns.length > 0 ? ['', ...table(turnRows(turns))] : [])];
+}
+
+const turnRows = (turns: readonly TurnView[]): string[][] => [
+  ['TURN', 'STATUS', 'EPOCH', 'STEPS', 'ACCEPTED', 'TOOK', 'ASKED'],
+  ...turns.map((turn) => [
+    turn.agentTurnId,
+    turn.errorCode === null ? turn.status : `${turn.status} (${turn.errorCode})`,
+    turn.turnEpoch === null ? '-' : String(turn.turnEpoch),
+    String(turn.stepCount),
+    time(turn.acceptedAt),
+    turn.endedAt === null ? '-' : duration(turn.endedAt - (turn.leasedAt ?? turn.acceptedAt)),
+    shortened(turn.instruction, ASKED_CHARACTERS),
+  ]),
+];

@@ -1,0 +1,88 @@
+/** `turn stop`, `turn steer`, `agents stop` and `agents start`. */
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { AgentHandle } from '../agent-client.ts';
+import type { CliEnvironment, CommonOptions, OpenedClient } from './environment.ts';
+
+export interface StopOptions extends CommonOptions {
+  readonly reason?: string;
+}
+
+/** What each answer means for the caller (see the protocol's control.ts). */
+const STOP_MEANING = {
+  stopped: 'the turn has ended as failed/stopped; its agent goes on with the next one',
+  canceled: 'the turn was still queued and will not run',
+  already_ended: 'the turn had ended before; nothing changed',
+  unknown: 'no such turn in this store',
+} as const;
+
+const STEER_MEANING = {
+  accepted: 'the model reads it before its next call; if the turn ends first, it is the next turn',
+  stale: 'the turn has ended; enqueue the message as a request of its own',
+  unknown: 'no such turn in this store',
+} as const;
+
+export const stopTurn = (environment: CliEnvironment, turnId: string, options: StopOptions): Promise<number> =>
+  connected(environment, options, async ({ client }) => {
+    const ack = await client.turn(turnId).stop(options.reason);
+    environment.io.out(options.json ? JSON.stringify(ack) : `${ack.ack}: ${STOP_MEANING[ack.ack]}`);
+    return ack.ack === 'unknown' ? 1 : 0;
+  });
+
+export async function steerTurn(
+  environment: CliEnvironment,
+  turnId: string,
+  message: string,
+  options: CommonOptions,
+): Promise<number> {
+  const { io } = environment;
+  const text = message === '-' ? await io.readStdin() : message;
+  return connected(environment, options, async ({ client }) => {
+    const ack = await client.turn(turnId).steer(text);
+    const place = ack.seq === undefined ? '' : ` (message ${ack.seq} of this turn)`;
+    io.out(options.json ? JSON.stringify(ack) : `${ack.ack}${place}: ${STEER_MEANING[ack.ack]}`);
+    return ack.ack === 'accepted' ? 0 : 1;
+  });
+}
+
+export const stopAgent = (environment: CliEnvironment, agentId: string, options: StopOptions): Promise<number> =>
+  connected(environment, options, async ({ client }) => {
+    const { stoppedTurnId } = await (await known(client.agent(agentId))).stop(options.reason);
+    const turn = stoppedTurnId === null ? '' : `, its turn ${stoppedTurnId} has ended`;
+    const answer = { agentId, lifecycle: 'stopped', stoppedTurnId };
+    const text = `${agentId} is stopped${turn}; it refuses requests and keeps what is queued until it is started`;
+    environment.io.out(options.json ? JSON.stringify(answer) : text);
+    return 0;
+  });
+
+export const startAgent = (environment: CliEnvironment, agentId: string, options: CommonOptions): Promise<number> =>
+  connected(environment, options, async ({ client }) => {
+    await (await known(client.agent(agentId))).start();
+    const answer = { agentId, lifecycle: 'started' };
+    environment.io.out(options.json ? JSON.stringify(answer) : `${agentId} is started; what is queued runs`);
+    return 0;
+  });
+
+/** A mistyped id must not look stopped. Errors: `invalid_request`. */
+async function known(agent: AgentHandle): Promise<AgentHandle> {
+  if (await agent.get()) return agent;
+  throw noAgent(agent.id);
+}
+
+export const noAgent = (agentId: string): CodedError =>
+  new CodedError(
+    'invalid_request',
+    `no agent ${JSON.stringify(agentId)} in this store: an agent is there from its first enqueue on; agentturn agents ls shows those it has`,
+  );
+
+async function connected(
+  { openExistingClient }: CliEnvironment,
+  options: CommonOptions,
+  body: (opened: OpenedClient) => Promise<number>,
+): Promise<number> {
+  const opened = await openExistingClient(options);
+  try {
+    return await body(opened);
+  } finally {
+    await opened.close();
+  }
+}

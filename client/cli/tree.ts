@@ -1,0 +1,20 @@
+/** `turn tree`. */
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import { callTree, treeLines } from './call-tree.ts';
+import type { CliEnvironment, CommonOptions } from './environment.ts';
+
+export async function showTree(
+  { io, openStore }: CliEnvironment,
+  turnId: string,
+  options: CommonOptions,
+): Promise<number> {
+  const store = await openStore(options);
+  try {
+    const tree = callTree(turnId, await store.listEdges(turnId));
+    if (!tree) throw new CodedError('turn_not_found', `no edge of this store enqueues a turn ${turnId}`);
+    for (const line of options.json ? [JSON.stringify({ tree })] : treeLines(tree)) io.out(line);
+    return 0;
+  } finally {
+    await store.close();
+  }
+}

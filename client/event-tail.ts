@@ -1,0 +1,107 @@
+/**
+ * The event log of an agent or a turn, as an async iterator.
+ *
+ * Invariants
+ * 1. Each event once, in the order of `seq`. A reader that comes back with the last `seq` it handled misses nothing and gets nothing
+ *    twice: a store writes an agent's events one transaction after the other, so none appears behind one that was read.
+ * 2. Waiting holds nothing; a commit that falls between a look and the wait for the next is not slept through.
+ */
+import type { AgentEvent } from '../workflows/protocol/events.ts';
+import type { ClientStore } from '../workflows/protocol/store.ts';
+import { isTerminal } from '../workflows/protocol/turn.ts';
+
+export interface EventFilter {
+  readonly agentId: string;
+  /** Only events of this turn. */
+  readonly agentTurnId?: string | undefined;
+  /** The `seq` that was handled last; 0 is before the first. */
+  readonly afterSeq?: number | undefined;
+}
+
+export interface FollowOptions extends EventFilter {
+  /** Ends the iteration at its next wait; no error. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+type EventStore = Pick<ClientStore, 'readEvents' | 'getTurnStatus' | 'changed'>;
+
+const PAGE = 500;
+
+/** How long to wait for a change before looking again anyway. */
+const LOOK_AGAIN_MS = 1_000;
+
+/** What the store holds now. */
+export async function* storedEvents(
+  store: Pick<EventStore, 'readEvents'>,
+  { agentId, agentTurnId, afterSeq = 0 }: EventFilter,
+): AsyncGenerator<AgentEvent, void> {
+  const turn = agentTurnId === undefined ? {} : { agentTurnId };
+  for (let seen = afterSeq; ; ) {
+    const page = await store.readEvents({ agentId, ...turn, afterSeq: seen, limit: PAGE });
+    yield* page;
+    seen = page.at(-1)?.seq ?? seen;
+    if (page.length < PAGE) return;
+  }
+}
+
+/** What the store holds and what comes: of a turn up to and with its `task` event, of an agent until the signal. */
+export async function* followEvents(
+  store: EventStore,
+  { agentId, agentTurnId, afterSeq = 0, signal }: FollowOptions,
+): AsyncGenerator<AgentEvent, void> {
+  const change = new Change(store, signal);
+  let seen = afterSeq;
+  let over: boolean | undefined;
+  while (!signal?.aborted) {
+    change.watch();
+    let quiet = true;
+    for await (const event of storedEvents(store, { agentId, agentTurnId, afterSeq: seen })) {
+      if (signal?.aborted) return;
+      quiet = false;
+      seen = event.seq;
+      yield event;
+      if (agentTurnId !== undefined && event.type === 'task') return;
+    }
+    if (!quiet) continue;
+    if (over) return;
+    // Asked once: the task event of a turn that goes on is still to come. That of an ended one was handled before, or came just now.
+    if (agentTurnId !== undefined && over === undefined) {
+      over = await isOver(store, agentTurnId);
+      if (over) continue;
+    }
+    await change.seen();
+  }
+}
+
+async function isOver(store: EventStore, agentTurnId: string): Promise<boolean> {
+  const status = await store.getTurnStatus(agentTurnId);
+  return status === null || isTerminal(status);
+}
+
+/** Waits for a change since a moment that lies before the last look. */
+class Change {
+  readonly #store: EventStore;
+  readonly #signal: AbortSignal | undefined;
+  #pending: Promise<void> | null = null;
+
+  constructor(store: EventStore, signal: AbortSignal | undefined) {
+    this.#store = store;
+    this.#signal = signal;
+  }
+
+  watch(): void {
+    if (this.#pending !== null) return;
+    this.#pending = this.#store.changed(LOOK_AGAIN_MS);
+    // It may never be awaited; if it is, it fails there.
+    this.#pending.catch(() => {});
+  }
+
+  async seen(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const stop = () => resolve();
+    this.#signal?.addEventListener('abort', stop, { once: true });
+    if (!this.#signal?.aborted) await Promise.race([this.#pending, promise]);
+    this.#signal?.removeEventListener('abort', stop);
+    this.#pending = null;
+  }
+}

@@ -1,0 +1,35 @@
+/** A short chaos run, as `npm run chaos` does it: crashes, outages and endings from outside, and no promise broken. */
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { expect, test } from '@jest/globals';
+import type { ChaosReport } from '../../bench/chaos/report.ts';
+
+const run = promisify(execFile);
+const main = fileURLToPath(new URL('../../bench/chaos/main.ts', import.meta.url));
+
+test('a short chaos run breaks no promise, and every ending has its cause', async () => {
+  const json = join(mkdtempSync(join(tmpdir(), 'agentturn-chaos-test-')), 'report.json');
+  const args = ['--minutes', '0.75', '--seed', '7', '--store', 'sqlite', '--endings', '12', '--drain', '120'];
+  // It ends with 1 on any problem; the report says more than the exit code.
+  const { stderr } = await run(process.execPath, [main, ...args, '--json', json]).catch(
+    (error: { stderr: string }) => error,
+  );
+  const report = readReport(json, stderr);
+  expect(report.violations).toEqual([]);
+  expect(report.unexplained).toEqual([]);
+  expect(report.faults.length).toBeGreaterThan(5);
+  expect(report.turns).toBeGreaterThan(20);
+  expect(report.untouchedSuccess).toBe(report.untouched);
+}, 240_000);
+
+function readReport(path: string, stderr: string): ChaosReport {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as ChaosReport;
+  } catch {
+    throw new Error(`the run left no report:\n${stderr}`);
+  }
+}

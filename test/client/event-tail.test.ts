@@ -1,0 +1,195 @@
+/** The tail of the event log, on both stores: each event once and in order, however writers, readers and pauses fall. */
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { v7 } from 'uuid';
+import { type FollowOptions, followEvents, storedEvents } from '../../client/event-tail.ts';
+import { openStore } from '../../workers/open-store.ts';
+import type { AgentEvent } from '../../workflows/protocol/events.ts';
+import type { Store } from '../../workflows/protocol/store.ts';
+import type { Fence } from '../../workflows/protocol/turn.ts';
+import { testApp } from '../support/app.ts';
+import { freshSchemaUrl } from '../support/postgres.ts';
+
+async function all(events: AsyncIterable<AgentEvent>): Promise<AgentEvent[]> {
+  const found: AgentEvent[] = [];
+  for await (const event of events) found.push(event);
+  return found;
+}
+
+const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index);
+
+describe.each(['sqlite', 'postgres'])('the event tail on %s', (backend) => {
+  let reader: Store;
+  let writers: readonly Store[];
+
+  beforeAll(async () => {
+    const file = join(mkdtempSync(join(tmpdir(), 'agentturn-tail-')), 'store.db');
+    const url = backend === 'sqlite' ? `sqlite:${file}` : await freshSchemaUrl();
+    reader = await openStore(url);
+    writers = await Promise.all([openStore(url), openStore(url)]);
+    await reader.registerProfiles([...testApp([]).agents.values()]);
+  });
+  afterAll(async () => {
+    await reader?.close();
+    for (const writer of writers ?? []) await writer.close();
+  });
+
+  const newAgent = () => `agent-${v7()}`;
+  const drop = (agentId: string, on: Store = reader) => on.recordDropped(agentId, { what: 'enqueue', reason: 'test' });
+  const write = async (agentId: string, count: number, on: Store) => {
+    for (let i = 0; i < count; i += 1) await drop(agentId, on);
+  };
+
+  /** Reads until `count` events came. */
+  async function take(count: number, options: FollowOptions): Promise<AgentEvent[]> {
+    const events: AgentEvent[] = [];
+    for await (const event of followEvents(reader, options)) {
+      events.push(event);
+      if (events.length === count) break;
+    }
+    return events;
+  }
+
+  async function started(agentId: string): Promise<Fence> {
+    const request = { instruction: 'x', profile: 'tester', priority: 'normal' } as const;
+    await reader.accept({ agentId, request });
+    const outcome = await reader.leaseNext(agentId);
+    if (outcome.kind !== 'leased') throw new Error(`no lease but ${outcome.kind}`);
+    const { agentTurnId, turnEpoch } = outcome.lease;
+    return { agentId, agentTurnId, turnEpoch };
+  }
+  const end = (fence: Fence) =>
+    writers[0]?.commitTurn(fence, {
+      termination: { status: 'success' },
+      deliverable: { from: 'fallback' },
+      engine: null,
+    });
+
+  test('several readers of what several processes write get every event once and in order', async () => {
+    const agentId = newAgent();
+    const reading = [0, 0, 7].map((afterSeq) => take(200 - afterSeq, { agentId, afterSeq }));
+    await Promise.all(writers.map((writer) => write(agentId, 100, writer)));
+    const [first, second, late] = await Promise.all(reading);
+    expect(first?.map((event) => event.seq)).toEqual(numbers(1, 200));
+    expect(second).toEqual(first);
+    expect(late).toEqual(first?.slice(7));
+  });
+
+  test('a reader that stops at any event and comes back with its seq misses nothing and gets nothing twice', async () => {
+    const agentId = newAgent();
+    const writing = write(agentId, 60, writers[0] ?? reader);
+    const seen: number[] = [];
+    for (const batch of [1, 7, 2, 30, 5, 15]) {
+      const events = await take(batch, { agentId, afterSeq: seen.at(-1) ?? 0 });
+      seen.push(...events.map((event) => event.seq));
+    }
+    await writing;
+    expect(seen).toEqual(numbers(1, 60));
+  });
+
+  test('an event written while the reader waits comes at once', async () => {
+    const agentId = newAgent();
+    for (let round = 1; round <= 5; round += 1) {
+      const reading = take(1, { agentId, afterSeq: round - 1 });
+      await new Promise((resolve) => setTimeout(resolve, 30 * round));
+      const startedAt = performance.now();
+      await drop(agentId, writers[0]);
+      expect((await reading)[0]?.seq).toBe(round);
+      expect(performance.now() - startedAt).toBeLessThan(500);
+    }
+  });
+
+  test('a commit between the look and the wait is not slept through', async () => {
+    const agentId = newAgent();
+    // Commits right behind each look, before the reader can wait for it.
+    let behind = 5;
+    const store: Store = {
+      ...reader,
+      readEvents: async (filter) => {
+        const events = await reader.readEvents(filter);
+        if (behind > 0) {
+          behind -= 1;
+          await drop(agentId, writers[0]);
+        }
+        return events;
+      },
+    };
+    const startedAt = performance.now();
+    const seqs: number[] = [];
+    for await (const event of followEvents(store, { agentId })) if (seqs.push(event.seq) === 5) break;
+    expect(seqs).toEqual(numbers(1, 5));
+    expect(performance.now() - startedAt).toBeLessThan(800);
+  });
+
+  test('a turn is followed up to its task event, without what belongs to other turns', async () => {
+    const agentId = newAgent();
+    await end(await started(agentId));
+    const fence = await started(agentId);
+    const { agentTurnId } = fence;
+    const reading = all(followEvents(reader, { agentId, agentTurnId }));
+    await end(fence);
+    await reader.reportResult(agentTurnId, { callId: 'late', status: 'success' });
+    const events = await reading;
+    expect(events.at(-1)?.type).toBe('task');
+    expect(new Set(events.map((event) => event.agentTurnId))).toEqual(new Set([agentTurnId]));
+    expect(events.filter((event) => event.type === 'task')).toHaveLength(1);
+  });
+
+  test('resumed at or behind the task event of an ended turn, it ends instead of waiting for ever', async () => {
+    const agentId = newAgent();
+    const fence = await started(agentId);
+    const { agentTurnId } = fence;
+    await end(fence);
+    const events = await all(followEvents(reader, { agentId, agentTurnId }));
+    const task = events.at(-1)?.seq ?? 0;
+    expect(await all(followEvents(reader, { agentId, agentTurnId, afterSeq: task - 1 }))).toHaveLength(1);
+    expect(await all(followEvents(reader, { agentId, agentTurnId, afterSeq: task }))).toEqual([]);
+    expect(await all(followEvents(reader, { agentId, agentTurnId: v7() }))).toEqual([]);
+  });
+
+  test('a turn that ends between the look and the question whether it is over loses no event', async () => {
+    const agentId = newAgent();
+    const fence = await started(agentId);
+    const { agentTurnId } = fence;
+    const store: Store = {
+      ...reader,
+      getTurnStatus: async (id) => {
+        await end(fence);
+        return reader.getTurnStatus(id);
+      },
+    };
+    const events = await all(followEvents(store, { agentId, agentTurnId }));
+    expect(events.at(-1)?.type).toBe('task');
+  });
+
+  test('the signal ends it at once: waiting, reading, and before it began', async () => {
+    const agentId = newAgent();
+    await write(agentId, 3, reader);
+    const controller = new AbortController();
+    const { signal } = controller;
+    const reading = all(followEvents(reader, { agentId, signal }));
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const startedAt = performance.now();
+    controller.abort();
+    expect(await reading).toHaveLength(3);
+    expect(performance.now() - startedAt).toBeLessThan(200);
+    expect(await all(followEvents(reader, { agentId, signal }))).toEqual([]);
+    const other = new AbortController();
+    const seen: number[] = [];
+    for await (const event of followEvents(reader, { agentId, signal: other.signal })) {
+      seen.push(event.seq);
+      other.abort();
+    }
+    expect(seen).toEqual([1]);
+  });
+
+  test('what is stored is read in pages to its end, and then it is over', async () => {
+    const agentId = newAgent();
+    await Promise.all(writers.map((writer) => write(agentId, 300, writer)));
+    const events = await all(storedEvents(reader, { agentId }));
+    expect(events.map((event) => event.seq)).toEqual(numbers(1, 600));
+    expect(await all(storedEvents(reader, { agentId, afterSeq: 595 }))).toHaveLength(5);
+  });
+});

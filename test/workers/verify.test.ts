@@ -1,0 +1,254 @@
+/** Each check that needs Temporal, proven on a situation made for it on a real server; and that a healthy installation has none. */
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { v7 } from 'uuid';
+import { z } from 'zod';
+import { defineTool } from '../../activities/app.ts';
+import type { TurnHandle } from '../../client/agent-client.ts';
+import { ringMailbox } from '../../client/doorbell.ts';
+import { connectClient } from '../../workers/connect.ts';
+import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
+import { type VerifyDeps, verifyInstallation } from '../../workers/verify.ts';
+import type { RunningWorker } from '../../workers/worker.ts';
+import { agentWorkflowId, CONTROL_QUEUE, turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import { testApp } from '../support/app.ts';
+import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+
+const WAIT = { timeoutMs: 40_000 };
+const ask = { kind: 'message', toolCalls: [{ name: 'ask', arguments: {} }] } as const;
+const say = (content: string) => ({ kind: 'message', content }) as const;
+/** When everything that is wrong now is more than a minute old. */
+const later = () => Date.now() + 61_000;
+
+const app = testApp([
+  defineTool({
+    name: 'ask',
+    description: 'a person answers',
+    parameters: z.object({}),
+    afterExecution: 'suspend',
+    suspendTimeoutMs: 600_000,
+  }),
+]);
+
+describe.each(BACKENDS)('verify on %s', (backend) => {
+  let harness: Harness;
+  let model: ScriptedServer;
+
+  beforeEach(async () => {
+    harness = await openHarness(backend);
+    model = await startScriptedModel({ scripts: { answer: [say('done')], ask: [ask, say('thanks')] } });
+  });
+  afterEach(async () => {
+    await harness?.close();
+    await model?.close();
+  });
+
+  /** Sweeps never, unless told. */
+  const startWorker = (sweeper = { everyMs: 3_600_000, olderThanMs: 3_600_000 }): Promise<RunningWorker> =>
+    harness.startWorker(app, model, { sweeper });
+  const enqueue = (agentId: string, script: string): Promise<TurnHandle> =>
+    harness.client.agent(agentId).enqueue({ instruction: `[script:${script}] go`, profile: 'tester' });
+  const workflow = (id: string) => harness.temporal.client.workflow.getHandle(id);
+  const closed = async (agentId: string, turn: TurnHandle) => workflow(turnWorkflowId(agentId, turn.id)).result();
+
+  async function suspended(turn: TurnHandle): Promise<string> {
+    for await (const event of turn.events()) {
+      if (event.type === 'call' && event.payload.phase === 'suspended') return event.payload.callId;
+    }
+    throw new Error('it did not wait');
+  }
+  /** A waiting turn whose workers are gone. */
+  async function abandoned(agentId: string): Promise<TurnHandle> {
+    const worker = await startWorker();
+    const turn = await enqueue(agentId, 'ask');
+    await suspended(turn);
+    await worker.stop();
+    return turn;
+  }
+
+  const verify = (more: Partial<VerifyDeps> = {}) =>
+    verifyInstallation({ store: harness.store, temporal: harness.temporal.client, ...more });
+  const found = async (more: Partial<VerifyDeps> = {}) => (await verify(more)).violations;
+
+  test('a healthy installation has no violation: busy, waiting, stopped, at rest', async () => {
+    await startWorker();
+    const waiting = await enqueue('waiting', 'ask');
+    await suspended(waiting);
+    await enqueue('waiting', 'answer');
+    const busy = Array.from({ length: 24 }, async (_, index) => {
+      const agentId = `busy-${index % 6}`;
+      const turn = await enqueue(agentId, 'answer');
+      await turn.result(WAIT);
+      await closed(agentId, turn);
+    });
+    const looks = await Promise.all([1, 2, 3].map(() => found()));
+    await Promise.all(busy);
+    expect(looks).toEqual([[], [], []]);
+
+    const stopping = await enqueue('stopped', 'ask');
+    await suspended(stopping);
+    await enqueue('stopped', 'answer');
+    await harness.client.agent('stopped').stop();
+    await closed('stopped', stopping);
+    expect(await verify({ now: later })).toEqual({ violations: [], unchecked: [], turns: 28, agents: 8 });
+  });
+
+  test('stranded_turn: accepted, but no mailbox runs', async () => {
+    const request = { instruction: '[script:answer] go', profile: 'tester', priority: 'normal' } as const;
+    const agentTurnId = v7();
+    await harness.store.accept({ agentId: 'alice', agentTurnId, request });
+    expect(await found()).toEqual([]);
+    const detail = expect.stringMatching(/^queued for 6\d s and no mailbox runs$/);
+    const stranded = [{ check: 'stranded_turn', agentId: 'alice', agentTurnId, detail }];
+    expect(await found({ now: later })).toEqual(stranded);
+    expect(await found({ graceMs: -1 })).toMatchObject([{ check: 'stranded_turn' }]);
+
+    await harness.store.setLifecycle('alice', 'stopped', 'test');
+    expect(await found({ now: later })).toEqual([]);
+    await harness.store.setLifecycle('alice', 'started', '');
+    expect(await found({ now: later })).toEqual(stranded);
+    // The mailbox runs, though no worker serves it: the turn is late, not stranded.
+    await ringMailbox(harness.temporal.client, 'alice');
+    expect(await found({ now: later })).toEqual([]);
+    await workflow(agentWorkflowId('alice')).terminate('test');
+    expect(await found({ now: later })).toEqual(stranded);
+  });
+
+  test('orphan_workflow: a turn started by hand, that the store does not know or has not leased', async () => {
+    const start = (workflowId: string) =>
+      harness.temporal.client.workflow.start('agentTurn', { workflowId, taskQueue: 'agentturn.nobody', args: [{}] });
+    const unknown = v7();
+    await start(turnWorkflowId('alice', unknown));
+    const queued = await enqueue('bob', 'answer');
+    await start(turnWorkflowId('bob', queued.id));
+    await start(turnWorkflowId('carol', queued.id));
+    await start('just-a-name');
+    const orphans = [...(await found())].sort((a, b) => (a.agentId ?? '').localeCompare(b.agentId ?? ''));
+    const check = 'orphan_workflow';
+    expect(orphans).toEqual([
+      { check, agentId: null, agentTurnId: null, detail: 'workflow just-a-name runs: its id names no turn' },
+      {
+        check,
+        agentId: 'alice',
+        agentTurnId: unknown,
+        detail: `workflow agents/alice/turns/${unknown} runs: the store has no such turn`,
+      },
+      {
+        check,
+        agentId: 'bob',
+        agentTurnId: queued.id,
+        detail: expect.stringMatching(/runs: the turn is queued and not what the head points at$/),
+      },
+      {
+        check,
+        agentId: 'carol',
+        agentTurnId: queued.id,
+        detail: expect.stringMatching(/runs: the turn belongs to agent bob$/),
+      },
+    ]);
+  });
+
+  test('orphan_workflow: a turn that was ended in the store, and no worker lets its workflow go', async () => {
+    const turn = await abandoned('alice');
+    expect(await found({ now: later })).toEqual([]);
+    await turn.stop();
+    expect(await found()).toEqual([]);
+    const detail = `workflow agents/alice/turns/${turn.id} runs: the turn has ended failed`;
+    const orphan = [{ check: 'orphan_workflow', agentId: 'alice', agentTurnId: turn.id, detail }];
+    expect(await found({ now: later })).toEqual(orphan);
+    await startWorker();
+    await closed('alice', turn);
+    expect(await found({ now: later })).toEqual([]);
+  });
+
+  test.each([['terminated'], ['deleted']])(
+    'lost_turn: workflow %s and mailbox terminated, and no worker settles it',
+    async (how) => {
+      const turn = await abandoned('alice');
+      const workflowId = turnWorkflowId('alice', turn.id);
+      if (how === 'terminated') await workflow(workflowId).terminate('test');
+      else await deleted(workflowId);
+      // Its mailbox is there to notice as soon as a worker is.
+      expect(await found({ now: later })).toEqual([]);
+      await workflow(agentWorkflowId('alice')).terminate('test');
+      expect(await found()).toEqual([]);
+      const detail = `the head is suspended, the turn's workflow is ${how === 'deleted' ? 'unknown' : 'TERMINATED'} and no mailbox runs`;
+      expect(await found({ now: later })).toEqual([
+        { check: 'lost_turn', agentId: 'alice', agentTurnId: turn.id, detail },
+      ]);
+      await startWorker({ everyMs: 200, olderThanMs: 300 });
+      expect(await turn.result(WAIT)).toMatchObject({ status: 'failed' });
+      expect(await found({ now: later })).toEqual([]);
+    },
+  );
+
+  async function deleted(workflowId: string): Promise<void> {
+    const { namespace, temporal } = harness;
+    const workflowExecution = { workflowId };
+    await temporal.connection.workflowService.deleteWorkflowExecution({ namespace, workflowExecution });
+    const gone = async () =>
+      workflow(workflowId)
+        .describe()
+        .then(
+          () => false,
+          () => true,
+        );
+    while (!(await gone())) await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+
+  test('failing_workflow_task: a mailbox whose every task fails, until another takes its place', async () => {
+    const turn = await enqueue('alice', 'answer');
+    const broken = await startBrokenWorker();
+    try {
+      while ((await found()).length === 0) await new Promise((resolve) => setTimeout(resolve, 200));
+    } finally {
+      await broken.stop();
+    }
+    const cause = 'cause=WorkflowTaskFailedCauseNonDeterministicError';
+    const detail = `the tasks of workflow agents/alice fail again and again: category=WorkflowTaskFailed, ${cause}`;
+    expect(await found()).toEqual([{ check: 'failing_workflow_task', agentId: 'alice', agentTurnId: null, detail }]);
+    // Temporal would try the old one again, after ever longer pauses.
+    await workflow(agentWorkflowId('alice')).terminate('test');
+    await ringMailbox(harness.temporal.client, 'alice');
+    await startWorker();
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
+    await closed('alice', turn);
+    expect(await found({ now: later })).toEqual([]);
+  });
+
+  /** Takes mailbox tasks and fails each, as a worker with incompatible code does. */
+  async function startBrokenWorker(): Promise<{ stop(): Promise<void> }> {
+    // Of its own: closing it ends the poll under way.
+    const { connection } = await connectClient(harness);
+    const { workflowService } = connection;
+    const { namespace } = harness;
+    let stopped = false;
+    const failTasks = async () => {
+      while (!stopped) {
+        const { taskToken } = await connection.withDeadline(Date.now() + 60_000, () =>
+          workflowService.pollWorkflowTaskQueue({ namespace, taskQueue: { name: CONTROL_QUEUE }, identity: 'broken' }),
+        );
+        const nonDeterministic = 24;
+        if (taskToken && taskToken.length > 0) {
+          await workflowService.respondWorkflowTaskFailed({ namespace, taskToken, cause: nonDeterministic });
+        }
+      }
+    };
+    const failing = failTasks().catch(() => {});
+    return {
+      async stop() {
+        stopped = true;
+        await connection.close();
+        await failing;
+      },
+    };
+  }
+
+  test('a namespace that is not there is temporal_unreachable, by name', async () => {
+    const { client, connection } = await connectClient({ address: harness.address, namespace: 'no-such-namespace' });
+    await expect(verify({ temporal: client })).rejects.toMatchObject({
+      code: 'temporal_unreachable',
+      message: expect.stringContaining('no-such-namespace'),
+    });
+    await connection.close();
+  });
+});
