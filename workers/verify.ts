@@ -10,11 +10,11 @@
 import {
   type Client,
   isGrpcServiceError,
-  NamespaceNotFoundError,
   ServiceError,
   type WorkflowExecutionDescription,
   WorkflowNotFoundError,
 } from '@temporalio/client';
+import { NamespaceNotFoundError } from '@temporalio/common';
 import type { Verification } from '../client/cli/environment.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { agentWorkflowId, turnWorkflowId } from '../workflows/protocol/ids.ts';

@@ -1,5 +1,6 @@
 /** Each check that needs Temporal, proven on a situation made for it on a real server; and that a healthy installation has none. */
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import type { Client } from '@temporalio/client';
 import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineTool } from '../../activities/app.ts';
@@ -242,6 +243,16 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
       },
     };
   }
+
+  test('a server that marks no failing workflows is told of, not taken for a clean one', async () => {
+    const workflowService = { describeNamespace: async () => ({ namespaceInfo: { capabilities: {} } }) };
+    const temporal: Client = Object.create(harness.temporal.client, { connection: { value: { workflowService } } });
+    const { violations, unchecked } = await verify({ temporal });
+    expect({ violations, unchecked }).toEqual({
+      violations: [],
+      unchecked: ['failing_workflow_task: this server does not mark workflows whose tasks fail'],
+    });
+  });
 
   test('a namespace that is not there is temporal_unreachable, by name', async () => {
     const { client, connection } = await connectClient({ address: harness.address, namespace: 'no-such-namespace' });
