@@ -113,9 +113,12 @@ describe('a model call', () => {
         : { kind: 'message', toolCalls: [{ name: 'gone', arguments: {} }] },
     );
     await attempt(on.run, modelInput(on.turn));
+    // The kernel plans with the cards it knows: a message that came meanwhile is none of them.
+    const { boxId, toSeq } = { boxId: on.turn.lease.outputBoxId, toSeq: (await cardsOf(on)).length };
+    const plan = { ranges: [{ boxId, fromSeq: 1, toSeq }] };
     await on.turn.store.steerTurn(on.turn.fence.agentTurnId, 'in Rome, please');
     const note = { kind: 'must_end_with', tools: ['publish'] } as const;
-    const { steers, noteSeq } = await attempt(on.run, modelInput(on.turn, { stepIndex: 2, note }));
+    const { steers, noteSeq } = await attempt(on.run, modelInput(on.turn, { stepIndex: 2, note, plan }));
     await attempt(on.run, modelInput(on.turn, { stepIndex: 3 }));
     const [, second, third] = on.server.requests.map((request) => request.messages);
     expect(second?.map((message) => message.role)).toEqual(['user', 'assistant', 'tool', 'user', 'system']);
