@@ -22,7 +22,7 @@ import type { CallLlmAction, DoneAction, ExecuteToolsAction, KernelAction } from
 import type { KernelEvent } from './kernel/events.ts';
 import { type Handle, initialState, type KernelState } from './kernel/state.ts';
 import { step } from './kernel/step.ts';
-import { isResultDoorbell, stopSignal, type TurnLook, toolResultSignal, turnStateQuery } from './messages.ts';
+import { isResultDoorbell, shallow, stopSignal, type TurnLook, toolResultSignal, turnStateQuery } from './messages.ts';
 import { modelActivities, storeActivities, toolActivities } from './ports.ts';
 import { FAILURES, isFailureCode } from './protocol/failures.ts';
 import type { Lease, StepOutcomeRecord, TurnEnd } from './protocol/store.ts';
@@ -59,7 +59,7 @@ class TurnDriver {
     setHandler(toolResultSignal, (body) => {
       this.#actions += 1;
       this.#bell = true;
-      if (!isResultDoorbell(body)) this.#inlineResults.push(body);
+      if (!isResultDoorbell(body)) this.#inlineResults.push(shallow(body));
     });
     setHandler(stopSignal, () => {
       this.#actions += 1;

@@ -29,7 +29,7 @@ import {
 } from '@temporalio/workflow';
 import type { agentTurn } from './agent-turn.ts';
 import { Alarm } from './alarm.ts';
-import { type AgentInput, enqueueSignal, isAgentInput, isEnqueueDoorbell } from './messages.ts';
+import { type AgentInput, enqueueSignal, isAgentInput, isEnqueueDoorbell, shallow } from './messages.ts';
 import { mailboxActivities, storeActivities } from './ports.ts';
 import { agentWorkflowId, isUserId, targetQueue, turnWorkflowId } from './protocol/ids.ts';
 import { clip } from './protocol/limits.ts';
@@ -80,7 +80,7 @@ class Mailbox {
     this.#input = input;
     setHandler(enqueueSignal, (body) => {
       if (isEnqueueDoorbell(body)) this.#bell = true;
-      else this.#inline.push(body);
+      else this.#inline.push(shallow(body));
     });
   }
 

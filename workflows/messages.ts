@@ -48,3 +48,15 @@ export function isAgentInput(value: unknown): value is AgentInput {
   const { maxHistoryEvents: max } = value;
   return max === undefined || (typeof max === 'number' && Number.isInteger(max) && max > 0);
 }
+
+const MAX_DEPTH = 200;
+
+/** A body nested so deep that it cannot be passed on would fail every workflow task: a text takes its place, and is refused by name. */
+export function shallow(body: unknown): unknown {
+  let level: unknown[] = [body];
+  for (let depth = 0; depth < MAX_DEPTH; depth += 1) {
+    level = level.flatMap((item) => (typeof item === 'object' && item !== null ? Object.values(item) : []));
+    if (level.length === 0) return body;
+  }
+  return `a body nested more than ${MAX_DEPTH} deep`;
+}

@@ -2,6 +2,7 @@
  * From the model's tool calls to calls the runtime can run: ids of our own, arguments parsed and validated before anybody else sees
  * them (W9, W15). Whatever is wrong becomes a failed result written for the model; the turn goes on.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ProposedCall, ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
@@ -92,7 +93,7 @@ function check(
     };
   }
   try {
-    if (tool !== SUBMIT_RESULT) return { args: app.tools.get(tool)?.parse(args) ?? args };
+    if (tool !== SUBMIT_RESULT) return { args: jsonOnly(app.tools.get(tool)?.parse(args) ?? args) };
     const parsed = submitResultSchema.parse(args) as unknown as JsonObject;
     const error = submissionError(parsed, alone, resultFields);
     return error ? { error } : { args: parsed };
@@ -102,6 +103,24 @@ function check(
     };
   }
 }
+
+/** What is stored must be what the tool gets: a transform that yields a Date, a Map or a bigint is a mistake of the schema. */
+function jsonOnly(args: JsonObject): JsonObject {
+  const stored = throughJson(args);
+  if (isDeepStrictEqual(stored, withoutUndefined(args))) return stored as JsonObject;
+  throw new TypeError('what its schema yields is not JSON');
+}
+
+function throughJson(value: unknown): unknown {
+  try {
+    return JSON.parse(JSON.stringify(value));
+  } catch (error) {
+    throw new TypeError(`what its schema yields is not JSON: ${describeError(error)}`);
+  }
+}
+
+const withoutUndefined = (args: JsonObject): JsonObject =>
+  Object.fromEntries(Object.entries(args).filter(([, value]) => value !== undefined));
 
 const invalidArguments = (tool: string, problem: string): ToolError => ({
   code: 'invalid_arguments',
