@@ -119,6 +119,7 @@ export async function runFloor(lab: Lab, work: Work, deliver = true): Promise<st
   await lab.temporal.client.workflow.execute<typeof floorTurn>('floorTurn', {
     workflowId,
     taskQueue: FLOOR_QUEUE,
+    workflowExecutionTimeout: TURN_MS,
     args: [{ instruction: instructionOf(work), deliver }],
   });
   return workflowId;

@@ -26,6 +26,9 @@ const DOCS = fileURLToPath(new URL('../docs/performance.md', import.meta.url));
 const BEGIN = '<!-- bench:begin -->';
 const END = '<!-- bench:end -->';
 
+/** A bench that hangs, or a machine too busy to measure on. */
+const LONGEST_MS = 15 * 60_000;
+
 type Say = (line: string) => void;
 
 async function measure(quick: boolean, say: Say): Promise<Results> {
@@ -93,6 +96,10 @@ async function main(): Promise<void> {
     },
   });
   if (values.help) return console.log(USAGE);
+  setTimeout(() => {
+    console.error(`Not done after ${LONGEST_MS / 60_000} minutes: giving up.`);
+    process.exit(1);
+  }, LONGEST_MS).unref();
   const startedAt = performance.now();
   const seconds = () => ((performance.now() - startedAt) / 1_000).toFixed(0).padStart(4);
   const say: Say = values.markdown ? () => {} : (line) => console.error(`${seconds()} s  ${line}`);
