@@ -127,7 +127,7 @@ describe.each(['sqlite', 'postgres'])('the event tail on %s', (backend) => {
     others.abort();
     await listening;
     expect(seqs).toEqual(numbers(1, 5));
-    expect(took).toBeLessThan(4_000);
+    expect(took).toBeLessThan(900);
   });
 
   test('a turn is followed up to its task event, without what belongs to other turns', async () => {
