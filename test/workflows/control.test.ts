@@ -135,10 +135,7 @@ describe.each(BACKENDS)('control on %s', (backend) => {
 
 describe('a stop while the model streams', () => {
   test('is recorded within a second and aborts the stream within two (T21)', async () => {
-    const measured = [await stopDuringStream(), await stopDuringStream(), await stopDuringStream()];
-    // The middle one of three: one hiccup of a busy machine is no broken rule.
-    const [, recordedMs] = measured.map((times) => times.recordedMs).sort((x, y) => x - y);
-    const [, abortedMs] = measured.map((times) => times.abortedMs).sort((x, y) => x - y);
+    const { recordedMs, abortedMs } = await stopDuringStream();
     expect(recordedMs).toBeLessThan(1_000);
     expect(abortedMs).toBeLessThan(2_000);
   });
