@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import {
   bundleWorkflowCode,
   DefaultLogger,
+  type LogLevel,
   type NativeConnection,
   Worker,
   type WorkerOptions,
@@ -57,8 +58,8 @@ export interface RunningWorker {
 /** Beside this file: the source when it runs from source, the emitted file when it runs from the package. */
 export const workflowsPath = fileURLToPath(new URL(`../workflows/index${extname(import.meta.url)}`, import.meta.url));
 
-export const bundleWorkflows = (): Promise<WorkflowBundleWithSourceMap> =>
-  bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') });
+export const bundleWorkflows = (level: LogLevel = 'WARN'): Promise<WorkflowBundleWithSourceMap> =>
+  bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger(level) });
 
 /** Errors: `temporal_not_ready` with the command that cures it. */
 export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {

@@ -4,6 +4,7 @@
  */
 import { defineQuery, defineSignal } from '@temporalio/workflow';
 import type { EnqueueInput } from './protocol/enqueue.ts';
+import { isDeeperThan } from './protocol/json.ts';
 import type { TurnStatus } from './protocol/turn.ts';
 
 /** A doorbell names a turn the store already holds; anything else is an inline request to be accepted first. */
@@ -52,11 +53,5 @@ export function isAgentInput(value: unknown): value is AgentInput {
 const MAX_DEPTH = 200;
 
 /** A body nested so deep that it cannot be passed on would fail every workflow task: a text takes its place, and is refused by name. */
-export function shallow(body: unknown): unknown {
-  let level: unknown[] = [body];
-  for (let depth = 0; depth < MAX_DEPTH; depth += 1) {
-    level = level.flatMap((item) => (typeof item === 'object' && item !== null ? Object.values(item) : []));
-    if (level.length === 0) return body;
-  }
-  return `a body nested more than ${MAX_DEPTH} deep`;
-}
+export const shallow = (body: unknown): unknown =>
+  isDeeperThan(body, MAX_DEPTH) ? `a body nested more than ${MAX_DEPTH} deep` : body;

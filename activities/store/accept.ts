@@ -11,6 +11,7 @@ import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEvent } from './events.ts';
 import { lockHead } from './head.ts';
 import { instructionCardId, turnIdForKey } from './ids.ts';
+import { rosterEntry } from './roster.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
 import { insertTurn } from './turns.ts';
 
@@ -63,8 +64,7 @@ async function refusalOf(
   queued: number,
 ): Promise<AcceptOutcome | null> {
   const { agent_id: agentId } = head;
-  const agent = await trx.selectFrom('agents').select('lifecycle').where('agent_id', '=', agentId).executeTakeFirst();
-  if (agent?.lifecycle === 'stopped') {
+  if ((await rosterEntry(trx, agentId))?.lifecycle === 'stopped') {
     return {
       kind: 'refused',
       code: 'agent_stopped',

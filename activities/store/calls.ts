@@ -16,11 +16,11 @@ import type { ReportAck, ToolResultReport } from '../../workflows/protocol/tool-
 import { type Fence, isTerminal } from '../../workflows/protocol/turn.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEvent, appendState } from './events.ts';
-import { fenced, lockHead, updateHead } from './head.ts';
+import { fenced, updateHead } from './head.ts';
 import { profileByHash } from './profiles.ts';
 import { findResult, storeResult } from './results.ts';
 import type { HeadRow, TurnRow, WaitingRow } from './rows.ts';
-import { turnOf } from './turns.ts';
+import { lockTurn, turnOf } from './turns.ts';
 
 interface StoredCall {
   readonly stepIndex: number;
@@ -193,14 +193,9 @@ export async function reportResult(
 ): Promise<ReportAck> {
   const now = ctx.now();
   return write(ctx, async (trx) => {
-    const known = await trx
-      .selectFrom('turns')
-      .select('agent_id')
-      .where('agent_turn_id', '=', agentTurnId)
-      .executeTakeFirst();
-    if (!known) return { ack: 'unknown' };
-    const head = await lockHead(trx, known.agent_id, now);
-    const turn = await turnOf(trx, agentTurnId);
+    const found = await lockTurn(trx, agentTurnId, now);
+    if (!found) return { ack: 'unknown' };
+    const { head, turn } = found;
     const ack = await decide(trx, head, turn, report, now);
     if (ack.ack !== 'applied' && ack.ack !== 'buffered') await dropped(trx, turn, report, ack.ack, now);
     return { ...ack, agentId: turn.agent_id };

@@ -4,14 +4,14 @@
  */
 import { v7 } from 'uuid';
 import type { SteerAck, StopAck } from '../../workflows/protocol/control.ts';
-import { type AgentLifecycle, isTerminal, type Termination } from '../../workflows/protocol/turn.ts';
+import { type AgentLifecycle, isTerminal } from '../../workflows/protocol/turn.ts';
 import { createBox, insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
-import { lockHead, updateHead } from './head.ts';
+import { lockHead } from './head.ts';
 import { outputBoxId } from './ids.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
-import { finishTurn } from './terminal.ts';
-import { turnOf } from './turns.ts';
+import { abandoned, finishTurn, reapTurn } from './terminal.ts';
+import { lockTurn, turnOf } from './turns.ts';
 
 /** Ends the turn here and now: a queued one `canceled`, an active one `failed/stopped` with the epoch raised (T21). */
 export async function stopTurn(ctx: StoreContext, agentTurnId: string, reason: string): Promise<StopAck> {
@@ -28,16 +28,11 @@ export async function stopTurn(ctx: StoreContext, agentTurnId: string, reason: s
 }
 
 async function endTurn(trx: Trx, head: HeadRow, turn: TurnRow, reason: string, now: number): Promise<void> {
-  const queued = turn.status === 'queued';
-  const termination: Termination = queued
-    ? { status: 'canceled', errorCode: 'canceled', reason }
-    : { status: 'failed', errorCode: 'stopped', reason };
-  const commit = { termination, deliverable: { from: 'fallback' }, engine: null } as const;
-  if (!queued) {
-    await updateHead(trx, turn.agent_id, { turn_epoch: head.turn_epoch + 1 });
-    await finishTurn(trx, turn, commit, now);
+  if (turn.status !== 'queued') {
+    await reapTurn(trx, head, turn, { status: 'failed', errorCode: 'stopped', reason }, now);
     return;
   }
+  // Never leased, so it has no box yet; the head may belong to another turn and keeps its epoch.
   const boxId = head.output_box_id ?? outputBoxId(turn.agent_id);
   await createBox(trx, { box_id: boxId, kind: 'output', owner_agent_id: turn.agent_id }, now);
   await trx
@@ -45,7 +40,8 @@ async function endTurn(trx: Trx, head: HeadRow, turn: TurnRow, reason: string, n
     .set({ output_box_id: boxId })
     .where('agent_turn_id', '=', turn.agent_turn_id)
     .execute();
-  await finishTurn(trx, { ...turn, output_box_id: boxId }, commit, now);
+  const canceled = abandoned({ status: 'canceled', errorCode: 'canceled', reason });
+  await finishTurn(trx, { ...turn, output_box_id: boxId }, canceled, now);
 }
 
 /** Queues a message for the next safe boundary of a turn; a turn that has ended is `stale` and nothing is kept. */
@@ -99,15 +95,4 @@ export async function setLifecycle(
     await endTurn(trx, head, turn, reason, now);
     return { stoppedTurnId: turn.agent_turn_id };
   });
-}
-
-async function lockTurn(trx: Trx, agentTurnId: string, now: number): Promise<{ head: HeadRow; turn: TurnRow } | null> {
-  const known = await trx
-    .selectFrom('turns')
-    .select('agent_id')
-    .where('agent_turn_id', '=', agentTurnId)
-    .executeTakeFirst();
-  if (!known) return null;
-  const head = await lockHead(trx, known.agent_id, now);
-  return { head, turn: await turnOf(trx, agentTurnId) };
 }

@@ -10,8 +10,9 @@ import { kernelConfig } from '../../workflows/kernel/config.ts';
 import type { BoxExtent } from '../../workflows/kernel/state.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import { CodedError, type FailureCode } from '../../workflows/protocol/failures.ts';
-import type { Lease, LeaseOutcome, SettleInput, SettleOutcome, TurnCommit } from '../../workflows/protocol/store.ts';
-import { isTerminal, type Termination } from '../../workflows/protocol/turn.ts';
+import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
+import type { Lease, LeaseOutcome, SettleInput, SettleOutcome } from '../../workflows/protocol/store.ts';
+import { isTerminal } from '../../workflows/protocol/turn.ts';
 import { appendToBox, createBox } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { appendState } from './events.ts';
@@ -19,8 +20,9 @@ import { lockHead, updateHead } from './head.ts';
 import { outputBoxId } from './ids.ts';
 import { currentProfile, profileByHash } from './profiles.ts';
 import { parseResultFields } from './result-fields.ts';
+import { rosterEntry } from './roster.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
-import { endOf, finishTurn } from './terminal.ts';
+import { abandoned, endOf, finishTurn, reapTurn } from './terminal.ts';
 import { turnOf } from './turns.ts';
 
 /** Poisoned turns ended in one transaction before the mailbox asks again. */
@@ -40,26 +42,17 @@ export async function settle(ctx: StoreContext, input: SettleInput): Promise<Set
     if (isTerminal(turn.status) || head.active_agent_turn_id !== input.agentTurnId) {
       return { ended: endOf(turn), next: await leaseWith(trx, head, now) };
     }
-    const turnEpoch = head.turn_epoch + 1;
-    await updateHead(trx, input.agentId, { turn_epoch: turnEpoch });
-    const ended = await finishTurn(trx, turn, abandoned(input.closed), now);
-    const idle: HeadRow = { ...head, status: 'idle', turn_epoch: turnEpoch, active_agent_turn_id: null };
+    const ended = await reapTurn(trx, head, turn, input.closed, now);
+    const idle: HeadRow = { ...head, status: 'idle', turn_epoch: head.turn_epoch + 1, active_agent_turn_id: null };
     return { ended, next: await leaseWith(trx, idle, now) };
   });
 }
-
-/** The end of a turn that did not commit one itself. */
-const abandoned = (termination: Termination): TurnCommit => ({
-  termination,
-  deliverable: { from: 'fallback' },
-  engine: null,
-});
 
 async function leaseWith(trx: Trx, locked: HeadRow, now: number): Promise<LeaseOutcome> {
   if (locked.status !== 'idle' && locked.active_agent_turn_id !== null) {
     return whatHolds(trx, locked, locked.active_agent_turn_id);
   }
-  if (await isStopped(trx, locked.agent_id)) return { kind: 'empty' };
+  if ((await rosterEntry(trx, locked.agent_id))?.lifecycle === 'stopped') return { kind: 'empty' };
   let head = locked;
   for (let rejects = 0; rejects < REJECTS_PER_TRANSACTION; rejects += 1) {
     const turn = await nextQueued(trx, head.agent_id);
@@ -69,11 +62,6 @@ async function leaseWith(trx: Trx, locked: HeadRow, now: number): Promise<LeaseO
     head = { ...head, turn_epoch: attempt.turnEpoch };
   }
   throw new CodedError('store_unavailable', 'more poisoned turns than one transaction ends: asking again');
-}
-
-async function isStopped(trx: Trx, agentId: string): Promise<boolean> {
-  const agent = await trx.selectFrom('agents').select('lifecycle').where('agent_id', '=', agentId).executeTakeFirst();
-  return agent?.lifecycle === 'stopped';
 }
 
 /** A dispatched head was leased by a run that did not get to start it: the same lease is given again. */
@@ -105,7 +93,7 @@ async function tryLease(
   await createBox(trx, { box_id: boxId, kind: 'output', owner_agent_id: turn.agent_id }, now);
   const memory = await extents(trx, [boxId, ...(turn.context_box_id ? [turn.context_box_id] : [])]);
   const instructionSeq = await appendToBox(trx, boxId, turn.instruction_card_id, turn.agent_id);
-  const profileName = turn.profile_name ?? (await rosterProfile(trx, turn.agent_id)) ?? turn.agent_id;
+  const profileName = turn.profile_name ?? (await rosterEntry(trx, turn.agent_id))?.profile ?? turn.agent_id;
   const profile = await currentProfile(trx, profileName);
   const leased: Partial<TurnRow> = {
     status: 'dispatched',
@@ -139,7 +127,7 @@ async function tryLease(
     return { lease: null, turnEpoch };
   }
   await appendState(trx, nextHead, now);
-  return { lease: await leaseOf(trx, { ...turn, ...leased }) };
+  return { lease: await leaseOf(trx, { ...turn, ...leased }, profile?.snapshot) };
 }
 
 function refusal(
@@ -157,11 +145,6 @@ function refusal(
   return box === undefined ? null : { code: 'box_unavailable', reason: `box ${box} does not exist` };
 }
 
-async function rosterProfile(trx: Trx, agentId: string): Promise<string | null> {
-  const row = await trx.selectFrom('agents').select('profile').where('agent_id', '=', agentId).executeTakeFirst();
-  return row?.profile ?? null;
-}
-
 async function extents(trx: Trx, boxIds: readonly string[]): Promise<{ found: BoxExtent[]; missing: string[] }> {
   const rows = await trx.selectFrom('boxes').select(['box_id', 'last_seq']).where('box_id', 'in', boxIds).execute();
   const lastSeq = new Map(rows.map((row) => [row.box_id, row.last_seq]));
@@ -175,7 +158,8 @@ async function extents(trx: Trx, boxIds: readonly string[]): Promise<{ found: Bo
   return { found, missing };
 }
 
-async function leaseOf(trx: Trx, turn: TurnRow): Promise<Lease> {
+/** `known` saves reading the snapshot again where it was just read. */
+async function leaseOf(trx: Trx, turn: TurnRow, known?: ProfileSnapshot): Promise<Lease> {
   const { turn_epoch, profile_hash, profile_name, worker_target, output_box_id, instruction_seq, memory } = turn;
   if (
     turn_epoch === null ||
@@ -187,7 +171,7 @@ async function leaseOf(trx: Trx, turn: TurnRow): Promise<Lease> {
   ) {
     throw new CodedError('protocol_violation', `turn ${turn.agent_turn_id} has no complete lease`);
   }
-  const snapshot = await profileByHash(trx, profile_hash);
+  const snapshot = known ?? (await profileByHash(trx, profile_hash));
   const request = JSON.parse(turn.request) as EnqueueRequest;
   const card = await trx
     .selectFrom('cards')

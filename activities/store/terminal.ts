@@ -17,10 +17,10 @@ import {
 import { appendToBox, insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEdge, appendEvent } from './events.ts';
-import { fenced } from './head.ts';
+import { fenced, updateHead } from './head.ts';
 import { deliverableCardId } from './ids.ts';
 import { storeResult } from './results.ts';
-import type { TurnRow } from './rows.ts';
+import type { HeadRow, TurnRow } from './rows.ts';
 import { requeueSteers } from './steers.ts';
 import { turnOf } from './turns.ts';
 
@@ -43,6 +43,25 @@ export const endOf = (turn: TurnRow): TurnEnd => ({
   deliverableCardId: turn.deliverable_card_id ?? '',
   outputBoxId: turn.output_box_id ?? '',
 });
+
+/** The end of a turn that did not commit one itself. */
+export const abandoned = (termination: Termination): TurnCommit => ({
+  termination,
+  deliverable: { from: 'fallback' },
+  engine: null,
+});
+
+/** Ends an active turn over its head: the epoch rises first, so that whatever is left of the turn can write nothing (T5, T7). */
+export async function reapTurn(
+  trx: Trx,
+  head: HeadRow,
+  turn: TurnRow,
+  termination: Termination,
+  now: number,
+): Promise<TurnEnd> {
+  await updateHead(trx, head.agent_id, { turn_epoch: head.turn_epoch + 1 });
+  return finishTurn(trx, turn, abandoned(termination), now);
+}
 
 /** The caller holds the head row, and has checked that the turn is not terminal. */
 export async function finishTurn(

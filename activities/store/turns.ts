@@ -4,7 +4,8 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import { NO_USAGE } from '../../workflows/protocol/turn.ts';
 import type { Trx } from './context.ts';
 import { appendEdge } from './events.ts';
-import type { TurnRow } from './rows.ts';
+import { lockHead } from './head.ts';
+import type { HeadRow, TurnRow } from './rows.ts';
 
 /** The lane of what must run next: steers that outlived their turn (T22). Requests have lanes from 0. */
 export const FRONT_LANE = -1;
@@ -79,4 +80,20 @@ export async function turnOf(trx: Trx, agentTurnId: string): Promise<TurnRow> {
   const turn = await trx.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
   if (turn) return turn;
   throw new CodedError('protocol_violation', `turn ${agentTurnId} is not in the store: it was never accepted`);
+}
+
+/** Locks the head of whatever agent the turn belongs to; null when the turn was never accepted. */
+export async function lockTurn(
+  trx: Trx,
+  agentTurnId: string,
+  now: number,
+): Promise<{ head: HeadRow; turn: TurnRow } | null> {
+  const known = await trx
+    .selectFrom('turns')
+    .select('agent_id')
+    .where('agent_turn_id', '=', agentTurnId)
+    .executeTakeFirst();
+  if (!known) return null;
+  const head = await lockHead(trx, known.agent_id, now);
+  return { head, turn: await turnOf(trx, agentTurnId) };
 }

@@ -2,8 +2,8 @@
 import type { TurnHealth } from '../../workflows/protocol/store.ts';
 import type { Fence, HeadStatus, Termination } from '../../workflows/protocol/turn.ts';
 import { read, type StoreContext, write } from './context.ts';
-import { lockHead, updateHead } from './head.ts';
-import { finishTurn } from './terminal.ts';
+import { lockHead } from './head.ts';
+import { reapTurn } from './terminal.ts';
 import { turnOf } from './turns.ts';
 
 export const turnHealth = (ctx: StoreContext, fence: Fence): Promise<TurnHealth | null> =>
@@ -30,9 +30,7 @@ export async function expireTurn(
     const head = await lockHead(trx, fence.agentId, now);
     const mine = head.turn_epoch === fence.turnEpoch && head.active_agent_turn_id === fence.agentTurnId;
     if (!mine || head.status !== status) return false;
-    await updateHead(trx, fence.agentId, { turn_epoch: head.turn_epoch + 1 });
-    const turn = await turnOf(trx, fence.agentTurnId);
-    await finishTurn(trx, turn, { termination, deliverable: { from: 'fallback' }, engine: null }, now);
+    await reapTurn(trx, head, await turnOf(trx, fence.agentTurnId), termination, now);
     return true;
   });
 }

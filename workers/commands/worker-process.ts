@@ -1,5 +1,5 @@
 /** One worker inside a command's process: connections, store, bundle, worker, each closed when the command ends. */
-import { bundleWorkflowCode, DefaultLogger, type LogLevel } from '@temporalio/worker';
+import type { LogLevel } from '@temporalio/worker';
 import type { App } from '../../activities/app.ts';
 import type { ModelOptions } from '../../activities/llm/openai.ts';
 import { AgentClient } from '../../client/agent-client.ts';
@@ -9,7 +9,7 @@ import { connectClient, connectWorker, type TemporalAddress, type TemporalClient
 import { openStore } from '../open-store.ts';
 import { installRuntime } from '../runtime.ts';
 import { ensureSearchAttributes } from '../temporal-search-attributes.ts';
-import { type RunningWorker, startWorker, workflowsPath } from '../worker.ts';
+import { bundleWorkflows, type RunningWorker, startWorker } from '../worker.ts';
 import type { Cleanup } from './cleanup.ts';
 
 /** A store and a Temporal server, opened: what any part of a command works with. */
@@ -46,7 +46,7 @@ export interface WorkerParts {
 export async function runWorker(backend: Backend, parts: WorkerParts, cleanup: Cleanup): Promise<RunningWorker> {
   const { logLevel, ...rest } = parts;
   installRuntime(logLevel);
-  const bundle = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger(logLevel) });
+  const bundle = await bundleWorkflows(logLevel);
   const connection = await connectWorker(backend.address);
   cleanup.add(() => connection.close());
   const { store, temporal } = backend;

@@ -1,3 +1,13 @@
 /** JSON as a type: what may travel in a payload or rest in a card. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue };
 export type JsonObject = { readonly [key: string]: JsonValue };
+
+/** Whether something is left of the value after `levels` layers of arrays and objects; walks in width, so no depth overflows the stack. */
+export function isDeeperThan(value: unknown, levels: number): boolean {
+  let layer: unknown[] = [value];
+  for (let level = 0; level < levels; level += 1) {
+    layer = layer.flatMap((item) => (typeof item === 'object' && item !== null ? Object.values(item) : []));
+    if (layer.length === 0) return false;
+  }
+  return true;
+}
