@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { isAgentInput, isEnqueueDoorbell, isResultDoorbell } from '../../../workflows/messages.ts';
+import { isAgentInput, isEnqueueDoorbell, isResultDoorbell, shallow } from '../../../workflows/messages.ts';
 import { enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
 import { toolResultReportSchema } from '../../../workflows/protocol/tool-result.ts';
 
@@ -124,5 +124,19 @@ describe('the input of a mailbox', () => {
       }),
       RUNS,
     );
+  });
+});
+
+describe('a body that is passed on', () => {
+  const nested = (depth: number): unknown => JSON.parse(`${'['.repeat(depth)}${']'.repeat(depth)}`);
+
+  test('is left as it is while it is no deeper than anybody needs', () => {
+    const body = { callId: 'c', result: nested(150) };
+    expect(shallow(body)).toBe(body);
+  });
+
+  test('becomes a text that says so when its depth would fail every workflow task (T8)', () => {
+    expect(shallow({ result: nested(3_000) })).toMatch(/nested more than 200 deep/);
+    expect(shallow(nested(50_000))).toMatch(/nested more than 200 deep/);
   });
 });
