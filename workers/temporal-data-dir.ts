@@ -10,6 +10,7 @@
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import Database from 'better-sqlite3';
+import { isBusy } from '../activities/store/sqlite/errors.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 
 export interface ServerRecord {
@@ -71,7 +72,7 @@ function takeLock(dir: string): Database.Database | undefined {
     return lock;
   } catch (error) {
     lock?.close();
-    if (error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY')) return undefined;
+    if (isBusy(error)) return undefined;
     const reason = error instanceof Error ? error.message : String(error);
     throw new CodedError(
       'temporal_start_failed',
