@@ -1,4 +1,5 @@
 /** Each check that needs Temporal, proven on a situation made for it on a real server; and that a healthy installation has none. */
+import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { Client } from '@temporalio/client';
 import { v7 } from 'uuid';
@@ -56,6 +57,11 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
       if (event.type === 'call' && event.payload.phase === 'suspended') return event.payload.callId;
     }
     throw new Error('it did not wait');
+  }
+  /** The server's lists lag behind its workflows, and say nothing when they have caught up. */
+  async function listed(turns: number): Promise<void> {
+    const query = "WorkflowType = 'agentTurn'";
+    while ((await harness.temporal.client.workflow.count(query)).count < turns) await setTimeout(20);
   }
   /** A waiting turn whose workers are gone. */
   async function abandoned(agentId: string): Promise<TurnHandle> {
@@ -123,6 +129,7 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
     await start(turnWorkflowId('bob', queued.id));
     await start(turnWorkflowId('carol', queued.id));
     await start('just-a-name');
+    await listed(4);
     const orphans = [...(await found())].sort((a, b) => (a.agentId ?? '').localeCompare(b.agentId ?? ''));
     const check = 'orphan_workflow';
     expect(orphans).toEqual([
@@ -193,14 +200,14 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
           () => false,
           () => true,
         );
-    while (!(await gone())) await new Promise((resolve) => setTimeout(resolve, 100));
+    while (!(await gone())) await setTimeout(100);
   }
 
   test('failing_workflow_task: a mailbox whose every task fails, until another takes its place', async () => {
     const turn = await enqueue('alice', 'answer');
     const broken = await startBrokenWorker();
     try {
-      while ((await found()).length === 0) await new Promise((resolve) => setTimeout(resolve, 200));
+      while ((await found()).length === 0) await setTimeout(200);
     } finally {
       await broken.stop();
     }
