@@ -3,7 +3,7 @@
  * loads, with the path to it, and not in the middle of a turn.
  */
 import { z } from 'zod';
-import { SUBMIT_RESULT } from '../workflows/protocol/builtins.ts';
+import { BUILTINS, SUBMIT_RESULT } from '../workflows/protocol/builtins.ts';
 import type { AfterExecution } from '../workflows/protocol/cards.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import type { JsonObject, JsonValue } from '../workflows/protocol/json.ts';
@@ -23,6 +23,8 @@ export interface ToolContext {
   /** The same in every attempt of this call: hand it to whatever the tool changes. */
   readonly idempotencyKey: string;
   readonly attempt: number;
+  /** W3C trace context of the request, to be passed on to whatever the tool calls; null when it came without one. */
+  readonly traceparent: string | null;
   /** Aborted when the turn is stopped, the tool's timeout passed or the worker shuts down. */
   readonly signal: AbortSignal;
 }
@@ -65,7 +67,7 @@ const DEFAULT_TOOL_TIMEOUT_MS = 60_000;
 /** Errors: `invalid_config` naming the tool and the field. */
 export function defineTool<Schema extends z.ZodObject>(definition: ToolDefinition<Schema>): Tool {
   const { name, parameters, execute, afterExecution = 'continue' } = definition;
-  if (name === SUBMIT_RESULT)
+  if (BUILTINS.includes(name))
     throw new CodedError('invalid_config', `tool name ${name} is taken by a built-in; choose another`);
   if (!execute && afterExecution !== 'suspend') {
     throw new CodedError(
@@ -144,7 +146,7 @@ export function defineApp({ agents, tools = [], models = {} }: AppDefinition): A
 function snapshotOf(profile: Profile, tools: ReadonlyMap<string, Tool>): ProfileSnapshot {
   const names = [...new Set(profile.allowedTools ?? tools.keys())];
   const warnings = names
-    .filter((name) => !tools.has(name) && name !== SUBMIT_RESULT)
+    .filter((name) => !tools.has(name) && !BUILTINS.includes(name))
     .map((name) => `allowedTools names ${name}, which is no tool of the app: left out`);
   const offered = names.flatMap((name) => tools.get(name)?.spec ?? []);
   const endings = profile.mustEndWith

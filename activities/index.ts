@@ -8,6 +8,7 @@ import { callModel } from './llm/call-model.ts';
 import type { Model } from './llm/openai.ts';
 import { mailboxActivities } from './mailbox-activities.ts';
 import { storeActivities } from './store-activities.ts';
+import type { Doorbell } from './tools/delegation.ts';
 import { runTool } from './tools/run-tool.ts';
 
 export interface ActivityDeps {
@@ -15,6 +16,7 @@ export interface ActivityDeps {
   readonly app: App;
   readonly model: Model;
   readonly temporal: Client;
+  readonly doorbell: Doorbell;
 }
 
 export const createActivities = (deps: ActivityDeps): StoreActivities & TurnActivities & MailboxActivities =>

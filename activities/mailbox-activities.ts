@@ -5,16 +5,24 @@ import type { MailboxActivities } from '../workflows/ports.ts';
 import type { Store } from '../workflows/protocol/store.ts';
 import { withHeartbeat } from './heartbeat.ts';
 import { inspectTurn } from './inspect-turn.ts';
+import type { Doorbell } from './tools/delegation.ts';
 
 const POLL_MS = 250;
 
 export interface MailboxDeps {
   readonly temporal: Client;
   readonly store: Store;
+  readonly doorbell: Doorbell;
 }
 
-export const mailboxActivities = ({ temporal, store }: MailboxDeps): MailboxActivities => ({
+export const mailboxActivities = ({ temporal, store, doorbell }: MailboxDeps): MailboxActivities => ({
   inspectTurn: (input) => inspectTurn(temporal, store, input),
+
+  async reportToParent({ agentTurnId }) {
+    const report = await store.reportDelegation(agentTurnId);
+    if (report) await doorbell.turn(report.agentId, report.agentTurnId, report.callId);
+    return report?.ack ?? null;
+  },
 
   awaitTurnClosed: ({ workflowId, graceMs }) =>
     withHeartbeat(async () => {

@@ -10,6 +10,7 @@ import { type EnqueueAck, type EnqueueInput, enqueueRequestSchema } from '../wor
 import type { AgentEvent } from '../workflows/protocol/events.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { isUserId, USER_ID_PATTERN } from '../workflows/protocol/ids.ts';
+import type { JsonValue } from '../workflows/protocol/json.ts';
 import { LIMITS, utf8Bytes } from '../workflows/protocol/limits.ts';
 import type { AgentView, ClientStore, TurnView } from '../workflows/protocol/store.ts';
 import { type ReportAck, type ToolResultReport, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
@@ -63,6 +64,11 @@ export class AgentClient {
   /** For instructions over 32 KiB: returns the id to pass as `instructionCardId`. */
   writeInstruction(text: string): Promise<string> {
     return this.#options.store.writeInstructionCard(text);
+  }
+
+  /** The output of a tool as a card, for a report by its id: returns what to pass as `toolResultCardId` (T18). */
+  writeResult(value: JsonValue): Promise<string> {
+    return this.#options.store.writeOutputCard(value);
   }
 
   /** Cards a turn may read and not write: returns the id to pass as `contextBoxId` (T24). */
@@ -173,6 +179,9 @@ export class TurnHandle {
     const ack = await store.stopTurn(this.id, reason);
     // Also when it had ended before: the bell of an earlier try may have been lost.
     if (ack.ack === 'stopped' || ack.ack === 'already_ended') await ringStop(temporal, ack.agentId ?? '', this.id);
+    // A queued turn has no workflow whose end its mailbox would notice.
+    const report = ack.ack === 'canceled' ? await store.reportDelegation(this.id) : null;
+    if (report) await ringTurn(temporal, report.agentId, report.agentTurnId, { callId: report.callId });
     return ack;
   }
 
@@ -197,7 +206,7 @@ export class TurnHandle {
 
 /**
  * A heartbeat moves a deadline in the store, where the turn's timer finds it. A duplicate rings too: it may be the retry of a report
- * whose own bell was lost.
+ * whose own bell was lost; and a deferred one, so that the turn looks again when it is due.
  */
 const needsBell = ({ ack }: ReportAck, { status }: ToolResultReport): boolean =>
-  (ack === 'applied' || ack === 'duplicate') && status !== 'running';
+  (ack === 'applied' || ack === 'duplicate' || ack === 'deferred') && status !== 'running';

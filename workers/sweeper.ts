@@ -1,8 +1,8 @@
 /**
- * The sweeper: rings mailboxes and turns whose doorbell got lost. It looks for turns queued, heads held and results unread, longer
- * than `olderThanMs`.
+ * The sweeper: rings mailboxes and turns whose doorbell got lost. It looks for turns queued, heads held, results unread and parents not
+ * told, longer than `olderThanMs`.
  *
- * Invariant: it only rings. A bell too many does no harm, so any number of workers may sweep at once.
+ * Invariant: it only rings, and tells what is told once. A bell too many does no harm, so any number of workers may sweep at once.
  */
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import { ringMailbox, ringTurn } from '../client/doorbell.ts';
@@ -41,6 +41,10 @@ export function startSweeper(options: SweeperOptions): () => Promise<void> {
 }
 
 async function sweep({ store, temporal, olderThanMs = EVERY_MS }: SweeperOptions): Promise<void> {
+  for (const agentTurnId of await store.overdueReports(olderThanMs, PAGE)) {
+    const report = await store.reportDelegation(agentTurnId);
+    if (report) await ringTurn(temporal, report.agentId, report.agentTurnId, { callId: report.callId });
+  }
   let cursor: string | null = null;
   for (;;) {
     const page: readonly DoorbellCandidate[] = await store.doorbellCandidates(olderThanMs, cursor, PAGE);

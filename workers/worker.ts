@@ -4,6 +4,7 @@
  */
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Client } from '@temporalio/client';
 import {
   bundleWorkflowCode,
   DefaultLogger,
@@ -17,6 +18,8 @@ import {
 import type { App } from '../activities/app.ts';
 import { createActivities } from '../activities/index.ts';
 import { type ModelOptions, openAiModel } from '../activities/llm/openai.ts';
+import type { Doorbell } from '../activities/tools/delegation.ts';
+import { ringMailbox, ringTurn } from '../client/doorbell.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { CONTROL_QUEUE, SEARCH_ATTRIBUTES, targetQueue } from '../workflows/protocol/ids.ts';
 import type { Store } from '../workflows/protocol/store.ts';
@@ -65,7 +68,13 @@ export const bundleWorkflows = (level: LogLevel = 'WARN'): Promise<WorkflowBundl
 export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
   await checkSearchAttributes(deps);
   await deps.store.registerProfiles([...deps.app.agents.values()]);
-  const activities = createActivities({ ...deps, temporal: deps.temporal.client, model: openAiModel(deps.model) });
+  const temporal = deps.temporal.client;
+  const activities = createActivities({
+    ...deps,
+    temporal,
+    doorbell: doorbellOf(temporal),
+    model: openAiModel(deps.model),
+  });
   const workflowBundle = deps.bundle ?? (await bundleWorkflows());
   const queues = [...(deps.mailboxes === false ? [] : [CONTROL_QUEUE]), ...deps.targets.map(targetQueue)];
   const workers = await Promise.all(
@@ -86,6 +95,11 @@ export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
   };
   return { done, stop };
 }
+
+const doorbellOf = (temporal: Client): Doorbell => ({
+  mailbox: (agentId, agentTurnId) => ringMailbox(temporal, agentId, agentTurnId),
+  turn: (agentId, agentTurnId, callId) => ringTurn(temporal, agentId, agentTurnId, { callId }),
+});
 
 function optionsOf({ connection, temporal, limits = {} }: WorkerDeps): Omit<WorkerOptions, 'taskQueue'> {
   return {

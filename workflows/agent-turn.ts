@@ -151,7 +151,7 @@ class TurnDriver {
     return { type: 'tool_results', nowMs: Date.now(), settled, suspended };
   }
 
-  /** Sleeps until a bell or the nearest deadline, then asks the store where the waiting calls stand (T13, T17). */
+  /** Sleeps until a bell, the nearest deadline or a report's next try, then asks the store where the waiting calls stand (T13, T17, T18). */
   async #awaitResults(firstDeadline: number): Promise<KernelEvent> {
     const callIds = this.#state.outstanding.filter((call) => !call.settled).map((call) => call.callId);
     let deadline = firstDeadline;
@@ -164,7 +164,7 @@ class TurnDriver {
       for (const call of settled) this.#display.call(call.callId, call.status, null);
       this.#showWaiting(waiting);
       if (settled.length > 0) return { type: 'tool_results', nowMs: Date.now(), settled, suspended: waiting };
-      deadline = Math.min(...waiting.map((call) => call.deadline));
+      deadline = Math.min(...waiting.map((call) => call.wakeAt ?? call.deadline));
     }
   }
 

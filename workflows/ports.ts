@@ -22,6 +22,7 @@ import type {
   TurnEnd,
   WaitingState,
 } from './protocol/store.ts';
+import type { ReportAnswer } from './protocol/tool-result.ts';
 import type { Fence } from './protocol/turn.ts';
 
 export interface CallModelInput extends Fence {
@@ -85,6 +86,8 @@ export type Inspection =
 export interface MailboxActivities {
   /** Looks whether the turn still moves, and ends it when it does not (T12, T23). */
   inspectTurn(input: InspectTurnInput): Promise<Inspection>;
+  /** Tells the waiting call of its parent that a turn has ended; the answer, null when nobody waits (T30). */
+  reportToParent(input: { agentTurnId: string }): Promise<ReportAnswer | null>;
   /** Waits until the workflow is closed, terminating it after `graceMs`; `not_found` when the server never heard of it. */
   awaitTurnClosed(input: { workflowId: string; graceMs: number }): Promise<'closed' | 'not_found'>;
 }

@@ -48,6 +48,7 @@ export function toMessages(cards: readonly Card[]): ChatCompletionMessageParam[]
         return [{ role: 'system', content: card.content.text }];
       case 'tool.call':
       case 'tool.result':
+      case 'tool.output':
         return [];
     }
   };

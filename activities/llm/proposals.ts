@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
+import { isDelegation, SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ProposedCall, ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
@@ -12,6 +12,7 @@ import type { NewCall } from '../../workflows/protocol/store.ts';
 import type { App } from '../app.ts';
 import { describeError } from '../failure.ts';
 import { callId } from '../store/ids.ts';
+import { parseDelegation } from '../tools/delegation.ts';
 import type { StreamedCall } from './openai.ts';
 import { submissionError, submitResultSchema } from './submit-result.ts';
 
@@ -93,6 +94,7 @@ function check(
     };
   }
   try {
+    if (isDelegation(tool)) return { args: parseDelegation(tool, args) };
     if (tool !== SUBMIT_RESULT) return { args: jsonOnly(app.tools.get(tool)?.parse(args) ?? args) };
     const parsed = submitResultSchema.parse(args) as unknown as JsonObject;
     const error = submissionError(parsed, alone, resultFields);

@@ -10,6 +10,7 @@ import type { Card } from '../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
 import type { StepCommit } from '../../workflows/protocol/store.ts';
+import { delegationTools } from '../tools/delegation.ts';
 import type { ModelRequest } from './openai.ts';
 import { toMessages } from './projection.ts';
 import { submitResultTool } from './submit-result.ts';
@@ -51,12 +52,13 @@ export const offeredNames = (request: ModelRequest): Set<string> =>
   new Set(request.tools?.flatMap((tool) => (tool.type === 'function' ? [tool.function.name] : [])));
 
 function offeredTools(
-  { tools }: ProfileSnapshot,
+  { profile, tools }: ProfileSnapshot,
   resultFields: ResultFields | null,
   onlyTools: readonly string[] | undefined,
 ): ChatCompletionTool[] {
   const all = [
     ...tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
+    ...delegationTools(profile),
     submitResultTool(resultFields),
   ];
   return all

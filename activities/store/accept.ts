@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { v7 } from 'uuid';
 import type { AcceptOutcome, EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import type { DroppedEvent } from '../../workflows/protocol/events.ts';
+import type { FailureCode } from '../../workflows/protocol/failures.ts';
 import { LIMITS } from '../../workflows/protocol/limits.ts';
 import type { AcceptInput } from '../../workflows/protocol/store.ts';
 import { isTerminal, PRIORITIES } from '../../workflows/protocol/turn.ts';
@@ -11,7 +12,7 @@ import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEvent } from './events.ts';
 import { lockHead } from './head.ts';
 import { instructionCardId, turnIdForKey } from './ids.ts';
-import { rosterEntry } from './roster.ts';
+import { enrol, rosterEntry } from './roster.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
 import { insertTurn } from './turns.ts';
 
@@ -37,18 +38,8 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
     const head = await lockHead(trx, agentId, now);
     const known = await trx.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
     if (known) return acceptedBefore(trx, known, digest);
-    const queued = await queuedAhead(trx, agentId);
-    const refused = await refusalOf(trx, head, request, queued);
-    if (refused) return refused;
-    if (queued >= LIMITS.maxQueuedTurns) {
-      return {
-        kind: 'refused',
-        code: 'inbox_full',
-        message: `agent ${agentId} has ${queued} turns queued; retry later`,
-      };
-    }
-    const missing = await missingReference(trx, request);
-    if (missing) return { kind: 'refused', code: 'invalid_request', message: missing };
+    const refused = (await admissionRefusal(trx, head, request.uiAction)) ?? (await missingReference(trx, request));
+    if (refused) return { kind: 'refused', ...refused };
     await queue(trx, input, agentTurnId, digest, now);
     const position =
       (await queuedAhead(trx, agentId, PRIORITIES.indexOf(request.priority))) - 1 + (head.status === 'idle' ? 0 : 1);
@@ -56,23 +47,23 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
   });
 }
 
-/** A stopped agent takes nothing from outside; a `ui_action` does not wait (T10, T11). */
-async function refusalOf(
-  trx: Trx,
-  head: HeadRow,
-  request: EnqueueRequest,
-  queued: number,
-): Promise<AcceptOutcome | null> {
+export interface Refusal {
+  readonly code: FailureCode;
+  readonly message: string;
+}
+
+/** A stopped agent takes nothing, a full inbox neither, and a `ui_action` does not wait (T10, T11). The caller holds the head row. */
+export async function admissionRefusal(trx: Trx, head: HeadRow, uiAction = false): Promise<Refusal | null> {
   const { agent_id: agentId } = head;
   if ((await rosterEntry(trx, agentId))?.lifecycle === 'stopped') {
-    return {
-      kind: 'refused',
-      code: 'agent_stopped',
-      message: `agent ${agentId} is stopped; start it, then enqueue again`,
-    };
+    return { code: 'agent_stopped', message: `agent ${agentId} is stopped; start it, then enqueue again` };
   }
-  if (request.uiAction !== true || (head.status === 'idle' && queued === 0)) return null;
-  return { kind: 'refused', code: 'agent_busy', message: `agent ${agentId} is at work and a UI action does not wait` };
+  const queued = await queuedAhead(trx, agentId);
+  if (uiAction && (head.status !== 'idle' || queued > 0)) {
+    return { code: 'agent_busy', message: `agent ${agentId} is at work and a UI action does not wait` };
+  }
+  if (queued < LIMITS.maxQueuedTurns) return null;
+  return { code: 'inbox_full', message: `agent ${agentId} has ${queued} turns queued; retry later` };
 }
 
 async function acceptedBefore(trx: Trx, turn: TurnRow, digest: string): Promise<AcceptOutcome> {
@@ -106,12 +97,13 @@ async function queuedAhead(trx: Trx, agentId: string, lane?: number, acceptSeq?:
   return Number((await query.executeTakeFirstOrThrow()).count);
 }
 
-async function missingReference(trx: Trx, request: EnqueueRequest): Promise<string | null> {
+async function missingReference(trx: Trx, request: EnqueueRequest): Promise<Refusal | null> {
   const { instructionCardId: cardId } = request;
   if (cardId === undefined) return null;
   const card = await trx.selectFrom('cards').select('type').where('card_id', '=', cardId).executeTakeFirst();
   if (card?.type === 'task.instruction') return null;
-  return `instructionCardId ${cardId} is not an instruction card; write the text as a card first`;
+  const message = `instructionCardId ${cardId} is not an instruction card; write the text as a card first`;
+  return { code: 'invalid_request', message };
 }
 
 async function queue(
@@ -121,11 +113,7 @@ async function queue(
   digest: string,
   now: number,
 ): Promise<void> {
-  await trx
-    .insertInto('agents')
-    .values({ agent_id: agentId, profile: request.profile ?? null, created_at: now })
-    .onConflict((conflict) => conflict.column('agent_id').doNothing())
-    .execute();
+  await enrol(trx, agentId, request.profile ?? null, null, now);
   const cardId = request.instructionCardId ?? instructionCardId(agentTurnId);
   if (request.instruction !== undefined) {
     const content = { text: request.instruction };

@@ -75,13 +75,12 @@ export async function appendToBox(trx: Trx, boxId: string, cardId: string, owner
 
 export async function createBox(
   trx: Trx,
-  box: Pick<BoxRow, 'box_id' | 'kind' | 'owner_agent_id'>,
+  box: Pick<BoxRow, 'box_id' | 'kind' | 'owner_agent_id'> & Partial<Pick<BoxRow, 'last_seq' | 'parent_ids'>>,
   now: number,
-  lastSeq = 0,
 ): Promise<void> {
   await trx
     .insertInto('boxes')
-    .values({ ...box, parent_ids: '[]', last_seq: lastSeq, created_at: now })
+    .values({ parent_ids: '[]', last_seq: 0, ...box, created_at: now })
     .onConflict((conflict) => conflict.column('box_id').doNothing())
     .execute();
 }

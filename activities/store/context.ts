@@ -18,6 +18,8 @@ export interface StoreContext {
   readonly cards: LRUCache<string, Card>;
   /** Turns a driver's error into a CodedError where it knows better; everything else comes back unchanged. */
   readonly mapError: (error: unknown) => unknown;
+  /** Held to the end of the transaction: waits of delegated calls come one at a time. Absent where all writes do. */
+  readonly lockWaits?: (trx: Trx) => Promise<void>;
   /** Called after each write transaction, for a backend that must tell others itself. */
   readonly committed?: () => void;
 }

@@ -63,6 +63,8 @@ export async function appendEdge(trx: Trx, subject: string, edge: NewEdge, now: 
       source_step_index: null,
       target_agent_id: null,
       target_agent_turn_id: null,
+      call_id: null,
+      call_index: null,
       correlation_id: null,
       depth: 0,
       trace_id: null,

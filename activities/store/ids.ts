@@ -7,6 +7,7 @@ const derive = (...parts: readonly (string | number)[]): string => v5(JSON.strin
 
 /** Input is addressed by its content: writing it again, for a retry with the same idempotency key, gives the same id. */
 export const inputCardId = (text: string, index = 0): string => derive('input', text, index);
+export const outputCardId = (json: string): string => derive('output', 'card', json);
 export const contextBoxId = (texts: readonly string[]): string => derive('context', ...texts);
 export const turnIdForKey = (agentId: string, idempotencyKey: string): string =>
   derive('turn', agentId, idempotencyKey);
@@ -17,6 +18,11 @@ export const callId = (agentTurnId: string, stepIndex: number, index: number): s
   derive('call', agentTurnId, stepIndex, index);
 export const resultCardId = (agentTurnId: string, call: string): string => derive('result', agentTurnId, call);
 export const steerTurnId = (steerId: string): string => derive('steer', steerId);
+export const delegatedTurnId = (call: string): string => derive('delegate', call);
+/** Names the agent after its profile; `call` makes it one of its own. */
+export const delegatedAgentId = (profile: string, call: string): string =>
+  `${profile.slice(0, 100)}-${derive('agent', call).replaceAll('-', '').slice(0, 12)}`;
+export const forkedBoxId = (boxId: string, subject: string): string => derive('fork', boxId, subject);
 export const deliverableCardId = (agentTurnId: string): string => derive('deliverable', agentTurnId);
 export const outputBoxId = (agentId: string): string => derive('output', agentId);
 export const edgeKey = (primitive: string, phase: string, subject: string): string =>

@@ -13,15 +13,17 @@ import { CodedError, type FailureCode } from '../../workflows/protocol/failures.
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
 import type { Lease, LeaseOutcome, SettleInput, SettleOutcome } from '../../workflows/protocol/store.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
+import { forkBox } from './boxes.ts';
 import { appendToBox, createBox } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
+import { dueReports } from './delegation-reports.ts';
 import { appendState } from './events.ts';
 import { lockHead, updateHead } from './head.ts';
-import { outputBoxId } from './ids.ts';
+import { forkedBoxId, outputBoxId } from './ids.ts';
 import { currentProfile, profileByHash } from './profiles.ts';
 import { parseResultFields } from './result-fields.ts';
 import { rosterEntry } from './roster.ts';
-import type { HeadRow, TurnRow } from './rows.ts';
+import type { BoxRow, HeadRow, TurnRow } from './rows.ts';
 import { abandoned, endOf, finishTurn, reapTurn } from './terminal.ts';
 import { turnOf } from './turns.ts';
 
@@ -31,7 +33,7 @@ const REJECTS_PER_TRANSACTION = 50;
 const TITLE_LENGTH = 120;
 
 export async function leaseNext(ctx: StoreContext, agentId: string): Promise<LeaseOutcome> {
-  return write(ctx, async (trx) => leaseWith(trx, await lockHead(trx, agentId, ctx.now()), ctx.now()));
+  return write(ctx, async (trx) => nextOf(trx, await lockHead(trx, agentId, ctx.now()), ctx.now()));
 }
 
 export async function settle(ctx: StoreContext, input: SettleInput): Promise<SettleOutcome> {
@@ -40,12 +42,18 @@ export async function settle(ctx: StoreContext, input: SettleInput): Promise<Set
     const head = await lockHead(trx, input.agentId, now);
     const turn = await turnOf(trx, input.agentTurnId);
     if (isTerminal(turn.status) || head.active_agent_turn_id !== input.agentTurnId) {
-      return { ended: endOf(turn), next: await leaseWith(trx, head, now) };
+      return { ended: endOf(turn), next: await nextOf(trx, head, now) };
     }
     const ended = await reapTurn(trx, head, turn, input.closed, now);
     const idle: HeadRow = { ...head, status: 'idle', turn_epoch: head.turn_epoch + 1, active_agent_turn_id: null };
-    return { ended, next: await leaseWith(trx, idle, now) };
+    return { ended, next: await nextOf(trx, idle, now) };
   });
+}
+
+async function nextOf(trx: Trx, head: HeadRow, now: number): Promise<LeaseOutcome> {
+  const next = await leaseWith(trx, head, now);
+  const reports = await dueReports(trx, head.agent_id);
+  return reports.length === 0 ? next : { ...next, reports };
 }
 
 async function leaseWith(trx: Trx, locked: HeadRow, now: number): Promise<LeaseOutcome> {
@@ -89,8 +97,7 @@ async function tryLease(
   now: number,
 ): Promise<{ lease: Lease } | { lease: null; turnEpoch: number }> {
   const turnEpoch = head.turn_epoch + 1;
-  const boxId = head.output_box_id ?? outputBoxId(turn.agent_id);
-  await createBox(trx, { box_id: boxId, kind: 'output', owner_agent_id: turn.agent_id }, now);
+  const { boxId, missing } = await memoryBox(trx, head, turn, now);
   const memory = await extents(trx, [boxId, ...(turn.context_box_id ? [turn.context_box_id] : [])]);
   const instructionSeq = await appendToBox(trx, boxId, turn.instruction_card_id, turn.agent_id);
   const profileName = turn.profile_name ?? (await rosterEntry(trx, turn.agent_id))?.profile ?? turn.agent_id;
@@ -120,7 +127,7 @@ async function tryLease(
   };
   const { accept_seq: _a, event_seq: _e, agent_id: _i, ...change } = nextHead;
   await updateHead(trx, turn.agent_id, change);
-  const refused = refusal(profileName, profile !== null, memory.missing);
+  const refused = refusal(profileName, profile !== null, [...missing, ...memory.missing]);
   if (refused) {
     const termination = { status: 'failed', errorCode: refused.code, reason: refused.reason } as const;
     await finishTurn(trx, { ...turn, ...leased }, abandoned(termination), now);
@@ -129,6 +136,33 @@ async function tryLease(
   await appendState(trx, nextHead, now);
   return { lease: await leaseOf(trx, { ...turn, ...leased }, profile?.snapshot) };
 }
+
+/**
+ * The box this turn remembers and writes to: the one it asked for, else the agent's own. A box of somebody else is forked, so that no
+ * two agents write to one (T25). One that is not there ends the turn, which is then written down in the agent's own box.
+ */
+async function memoryBox(
+  trx: Trx,
+  head: HeadRow,
+  turn: TurnRow,
+  now: number,
+): Promise<{ readonly boxId: string; readonly missing: readonly string[] }> {
+  const owner = turn.agent_id;
+  const { outputBoxId: asked } = JSON.parse(turn.request) as EnqueueRequest;
+  const box = asked === undefined ? undefined : await findBox(trx, asked);
+  if (box?.owner_agent_id === owner && box.kind === 'output') return { boxId: box.box_id, missing: [] };
+  if (box) {
+    const boxId = forkedBoxId(box.box_id, turn.agent_turn_id);
+    await forkBox(trx, { from: box.box_id, to: boxId, kind: 'output', owner }, now);
+    return { boxId, missing: [] };
+  }
+  const boxId = head.output_box_id ?? outputBoxId(owner);
+  await createBox(trx, { box_id: boxId, kind: 'output', owner_agent_id: owner }, now);
+  return { boxId, missing: asked === undefined ? [] : [asked] };
+}
+
+const findBox = (trx: Trx, boxId: string): Promise<BoxRow | undefined> =>
+  trx.selectFrom('boxes').selectAll().where('box_id', '=', boxId).executeTakeFirst();
 
 function refusal(
   profileName: string,

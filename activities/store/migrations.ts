@@ -71,7 +71,27 @@ const stopAndSteer: Migration = ({ int }) => [
      status text not null, step_index ${int}, created_at ${int} not null, unique (agent_turn_id, seq))`,
 ];
 
-const MIGRATIONS: readonly Migration[] = [foundation, stopAndSteer];
+const deferral: Migration = ({ int }) => [
+  `create table deferred_reports (agent_turn_id text not null, call_id text not null, report text not null,
+     defer_reason text not null, retry_count ${int} not null, next_retry_at ${int} not null, created_at ${int} not null,
+     primary key (agent_turn_id, call_id))`,
+];
+
+const delegation: Migration = ({ int }) => [
+  `alter table turns add column parent_agent_id text`,
+  `alter table turns add column parent_agent_turn_id text`,
+  `alter table turns add column parent_step_index ${int}`,
+  `alter table turns add column parent_call_id text`,
+  // Set when the parent's call waits for this turn: pending, due once it has ended, then the answer to its report (T30).
+  `alter table turns add column report text`,
+  `create index turns_report_due on turns (agent_id, ended_at) where report = 'due'`,
+  `create index turns_by_parent on turns (parent_agent_turn_id) where parent_agent_turn_id is not null`,
+  `alter table agents add column parent_agent_id text`,
+  `alter table execution_edges add column call_id text`,
+  `alter table execution_edges add column call_index ${int}`,
+];
+
+const MIGRATIONS: readonly Migration[] = [foundation, stopAndSteer, deferral, delegation];
 
 export async function migrate(db: Kysely<Tables>, dialect: SchemaDialect): Promise<void> {
   await db.transaction().execute(async (trx) => {

@@ -1,5 +1,5 @@
 /** The read model. Reading writes nothing and takes no lock. */
-import { type Kysely, sql } from 'kysely';
+import type { Kysely } from 'kysely';
 import type { BoxExtent } from '../../workflows/kernel/state.ts';
 import type { Card, CardContents, ResultStatus } from '../../workflows/protocol/cards.ts';
 import type { AgentEvent } from '../../workflows/protocol/events.ts';
@@ -8,15 +8,13 @@ import type {
   CallView,
   ClientStore,
   DoorbellCandidate,
-  EdgeView,
   StepView,
   TurnView,
 } from '../../workflows/protocol/store.ts';
 import type { Deliverable, EngineUsage, TurnStatus, Usage } from '../../workflows/protocol/turn.ts';
 import { toCard } from './cards.ts';
 import { read, type StoreContext } from './context.ts';
-import { callId as callIdOf, edgeKey } from './ids.ts';
-import type { EdgeRow, StepRow, Tables, TurnRow } from './rows.ts';
+import type { StepRow, Tables, TurnRow } from './rows.ts';
 
 type Db = Kysely<Tables>;
 
@@ -57,9 +55,14 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     : null;
   const waiting = await db
     .selectFrom('turn_waiting')
-    .select(['call_id', 'tool_name', 'deadline'])
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('status', '=', 'waiting')
+    .leftJoin('deferred_reports as deferred', (join) =>
+      join
+        .onRef('deferred.agent_turn_id', '=', 'turn_waiting.agent_turn_id')
+        .onRef('deferred.call_id', '=', 'turn_waiting.call_id'),
+    )
+    .select(['turn_waiting.call_id', 'tool_name', 'deadline', 'defer_reason', 'retry_count', 'next_retry_at'])
+    .where('turn_waiting.agent_turn_id', '=', agentTurnId)
+    .where('turn_waiting.status', '=', 'waiting')
     .execute();
   return {
     agentTurnId,
@@ -78,7 +81,20 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     engine: turn.engine ? (JSON.parse(turn.engine) as EngineUsage) : null,
     stepCount: turn.step_count,
     steps: await stepViews(db, agentTurnId),
-    waiting: waiting.map((row) => ({ callId: row.call_id, tool: row.tool_name, deadline: row.deadline })),
+    waiting: waiting.map((row) => ({
+      callId: row.call_id,
+      tool: row.tool_name,
+      deadline: row.deadline,
+      deferred:
+        row.defer_reason === null
+          ? null
+          : { reason: row.defer_reason, retryCount: row.retry_count ?? 0, nextRetryAt: row.next_retry_at ?? 0 },
+    })),
+    parent:
+      turn.parent_agent_id === null || turn.parent_agent_turn_id === null
+        ? null
+        : { agentId: turn.parent_agent_id, agentTurnId: turn.parent_agent_turn_id, callId: turn.parent_call_id },
+    depth: turn.depth,
     acceptSeq: turn.accept_seq,
     acceptedAt: turn.accepted_at,
     leasedAt: turn.leased_at,
@@ -184,73 +200,12 @@ const agentViews = (ctx: StoreContext, agentId?: string): Promise<readonly Agent
       activeAgentTurnId: row.active_agent_turn_id,
       acceptedTurns: row.accept_seq,
       queuedTurns: Number(row.queued),
+      outputBoxId: row.output_box_id,
       waitingToolCount: row.waiting_tool_count,
       resumeDeadline: row.resume_deadline,
       updatedAt: row.updated_at,
     }));
   });
-
-export const listEdges = (ctx: StoreContext, agentTurnId: string): Promise<readonly EdgeView[]> =>
-  read(ctx, async (db) => {
-    const { rows } = await sql<EdgeRow>`
-      with recursive tree (agent_turn_id) as (
-        select cast(${agentTurnId} as text)
-        union
-        select e.target_agent_turn_id from execution_edges e join tree t on e.source_agent_turn_id = t.agent_turn_id
-        where e.primitive = 'enqueue' and e.target_agent_turn_id is not null)
-      select e.* from tree t join execution_edges e on e.source_agent_turn_id = t.agent_turn_id
-      union
-      select e.* from tree t join execution_edges e on e.target_agent_turn_id = t.agent_turn_id`.execute(db);
-    const calls = callsOf(rows);
-    const ranked = rows.map((row) => ({ row, call: calls.get(row.edge_key) }));
-    // Of what one millisecond made, the calls come before their results, and the turn's own end last.
-    const rankOf = ({ row, call }: (typeof ranked)[number]): number =>
-      ['enqueue', 'tool_call', 'join', 'report'].indexOf(row.primitive) + (row.primitive === 'report' && !call ? 1 : 0);
-    return ranked
-      .sort(
-        (a, b) =>
-          a.row.created_at - b.row.created_at ||
-          rankOf(a) - rankOf(b) ||
-          (a.row.source_step_index ?? 0) - (b.row.source_step_index ?? 0) ||
-          (a.call?.index ?? 0) - (b.call?.index ?? 0),
-      )
-      .map(({ row, call }) => edgeView(row, call?.callId ?? null));
-  });
-
-/** More calls than any model makes in one step. */
-const MOST_CALLS_OF_A_STEP = 256;
-
-/** An edge has the call only in its key, which is made of the call's id, which is made of turn, step and index: these find it again. */
-function callsOf(rows: readonly EdgeRow[]): ReadonlyMap<string, { readonly callId: string; readonly index: number }> {
-  const calls = new Map<string, { callId: string; index: number }>();
-  const sought = new Set(rows.filter((row) => row.primitive === 'tool_call').map((row) => row.edge_key));
-  for (const { primitive, edge_key: key, source_agent_turn_id: turn, source_step_index: step } of rows) {
-    if (primitive !== 'tool_call' || turn === null || step === null) continue;
-    for (let index = 0; sought.has(key) && index < MOST_CALLS_OF_A_STEP; index += 1) {
-      const callId = callIdOf(turn, step, index);
-      const request = edgeKey('tool_call', 'request', callId);
-      if (!sought.delete(request)) continue;
-      calls.set(request, { callId, index }).set(edgeKey('report', 'response', callId), { callId, index });
-    }
-  }
-  return calls;
-}
-
-const edgeView = (row: EdgeRow, callId: string | null): EdgeView => ({
-  primitive: row.primitive,
-  phase: row.phase,
-  kind: row.kind,
-  sourceAgentId: row.source_agent_id,
-  sourceAgentTurnId: row.source_agent_turn_id,
-  sourceStepIndex: row.source_step_index,
-  targetAgentId: row.target_agent_id,
-  targetAgentTurnId: row.target_agent_turn_id,
-  callId,
-  correlationId: row.correlation_id,
-  depth: row.depth,
-  traceId: row.trace_id,
-  createdAt: row.created_at,
-});
 
 export const readEvents = (
   ctx: StoreContext,

@@ -47,7 +47,8 @@ export async function storeResult(
     phase: 'response',
     kind: content.status === 'timeout' ? 'timeout' : 'tool_result',
   } as const;
-  await appendEdge(trx, callId, { ...edge, target_agent_id: agentId, target_agent_turn_id: agentTurnId }, now);
+  const target = { target_agent_id: agentId, target_agent_turn_id: agentTurnId, call_id: callId };
+  await appendEdge(trx, callId, { ...edge, ...target, depth: turn.depth, trace_id: turn.trace_id }, now);
   const payload = {
     callId,
     tool: content.tool,

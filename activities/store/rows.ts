@@ -1,6 +1,7 @@
 /** The tables as Kysely sees them; JSON is text, times are epoch ms, so that both backends read the same. */
 import type { Generated } from 'kysely';
 import type { CardType } from '../../workflows/protocol/cards.ts';
+import type { ReportAnswer } from '../../workflows/protocol/tool-result.ts';
 import type { AgentLifecycle, HeadStatus, TurnStatus } from '../../workflows/protocol/turn.ts';
 
 export interface CardRow {
@@ -36,6 +37,8 @@ export interface AgentRow {
   agent_id: string;
   profile: string | null;
   lifecycle: Generated<AgentLifecycle>;
+  /** The agent that made it by delegation. */
+  parent_agent_id: Generated<string | null>;
   created_at: number;
 }
 
@@ -66,6 +69,9 @@ export interface HeadRow {
   updated_at: number;
 }
 
+/** Where the report to a waiting call stands (T30): not ended yet, ended and to be told, then the answer. */
+export type ReportState = 'pending' | 'due' | ReportAnswer;
+
 export interface TurnRow {
   agent_turn_id: string;
   agent_id: string;
@@ -90,6 +96,11 @@ export interface TurnRow {
   depth: number;
   trace_id: string | null;
   correlation_id: string | null;
+  parent_agent_id: string | null;
+  parent_agent_turn_id: string | null;
+  parent_step_index: number | null;
+  parent_call_id: string | null;
+  report: ReportState | null;
   usage: string;
   cost: number | null;
   engine: string | null;
@@ -120,11 +131,23 @@ export interface WaitingRow {
   agent_turn_id: string;
   call_id: string;
   step_index: number;
-  kind: 'tool';
+  /** `join`: waits for a delegated turn. */
+  kind: 'tool' | 'join';
   tool_name: string;
   deadline: number;
   status: 'waiting' | 'received' | 'applied' | 'expired' | 'dropped';
   result_card_id: string | null;
+  created_at: number;
+}
+
+/** A report that waits for the card it names (T18). */
+export interface DeferredReportRow {
+  agent_turn_id: string;
+  call_id: string;
+  report: string;
+  defer_reason: 'card_not_found';
+  retry_count: number;
+  next_retry_at: number;
   created_at: number;
 }
 
@@ -147,6 +170,8 @@ export interface EdgeRow {
   source_step_index: number | null;
   target_agent_id: string | null;
   target_agent_turn_id: string | null;
+  call_id: string | null;
+  call_index: number | null;
   correlation_id: string | null;
   depth: number;
   trace_id: string | null;
@@ -187,6 +212,7 @@ export interface Tables {
   turns: TurnRow;
   agent_steps: StepRow;
   turn_waiting: WaitingRow;
+  deferred_reports: DeferredReportRow;
   dispatch_claims: ClaimRow;
   execution_edges: EdgeRow;
   steers: SteerRow;

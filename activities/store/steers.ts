@@ -90,6 +90,7 @@ export async function requeueSteers(trx: Trx, turn: TurnRow, now: number): Promi
       lane: FRONT_LANE,
       instructionCardId: steer.card_id,
       digest: '',
+      origin: { turn, depth: turn.depth },
       request: { priority: 'now', ...profile, ...correlation } as const,
     };
     await insertTurn(trx, queued, now);

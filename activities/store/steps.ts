@@ -173,7 +173,8 @@ async function writeCall(
   await appendToBox(trx, turn.output_box_id ?? '', cardId, agentId);
   const edge = { primitive: 'tool_call', phase: 'request', kind: tool } as const;
   const source = { source_agent_id: agentId, source_agent_turn_id: agentTurnId, source_step_index: stepIndex };
-  await appendEdge(trx, callId, { ...edge, ...source, depth: turn.depth, trace_id: turn.trace_id }, now);
+  const call = { call_id: callId, call_index: index, depth: turn.depth, trace_id: turn.trace_id };
+  await appendEdge(trx, callId, { ...edge, ...source, ...call }, now);
   if (!result) return { callId, tool };
   const premature = tool === SUBMIT_RESULT && result.status === 'success' && (await hasPendingSteers(trx, agentTurnId));
   const { settled } = await storeResult(trx, turn, stepIndex, premature ? inboxNotEmpty(callId) : result, now);

@@ -1,10 +1,13 @@
 /** The store: every method of the contract, on whichever backend the context brings. */
 import type { Store } from '../../workflows/protocol/store.ts';
 import { accept, recordDropped } from './accept.ts';
-import { writeContextBox, writeInstructionCard } from './boxes.ts';
-import { claimCall, reportResult, resolveWaiting, settleCall, suspendCall } from './calls.ts';
+import { replaceOutputBox, writeContextBox, writeInstructionCard, writeOutputCard } from './boxes.ts';
+import { claimCall, settleCall, suspendCall } from './calls.ts';
 import type { StoreContext } from './context.ts';
 import { setLifecycle, steerTurn, stopTurn } from './control.ts';
+import { delegate } from './delegation.ts';
+import { overdueReports, reportDelegation } from './delegation-reports.ts';
+import { listEdges } from './edges.ts';
 import { violations } from './invariants.ts';
 import { leaseNext, settle } from './lease.ts';
 import { registerProfiles } from './profiles.ts';
@@ -14,12 +17,12 @@ import {
   getTurn,
   getTurnStatus,
   listAgents,
-  listEdges,
   listTurns,
   readBox,
   readEvents,
   readExtents,
 } from './reads.ts';
+import { reportResult, resolveWaiting } from './reports.ts';
 import { commitStep, openStep } from './steps.ts';
 import { commitTurn } from './terminal.ts';
 import { expireTurn, turnHealth } from './watchdog.ts';
@@ -35,6 +38,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   setLifecycle: (agentId, lifecycle, reason) => setLifecycle(ctx, agentId, lifecycle, reason),
   reportResult: (agentTurnId, report) => reportResult(ctx, agentTurnId, report),
   writeInstructionCard: (text) => writeInstructionCard(ctx, text),
+  writeOutputCard: (value) => writeOutputCard(ctx, value),
   writeContextBox: (texts) => writeContextBox(ctx, texts),
   registerProfiles: (snapshots) => registerProfiles(ctx, snapshots),
   leaseNext: (agentId) => leaseNext(ctx, agentId),
@@ -45,10 +49,14 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   commitStep: (fence, commit) => commitStep(ctx, fence, commit),
   readExtents: (extents) => readExtents(ctx, extents),
   claimCall: (fence, claim) => claimCall(ctx, fence, claim),
+  delegate: (fence, delegation) => delegate(ctx, fence, delegation),
   settleCall: (fence, result) => settleCall(ctx, fence, result),
   suspendCall: (fence, callId, deadline) => suspendCall(ctx, fence, callId, deadline),
   resolveWaiting: (fence, callIds, nowMs) => resolveWaiting(ctx, fence, callIds, nowMs),
   commitTurn: (fence, commit) => commitTurn(ctx, fence, commit),
+  reportDelegation: (agentTurnId) => reportDelegation(ctx, agentTurnId),
+  overdueReports: (olderThanMs, limit) => overdueReports(ctx, olderThanMs, limit),
+  replaceOutputBox: (agentId, expected, cardIds) => replaceOutputBox(ctx, agentId, expected, cardIds),
   getTurn: (agentTurnId) => getTurn(ctx, agentTurnId),
   getTurnStatus: (agentTurnId) => getTurnStatus(ctx, agentTurnId),
   listAgents: () => listAgents(ctx),

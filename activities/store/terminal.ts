@@ -86,6 +86,7 @@ export async function finishTurn(
     deliverable_card_id: cardId,
     engine: engine ? JSON.stringify(engine) : null,
     ended_at: now,
+    ...(turn.report === 'pending' ? { report: 'due' as const } : {}),
   };
   await trx.updateTable('turns').set(change).where('agent_turn_id', '=', agentTurnId).execute();
   await closeOpenWork(trx, agentTurnId, status === 'success' ? 'completed' : 'failed', now);
@@ -112,6 +113,8 @@ export async function finishTurn(
       kind: status,
       source_agent_id: agentId,
       source_agent_turn_id: agentTurnId,
+      depth: turn.depth,
+      trace_id: turn.trace_id,
     },
     now,
   );
@@ -160,6 +163,7 @@ async function closeOpenWork(
     .where('agent_turn_id', '=', agentTurnId)
     .where('status', '=', 'waiting')
     .execute();
+  await trx.deleteFrom('deferred_reports').where('agent_turn_id', '=', agentTurnId).execute();
   await trx
     .updateTable('agent_steps')
     .set({ status: stepStatus, ended_at: now })

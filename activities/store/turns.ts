@@ -10,18 +10,30 @@ import type { HeadRow, TurnRow } from './rows.ts';
 /** The lane of what must run next: steers that outlived their turn (T22). Requests have lanes from 0. */
 export const FRONT_LANE = -1;
 
+export interface TurnOrigin {
+  readonly turn: TurnRow;
+  readonly depth: number;
+  readonly stepIndex?: number;
+  readonly callId?: string;
+  /** The call waits for this turn's end (T30). */
+  readonly awaited?: boolean;
+}
+
 export interface QueuedTurn {
   readonly agentId: string;
   readonly agentTurnId: string;
   readonly lane: number;
   readonly instructionCardId: string;
   readonly digest: string;
+  /** The turn that made this one; none for a request from outside. */
+  readonly origin?: TurnOrigin;
   readonly request: Omit<EnqueueRequest, 'instruction'>;
 }
 
 /** The caller holds the agent's head row. */
 export async function insertTurn(trx: Trx, queued: QueuedTurn, now: number): Promise<void> {
-  const { agentId, agentTurnId, lane, request } = queued;
+  const { agentId, agentTurnId, lane, request, origin } = queued;
+  const depth = origin?.depth ?? 0;
   const { accept_seq } = await trx
     .updateTable('agent_state_head')
     .set((eb) => ({ accept_seq: eb('accept_seq', '+', 1) }))
@@ -49,9 +61,14 @@ export async function insertTurn(trx: Trx, queued: QueuedTurn, now: number): Pro
     profile_hash: null,
     worker_target: null,
     deliverable_card_id: null,
-    depth: 0,
+    depth,
     trace_id: request.traceparent?.split('-')[1] ?? null,
     correlation_id: request.correlationId ?? null,
+    parent_agent_id: origin?.turn.agent_id ?? null,
+    parent_agent_turn_id: origin?.turn.agent_turn_id ?? null,
+    parent_step_index: origin?.stepIndex ?? null,
+    parent_call_id: origin?.callId ?? null,
+    report: origin?.awaited ? 'pending' : null,
     usage: JSON.stringify(NO_USAGE),
     cost: 0,
     engine: null,
@@ -65,15 +82,17 @@ export async function insertTurn(trx: Trx, queued: QueuedTurn, now: number): Pro
   const edge = {
     primitive: 'enqueue',
     phase: 'request',
+    source_agent_id: row.parent_agent_id,
+    source_agent_turn_id: row.parent_agent_turn_id,
+    source_step_index: row.parent_step_index,
     target_agent_id: agentId,
     target_agent_turn_id: agentTurnId,
+    call_id: row.parent_call_id,
+    correlation_id: row.correlation_id,
+    depth,
+    trace_id: row.trace_id,
   } as const;
-  await appendEdge(
-    trx,
-    agentTurnId,
-    { ...edge, correlation_id: request.correlationId ?? null, trace_id: row.trace_id },
-    now,
-  );
+  await appendEdge(trx, agentTurnId, edge, now);
 }
 
 export async function turnOf(trx: Trx, agentTurnId: string): Promise<TurnRow> {

@@ -4,34 +4,39 @@
  */
 import { ApplicationFailure, Context, log } from '@temporalio/activity';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/ports.ts';
-import { effectiveAfterExecution } from '../../workflows/protocol/after-execution.ts';
+import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { JsonValue } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/limits.ts';
 import type { ClaimOutcome, Store } from '../../workflows/protocol/store.ts';
+import { effectiveAfterExecution } from '../../workflows/waiting/after-execution.ts';
 import type { App, Tool, ToolContext } from '../app.ts';
 import { describeError } from '../failure.ts';
 import { withHeartbeat } from '../heartbeat.ts';
+import { type Doorbell, runDelegation } from './delegation.ts';
 
 export interface ToolDeps {
   readonly store: Store;
   readonly app: App;
+  readonly doorbell: Doorbell;
 }
 
 type Body = Pick<ToolResultContent, 'status' | 'result' | 'error'>;
 
 export const runTool =
-  ({ store, app }: ToolDeps) =>
+  ({ store, app, doorbell }: ToolDeps) =>
   (input: RunToolInput): Promise<RunToolOutcome> =>
     withHeartbeat(async (signal) => {
       const { agentId, agentTurnId, turnEpoch, callId, tool: name } = input;
       const fence = { agentId, agentTurnId, turnEpoch };
-      const tool = app.tools.get(name);
       const { attempt } = Context.current().info;
+      if (isDelegation(name)) return runDelegation({ store, doorbell }, fence, input, attempt);
+      const tool = app.tools.get(name);
       const repeatable = tool !== undefined && tool.spec.sideEffects !== 'unsafe';
       const claim = await store.claimCall(fence, { callId, attempt, repeatable });
       if (claim.kind !== 'go') return claim;
-      const context = { agentId, agentTurnId, callId, idempotencyKey: callId, attempt };
+      const { traceparent } = claim;
+      const context = { agentId, agentTurnId, callId, idempotencyKey: callId, attempt, traceparent };
       const startedAt = performance.now();
       const body = await execute(tool, name, claim, context, signal);
       const durationMs = Math.round(performance.now() - startedAt);

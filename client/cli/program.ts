@@ -150,6 +150,7 @@ function addTurns(program: Command, environment: CliEnvironment, run: Run): void
       ]),
     )
     .option('--result <json>', 'the result')
+    .addOption(new Option('--card <id>', 'a card that holds the result, written before').conflicts('result'))
     .option('--error <message>', 'why there is none')
     .action((turnId: string, callId: string, options: ToolResultOptions) =>
       run(options, () => reportToolResult(environment, turnId, callId, options)),

@@ -72,6 +72,8 @@ export class TurnProgress {
           return [];
         }
         return [this.#settled(event, payload)];
+      case 'deferred':
+        return [this.#line(event, `  a result (${status}) for call ${callId} must wait: ${reason}`)];
       case 'dropped':
         return [this.#line(event, `  a result (${status}) for call ${callId} was dropped: ${reason}`)];
     }

@@ -25,6 +25,7 @@ export interface ToolResultOptions extends CommonOptions {
   readonly status?: ToolResultReport['status'];
   readonly result?: string;
   readonly error?: string;
+  readonly card?: string;
 }
 
 /** What each answer means for the caller; the codes are final (see the protocol's tool-result.ts). */
@@ -32,7 +33,7 @@ const MEANING = {
   applied: 'the call has its result and the turn goes on',
   buffered: 'kept for a call that does not wait yet',
   duplicate: 'the call had its result before; nothing changed',
-  deferred: 'kept until the call needs it',
+  deferred: 'the card it names is not there yet; tried again for about a minute, then the call fails',
   stale: 'the turn is over; nothing changed',
   unknown: 'no such turn or call in this store',
 } as const;
@@ -43,11 +44,12 @@ export async function reportToolResult(
   callId: string,
   options: ToolResultOptions,
 ): Promise<number> {
-  const { error, result } = options;
+  const { error, result, card } = options;
   const report = {
     callId,
     status: options.status ?? (error === undefined ? 'success' : 'failed'),
     ...(result === undefined ? {} : { result: jsonOf('--result', result) }),
+    ...(card === undefined ? {} : { toolResultCardId: card }),
     ...(error === undefined ? {} : { error: { code: 'tool_failed', message: error } }),
   };
   const opened = await openExistingClient(options);

@@ -1,2 +1,9 @@
 /** Names of the tools the runtime itself answers. */
 export const SUBMIT_RESULT = 'submit_result';
+export const DELEGATE_ASYNC = 'delegate_async';
+export const ASK_EXPERT = 'ask_expert';
+
+export const BUILTINS: readonly string[] = [SUBMIT_RESULT, DELEGATE_ASYNC, ASK_EXPERT];
+
+/** Offered only to a profile with a delegation policy. */
+export const isDelegation = (tool: string): boolean => tool === DELEGATE_ASYNC || tool === ASK_EXPERT;

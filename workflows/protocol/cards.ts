@@ -54,9 +54,15 @@ export interface ToolResultContent {
   readonly error?: ToolError;
 }
 
+/** What a tool outside produced, written before it is reported by the card's id (T18). */
+export interface ToolOutputContent {
+  readonly value: JsonValue;
+}
+
 export interface CardContents {
   readonly 'task.instruction': TextContent;
   readonly 'task.deliverable': Deliverable;
+  readonly 'tool.output': ToolOutputContent;
   readonly 'agent.thought': ThoughtContent;
   readonly 'tool.call': ToolCallContent;
   readonly 'tool.result': ToolResultContent;

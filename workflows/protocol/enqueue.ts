@@ -36,6 +36,8 @@ export const enqueueRequestSchema = z
       .optional(),
     instructionCardId: z.uuid().optional(),
     contextBoxId: z.uuid().optional(),
+    /** What the turn remembers and adds to, instead of the agent's own box: a box of another agent is forked (T25). */
+    outputBoxId: z.uuid().optional(),
     profile: userId.optional(),
     resultFields: jsonSchema.optional(),
     idempotencyKey: z.string().min(1).max(256).optional(),

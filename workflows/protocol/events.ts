@@ -30,7 +30,7 @@ export interface CallEvent {
   readonly payload: {
     readonly callId: string;
     readonly tool: string;
-    readonly phase: 'settled' | 'suspended' | 'dropped';
+    readonly phase: 'settled' | 'suspended' | 'deferred' | 'dropped';
     readonly status?: string;
     readonly reason?: string;
     readonly deadline?: number;

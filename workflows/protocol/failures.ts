@@ -116,6 +116,25 @@ export const FAILURES = {
     'The tool returned a malformed result.',
     'Report a valid status with a result or an error.',
   ),
+  delegation_denied: entry(
+    'tool',
+    false,
+    'The delegation policy does not allow this target.',
+    'Name a profile or agent that the policy allows.',
+  ),
+  unauthorized_box: entry(
+    'tool',
+    false,
+    "The box is not the caller's to hand on.",
+    'Pass a box of this turn, or leave it out.',
+  ),
+  agent_not_found: entry('tool', false, 'No such agent.', 'Name an agent that exists, or make a new one.'),
+  card_not_found: entry(
+    'tool',
+    true,
+    'The card that was reported as the result is not in the store.',
+    'Write the card first, then report its id.',
+  ),
   result_too_large: entry('tool', false, 'The tool result is too large.', 'Ask for a smaller part.'),
   submit_result_not_alone: entry(
     'tool',

@@ -8,6 +8,8 @@ export const LIMITS = {
   requestBytes: 64 * 1024,
   /** Turns waiting in one agent's inbox (T10). */
   maxQueuedTurns: 1_000,
+  /** A request from outside has depth 0, a delegated one its parent's plus 1; this depth is refused (T27). */
+  maxDepth: 20,
 } as const;
 
 /** Deadline of a suspended call when neither tool nor profile sets one (T13). */

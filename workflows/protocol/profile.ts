@@ -54,6 +54,13 @@ export const timeoutsSchema = z.strictObject({
 });
 export type Timeouts = z.infer<typeof timeoutsSchema>;
 
+/** Whom an agent may delegate to: agents of these profiles, and of profiles with one of these tags. */
+export const delegationPolicySchema = z.strictObject({
+  profiles: z.array(z.string().min(1)).default([]),
+  tags: z.array(z.string().min(1)).default([]),
+});
+export type DelegationPolicy = z.output<typeof delegationPolicySchema>;
+
 export const profileSchema = z.strictObject({
   name: z.string().regex(USER_ID_PATTERN, { error: 'must match the id pattern of agents' }),
   description: z.string().default(''),
@@ -77,6 +84,8 @@ export const profileSchema = z.strictObject({
   timeouts: timeoutsSchema.prefault({}),
   /** Deadline of suspended calls of tools that set none, in ms. */
   suspendTimeoutMs: z.int().positive().optional(),
+  /** Absent: it may not delegate, and the tools for it are not offered (W12). */
+  delegationPolicy: delegationPolicySchema.optional(),
   tags: z.array(z.string()).default([]),
 });
 export type ProfileInput = z.input<typeof profileSchema>;

@@ -9,13 +9,14 @@
 
 import type { DeliverableSource } from '../kernel/actions.ts';
 import type { BoxExtent, KernelConfig, SettledCall } from '../kernel/state.ts';
+import type { Deferral } from '../waiting/decisions.ts';
 import type { Card, CardContents, CardType, ResultStatus, ToolError, ToolResultContent } from './cards.ts';
 import type { SteerAck, StopAck } from './control.ts';
 import type { AcceptOutcome, EnqueueRequest, ResultFields } from './enqueue.ts';
 import type { AgentEvent, DroppedEvent } from './events.ts';
 import type { JsonValue } from './json.ts';
 import type { ProfileSnapshot, Timeouts } from './profile.ts';
-import type { ReportAck, ToolResultReport } from './tool-result.ts';
+import type { ReportAck, ReportAnswer, ToolResultReport } from './tool-result.ts';
 import type {
   AgentLifecycle,
   Deliverable,
@@ -49,11 +50,15 @@ export interface Lease extends Fence {
   readonly title: string;
 }
 
-export type LeaseOutcome =
+export type LeaseOutcome = (
   | { readonly kind: 'leased'; readonly lease: Lease }
   /** The head is held by a turn that already started; the mailbox must take it over. */
   | { readonly kind: 'held'; readonly fence: Fence }
-  | { readonly kind: 'empty' };
+  | { readonly kind: 'empty' }
+) & {
+  /** Ended turns of the agent whose waiting parents have not been told yet; absent when there are none (T30). */
+  readonly reports?: readonly string[];
+};
 
 export interface SettleInput extends Fence {
   /** How the turn's workflow closed; used only when the turn did not commit its own end. */
@@ -140,9 +145,47 @@ export interface CallClaim {
 
 export type ClaimOutcome =
   /** `suspendTimeoutMs` by the pinned tool or profile, null when neither sets one (T13). */
-  | { readonly kind: 'go'; readonly call: CardContents['tool.call']; readonly suspendTimeoutMs: number | null }
+  | {
+      readonly kind: 'go';
+      readonly call: CardContents['tool.call'];
+      readonly suspendTimeoutMs: number | null;
+      /** W3C trace context of the request, for whatever the tool calls (T27). */
+      readonly traceparent: string | null;
+    }
   | { readonly kind: 'settled'; readonly settled: SettledCall }
   | { readonly kind: 'suspended'; readonly deadline: number };
+
+/** `new`: a new agent of a profile; `reuse`: an agent with all it remembers; `clone`: a new agent with a copy of what one remembers. */
+export type DelegationTarget =
+  | { readonly strategy: 'new'; readonly profile: string }
+  | { readonly strategy: 'reuse' | 'clone'; readonly agentId: string };
+
+export interface Delegation {
+  readonly callId: string;
+  readonly attempt: number;
+  readonly target: DelegationTarget;
+  readonly instruction: string;
+  /** A box the new turn reads: one of the caller's own. */
+  readonly contextBoxId?: string;
+  /** The new turn reads what the caller remembers. */
+  readonly includeHistory?: boolean;
+  /** The call waits for the new turn's end, at most `waitMs`; absent: it does not wait. Null: as long as the profile says. */
+  readonly waitMs?: number | null;
+}
+
+export interface DelegationOutcome {
+  readonly call: Exclude<ClaimOutcome, { kind: 'go' }>;
+  /** The turn to ring for; null when the delegation was refused. */
+  readonly child: { readonly agentId: string; readonly agentTurnId: string } | null;
+}
+
+/** The answer of a waiting parent to the end of its child, and whom to wake. */
+export interface DelegationReport {
+  readonly ack: ReportAnswer;
+  readonly agentId: string;
+  readonly agentTurnId: string;
+  readonly callId: string;
+}
 
 export interface CallResult {
   readonly callId: string;
@@ -166,7 +209,13 @@ export interface TurnHealth {
 
 export interface WaitingState {
   readonly settled: readonly SettledCall[];
-  readonly waiting: readonly { readonly callId: string; readonly tool: string; readonly deadline: number }[];
+  /** `wakeAt` when the store must be asked before the deadline: a report is to be tried again (T18). */
+  readonly waiting: readonly {
+    readonly callId: string;
+    readonly tool: string;
+    readonly deadline: number;
+    readonly wakeAt?: number;
+  }[];
 }
 
 export interface TurnView {
@@ -188,12 +237,30 @@ export interface TurnView {
   readonly engine: EngineUsage | null;
   readonly stepCount: number;
   readonly steps: readonly StepView[];
-  readonly waiting: readonly { readonly callId: string; readonly tool: string; readonly deadline: number }[];
+  readonly waiting: readonly WaitingView[];
+  /** The turn and call that delegated it; null for a request from outside. */
+  readonly parent: ParentView | null;
+  readonly depth: number;
   readonly acceptSeq: number;
   readonly acceptedAt: number;
   readonly leasedAt: number | null;
   readonly startedAt: number | null;
   readonly endedAt: number | null;
+}
+
+export interface ParentView {
+  readonly agentId: string;
+  readonly agentTurnId: string;
+  /** Null for a message to its parent that outlived it. */
+  readonly callId: string | null;
+}
+
+export interface WaitingView {
+  readonly callId: string;
+  readonly tool: string;
+  readonly deadline: number;
+  /** A report came that could not be applied yet (T18). */
+  readonly deferred: Deferral | null;
 }
 
 export interface StepView {
@@ -226,6 +293,8 @@ export interface AgentView {
   /** All it ever accepted, ended ones included. */
   readonly acceptedTurns: number;
   readonly queuedTurns: number;
+  /** What it remembers; null before its first turn. */
+  readonly outputBoxId: string | null;
   readonly waitingToolCount: number;
   readonly resumeDeadline: number | null;
   readonly updatedAt: number;
@@ -272,8 +341,17 @@ export interface ClientStore {
   reportResult(agentTurnId: string, report: ToolResultReport): Promise<ReportAck>;
   /** Writes a text as a card for a later request; returns its id. Same text, same author key: same card. */
   writeInstructionCard(text: string): Promise<string>;
+  /** Writes a tool's output as a card for a later report; returns its id (T18). */
+  writeOutputCard(value: JsonValue): Promise<string>;
   /** Writes texts as cards into a new read-only context box; returns its id. */
   writeContextBox(texts: readonly string[]): Promise<string>;
+  /** Tells the waiting call of its parent that a turn has ended, once; null when nobody waits or it has not ended (T30). */
+  reportDelegation(agentTurnId: string): Promise<DelegationReport | null>;
+  /**
+   * Makes a new output box of these cards and moves the agent's pointer to it, if it still points at `expectedBoxId` and no turn is
+   * open; returns the new box (T25). Errors: `agent_busy`, `box_unavailable`.
+   */
+  replaceOutputBox(agentId: string, expectedBoxId: string, cardIds: readonly string[]): Promise<string>;
   /** Ends a queued or active turn at once (T8, T21). */
   stopTurn(agentTurnId: string, reason: string): Promise<StopAck>;
   /** Queues a message for a turn's next step (T22). */
@@ -324,11 +402,15 @@ export interface Store extends ClientStore {
   commitStep(fence: Fence, commit: StepCommit): Promise<StepOutcomeRecord>;
   readExtents(extents: readonly BoxExtent[]): Promise<readonly Card[]>;
   claimCall(fence: Fence, claim: CallClaim): Promise<ClaimOutcome>;
+  /** The delegation call of a turn: its claim, the new turn and its own result or wait, in one transaction (W10, T26, T27). */
+  delegate(fence: Fence, delegation: Delegation): Promise<DelegationOutcome>;
   settleCall(fence: Fence, result: CallResult): Promise<SettledCall>;
   suspendCall(fence: Fence, callId: string, deadline: number): Promise<ClaimOutcome>;
   /** Injects timeout results for calls overdue at `nowMs`, then tells where every call of the waiting set stands (T17). */
   resolveWaiting(fence: Fence, callIds: readonly string[], nowMs: number): Promise<WaitingState>;
   commitTurn(fence: Fence, commit: TurnCommit): Promise<TurnEnd>;
+  /** Turns that ended longer than `olderThanMs` ago and whose waiting parents have not been told. */
+  overdueReports(olderThanMs: number, limit: number): Promise<readonly string[]>;
   /** Up to `limit` agents after `cursor` (agent id order) whose queued rows or held head are older than `olderThanMs`. */
   doorbellCandidates(olderThanMs: number, cursor: string | null, limit: number): Promise<readonly DoorbellCandidate[]>;
 }

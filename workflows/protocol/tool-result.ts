@@ -18,12 +18,18 @@ export const toolResultReportSchema = z
     turnEpoch: z.int().positive().optional(),
     status: z.enum([...RESULT_STATUSES, 'running']),
     result: jsonSchema.optional(),
+    /** A card written before (`writeResult`), instead of an inline `result`; tried again while the store does not have it (T18). */
+    toolResultCardId: z.uuid().optional(),
     error: toolErrorSchema.optional(),
     afterExecution: z.enum(AFTER_EXECUTION).optional(),
   })
   .refine((report) => report.status !== 'success' || report.error === undefined, {
     error: 'a success has no error',
     path: ['error'],
+  })
+  .refine((report) => report.result === undefined || report.toolResultCardId === undefined, {
+    error: 'at most one of result and toolResultCardId is expected',
+    path: ['toolResultCardId'],
   });
 
 export type ToolResultReport = z.output<typeof toolResultReportSchema>;

@@ -13,18 +13,22 @@ import { mapPostgresError, withoutPassword } from './errors.ts';
 const POOL_SIZE = 10;
 const CONNECT_TIMEOUT_MS = 5_000;
 
-/** Any constant will do, as long as every process uses the same. */
+/** Any constants will do, as long as every process uses the same. */
 const SCHEMA_LOCK = 4_211_974;
+
+const WAITS_LOCK = 4_211_975;
 
 const INT8_OID = 20;
 
 const schema: SchemaDialect = {
   autoId: 'bigserial primary key',
   int: 'bigint',
-  lockSchema: async (trx: Transaction<Tables>) => {
-    await sql`select pg_advisory_xact_lock(${SCHEMA_LOCK})`.execute(trx);
-  },
+  lockSchema: (trx) => lock(trx, SCHEMA_LOCK),
 };
+
+async function lock(trx: Transaction<Tables>, key: number): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${key})`.execute(trx);
+}
 
 export interface PostgresStoreOptions {
   /** `postgres://user:password@host:port/database`; a schema other than `public` by `?options=-csearch_path%3DNAME`. */
@@ -64,7 +68,14 @@ export async function openPostgresStore({
   }
   const changes = new ChangeFeed(pool);
   return createStore(
-    { db, now, mapError, cards: cardCache(), committed: () => changes.announce() },
+    {
+      db,
+      now,
+      mapError,
+      cards: cardCache(),
+      lockWaits: (trx) => lock(trx, WAITS_LOCK),
+      committed: () => changes.announce(),
+    },
     {
       changed: (timeoutMs) => changes.wait(timeoutMs),
       close: async () => {

@@ -6,7 +6,7 @@ import { runTool } from '../../../activities/tools/run-tool.ts';
 import { LIMITS } from '../../../workflows/protocol/limits.ts';
 import { testApp } from '../../support/app.ts';
 import { attempt } from '../llm/leased-turn.ts';
-import { type Call, call, closeCalls, work } from './proposed-call.ts';
+import { type Call, call, closeCalls, NO_DOORBELL, work } from './proposed-call.ts';
 
 afterEach(closeCalls);
 
@@ -70,7 +70,7 @@ describe('a tool', () => {
 
   test('that this worker does not have is a failed result, as another worker may have another app (W9)', async () => {
     const on = await call(work(() => null));
-    const elsewhere = runTool({ store: on.turn.store, app: testApp([]) });
+    const elsewhere = runTool({ store: on.turn.store, app: testApp([]), doorbell: NO_DOORBELL });
     expect(await attempt(elsewhere, on.input)).toMatchObject({
       settled: { status: 'failed', errorCode: 'unknown_tool' },
     });

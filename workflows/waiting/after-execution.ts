@@ -1,6 +1,6 @@
 /** What happens after a call: the result's own word, then the report's, then the tool's default (T19). */
-import { AFTER_EXECUTION, type AfterExecution } from './cards.ts';
-import type { JsonValue } from './json.ts';
+import { AFTER_EXECUTION, type AfterExecution } from '../protocol/cards.ts';
+import type { JsonValue } from '../protocol/json.ts';
 
 export function effectiveAfterExecution(
   result: JsonValue | undefined,

@@ -1,0 +1,90 @@
+/**
+ * The report of a delegated turn to the call that waits for it (T30). The end of the turn makes it due, in the child's own transaction;
+ * telling the parent is a second one under the parent's head, so that no transaction ever takes a child's lock and then its parent's.
+ *
+ * Invariant: `turns.report` goes pending → due → answer, and the answer is written with the result of the call.
+ */
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { JsonObject } from '../../workflows/protocol/json.ts';
+import type { DelegationReport } from '../../workflows/protocol/store.ts';
+import { type Deliverable, isTerminal } from '../../workflows/protocol/turn.ts';
+import { read, type StoreContext, type Trx, write } from './context.ts';
+import type { FinalReport } from './deferrals.ts';
+import { appendEdge } from './events.ts';
+import { reportTo } from './reports.ts';
+import type { TurnRow } from './rows.ts';
+import { lockTurn, turnOf } from './turns.ts';
+
+export async function dueReports(trx: Trx, agentId: string): Promise<readonly string[]> {
+  const rows = await trx
+    .selectFrom('turns')
+    .select('agent_turn_id')
+    .where('agent_id', '=', agentId)
+    .where('report', '=', 'due')
+    .orderBy('ended_at')
+    .execute();
+  return rows.map((row) => row.agent_turn_id);
+}
+
+export const overdueReports = (ctx: StoreContext, olderThanMs: number, limit: number): Promise<readonly string[]> =>
+  read(ctx, async (db) => {
+    const rows = await db
+      .selectFrom('turns')
+      .select('agent_turn_id')
+      .where('report', '=', 'due')
+      .where('ended_at', '<=', ctx.now() - olderThanMs)
+      .limit(limit)
+      .execute();
+    return rows.map((row) => row.agent_turn_id);
+  });
+
+export async function reportDelegation(ctx: StoreContext, agentTurnId: string): Promise<DelegationReport | null> {
+  const now = ctx.now();
+  return write(ctx, async (trx) => {
+    const { parent_agent_turn_id: parentTurnId, parent_call_id: callId } = await turnOf(trx, agentTurnId);
+    if (parentTurnId === null || callId === null) return null;
+    const parent = await lockTurn(trx, parentTurnId, now);
+    // Read under the parent's lock: of several reporters one tells, the others get its answer.
+    const child = await turnOf(trx, agentTurnId);
+    if (!parent || child.report === null || child.report === 'pending') return null;
+    const to = { agentId: parent.turn.agent_id, agentTurnId: parentTurnId, callId };
+    if (child.report !== 'due') return { ack: child.report, ...to };
+    const report = await reportOf(trx, child, callId);
+    const { ack } = await reportTo(trx, parent.head, parent.turn, report, now);
+    await trx.updateTable('turns').set({ report: ack }).where('agent_turn_id', '=', agentTurnId).execute();
+    await appendEdge(trx, callId, joinResponse(child, parent.turn, callId), now);
+    return { ack, ...to };
+  });
+}
+
+const joinResponse = (child: TurnRow, parent: TurnRow, callId: string) =>
+  ({
+    primitive: 'join',
+    phase: 'response',
+    kind: child.status,
+    source_agent_id: child.agent_id,
+    source_agent_turn_id: child.agent_turn_id,
+    target_agent_id: parent.agent_id,
+    target_agent_turn_id: parent.agent_turn_id,
+    call_id: callId,
+    correlation_id: child.correlation_id,
+    depth: child.depth,
+    trace_id: child.trace_id,
+  }) as const;
+
+async function reportOf(trx: Trx, child: TurnRow, callId: string): Promise<FinalReport> {
+  const { status } = child;
+  if (!isTerminal(status)) throw new CodedError('protocol_violation', `turn ${child.agent_turn_id} has not ended`);
+  const card = await trx
+    .selectFrom('cards')
+    .select('content')
+    .where('card_id', '=', child.deliverable_card_id ?? '')
+    .executeTakeFirstOrThrow();
+  const deliverable: Deliverable & JsonObject = JSON.parse(card.content);
+  const result: JsonObject = { status, agent_id: child.agent_id, agent_turn_id: child.agent_turn_id, deliverable };
+  if (status === 'success') return { callId, status, result };
+  return { callId, status, result, error: { code: child.error_code ?? status, message: reasonOf(child, deliverable) } };
+}
+
+const reasonOf = (child: TurnRow, { fallback }: Deliverable): string =>
+  `the turn of ${child.agent_id} ended ${child.status}: ${child.reason ?? fallback?.reason ?? 'no reason given'}`;

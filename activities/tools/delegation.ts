@@ -1,0 +1,118 @@
+/** The built-ins by which an agent hands work to another: as offered, as checked, as run (W12, T26, T27, T30). */
+import { z } from 'zod';
+import type { RunToolInput, RunToolOutcome } from '../../workflows/ports.ts';
+import { ASK_EXPERT, DELEGATE_ASYNC } from '../../workflows/protocol/builtins.ts';
+import { USER_ID_PATTERN } from '../../workflows/protocol/ids.ts';
+import type { JsonObject } from '../../workflows/protocol/json.ts';
+import { LIMITS, utf8Bytes } from '../../workflows/protocol/limits.ts';
+import type { Profile } from '../../workflows/protocol/profile.ts';
+import type { Delegation, Store } from '../../workflows/protocol/store.ts';
+import type { Fence } from '../../workflows/protocol/turn.ts';
+import { delegatedTurnId } from '../store/ids.ts';
+
+/** Wakes workflows after something was stored for them; `temporal_unreachable` when the server does not take the signal. */
+export interface Doorbell {
+  mailbox(agentId: string, agentTurnId: string): Promise<void>;
+  turn(agentId: string, agentTurnId: string, callId: string): Promise<void>;
+}
+
+const name = z.string().regex(USER_ID_PATTERN, { error: 'must be the name of a profile or the id of an agent' });
+
+const text = z
+  .string()
+  .min(1)
+  .refine((value) => utf8Bytes(value) <= LIMITS.instructionBytes, {
+    error: `must be at most ${LIMITS.instructionBytes} bytes`,
+  });
+
+const delegateAsyncSchema = z.object({
+  target_strategy: z
+    .enum(['new', 'reuse', 'clone'])
+    .describe('new: a new agent; reuse: an existing one, with all it remembers; clone: a new one with a copy of that'),
+  target_ref: name.describe('for new: a profile; for reuse and clone: an agent id'),
+  instruction: text.describe('what to do, complete in itself: the other agent does not see this conversation'),
+  context_box_id: z.uuid().optional().describe('a box of cards it shall read as well'),
+});
+
+const askExpertSchema = z
+  .object({
+    profile: name.optional().describe('the profile of a new expert; or give agent_id'),
+    agent_id: name.optional().describe('an expert that is there already'),
+    question: text,
+    include_history: z.boolean().default(false).describe('whether the expert may read this conversation'),
+    timeout_seconds: z.int().positive().max(86_400).optional(),
+  })
+  .refine(({ profile, agent_id }) => (profile === undefined) !== (agent_id === undefined), {
+    error: 'exactly one of profile and agent_id is expected',
+    path: ['profile'],
+  });
+
+const TOOLS = {
+  [DELEGATE_ASYNC]: {
+    schema: delegateAsyncSchema,
+    description:
+      'Give a task to another agent and go on without waiting for it. Returns its agent and turn id at once.',
+  },
+  [ASK_EXPERT]: {
+    schema: askExpertSchema,
+    description: 'Ask another agent and wait for its answer. Returns {status, deliverable}.',
+  },
+} as const;
+
+type DelegationTool = keyof typeof TOOLS;
+
+/** What a profile is offered; nothing without a delegation policy. */
+export function delegationTools({ delegationPolicy: policy }: Profile): {
+  name: DelegationTool;
+  description: string;
+  parameters: JsonObject;
+}[] {
+  if (!policy) return [];
+  const allowed = [...policy.profiles, ...policy.tags.map((tag) => `any profile tagged ${tag}`)].join(', ') || 'none';
+  return [DELEGATE_ASYNC, ASK_EXPERT].map((tool) => {
+    const { schema, description } = TOOLS[tool as DelegationTool];
+    const { $schema: _, ...parameters } = z.toJSONSchema(schema, { io: 'input' });
+    return {
+      name: tool as DelegationTool,
+      description: `${description} Allowed profiles: ${allowed}.`,
+      parameters: parameters as JsonObject,
+    };
+  });
+}
+
+/** Throws a ZodError when the arguments do not match. */
+export const parseDelegation = (tool: string, args: JsonObject): JsonObject =>
+  z.parse(TOOLS[tool as DelegationTool].schema, args) as JsonObject;
+
+function delegationOf(tool: string, args: JsonObject, call: { callId: string; attempt: number }): Delegation {
+  if (tool === DELEGATE_ASYNC) {
+    const { target_strategy: strategy, target_ref: ref, instruction, context_box_id } = delegateAsyncSchema.parse(args);
+    const target = strategy === 'new' ? ({ strategy, profile: ref } as const) : ({ strategy, agentId: ref } as const);
+    return { ...call, target, instruction, ...(context_box_id === undefined ? {} : { contextBoxId: context_box_id }) };
+  }
+  const { profile, agent_id: agentId, question, include_history, timeout_seconds } = askExpertSchema.parse(args);
+  const target =
+    agentId === undefined
+      ? ({ strategy: 'new', profile: profile ?? '' } as const)
+      : ({ strategy: 'reuse', agentId } as const);
+  const waitMs = timeout_seconds === undefined ? null : timeout_seconds * 1_000;
+  return { ...call, target, instruction: question, includeHistory: include_history, waitMs };
+}
+
+/** The store does it all in one transaction; the bell comes after, and once more with each attempt. */
+export async function runDelegation(
+  { store, doorbell }: { store: Store; doorbell: Doorbell },
+  fence: Fence,
+  { callId, tool }: RunToolInput,
+  attempt: number,
+): Promise<RunToolOutcome> {
+  const claim = await store.claimCall(fence, { callId, attempt, repeatable: true });
+  if (claim.kind !== 'go') {
+    const made = attempt > 1 ? await store.getTurn(delegatedTurnId(callId)) : null;
+    if (made) await doorbell.mailbox(made.agentId, made.agentTurnId);
+    return claim;
+  }
+  const { call, child } = await store.delegate(fence, delegationOf(tool, claim.call.arguments, { callId, attempt }));
+  if (child) await doorbell.mailbox(child.agentId, child.agentTurnId);
+  return call;
+}
