@@ -86,15 +86,17 @@ export async function replaceOutputBox(
       const message = `agent ${agentId} remembers box ${head.output_box_id ?? '(none)'}, not ${expectedBoxId}; read it again, then replace it`;
       throw new CodedError('box_unavailable', message);
     }
-    const known = await trx.selectFrom('cards').select('card_id').where('card_id', 'in', cardIds).execute();
-    const missing = cardIds.filter((id) => !known.some((row) => row.card_id === id));
-    if (missing.length > 0) throw new CodedError('box_unavailable', `no such card: ${missing.join(', ')}`);
+    const ids = [...new Set(cardIds)];
     const boxId = v7();
     const parents = JSON.stringify([expectedBoxId]);
     const row = { box_id: boxId, kind: 'output', owner_agent_id: agentId, parent_ids: parents } as const;
-    await createBox(trx, { ...row, last_seq: cardIds.length }, now);
-    const entries = cardIds.map((id, index) => ({ box_id: boxId, seq: index + 1, card_id: id, hidden_reason: null }));
-    if (entries.length > 0) await trx.insertInto('box_cards').values(entries).execute();
+    await createBox(trx, { ...row, last_seq: ids.length }, now);
+    for (const [index, cardId] of ids.entries()) {
+      const card = await trx.selectFrom('cards').select('card_id').where('card_id', '=', cardId).executeTakeFirst();
+      if (!card) throw new CodedError('box_unavailable', `there is no card ${cardId} to put into the new box`);
+      const entry = { box_id: boxId, seq: index + 1, card_id: cardId, hidden_reason: null };
+      await trx.insertInto('box_cards').values(entry).execute();
+    }
     await updateHead(trx, agentId, { output_box_id: boxId });
     return boxId;
   });

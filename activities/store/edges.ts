@@ -29,6 +29,7 @@ function rankOf({ primitive, call_id: callId }: EdgeRow): number {
 const chronologically = (a: EdgeRow, b: EdgeRow): number =>
   a.created_at - b.created_at ||
   rankOf(a) - rankOf(b) ||
+  a.phase.localeCompare(b.phase) ||
   (a.source_step_index ?? 0) - (b.source_step_index ?? 0) ||
   (a.call_index ?? 0) - (b.call_index ?? 0);
 

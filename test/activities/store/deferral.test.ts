@@ -1,0 +1,98 @@
+/** Results reported by a card (T18), on every store. */
+import { describe, expect, test } from '@jest/globals';
+import { v7 } from 'uuid';
+import { outputCardId } from '../../../activities/store/ids.ts';
+import { fenceOf, newAgent, STORES, StoreBench } from './store-bench.ts';
+
+describe.each(STORES)('results by card on %s', (_, fresh) => {
+  const bench = new StoreBench(fresh);
+
+  const suspended = async (windowMs = 600_000) => {
+    const lease = await bench.started(newAgent());
+    const callId = await bench.suspended(lease, 1, windowMs);
+    return { lease, callId, look: () => bench.store.resolveWaiting(fenceOf(lease), [callId], bench.now) };
+  };
+  const resultOf = async (boxId: string) =>
+    (await bench.store.readBox(boxId)).flatMap(({ card }) => (card.type === 'tool.result' ? [card.content] : []));
+
+  test('one that is there is applied at once (T14, T18)', async () => {
+    const { lease, callId } = await suspended();
+    const cardId = await bench.store.writeOutputCard({ rows: 3 });
+    const report = { callId, status: 'success', toolResultCardId: cardId } as const;
+    expect(await bench.other.reportResult(lease.agentTurnId, report)).toMatchObject({ ack: 'applied' });
+    expect(await resultOf(lease.outputBoxId)).toMatchObject([{ status: 'success', result: { rows: 3 } }]);
+  });
+
+  test('one that comes later is deferred, seen with reason, count and next try, and applied when it is there (T18)', async () => {
+    const { lease, callId, look } = await suspended();
+    const value = `written late ${v7()}`;
+    const report = { callId, status: 'success', toolResultCardId: outputCardId(JSON.stringify(value)) } as const;
+    expect(await bench.store.reportResult(lease.agentTurnId, report)).toMatchObject({ ack: 'deferred' });
+    expect(await bench.other.reportResult(lease.agentTurnId, report)).toMatchObject({ ack: 'deferred' });
+    const [waiting] = (await bench.store.getTurn(lease.agentTurnId))?.waiting ?? [];
+    const deferral = { reason: 'card_not_found', retryCount: 0, nextRetryAt: bench.now + 1_000 };
+    expect(waiting).toMatchObject({ callId, deferred: deferral });
+    expect(await look()).toMatchObject({ settled: [], waiting: [{ callId, wakeAt: bench.now + 1_000 }] });
+    bench.now += 1_000;
+    expect(await look()).toMatchObject({ settled: [], waiting: [{ callId, wakeAt: bench.now + 2_000 }] });
+    await bench.other.writeOutputCard(value);
+    bench.now += 2_000;
+    expect(await look()).toMatchObject({ settled: [{ callId, status: 'success' }], waiting: [] });
+    expect(await resultOf(lease.outputBoxId)).toMatchObject([{ status: 'success', result: value }]);
+    const events = await bench.store.readEvents({ agentId: lease.agentId });
+    const told = events.flatMap((event) => (event.type === 'call' ? [event.payload.phase] : []));
+    expect(told).toEqual(['suspended', 'deferred', 'settled']);
+  });
+
+  test('one that never comes is a failed result after six tries; a real one then is a duplicate (T18)', async () => {
+    const { lease, callId, look } = await suspended();
+    const report = { callId, status: 'success', toolResultCardId: v7() } as const;
+    await bench.store.reportResult(lease.agentTurnId, report);
+    const waits: number[] = [];
+    for (let state = await look(); state.settled.length === 0; state = await look()) {
+      const wakeAt = state.waiting[0]?.wakeAt ?? Number.NaN;
+      waits.push(wakeAt - bench.now);
+      bench.now = wakeAt;
+    }
+    expect(waits).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 32_000]);
+    expect(await resultOf(lease.outputBoxId)).toMatchObject([{ status: 'failed', error: { code: 'card_not_found' } }]);
+    const late = { callId, status: 'success', result: 1 } as const;
+    expect(await bench.store.reportResult(lease.agentTurnId, late)).toMatchObject({ ack: 'duplicate' });
+  });
+
+  test('a report with a body wins over one that waits for its card (T14, T18)', async () => {
+    const { lease, callId, look } = await suspended();
+    await bench.store.reportResult(lease.agentTurnId, { callId, status: 'success', toolResultCardId: v7() });
+    const full = { callId, status: 'success', result: 'here' } as const;
+    expect(await bench.store.reportResult(lease.agentTurnId, full)).toMatchObject({ ack: 'applied' });
+    bench.now += 60_000;
+    expect(await look()).toMatchObject({ settled: [{ status: 'success' }], waiting: [] });
+  });
+
+  test('the deadline of its call ends the wait for a card (T17, T18)', async () => {
+    const { lease, callId, look } = await suspended(2_500);
+    await bench.store.reportResult(lease.agentTurnId, { callId, status: 'success', toolResultCardId: v7() });
+    bench.now += 1_000;
+    expect(await look()).toMatchObject({ waiting: [{ deadline: bench.now + 1_500 }] });
+    bench.now += 1_500;
+    expect(await look()).toMatchObject({ settled: [{ status: 'failed', errorCode: 'card_not_found' }] });
+  });
+
+  test('a card of another kind is an invalid result, named (T20)', async () => {
+    const { lease, callId } = await suspended();
+    const cardId = await bench.store.writeInstructionCard(`not an output ${v7()}`);
+    await bench.store.reportResult(lease.agentTurnId, { callId, status: 'success', toolResultCardId: cardId });
+    const [result] = await resultOf(lease.outputBoxId);
+    expect(result).toMatchObject({ status: 'failed', error: { code: 'invalid_result' } });
+    expect(result?.error?.message).toContain(cardId);
+  });
+
+  test('nothing deferred is left when the turn ends (T21)', async () => {
+    const { lease, callId } = await suspended();
+    await bench.store.reportResult(lease.agentTurnId, { callId, status: 'success', toolResultCardId: v7() });
+    await bench.store.stopTurn(lease.agentTurnId, 'test');
+    expect(await bench.store.violations()).toEqual([]);
+    const again = { callId, status: 'success', toolResultCardId: v7() } as const;
+    expect(await bench.store.reportResult(lease.agentTurnId, again)).toMatchObject({ ack: 'stale' });
+  });
+});
