@@ -95,6 +95,30 @@ const CHECKS: Readonly<Record<string, RawBuilder<Found>>> = {
     where t.status in ('success', 'partial') and not exists (
       select 1 from cards c where c.agent_turn_id = d.agent_turn_id and c.call_id = d.call_id and c.type = 'tool.result')`,
 
+  report_lost: sql<Found>`
+    select t.agent_id, t.agent_turn_id, 'has ended ' || t.status || ' and its report to turn ' || t.parent_agent_turn_id || ' is pending' as detail
+    from turns t where t.status in ${TERMINAL} and t.report = 'pending'
+    union all
+    select t.agent_id, t.agent_turn_id, 'its report was ' || t.report || ', and no edge tells of it' as detail from turns t
+    where t.report not in ('pending', 'due') and not exists (
+      select 1 from execution_edges e
+      where e.source_agent_turn_id = t.agent_turn_id and e.primitive = 'join' and e.phase = 'response')`,
+
+  join_without_child: sql<Found>`
+    select t.agent_id, t.agent_turn_id, 'call ' || w.call_id || ' waits for a turn that is not there' as detail from turn_waiting w
+    join turns t on t.agent_turn_id = w.agent_turn_id
+    where w.kind = 'join' and w.status = 'waiting' and not exists (
+      select 1 from turns child where child.parent_agent_turn_id = w.agent_turn_id and child.parent_call_id = w.call_id
+        and child.report in ('pending', 'due'))`,
+
+  deferral_of_closed_call: sql<Found>`
+    select t.agent_id, t.agent_turn_id, 'call ' || d.call_id || ' has a report that is never tried again' as detail
+    from deferred_reports d join turns t on t.agent_turn_id = d.agent_turn_id where t.status in ${TERMINAL}`,
+
+  shared_output_box: sql<Found>`
+    select max(h.agent_id) as agent_id, null as agent_turn_id, 'box ' || h.output_box_id || ' is the memory of several agents' as detail
+    from agent_state_head h where h.output_box_id is not null group by h.output_box_id having count(*) > 1`,
+
   event_gap: sql<Found>`
     select e.agent_id, null as agent_turn_id, max(e.seq) - count(*) || ' events are missing' as detail from events e
     group by e.agent_id having max(e.seq) <> count(*)`,

@@ -316,7 +316,12 @@ export const doorbellCandidates = (
           .selectFrom('turn_waiting')
           .select((min) => min.fn.min('turn_waiting.agent_turn_id').as('id'))
           .whereRef('turn_waiting.agent_turn_id', '=', 'head.active_agent_turn_id')
-          .where('turn_waiting.status', '=', 'received')
+          .leftJoin('deferred_reports as deferred', (join) =>
+            join
+              .onRef('deferred.agent_turn_id', '=', 'turn_waiting.agent_turn_id')
+              .onRef('deferred.call_id', '=', 'turn_waiting.call_id'),
+          )
+          .where((or) => or.or([or('turn_waiting.status', '=', 'received'), or('deferred.next_retry_at', '<', cutoff)]))
           .as('unread'),
       ])
       .where('head.agent_id', '>', cursor ?? '')

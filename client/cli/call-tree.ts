@@ -16,6 +16,8 @@ export interface CallNode {
   readonly status: 'open' | 'answered' | 'timeout';
   readonly startedAt: number;
   readonly endedAt: number | null;
+  /** The turn that a delegation made. */
+  readonly children: readonly TurnNode[];
 }
 
 export interface TurnNode {
@@ -90,7 +92,11 @@ class TreeBuilder {
     this.#used.add(edge);
     const { primitive, phase, kind, callId, createdAt } = edge;
     if (primitive !== 'tool_call') return { node: 'loose', primitive, phase, kind, startedAt: createdAt };
-    const ended = this.#take((other) => isReport(other) && callId !== null && other.callId === callId);
+    const ofCall = (other: EdgeView) => callId !== null && other.callId === callId;
+    const ended = this.#take((other) => isReport(other) && ofCall(other));
+    for (const end of ['request', 'response'])
+      this.#take((other) => isJoin(other) && other.phase === end && ofCall(other));
+    const made = this.#edges.find((other) => other.primitive === 'enqueue' && ofCall(other) && !this.#used.has(other));
     const status = ended ? (ended.kind === 'timeout' ? 'timeout' : 'answered') : 'open';
     return {
       node: 'call',
@@ -100,6 +106,7 @@ class TreeBuilder {
       status,
       startedAt: createdAt,
       endedAt: ended?.createdAt ?? null,
+      children: made ? [this.turn(made)] : [],
     };
   }
 
@@ -112,6 +119,8 @@ class TreeBuilder {
 
 const isReport = ({ primitive, phase }: EdgeView): boolean => primitive === 'report' && phase === 'response';
 
+const isJoin = ({ primitive }: EdgeView): boolean => primitive === 'join';
+
 const touches = (edge: EdgeView, agentTurnId: string): boolean =>
   edge.sourceAgentTurnId === agentTurnId || edge.targetAgentTurnId === agentTurnId;
 
@@ -122,7 +131,7 @@ export function treeLines(root: TurnNode): string[] {
       const last = index === children.length - 1;
       const at = duration(child.startedAt - root.startedAt);
       lines.push(`${margin}${last ? '└─ ' : '├─ '}+${at}  ${label(child)}`);
-      if (child.node === 'turn') draw(child.children, `${margin}${last ? '   ' : '│  '}`);
+      if (child.node !== 'loose') draw(child.children, `${margin}${last ? '   ' : '│  '}`);
     }
   };
   draw(root.children, '');

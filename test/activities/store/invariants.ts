@@ -41,6 +41,19 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
   claim_without_outcome: [
     `insert into dispatch_claims (agent_turn_id, call_id, attempt, started_at) values ('t1', 'c', 1, 1)`,
   ],
+  report_lost: [`update turns set report = 'pending', parent_agent_turn_id = 't3' where agent_turn_id = 't1'`],
+  join_without_child: [
+    `insert into turn_waiting (agent_turn_id, call_id, step_index, kind, tool_name, deadline, status, created_at)
+       values ('t3', 'c', 1, 'join', 'ask_expert', 1, 'waiting', 1)`,
+  ],
+  deferral_of_closed_call: [
+    `insert into deferred_reports (agent_turn_id, call_id, report, defer_reason, retry_count, next_retry_at, created_at)
+       values ('t1', 'c', '{}', 'card_not_found', 0, 1, 1)`,
+  ],
+  shared_output_box: [
+    `insert into agent_state_head (agent_id, status, turn_epoch, output_box_id, waiting_tool_count, accept_seq, event_seq, updated_at)
+       select 'b', 'idle', 0, output_box_id, 0, 0, 0, 1 from agent_state_head`,
+  ],
   event_gap: [`delete from events where seq = 2`],
   box_gap: [`delete from box_cards where seq = 2`],
 };
