@@ -1,9 +1,12 @@
 /** Follows the events of every agent, each once and in order: which turns are open, and which calls wait for an answer. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { delegatedAgentId, delegatedTurnId } from '../../activities/store/ids.ts';
+import { DELEGATE_ASYNC, isDelegation } from '../../workflows/protocol/builtins.ts';
 import type { AgentEvent } from '../../workflows/protocol/events.ts';
 import type { ClientStore } from '../../workflows/protocol/store.ts';
 import type { Ledger } from './ledger.ts';
 import { noting } from './patience.ts';
+import { PROFILE } from './work.ts';
 
 const EVERY_MS = 150;
 const PAGE = 500;
@@ -70,6 +73,16 @@ export class Tail {
     }
   }
 
+  /** What a turn delegates has ids made of its call: an agent and a turn that nobody else announces. */
+  #expectDelegated({ type, payload }: AgentEvent): void {
+    if (type !== 'call' || !isDelegation(payload.tool)) return;
+    if (payload.phase !== 'suspended' && !(payload.tool === DELEGATE_ASYNC && payload.status === 'success')) return;
+    const made = { agentId: delegatedAgentId(PROFILE, payload.callId), agentTurnId: delegatedTurnId(payload.callId) };
+    this.#ledger.acked.set(made.agentTurnId, made);
+    this.#ledger.count(`turns made by ${payload.tool}`);
+    this.expect(made.agentId, made.agentTurnId);
+  }
+
   async #read(agentId: string, agent: Followed): Promise<void> {
     for (const event of await this.#store.readEvents({ agentId, afterSeq: agent.seq, limit: PAGE })) {
       if (event.seq !== agent.seq + 1) {
@@ -84,6 +97,7 @@ export class Tail {
         agent.ended.add(event.agentTurnId);
         agent.open.delete(event.agentTurnId);
       }
+      this.#expectDelegated(event);
       this.#onEvent(event);
     }
   }

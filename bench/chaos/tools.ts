@@ -43,7 +43,13 @@ export function chaosApp(effectsPath: string): App {
       },
     });
   return defineApp({
-    agents: [defineAgent({ name: PROFILE, budgets: { maxTokens: Number.MAX_SAFE_INTEGER } })],
+    agents: [
+      defineAgent({
+        name: PROFILE,
+        budgets: { maxTokens: Number.MAX_SAFE_INTEGER },
+        delegationPolicy: { profiles: [PROFILE] },
+      }),
+    ],
     tools: [
       tool('note', { sideEffects: 'none' }),
       tool('charge', { sideEffects: 'unsafe' }),

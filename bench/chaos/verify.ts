@@ -1,7 +1,8 @@
 /** The verdict: the store's own invariants, and what only an observer from outside can know. */
 import type { Client } from '@temporalio/client';
+import { BUILTINS } from '../../workflows/protocol/builtins.ts';
 import type { AgentEvent } from '../../workflows/protocol/events.ts';
-import type { ClientStore, TurnView } from '../../workflows/protocol/store.ts';
+import type { ClientStore, Store, TurnView } from '../../workflows/protocol/store.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
 import type { Ledger, Problem } from './ledger.ts';
 import { readEffects, SUSPENDING, UNSAFE } from './tools.ts';
@@ -32,7 +33,7 @@ export interface Verdict {
 }
 
 export interface VerifyDeps {
-  readonly store: ClientStore;
+  readonly store: Store;
   readonly temporal: Client;
   readonly ledger: Ledger;
   readonly agentIds: readonly string[];
@@ -50,6 +51,13 @@ export async function verify({ store, temporal, ledger, agentIds, effectsPath }:
   }
   for (const { check, agentId, agentTurnId, detail } of await store.violations()) {
     violations.push({ check, agentId: agentId ?? '', agentTurnId: agentTurnId ?? '', detail });
+  }
+  for (const agentTurnId of await store.overdueReports(0, PAGE)) {
+    violations.push({
+      check: 'parent_not_told',
+      agentTurnId,
+      detail: 'it ended, and the call that waits for it was not told',
+    });
   }
   const { effects } = readEffects(effectsPath);
   violations.push(...ackedTurns(ledger, views), ...wrongEffects(ledger, views, effects));
@@ -152,7 +160,7 @@ function wrongEffects(
   const missing = views.flatMap(({ agentId, agentTurnId, steps }) =>
     steps
       .flatMap((step) => step.calls)
-      .filter((call) => call.status === 'success' && call.tool !== 'submit_result' && !count[call.callId])
+      .filter((call) => call.status === 'success' && !BUILTINS.includes(call.tool) && !count[call.callId])
       .filter((call) => !(SUSPENDING.has(call.tool) && ledger.answeredEarly.has(call.callId)))
       .map(({ tool, callId }) => {
         const detail = `${tool} ${callId} is a success and did nothing`;

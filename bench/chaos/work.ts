@@ -4,15 +4,42 @@
  */
 import { type ChatRequest, textOf, toolNames } from '../../workers/model-server/chat-request.ts';
 import type { ModelAnswer } from '../../workers/model-server/completion.ts';
-import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
+import { ASK_EXPERT, DELEGATE_ASYNC, SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
 import type { Random } from './random.ts';
 
 export const PROFILE = 'chaos';
 
-export type ToolName = 'note' | 'charge' | 'slow' | 'slow_safe' | 'fail' | 'finish' | 'ask' | 'ask_nobody';
+/** Longer than a run may take to drain: an answer that is not told leaves its asker open at the end. */
+const EXPERT_S = 3_600;
 
-type Kind = 'plain' | 'chain' | 'parallel' | 'ask' | 'ask_many' | 'nobody' | 'mixed' | 'fail' | 'fields' | 'finish';
+/** `expert` and `give` are the built-ins that delegate; their number picks what the other agent does. */
+export type ToolName =
+  | 'note'
+  | 'charge'
+  | 'slow'
+  | 'slow_safe'
+  | 'fail'
+  | 'finish'
+  | 'ask'
+  | 'ask_nobody'
+  | 'expert'
+  | 'give';
+
+type Kind =
+  | 'plain'
+  | 'chain'
+  | 'parallel'
+  | 'ask'
+  | 'ask_many'
+  | 'nobody'
+  | 'mixed'
+  | 'fail'
+  | 'fields'
+  | 'finish'
+  | 'expert'
+  | 'experts'
+  | 'give';
 
 const KINDS: Readonly<Record<Kind, number>> = {
   plain: 15,
@@ -25,7 +52,13 @@ const KINDS: Readonly<Record<Kind, number>> = {
   fail: 5,
   fields: 6,
   finish: 3,
+  expert: 6,
+  experts: 3,
+  give: 3,
 };
+
+/** What a delegated turn does; the last one asks an expert in its turn. */
+const DELEGATED = ['', 'note:0', 'ask:0', 'charge:0|slow:700', 'fail:0', 'expert:1'] as const;
 
 const QUICK: readonly ToolName[] = ['note', 'charge', 'slow', 'slow_safe'];
 
@@ -64,6 +97,12 @@ function planOf(kind: Kind, random: Random): string {
       return some(1).join('');
     case 'finish':
       return `${some(1)[0]}|finish:0`;
+    case 'expert':
+      return `expert:${random.int(0, DELEGATED.length - 1)}|note:0`;
+    case 'experts':
+      return `expert:${random.int(0, DELEGATED.length - 1)},expert:2,${some(1)[0]}`;
+    case 'give':
+      return `give:${random.int(0, DELEGATED.length - 1)}`;
   }
 }
 
@@ -92,5 +131,11 @@ export function answerOf(request: ChatRequest): ModelAnswer {
 
 function proposed(text: string, index: number): { name: string; arguments: object } {
   const [name = '', ms = '0'] = text.split(':');
+  const task = `[plan ${DELEGATED[Number(ms)] ?? ''}] Delegated, call ${index}.`;
+  if (name === 'expert')
+    return { name: ASK_EXPERT, arguments: { profile: PROFILE, question: task, timeout_seconds: EXPERT_S } };
+  if (name === 'give') {
+    return { name: DELEGATE_ASYNC, arguments: { target_strategy: 'new', target_ref: PROFILE, instruction: task } };
+  }
   return { name, arguments: { index, ms: Number(ms) } };
 }
