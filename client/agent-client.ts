@@ -158,12 +158,15 @@ export class TurnHandle {
     const { store } = this.#options;
     const deadline = Date.now() + timeoutMs;
     for (;;) {
+      const left = deadline - Date.now();
+      // Begun before the look, so that a commit between the two is not slept through.
+      const change = store.changed(Math.min(Math.max(left, 0), LOOK_AGAIN_MS));
+      change.catch(() => {});
       const status = await store.getTurnStatus(this.id);
       if (status === null || isTerminal(status)) return this.get();
-      const left = deadline - Date.now();
       if (left <= 0)
         throw new CodedError('result_wait_timeout', `turn ${this.id} is ${status} after ${timeoutMs} ms; it goes on`);
-      await store.changed(Math.min(left, LOOK_AGAIN_MS));
+      await change;
     }
   }
 

@@ -4,11 +4,13 @@
  */
 import { v7 } from 'uuid';
 import type { SteerAck, StopAck } from '../../workflows/protocol/control.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
 import { type AgentLifecycle, isTerminal } from '../../workflows/protocol/turn.ts';
 import { createBox, insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { lockHead } from './head.ts';
 import { outputBoxId } from './ids.ts';
+import { rosterEntry } from './roster.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
 import { abandoned, finishTurn, reapTurn } from './terminal.ts';
 import { lockTurn, turnOf } from './turns.ts';
@@ -84,12 +86,14 @@ export async function setLifecycle(
 ): Promise<{ stoppedTurnId: string | null }> {
   const now = ctx.now();
   return write(ctx, async (trx) => {
+    if (!(await rosterEntry(trx, agentId))) {
+      throw new CodedError(
+        'agent_not_found',
+        `there is no agent ${agentId}; agentturn agents ls shows those there are`,
+      );
+    }
     const head = await lockHead(trx, agentId, now);
-    await trx
-      .insertInto('agents')
-      .values({ agent_id: agentId, profile: null, lifecycle, created_at: now })
-      .onConflict((conflict) => conflict.column('agent_id').doUpdateSet({ lifecycle }))
-      .execute();
+    await trx.updateTable('agents').set({ lifecycle }).where('agent_id', '=', agentId).execute();
     if (lifecycle === 'started' || head.active_agent_turn_id === null) return { stoppedTurnId: null };
     const turn = await turnOf(trx, head.active_agent_turn_id);
     await endTurn(trx, head, turn, reason, now);

@@ -333,6 +333,8 @@ export const doorbellCandidates = (
               .selectFrom('turns')
               .select('turns.agent_turn_id')
               .whereRef('turns.agent_id', '=', 'head.agent_id')
+              .innerJoin('agents', 'agents.agent_id', 'turns.agent_id')
+              .where('agents.lifecycle', '=', 'started')
               .where('turns.status', '=', 'queued')
               .where('turns.accepted_at', '<', cutoff),
           ),

@@ -9,7 +9,7 @@ import type { ToolError, ToolResultContent } from '../../workflows/protocol/card
 import type { JsonValue } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/limits.ts';
 import type { ClaimOutcome, Store } from '../../workflows/protocol/store.ts';
-import { effectiveAfterExecution } from '../../workflows/waiting/after-execution.ts';
+import { effectiveAfterExecution, suspendTimeoutOf } from '../../workflows/waiting/after-execution.ts';
 import type { App, Tool, ToolContext } from '../app.ts';
 import { describeError } from '../failure.ts';
 import { withHeartbeat } from '../heartbeat.ts';
@@ -42,9 +42,8 @@ export const runTool =
       const durationMs = Math.round(performance.now() - startedAt);
       const effective = effectiveAfterExecution(body.result, undefined, tool?.spec.afterExecution ?? 'continue');
       if (effective === 'suspend' && body.status === 'success') {
-        return answered(
-          await store.suspendCall(fence, callId, Date.now() + (claim.suspendTimeoutMs ?? DEFAULT_SUSPEND_TIMEOUT_MS)),
-        );
+        const waitMs = suspendTimeoutOf(body.result) ?? claim.suspendTimeoutMs ?? DEFAULT_SUSPEND_TIMEOUT_MS;
+        return answered(await store.suspendCall(fence, callId, Date.now() + waitMs));
       }
       const afterExecution = effective === 'terminate' ? 'terminate' : 'continue';
       const content = { callId, tool: name, afterExecution, ...body } as const;

@@ -128,7 +128,6 @@ export const FAILURES = {
     "The box is not the caller's to hand on.",
     'Pass a box of this turn, or leave it out.',
   ),
-  agent_not_found: entry('tool', false, 'No such agent.', 'Name an agent that exists, or make a new one.'),
   card_not_found: entry(
     'tool',
     true,
@@ -161,6 +160,7 @@ export const FAILURES = {
     'The idempotency key was used with another request.',
     'Use a new key for a new request.',
   ),
+  agent_not_found: entry('request', false, 'No such agent.', 'Name an agent that exists, or make a new one.'),
   turn_not_found: entry('request', false, 'No such turn.', 'Check the turn id (agentturn agents ls).'),
   payload_too_large: entry('request', false, 'A value is larger than allowed.', 'Write it as a card and pass its id.'),
   result_wait_timeout: entry('request', true, 'The turn has not ended yet.', 'Wait longer; the turn goes on.'),

@@ -17,6 +17,12 @@ function controlOf(result: JsonValue | undefined): AfterExecution | undefined {
   return AFTER_EXECUTION.find((known) => known === value);
 }
 
+/** How long this very call may wait, ms: `__cg_control.suspend_timeout_ms` of what its tool returned, before tool and profile (T13). */
+export function suspendTimeoutOf(result: JsonValue | undefined): number | undefined {
+  const value = member(member(result, '__cg_control'), 'suspend_timeout_ms');
+  return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : undefined;
+}
+
 const member = (value: JsonValue | undefined, key: string): JsonValue | undefined =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
     ? (value as { readonly [key: string]: JsonValue })[key]

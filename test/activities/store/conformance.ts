@@ -697,6 +697,19 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
       expect(byId.get(queued)).toBe('idle');
       expect(byId.get(held)).toBe('dispatched');
       expect(byId.has(fresh)).toBe(false);
+      await store.setLifecycle(queued, 'stopped', 'test');
+      const later = await store.doorbellCandidates(30_000, null, 10_000);
+      expect(later.map((candidate) => candidate.agentId)).not.toContain(queued);
+    });
+
+    test('an agent that is not there cannot be stopped or started: agent_not_found, by name', async () => {
+      const agentId = newAgent();
+      const stopping = store.setLifecycle(agentId, 'stopped', 'test');
+      await expect(stopping).rejects.toMatchObject({
+        code: 'agent_not_found',
+        message: expect.stringContaining(agentId),
+      });
+      expect(await store.getAgent(agentId)).toBeNull();
     });
   });
 }

@@ -87,6 +87,18 @@ describe.each(STORES)('results by card on %s', (_, fresh) => {
     expect(result?.error?.message).toContain(cardId);
   });
 
+  test('whose bell was lost is found by the sweeper once it is due (T3, T18)', async () => {
+    const { lease, callId } = await suspended();
+    await bench.store.reportResult(lease.agentTurnId, { callId, status: 'success', toolResultCardId: v7() });
+    bench.now += 45_000;
+    const candidates = await bench.store.doorbellCandidates(30_000, null, 1_000);
+    expect(candidates).toContainEqual({
+      agentId: lease.agentId,
+      headStatus: 'suspended',
+      unreadTurnId: lease.agentTurnId,
+    });
+  });
+
   test('nothing deferred is left when the turn ends (T21)', async () => {
     const { lease, callId } = await suspended();
     await bench.store.reportResult(lease.agentTurnId, { callId, status: 'success', toolResultCardId: v7() });

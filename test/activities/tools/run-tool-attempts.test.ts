@@ -128,6 +128,18 @@ describe('a suspending tool', () => {
     expect(await on.turn.store.listAgents()).toMatchObject([{ status: 'suspended', waitingToolCount: 1 }]);
   });
 
+  test.each([
+    [{ suspend_timeout_ms: 1_234 }, 1_234],
+    [{ suspend_timeout_ms: -1 }, 5_000],
+    [{ suspend_timeout_ms: 'soon' }, 5_000],
+  ])('that returns __cg_control %j waits %d ms with this call (T13)', async (control, timeout) => {
+    const on = await call(work(() => ({ __cg_control: control }), { ...suspending, suspendTimeoutMs: 5_000 }));
+    const before = Date.now();
+    const deadline = deadlineOf(await attempt(on.run, on.input));
+    expect(deadline).toBeGreaterThanOrEqual(before + timeout);
+    expect(deadline).toBeLessThanOrEqual(Date.now() + timeout);
+  });
+
   test('does its work first, and once: a second attempt waits on with the same deadline (T13)', async () => {
     let ran = 0;
     const on = await call(
