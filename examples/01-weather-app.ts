@@ -1,5 +1,5 @@
 /**
- * An app: one agent, two tools. Serve it and talk to it:
+ * An app: two agents, two tools; one agent may ask the other. Serve it and talk to it:
  *
  *   npm run dev -- --app examples/01-weather-app.ts
  *   npm run agentturn -- enqueue weather "call forecast {\"city\":\"Rome\"}" --wait
@@ -31,6 +31,13 @@ export default defineApp({
       name: 'weather',
       instructions: 'You answer questions about the weather. Be brief.',
       budgets: { maxSteps: 10 },
+    }),
+    defineAgent({
+      name: 'guide',
+      instructions: 'You plan trips. Ask an expert whenever the weather matters.',
+      allowedTools: [],
+      // Offers `ask_expert` and `delegate_async`, for agents of these profiles only.
+      delegationPolicy: { profiles: ['weather'] },
     }),
   ],
   tools: [forecast, askPerson],

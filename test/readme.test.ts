@@ -81,6 +81,11 @@ describe('the README', () => {
     const waited = await run(command('npm run agentturn -- enqueue weather'));
     expect(waited).toMatchObject({ code: 0, output: expect.stringContaining('sunny') });
     expect((await run(command('npm run agentturn -- agents ls'))).output).toContain('weather');
+    const asked = await run(command('npm run agentturn -- enqueue guide'));
+    expect(asked).toMatchObject({ code: 0, output: expect.stringContaining('sunny') });
+    const [guided] = await harness.client.agent('guide').turns();
+    const tree = await run(command('npm run agentturn -- turn tree', { TURN: guided?.agentTurnId ?? '' }));
+    expect(tree.output).toMatch(/ask_expert: answered[\s\S]*turn .* of weather-/);
     const instruction = 'call ask_person {"question":"really?"}';
     const turn = await harness.client.agent('weather').enqueue({ instruction });
     for await (const event of turn.events()) if (event.type === 'state' && event.payload.waitingToolCount === 1) break;

@@ -4,9 +4,10 @@
  *
  * Invariant: `turns.report` goes pending → due → answer, and the answer is written with the result of the call.
  */
+
+import type { DelegationReport } from '../../workflows/protocol/delegation.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
-import type { DelegationReport } from '../../workflows/protocol/store.ts';
 import { type Deliverable, isTerminal } from '../../workflows/protocol/turn.ts';
 import { read, type StoreContext, type Trx, write } from './context.ts';
 import type { FinalReport } from './deferrals.ts';

@@ -5,12 +5,12 @@
  * do not deadlock; calls that wait take one more lock first, since a circle of them may have any length.
  */
 import type { ToolResultContent } from '../../workflows/protocol/cards.ts';
+import type { Delegation, DelegationOutcome, DelegationTarget } from '../../workflows/protocol/delegation.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import type { FailureCode } from '../../workflows/protocol/failures.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS, LIMITS } from '../../workflows/protocol/limits.ts';
 import type { DelegationPolicy } from '../../workflows/protocol/profile.ts';
-import type { Delegation, DelegationOutcome, DelegationTarget } from '../../workflows/protocol/store.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { admissionRefusal, type Refusal } from './accept.ts';
 import { forkBox } from './boxes.ts';

@@ -2,11 +2,12 @@
 import { z } from 'zod';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/ports.ts';
 import { ASK_EXPERT, DELEGATE_ASYNC } from '../../workflows/protocol/builtins.ts';
+import type { Delegation } from '../../workflows/protocol/delegation.ts';
 import { USER_ID_PATTERN } from '../../workflows/protocol/ids.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import { LIMITS, utf8Bytes } from '../../workflows/protocol/limits.ts';
 import type { Profile } from '../../workflows/protocol/profile.ts';
-import type { Delegation, Store } from '../../workflows/protocol/store.ts';
+import type { Store } from '../../workflows/protocol/store.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { delegatedTurnId } from '../store/ids.ts';
 

@@ -4,7 +4,8 @@ import { v7 } from 'uuid';
 import { defineAgent, defineApp } from '../../../activities/app.ts';
 import { stepCardId } from '../../../activities/store/ids.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
-import type { Delegation, DelegationTarget, Lease } from '../../../workflows/protocol/store.ts';
+import type { Delegation, DelegationTarget } from '../../../workflows/protocol/delegation.ts';
+import type { Lease } from '../../../workflows/protocol/store.ts';
 import { fenceOf, newAgent, STORES, StoreBench } from './store-bench.ts';
 
 const app = defineApp({
