@@ -172,9 +172,9 @@ const attributesOf = (searchAttributes: Json | undefined): Record<string, unknow
     ]),
   );
 
-/** `"1.500s"` in a history, seconds and nanoseconds in a command. */
+/** `"1.500s"` in a history, seconds and nanoseconds in a command; our timers are whole ms. */
 function seconds(duration: unknown): number {
   if (typeof duration === 'string') return Number.parseFloat(duration);
   const { seconds: whole, nanos } = at({ duration }, 'duration') ?? {};
-  return Number(at({ whole }, 'whole')?.low ?? 0) + Number(nanos ?? 0) / 1e9;
+  return Number(at({ whole }, 'whole')?.low ?? 0) + Math.round(Number(nanos ?? 0) / 1e6) / 1e3;
 }

@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../activities/app.ts';
+import { outputCardId } from '../../activities/store/ids.ts';
 import type { TurnHandle } from '../../client/agent-client.ts';
 import type { ModelAnswer } from '../../workers/model-server/completion.ts';
 import { attempts, type Script } from '../../workers/model-server/scripted.ts';
@@ -23,6 +24,7 @@ export const app = defineApp({
     defineAgent({ name: 'finisher', mustEndWith: ['finish'] }),
     defineAgent({ name: 'watched', timeouts: { noProgressMs: 1_000 } }),
     defineAgent({ name: 'hasty', timeouts: { turnMs: 1_000 } }),
+    defineAgent({ name: 'asker', delegationPolicy: { profiles: ['tester'] } }),
   ],
   tools: [
     defineTool({ name: 'produce', description: 'Produces.', parameters, execute: () => 'x'.repeat(10 * 1024) }),
@@ -98,6 +100,28 @@ export const TURNS: Readonly<Record<string, TurnShape>> = {
       const body = { callId: waiting?.callId, status: 'success', result: 'from another client' };
       await harness.temporal.client.workflow.getHandle(workflowId).signal('tool_result', body);
     },
+  },
+  'turn-deferred-result': {
+    script: [call('ask'), say('thanks')],
+    meanwhile: async (turn, { harness }) => {
+      const [waiting] = await waitingCalls(turn);
+      const value = 'written after it was reported';
+      const toolResultCardId = outputCardId(JSON.stringify(value));
+      await turn.toolResult({ callId: waiting?.callId ?? '', status: 'success', toolResultCardId });
+      const tries = async () => (await turn.get()).waiting[0]?.deferred?.retryCount ?? 0;
+      while ((await tries()) === 0) await sleep(20);
+      await harness.client.writeResult(value);
+    },
+  },
+  'turn-asks-expert': {
+    script: [
+      {
+        kind: 'message',
+        toolCalls: [{ name: 'ask_expert', arguments: { profile: 'tester', question: '[script:turn-0-calls] Well?' } }],
+      },
+      say('the expert said so'),
+    ],
+    request: { profile: 'asker' },
   },
   'turn-invalid-arguments': {
     script: [
@@ -188,6 +212,13 @@ export const AGENTS: Readonly<Record<string, (recorder: Recorder, agentId: strin
     await answerAll(first);
     await second.result(WAIT);
     return recorder.terminated(agentId);
+  },
+  'agent-reports-to-parent': async (recorder, agentId) => {
+    const turn = await recorder.enqueue(agentId, 'turn-asks-expert', 'first', { profile: 'asker' });
+    await turn.result(WAIT);
+    const edges = await recorder.harness.store.listEdges(turn.id);
+    const expert = edges.find((edge) => edge.primitive === 'enqueue' && edge.sourceAgentTurnId === turn.id);
+    return recorder.terminated(expert?.targetAgentId ?? '');
   },
   'agent-continued-as-new': async (recorder, agentId) => {
     const runId = await recorder.startAgent({ agentId, maxHistoryEvents: 5 });
