@@ -176,5 +176,5 @@ const attributesOf = (searchAttributes: Json | undefined): Record<string, unknow
 function seconds(duration: unknown): number {
   if (typeof duration === 'string') return Number.parseFloat(duration);
   const { seconds: whole, nanos } = at({ duration }, 'duration') ?? {};
-  return Number(at({ whole }, 'whole')?.low ?? 0) + Math.round(Number(nanos ?? 0) / 1e6) / 1e3;
+  return (Number(at({ whole }, 'whole')?.low ?? 0) * 1e3 + Math.round(Number(nanos ?? 0) / 1e6)) / 1e3;
 }
