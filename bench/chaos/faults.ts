@@ -22,7 +22,7 @@ export interface FaultDeps {
 }
 
 const WEIGHTS = { kill: 60, freeze: 16, server: 5, outage: 8 };
-const PAUSE_MS = [3_000, 10_000] as const;
+const PAUSE_MS = [2_500, 8_000] as const;
 /** At least this long between two restarts of the server, so that something gets done in between. */
 const SERVER_EVERY_MS = 25_000;
 
