@@ -96,6 +96,15 @@ export const MUTANTS: readonly Mutant[] = [
     only: 'full inbox',
   },
   {
+    rule: 'T10',
+    breaks: 'every request rings, however long the queue',
+    file: 'client/agent-client.ts',
+    find: `position <= 100 || position % 100 === 0`,
+    replace: `position >= 0`,
+    test: 'test/workflows/control.test.ts',
+    only: 'on sqlite .*flood',
+  },
+  {
     rule: 'T11',
     breaks: 'a UI action waits behind queued turns',
     file: 'activities/store/accept.ts',
