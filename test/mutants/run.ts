@@ -27,8 +27,7 @@ import { type Mutant, mutated, namedBy } from './mutant.ts';
 import { MUTANTS } from './mutants.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const BASELINE_TIMEOUT_MS = 20 * 60_000;
-const MUTANT_TIMEOUT_MS = 5 * 60_000;
+const TIMEOUT_MS = 5 * 60_000;
 
 const USAGE = `Usage: npm run mutants -- [RULE ...] [options]
 
@@ -67,24 +66,30 @@ function copyTree(to: string): void {
   symlinkSync(realpathSync(join(ROOT, 'node_modules')), join(to, 'node_modules'));
 }
 
-/** The tests of all chosen mutants on the tree as it is: each must be there, and pass. */
-async function checkBaseline(tree: string, chosen: readonly Mutant[]): Promise<void> {
-  const files = [...new Set(chosen.map((mutant) => mutant.test))];
-  const outcomes = await runTests(tree, files, chosen.map(namedBy).join('|'), BASELINE_TIMEOUT_MS);
-  for (const mutant of chosen) {
-    const own = outcomes.filter(({ file, name }) => file === mutant.test && new RegExp(namedBy(mutant)).test(name));
-    const failed = own.find(({ status }) => status === 'failed');
-    if (own.length === 0) throw new Error(`${mutant.test} has no test named by ${namedBy(mutant)}`);
-    if (failed) throw new Error(`without any mutant, ${mutant.test} fails: ${failed.name}`);
+interface Lab {
+  readonly tree: string;
+  readonly signal: AbortSignal;
+}
+
+/** On the tree as it is, each mutant's tests must be there, and pass. */
+async function checkBaseline(lab: Lab, file: string, mutants: readonly Mutant[]): Promise<void> {
+  const pattern = mutants.map(namedBy).join('|');
+  const outcomes = await runTests({ ...lab, file, pattern, timeoutMs: TIMEOUT_MS });
+  const failed = outcomes.find(({ status }) => status === 'failed');
+  if (failed) throw new Error(`without any mutant, ${file} fails: ${failed.name}`);
+  for (const mutant of mutants) {
+    if (outcomes.some(({ name }) => new RegExp(namedBy(mutant)).test(name))) continue;
+    throw new Error(`${file} has no test whose name matches ${namedBy(mutant)}`);
   }
 }
 
-async function judge(tree: string, mutant: Mutant): Promise<Pick<Verdict, 'verdict' | 'by'>> {
-  const path = join(tree, mutant.file);
+async function judge(lab: Lab, mutant: Mutant): Promise<Pick<Verdict, 'verdict' | 'by'>> {
+  const path = join(lab.tree, mutant.file);
   const source = readFileSync(path, 'utf8');
   try {
     writeFileSync(path, mutated(source, mutant));
-    return verdictOf(await runTests(tree, [mutant.test], namedBy(mutant), MUTANT_TIMEOUT_MS));
+    const run = { ...lab, file: mutant.test, pattern: namedBy(mutant), timeoutMs: TIMEOUT_MS };
+    return verdictOf(await runTests(run));
   } catch (error) {
     return { verdict: 'not run', by: error instanceof Error ? error.message : String(error) };
   } finally {
@@ -99,19 +104,29 @@ function verdictOf(outcomes: readonly TestOutcome[]): Pick<Verdict, 'verdict' | 
     : { verdict: 'survived', by: `${outcomes.length} tests passed` };
 }
 
-async function judgeAll(tree: string, chosen: readonly Mutant[]): Promise<Verdict[]> {
+async function judgeAll(lab: Lab, chosen: readonly Mutant[]): Promise<Verdict[]> {
   console.log(`${chosen.length} mutants; first their tests without any`);
-  await checkBaseline(tree, chosen);
+  const files = Map.groupBy(chosen, (mutant) => mutant.test);
+  for (const [file, mutants] of files) await checkBaseline(lab, file, mutants);
   const verdicts: Verdict[] = [];
   for (const mutant of chosen) {
     const { rule, breaks } = mutant;
     const startedAt = performance.now();
-    const judged = await judge(tree, mutant);
+    const judged = await judge(lab, mutant);
+    lab.signal.throwIfAborted();
     const seconds = Math.round((performance.now() - startedAt) / 1_000);
     verdicts.push({ rule, breaks, ...judged, seconds });
     console.log(`| ${[rule, breaks, judged.verdict, judged.by, seconds].join(' | ')} |`);
   }
   return verdicts;
+}
+
+/** After an interrupt the servers are stopped and the folder removed like after any other end. */
+function interrupted(): AbortSignal {
+  const early = new AbortController();
+  for (const name of ['SIGINT', 'SIGTERM'] as const)
+    process.once(name, () => early.abort(new Error(`ended by ${name}`)));
+  return early.signal;
 }
 
 async function main(): Promise<boolean> {
@@ -128,6 +143,7 @@ async function main(): Promise<boolean> {
   if (values.help) return true;
   const seed = Number(values.seed ?? Date.now() % 1_000_000);
   const chosen = choose(positionals, values.sample === undefined ? undefined : Number(values.sample), seed);
+  const signal = interrupted();
   const folder = mkdtempSync(join(tmpdir(), 'agentturn-mutants-'));
   // All that the servers and tests below leave behind goes with the folder. PostgreSQL runs as another user and must get in.
   chmodSync(folder, 0o755);
@@ -136,7 +152,7 @@ async function main(): Promise<boolean> {
   try {
     copyTree(join(folder, 'tree'));
     await setUp();
-    const verdicts = await judgeAll(join(folder, 'tree'), chosen);
+    const verdicts = await judgeAll({ tree: join(folder, 'tree'), signal }, chosen);
     if (values.json) writeFileSync(values.json, `${JSON.stringify(verdicts, null, 2)}\n`);
     const killed = verdicts.filter(({ verdict }) => verdict === 'killed').length;
     console.log(`${killed} of ${verdicts.length} mutants killed`);
