@@ -77,6 +77,12 @@ export class AgentClient {
   }
 }
 
+/**
+ * Far behind in the queue one bell in a hundred is enough: each turn that ends looks for the next one anyway, and a flood during one
+ * open turn must not fill the mailbox's history (T10).
+ */
+const rings = (position: number): boolean => position <= 100 || position % 100 === 0;
+
 export class AgentHandle {
   readonly #options: AgentClientOptions;
   readonly id: string;
@@ -97,7 +103,7 @@ export class AgentHandle {
     const outcome = await store.accept({ agentId: this.id, request: parsed.data });
     if (outcome.kind === 'refused') throw new CodedError(outcome.code, outcome.message);
     const { kind: _, ...ack } = outcome;
-    if (!isTerminal(ack.status)) await ringMailbox(temporal, this.id, ack.agentTurnId);
+    if (!isTerminal(ack.status) && rings(ack.position)) await ringMailbox(temporal, this.id, ack.agentTurnId);
     return new TurnHandle(this.#options, ack.agentTurnId, ack);
   }
 

@@ -1,4 +1,7 @@
-/** Once for the whole test run: a real Temporal dev server on free ports, with its data in a folder of its own, PostgreSQL, and the workflow bundle. */
+/**
+ * Once for the whole test run: a real Temporal dev server on free ports, with its data in a folder of its own, PostgreSQL, and the
+ * workflow bundle. Servers that AGENTTURN_TEST_TEMPORAL and AGENTTURN_TEST_POSTGRES name are used and left running.
+ */
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,13 +17,18 @@ declare global {
 
 export default async function setup(): Promise<void> {
   const dataDir = mkdtempSync(join(tmpdir(), 'agentturn-test-'));
-  const server = await findOrStartTemporal({
-    dataDir,
-    port: 0,
-    pathEnv: process.env.PATH ?? '',
-    searchAttributes: SEARCH_ATTRIBUTES,
-    log: () => {},
-  });
+  if (!process.env.AGENTTURN_TEST_TEMPORAL) {
+    const server = await findOrStartTemporal({
+      dataDir,
+      port: 0,
+      pathEnv: process.env.PATH ?? '',
+      searchAttributes: SEARCH_ATTRIBUTES,
+      log: () => {},
+    });
+    globalThis.testTemporal = server;
+    process.env.AGENTTURN_TEST_TEMPORAL = server.address;
+    process.env.AGENTTURN_TEST_TEMPORAL_UI = server.uiUrl;
+  }
   const bundle = await bundleWorkflows();
   const bundlePath = join(dataDir, 'workflow-bundle.js');
   writeFileSync(bundlePath, bundle.code);
@@ -31,8 +39,5 @@ export default async function setup(): Promise<void> {
       process.env.AGENTTURN_TEST_POSTGRES = postgres.url;
     }
   }
-  globalThis.testTemporal = server;
   process.env.AGENTTURN_TEST_BUNDLE = bundlePath;
-  process.env.AGENTTURN_TEST_TEMPORAL = server.address;
-  process.env.AGENTTURN_TEST_TEMPORAL_UI = server.uiUrl;
 }

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { defineTool } from '../../activities/app.ts';
 import type { TurnHandle } from '../../client/agent-client.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
-import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import { agentWorkflowId, turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { testApp } from '../support/app.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 
@@ -115,6 +115,32 @@ describe.each(BACKENDS)('control on %s', (backend) => {
     const requeued = turns.find((view) => view.instruction.includes('instead'));
     const view = await harness.client.turn(requeued?.agentTurnId ?? '').result(WAIT);
     expect(view).toMatchObject({ status: 'success', deliverable: { text: 'done' } });
+  });
+
+  /** Names of the signals an agent got so far. The server holds signals back while a task runs, so it ends with one of our own. */
+  async function signalsOf(agentId: string): Promise<string[]> {
+    const mailbox = harness.temporal.client.workflow.getHandle(agentWorkflowId(agentId));
+    await mailbox.signal('the_last_one');
+    for (;;) {
+      const { events } = await mailbox.fetchHistory();
+      const names = events?.flatMap((event) => event.workflowExecutionSignaledEventAttributes?.signalName ?? []) ?? [];
+      if (names.includes('the_last_one')) return names;
+      await harness.store.changed(100);
+    }
+  }
+
+  test('a flood of requests during one open turn rings its mailbox about a hundred times (T10)', async () => {
+    const agentId = newAgent();
+    await suspended(await enqueue('ask', agentId));
+    const positions: (number | undefined)[] = [];
+    for (let sent = 0; sent < 120; sent += 20) {
+      const turns = await Promise.all(Array.from({ length: 20 }, () => enqueue('answer', agentId)));
+      positions.push(...turns.map((turn) => turn.ack?.position));
+    }
+    expect(positions.map(Number).sort((a, b) => a - b)).toEqual(Array.from({ length: 120 }, (_, index) => index + 1));
+    // The open turn's own, and one for each of the first hundred behind it.
+    expect((await signalsOf(agentId)).filter((name) => name === 'enqueue')).toHaveLength(101);
+    await harness.client.agent(agentId).stop();
   });
 
   test('a stopped agent keeps its queue and refuses requests until it is started (T10)', async () => {

@@ -96,6 +96,19 @@ describe.each(BACKENDS)('a mailbox on %s', (backend) => {
     expect(await next.result({ timeoutMs: 20_000 })).toMatchObject({ status: 'success', turnEpoch: 2 });
   });
 
+  test('a running turn that the server has lost is closed worker_lost, and the queue goes on (T29)', async () => {
+    const agentId = newAgent();
+    const request = { ...ANSWER, priority: 'normal' as const };
+    const lost = await harness.store.accept({ agentId, request });
+    const outcome = await harness.store.leaseNext(agentId);
+    if (lost.kind !== 'accepted' || outcome.kind !== 'leased') throw new Error('no lease');
+    const { agentTurnId, turnEpoch, profileHash } = outcome.lease;
+    await harness.store.openStep({ agentId, agentTurnId, turnEpoch }, 1, profileHash);
+    const next = await harness.client.agent(agentId).enqueue(ANSWER);
+    expect(await next.result({ timeoutMs: 20_000 })).toMatchObject({ status: 'success', turnEpoch: 3 });
+    expect(await harness.client.turn(agentTurnId).get()).toMatchObject({ status: 'failed', errorCode: 'worker_lost' });
+  });
+
   test('a mailbox started by hand with another id or input fails at once and touches nothing', async () => {
     const handle = await harness.temporal.client.workflow.start('agent', {
       workflowId: `agents/${newAgent()}`,

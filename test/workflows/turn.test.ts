@@ -327,6 +327,24 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
     expect(view).toMatchObject({ status: 'success', deliverable: { text: 'done' } });
   });
 
+  test('histories and events hold ids and sizes, never what was asked, thought or answered (T4)', async () => {
+    const agentId = newAgent();
+    const instruction = `[script:slow] ${'x'.repeat(150)} what-was-asked`;
+    const turn = await harness.client.agent(agentId).enqueue({ instruction, profile: 'tester' });
+    const [waiting] = (await suspended(turn)).waiting;
+    await turn.toolResult({ callId: waiting?.callId ?? '', status: 'success', result: 'what-was-answered' });
+    expect(await turn.result(WAIT)).toMatchObject({ deliverable: { text: 'thanks' } });
+    const { workflow } = harness.temporal.client;
+    const kept = [
+      await workflow.getHandle(turnWorkflowId(agentId, turn.id)).fetchHistory(),
+      await workflow.getHandle(agentWorkflowId(agentId)).fetchHistory(),
+      await harness.store.readEvents({ agentId }),
+    ];
+    const texts = kept.map(textOf);
+    expect(texts.map((text) => text.includes(turn.id))).toEqual([true, true, true]);
+    for (const body of ['what-was-asked', 'what-was-answered', 'thanks']) expect(texts.join('\n')).not.toContain(body);
+  });
+
   test('refused credentials end the turn provider_auth, at once and once (W14, T8)', async () => {
     const agentId = newAgent();
     const turn = await enqueue('unauthorized', agentId);
@@ -347,3 +365,9 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
     expect(sent).toHaveLength(1);
   });
 });
+
+/** Everything readable in it, the bytes of payloads included. */
+function textOf(value: unknown): string {
+  if (value instanceof Uint8Array) return Buffer.from(value).toString();
+  return typeof value === 'object' && value !== null ? Object.values(value).map(textOf).join(' ') : String(value);
+}

@@ -97,6 +97,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
         await store.commitTurn(fenceOf(lease), SUCCESS);
         expect(await accept(agentId, { idempotencyKey: 'k' })).toMatchObject({ duplicate: true, status: 'success' });
         expect(await store.leaseNext(agentId)).toEqual({ kind: 'empty' });
+        expect(await accept(newAgent(), { idempotencyKey: 'k' })).toMatchObject({ duplicate: false });
       });
 
       test('the same key with another request is refused as a conflict (T2)', async () => {
@@ -155,6 +156,20 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
         expect(await store.leaseNext(agentId)).toEqual({ kind: 'held', fence: fenceOf(lease) });
       });
 
+      test('a dispatch that is too slow is ended only while it is dispatched, and once (T12)', async () => {
+        const timeout = { status: 'timeout', errorCode: 'dispatch_timeout' } as const;
+        const expire = (lease: Lease) => store.expireTurn(fenceOf(lease), 'dispatched', timeout);
+        const running = await started(newAgent());
+        await store.openStep(fenceOf(running), 1, running.profileHash);
+        expect(await expire(running)).toBe(false);
+        expect(await store.getTurn(running.agentTurnId)).toMatchObject({ status: 'running' });
+        const agentId = newAgent();
+        const late = await started(agentId);
+        expect([await expire(late), await expire(late)]).toEqual([true, false]);
+        expect(await store.getTurn(late.agentTurnId)).toMatchObject(timeout);
+        expect(await tasksOf(agentId)).toHaveLength(1);
+      });
+
       test('a turn of an unknown profile ends with its own task event and does not block the next (T8)', async () => {
         const agentId = newAgent();
         const poisoned = await accepted(agentId, { profile: 'nobody' });
@@ -184,6 +199,17 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
         const cards = await store.readExtents([...second.memory, own]);
         const texts = cards.flatMap((card) => ('text' in card.content ? [card.content.text] : [card.type]));
         expect(texts).toEqual(['first', 'thought 1', 'task.deliverable', 'context', 'second']);
+      });
+
+      test('an instruction card that is in the memory already is read once, as the newest (T24)', async () => {
+        const agentId = newAgent();
+        const instructionCardId = await store.writeInstructionCard(`again ${agentId}`);
+        const request = { instruction: undefined, instructionCardId } as Partial<EnqueueInput>;
+        await store.commitTurn(fenceOf(await started(agentId, request)), SUCCESS);
+        const { memory, outputBoxId, instructionSeq } = await started(agentId, request);
+        const own = { boxId: outputBoxId, fromSeq: instructionSeq, toSeq: instructionSeq };
+        const cards = await store.readExtents([...memory, own]);
+        expect(cards.map(({ type }) => type)).toEqual(['task.deliverable', 'task.instruction']);
       });
     });
 
@@ -257,6 +283,8 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
           durationMs: 1,
         });
         expect(late).toEqual(won);
+        const settled = (await eventsOf(lease.agentId)).filter(({ type }) => type === 'call');
+        expect(settled).toHaveLength(1);
         const box = await store.readBox(lease.outputBoxId);
         const results = box.flatMap(({ card }) => (card.type === 'tool.result' ? [card.content.result] : []));
         expect(results).toEqual(['second']);
@@ -345,6 +373,27 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
         expect(report.ack).toBe('buffered');
         const outcome = await store.suspendCall(fenceOf(lease), callId, clock + 1_000);
         expect(outcome).toMatchObject({ kind: 'settled', settled: { status: 'success' } });
+      });
+
+      test('a heartbeat moves the deadline of its own call by its whole time, and nothing else (T16)', async () => {
+        const { agentId, ids, turn, lease } = await suspended(['a', 'b']);
+        const [beating = '', silent = ''] = ids;
+        const started_ = clock;
+        const box = await store.readBox(lease.outputBoxId);
+        clock += 400;
+        for (let beat = 0; beat < 2; beat += 1) {
+          expect((await store.reportResult(turn, { callId: beating, status: 'running' })).ack).toBe('applied');
+        }
+        const deadlines = (await store.getTurn(turn))?.waiting.map(({ callId, deadline }) => [callId, deadline]);
+        expect(new Map(deadlines as [string, number][])).toEqual(
+          new Map([
+            [beating, started_ + 1_400],
+            [silent, started_ + 1_000],
+          ]),
+        );
+        expect(await head(agentId)).toMatchObject({ waitingToolCount: 2, resumeDeadline: started_ + 1_000 });
+        expect(await store.readBox(lease.outputBoxId)).toEqual(box);
+        expect((await eventsOf(agentId)).filter(({ type }) => type === 'call')).toHaveLength(2);
       });
 
       test('only overdue calls get a timeout result; a late answer is a duplicate (T17)', async () => {

@@ -92,6 +92,19 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       expect(await store.violations()).toEqual([]);
     });
 
+    test('a context box takes no card, also when the row of a turn says that it is its output box (T24)', async () => {
+      const { store, plant } = await prepared();
+      const boxId = await store.writeContextBox(['read only']);
+      const before = await store.readBox(boxId);
+      await plant(`update turns set output_box_id = '${boxId}' where agent_turn_id = 't3'`);
+      const end = { termination: { status: 'success' }, deliverable: { from: 'fallback' }, engine: null } as const;
+      await expect(store.commitTurn({ agentId: 'a', agentTurnId: 't3', turnEpoch: 3 }, end)).rejects.toMatchObject({
+        code: 'box_unavailable',
+      });
+      expect(await store.readBox(boxId)).toEqual(before);
+      expect(await store.getTurn('t3')).toMatchObject({ status: 'running' });
+    });
+
     test('every check has its plant', () => {
       expect(Object.keys(PLANTS).sort()).toEqual([...CHECK_NAMES].sort());
     });
