@@ -29,7 +29,7 @@ export async function openStep(
     const recorded = recordedOf(await findStep(trx, fence, stepIndex));
     // A step that is stored (the workflow was reset) changes nothing: the turn may be suspended behind it.
     if (!recorded) await startRunning(trx, head, turn, now);
-    const snapshot = await profileByHash(trx, profileHash);
+    const snapshot = await profileByHash(trx, profileHash, ctx.profiles);
     const request = JSON.parse(turn.request) as EnqueueRequest;
     const { fields: resultFields, warnings } = parseResultFields(request.resultFields, snapshot);
     if (!recorded) await openRow(trx, fence, stepIndex, now);

@@ -3,7 +3,7 @@ import { Kysely, PostgresDialect, sql, type Transaction } from 'kysely';
 import pg from 'pg';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Store } from '../../../workflows/protocol/store.ts';
-import { cardCache } from '../context.ts';
+import { cardCache, profileCache } from '../context.ts';
 import { migrate, type SchemaDialect } from '../migrations.ts';
 import type { Tables } from '../rows.ts';
 import { createStore } from '../store.ts';
@@ -64,7 +64,7 @@ export async function openPostgresStore({
   }
   const changes = new ChangeFeed(pool);
   return createStore(
-    { db, now, mapError, cards: cardCache(), committed: () => changes.announce() },
+    { db, now, mapError, cards: cardCache(), profiles: profileCache(), committed: () => changes.announce() },
     {
       changed: (timeoutMs) => changes.wait(timeoutMs),
       close: async () => {

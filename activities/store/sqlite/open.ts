@@ -5,7 +5,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { Kysely, type Transaction } from 'kysely';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Store } from '../../../workflows/protocol/store.ts';
-import { cardCache } from '../context.ts';
+import { cardCache, profileCache } from '../context.ts';
 import { migrate, type SchemaDialect } from '../migrations.ts';
 import type { Tables } from '../rows.ts';
 import { createStore } from '../store.ts';
@@ -38,7 +38,7 @@ export async function openSqliteStore({ path, now = Date.now }: SqliteStoreOptio
     await migrate(db, schema);
     const changes = new ChangeWatcher(() => open(path));
     return createStore(
-      { db, now, mapError, cards: cardCache() },
+      { db, now, mapError, cards: cardCache(), profiles: profileCache() },
       {
         changed: (timeoutMs) => changes.wait(timeoutMs),
         close: async () => {
