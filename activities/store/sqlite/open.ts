@@ -12,6 +12,7 @@ import { createStore } from '../store.ts';
 import { ChangeWatcher } from './changes.ts';
 import { ImmediateSqliteDialect } from './dialect.ts';
 import { mapSqliteError } from './errors.ts';
+import { preparedOnce } from './statements.ts';
 
 /** Short, because it blocks the process; the longer wait for the write lock is the dialect's. */
 const BUSY_TIMEOUT_MS = 2;
@@ -33,7 +34,7 @@ export async function openSqliteStore({ path, now = Date.now }: SqliteStoreOptio
   const mapError = (error: unknown): unknown => mapSqliteError(error, path);
   try {
     mkdirSync(dirname(path), { recursive: true });
-    const database = open(path);
+    const database = preparedOnce(open(path));
     const db = new Kysely<Tables>({ dialect: new ImmediateSqliteDialect({ database }) });
     await migrate(db, schema);
     const changes = new ChangeWatcher(() => open(path));
