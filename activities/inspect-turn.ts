@@ -28,7 +28,7 @@ export async function inspectTurn(temporal: Client, store: Store, input: Inspect
   if (waits && termination?.errorCode !== 'turn_timeout' && !(await hasPollers(temporal, workerTarget))) {
     return { verdict: 'no_workers' };
   }
-  if (!termination) return { verdict: 'healthy' };
+  if (!termination) return { verdict: health.status === 'suspended' ? 'suspended' : 'healthy' };
   if (!(await store.expireTurn(fence, health.status, termination))) return { verdict: 'healthy' };
   await close(temporal, fence, termination.reason ?? '');
   return { verdict: 'expired' };

@@ -1,5 +1,6 @@
-/** What a turn may cost in history. Time and memory have no budget: they depend on the machine. */
+/** What a turn may cost in history, and a worker with thousands of waiting turns in memory. Time has no budget: it depends on the machine. */
 import type { HistoryResults, TurnSize } from './histories.ts';
+import type { SuspendedResults } from './suspended.ts';
 
 export interface BudgetLine {
   readonly what: string;
@@ -15,6 +16,17 @@ const LIMITS = {
   suspendingStepEvents: 24,
   furtherStepBytes: 4 * 1024,
 } as const;
+
+/** Of one worker, however many turns wait. */
+const SUSPENDED_WORKER_BYTES = 700e6;
+
+export function suspendedBudget({ failed, worker }: SuspendedResults): string[] {
+  const peak = Math.max(worker.suspending.peakBytes, worker.resting.peakBytes, worker.completing.peakBytes);
+  return [
+    ...(failed > 0 ? [`${failed} turns did not end with success`] : []),
+    ...(peak > SUSPENDED_WORKER_BYTES ? [`the worker used ${Math.round(peak / 1e6)} MB`] : []),
+  ];
+}
 
 export function checkBudget({ sizes, steps, suspendingStepEvents, timedOutStepEvents }: HistoryResults): BudgetLine[] {
   const oneTool = sizes.find((size) => size.calls === 1);

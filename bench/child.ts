@@ -36,11 +36,17 @@ export async function startChild(file: string, argument: unknown): Promise<Child
     return message.value;
   };
   const value = await next();
+  let asked: Promise<unknown> = Promise.resolve();
   return {
     value,
-    async ask(question) {
-      child.send(question);
-      return next();
+    // One after the other: an answer does not say which question it belongs to.
+    ask(question) {
+      const answer = asked.then(() => {
+        child.send(question);
+        return next();
+      });
+      asked = answer.catch(() => {});
+      return answer;
     },
     async stop() {
       child.send('stop');

@@ -1,8 +1,8 @@
 /**
- * The installation under test, all of it real and of the bench's own: a Temporal dev server, a SQLite store file, a model over HTTP,
- * workers in their own processes. This process is the client.
+ * The installation under test, all of it real and of the bench's own: a Temporal dev server, a store on SQLite or PostgreSQL, a model
+ * over HTTP, workers in their own processes. This process is the client.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -14,6 +14,7 @@ import { findOrStartTemporal, type TemporalServer } from '../workers/temporal-se
 import { type WorkerLimits, workflowsPath } from '../workers/worker.ts';
 import { SEARCH_ATTRIBUTES } from '../workflows/protocol/ids.ts';
 import type { Store } from '../workflows/protocol/store.ts';
+import { startDatabase } from './chaos/databases.ts';
 import { type Child, startChild } from './child.ts';
 import type { floorTurn } from './floor/workflow.ts';
 import type { WorkerArgument } from './worker-process.ts';
@@ -21,12 +22,19 @@ import { FLOOR_QUEUE, instructionOf, PROFILE, type Work } from './workload.ts';
 
 const TURN_MS = 120_000;
 
+export const STORES = ['sqlite', 'postgres'] as const;
+export type StoreKind = (typeof STORES)[number];
+
 export interface WorkerChoice {
   readonly floor?: boolean;
   readonly limits?: WorkerLimits;
 }
 
 export interface Lab {
+  readonly storeKind: StoreKind;
+  readonly storeUrl: string;
+  /** Everything the installation writes is in this folder. */
+  readonly dir: string;
   readonly server: TemporalServer;
   readonly temporal: TemporalClient;
   readonly store: Store;
@@ -35,8 +43,10 @@ export interface Lab {
   close(): Promise<void>;
 }
 
-export async function openLab(): Promise<Lab> {
+export async function openLab(storeKind: StoreKind): Promise<Lab> {
   const dir = mkdtempSync(join(tmpdir(), 'agentturn-bench-'));
+  // PostgreSQL may run as a user of its own.
+  chmodSync(dir, 0o755);
   const closing: (() => unknown)[] = [() => rmSync(dir, { recursive: true, force: true })];
   const close = async () => {
     for (const step of closing.splice(0).reverse()) await step();
@@ -49,7 +59,9 @@ export async function openLab(): Promise<Lab> {
     const { address, namespace } = server;
     const temporal = await connectClient({ address, namespace });
     closing.push(() => temporal.connection.close());
-    const storeUrl = `sqlite:${join(dir, 'agentturn.db')}`;
+    const database = await startDatabase(storeKind, dir);
+    closing.push(() => database.stop());
+    const storeUrl = database.url;
     const store = await openStore(storeUrl);
     closing.push(() => store.close());
     const argument: Omit<WorkerArgument, 'floorBundlePath'> = {
@@ -64,6 +76,9 @@ export async function openLab(): Promise<Lab> {
     const startWorker = ({ floor = false, limits = {} }: WorkerChoice) =>
       startChild('./worker-process.ts', { ...argument, limits, ...(floor ? { floorBundlePath } : {}) });
     return {
+      storeKind,
+      storeUrl,
+      dir,
       server,
       temporal,
       store,

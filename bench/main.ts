@@ -1,122 +1,82 @@
 /**
- * `npm run bench`: what a turn costs in history, time and memory, beside a bare workflow that does the same calls in the same run.
+ * `npm run bench`: what a turn costs in history, time and memory, beside a bare workflow that does the same calls in the same run; with
+ * `--suspended`, what thousands of waiting turns cost one worker.
  *
- * Prints tables, progress on stderr; ends with 1 when a turn's history is over its budget.
+ * Prints tables, progress on stderr; ends with 1 when something is over its budget.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
-import { measureAcks } from './acks.ts';
-import { checkBudget } from './budget.ts';
-import { gatherFacts, loadNow } from './facts.ts';
-import { measureHistories } from './histories.ts';
+import { writeFileSync } from 'node:fs';
+import { suspendedBudget } from './budget.ts';
+import { writeDocs } from './docs.ts';
 import { type Lab, openLab } from './lab.ts';
-import { measureMemory } from './memory.ts';
-import { type Results, toMarkdown } from './report.ts';
-import { measureLatency, measureThroughput } from './speed.ts';
-
-const USAGE = `Usage: npm run bench -- [--quick] [--markdown] [--json FILE] [--write-docs]
-
-  --quick        a minute instead of several: fewer turns, none with 200 calls
-  --markdown     only the tables, no progress
-  --json FILE    also write the results to FILE
-  --write-docs   also put the tables into docs/performance.md`;
-
-const DOCS = fileURLToPath(new URL('../docs/performance.md', import.meta.url));
-const BEGIN = '<!-- bench:begin -->';
-const END = '<!-- bench:end -->';
+import { measure } from './measure.ts';
+import { type BenchOptions, readOptions, USAGE } from './options.ts';
+import { toMarkdown, toShortMarkdown } from './report.ts';
+import { measureSuspended } from './suspended.ts';
+import { suspendedMarkdown } from './suspended-report.ts';
 
 /** A bench that hangs, or a machine too busy to measure on. */
 const LONGEST_MS = 15 * 60_000;
+const LONGEST_PER_SUSPENDED_MS = 500;
 
 type Say = (line: string) => void;
 
-async function measure(quick: boolean, say: Say): Promise<Results> {
+interface Outcome {
+  readonly results: unknown;
+  readonly tables: string;
+  /** What goes into the docs, and between which marks. */
+  readonly docs: { readonly part: string; readonly tables: string };
+  /** What is over its budget. */
+  readonly over: readonly string[];
+}
+
+async function main(args: readonly string[]): Promise<void> {
+  const options = readOptions(args);
+  if (options === null) return console.log(USAGE);
+  endAfter(LONGEST_MS + (options.suspended?.turns ?? 0) * LONGEST_PER_SUSPENDED_MS);
   const startedAt = performance.now();
-  const loadAtStart = loadNow();
-  say('starting a Temporal server, a model server and a worker');
-  const lab = await openLab();
+  const seconds = () => ((performance.now() - startedAt) / 1_000).toFixed(0).padStart(4);
+  const say: Say = options.markdown ? () => {} : (line) => console.error(`${seconds()} s  ${line}`);
+  say(`starting a Temporal server, a model server and a store on ${options.store}`);
+  const lab = await openLab(options.store);
+  let outcome: Outcome;
   try {
-    const facts = await gatherFacts(lab, loadAtStart);
-    const { histories, latency, throughput } = await withWorker(lab, true, async () => {
-      say('histories');
-      const histories = await measureHistories(lab, quick);
-      say('latency');
-      const latency = await measureLatency(lab, quick);
-      say('throughput');
-      return { histories, latency, throughput: await measureThroughput(lab, quick) };
-    });
-    say('memory');
-    const memory = await measureMemory(lab, quick);
-    // Last, because they leave queued turns behind.
-    say('acknowledgements');
-    const idle = await measureAcks(lab, 'idle', quick);
-    const busy = await withWorker(lab, false, () => measureAcks(lab, 'busy', quick));
-    const seconds = (performance.now() - startedAt) / 1_000;
-    return {
-      facts,
-      histories,
-      budget: checkBudget(histories),
-      latency,
-      throughput,
-      memory,
-      acks: { idle, busy },
-      seconds,
-    };
+    outcome = await (options.suspended ? runSuspended(lab, options.suspended, say) : runUsual(lab, options, say));
   } finally {
     await lab.close();
   }
-}
-
-async function withWorker<T>(lab: Lab, floor: boolean, work: () => Promise<T>): Promise<T> {
-  const worker = await lab.startWorker({ floor });
-  try {
-    return await work();
-  } finally {
-    await worker.stop();
-  }
-}
-
-function writeDocs(tables: string): void {
-  const text = readFileSync(DOCS, 'utf8');
-  const from = text.indexOf(BEGIN);
-  const to = text.indexOf(END);
-  if (from < 0 || to < from) throw new Error(`${DOCS} has no ${BEGIN} … ${END} to put the tables between`);
-  writeFileSync(DOCS, `${text.slice(0, from)}${BEGIN}\n\n${tables}\n\n${text.slice(to)}`);
-}
-
-async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      quick: { type: 'boolean', default: false },
-      markdown: { type: 'boolean', default: false },
-      json: { type: 'string' },
-      'write-docs': { type: 'boolean', default: false },
-      help: { type: 'boolean', short: 'h', default: false },
-    },
-  });
-  if (values.help) return console.log(USAGE);
-  setTimeout(() => {
-    console.error(`Not done after ${LONGEST_MS / 60_000} minutes: giving up.`);
-    process.exit(1);
-  }, LONGEST_MS).unref();
-  const startedAt = performance.now();
-  const seconds = () => ((performance.now() - startedAt) / 1_000).toFixed(0).padStart(4);
-  const say: Say = values.markdown ? () => {} : (line) => console.error(`${seconds()} s  ${line}`);
-  const results = await measure(values.quick, say);
-  const tables = toMarkdown(results);
+  const { results, tables, docs, over } = outcome;
   console.log(tables);
-  if (values.json) writeFileSync(values.json, `${JSON.stringify(results, null, 2)}\n`);
-  if (values['write-docs']) writeDocs(tables);
-  const over = results.budget.filter((line) => !line.ok);
+  if (options.json) writeFileSync(options.json, `${JSON.stringify(results, null, 2)}\n`);
+  if (options.writeDocs) writeDocs(docs.part, docs.tables);
   if (over.length === 0) return;
-  console.error(`Over the budget: ${over.map((line) => line.what).join('; ')}.`);
+  console.error(`Over the budget: ${over.join('; ')}.`);
   process.exitCode = 1;
 }
 
+/** Histories and memory do not depend on the store: the docs have them once. */
+async function runUsual(lab: Lab, { quick }: BenchOptions, say: Say): Promise<Outcome> {
+  const results = await measure(lab, quick, say);
+  const tables = toMarkdown(results);
+  const docs = { part: lab.storeKind, tables: lab.storeKind === 'sqlite' ? tables : toShortMarkdown(results) };
+  return { results, tables, docs, over: results.budget.flatMap((line) => (line.ok ? [] : [line.what])) };
+}
+
+async function runSuspended(lab: Lab, options: NonNullable<BenchOptions['suspended']>, say: Say): Promise<Outcome> {
+  const results = await measureSuspended(lab, options, say);
+  const tables = suspendedMarkdown(results);
+  return { results, tables, docs: { part: `suspended:${lab.storeKind}`, tables }, over: suspendedBudget(results) };
+}
+
+function endAfter(ms: number): void {
+  setTimeout(() => {
+    console.error(`Not done after ${Math.round(ms / 60_000)} minutes: giving up.`);
+    process.exit(1);
+  }, ms).unref();
+}
+
 try {
-  await main();
+  await main(process.argv.slice(2));
 } catch (error) {
-  console.error(error instanceof TypeError && 'code' in error ? `${error.message}\n\n${USAGE}` : error);
+  console.error(error instanceof TypeError ? `${error.message}\n\n${USAGE}` : error);
   process.exitCode = 1;
 }

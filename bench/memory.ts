@@ -4,6 +4,7 @@ import type { WorkerLimits } from '../workers/worker.ts';
 import type { Child } from './child.ts';
 import { enqueue, type Lab, runTurn } from './lab.ts';
 import { inLoops } from './numbers.ts';
+import type { WorkerLook } from './worker-process.ts';
 import { SMALL_OUTPUT, type Work } from './workload.ts';
 
 export interface MemoryRow {
@@ -52,7 +53,7 @@ async function measure(
 
 async function residentBytes(worker: Child): Promise<number> {
   await sleep(REST_MS);
-  return Number(await worker.ask('rss'));
+  return ((await worker.ask('look')) as WorkerLook).rssBytes;
 }
 
 async function untilSuspended(lab: Lab, turnId: string): Promise<void> {

@@ -3,11 +3,15 @@ import { type AckResults, MANY_CALLERS } from './acks.ts';
 import type { BudgetLine } from './budget.ts';
 import type { Facts } from './facts.ts';
 import type { HistoryResults, HistorySize } from './histories.ts';
+import type { StoreKind } from './lab.ts';
 import type { MemoryRow } from './memory.ts';
 import type { Spread } from './numbers.ts';
 import type { Latency, Throughput } from './speed.ts';
 
+const STORE_NAMES: Readonly<Record<StoreKind, string>> = { sqlite: 'store on SQLite', postgres: 'store on PostgreSQL' };
+
 export interface Results {
+  readonly store: StoreKind;
   readonly facts: Facts;
   readonly histories: HistoryResults;
   readonly budget: readonly BudgetLine[];
@@ -20,7 +24,7 @@ export interface Results {
 
 export function toMarkdown(results: Results): string {
   return [
-    machine(results),
+    machineLine(results.facts, results.store, results.seconds),
     section('History', historyTable(results.histories)),
     section('History per further step', stepTable(results.histories)),
     section('Budget', budgetTable(results.budget)),
@@ -30,14 +34,24 @@ export function toMarkdown(results: Results): string {
   ].join('\n\n');
 }
 
-function machine({ facts, seconds }: Results): string {
+/** What depends on the store. */
+export function toShortMarkdown(results: Results): string {
+  return [
+    machineLine(results.facts, results.store, results.seconds),
+    section('Beside a bare workflow', ratioTable(results)),
+    section('Acknowledgement of an enqueue', ackTable(results.acks)),
+  ].join('\n\n');
+}
+
+export function machineLine(facts: Facts, store: StoreKind, seconds?: number): string {
   const { date, cpu, cores, memoryGiB, system, node, temporalServer, loadAtStart } = facts;
   const hardware = `${cores} cores (${cpu}), ${memoryGiB} GiB, ${system}`;
   const software = `Node ${node}, Temporal dev server ${temporalServer}`;
-  return `${date}, ${hardware}; ${software}; load at the start ${loadAtStart.toFixed(2)}; the run took ${Math.round(seconds)} s.`;
+  const took = seconds === undefined ? '' : `; the run took ${Math.round(seconds)} s`;
+  return `${date}, ${hardware}; ${software}; ${STORE_NAMES[store]}; load at the start ${loadAtStart.toFixed(2)}${took}.`;
 }
 
-const section = (title: string, body: string): string => `### ${title}\n\n${body}`;
+export const section = (title: string, body: string): string => `### ${title}\n\n${body}`;
 
 const historyTable = ({ sizes }: HistoryResults): string =>
   table(
@@ -121,12 +135,13 @@ const memoryTable = (rows: readonly MemoryRow[]): string =>
     ]),
   );
 
-const whole = (value: number): string => Math.round(value).toLocaleString('en-US');
+export const whole = (value: number): string => Math.round(value).toLocaleString('en-US');
 /** One digit after the point, where it says something. */
-const short = (value: number): string => value.toLocaleString('en-US', { maximumFractionDigits: value < 100 ? 1 : 0 });
+export const short = (value: number): string =>
+  value.toLocaleString('en-US', { maximumFractionDigits: value < 100 ? 1 : 0 });
 
 /** The first column to the left, the numbers to the right. */
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((title, column) => Math.max(3, title.length, ...rows.map((row) => row[column]?.length ?? 0)));
   const render = (row: readonly string[]): string =>
     `| ${row.map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0))).join(' | ')} |`;

@@ -20,12 +20,18 @@ export interface WorkerArgument {
   readonly limits?: WorkerLimits;
 }
 
+/** What the process answers when it is asked how it does. */
+export interface WorkerLook {
+  readonly rssBytes: number;
+  readonly cpuSeconds: number;
+}
+
 interface Served {
   stop(): Promise<void>;
 }
 
 async function start(argument: WorkerArgument): Promise<Served> {
-  installRuntime('WARN');
+  installRuntime('ERROR');
   const temporal = await connectClient(argument);
   const connection = await connectWorker(argument);
   const ours = await startWorker({
@@ -76,5 +82,8 @@ const modelOptions = ({ modelUrl }: WorkerArgument) => ({
 
 await serveParent(
   async (argument) => ({ served: await start(argument as WorkerArgument), value: null }),
-  () => process.memoryUsage.rss(),
+  (): WorkerLook => {
+    const { user, system } = process.cpuUsage();
+    return { rssBytes: process.memoryUsage.rss(), cpuSeconds: (user + system) / 1e6 };
+  },
 );

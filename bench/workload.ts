@@ -47,7 +47,16 @@ const produce = defineTool({
   execute: ({ index, bytes }) => ({ text: `${index} `.padEnd(bytes, 'x') }),
 });
 
-const ask = defineTool({ name: 'ask', description: 'Asks somebody.', parameters, afterExecution: 'suspend' });
+/** Longer than any measurement waits. */
+const PATIENCE_MS = 24 * 3_600_000;
+
+const ask = defineTool({
+  name: 'ask',
+  description: 'Asks somebody.',
+  parameters,
+  afterExecution: 'suspend',
+  suspendTimeoutMs: PATIENCE_MS,
+});
 
 const askBriefly = defineTool({
   name: 'ask_briefly',

@@ -2,6 +2,7 @@
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { z } from 'zod';
 import type { ModelOptions } from '../activities/llm/openai.ts';
+import { DEFAULT_CONNECTIONS } from '../activities/store/postgres/open.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { DEFAULT_WORKER_TARGET, WORKER_TARGET_PATTERN } from '../workflows/protocol/ids.ts';
 import type { TemporalCredentials } from './temporal-probe.ts';
@@ -17,8 +18,15 @@ const targets = z
     z.array(z.string().regex(WORKER_TARGET_PATTERN, { error: 'each must be 1 to 64 of a-z, 0-9, "_" and "-"' })).min(1),
   );
 
+const connections = z
+  .string()
+  .regex(/^\d+$/, { error: 'must be a whole number' })
+  .transform(Number)
+  .pipe(z.int().min(2).max(1_000));
+
 const environmentSchema = z.object({
   AGENTTURN_STORE: storeUrl.optional(),
+  AGENTTURN_STORE_CONNECTIONS: connections.default(DEFAULT_CONNECTIONS),
   AGENTTURN_APP: z.string().min(1).optional(),
   AGENTTURN_MODEL: z.string().min(1).default(DEFAULT_MODEL),
   AGENTTURN_WORKER_TARGETS: targets.default([DEFAULT_WORKER_TARGET]),
@@ -37,6 +45,8 @@ export interface TemporalConfig {
 export interface Config {
   /** Undefined when not set: then the store is a file in the data folder. */
   readonly storeUrl: string | undefined;
+  /** PostgreSQL connections of this process, at most. */
+  readonly storeConnections: number;
   readonly appModule: string | undefined;
   readonly workerTargets: readonly string[];
   readonly model: ModelOptions;
@@ -56,6 +66,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const vars = parsed.data;
   return {
     storeUrl: vars.AGENTTURN_STORE,
+    storeConnections: vars.AGENTTURN_STORE_CONNECTIONS,
     appModule: vars.AGENTTURN_APP,
     workerTargets: vars.AGENTTURN_WORKER_TARGETS,
     model: { apiKey: vars.OPENAI_API_KEY, baseUrl: vars.OPENAI_BASE_URL, defaultModel: vars.AGENTTURN_MODEL },

@@ -50,7 +50,8 @@ const environment: CliEnvironment = {
   version,
   io,
   openStore: async (options) => openExistingStore(settings(options)),
-  openClient: (options) => openClient(options, ({ storeUrl }) => openStore(storeUrl)),
+  openClient: (options) =>
+    openClient(options, ({ storeUrl, storeConnections }) => openStore(storeUrl, { connections: storeConnections })),
   openExistingClient: (options) => openClient(options, openExistingStore),
   interruption: () => new Interrupt().signal,
   verify: async (options) => (await import('./commands/verify.ts')).verify(config(), options),

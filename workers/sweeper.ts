@@ -48,10 +48,13 @@ async function sweep({ store, temporal, olderThanMs = EVERY_MS }: SweeperOptions
   let cursor: string | null = null;
   for (;;) {
     const page: readonly DoorbellCandidate[] = await store.doorbellCandidates(olderThanMs, cursor, PAGE);
+    const listed = await listedMailboxes(temporal, page.filter(isHeld));
     for (const candidate of page) {
       const { agentId, unreadTurnId } = candidate;
       if (unreadTurnId !== null) await ringTurn(temporal, agentId, unreadTurnId, { callId: '' });
-      if (await needsBell(temporal, candidate)) await ringMailbox(temporal, agentId);
+      const workflowId = agentWorkflowId(agentId);
+      if (isHeld(candidate) && (listed.has(workflowId) || (await isRunning(temporal, workflowId)))) continue;
+      await ringMailbox(temporal, agentId);
     }
     cursor = page.at(-1)?.agentId ?? null;
     if (page.length < PAGE) return;
@@ -59,13 +62,32 @@ async function sweep({ store, temporal, olderThanMs = EVERY_MS }: SweeperOptions
 }
 
 /** A mailbox with an open turn looks into the store when that turn closes; only a mailbox that is gone needs waking. */
-async function needsBell(temporal: Client, { agentId, headStatus }: DoorbellCandidate): Promise<boolean> {
-  if (headStatus === 'idle') return true;
+const isHeld = ({ headStatus }: DoorbellCandidate): boolean => headStatus !== 'idle';
+
+/**
+ * Which of the mailboxes run, by one look into the server's list: to ask for each would cost the server more than anything else that
+ * thousands of waiting turns do. The list lags: a mailbox missing in it may run all the same, one that has just ended is found by a
+ * later sweep.
+ */
+async function listedMailboxes(
+  temporal: Client,
+  candidates: readonly DoorbellCandidate[],
+): Promise<ReadonlySet<string>> {
+  const listed = new Set<string>();
+  if (candidates.length === 0) return listed;
+  // An agent's id has no character that would have to be quoted.
+  const ids = candidates.map(({ agentId }) => `'${agentWorkflowId(agentId)}'`);
+  const query = `ExecutionStatus = 'Running' and WorkflowId in (${ids.join(', ')})`;
+  for await (const { workflowId } of temporal.workflow.list({ query, pageSize: PAGE })) listed.add(workflowId);
+  return listed;
+}
+
+async function isRunning(temporal: Client, workflowId: string): Promise<boolean> {
   try {
-    const { status } = await temporal.workflow.getHandle(agentWorkflowId(agentId)).describe();
-    return status.name !== 'RUNNING';
+    const { status } = await temporal.workflow.getHandle(workflowId).describe();
+    return status.name === 'RUNNING';
   } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return true;
+    if (error instanceof WorkflowNotFoundError) return false;
     throw error;
   }
 }

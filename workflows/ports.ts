@@ -77,9 +77,10 @@ export interface InspectTurnInput extends Fence {
   readonly dispatchSince: number | null;
 }
 
-/** `expired`: the store has ended the turn and its workflow is being closed. */
+/** `suspended`: healthy, and waiting for results. `expired`: the store has ended the turn and its workflow is being closed. */
 export type Inspection =
   | { readonly verdict: 'healthy' }
+  | { readonly verdict: 'suspended' }
   | { readonly verdict: 'no_workers' }
   | { readonly verdict: 'expired' };
 

@@ -12,7 +12,7 @@ import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { CallClaim, CallResult, ClaimOutcome } from '../../workflows/protocol/store.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
-import { type StoreContext, type Trx, write } from './context.ts';
+import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
 import { appendEvent, appendState } from './events.ts';
 import { fenced, updateHead } from './head.ts';
 import { profileByHash } from './profiles.ts';
@@ -72,7 +72,7 @@ export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClai
       return { kind: 'settled', settled: (await storeResult(trx, turn, call.stepIndex, unknown, now)).settled };
     }
     await insertClaim(trx, fence.agentTurnId, claim, now);
-    const suspendTimeoutMs = await suspendTimeout(trx, turn, call.content.tool);
+    const suspendTimeoutMs = await suspendTimeout(trx, turn, call.content.tool, ctx.profiles);
     const { traceparent = null } = JSON.parse(turn.request) as EnqueueRequest;
     return { kind: 'go', call: call.content, suspendTimeoutMs, traceparent };
   });
@@ -98,8 +98,8 @@ export async function insertClaim(
     .execute();
 }
 
-export async function suspendTimeout(trx: Trx, turn: TurnRow, tool: string): Promise<number | null> {
-  const { profile, tools } = await profileByHash(trx, turn.profile_hash ?? '');
+async function suspendTimeout(trx: Trx, turn: TurnRow, tool: string, profiles: ProfileCache): Promise<number | null> {
+  const { profile, tools } = await profileByHash(trx, turn.profile_hash ?? '', profiles);
   return tools.find((spec) => spec.name === tool)?.suspendTimeoutMs ?? profile.suspendTimeoutMs ?? null;
 }
 

@@ -2,6 +2,7 @@
 import type { Kysely, Transaction } from 'kysely';
 import { LRUCache } from 'lru-cache';
 import type { Card } from '../../workflows/protocol/cards.ts';
+import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
 import type { Tables } from './rows.ts';
 
 export type Trx = Transaction<Tables>;
@@ -11,11 +12,19 @@ const CACHED_CARD_BYTES = 64 * 1024 * 1024;
 export const cardCache = (): LRUCache<string, Card> =>
   new LRUCache({ maxSize: CACHED_CARD_BYTES, sizeCalculation: (card) => card.tokens * 4 + 200 });
 
+export type ProfileCache = LRUCache<string, ProfileSnapshot>;
+
+const CACHED_PROFILES = 500;
+
+export const profileCache = (): ProfileCache => new LRUCache({ max: CACHED_PROFILES });
+
 export interface StoreContext {
   readonly db: Kysely<Tables>;
   readonly now: () => number;
   /** Cards are immutable: what was read once need not be read again. */
   readonly cards: LRUCache<string, Card>;
+  /** By content hash, so immutable too. */
+  readonly profiles: ProfileCache;
   /** Turns a driver's error into a CodedError where it knows better; everything else comes back unchanged. */
   readonly mapError: (error: unknown) => unknown;
   /** Held to the end of the transaction: waits of delegated calls come one at a time. Absent where all writes do. */

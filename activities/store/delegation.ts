@@ -16,7 +16,7 @@ import { admissionRefusal, type Refusal } from './accept.ts';
 import { forkBox } from './boxes.ts';
 import { callOf, findWaiting, insertClaim, type StoredCall, startWaiting } from './calls.ts';
 import { insertCard } from './cards.ts';
-import { type StoreContext, type Trx, write } from './context.ts';
+import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
 import { appendEdge } from './events.ts';
 import { fenced, lockHead, updateHead } from './head.ts';
 import { delegatedAgentId, delegatedTurnId, forkedBoxId, instructionCardId, outputBoxId, stepCardId } from './ids.ts';
@@ -58,14 +58,14 @@ export async function delegate(ctx: StoreContext, fence: Fence, delegation: Dele
     const call = await callOf(trx, fence.agentTurnId, callId);
     await insertClaim(trx, fence.agentTurnId, delegation, now);
     const caller = { turn, head, call };
-    const target = await targetOf(trx, turn, delegation);
+    const target = await targetOf(trx, turn, delegation, ctx.profiles);
     const refused = 'code' in target ? target : await handOver(trx, caller, target, delegation, now);
     if (refused) {
       const { settled } = await storeResult(trx, turn, call.stepIndex, failed(call, refused), now);
       return { call: { kind: 'settled', settled }, child: null };
     }
     const child = { agentId: (target as Target).agentId, agentTurnId: delegatedTurnId(callId) };
-    return { call: await callAfter(trx, caller, delegation, now), child };
+    return { call: await callAfter(trx, caller, delegation, ctx.profiles, now), child };
   });
 }
 
@@ -83,8 +83,13 @@ async function doneBefore(trx: Trx, turn: TurnRow, callId: string): Promise<Dele
   return waiting ? { call: { kind: 'suspended', deadline: waiting.deadline }, child } : null;
 }
 
-async function targetOf(trx: Trx, turn: TurnRow, { callId, target }: Delegation): Promise<Target | Refusal> {
-  const policy = (await profileByHash(trx, turn.profile_hash ?? '')).profile.delegationPolicy;
+async function targetOf(
+  trx: Trx,
+  turn: TurnRow,
+  { callId, target }: Delegation,
+  profiles: ProfileCache,
+): Promise<Target | Refusal> {
+  const policy = (await profileByHash(trx, turn.profile_hash ?? '', profiles)).profile.delegationPolicy;
   const named = target.strategy === 'new' ? target.profile : await profileOfAgent(trx, target.agentId);
   if (named === null) {
     return {
@@ -92,7 +97,7 @@ async function targetOf(trx: Trx, turn: TurnRow, { callId, target }: Delegation)
       message: `there is no agent ${nameOf(target)}; make one with target_strategy new`,
     };
   }
-  const profile = await currentProfile(trx, named);
+  const profile = await currentProfile(trx, named, profiles);
   if (!profile) return { code: 'profile_not_found', message: `no profile named ${named} is registered` };
   if (!allows(policy, named, profile.snapshot.profile.tags)) {
     const allowed = [...(policy?.profiles ?? []), ...(policy?.tags ?? []).map((tag) => `any with tag ${tag}`)];
@@ -228,6 +233,7 @@ async function callAfter(
   trx: Trx,
   { turn, head, call }: Caller,
   { callId, waitMs }: Delegation,
+  profiles: ProfileCache,
   now: number,
 ): Promise<DelegationOutcome['call']> {
   const child = await turnOf(trx, delegatedTurnId(callId));
@@ -235,7 +241,7 @@ async function callAfter(
     const result = await started(trx, child, call);
     return { kind: 'settled', settled: (await storeResult(trx, turn, call.stepIndex, result, now)).settled };
   }
-  const { profile } = await profileByHash(trx, turn.profile_hash ?? '');
+  const { profile } = await profileByHash(trx, turn.profile_hash ?? '', profiles);
   const deadline = now + (waitMs ?? profile.suspendTimeoutMs ?? DEFAULT_SUSPEND_TIMEOUT_MS);
   await startWaiting(trx, head, call, 'join', deadline, now);
   const edge = { primitive: 'join', phase: 'request', kind: call.content.tool } as const;

@@ -10,12 +10,11 @@ import { kernelConfig } from '../../workflows/kernel/config.ts';
 import type { BoxExtent } from '../../workflows/kernel/state.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import { CodedError, type FailureCode } from '../../workflows/protocol/failures.ts';
-import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
 import type { Lease, LeaseOutcome, SettleInput, SettleOutcome } from '../../workflows/protocol/store.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
 import { forkBox } from './boxes.ts';
 import { appendToBox, createBox } from './cards.ts';
-import { type StoreContext, type Trx, write } from './context.ts';
+import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
 import { dueReports } from './delegation-reports.ts';
 import { appendState } from './events.ts';
 import { lockHead, updateHead } from './head.ts';
@@ -33,7 +32,7 @@ const REJECTS_PER_TRANSACTION = 50;
 const TITLE_LENGTH = 120;
 
 export async function leaseNext(ctx: StoreContext, agentId: string): Promise<LeaseOutcome> {
-  return write(ctx, async (trx) => nextOf(trx, await lockHead(trx, agentId, ctx.now()), ctx.now()));
+  return write(ctx, async (trx) => nextOf(trx, await lockHead(trx, agentId, ctx.now()), ctx.profiles, ctx.now()));
 }
 
 export async function settle(ctx: StoreContext, input: SettleInput): Promise<SettleOutcome> {
@@ -42,30 +41,30 @@ export async function settle(ctx: StoreContext, input: SettleInput): Promise<Set
     const head = await lockHead(trx, input.agentId, now);
     const turn = await turnOf(trx, input.agentTurnId);
     if (isTerminal(turn.status) || head.active_agent_turn_id !== input.agentTurnId) {
-      return { ended: endOf(turn), next: await nextOf(trx, head, now) };
+      return { ended: endOf(turn), next: await nextOf(trx, head, ctx.profiles, now) };
     }
     const ended = await reapTurn(trx, head, turn, input.closed, now);
     const idle: HeadRow = { ...head, status: 'idle', turn_epoch: head.turn_epoch + 1, active_agent_turn_id: null };
-    return { ended, next: await nextOf(trx, idle, now) };
+    return { ended, next: await nextOf(trx, idle, ctx.profiles, now) };
   });
 }
 
-async function nextOf(trx: Trx, head: HeadRow, now: number): Promise<LeaseOutcome> {
-  const next = await leaseWith(trx, head, now);
+async function nextOf(trx: Trx, head: HeadRow, profiles: ProfileCache, now: number): Promise<LeaseOutcome> {
+  const next = await leaseWith(trx, head, profiles, now);
   const reports = await dueReports(trx, head.agent_id);
   return reports.length === 0 ? next : { ...next, reports };
 }
 
-async function leaseWith(trx: Trx, locked: HeadRow, now: number): Promise<LeaseOutcome> {
+async function leaseWith(trx: Trx, locked: HeadRow, profiles: ProfileCache, now: number): Promise<LeaseOutcome> {
   if (locked.status !== 'idle' && locked.active_agent_turn_id !== null) {
-    return whatHolds(trx, locked, locked.active_agent_turn_id);
+    return whatHolds(trx, locked, locked.active_agent_turn_id, profiles);
   }
   if ((await rosterEntry(trx, locked.agent_id))?.lifecycle === 'stopped') return { kind: 'empty' };
   let head = locked;
   for (let rejects = 0; rejects < REJECTS_PER_TRANSACTION; rejects += 1) {
     const turn = await nextQueued(trx, head.agent_id);
     if (!turn) return { kind: 'empty' };
-    const attempt = await tryLease(trx, head, turn, now);
+    const attempt = await tryLease(trx, head, turn, profiles, now);
     if (attempt.lease) return { kind: 'leased', lease: attempt.lease };
     head = { ...head, turn_epoch: attempt.turnEpoch };
   }
@@ -73,10 +72,12 @@ async function leaseWith(trx: Trx, locked: HeadRow, now: number): Promise<LeaseO
 }
 
 /** A dispatched head was leased by a run that did not get to start it: the same lease is given again. */
-async function whatHolds(trx: Trx, head: HeadRow, agentTurnId: string): Promise<LeaseOutcome> {
+async function whatHolds(trx: Trx, head: HeadRow, agentTurnId: string, profiles: ProfileCache): Promise<LeaseOutcome> {
   const turn = await turnOf(trx, agentTurnId);
   const fence = { agentId: head.agent_id, agentTurnId, turnEpoch: head.turn_epoch };
-  return head.status === 'dispatched' ? { kind: 'leased', lease: await leaseOf(trx, turn) } : { kind: 'held', fence };
+  return head.status === 'dispatched'
+    ? { kind: 'leased', lease: await leaseOf(trx, turn, profiles) }
+    : { kind: 'held', fence };
 }
 
 const nextQueued = (trx: Trx, agentId: string): Promise<TurnRow | undefined> =>
@@ -94,6 +95,7 @@ async function tryLease(
   trx: Trx,
   head: HeadRow,
   turn: TurnRow,
+  profiles: ProfileCache,
   now: number,
 ): Promise<{ lease: Lease } | { lease: null; turnEpoch: number }> {
   const turnEpoch = head.turn_epoch + 1;
@@ -101,7 +103,7 @@ async function tryLease(
   const memory = await extents(trx, [boxId, ...(turn.context_box_id ? [turn.context_box_id] : [])]);
   const instructionSeq = await appendToBox(trx, boxId, turn.instruction_card_id, turn.agent_id);
   const profileName = turn.profile_name ?? (await rosterEntry(trx, turn.agent_id))?.profile ?? turn.agent_id;
-  const profile = await currentProfile(trx, profileName);
+  const profile = await currentProfile(trx, profileName, profiles);
   const leased: Partial<TurnRow> = {
     status: 'dispatched',
     turn_epoch: turnEpoch,
@@ -134,7 +136,7 @@ async function tryLease(
     return { lease: null, turnEpoch };
   }
   await appendState(trx, nextHead, now);
-  return { lease: await leaseOf(trx, { ...turn, ...leased }, profile?.snapshot) };
+  return { lease: await leaseOf(trx, { ...turn, ...leased }, profiles) };
 }
 
 /**
@@ -192,8 +194,7 @@ async function extents(trx: Trx, boxIds: readonly string[]): Promise<{ found: Bo
   return { found, missing };
 }
 
-/** `known` saves reading the snapshot again where it was just read. */
-async function leaseOf(trx: Trx, turn: TurnRow, known?: ProfileSnapshot): Promise<Lease> {
+async function leaseOf(trx: Trx, turn: TurnRow, profiles: ProfileCache): Promise<Lease> {
   const { turn_epoch, profile_hash, profile_name, worker_target, output_box_id, instruction_seq, memory } = turn;
   if (
     turn_epoch === null ||
@@ -205,7 +206,7 @@ async function leaseOf(trx: Trx, turn: TurnRow, known?: ProfileSnapshot): Promis
   ) {
     throw new CodedError('protocol_violation', `turn ${turn.agent_turn_id} has no complete lease`);
   }
-  const snapshot = known ?? (await profileByHash(trx, profile_hash));
+  const snapshot = await profileByHash(trx, profile_hash, profiles);
   const request = JSON.parse(turn.request) as EnqueueRequest;
   const card = await trx
     .selectFrom('cards')

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
-import { type StoreContext, type Trx, write } from './context.ts';
+import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
 
 const hashOf = (snapshot: string): string => createHash('sha256').update(snapshot).digest('hex');
 
@@ -30,18 +30,19 @@ export async function registerProfiles(ctx: StoreContext, snapshots: readonly Pr
 export async function currentProfile(
   trx: Trx,
   name: string,
+  cache: ProfileCache,
 ): Promise<{ hash: string; snapshot: ProfileSnapshot } | null> {
-  const row = await trx
-    .selectFrom('profile_heads')
-    .innerJoin('profiles', 'profiles.hash', 'profile_heads.hash')
-    .select(['profiles.hash', 'profiles.snapshot'])
-    .where('profile_heads.name', '=', name)
-    .executeTakeFirst();
-  return row ? { hash: row.hash, snapshot: JSON.parse(row.snapshot) as ProfileSnapshot } : null;
+  const head = await trx.selectFrom('profile_heads').select('hash').where('name', '=', name).executeTakeFirst();
+  return head ? { hash: head.hash, snapshot: await profileByHash(trx, head.hash, cache) } : null;
 }
 
-export async function profileByHash(trx: Trx, hash: string): Promise<ProfileSnapshot> {
+/** What was read once need not be read again: a hash always means the same snapshot. */
+export async function profileByHash(trx: Trx, hash: string, cache: ProfileCache): Promise<ProfileSnapshot> {
+  const known = cache.get(hash);
+  if (known) return known;
   const row = await trx.selectFrom('profiles').select('snapshot').where('hash', '=', hash).executeTakeFirst();
-  if (row) return JSON.parse(row.snapshot) as ProfileSnapshot;
-  throw new CodedError('profile_not_found', `profile version ${hash} is not in the store`);
+  if (!row) throw new CodedError('profile_not_found', `profile version ${hash} is not in the store`);
+  const snapshot = JSON.parse(row.snapshot) as ProfileSnapshot;
+  cache.set(hash, snapshot);
+  return snapshot;
 }

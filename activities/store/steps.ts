@@ -26,13 +26,14 @@ export async function openStep(
   return write(ctx, async (trx) => {
     const head = await fenced(trx, fence, now);
     const turn = await turnOf(trx, fence.agentTurnId);
-    const recorded = recordedOf(await findStep(trx, fence, stepIndex));
+    const row = await findStep(trx, fence, stepIndex);
+    const recorded = recordedOf(row);
     // A step that is stored (the workflow was reset) changes nothing: the turn may be suspended behind it.
     if (!recorded) await startRunning(trx, head, turn, now);
-    const snapshot = await profileByHash(trx, profileHash);
+    const snapshot = await profileByHash(trx, profileHash, ctx.profiles);
     const request = JSON.parse(turn.request) as EnqueueRequest;
     const { fields: resultFields, warnings } = parseResultFields(request.resultFields, snapshot);
-    if (!recorded) await openRow(trx, fence, stepIndex, now);
+    if (!row) await openRow(trx, fence, stepIndex, now);
     const steers = recorded ? [] : await showSteers(trx, turn, stepIndex);
     return { recorded, snapshot, resultFields, steers, warnings: [...snapshot.warnings, ...warnings] };
   });
@@ -61,7 +62,6 @@ const recordedOf = (row: Pick<StepRow, 'outcome'> | undefined): StepOutcomeRecor
   row?.outcome ? (JSON.parse(row.outcome) as StepOutcomeRecord) : null;
 
 async function openRow(trx: Trx, fence: Fence, stepIndex: number, now: number): Promise<void> {
-  if (await findStep(trx, fence, stepIndex)) return;
   const { agentId, agentTurnId } = fence;
   await completeStep(trx, fence, stepIndex - 1, now);
   await trx
@@ -103,9 +103,10 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
   return write(ctx, async (trx) => {
     const head = await fenced(trx, fence, now);
     const turn = await turnOf(trx, fence.agentTurnId);
-    const recorded = recordedOf(await findStep(trx, fence, commit.stepIndex));
+    const row = await findStep(trx, fence, commit.stepIndex);
+    const recorded = recordedOf(row);
     if (recorded) return recorded;
-    await openRow(trx, fence, commit.stepIndex, now);
+    if (!row) await openRow(trx, fence, commit.stepIndex, now);
     const boxId = turn.output_box_id ?? '';
     const steers = await settleSteers(trx, turn, commit.stepIndex, commit.steerSeqs);
     const note = await writeNote(trx, fence, commit, boxId, now);

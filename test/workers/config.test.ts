@@ -25,6 +25,7 @@ describe('the environment', () => {
   test('may be empty: everything has a default', () => {
     expect(read({})).toMatchObject({
       storeUrl: undefined,
+      storeConnections: 20,
       appModule: undefined,
       workerTargets: ['worker_generic'],
       model: { apiKey: undefined, baseUrl: undefined, defaultModel: 'gpt-5-mini' },
@@ -36,6 +37,7 @@ describe('the environment', () => {
 
   const all = {
     AGENTTURN_STORE: 'sqlite:/tmp/a.db',
+    AGENTTURN_STORE_CONNECTIONS: '7',
     AGENTTURN_APP: './app.ts',
     AGENTTURN_MODEL: 'small',
     AGENTTURN_WORKER_TARGETS: 'ui_worker, sandbox',
@@ -50,6 +52,7 @@ describe('the environment', () => {
   test('is read as it is given', () => {
     expect(read(all)).toEqual({
       storeUrl: 'sqlite:/tmp/a.db',
+      storeConnections: 7,
       appModule: './app.ts',
       workerTargets: ['ui_worker', 'sandbox'],
       model: { apiKey: 'sk-1', baseUrl: 'http://127.0.0.1:8080/v1', defaultModel: 'small' },
@@ -67,6 +70,10 @@ describe('the environment', () => {
   test.each([
     ['AGENTTURN_STORE', 'mysql://db'],
     ['AGENTTURN_STORE', 'sqlite:'],
+    ['AGENTTURN_STORE_CONNECTIONS', '1'],
+    ['AGENTTURN_STORE_CONNECTIONS', 'many'],
+    ['AGENTTURN_STORE_CONNECTIONS', '2.5'],
+    ['AGENTTURN_STORE_CONNECTIONS', '-3'],
     ['AGENTTURN_WORKER_TARGETS', 'a.b'],
     ['AGENTTURN_WORKER_TARGETS', 'good,,also_good'],
     ['AGENTTURN_WORKER_TARGETS', 'UPPER'],

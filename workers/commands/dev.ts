@@ -31,7 +31,7 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     const server = await startTemporal(settings, { port: options.port, uiPort: options.uiPort, log: io.err });
     cleanup.add(() => server.stop());
     const address = settings.temporal ?? { address: server.address, namespace: server.namespace };
-    const backend = await openBackend(address, settings.storeUrl, cleanup);
+    const backend = await openBackend(address, settings, cleanup);
     await prepareNamespace(backend);
     const targets = targetsOf(app);
     const logLevel = options.debug ? 'DEBUG' : 'WARN';

@@ -14,6 +14,7 @@ const DEFAULT_NAMESPACE = 'default';
 export interface Settings {
   readonly config: Config;
   readonly storeUrl: string;
+  readonly storeConnections: number;
   /** Where a dev server keeps its data, and tells others that it runs. */
   readonly dataDir: string;
   /** The server that was named, by option or environment. */
@@ -31,6 +32,7 @@ export function settingsOf(config: Config, options: CommonOptions & { readonly d
   return {
     config,
     storeUrl: namedStore ?? `sqlite:${join(dataDir, STORE_FILE)}`,
+    storeConnections: config.storeConnections,
     dataDir,
     temporal: address === undefined ? undefined : { address, namespace, credentials },
     namespace,
@@ -51,11 +53,11 @@ function sqliteFile(storeUrl: string | undefined): string | undefined {
 }
 
 /** For commands that only look: a mistyped path is an error, not a new and empty store. Errors: `store_unavailable`. */
-export async function openExistingStore({ storeUrl }: Settings): Promise<Store> {
+export async function openExistingStore({ storeUrl, storeConnections }: Settings): Promise<Store> {
   const file = sqliteFile(storeUrl);
   if (file !== undefined && file !== '' && !existsSync(file)) {
     const cure = 'name another with --store or AGENTTURN_STORE, or run "agentturn dev" or "enqueue" to make it';
     throw new CodedError('store_unavailable', `there is no store ${file}; ${cure}`);
   }
-  return openStore(storeUrl);
+  return openStore(storeUrl, { connections: storeConnections });
 }

@@ -11,6 +11,7 @@ import { installRuntime } from '../runtime.ts';
 import { ensureSearchAttributes } from '../temporal-search-attributes.ts';
 import { bundleWorkflows, type RunningWorker, startWorker } from '../worker.ts';
 import type { Cleanup } from './cleanup.ts';
+import type { Settings } from './settings.ts';
 
 /** A store and a Temporal server, opened: what any part of a command works with. */
 export interface Backend {
@@ -21,10 +22,14 @@ export interface Backend {
 }
 
 /** The connection first: a server that is not there leaves no new store behind. Errors: `temporal_unreachable`, the store's. */
-export async function openBackend(address: TemporalAddress, storeUrl: string, cleanup: Cleanup): Promise<Backend> {
+export async function openBackend(
+  address: TemporalAddress,
+  { storeUrl, storeConnections }: Pick<Settings, 'storeUrl' | 'storeConnections'>,
+  cleanup: Cleanup,
+): Promise<Backend> {
   const temporal = await connectClient(address);
   cleanup.add(() => temporal.connection.close());
-  const store = await openStore(storeUrl);
+  const store = await openStore(storeUrl, { connections: storeConnections });
   cleanup.add(() => store.close());
   return { address, store, temporal, client: new AgentClient({ temporal: temporal.client, store }) };
 }

@@ -25,7 +25,7 @@ export function worker(config: Config, io: CliIo, options: WorkerOptions): Promi
       throw new CodedError('invalid_config', 'a worker needs a model: set OPENAI_API_KEY, OPENAI_BASE_URL or both');
     }
     const address = await locateTemporal(settings);
-    const backend = await openBackend(address, settings.storeUrl, cleanup);
+    const backend = await openBackend(address, settings, cleanup);
     const logLevel = options.debug ? 'DEBUG' : 'WARN';
     const running = await runWorker(backend, { app, model: config.model, targets, log: io.err, logLevel }, cleanup);
     const unserved = targetsOf(app).filter((target) => !targets.includes(target));

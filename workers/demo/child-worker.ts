@@ -87,7 +87,8 @@ export class ChildWorker {
 
 /** What runs in the child. Resolves with its exit code. */
 export function demoWorker(config: Config, io: CliIo, options: DemoWorkerOptions): Promise<number> {
-  const { temporal, namespace, storeUrl } = settingsOf(config, options);
+  const settings = settingsOf(config, options);
+  const { temporal, namespace } = settings;
   if (temporal === undefined) throw new CodedError('invalid_config', 'demo-worker needs --temporal');
   const interrupt = new Interrupt();
   // Whose demo is gone is not needed any more.
@@ -95,7 +96,7 @@ export function demoWorker(config: Config, io: CliIo, options: DemoWorkerOptions
   return withCleanup(async (cleanup) => {
     cleanup.add(() => interrupt.release());
     const { dataDir, modelUrl, debug } = options;
-    const backend = await openBackend({ ...temporal, namespace }, storeUrl, cleanup);
+    const backend = await openBackend({ ...temporal, namespace }, settings, cleanup);
     const model = modelUrl === undefined ? config.model : { ...config.model, baseUrl: modelUrl };
     const logLevel = debug ? 'DEBUG' : 'ERROR';
     const parts = { app: builtInApp(dataDir), model, targets: [DEMO_TARGET], log: io.err, logLevel } as const;

@@ -99,7 +99,7 @@ async function run(demo: Demo): Promise<Finished> {
   cleanup.add(() => server.stop());
   say(server.source);
   const address = settings.temporal ?? { address: server.address, namespace: server.namespace };
-  const backend = await openBackend(address, storeUrl, cleanup);
+  const backend = await openBackend(address, settings, cleanup);
   await prepareNamespace(backend);
   const workers = await startWorkers(demo, backend, model);
   const failed = Promise.race([workers.failed, lostTemporal(server, demo.interrupt.signal)]);

@@ -3,17 +3,24 @@
  *
  * Notifications are sent after the commit and gathered: inside the transaction every commit of the database would queue up behind one
  * lock. A notification lost with its process does no harm: whoever waits looks again by himself.
+ *
+ * Whoever is woken looks into the store. The more there are, the more commits they are woken for at once: what they do together stays
+ * within bounds, however many wait and however busy the store is.
  */
 import type pg from 'pg';
 
 const CHANNEL = 'agentturn';
 const GATHER_MS = 3;
+/** A thousand waiters look once a second, sixteen some sixty times. */
+const LOOK_MS = 1;
 
 export class ChangeFeed {
   readonly #pool: pg.Pool;
   readonly #waiting = new Set<() => void>();
   #listener: Promise<pg.PoolClient | null> | null = null;
   #announcing: NodeJS.Timeout | null = null;
+  #waking: NodeJS.Timeout | null = null;
+  #quietUntil = 0;
   #closed = false;
 
   constructor(pool: pg.Pool) {
@@ -42,6 +49,7 @@ export class ChangeFeed {
   async close(): Promise<void> {
     this.#closed = true;
     if (this.#announcing) clearTimeout(this.#announcing);
+    if (this.#waking) clearTimeout(this.#waking);
     this.#wake();
     (await this.#listener)?.release(true);
   }
@@ -50,7 +58,7 @@ export class ChangeFeed {
   async #listen(): Promise<pg.PoolClient | null> {
     try {
       const client = await this.#pool.connect();
-      client.on('notification', () => this.#wake());
+      client.on('notification', () => this.#wakeSoon());
       client.once('error', () => {
         this.#listener = null;
         client.release(true);
@@ -65,7 +73,16 @@ export class ChangeFeed {
     }
   }
 
+  #wakeSoon(): void {
+    const left = this.#quietUntil - performance.now();
+    if (left <= 0) this.#wake();
+    else this.#waking ??= setTimeout(() => this.#wake(), left);
+  }
+
   #wake(): void {
+    if (this.#waking) clearTimeout(this.#waking);
+    this.#waking = null;
+    this.#quietUntil = performance.now() + this.#waiting.size * LOOK_MS;
     for (const resolve of [...this.#waiting]) resolve();
   }
 }

@@ -7,16 +7,37 @@ const CONNECTION = /^(ECONNREFUSED|ECONNRESET|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_AGAI
 /** Wrong password, no such role, no such database: an operator must act, but the store may well come back. */
 const REFUSED = /^(28|3D)/;
 
-export function mapPostgresError(error: unknown, url: string): unknown {
+/** The server takes no more connections, whoever holds them. */
+const SERVER_FULL = '53300';
+
+/** The pool's words for a caller that waited for a connection in vain; those for a server that does not answer are others. */
+const POOL_EMPTY = /^timeout exceeded when trying to connect$/;
+
+export interface Pool {
+  readonly url: string;
+  readonly connections: number;
+  readonly waitMs: number;
+}
+
+export function mapPostgresError(error: unknown, { url, connections, waitMs }: Pool): unknown {
   if (!(error instanceof Error) || error instanceof CodedError) return error;
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
-  const lost = /Connection terminated|timeout exceeded when trying to connect/.test(error.message);
+  if (POOL_EMPTY.test(error.message)) {
+    const message =
+      `all ${connections} connections of this process to the store ${withoutPassword(url)} were busy for ${waitMs / 1_000} s; ` +
+      'the server is slow, or the process needs more of them: AGENTTURN_STORE_CONNECTIONS';
+    return new CodedError('store_unavailable', message, { cause: error });
+  }
+  const lost = /Connection terminated/.test(error.message);
   if (!lost && !PASSING.test(code) && !CONNECTION.test(code) && !REFUSED.test(code)) return error;
-  const cure = REFUSED.test(code)
-    ? 'check user, password and database in AGENTTURN_STORE'
-    : 'check that the server is up';
-  const message = `the store ${withoutPassword(url)} does not answer (${code || error.message}); ${cure}`;
+  const message = `the store ${withoutPassword(url)} does not answer (${code || error.message}); ${cureOf(code)}`;
   return new CodedError('store_unavailable', message, { cause: error });
+}
+
+function cureOf(code: string): string {
+  if (REFUSED.test(code)) return 'check user, password and database in AGENTTURN_STORE';
+  if (code === SERVER_FULL) return "raise the server's max_connections, or lower AGENTTURN_STORE_CONNECTIONS";
+  return 'check that the server is up';
 }
 
 export function withoutPassword(url: string): string {

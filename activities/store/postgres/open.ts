@@ -3,14 +3,17 @@ import { Kysely, PostgresDialect, sql, type Transaction } from 'kysely';
 import pg from 'pg';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Store } from '../../../workflows/protocol/store.ts';
-import { cardCache } from '../context.ts';
+import { cardCache, profileCache } from '../context.ts';
 import { migrate, type SchemaDialect } from '../migrations.ts';
 import type { Tables } from '../rows.ts';
 import { createStore } from '../store.ts';
 import { ChangeFeed } from './changes.ts';
 import { mapPostgresError, withoutPassword } from './errors.ts';
 
-const POOL_SIZE = 10;
+/** Measured: docs/performance.md. */
+export const DEFAULT_CONNECTIONS = 20;
+
+/** For a connection of the pool, and for the server to answer a new one. */
 const CONNECT_TIMEOUT_MS = 5_000;
 
 /** Any constants will do, as long as every process uses the same. */
@@ -34,21 +37,24 @@ export interface PostgresStoreOptions {
   /** `postgres://user:password@host:port/database`; a schema other than `public` by `?options=-csearch_path%3DNAME`. */
   readonly url: string;
   readonly now?: () => number;
-  /** Connections of this process; default 10, one of them for the doorbell. */
-  readonly poolSize?: number;
+  /** Of this process, at most; at least 2, for one of them is the doorbell's while somebody waits for changes. */
+  readonly connections?: number;
+  /** How long a caller waits for one; default 5 s. */
+  readonly waitMs?: number;
 }
 
 /** Errors: `store_unavailable`, naming the server without its password. */
 export async function openPostgresStore({
   url,
   now = Date.now,
-  poolSize = POOL_SIZE,
+  connections = DEFAULT_CONNECTIONS,
+  waitMs = CONNECT_TIMEOUT_MS,
 }: PostgresStoreOptions): Promise<Store> {
-  const mapError = (error: unknown): unknown => mapPostgresError(error, url);
+  const mapError = (error: unknown): unknown => mapPostgresError(error, { url, connections, waitMs });
   const pool = new pg.Pool({
     connectionString: url,
-    max: poolSize,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    max: connections,
+    connectionTimeoutMillis: waitMs,
     // Counters and epoch ms fit a double; everything else keeps the driver's parser.
     types: { getTypeParser: (oid, format) => (oid === INT8_OID ? Number : pg.types.getTypeParser(oid, format)) },
   });
@@ -73,6 +79,7 @@ export async function openPostgresStore({
       now,
       mapError,
       cards: cardCache(),
+      profiles: profileCache(),
       lockWaits: (trx) => lock(trx, WAITS_LOCK),
       committed: () => changes.announce(),
     },

@@ -1,10 +1,15 @@
 /**
  * Tells that some connection committed: `PRAGMA data_version` on a connection of its own changes with every commit of any other
  * connection, in this process or another, and costs microseconds. It is polled only while somebody waits.
+ *
+ * Whoever is woken looks into the store. The more there are, the more commits they are woken for at once: what they do together stays
+ * within bounds, however many wait and however busy the store is.
  */
 import type SqliteDatabase from 'better-sqlite3';
 
 const POLL_MS = 5;
+/** A thousand waiters look once a second, sixteen some sixty times. */
+const LOOK_MS = 1;
 
 export class ChangeWatcher {
   readonly #open: () => SqliteDatabase.Database;
@@ -12,6 +17,7 @@ export class ChangeWatcher {
   #database: SqliteDatabase.Database | null = null;
   #timer: NodeJS.Timeout | null = null;
   #version = -1;
+  #quietUntil = 0;
   #closed = false;
 
   constructor(open: () => SqliteDatabase.Database) {
@@ -52,9 +58,11 @@ export class ChangeWatcher {
   }
 
   #poll(): void {
+    if (performance.now() < this.#quietUntil) return;
     const version = this.#database?.pragma('data_version', { simple: true }) as number | undefined;
     if (version === undefined || version === this.#version) return;
     this.#version = version;
+    this.#quietUntil = performance.now() + this.#waiting.size * LOOK_MS;
     this.#wake();
   }
 

@@ -5,13 +5,14 @@ import SqliteDatabase from 'better-sqlite3';
 import { Kysely, type Transaction } from 'kysely';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Store } from '../../../workflows/protocol/store.ts';
-import { cardCache } from '../context.ts';
+import { cardCache, profileCache } from '../context.ts';
 import { migrate, type SchemaDialect } from '../migrations.ts';
 import type { Tables } from '../rows.ts';
 import { createStore } from '../store.ts';
 import { ChangeWatcher } from './changes.ts';
 import { ImmediateSqliteDialect } from './dialect.ts';
 import { mapSqliteError } from './errors.ts';
+import { preparedOnce } from './statements.ts';
 
 /** Short, because it blocks the process; the longer wait for the write lock is the dialect's. */
 const BUSY_TIMEOUT_MS = 2;
@@ -33,12 +34,12 @@ export async function openSqliteStore({ path, now = Date.now }: SqliteStoreOptio
   const mapError = (error: unknown): unknown => mapSqliteError(error, path);
   try {
     mkdirSync(dirname(path), { recursive: true });
-    const database = open(path);
+    const database = preparedOnce(open(path));
     const db = new Kysely<Tables>({ dialect: new ImmediateSqliteDialect({ database }) });
     await migrate(db, schema);
     const changes = new ChangeWatcher(() => open(path));
     return createStore(
-      { db, now, mapError, cards: cardCache() },
+      { db, now, mapError, cards: cardCache(), profiles: profileCache() },
       {
         changed: (timeoutMs) => changes.wait(timeoutMs),
         close: async () => {

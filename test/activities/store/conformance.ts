@@ -733,6 +733,19 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
       expect(performance.now() - startedAt).toBeLessThan(2_000);
     });
 
+    test('hundreds of waiters do not each look at every commit', async () => {
+      const until = performance.now() + 1_000;
+      let looks = 0;
+      const waiter = async () => {
+        for (; performance.now() < until; looks += 1) await store.changed(1_000);
+      };
+      const waiters = Promise.all(Array.from({ length: 400 }, waiter));
+      while (performance.now() < until) await accept(newAgent(), {}, other);
+      await waiters;
+      expect(looks).toBeGreaterThan(400);
+      expect(looks).toBeLessThan(2_500);
+    });
+
     test('the sweeper’s list names agents with old queued turns or old held heads, and no others', async () => {
       const queued = newAgent();
       const held = newAgent();

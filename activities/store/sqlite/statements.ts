@@ -1,0 +1,25 @@
+/**
+ * Statements prepared once per connection. Preparing one costs as much as running it, and a turn runs some hundred and fifty.
+ *
+ * SQLite prepares a statement again by itself when the schema has changed, so a migration by another process does no harm.
+ */
+import type SqliteDatabase from 'better-sqlite3';
+import type { SqliteDatabase as KyselyDatabase } from 'kysely';
+import { LRUCache } from 'lru-cache';
+
+/** The store has fewer texts than this, but for lists whose length varies. */
+const KEPT = 500;
+
+export function preparedOnce(database: SqliteDatabase.Database): KyselyDatabase {
+  const statements = new LRUCache<string, SqliteDatabase.Statement>({ max: KEPT });
+  return {
+    prepare: (sql) => {
+      const known = statements.get(sql);
+      if (known) return known;
+      const statement = database.prepare(sql);
+      statements.set(sql, statement);
+      return statement;
+    },
+    close: () => database.close(),
+  };
+}

@@ -1,0 +1,65 @@
+/** The command line of the bench. */
+import { parseArgs } from 'node:util';
+import { STORES, type StoreKind } from './lab.ts';
+
+export const USAGE = `Usage: npm run bench -- [options]
+
+  --store KIND     sqlite (default) or postgres, started for the run
+  --quick          a minute instead of several: fewer turns, none with 200 calls
+  --suspended N    only this: N turns that wait at the same time, on one worker
+  --rest S         how long they are left waiting; default 60 seconds
+  --markdown       only the tables, no progress
+  --json FILE      also write the results to FILE
+  --write-docs     also put the tables into docs/performance.md`;
+
+export interface BenchOptions {
+  readonly store: StoreKind;
+  readonly quick: boolean;
+  /** Null: the usual measurements. */
+  readonly suspended: { readonly turns: number; readonly restSeconds: number } | null;
+  readonly markdown: boolean;
+  readonly json: string | undefined;
+  readonly writeDocs: boolean;
+}
+
+/** Null asks for the usage. Errors: TypeError with what is wrong. */
+export function readOptions(args: readonly string[]): BenchOptions | null {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      store: { type: 'string', default: 'sqlite' },
+      quick: { type: 'boolean', default: false },
+      suspended: { type: 'string' },
+      rest: { type: 'string', default: '60' },
+      markdown: { type: 'boolean', default: false },
+      json: { type: 'string' },
+      'write-docs': { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  });
+  if (values.help) return null;
+  const { quick, suspended, markdown, json } = values;
+  return {
+    store: storeKind(values.store),
+    quick,
+    markdown,
+    json,
+    suspended:
+      suspended === undefined
+        ? null
+        : { turns: whole('suspended', suspended, 1), restSeconds: whole('rest', values.rest, 0) },
+    writeDocs: values['write-docs'],
+  };
+}
+
+function storeKind(text: string): StoreKind {
+  const kind = STORES.find((name) => name === text);
+  if (kind) return kind;
+  throw new TypeError(`--store must be ${STORES.join(' or ')}, got ${text}`);
+}
+
+function whole(name: string, text: string, least: number): number {
+  const value = Number(text);
+  if (text.trim() !== '' && Number.isInteger(value) && value >= least) return value;
+  throw new TypeError(`--${name} must be a whole number from ${least}, got ${text}`);
+}
