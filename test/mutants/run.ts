@@ -129,6 +129,11 @@ function interrupted(): AbortSignal {
   return early.signal;
 }
 
+function whole(name: string, text: string | undefined): number | undefined {
+  if (text === undefined || /^[1-9]\d*$/.test(text)) return text === undefined ? undefined : Number(text);
+  throw new TypeError(`--${name} must be a whole number above 0, got ${text}`);
+}
+
 async function main(): Promise<boolean> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
@@ -141,8 +146,8 @@ async function main(): Promise<boolean> {
   });
   if (values.help) console.log(USAGE);
   if (values.help) return true;
-  const seed = Number(values.seed ?? Date.now() % 1_000_000);
-  const chosen = choose(positionals, values.sample === undefined ? undefined : Number(values.sample), seed);
+  const seed = whole('seed', values.seed) ?? Date.now() % 1_000_000;
+  const chosen = choose(positionals, whole('sample', values.sample), seed);
   const signal = interrupted();
   const folder = mkdtempSync(join(tmpdir(), 'agentturn-mutants-'));
   // All that the servers and tests below leave behind goes with the folder. PostgreSQL runs as another user and must get in.
