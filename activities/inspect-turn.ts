@@ -79,9 +79,13 @@ async function hasPollers(temporal: Client, workerTarget: string): Promise<boole
   return (pollers ?? []).length > 0;
 }
 
-async function close(temporal: Client, { agentId, agentTurnId }: Fence, reason: string): Promise<void> {
+const close = (temporal: Client, { agentId, agentTurnId }: Fence, reason: string): Promise<void> =>
+  terminate(temporal, turnWorkflowId(agentId, agentTurnId), reason);
+
+/** A workflow that is closed or gone needs no end. */
+export async function terminate(temporal: Client, workflowId: string, reason: string): Promise<void> {
   try {
-    await temporal.workflow.getHandle(turnWorkflowId(agentId, agentTurnId)).terminate(reason);
+    await temporal.workflow.getHandle(workflowId).terminate(reason);
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
   }

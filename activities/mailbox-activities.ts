@@ -2,9 +2,10 @@
 import { Context } from '@temporalio/activity';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { MailboxActivities } from '../workflows/ports.ts';
+import { turnWorkflowId } from '../workflows/protocol/ids.ts';
 import type { Store } from '../workflows/protocol/store.ts';
 import { withHeartbeat } from './heartbeat.ts';
-import { inspectTurn } from './inspect-turn.ts';
+import { inspectTurn, terminate } from './inspect-turn.ts';
 import type { Doorbell } from './tools/delegation.ts';
 
 const POLL_MS = 250;
@@ -17,6 +18,18 @@ export interface MailboxDeps {
 
 export const mailboxActivities = ({ temporal, store, doorbell }: MailboxDeps): MailboxActivities => ({
   inspectTurn: (input) => inspectTurn(temporal, store, input),
+
+  async closeOrphans({ agentId }) {
+    let closed = 0;
+    const query = `WorkflowType = 'agentTurn' and ExecutionStatus = 'Running' and AgentId = '${agentId}'`;
+    for await (const { workflowId } of temporal.workflow.list({ query })) {
+      const head = await store.getAgent(agentId);
+      if (head?.activeAgentTurnId && workflowId === turnWorkflowId(agentId, head.activeAgentTurnId)) continue;
+      await terminate(temporal, workflowId, 'it is not the turn its agent runs');
+      closed += 1;
+    }
+    return closed;
+  },
 
   async reportToParent({ agentTurnId }) {
     const report = await store.reportDelegation(agentTurnId);

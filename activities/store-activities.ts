@@ -24,7 +24,7 @@ export const storeActivities = (store: Store): StoreActivities => ({
   settle: (input) => store.settle(input),
 
   async reportInline({ agentId, agentTurnId, body }) {
-    const parsed = toolResultReportSchema.safeParse(body);
+    const parsed = toolResultReportSchema.safeParse(normalised(body));
     if (!parsed.success) {
       const reason = `tool_result signal dropped: ${z.prettifyError(parsed.error)}`;
       log.warn(reason, { agentId, agentTurnId });
@@ -38,4 +38,22 @@ export const storeActivities = (store: Store): StoreActivities => ({
 
   commitTurn: ({ agentId, agentTurnId, turnEpoch, ...commit }) =>
     store.commitTurn({ agentId, agentTurnId, turnEpoch }, commit),
+});
+
+/**
+ * A result that says which call it is for and is malformed otherwise is a failed result of that call: its sender gets no answer, and the
+ * call would wait for its deadline (T20).
+ */
+function normalised(body: unknown): unknown {
+  const { error } = toolResultReportSchema.safeParse(body);
+  const named = namedCall.safeParse(body);
+  if (!error || !named.success || named.data.status === 'running') return body;
+  const message = `the result that was reported is malformed: ${z.prettifyError(error)}`;
+  return { ...named.data, status: 'failed', error: { code: 'invalid_result', message, kind: 'recoverable' } };
+}
+
+const namedCall = z.object({
+  callId: z.string().min(1).max(128),
+  turnEpoch: z.int().positive().optional(),
+  status: z.unknown(),
 });

@@ -75,6 +75,8 @@ class Mailbox {
   /** What the search attribute says: set by whoever started us, carried over by continue-as-new. */
   #shown = workflowInfo().typedSearchAttributes.get(AGENT_STATUS) ?? '';
   #turns = 0;
+  /** Until the first turn of this run, unless the run continues another. */
+  #mayHavePredecessor = workflowInfo().continuedFromExecutionRunId === undefined;
 
   constructor(input: AgentInput) {
     this.#input = input;
@@ -93,6 +95,12 @@ class Mailbox {
       if (this.#historyIsLong()) return continueAsNew<typeof agent>(this.#input);
       next = next.kind === 'empty' ? await this.#lookForWork() : await this.#runAndSettle(next);
     }
+  }
+
+  /** Another mailbox of this agent was there before and ended without a word: what it left running is not ours to wait for (T29). */
+  async #closeOrphans(): Promise<void> {
+    const closed = await mailboxActivities.closeOrphans({ agentId: this.#input.agentId });
+    if (closed > 0) log.warn('closed workflows that an earlier mailbox left', { closed });
   }
 
   /** A parent may be waiting: it is told before anything else runs (T30). */
@@ -133,6 +141,8 @@ class Mailbox {
 
   async #runAndSettle(next: Exclude<LeaseOutcome, { kind: 'empty' }>): Promise<LeaseOutcome> {
     const fence = next.kind === 'leased' ? next.lease : next.fence;
+    if (this.#mayHavePredecessor && fence.turnEpoch > 1) await this.#closeOrphans();
+    this.#mayHavePredecessor = false;
     const { agentId, agentTurnId, turnEpoch } = fence;
     const about = next.kind === 'leased' ? next.lease.title : 'started by an earlier mailbox';
     this.#show('awake_running', `turn ${agentTurnId} (epoch ${turnEpoch}): ${about}`);

@@ -87,6 +87,8 @@ export type Inspection =
 export interface MailboxActivities {
   /** Looks whether the turn still moves, and ends it when it does not (T12, T23). */
   inspectTurn(input: InspectTurnInput): Promise<Inspection>;
+  /** Closes workflows of turns that are not what the agent's head points at: leftovers of an earlier mailbox (T29). */
+  closeOrphans(input: { agentId: string }): Promise<number>;
   /** Tells the waiting call of its parent that a turn has ended; the answer, null when nobody waits (T30). */
   reportToParent(input: { agentTurnId: string }): Promise<ReportAnswer | null>;
   /** Waits until the workflow is closed, terminating it after `graceMs`; `not_found` when the server never heard of it. */

@@ -10,6 +10,7 @@ import type { SettledCall } from '../../workflows/kernel/state.ts';
 import type { CardContents, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { Profile, ToolSpec } from '../../workflows/protocol/profile.ts';
 import type { CallClaim, CallResult, ClaimOutcome } from '../../workflows/protocol/store.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
@@ -99,8 +100,30 @@ export async function insertClaim(
 }
 
 async function suspendTimeout(trx: Trx, turn: TurnRow, tool: string, profiles: ProfileCache): Promise<number | null> {
+  const { profile, spec } = await specOf(trx, turn, tool, profiles);
+  return spec?.suspendTimeoutMs ?? profile.suspendTimeoutMs ?? null;
+}
+
+async function specOf(
+  trx: Trx,
+  turn: TurnRow,
+  tool: string,
+  profiles: ProfileCache,
+): Promise<{ profile: Profile; spec: ToolSpec | undefined }> {
   const { profile, tools } = await profileByHash(trx, turn.profile_hash ?? '', profiles);
-  return tools.find((spec) => spec.name === tool)?.suspendTimeoutMs ?? profile.suspendTimeoutMs ?? null;
+  return { profile, spec: tools.find((known) => known.name === tool) };
+}
+
+/** What becomes of the turn when a result from outside, or its absence, says nothing about it: the tool's default (T17, T19). */
+export async function defaultAfterExecution(
+  trx: Trx,
+  turn: TurnRow,
+  tool: string,
+  profiles: ProfileCache,
+): Promise<'continue' | 'terminate'> {
+  const { spec } = await specOf(trx, turn, tool, profiles);
+  // A result that is there cannot suspend its call again.
+  return spec?.afterExecution === 'terminate' ? 'terminate' : 'continue';
 }
 
 const outcomeUnknown = ({ callId, tool }: CardContents['tool.call']): ToolResultContent => ({

@@ -51,7 +51,7 @@ export async function reportDelegation(ctx: StoreContext, agentTurnId: string): 
     const to = { agentId: parent.turn.agent_id, agentTurnId: parentTurnId, callId };
     if (child.report !== 'due') return { ack: child.report, ...to };
     const report = await reportOf(trx, child, callId);
-    const { ack } = await reportTo(trx, parent.head, parent.turn, report, now);
+    const { ack } = await reportTo(trx, parent.head, parent.turn, report, ctx.profiles, now);
     await trx.updateTable('turns').set({ report: ack }).where('agent_turn_id', '=', agentTurnId).execute();
     await appendEdge(trx, callId, joinResponse(child, parent.turn, callId), now);
     return { ack, ...to };

@@ -6,9 +6,10 @@
  * 2. A turn that cannot start ends here, with its own task event, and never blocks the queue (T8).
  * 3. A reap raises the epoch, so whatever is left of the old turn can write nothing (T5).
  */
+import { z } from 'zod';
 import { kernelConfig } from '../../workflows/kernel/config.ts';
 import type { BoxExtent } from '../../workflows/kernel/state.ts';
-import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
+import { type EnqueueRequest, storedRequestSchema } from '../../workflows/protocol/enqueue.ts';
 import { CodedError, type FailureCode } from '../../workflows/protocol/failures.ts';
 import type { Lease, LeaseOutcome, SettleInput, SettleOutcome } from '../../workflows/protocol/store.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
@@ -94,11 +95,13 @@ const nextQueued = (trx: Trx, agentId: string): Promise<TurnRow | undefined> =>
 async function tryLease(
   trx: Trx,
   head: HeadRow,
-  turn: TurnRow,
+  queued: TurnRow,
   profiles: ProfileCache,
   now: number,
 ): Promise<{ lease: Lease } | { lease: null; turnEpoch: number }> {
   const turnEpoch = head.turn_epoch + 1;
+  const problem = await requestProblem(trx, queued);
+  const turn = problem === null ? queued : { ...queued, request: '{}' };
   const { boxId, missing } = await memoryBox(trx, head, turn, now);
   const memory = await extents(trx, [boxId, ...(turn.context_box_id ? [turn.context_box_id] : [])]);
   const instructionSeq = await appendToBox(trx, boxId, turn.instruction_card_id, turn.agent_id);
@@ -129,7 +132,7 @@ async function tryLease(
   };
   const { accept_seq: _a, event_seq: _e, agent_id: _i, ...change } = nextHead;
   await updateHead(trx, turn.agent_id, change);
-  const refused = refusal(profileName, profile !== null, [...missing, ...memory.missing]);
+  const refused = problem ?? refusal(profileName, profile !== null, [...missing, ...memory.missing]);
   if (refused) {
     const termination = { status: 'failed', errorCode: refused.code, reason: refused.reason } as const;
     await finishTurn(trx, { ...turn, ...leased }, abandoned(termination), now);
@@ -166,11 +169,30 @@ async function memoryBox(
 const findBox = (trx: Trx, boxId: string): Promise<BoxRow | undefined> =>
   trx.selectFrom('boxes').selectAll().where('box_id', '=', boxId).executeTakeFirst();
 
-function refusal(
-  profileName: string,
-  profileKnown: boolean,
-  missingBoxes: readonly string[],
-): { code: FailureCode; reason: string } | null {
+interface LeaseRefusal {
+  readonly code: FailureCode;
+  readonly reason: string;
+}
+
+/** A row that another version, or somebody by hand, wrote in a way that cannot be run (T8). */
+async function requestProblem(trx: Trx, turn: TurnRow): Promise<LeaseRefusal | null> {
+  const refused = (reason: string): LeaseRefusal => ({ code: 'invalid_request', reason });
+  const cardId = turn.instruction_card_id;
+  const card = await trx.selectFrom('cards').select('type').where('card_id', '=', cardId).executeTakeFirst();
+  if (card?.type !== 'task.instruction') return refused(`its instruction card ${cardId} is not in the store`);
+  const { error } = storedRequestSchema.safeParse(parsedOrNull(turn.request));
+  return error ? refused(`its stored request is malformed: ${z.prettifyError(error)}`) : null;
+}
+
+function parsedOrNull(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return null;
+  }
+}
+
+function refusal(profileName: string, profileKnown: boolean, missingBoxes: readonly string[]): LeaseRefusal | null {
   if (!profileKnown) {
     return {
       code: 'profile_not_found',

@@ -19,8 +19,8 @@ import {
   onReport,
   type ReportDecision,
 } from '../../workflows/waiting/decisions.ts';
-import { callOf, findCall, findWaiting, syncHead } from './calls.ts';
-import { type StoreContext, type Trx, write } from './context.ts';
+import { callOf, defaultAfterExecution, findCall, findWaiting, syncHead } from './calls.ts';
+import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
 import { type FinalReport, findDeferral, forgetDeferral, isFinal, keepDeferral } from './deferrals.ts';
 import { appendEvent } from './events.ts';
 import { fenced } from './head.ts';
@@ -38,7 +38,10 @@ export async function reportResult(
   return write(ctx, async (trx) => {
     const found = await lockTurn(trx, agentTurnId, now);
     if (!found) return { ack: 'unknown' };
-    return { ...(await reportTo(trx, found.head, found.turn, report, now)), agentId: found.turn.agent_id };
+    return {
+      ...(await reportTo(trx, found.head, found.turn, report, ctx.profiles, now)),
+      agentId: found.turn.agent_id,
+    };
   });
 }
 
@@ -48,6 +51,7 @@ export async function reportTo(
   head: HeadRow,
   turn: TurnRow,
   report: ToolResultReport,
+  profiles: ProfileCache,
   now: number,
 ): Promise<ReportAck> {
   const agentTurnId = turn.agent_turn_id;
@@ -58,7 +62,8 @@ export async function reportTo(
   const body = await bodyOf(trx, report);
   const decision = onReport({ turnEpoch: turn.turn_epoch, closed }, facts, report, body !== null, now);
   if (call && body && decision.effect === 'settle' && isFinal(report)) {
-    const content = resultContent(call.content, report, body);
+    const otherwise = await defaultAfterExecution(trx, turn, call.content.tool, profiles);
+    const content = resultContent(call.content, otherwise, report, body);
     const { cardId } = await storeResult(trx, turn, call.stepIndex, content, now);
     await forgetDeferral(trx, agentTurnId, report.callId);
     if (waiting) await markRow(trx, waiting, { status: 'received', result_card_id: cardId });
@@ -120,6 +125,8 @@ async function factsOf(
   return { phase: phaseOf(waiting), deadline, windowMs: deadline - since, deferral };
 }
 
+type EndOfCall = 'continue' | 'terminate';
+
 interface Body {
   readonly result?: JsonValue;
   /** Why the card cannot be a result. */
@@ -142,12 +149,13 @@ async function bodyOf(trx: Trx, report: ToolResultReport): Promise<Body | null> 
 
 function resultContent(
   { callId, tool }: CardContents['tool.call'],
+  otherwise: EndOfCall,
   report: FinalReport,
   { result, problem }: Body,
 ): ToolResultContent {
-  if (problem !== undefined) return failure(callId, tool, 'invalid_result', problem);
+  if (problem !== undefined) return failure(callId, tool, otherwise, 'invalid_result', problem);
   // A result that is there cannot suspend its call again.
-  const effective = effectiveAfterExecution(result, report.afterExecution, 'continue');
+  const effective = effectiveAfterExecution(result, report.afterExecution, otherwise);
   const base = { callId, tool, afterExecution: effective === 'terminate' ? 'terminate' : 'continue' } as const;
   const { status } = report;
   if (status === 'success') return { ...base, status, result: result ?? null };
@@ -162,13 +170,14 @@ function resultContent(
 const failure = (
   callId: string,
   tool: string,
+  afterExecution: EndOfCall,
   code: 'invalid_result' | 'card_not_found',
   message: string,
 ): ToolResultContent => ({
   callId,
   tool,
   status: 'failed',
-  afterExecution: 'continue',
+  afterExecution,
   error: { code, message, kind: 'recoverable' },
 });
 
@@ -187,11 +196,11 @@ export async function resolveWaiting(
     const waiting: WaitingState['waiting'][number][] = [];
     for (const callId of callIds) {
       const row = await findWaiting(trx, fence.agentTurnId, callId);
-      const progress = row ? await progressOf(trx, turn, row, nowMs) : null;
+      const progress = row ? await progressOf(trx, turn, row, ctx.profiles, nowMs) : null;
       if (row && progress?.wakeAt) {
         const early = progress.wakeAt < row.deadline ? { wakeAt: progress.wakeAt } : {};
         waiting.push({ callId, tool: row.tool_name, deadline: row.deadline, ...early });
-      } else settled.push(await applied(trx, turn, callId, row, progress?.result ?? null, now));
+      } else settled.push(await applied(trx, turn, callId, row, progress?.result ?? null, ctx.profiles, now));
     }
     if (settled.length > 0) await syncHead(trx, head, fence.agentTurnId, now);
     return { settled, waiting };
@@ -203,24 +212,31 @@ type Progress =
   | { readonly result: ToolResultContent; readonly wakeAt?: undefined };
 
 /** What the clock makes of a row; null when its result is there already. */
-async function progressOf(trx: Trx, turn: TurnRow, row: WaitingRow, nowMs: number): Promise<Progress | null> {
+async function progressOf(
+  trx: Trx,
+  turn: TurnRow,
+  row: WaitingRow,
+  profiles: ProfileCache,
+  nowMs: number,
+): Promise<Progress | null> {
   const deferred = await findDeferral(trx, row.agent_turn_id, row.call_id);
   const facts = { phase: phaseOf(row), deadline: row.deadline, windowMs: 0, deferral: deferred?.deferral ?? null };
   const look = onLook(facts, nowMs);
   if (look === 'settled') return null;
   if (look !== 'time_out' && look !== 'retry') return look;
   const { content } = await callOf(trx, turn.agent_turn_id, row.call_id);
-  if (look === 'time_out' || !deferred) return { result: timedOut(content) };
+  const otherwise = await defaultAfterExecution(trx, turn, content.tool, profiles);
+  if (look === 'time_out' || !deferred) return { result: timedOut(content, otherwise) };
   const { report, deferral } = deferred;
   const body = await bodyOf(trx, report);
-  if (body) return { result: resultContent(content, report, body) };
+  if (body) return { result: resultContent(content, otherwise, report, body) };
   const again = deferredAgain(deferral, row.deadline, nowMs);
   if (again) {
     await keepDeferral(trx, row.agent_turn_id, report, again, nowMs);
     return { wakeAt: Math.min(row.deadline, again.nextRetryAt) };
   }
   const message = `card ${report.toolResultCardId} was reported as the result of ${content.tool} and is not in the store after ${DEFERRAL_TRIES} tries`;
-  return { result: failure(content.callId, content.tool, 'card_not_found', message) };
+  return { result: failure(content.callId, content.tool, otherwise, 'card_not_found', message) };
 }
 
 async function applied(
@@ -229,12 +245,14 @@ async function applied(
   callId: string,
   row: WaitingRow | undefined,
   ended: ToolResultContent | null,
+  profiles: ProfileCache,
   now: number,
 ): Promise<SettledCall> {
   const { stepIndex, content } = await callOf(trx, turn.agent_turn_id, callId);
+  const missing = async () => timedOut(content, await defaultAfterExecution(trx, turn, content.tool, profiles));
   const settled =
     (await findResult(trx, turn, callId)) ??
-    (await storeResult(trx, turn, stepIndex, ended ?? timedOut(content), now)).settled;
+    (await storeResult(trx, turn, stepIndex, ended ?? (await missing()), now)).settled;
   await forgetDeferral(trx, turn.agent_turn_id, callId);
   if (row) await markRow(trx, row, { status: settled.status === 'timeout' && ended ? 'expired' : 'applied' });
   return settled;
@@ -252,11 +270,11 @@ async function markRow(trx: Trx, row: WaitingRow, change: Partial<WaitingRow>): 
     .execute();
 }
 
-const timedOut = ({ callId, tool }: CardContents['tool.call']): ToolResultContent => ({
+const timedOut = ({ callId, tool }: CardContents['tool.call'], afterExecution: EndOfCall): ToolResultContent => ({
   callId,
   tool,
   status: 'timeout',
-  afterExecution: 'continue',
+  afterExecution,
   error: {
     code: 'tool_timeout',
     message: `${tool} got no answer before its deadline`,

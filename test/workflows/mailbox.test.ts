@@ -1,10 +1,12 @@
 /** The mailbox on a real server: order, dedupe, lost doorbells, late workers. */
+import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import type { EnqueueAck } from '../../workflows/protocol/enqueue.ts';
-import { agentWorkflowId } from '../../workflows/protocol/ids.ts';
+import { agentWorkflowId, turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import type { TurnView } from '../../workflows/protocol/store.ts';
+import { AGENT_ID } from '../../workflows/search-attributes.ts';
 import { testApp } from '../support/app.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 import { runScript } from '../support/processes.ts';
@@ -65,6 +67,27 @@ describe.each(BACKENDS)('a mailbox on %s', (backend) => {
       code: 'idempotency_conflict',
     });
     expect(await agent.turns()).toHaveLength(4);
+  });
+
+  test('that follows another closes what still runs and is not the turn of its head (T29)', async () => {
+    const agentId = newAgent();
+    const agent = harness.client.agent(agentId);
+    const first = await agent.enqueue(ANSWER);
+    await first.result({ timeoutMs: 20_000 });
+    const { workflow } = harness.temporal.client;
+    // Nobody serves its queue: it would wait for ever.
+    const leftover = await workflow.start('agentTurn', {
+      workflowId: turnWorkflowId(agentId, v7()),
+      taskQueue: 'agentturn.nobody',
+      args: [{}],
+      typedSearchAttributes: [{ key: AGENT_ID, value: agentId }],
+    });
+    const query = `WorkflowId = '${leftover.workflowId}'`;
+    while ((await workflow.count(query)).count === 0) await setTimeout(20);
+    await workflow.getHandle(agentWorkflowId(agentId)).terminate('test');
+    const second = await agent.enqueue(ANSWER);
+    expect(await second.result({ timeoutMs: 30_000 })).toMatchObject({ status: 'success', turnEpoch: 2 });
+    expect((await leftover.describe()).status.name).toBe('TERMINATED');
   });
 
   test('a turn whose doorbell was swallowed runs all the same (T3)', async () => {

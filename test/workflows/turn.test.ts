@@ -195,6 +195,20 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
     expect(drops.length).toBeGreaterThanOrEqual(5);
   });
 
+  test('a malformed result for a call that waits is a failed result of it: its sender would never know (T20)', async () => {
+    const agentId = newAgent();
+    const turn = await enqueue('slow', agentId);
+    const [waiting] = (await suspended(turn)).waiting;
+    const callId = waiting?.callId ?? '';
+    const handle = harness.temporal.client.workflow.getHandle(turnWorkflowId(agentId, turn.id));
+    await handle.signal('tool_result', { callId, status: 'running', colour: 'red' });
+    await handle.signal('tool_result', { callId, status: 'nonsense' });
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
+    const [call] = (await turn.get()).steps.flatMap((step) => step.calls);
+    expect(call).toMatchObject({ status: 'failed', error: { code: 'invalid_result' } });
+    expect(call?.error?.message).toContain('status');
+  });
+
   test('terminated from outside: one task event with a fallback, and the next turn runs (T7)', async () => {
     const agentId = newAgent();
     const turn = await enqueue('slow', agentId);

@@ -21,33 +21,37 @@ export const resultFieldsSchema = z.object({
 });
 export type ResultFields = z.infer<typeof resultFieldsSchema>;
 
+const requestFields = z.strictObject({
+  instruction: z
+    .string()
+    .min(1)
+    .refine((text) => utf8Bytes(text) <= LIMITS.instructionBytes, {
+      error: `must be at most ${LIMITS.instructionBytes} bytes; write a larger text as a card and pass instructionCardId`,
+    })
+    .optional(),
+  instructionCardId: z.uuid().optional(),
+  contextBoxId: z.uuid().optional(),
+  /** What the turn remembers and adds to, instead of the agent's own box: a box of another agent is forked (T25). */
+  outputBoxId: z.uuid().optional(),
+  profile: userId.optional(),
+  resultFields: jsonSchema.optional(),
+  idempotencyKey: z.string().min(1).max(256).optional(),
+  priority: z.enum(PRIORITIES).default('normal'),
+  /** An interactive request that must not wait: accepted only when the agent is idle, else `agent_busy` (T11). */
+  uiAction: z.boolean().optional(),
+  correlationId: z.string().max(256).optional(),
+  traceparent: z.string().max(128).optional(),
+  metadata: z.record(z.string().max(128), z.string().max(1024)).optional(),
+});
+
+/** A request as it is kept with its turn: the instruction is a card by then. What a newer version added is let through. */
+export const storedRequestSchema = requestFields.omit({ instruction: true }).loose();
+
 /**
  * `instruction`: text up to 32 KiB, or `instructionCardId` of a card written before (T4).
  * `resultFields` is kept as it came: a malformed one is a warning and a degraded deliverable, never a refusal (T28).
  */
-export const enqueueRequestSchema = z
-  .strictObject({
-    instruction: z
-      .string()
-      .min(1)
-      .refine((text) => utf8Bytes(text) <= LIMITS.instructionBytes, {
-        error: `must be at most ${LIMITS.instructionBytes} bytes; write a larger text as a card and pass instructionCardId`,
-      })
-      .optional(),
-    instructionCardId: z.uuid().optional(),
-    contextBoxId: z.uuid().optional(),
-    /** What the turn remembers and adds to, instead of the agent's own box: a box of another agent is forked (T25). */
-    outputBoxId: z.uuid().optional(),
-    profile: userId.optional(),
-    resultFields: jsonSchema.optional(),
-    idempotencyKey: z.string().min(1).max(256).optional(),
-    priority: z.enum(PRIORITIES).default('normal'),
-    /** An interactive request that must not wait: accepted only when the agent is idle, else `agent_busy` (T11). */
-    uiAction: z.boolean().optional(),
-    correlationId: z.string().max(256).optional(),
-    traceparent: z.string().max(128).optional(),
-    metadata: z.record(z.string().max(128), z.string().max(1024)).optional(),
-  })
+export const enqueueRequestSchema = requestFields
   .refine((request) => (request.instruction === undefined) !== (request.instructionCardId === undefined), {
     error: 'exactly one of instruction and instructionCardId is expected',
     path: ['instruction'],

@@ -1,7 +1,10 @@
 /** Results reported by a card (T18), on every store. */
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
+import { z } from 'zod';
+import { defineTool } from '../../../activities/app.ts';
 import { outputCardId } from '../../../activities/store/ids.ts';
+import { testApp } from '../../support/app.ts';
 import { fenceOf, newAgent, STORES, StoreBench } from './store-bench.ts';
 
 describe.each(STORES)('results by card on %s', (_, fresh) => {
@@ -106,5 +109,38 @@ describe.each(STORES)('results by card on %s', (_, fresh) => {
     expect(await bench.store.violations()).toEqual([]);
     const again = { callId, status: 'success', toolResultCardId: v7() } as const;
     expect(await bench.store.reportResult(lease.agentTurnId, again)).toMatchObject({ ack: 'stale' });
+  });
+});
+
+describe.each(STORES)('a tool that ends its turn, on %s', (_, fresh) => {
+  const finish = defineTool({
+    name: 'ask',
+    description: 'ends the turn, once a person said how',
+    parameters: z.object({}),
+    afterExecution: 'terminate',
+    execute: () => ({ __cg_control: { after_execution: 'suspend' } }),
+  });
+  const bench = new StoreBench(fresh, testApp([finish]));
+  const suspended = async () => {
+    const lease = await bench.started(newAgent());
+    return { lease, callId: await bench.suspended(lease) };
+  };
+
+  test('ends it when nobody answered in time (T17, T19)', async () => {
+    const { lease, callId } = await suspended();
+    bench.now += 1_000;
+    const { settled } = await bench.store.resolveWaiting(fenceOf(lease), [callId], bench.now);
+    expect(settled).toMatchObject([{ status: 'timeout', afterExecution: 'terminate' }]);
+  });
+
+  test.each([
+    ['that says nothing of it', {}, 'terminate'],
+    ['that says otherwise', { afterExecution: 'continue' }, 'continue'],
+    ['whose result says otherwise', { result: { __cg_control: { after_execution: 'continue' } } }, 'continue'],
+  ] as const)('and a report %s: the turn goes the way that was said last (T19)', async (__, more, afterExecution) => {
+    const { lease, callId } = await suspended();
+    await bench.store.reportResult(lease.agentTurnId, { callId, status: 'success', result: 1, ...more });
+    const { settled } = await bench.store.resolveWaiting(fenceOf(lease), [callId], bench.now);
+    expect(settled).toMatchObject([{ status: 'success', afterExecution }]);
   });
 });

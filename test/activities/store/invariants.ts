@@ -105,6 +105,22 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       expect(await store.getTurn('t3')).toMatchObject({ status: 'running' });
     });
 
+    test.each([
+      ['whose request is no JSON', `update turns set request = 'oops' where agent_turn_id = 'bad'`],
+      ['whose request is malformed', `update turns set request = '{"contextBoxId":7}' where agent_turn_id = 'bad'`],
+      ['whose instruction is gone', `delete from cards where agent_turn_id = 'bad'`],
+    ])('a queued turn %s ends invalid_request, and the next one runs (T8)', async (_, statement) => {
+      planted = await open();
+      const { store, plant } = planted;
+      await store.registerProfiles([...testApp([]).agents.values()]);
+      const request = { instruction: 'x', profile: 'tester', priority: 'normal' } as const;
+      for (const agentTurnId of ['bad', 'good']) await store.accept({ agentId: 'a', agentTurnId, request });
+      await plant(statement);
+      expect(await store.leaseNext('a')).toMatchObject({ kind: 'leased', lease: { agentTurnId: 'good' } });
+      expect(await store.getTurn('bad')).toMatchObject({ status: 'failed', errorCode: 'invalid_request' });
+      expect(await store.violations()).toEqual([]);
+    });
+
     test('every check has its plant', () => {
       expect(Object.keys(PLANTS).sort()).toEqual([...CHECK_NAMES].sort());
     });
