@@ -122,6 +122,14 @@ export class AgentHandle {
     await ringMailbox(temporal, this.id);
   }
 
+  /**
+   * Makes the agent remember exactly these cards, in a new box, if it still remembers `expectedBoxId` (`get()`); returns the new box (T25).
+   * Errors: `agent_busy` while a turn is open, `box_unavailable`.
+   */
+  replaceMemory(expectedBoxId: string, cardIds: readonly string[]): Promise<string> {
+    return this.#options.store.replaceOutputBox(this.id, expectedBoxId, cardIds);
+  }
+
   /** Null for an agent this store has never heard of. */
   get(): Promise<AgentView | null> {
     return this.#options.store.getAgent(this.id);

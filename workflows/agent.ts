@@ -3,7 +3,8 @@
  *
  * Invariants
  * 1. It keeps no queue: the store does. A lost or doubled doorbell does no harm, and continue-as-new carries nothing (T3).
- * 2. At most one child is open; continue-as-new happens only between turns, in the same breath as the check that nothing is pending.
+ * 2. At most one child is open; continue-as-new and the end of a delegated agent's mailbox happen only between turns, in the same breath as
+ *    the check that nothing is pending. A signal that comes with them makes the server ask again.
  * 3. It never fails on foreign input, and never on a turn's failure: whatever the child's end, `settle` closes its books (T7).
  */
 
@@ -91,6 +92,7 @@ class Mailbox {
     for (;;) {
       await this.#acceptInline();
       await this.#report(next.reports ?? []);
+      if (next.kind === 'empty' && next.close && !this.#bell && this.#inline.length === 0) return;
       // Nothing is awaited between this check and the command, so no message can slip in between (measured: none of 5,000 lost).
       if (this.#historyIsLong()) return continueAsNew<typeof agent>(this.#input);
       next = next.kind === 'empty' ? await this.#lookForWork() : await this.#runAndSettle(next);

@@ -60,11 +60,13 @@ async function leaseWith(trx: Trx, locked: HeadRow, profiles: ProfileCache, now:
   if (locked.status !== 'idle' && locked.active_agent_turn_id !== null) {
     return whatHolds(trx, locked, locked.active_agent_turn_id, profiles);
   }
-  if ((await rosterEntry(trx, locked.agent_id))?.lifecycle === 'stopped') return { kind: 'empty' };
+  const entry = await rosterEntry(trx, locked.agent_id);
+  const empty: LeaseOutcome = entry?.parent_agent_id ? { kind: 'empty', close: true } : { kind: 'empty' };
+  if (entry?.lifecycle === 'stopped') return empty;
   let head = locked;
   for (let rejects = 0; rejects < REJECTS_PER_TRANSACTION; rejects += 1) {
     const turn = await nextQueued(trx, head.agent_id);
-    if (!turn) return { kind: 'empty' };
+    if (!turn) return empty;
     const attempt = await tryLease(trx, head, turn, profiles, now);
     if (attempt.lease) return { kind: 'leased', lease: attempt.lease };
     head = { ...head, turn_epoch: attempt.turnEpoch };

@@ -3,11 +3,19 @@
 import type { AgentLifecycle } from '../../workflows/protocol/turn.ts';
 import type { Trx } from './context.ts';
 
-export const rosterEntry = (
-  trx: Trx,
-  agentId: string,
-): Promise<{ profile: string | null; lifecycle: AgentLifecycle } | undefined> =>
-  trx.selectFrom('agents').select(['profile', 'lifecycle']).where('agent_id', '=', agentId).executeTakeFirst();
+export interface RosterEntry {
+  readonly profile: string | null;
+  readonly lifecycle: AgentLifecycle;
+  /** The agent that made it by delegation. */
+  readonly parent_agent_id: string | null;
+}
+
+export const rosterEntry = (trx: Trx, agentId: string): Promise<RosterEntry | undefined> =>
+  trx
+    .selectFrom('agents')
+    .select(['profile', 'lifecycle', 'parent_agent_id'])
+    .where('agent_id', '=', agentId)
+    .executeTakeFirst();
 
 /** Puts the agent on the roster; one that is there stays as it is. */
 export async function enrol(

@@ -218,7 +218,7 @@ export const AGENTS: Readonly<Record<string, (recorder: Recorder, agentId: strin
     await turn.result(WAIT);
     const edges = await recorder.harness.store.listEdges(turn.id);
     const expert = edges.find((edge) => edge.primitive === 'enqueue' && edge.sourceAgentTurnId === turn.id);
-    return recorder.terminated(expert?.targetAgentId ?? '');
+    return { workflowId: agentWorkflowId(expert?.targetAgentId ?? '') };
   },
   'agent-continued-as-new': async (recorder, agentId) => {
     const runId = await recorder.startAgent({ agentId, maxHistoryEvents: 5 });

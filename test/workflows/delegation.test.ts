@@ -124,6 +124,16 @@ describe.each(BACKENDS)('delegation on %s', (backend) => {
     expect(lines.filter((line) => /ask_expert: answered/.test(line))).toHaveLength(1);
   });
 
+  test('the mailbox of an agent that was made for a question ends with it, and starts anew when it is asked again (T3)', async () => {
+    const turn = await enqueue('asks');
+    await turn.result(WAIT);
+    const agentId = (await (await childrenOf(turn))[0]?.get())?.agentId ?? '';
+    await harness.temporal.client.workflow.getHandle(agentWorkflowId(agentId)).result();
+    const again = await harness.client.agent(agentId).enqueue({ instruction: '[script:knows] again' });
+    expect(await again.result(WAIT)).toMatchObject({ status: 'success', turnEpoch: 2, profile: 'expert' });
+    await harness.temporal.client.workflow.getHandle(agentWorkflowId(agentId)).result();
+  });
+
   test('work that is given away runs by itself (W12)', async () => {
     const turn = await enqueue('gives');
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success', deliverable: { text: 'given' } });

@@ -55,7 +55,8 @@ export type LeaseOutcome = (
   | { readonly kind: 'leased'; readonly lease: Lease }
   /** The head is held by a turn that already started; the mailbox must take it over. */
   | { readonly kind: 'held'; readonly fence: Fence }
-  | { readonly kind: 'empty' }
+  /** `close` for an agent that was made for a delegation: its mailbox ends, and starts anew should anybody ring again. */
+  | { readonly kind: 'empty'; readonly close?: true }
 ) & {
   /** Ended turns of the agent whose waiting parents have not been told yet; absent when there are none (T30). */
   readonly reports?: readonly string[];
