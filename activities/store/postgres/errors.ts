@@ -4,6 +4,8 @@ import { CodedError } from '../../../workflows/protocol/failures.ts';
 /** Classes that mean "not now": connection, resources, intervention, serialisation, deadlock, read-only standby. */
 const PASSING = /^(08|53|57|40|25006)/;
 const CONNECTION = /^(ECONNREFUSED|ECONNRESET|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_AGAIN)$/;
+/** The driver's words, without a code: for a statement under way, and for the next one on a connection that is gone. */
+const LOST = /Connection terminated|is not queryable/;
 /** Wrong password, no such role, no such database: an operator must act, but the store may well come back. */
 const REFUSED = /^(28|3D)/;
 
@@ -28,7 +30,7 @@ export function mapPostgresError(error: unknown, { url, connections, waitMs }: P
       'the server is slow, or the process needs more of them: AGENTTURN_STORE_CONNECTIONS';
     return new CodedError('store_unavailable', message, { cause: error });
   }
-  const lost = /Connection terminated/.test(error.message);
+  const lost = LOST.test(error.message);
   if (!lost && !PASSING.test(code) && !CONNECTION.test(code) && !REFUSED.test(code)) return error;
   const message = `the store ${withoutPassword(url)} does not answer (${code || error.message}); ${cureOf(code)}`;
   return new CodedError('store_unavailable', message, { cause: error });

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { setTimeout } from 'node:timers/promises';
 import { describe, expect, test } from '@jest/globals';
 import pg from 'pg';
 import { mapPostgresError } from '../../../activities/store/postgres/errors.ts';
@@ -26,6 +28,42 @@ describe('a PostgreSQL server', () => {
     const stores = await Promise.all(Array.from({ length: 4 }, () => openPostgresStore({ url })));
     await expect(stores[3]?.listAgents()).resolves.toEqual([]);
     await Promise.all(stores.map((store) => store.close()));
+  });
+});
+
+describe('a connection that the server ends', () => {
+  test('in the middle of a transaction is store_unavailable, and the next transaction has another', async () => {
+    const url = await freshSchemaUrl();
+    const store = await openPostgresStore({ url });
+    const request = { instruction: 'go', priority: 'normal' } as const;
+    await store.accept({ agentId: 'alice', request });
+    const holder = new pg.Client({ connectionString: url });
+    await holder.connect();
+    await holder.query('begin');
+    await holder.query('select 1 from agent_state_head for update');
+    const held = store.accept({ agentId: 'alice', request }).catch((error: unknown) => error);
+    const waiting = `select pid from pg_stat_activity, pg_backend_pid() me where me = any(pg_blocking_pids(pid))`;
+    const ended = `select pg_terminate_backend(pid) from (${waiting}) blocked`;
+    while ((await holder.query(ended)).rowCount === 0) await setTimeout(20);
+    expect(await held).toMatchObject({ code: 'store_unavailable' });
+    await holder.query('rollback');
+    await holder.end();
+    await expect(store.accept({ agentId: 'alice', request })).resolves.toMatchObject({ kind: 'accepted' });
+    await store.close();
+  });
+
+  test('between two statements is store_unavailable too: the driver has other words for it', async () => {
+    const url = await freshSchemaUrl();
+    const [victim, killer] = [new pg.Client(url), new pg.Client(url)];
+    await Promise.all([victim.connect(), killer.connect()]);
+    const lost = once(victim, 'error');
+    const { rows } = await victim.query<{ pid: number }>('select pg_backend_pid() as pid');
+    await killer.query('select pg_terminate_backend($1)', [rows[0]?.pid]);
+    await lost;
+    const error: unknown = await victim.query('select 1').catch((failure: unknown) => failure);
+    expect(error).toMatchObject({ message: expect.stringContaining('not queryable') });
+    expect(mapPostgresError(error, { url, connections: 1, waitMs: 1 })).toMatchObject({ code: 'store_unavailable' });
+    await killer.end();
   });
 });
 
