@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
 import { describe, expect, test } from '@jest/globals';
 import pg from 'pg';
@@ -57,7 +56,7 @@ describe('a connection that the server ends', () => {
     const [victim, killer] = [new pg.Client(url), new pg.Client(url)];
     await Promise.all([victim.connect(), killer.connect()]);
     victim.on('error', () => {});
-    const lost = once(victim, 'end');
+    const lost = new Promise<void>((resolve) => victim.once('end', () => resolve()));
     const { rows } = await victim.query<{ pid: number }>('select pg_backend_pid() as pid');
     await killer.query('select pg_terminate_backend($1)', [rows[0]?.pid]);
     await lost;
