@@ -46,7 +46,7 @@ export async function verify({ store, temporal, ledger, agentIds, effectsPath }:
     const turns = await store.listTurns(agentId);
     views.push(...turns);
     violations.push(...overlaps(turns), ...taskEvents(turns, await allEvents(store, agentId)));
-    violations.push(...(await lostSteers(store, ledger, agentId, turns)));
+    violations.push(...(await lostSteers(store, ledger, agentId, turns)), ...(await wrongEdges(store, turns)));
   }
   for (const { check, agentId, agentTurnId, detail } of await store.violations()) {
     violations.push({ check, agentId: agentId ?? '', agentTurnId: agentTurnId ?? '', detail });
@@ -106,6 +106,28 @@ function taskEvents(turns: readonly TurnView[], events: readonly AgentEvent[]): 
       ...(deliverable === null ? [problem('no_deliverable', status)] : []),
     ];
   });
+}
+
+/** One edge for the request, one for the report; and for each call one for making it and one for its result (T26). */
+async function wrongEdges(store: ClientStore, turns: readonly TurnView[]): Promise<Problem[]> {
+  const problems: Problem[] = [];
+  for (const { agentId, agentTurnId, steps } of turns.filter((turn) => isTerminal(turn.status))) {
+    const found = tally(
+      (await store.listEdges(agentTurnId)).map(
+        ({ primitive, phase, callId }) => `${primitive}/${phase} ${callId ?? ''}`,
+      ),
+    );
+    const calls = steps.flatMap((step) => step.calls);
+    const expected = [
+      ...['enqueue/request ', 'report/response '],
+      ...calls.flatMap(({ callId }) => [`tool_call/request ${callId}`, `report/response ${callId}`]),
+    ];
+    const wrong = expected.filter((edge) => found[edge] !== 1);
+    if (wrong.length === 0 && Object.keys(found).length === expected.length) continue;
+    const detail = `${wrong.join(', ')} are not there once; there are ${JSON.stringify(found)}`;
+    problems.push({ check: 'edges_incomplete', agentId, agentTurnId, detail });
+  }
+  return problems;
 }
 
 function ackedTurns(ledger: Ledger, views: readonly TurnView[]): Problem[] {
