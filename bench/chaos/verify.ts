@@ -1,5 +1,6 @@
 /** The verdict: the store's own invariants, and what only an observer from outside can know. */
 import type { Client } from '@temporalio/client';
+import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import type { AgentEvent } from '../../workflows/protocol/events.ts';
 import type { ClientStore, TurnView } from '../../workflows/protocol/store.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
@@ -15,8 +16,10 @@ const OUTSIDE_CODES: ReadonlySet<string> = new Set([
 ]);
 /** An agent's end reaches its turn within this time. */
 const REACH_MS = 30_000;
-/** A workflow task on its third attempt, with workers and server up, fails for a reason of its own. */
+/** A workflow task on its third attempt that failed the time before: not one whose workers were killed, which times out. */
 const FAILING_ATTEMPT = 3;
+const PROBLEMS = defineSearchAttributeKey('TemporalReportedProblems', SearchAttributeType.KEYWORD_LIST);
+const FAILED = 'category=WorkflowTaskFailed';
 const PAGE = 1_000;
 
 export interface Verdict {
@@ -192,7 +195,7 @@ async function leftWorkflows(temporal: Client): Promise<Problem[]> {
     if (description.status.name !== 'RUNNING') continue;
     if (type === 'agentTurn') problems.push({ check: 'turn_left_running', detail: workflowId });
     const attempt = description.raw.pendingWorkflowTask?.attempt ?? 0;
-    if (attempt < FAILING_ATTEMPT) continue;
+    if (attempt < FAILING_ATTEMPT || !description.typedSearchAttributes.get(PROBLEMS)?.includes(FAILED)) continue;
     problems.push({ check: 'failing_workflow_task', detail: `${workflowId}, attempt ${attempt}` });
   }
   return problems;
