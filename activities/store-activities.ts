@@ -3,14 +3,18 @@ import { log } from '@temporalio/activity';
 import { z } from 'zod';
 import type { StoreActivities } from '../workflows/ports.ts';
 import { enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
+import { clip } from '../workflows/protocol/limits.ts';
 import type { Store } from '../workflows/protocol/store.ts';
 import { toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
+
+/** A text may be what stands for a body that could not be read, and says why. */
+const saying = (body: unknown): string => (typeof body === 'string' ? `; it says: ${clip(body, 200)}` : '');
 
 export const storeActivities = (store: Store): StoreActivities => ({
   async acceptInline({ agentId, agentTurnId, body }) {
     const parsed = enqueueRequestSchema.safeParse(body);
     if (!parsed.success) {
-      const reason = `enqueue signal dropped: ${z.prettifyError(parsed.error)}`;
+      const reason = `enqueue signal dropped: ${z.prettifyError(parsed.error)}${saying(body)}`;
       log.warn(reason, { agentId });
       return store.recordDropped(agentId, { what: 'enqueue', reason });
     }
@@ -26,7 +30,7 @@ export const storeActivities = (store: Store): StoreActivities => ({
   async reportInline({ agentId, agentTurnId, body }) {
     const parsed = toolResultReportSchema.safeParse(normalised(body));
     if (!parsed.success) {
-      const reason = `tool_result signal dropped: ${z.prettifyError(parsed.error)}`;
+      const reason = `tool_result signal dropped: ${z.prettifyError(parsed.error)}${saying(body)}`;
       log.warn(reason, { agentId, agentTurnId });
       return store.recordDropped(agentId, { what: 'tool_result', reason });
     }

@@ -11,7 +11,7 @@ import { AgentClient, type TurnHandle } from '../client/agent-client.ts';
 import { connectClient, type TemporalClient } from '../workers/connect.ts';
 import { openStore } from '../workers/open-store.ts';
 import { findOrStartTemporal, type TemporalServer } from '../workers/temporal-server.ts';
-import { type WorkerLimits, workflowsPath } from '../workers/worker.ts';
+import { payloadConverterPath, type WorkerLimits, workflowsPath } from '../workers/worker.ts';
 import { SEARCH_ATTRIBUTES } from '../workflows/protocol/ids.ts';
 import type { Store } from '../workflows/protocol/store.ts';
 import { startDatabase } from './chaos/databases.ts';
@@ -69,7 +69,7 @@ export async function openLab(storeKind: StoreKind): Promise<Lab> {
       namespace,
       storeUrl,
       modelUrl: String(model.value),
-      bundlePath: await bundleTo(join(dir, 'workflows.js'), workflowsPath),
+      bundlePath: await bundleTo(join(dir, 'workflows.js'), workflowsPath, payloadConverterPath),
     };
     const floorSource = fileURLToPath(new URL('./floor/workflow.ts', import.meta.url));
     const floorBundlePath = await bundleTo(join(dir, 'floor.js'), floorSource);
@@ -103,9 +103,10 @@ const startServer = (dir: string): Promise<TemporalServer> =>
   });
 
 /** Bundled once here, so that a worker's start and memory hold no bundler. */
-async function bundleTo(file: string, source: string): Promise<string> {
+async function bundleTo(file: string, source: string, converter?: string): Promise<string> {
   const bundle: WorkflowBundleOption = await bundleWorkflowCode({
     workflowsPath: source,
+    ...(converter === undefined ? {} : { payloadConverterPath: converter }),
     logger: new DefaultLogger('ERROR'),
   });
   if (!('code' in bundle)) throw new TypeError('the bundler returned no code');

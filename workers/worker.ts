@@ -59,10 +59,14 @@ export interface RunningWorker {
 }
 
 /** Beside this file: the source when it runs from source, the emitted file when it runs from the package. */
-export const workflowsPath = fileURLToPath(new URL(`../workflows/index${extname(import.meta.url)}`, import.meta.url));
+const workflowFile = (name: string): string =>
+  fileURLToPath(new URL(`../workflows/${name}${extname(import.meta.url)}`, import.meta.url));
+
+export const workflowsPath = workflowFile('index');
+export const payloadConverterPath = workflowFile('payload-converter');
 
 export const bundleWorkflows = (level: LogLevel = 'WARN'): Promise<WorkflowBundleWithSourceMap> =>
-  bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger(level) });
+  bundleWorkflowCode({ workflowsPath, payloadConverterPath, logger: new DefaultLogger(level) });
 
 /** Errors: `temporal_not_ready` with the command that cures it. */
 export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {

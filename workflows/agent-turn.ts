@@ -22,9 +22,18 @@ import type { CallLlmAction, DoneAction, ExecuteToolsAction, KernelAction } from
 import type { KernelEvent } from './kernel/events.ts';
 import { type Handle, initialState, type KernelState } from './kernel/state.ts';
 import { step } from './kernel/step.ts';
-import { isResultDoorbell, shallow, stopSignal, type TurnLook, toolResultSignal, turnStateQuery } from './messages.ts';
+import {
+  isLease,
+  isResultDoorbell,
+  shallow,
+  stopSignal,
+  type TurnLook,
+  toolResultSignal,
+  turnStateQuery,
+} from './messages.ts';
 import { modelActivities, storeActivities, toolActivities } from './ports.ts';
 import { FAILURES, isFailureCode } from './protocol/failures.ts';
+import { clip } from './protocol/limits.ts';
 import type { Lease, StepOutcomeRecord, TurnEnd } from './protocol/store.ts';
 import type { EngineUsage, Fence, TurnStatus } from './protocol/turn.ts';
 import { showTurnStatus } from './search-attributes.ts';
@@ -33,7 +42,14 @@ import { showTurnStatus } from './search-attributes.ts';
 setWorkflowOptions({ failureExceptionTypes: [Error] }, agentTurn);
 
 export async function agentTurn(lease: Lease): Promise<TurnEnd> {
-  return new TurnDriver(lease).run();
+  return new TurnDriver(checked(lease)).run();
+}
+
+/** Only the shape: whether the lease holds, the store says at the first activity. */
+function checked(lease: unknown): Lease {
+  if (isLease(lease)) return lease;
+  const message = `expected the lease that an agent's mailbox starts its turn with, got ${clip(JSON.stringify(lease) ?? 'nothing', 200)}`;
+  throw ApplicationFailure.nonRetryable(message, 'invalid_request');
 }
 
 class TurnDriver {
@@ -191,8 +207,12 @@ class TurnDriver {
   /** Not cancellable: a stopped turn still delivers (T7). */
   async #finish({ termination, deliverable }: DoneAction): Promise<TurnEnd> {
     try {
-      const input = { ...this.#fence, termination, deliverable, engine: this.#engineUsage() };
-      const end = await CancellationScope.nonCancellable(() => storeActivities.commitTurn(input));
+      const end = await CancellationScope.nonCancellable(async () => {
+        // What came while nothing waited for it is answered too, be it by an event that says why it was dropped (T14).
+        await this.#acceptInlineResults();
+        const input = { ...this.#fence, termination, deliverable, engine: this.#engineUsage() };
+        return storeActivities.commitTurn(input);
+      });
       this.#display.end(end.status, end.errorCode);
       this.#show(end.status);
       return end;

@@ -125,7 +125,8 @@ class Mailbox {
   async #lookForWork(): Promise<LeaseOutcome> {
     if (!this.#bell) {
       this.#show('awake_idle', 'idle: the inbox is empty');
-      await condition(() => this.#bell || this.#inline.length > 0);
+      // Signals of names that nobody handles fill the history too.
+      await condition(() => this.#bell || this.#inline.length > 0 || this.#historyIsLong());
       if (!this.#bell) return { kind: 'empty' };
     }
     this.#bell = false;

@@ -1,3 +1,4 @@
 /** Bundle entry: what a worker serves. */
 export { agent } from './agent.ts';
 export { agentTurn } from './agent-turn.ts';
+export { unknownType as default } from './unknown-type.ts';

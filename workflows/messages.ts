@@ -5,6 +5,7 @@
 import { defineQuery, defineSignal } from '@temporalio/workflow';
 import type { EnqueueInput } from './protocol/enqueue.ts';
 import { isDeeperThan } from './protocol/json.ts';
+import type { Lease } from './protocol/store.ts';
 import type { TurnStatus } from './protocol/turn.ts';
 
 /** A doorbell names a turn the store already holds; anything else is an inline request to be accepted first. */
@@ -35,8 +36,9 @@ export const isEnqueueDoorbell = (body: unknown): boolean =>
   body === null ||
   (isRecord(body) && Object.keys(body).length === 1 && typeof body.agentTurnId === 'string');
 
-/** A report without a status has nothing to store: it can only wake the turn. */
-export const isResultDoorbell = (body: unknown): boolean => !isRecord(body) || body.status === undefined;
+/** A report without a status has nothing to store: it can only wake the turn. What is no report at all is refused by name. */
+export const isResultDoorbell = (body: unknown): boolean =>
+  body === undefined || body === null || (isRecord(body) && body.status === undefined);
 
 export interface AgentInput {
   readonly agentId: string;
@@ -48,6 +50,12 @@ export function isAgentInput(value: unknown): value is AgentInput {
   if (!isRecord(value) || typeof value.agentId !== 'string') return false;
   const { maxHistoryEvents: max } = value;
   return max === undefined || (typeof max === 'number' && Number.isInteger(max) && max > 0);
+}
+
+export function isLease(value: unknown): value is Lease {
+  if (!isRecord(value) || !isRecord(value.kernel) || !Array.isArray(value.memory)) return false;
+  const texts = [value.agentId, value.agentTurnId, value.outputBoxId, value.profileName, value.title];
+  return texts.every((text) => typeof text === 'string') && typeof value.turnEpoch === 'number';
 }
 
 const MAX_DEPTH = 200;

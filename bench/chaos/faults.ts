@@ -17,12 +17,15 @@ export interface FaultDeps {
   /** For the pauses between endings. */
   readonly pauses: Random;
   readonly endingsPerMinute: number;
+  /** `kills`: only workers, more often, and the server once, when half of the work is done. */
+  readonly kinds: 'all' | 'kills';
+  readonly halfDone: () => boolean;
   /** What went wrong with a fault itself, and is not the runtime's doing. */
   readonly onError: (error: unknown) => void;
 }
 
 const WEIGHTS = { kill: 60, freeze: 16, server: 5, outage: 8 };
-const PAUSE_MS = [2_500, 8_000] as const;
+const PAUSE_MS = { all: [2_500, 8_000], kills: [2_000, 5_000] } as const;
 /** At least this long between two restarts of the server, so that something gets done in between. */
 const SERVER_EVERY_MS = 25_000;
 
@@ -30,6 +33,7 @@ export class Faults {
   readonly #deps: FaultDeps;
   readonly #cut = new AbortController();
   #lastServer = Date.now();
+  #serverRestarts = 0;
   #loops: Promise<unknown> = Promise.resolve();
 
   constructor(deps: FaultDeps) {
@@ -37,10 +41,11 @@ export class Faults {
   }
 
   start(): void {
-    const { random, pauses, endingsPerMinute } = this.#deps;
+    const { random, pauses, endingsPerMinute, kinds } = this.#deps;
+    const [least, most] = PAUSE_MS[kinds];
     const loops = [
       this.#loop(
-        () => random.int(...PAUSE_MS),
+        () => random.int(least, most),
         () => this.#crash(),
       ),
     ];
@@ -74,7 +79,7 @@ export class Faults {
 
   async #crash(): Promise<void> {
     const { fleet, database, ledger, random } = this.#deps;
-    const kind = random.weighted(WEIGHTS);
+    const kind = this.#kind();
     if (kind === 'server') return this.#restartServer();
     if (kind === 'outage') {
       const what = await database.outage(random);
@@ -82,6 +87,12 @@ export class Faults {
     }
     const what = kind === 'kill' ? fleet.kill(random) : fleet.freeze(random, random.int(3_000, 25_000));
     if (what !== undefined) ledger.fault(kind === 'kill' ? 'kill worker' : 'freeze worker', what);
+  }
+
+  #kind(): keyof typeof WEIGHTS {
+    const { kinds, halfDone, random } = this.#deps;
+    if (kinds === 'all') return random.weighted(WEIGHTS);
+    return this.#serverRestarts === 0 && halfDone() ? 'server' : 'kill';
   }
 
   async #restartServer(): Promise<void> {
@@ -92,5 +103,6 @@ export class Faults {
     ledger.fault('restart server', `${how}, ${gapMs} ms away`);
     await temporal.restart(how, gapMs);
     this.#lastServer = Date.now();
+    this.#serverRestarts += 1;
   }
 }

@@ -10,6 +10,9 @@ export const USAGE = `Usage: npm run chaos -- [options]
   --agents N           agents at work at the same time; default 20
   --endings N          turns and agents ended from outside (stopped, terminated, reset, deleted, ...) a minute; default 2
   --drain S            seconds everything may take to end once the faults are over; default 180
+  --turns N            a batch: each agent is asked N times, by clients in turn, and the run ends when all is done, --minutes at most
+  --clients N          clients of a batch; default 8
+  --faults KIND        all (default), or kills: workers are killed every few seconds, and the Temporal server once
   --json FILE          also write the report to FILE
   --keep               keep the run's folder, also when all is well
   --quiet              no line per fault`;
@@ -22,6 +25,10 @@ export interface ChaosOptions {
   readonly agents: number;
   readonly endings: number;
   readonly drain: number;
+  /** Per agent; 0 asks for as many as there is time for. */
+  readonly turns: number;
+  readonly clients: number;
+  readonly faults: 'all' | 'kills';
   readonly json: string | undefined;
   readonly keep: boolean;
   readonly quiet: boolean;
@@ -39,6 +46,9 @@ export function readOptions(args: readonly string[]): ChaosOptions | null {
       agents: { type: 'string', default: '20' },
       endings: { type: 'string', default: '2' },
       drain: { type: 'string', default: '180' },
+      turns: { type: 'string', default: '0' },
+      clients: { type: 'string', default: '8' },
+      faults: { type: 'string', default: 'all' },
       json: { type: 'string' },
       keep: { type: 'boolean', default: false },
       quiet: { type: 'boolean', default: false },
@@ -46,11 +56,10 @@ export function readOptions(args: readonly string[]): ChaosOptions | null {
     },
   });
   if (values.help) return null;
-  const { store, json, keep, quiet } = values;
-  if (store !== 'sqlite' && store !== 'postgres')
-    throw new TypeError(`--store must be sqlite or postgres, got ${store}`);
+  const { json, keep, quiet } = values;
   return {
-    store,
+    store: oneOf('store', values.store, ['sqlite', 'postgres']),
+    faults: oneOf('faults', values.faults, ['all', 'kills']),
     json,
     keep,
     quiet,
@@ -60,7 +69,15 @@ export function readOptions(args: readonly string[]): ChaosOptions | null {
     agents: whole('agents', values.agents, 1),
     endings: number('endings', values.endings, 0, 600),
     drain: whole('drain', values.drain, 10),
+    turns: whole('turns', values.turns, 0),
+    clients: whole('clients', values.clients, 1),
   };
+}
+
+function oneOf<T extends string>(name: string, text: string, allowed: readonly T[]): T {
+  const found = allowed.find((one) => one === text);
+  if (found !== undefined) return found;
+  throw new TypeError(`--${name} must be ${allowed.join(' or ')}, got ${text}`);
 }
 
 function number(name: string, text: string, least: number, most: number): number {

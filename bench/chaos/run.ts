@@ -10,6 +10,7 @@ import { openStore } from '../../workers/open-store.ts';
 import { bundleWorkflows } from '../../workers/worker.ts';
 import type { Store } from '../../workflows/protocol/store.ts';
 import { Answers } from './answers.ts';
+import { Batch } from './batch.ts';
 import { type ChaosDatabase, startDatabase } from './databases.ts';
 import { Endings } from './endings.ts';
 import { Faults } from './faults.ts';
@@ -55,7 +56,7 @@ export async function chaos(
   try {
     echo(`everything of this run is in ${dir}`);
     const site = await openSite(options, dir, closing);
-    const report = await underFire(options, site, echo, early);
+    const report = await underFire(options, site, closing, echo, early);
     ok = report.ok;
     return report;
   } finally {
@@ -89,9 +90,42 @@ async function openSite(options: ChaosOptions, dir: string, closing: (() => unkn
   return { dir, effectsPath, temporal, database, model, connected, store, fleet, unaskedEnds };
 }
 
+/** Who asks, and whether everything that was to be asked has ended. */
+interface Asking {
+  readonly load: Pick<Load, 'start' | 'stop'>;
+  done(): boolean;
+  halfDone(): boolean;
+}
+
+async function askingOf(
+  { turns, agents, clients, seed }: ChaosOptions,
+  { temporal, database }: Site,
+  { client, ledger, tail }: { client: AgentClient; ledger: Ledger; tail: Tail },
+  closing: (() => unknown)[],
+): Promise<Asking> {
+  if (turns === 0) return { load: new Load({ client, ledger, tail, seed }), done: () => false, halfDone: () => false };
+  const several = await Promise.all(
+    Array.from({ length: clients }, async () => {
+      const connected = await connectClient(temporal);
+      closing.push(() => connected.connection.close());
+      const store = await openStore(database.url);
+      closing.push(() => store.close());
+      return new AgentClient({ temporal: connected.client, store });
+    }),
+  );
+  const batch = new Batch({ clients: several, ledger, tail, seed, turnsPerAgent: turns });
+  const ended = () => ledger.acked.size - tail.openTurns().length;
+  return {
+    load: batch,
+    done: () => batch.done && tail.openTurns().length === 0,
+    halfDone: () => ended() * 2 >= turns * agents,
+  };
+}
+
 async function underFire(
   options: ChaosOptions,
   site: Site,
+  closing: (() => unknown)[],
   echo: (line: string) => void,
   early: AbortSignal,
 ): Promise<ChaosReport> {
@@ -101,7 +135,7 @@ async function underFire(
   const client = new AgentClient({ temporal: connected.client, store });
   const answers = new Answers(client, ledger, seed);
   const tail = new Tail(store, ledger, (event) => answers.onEvent(event));
-  const load = new Load({ client, ledger, tail, seed });
+  const { load, done, halfDone } = await askingOf(options, site, { client, ledger, tail }, closing);
   const { namespace } = temporal;
   const shared = { client, store, ledger, tail, namespace, temporal: connected.client };
   const endings = new Endings({ ...shared, random: randomOf(seed, 'endings') });
@@ -110,12 +144,14 @@ async function underFire(
     random: randomOf(seed, 'faults'),
     pauses: randomOf(seed, 'pauses'),
     endingsPerMinute: options.endings,
+    kinds: options.faults,
+    halfDone,
     onError: (error) => ledger.count(`faults that did not apply: ${nameOf(error)}`),
   });
   tail.start();
   load.start(options.agents);
   faults.start();
-  await sleep(options.minutes * 60_000, undefined, { signal: early }).catch(() => {});
+  await untilDone(done, ledger.startedAt + options.minutes * 60_000, early);
   await faults.stop();
   const seconds = (Date.now() - ledger.startedAt) / 1_000;
   echo(`${seconds.toFixed(0)} s  the faults are over, ${tail.openTurns().length} turns are open`);
@@ -140,13 +176,19 @@ async function judge(
   return {
     ...verdict,
     ...times,
-    ok: verdict.violations.length === 0 && verdict.unexplained.length === 0 && verdict.turns > 0,
+    ok: verdict.violations.length === 0 && verdict.unexplained.length === 0 && asMany(options, verdict.turns),
     options,
     faultsByKind: byKind(ledger),
     faults: ledger.faults,
     counts: Object.fromEntries(ledger.counts),
     unaskedEnds,
   };
+}
+
+async function untilDone(done: () => boolean, deadline: number, early: AbortSignal): Promise<void> {
+  while (!early.aborted && !done() && Date.now() < deadline) {
+    await sleep(LOOK_EVERY_MS, undefined, { signal: early }).catch(() => {});
+  }
 }
 
 /** Returns when nothing is open any more, or at the deadline; what is open then, the verdict says. */
@@ -157,6 +199,10 @@ async function drained(store: Store, tail: Tail, deadline: number): Promise<void
     await sleep(LOOK_EVERY_MS);
   }
 }
+
+/** A batch has exactly the turns that were asked for. */
+const asMany = ({ turns, agents }: ChaosOptions, seen: number): boolean =>
+  turns === 0 ? seen > 0 : seen === turns * agents;
 
 const nameOf = (error: unknown): string => codeOf(error) ?? (error instanceof Error ? error.name : String(error));
 

@@ -1,5 +1,6 @@
 /** The verdict: the store's own invariants, and what only an observer from outside can know. */
 import type { Client } from '@temporalio/client';
+import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { BUILTINS } from '../../workflows/protocol/builtins.ts';
 import type { AgentEvent } from '../../workflows/protocol/events.ts';
 import type { ClientStore, Store, TurnView } from '../../workflows/protocol/store.ts';
@@ -16,8 +17,10 @@ const OUTSIDE_CODES: ReadonlySet<string> = new Set([
 ]);
 /** An agent's end reaches its turn within this time. */
 const REACH_MS = 30_000;
-/** A workflow task on its third attempt, with workers and server up, fails for a reason of its own. */
+/** A workflow task on its third attempt that failed the time before: not one whose workers were killed, which times out. */
 const FAILING_ATTEMPT = 3;
+const PROBLEMS = defineSearchAttributeKey('TemporalReportedProblems', SearchAttributeType.KEYWORD_LIST);
+const FAILED = 'category=WorkflowTaskFailed';
 const PAGE = 1_000;
 
 export interface Verdict {
@@ -47,7 +50,7 @@ export async function verify({ store, temporal, ledger, agentIds, effectsPath }:
     const turns = await store.listTurns(agentId);
     views.push(...turns);
     violations.push(...overlaps(turns), ...taskEvents(turns, await allEvents(store, agentId)));
-    violations.push(...(await lostSteers(store, ledger, agentId, turns)));
+    violations.push(...(await lostSteers(store, ledger, agentId, turns)), ...(await wrongEdges(store, turns)));
   }
   for (const { check, agentId, agentTurnId, detail } of await store.violations()) {
     violations.push({ check, agentId: agentId ?? '', agentTurnId: agentTurnId ?? '', detail });
@@ -116,6 +119,28 @@ function taskEvents(turns: readonly TurnView[], events: readonly AgentEvent[]): 
   });
 }
 
+/** One edge for the request, one for the report; and for each call one for making it and one for its result (T26). */
+async function wrongEdges(store: ClientStore, turns: readonly TurnView[]): Promise<Problem[]> {
+  const problems: Problem[] = [];
+  for (const { agentId, agentTurnId, steps } of turns.filter((turn) => isTerminal(turn.status))) {
+    const found = tally(
+      (await store.listEdges(agentTurnId)).map(
+        ({ primitive, phase, callId }) => `${primitive}/${phase} ${callId ?? ''}`,
+      ),
+    );
+    const calls = steps.flatMap((step) => step.calls);
+    const expected = [
+      ...['enqueue/request ', 'report/response '],
+      ...calls.flatMap(({ callId }) => [`tool_call/request ${callId}`, `report/response ${callId}`]),
+    ];
+    const wrong = expected.filter((edge) => found[edge] !== 1);
+    if (wrong.length === 0 && Object.keys(found).length === expected.length) continue;
+    const detail = `${wrong.join(', ')} are not there once; there are ${JSON.stringify(found)}`;
+    problems.push({ check: 'edges_incomplete', agentId, agentTurnId, detail });
+  }
+  return problems;
+}
+
 function ackedTurns(ledger: Ledger, views: readonly TurnView[]): Problem[] {
   const known = new Set(views.map((view) => view.agentTurnId));
   return [...ledger.acked.values()]
@@ -178,7 +203,7 @@ async function leftWorkflows(temporal: Client): Promise<Problem[]> {
     if (description.status.name !== 'RUNNING') continue;
     if (type === 'agentTurn') problems.push({ check: 'turn_left_running', detail: workflowId });
     const attempt = description.raw.pendingWorkflowTask?.attempt ?? 0;
-    if (attempt < FAILING_ATTEMPT) continue;
+    if (attempt < FAILING_ATTEMPT || !description.typedSearchAttributes.get(PROBLEMS)?.includes(FAILED)) continue;
     problems.push({ check: 'failing_workflow_task', detail: `${workflowId}, attempt ${attempt}` });
   }
   return problems;

@@ -22,7 +22,7 @@ describe('the workflow bundle', () => {
     modules = [...code.matchAll(/^\/\*{3}\/ "([^"]+)"/gm)].flatMap(([, path]) => path ?? []);
   });
 
-  test('exports the two workflows, and loads where nothing of Node is there', () => {
+  test('exports the two workflows and what answers for any other type, and loads where nothing of Node is there', () => {
     const sandbox = createContext({
       __webpack_module_cache__: {},
       TextEncoder,
@@ -33,12 +33,22 @@ describe('the workflow bundle', () => {
     });
     runInContext(code, sandbox);
     const loaded: unknown = runInContext('const all = __TEMPORAL__.importWorkflows(); ({ ...all })', sandbox);
-    expect(loaded).toEqual({ agent: expect.any(Function), agentTurn: expect.any(Function) });
+    expect(loaded).toEqual({
+      agent: expect.any(Function),
+      agentTurn: expect.any(Function),
+      default: expect.any(Function),
+    });
     expect(runInContext('typeof process + typeof Buffer + typeof require', sandbox)).toBe('undefined'.repeat(3));
   });
 
   test('holds the workflows and the kernel', () => {
-    expect(modules).toEqual(expect.arrayContaining(['./workflows/agent-turn.ts', './workflows/kernel/step.ts']));
+    expect(modules).toEqual(
+      expect.arrayContaining([
+        './workflows/agent-turn.ts',
+        './workflows/kernel/step.ts',
+        './workflows/payload-converter.ts',
+      ]),
+    );
   });
 
   test('holds no package but those of the SDK: no zod, no kysely, no database driver', () => {
@@ -51,9 +61,9 @@ describe('the workflow bundle', () => {
     expect(own.filter((path) => !path.startsWith('./workflows/'))).toEqual([]);
   });
 
-  test('asks for no builtin of Node: what the bundler emptied are converters that nobody set', () => {
+  test('asks for no builtin of Node: what the bundler emptied is a converter that nobody set', () => {
     const emptied = [...code.matchAll(/^ +!\*\*\* (\S+) \(ignored\) \*\*\*!$/gm)].map(([, name]) => name);
-    expect(emptied).toEqual(['__temporal_custom_failure_converter', '__temporal_custom_payload_converter']);
+    expect(emptied).toEqual(['__temporal_custom_failure_converter']);
     expect(modules.filter(isEmptied)).toHaveLength(emptied.length);
     expect(/require\(["']node:/.test(code)).toBe(false);
     expect(modules.filter((path) => /^(node:|external )/.test(path))).toEqual([]);

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { bundleWorkflowCode, DefaultLogger, Worker, type WorkflowBundleOption } from '@temporalio/worker';
 import { installRuntime } from '../../workers/runtime.ts';
-import { workflowsPath } from '../../workers/worker.ts';
+import { payloadConverterPath, workflowsPath } from '../../workers/worker.ts';
 import type { Termination } from '../../workflows/protocol/turn.ts';
 import { type Command, issuedCommands, type RecordedHistory, recordedCommands } from '../histories/commands.ts';
 import { AGENTS, TURNS } from '../histories/shapes.ts';
@@ -35,6 +35,7 @@ const workflowIdOf = ({ events }: RecordedHistory): string => {
 const bundleOf = (path: string): Promise<WorkflowBundleOption> =>
   bundleWorkflowCode({
     workflowsPath: path,
+    payloadConverterPath,
     workflowInterceptorModules: [SPY],
     logger: new DefaultLogger('ERROR'),
   });

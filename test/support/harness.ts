@@ -33,6 +33,8 @@ installRuntime('WARN');
 
 export const temporalAddress = (): string => required('AGENTTURN_TEST_TEMPORAL');
 
+export const testBundlePath = (): string => required('AGENTTURN_TEST_BUNDLE');
+
 function required(variable: string): string {
   const value = process.env[variable];
   if (value) return value;
@@ -42,13 +44,19 @@ function required(variable: string): string {
 export type Backend = 'sqlite' | 'postgres';
 export const BACKENDS: readonly Backend[] = ['sqlite', 'postgres'];
 
-export async function openHarness(backend: Backend = 'sqlite'): Promise<Harness> {
-  const address = temporalAddress();
+/** Servers of a test's own, in place of those of the whole run. */
+export interface HarnessServers {
+  readonly address?: string;
+  readonly storeUrl?: string;
+}
+
+export async function openHarness(backend: Backend = 'sqlite', servers: HarnessServers = {}): Promise<Harness> {
+  const address = servers.address ?? temporalAddress();
   const namespace = `test-${v7()}`;
   const temporal = await connectClient({ address, namespace });
   await registerNamespace(temporal, namespace);
   const storePath = join(mkdtempSync(join(tmpdir(), 'agentturn-store-')), 'agentturn.db');
-  const storeUrl = backend === 'sqlite' ? `sqlite:${storePath}` : await freshSchemaUrl();
+  const storeUrl = servers.storeUrl ?? (backend === 'sqlite' ? `sqlite:${storePath}` : await freshSchemaUrl());
   const store = await openStore(storeUrl);
   const connection = await connectWorker({ address, namespace });
   const running: RunningWorker[] = [];
@@ -68,7 +76,7 @@ export async function openHarness(backend: Backend = 'sqlite'): Promise<Harness>
         app,
         model: { apiKey: 'test', baseUrl: model.url, defaultModel: 'scripted' },
         targets: ['worker_generic'],
-        bundle: { codePath: required('AGENTTURN_TEST_BUNDLE') },
+        bundle: { codePath: testBundlePath() },
         limits: { shutdownGraceMs: 100 },
         log: () => {},
         ...more,

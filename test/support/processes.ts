@@ -1,9 +1,11 @@
 /** Running programs of our own and the official Temporal CLI in tests. */
-import { execFile } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { findTemporalBinary } from '../../workers/temporal-binary.ts';
-import type { Harness } from './harness.ts';
+import { type Harness, testBundlePath } from './harness.ts';
+import type { WorkerProcessArgument } from './worker-process.ts';
 
 const run = promisify(execFile);
 
@@ -21,3 +23,37 @@ export async function temporalCli(harness: Harness, args: readonly string[]): Pr
   const { stdout } = await run(path, [...args, ...where]);
   return stdout;
 }
+
+export interface WorkerProcess {
+  readonly pid: number;
+  /** Resolves when it is gone. */
+  end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void>;
+  signal(name: 'SIGSTOP' | 'SIGCONT'): void;
+}
+
+/** Resolves when it polls. `dir` is where the tools of holding-app.ts write what they did. */
+export async function startWorkerProcess(
+  { address, namespace, storeUrl }: Harness,
+  modelUrl: string,
+  dir: string,
+  { mailboxes = true, limits = {} }: Partial<Pick<WorkerProcessArgument, 'mailboxes' | 'limits'>> = {},
+): Promise<WorkerProcess> {
+  const bundlePath = testBundlePath();
+  const place = { address, namespace, storeUrl, modelUrl, bundlePath, dir };
+  const argument: WorkerProcessArgument = { ...place, mailboxes, limits };
+  const path = fileURLToPath(new URL('worker-process.ts', import.meta.url));
+  const child = spawn(process.execPath, [path, JSON.stringify(argument)], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const gone = once(child, 'exit');
+  await Promise.race([once(child.stdout, 'data'), gone]);
+  if (child.exitCode !== null || child.pid === undefined) throw new Error(`the worker ended: ${child.exitCode}`);
+  return {
+    pid: child.pid,
+    signal: (name) => void child.kill(name),
+    async end(signal) {
+      if (isRunning(child)) child.kill(signal);
+      await gone;
+    },
+  };
+}
+
+const isRunning = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode === null && signalCode === null;

@@ -35,7 +35,13 @@ const requestFields = z.strictObject({
   outputBoxId: z.uuid().optional(),
   profile: userId.optional(),
   resultFields: jsonSchema.optional(),
-  idempotencyKey: z.string().min(1).max(256).optional(),
+  idempotencyKey: z
+    .string()
+    .min(1)
+    .max(256)
+    // A store may keep another text in their place, and two keys would become one.
+    .regex(/^[^\0\p{Surrogate}]*$/u, { error: 'must have neither NUL nor lone surrogates' })
+    .optional(),
   priority: z.enum(PRIORITIES).default('normal'),
   /** An interactive request that must not wait: accepted only when the agent is idle, else `agent_busy` (T11). */
   uiAction: z.boolean().optional(),

@@ -9,6 +9,7 @@ import type { Tables } from '../rows.ts';
 import { createStore } from '../store.ts';
 import { ChangeFeed } from './changes.ts';
 import { mapPostgresError, withoutPassword } from './errors.ts';
+import { poolWithoutNul } from './text.ts';
 
 /** Measured: docs/performance.md. */
 export const DEFAULT_CONNECTIONS = 20;
@@ -62,7 +63,7 @@ export async function openPostgresStore({
   pool.on('error', () => {});
   // The pool listens only to idle connections; one that breaks in use fails its query and must not end the process besides.
   pool.on('connect', (client) => client.on('error', () => {}));
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: poolWithoutNul(pool) }) });
   try {
     await migrate(db, schema);
   } catch (error) {

@@ -62,7 +62,8 @@ describe('a tool_result signal', () => {
   test.each([
     ['nothing', undefined, true],
     ['the id of a call', { callId: 'c' }, true],
-    ['a text', 'c', true],
+    ['a text', 'c', false],
+    ['a list', [{ callId: 'c' }], false],
     ['a result', { callId: 'c', status: 'success', result: 1 }, false],
     ['a heartbeat', { callId: 'c', status: 'running' }, false],
     ['an unknown status, which the activity refuses', { callId: 'c', status: 'great' }, false],

@@ -1,0 +1,58 @@
+/** Tools whose first attempt holds until it is let go, and that write down who did what: for tests that take their worker away meanwhile. */
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import { type App, defineTool, type Tool } from '../../activities/app.ts';
+import { testApp } from './app.ts';
+import { askTool } from './asking.ts';
+
+export interface Done {
+  readonly pid: number;
+  readonly tool: string;
+  readonly callId: string;
+  readonly phase: 'began' | 'ended';
+}
+
+const LOOK_EVERY_MS = 20;
+const logOf = (dir: string): string => join(dir, 'done.jsonl');
+const gateOf = (dir: string): string => join(dir, 'let-go');
+
+export function holdingApp(dir: string): App {
+  const hold = (name: string, sideEffects: 'idempotent' | 'unsafe'): Tool =>
+    defineTool({
+      name,
+      description: 'holds',
+      parameters: z.object({}),
+      sideEffects,
+      timeoutMs: 600_000,
+      async execute(_, { callId, attempt }) {
+        const note = (phase: Done['phase']) => {
+          const done: Done = { pid: process.pid, tool: name, callId, phase };
+          appendFileSync(logOf(dir), `${JSON.stringify(done)}\n`);
+        };
+        note('began');
+        // It ignores its signal: a stale one must be kept from writing by others than itself.
+        while (attempt === 1 && !existsSync(gateOf(dir))) await sleep(LOOK_EVERY_MS);
+        note('ended');
+        return { by: process.pid };
+      },
+    });
+  const deadline = (name: string, suspendTimeoutMs: number): Tool =>
+    defineTool({ name, description: name, parameters: z.object({}), afterExecution: 'suspend', suspendTimeoutMs });
+  return testApp([
+    askTool,
+    hold('hold', 'idempotent'),
+    hold('hold_unsafe', 'unsafe'),
+    deadline('ask_3_s', 3_000),
+    deadline('ask_1_h', 3_600_000),
+  ]);
+}
+
+export const letGo = (dir: string): void => writeFileSync(gateOf(dir), '');
+
+export function whatWasDone(dir: string): readonly Done[] {
+  if (!existsSync(logOf(dir))) return [];
+  const lines = readFileSync(logOf(dir), 'utf8').split('\n').filter(Boolean);
+  return lines.map((line) => JSON.parse(line) as Done);
+}

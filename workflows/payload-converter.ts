@@ -1,0 +1,20 @@
+/**
+ * How workflows read what was sent to them: as the SDK does, except that what cannot be decoded becomes a text that says so. A throw
+ * here would fail the workflow task, and every retry of it, so that one malformed message of a foreign client stopped an agent (T8).
+ *
+ * The bundler takes it by its path (workers/worker.ts).
+ */
+import { defaultPayloadConverter, type Payload, type PayloadConverter } from '@temporalio/common';
+
+function fromPayload<T>(payload: Payload): T {
+  try {
+    return defaultPayloadConverter.fromPayload<T>(payload);
+  } catch (error) {
+    return `a payload that cannot be decoded: ${error instanceof Error ? error.message : String(error)}` as T;
+  }
+}
+
+export const payloadConverter: PayloadConverter = {
+  toPayload: (value) => defaultPayloadConverter.toPayload(value),
+  fromPayload,
+};
