@@ -26,7 +26,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
   const delegated = async (lease: Lease, target: DelegationTarget, more: Partial<Delegation> = {}) => {
     steps += 1;
     const tool = more.waitMs === undefined ? 'delegate_async' : 'ask_expert';
-    const { calls } = await bench.think(lease, steps, [{ tool }]);
+    const { calls } = await bench.think(lease, steps, [tool]);
     const callId = calls[0]?.callId ?? '';
     const delegation = { callId, attempt: 1, target, instruction: 'look into it', ...more };
     return { callId, delegation, ...(await bench.store.delegate(fenceOf(lease), delegation)) };
@@ -72,7 +72,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
 
     test('made twice, by two attempts at once, gives one turn (T29, W10)', async () => {
       const lease = await bench.started(newAgent());
-      const { calls } = await bench.think(lease, 1, [{ tool: 'delegate_async' }]);
+      const { calls } = await bench.think(lease, 1, ['delegate_async']);
       const call = { callId: calls[0]?.callId ?? '', target: NEW_DOCTOR, instruction: 'once' };
       const made = await Promise.all(
         [bench.store, bench.other].map((store, index) =>
@@ -291,7 +291,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       const agents = await Promise.all(Array.from({ length: 4 }, standing));
       const leases = await Promise.all(agents.map((agentId) => bench.started(agentId)));
       const calls = await Promise.all(
-        leases.map(async (lease) => (await bench.think(lease, 1, [{ tool: 'ask_expert' }])).calls[0]?.callId ?? ''),
+        leases.map(async (lease) => (await bench.think(lease, 1, ['ask_expert'])).calls[0]?.callId ?? ''),
       );
       const made = await Promise.all(
         leases.map((lease, index) =>

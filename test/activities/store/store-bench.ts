@@ -8,8 +8,9 @@ import type { App } from '../../../activities/app.ts';
 import { callId as callIdOf } from '../../../activities/store/ids.ts';
 import { openPostgresStore } from '../../../activities/store/postgres/open.ts';
 import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
-import { type EnqueueInput, enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
-import type { JsonObject } from '../../../workflows/protocol/json.ts';
+import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
+import { type AcceptOutcome, type EnqueueInput, enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
+import type { AgentEvent } from '../../../workflows/protocol/events.ts';
 import type { Lease, StepOutcomeRecord, Store, TurnCommit, TurnEnd } from '../../../workflows/protocol/store.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { testApp } from '../../support/app.ts';
@@ -46,6 +47,15 @@ export const fenceOf = ({ agentId, agentTurnId, turnEpoch }: Lease): Fence => ({
 
 export const newAgent = (): string => `agent-${v7()}`;
 
+export const result = (callId: string, more: Partial<ToolResultContent> = {}): ToolResultContent => ({
+  callId,
+  tool: 't',
+  status: 'success',
+  afterExecution: 'continue',
+  result: 1,
+  ...more,
+});
+
 export class StoreBench {
   readonly #open: () => OpenStore;
   readonly #app: App;
@@ -73,9 +83,13 @@ export class StoreBench {
     await this.other?.close();
   }
 
-  async accepted(agentId: string, input: Partial<EnqueueInput> = {}): Promise<string> {
+  accept(agentId: string, input: Partial<EnqueueInput> = {}, on = this.store): Promise<AcceptOutcome> {
     const request = enqueueRequestSchema.parse({ instruction: 'do it', profile: 'tester', ...input });
-    const outcome = await this.store.accept({ agentId, request });
+    return on.accept({ agentId, request });
+  }
+
+  async accepted(agentId: string, input: Partial<EnqueueInput> = {}): Promise<string> {
+    const outcome = await this.accept(agentId, input);
     if (outcome.kind !== 'accepted') throw new Error(outcome.message);
     return outcome.agentTurnId;
   }
@@ -92,11 +106,7 @@ export class StoreBench {
   }
 
   /** One step with these calls; returns what the kernel is told. */
-  async think(
-    lease: Lease,
-    stepIndex: number,
-    calls: readonly { readonly tool: string; readonly arguments?: JsonObject }[] = [],
-  ): Promise<StepOutcomeRecord> {
+  async think(lease: Lease, stepIndex: number, tools: readonly string[] = []): Promise<StepOutcomeRecord> {
     const fence = fenceOf(lease);
     await this.store.openStep(fence, stepIndex, lease.profileHash);
     return this.store.commitStep(fence, {
@@ -104,9 +114,9 @@ export class StoreBench {
       steerSeqs: [],
       note: null,
       thought: { text: `thought ${stepIndex}`, toolCalls: [] },
-      calls: calls.map(({ tool, arguments: args = {} }, index) => ({
+      calls: tools.map((tool, index) => ({
         index,
-        content: { callId: callIdOf(lease.agentTurnId, stepIndex, index), tool, arguments: args },
+        content: { callId: callIdOf(lease.agentTurnId, stepIndex, index), tool, arguments: {} },
       })),
       usage: { input: 10, output: 2, cached: 0 },
       model: 'm',
@@ -119,7 +129,7 @@ export class StoreBench {
 
   /** A call of a new step, suspended until a second from now. */
   async suspended(lease: Lease, stepIndex = 1, windowMs = 1_000): Promise<string> {
-    const { calls } = await this.think(lease, stepIndex, [{ tool: 'ask' }]);
+    const { calls } = await this.think(lease, stepIndex, ['ask']);
     const callId = calls[0]?.callId ?? '';
     await this.store.suspendCall(fenceOf(lease), callId, this.now + windowMs);
     return callId;
@@ -127,6 +137,14 @@ export class StoreBench {
 
   ended(lease: Lease, commit: TurnCommit = SUCCESS): Promise<TurnEnd> {
     return this.store.commitTurn(fenceOf(lease), commit);
+  }
+
+  eventsOf(agentId: string): Promise<readonly AgentEvent[]> {
+    return this.store.readEvents({ agentId });
+  }
+
+  async tasksOf(agentId: string): Promise<AgentEvent[]> {
+    return (await this.eventsOf(agentId)).filter((event) => event.type === 'task');
   }
 
   async cardsOf(boxId: string): Promise<string[]> {

@@ -1,0 +1,144 @@
+/** Accepting requests and leasing turns, as every store must do it. */
+import { describe, expect, test } from '@jest/globals';
+import { v7 } from 'uuid';
+import type { EnqueueInput } from '../../../../workflows/protocol/enqueue.ts';
+import type { Lease } from '../../../../workflows/protocol/store.ts';
+import { fenceOf, newAgent, type StoreBench, SUCCESS } from '../store-bench.ts';
+
+export function describeAdmission(bench: StoreBench): void {
+  describe('accepting', () => {
+    test('the same idempotency key gives the same turn, also from another process and after the turn ended (T2)', async () => {
+      const agentId = newAgent();
+      const first = await bench.accept(agentId, { idempotencyKey: 'k' });
+      const again = await bench.accept(agentId, { idempotencyKey: 'k' }, bench.other);
+      expect(first).toMatchObject({ kind: 'accepted', duplicate: false, position: 0 });
+      expect(again).toMatchObject({
+        kind: 'accepted',
+        duplicate: true,
+        agentTurnId: first.kind === 'accepted' ? first.agentTurnId : '',
+      });
+      const lease = await bench.leased(agentId);
+      await bench.store.commitTurn(fenceOf(lease), SUCCESS);
+      expect(await bench.accept(agentId, { idempotencyKey: 'k' })).toMatchObject({
+        duplicate: true,
+        status: 'success',
+      });
+      expect(await bench.store.leaseNext(agentId)).toEqual({ kind: 'empty' });
+      expect(await bench.accept(newAgent(), { idempotencyKey: 'k' })).toMatchObject({ duplicate: false });
+    });
+
+    test('the same key with another request is refused as a conflict (T2)', async () => {
+      const agentId = newAgent();
+      await bench.accept(agentId, { idempotencyKey: 'k' });
+      const outcome = await bench.accept(agentId, { idempotencyKey: 'k', instruction: 'something else' });
+      expect(outcome).toMatchObject({ kind: 'refused', code: 'idempotency_conflict' });
+    });
+
+    test('two processes accepting at once lose nothing and number the turns 1..n (T1, T9)', async () => {
+      const agentId = newAgent();
+      await Promise.all(
+        Array.from({ length: 40 }, (_, i) => bench.accept(agentId, {}, i % 2 ? bench.store : bench.other)),
+      );
+      const turns = await bench.store.listTurns(agentId);
+      expect(turns.map((turn) => turn.acceptSeq)).toEqual(Array.from({ length: 40 }, (_, i) => i + 1));
+    });
+
+    test('a full inbox refuses and keeps what it has (T10)', async () => {
+      const agentId = newAgent();
+      for (let i = 0; i < 1_000; i += 1) await bench.accept(agentId);
+      expect(await bench.accept(agentId)).toMatchObject({ kind: 'refused', code: 'inbox_full' });
+      expect((await bench.store.listAgents()).find((agent) => agent.agentId === agentId)?.queuedTurns).toBe(1_000);
+    });
+
+    test('an instruction card that does not exist is refused by name', async () => {
+      const outcome = await bench.accept(newAgent(), {
+        instruction: undefined,
+        instructionCardId: v7(),
+      } as Partial<EnqueueInput>);
+      expect(outcome).toMatchObject({ kind: 'refused', code: 'invalid_request' });
+    });
+  });
+
+  describe('leasing', () => {
+    test('leases in lane order, then in accept order, with a rising epoch (T2, T9)', async () => {
+      const agentId = newAgent();
+      const background = await bench.accepted(agentId, { priority: 'background' });
+      const normal = await bench.accepted(agentId);
+      const later = await bench.accepted(agentId);
+      const now = await bench.accepted(agentId, { priority: 'now' });
+      const order: string[] = [];
+      for (let epoch = 1; epoch <= 4; epoch += 1) {
+        const lease = await bench.leased(agentId);
+        expect(lease.turnEpoch).toBe(epoch);
+        order.push(lease.agentTurnId);
+        await bench.store.commitTurn(fenceOf(lease), SUCCESS);
+      }
+      expect(order).toEqual([now, normal, later, background]);
+    });
+
+    test('a second run gets the same lease, and a started turn is reported as held (T1, T29)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      await bench.accepted(agentId);
+      expect(await bench.leased(agentId)).toEqual(lease);
+      await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
+      expect(await bench.store.leaseNext(agentId)).toEqual({ kind: 'held', fence: fenceOf(lease) });
+    });
+
+    test('a dispatch that is too slow is ended only while it is dispatched, and once (T12)', async () => {
+      const timeout = { status: 'timeout', errorCode: 'dispatch_timeout' } as const;
+      const expire = (lease: Lease) => bench.store.expireTurn(fenceOf(lease), 'dispatched', timeout);
+      const running = await bench.started(newAgent());
+      await bench.store.openStep(fenceOf(running), 1, running.profileHash);
+      expect(await expire(running)).toBe(false);
+      expect(await bench.store.getTurn(running.agentTurnId)).toMatchObject({ status: 'running' });
+      const agentId = newAgent();
+      const late = await bench.started(agentId);
+      expect([await expire(late), await expire(late)]).toEqual([true, false]);
+      expect(await bench.store.getTurn(late.agentTurnId)).toMatchObject(timeout);
+      expect(await bench.tasksOf(agentId)).toHaveLength(1);
+    });
+
+    test('a turn of an unknown profile ends with its own task event and does not block the next (T8)', async () => {
+      const agentId = newAgent();
+      const poisoned = await bench.accepted(agentId, { profile: 'nobody' });
+      const healthy = await bench.accepted(agentId);
+      expect((await bench.leased(agentId)).agentTurnId).toBe(healthy);
+      const view = await bench.store.getTurn(poisoned);
+      expect(view).toMatchObject({ status: 'failed', errorCode: 'profile_not_found', turnEpoch: 1 });
+      expect(view?.deliverable?.fallback?.reason).toContain('nobody');
+      expect(await bench.tasksOf(agentId)).toHaveLength(1);
+    });
+
+    test('a missing context box ends the turn box_unavailable (T25)', async () => {
+      const agentId = newAgent();
+      const turn = await bench.accepted(agentId, { contextBoxId: v7() });
+      expect(await bench.store.leaseNext(agentId)).toEqual({ kind: 'empty' });
+      expect(await bench.store.getTurn(turn)).toMatchObject({ status: 'failed', errorCode: 'box_unavailable' });
+    });
+
+    test('the instruction joins the output box at lease; memory comes first, then the context, the instruction last (T24)', async () => {
+      const agentId = newAgent();
+      const first = await bench.started(agentId, { instruction: 'first' });
+      await bench.think(first, 1);
+      await bench.store.commitTurn(fenceOf(first), SUCCESS);
+      const contextBoxId = await bench.store.writeContextBox(['context']);
+      const second = await bench.started(agentId, { instruction: 'second', contextBoxId });
+      const own = { boxId: second.outputBoxId, fromSeq: second.instructionSeq, toSeq: second.instructionSeq };
+      const cards = await bench.store.readExtents([...second.memory, own]);
+      const texts = cards.flatMap((card) => ('text' in card.content ? [card.content.text] : [card.type]));
+      expect(texts).toEqual(['first', 'thought 1', 'task.deliverable', 'context', 'second']);
+    });
+
+    test('an instruction card that is in the memory already is read once, as the newest (T24)', async () => {
+      const agentId = newAgent();
+      const instructionCardId = await bench.store.writeInstructionCard(`again ${agentId}`);
+      const request = { instruction: undefined, instructionCardId } as Partial<EnqueueInput>;
+      await bench.store.commitTurn(fenceOf(await bench.started(agentId, request)), SUCCESS);
+      const { memory, outputBoxId, instructionSeq } = await bench.started(agentId, request);
+      const own = { boxId: outputBoxId, fromSeq: instructionSeq, toSeq: instructionSeq };
+      const cards = await bench.store.readExtents([...memory, own]);
+      expect(cards.map(({ type }) => type)).toEqual(['task.deliverable', 'task.instruction']);
+    });
+  });
+}

@@ -1,0 +1,221 @@
+/** Fences, steps, calls and the waiting set, as every store must do it. */
+import { describe, expect, test } from '@jest/globals';
+import { v7 } from 'uuid';
+import { fenceOf, newAgent, result, type StoreBench, SUCCESS } from '../store-bench.ts';
+
+export function describeCalls(bench: StoreBench): void {
+  describe('fencing', () => {
+    test('every write of a turn that lost its lease is stale_epoch and writes nothing (T5)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      const { calls } = await bench.think(lease, 1, ['t']);
+      const callId = calls[0]?.callId ?? '';
+      const fence = fenceOf(lease);
+      await bench.store.settle({ ...fence, closed: { status: 'failed', errorCode: 'terminated' } });
+      const before = { events: await bench.eventsOf(agentId), box: await bench.store.readBox(lease.outputBoxId) };
+      const stale = { code: 'stale_epoch' };
+      await expect(bench.store.openStep(fence, 2, lease.profileHash)).rejects.toMatchObject(stale);
+      await expect(bench.think(lease, 2)).rejects.toMatchObject(stale);
+      await expect(bench.store.claimCall(fence, { callId, attempt: 1, repeatable: true })).rejects.toMatchObject(stale);
+      await expect(
+        bench.store.settleCall(fence, { callId, attempt: 1, content: result(callId), durationMs: 1 }),
+      ).rejects.toMatchObject(stale);
+      await expect(bench.store.suspendCall(fence, callId, bench.now + 1)).rejects.toMatchObject(stale);
+      await expect(bench.store.resolveWaiting(fence, [callId], bench.now)).rejects.toMatchObject(stale);
+      expect({ events: await bench.eventsOf(agentId), box: await bench.store.readBox(lease.outputBoxId) }).toEqual(
+        before,
+      );
+    });
+
+    test('a turn cannot write under another epoch or another turn of its agent (T5)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      const fence = fenceOf(lease);
+      for (const wrong of [
+        { ...fence, turnEpoch: 2 },
+        { ...fence, agentTurnId: v7() },
+        { ...fence, agentId: newAgent() },
+      ]) {
+        await expect(bench.store.openStep(wrong, 1, lease.profileHash)).rejects.toMatchObject({ code: 'stale_epoch' });
+      }
+    });
+  });
+
+  describe('steps and calls', () => {
+    test('a step that is stored is returned, not written again (T29)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      const first = await bench.think(lease, 1, ['t']);
+      const boxed = await bench.store.readBox(lease.outputBoxId);
+      expect(await bench.think(lease, 1, ['t'])).toEqual(first);
+      expect((await bench.store.openStep(fenceOf(lease), 1, lease.profileHash)).recorded).toEqual(first);
+      expect(await bench.store.readBox(lease.outputBoxId)).toEqual(boxed);
+      expect(await bench.store.getTurn(lease.agentTurnId)).toMatchObject({
+        usage: { input: 10, output: 2, cached: 0 },
+        cost: 0.5,
+      });
+    });
+
+    test('the first result of a call wins, the second attempt adopts it (T5, T14)', async () => {
+      const lease = await bench.started(newAgent());
+      const { calls } = await bench.think(lease, 1, ['t']);
+      const callId = calls[0]?.callId ?? '';
+      const fence = fenceOf(lease);
+      expect(await bench.store.claimCall(fence, { callId, attempt: 1, repeatable: true })).toMatchObject({
+        kind: 'go',
+      });
+      expect(await bench.store.claimCall(fence, { callId, attempt: 2, repeatable: true })).toMatchObject({
+        kind: 'go',
+      });
+      const won = await bench.store.settleCall(fence, {
+        callId,
+        attempt: 2,
+        content: result(callId, { result: 'second' }),
+        durationMs: 1,
+      });
+      const late = await bench.store.settleCall(fence, {
+        callId,
+        attempt: 1,
+        content: result(callId, { result: 'first' }),
+        durationMs: 1,
+      });
+      expect(late).toEqual(won);
+      const settled = (await bench.eventsOf(lease.agentId)).filter(({ type }) => type === 'call');
+      expect(settled).toHaveLength(1);
+      const box = await bench.store.readBox(lease.outputBoxId);
+      const results = box.flatMap(({ card }) => (card.type === 'tool.result' ? [card.content.result] : []));
+      expect(results).toEqual(['second']);
+      expect(await bench.store.claimCall(fence, { callId, attempt: 3, repeatable: true })).toMatchObject({
+        kind: 'settled',
+      });
+    });
+
+    test('an unsafe call with a claim and no result is outcome_unknown, never run again (W10)', async () => {
+      const lease = await bench.started(newAgent());
+      const { calls } = await bench.think(lease, 1, ['t']);
+      const callId = calls[0]?.callId ?? '';
+      await bench.store.claimCall(fenceOf(lease), { callId, attempt: 1, repeatable: false });
+      const second = await bench.store.claimCall(fenceOf(lease), { callId, attempt: 2, repeatable: false });
+      expect(second).toMatchObject({ kind: 'settled', settled: { status: 'failed', errorCode: 'outcome_unknown' } });
+    });
+
+    test('an oversized result becomes a failed one that says so (T4)', async () => {
+      const lease = await bench.started(newAgent());
+      const { calls } = await bench.think(lease, 1, ['t']);
+      const callId = calls[0]?.callId ?? '';
+      const content = result(callId, { result: 'x'.repeat(2 * 1024 * 1024) });
+      const settled = await bench.store.settleCall(fenceOf(lease), { callId, attempt: 1, content, durationMs: 1 });
+      expect(settled).toMatchObject({ status: 'failed', errorCode: 'result_too_large' });
+    });
+  });
+
+  describe('waiting', () => {
+    const suspended = async (tools: readonly string[], timeoutMs = 1_000) => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      const { calls } = await bench.think(lease, 1, tools);
+      const ids = calls.map((call) => call.callId);
+      for (const callId of ids) await bench.store.suspendCall(fenceOf(lease), callId, bench.now + timeoutMs);
+      return { agentId, lease, ids, fence: fenceOf(lease), turn: lease.agentTurnId };
+    };
+    const head = async (agentId: string) => (await bench.store.listAgents()).find((agent) => agent.agentId === agentId);
+
+    test('the head tells count and nearest deadline while calls wait, and runs again after the last result (T13)', async () => {
+      const { agentId, ids, turn } = await suspended(['a', 'b']);
+      expect(await head(agentId)).toMatchObject({
+        status: 'suspended',
+        waitingToolCount: 2,
+        resumeDeadline: bench.now + 1_000,
+      });
+      expect(
+        await bench.store.reportResult(turn, { callId: ids[0] ?? '', status: 'success', result: 1 }),
+      ).toMatchObject({
+        ack: 'applied',
+      });
+      expect(await head(agentId)).toMatchObject({ status: 'suspended', waitingToolCount: 1 });
+      await bench.other.reportResult(turn, { callId: ids[1] ?? '', status: 'failed' });
+      expect(await head(agentId)).toMatchObject({ status: 'running', waitingToolCount: 0, resumeDeadline: null });
+    });
+
+    test('answers duplicate, stale and unknown, each with one event and no second card (T14)', async () => {
+      const { agentId, ids, turn, lease, fence } = await suspended(['a']);
+      const callId = ids[0] ?? '';
+      const ack = async (id: string, call: string, turnEpoch?: number) =>
+        (
+          await bench.store.reportResult(id, {
+            callId: call,
+            status: 'success',
+            result: 1,
+            ...(turnEpoch ? { turnEpoch } : {}),
+          })
+        ).ack;
+      expect(await ack(turn, callId, lease.turnEpoch + 1)).toBe('stale');
+      expect(await ack(turn, v7())).toBe('unknown');
+      expect(await ack(v7(), callId)).toBe('unknown');
+      expect(await ack(turn, callId)).toBe('applied');
+      expect(await ack(turn, callId)).toBe('duplicate');
+      await bench.store.commitTurn(fence, SUCCESS);
+      expect(await ack(turn, v7())).toBe('stale');
+      const box = await bench.store.readBox(lease.outputBoxId);
+      expect(box.filter(({ card }) => card.type === 'tool.result')).toHaveLength(1);
+      const drops = (await bench.eventsOf(agentId)).flatMap((event) =>
+        event.type === 'call' && event.payload.phase === 'dropped' ? [event.payload.reason] : [],
+      );
+      expect(drops).toEqual(['stale', 'unknown', 'duplicate', 'stale']);
+    });
+
+    test('a result that comes before its call suspended is buffered and found by it (T14)', async () => {
+      const lease = await bench.started(newAgent());
+      const { calls } = await bench.think(lease, 1, ['a']);
+      const callId = calls[0]?.callId ?? '';
+      const report = await bench.store.reportResult(lease.agentTurnId, { callId, status: 'success', result: 'early' });
+      expect(report.ack).toBe('buffered');
+      const outcome = await bench.store.suspendCall(fenceOf(lease), callId, bench.now + 1_000);
+      expect(outcome).toMatchObject({ kind: 'settled', settled: { status: 'success' } });
+    });
+
+    test('a heartbeat moves the deadline of its own call by its whole time, and nothing else (T16)', async () => {
+      const { agentId, ids, turn, lease } = await suspended(['a', 'b']);
+      const [beating = '', silent = ''] = ids;
+      const started_ = bench.now;
+      const box = await bench.store.readBox(lease.outputBoxId);
+      bench.now += 400;
+      for (let beat = 0; beat < 2; beat += 1) {
+        expect((await bench.store.reportResult(turn, { callId: beating, status: 'running' })).ack).toBe('applied');
+      }
+      const deadlines = (await bench.store.getTurn(turn))?.waiting.map(({ callId, deadline }) => [callId, deadline]);
+      expect(new Map(deadlines as [string, number][])).toEqual(
+        new Map([
+          [beating, started_ + 1_400],
+          [silent, started_ + 1_000],
+        ]),
+      );
+      expect(await head(agentId)).toMatchObject({ waitingToolCount: 2, resumeDeadline: started_ + 1_000 });
+      expect(await bench.store.readBox(lease.outputBoxId)).toEqual(box);
+      expect((await bench.eventsOf(agentId)).filter(({ type }) => type === 'call')).toHaveLength(2);
+    });
+
+    test('only overdue calls get a timeout result; a late answer is a duplicate (T17)', async () => {
+      const { ids, fence, turn } = await suspended(['a', 'b']);
+      const [first = '', second = ''] = ids;
+      await bench.store.reportResult(turn, { callId: second, status: 'running' });
+      bench.now += 500;
+      await bench.store.reportResult(turn, { callId: second, status: 'running' });
+      bench.now += 600;
+      const state = await bench.store.resolveWaiting(fence, ids, bench.now);
+      expect(state.settled).toMatchObject([{ callId: first, status: 'timeout', errorCode: 'tool_timeout' }]);
+      expect(state.waiting.map((call) => call.callId)).toEqual([second]);
+      expect(await bench.store.resolveWaiting(fence, ids, bench.now)).toEqual(state);
+      expect((await bench.store.reportResult(turn, { callId: first, status: 'success', result: 1 })).ack).toBe(
+        'duplicate',
+      );
+    });
+
+    test('an answer whose signal was lost is found at the deadline instead of a timeout (T17)', async () => {
+      const { ids, fence, turn } = await suspended(['a']);
+      await bench.store.reportResult(turn, { callId: ids[0] ?? '', status: 'success', result: 1 });
+      bench.now += 5_000;
+      expect((await bench.store.resolveWaiting(fence, ids, bench.now)).settled).toMatchObject([{ status: 'success' }]);
+    });
+  });
+}

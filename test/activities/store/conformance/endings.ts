@@ -1,0 +1,216 @@
+/** How turns end, are stopped and steered, as every store must do it. */
+import { describe, expect, test } from '@jest/globals';
+import { v7 } from 'uuid';
+import { callId as callIdOf } from '../../../../activities/store/ids.ts';
+import type { Lease, StepCommit } from '../../../../workflows/protocol/store.ts';
+import { fenceOf, newAgent, result, type StoreBench, SUCCESS } from '../store-bench.ts';
+
+export function describeEndings(bench: StoreBench): void {
+  describe('ending', () => {
+    test('commit writes the deliverable into the output box, then one task event; a second run adds nothing (T2, T6, T29)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      const { thoughtCardId } = await bench.think(lease, 1);
+      const end = await bench.store.commitTurn(fenceOf(lease), {
+        ...SUCCESS,
+        deliverable: { from: 'thought', cardId: thoughtCardId },
+      });
+      expect(await bench.store.commitTurn(fenceOf(lease), SUCCESS)).toEqual(end);
+      const box = await bench.store.readBox(end.outputBoxId);
+      expect(box.at(-1)?.card).toMatchObject({
+        cardId: end.deliverableCardId,
+        type: 'task.deliverable',
+        content: { text: 'thought 1' },
+      });
+      const tasks = await bench.tasksOf(agentId);
+      expect(tasks.map((event) => event.payload)).toEqual([
+        {
+          status: 'success',
+          errorCode: null,
+          deliverableCardId: end.deliverableCardId,
+          outputBoxId: end.outputBoxId,
+        },
+      ]);
+      expect((await bench.store.listAgents()).find((agent) => agent.agentId === agentId)).toMatchObject({
+        status: 'idle',
+        activeAgentTurnId: null,
+      });
+    });
+
+    test('settle reaps a turn that did not commit: epoch up, fallback of its own, next turn leased (T7)', async () => {
+      const agentId = newAgent();
+      const first = await bench.started(agentId);
+      await bench.think(first, 1);
+      await bench.store.commitTurn(fenceOf(first), SUCCESS);
+      const lease = await bench.started(agentId);
+      const waiting = await bench.accepted(agentId);
+      const closed = { status: 'failed', errorCode: 'terminated', reason: 'gone' } as const;
+      const outcome = await bench.store.settle({ ...fenceOf(lease), closed });
+      expect(outcome.ended).toMatchObject({ status: 'failed', errorCode: 'terminated' });
+      expect(outcome.next).toMatchObject({
+        kind: 'leased',
+        lease: { agentTurnId: waiting, turnEpoch: lease.turnEpoch + 2 },
+      });
+      // No thought of its own: the older turn's must not stand in for it.
+      const view = await bench.store.getTurn(lease.agentTurnId);
+      expect(view?.deliverable).toEqual({ fallback: { reason: 'gone', toolResults: 0 } });
+      expect((await bench.store.settle({ ...fenceOf(lease), closed })).ended).toEqual(outcome.ended);
+      expect(await bench.tasksOf(agentId)).toHaveLength(2);
+    });
+
+    test('settle leaves a committed end as it is (T6)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      await bench.store.commitTurn(fenceOf(lease), SUCCESS);
+      const outcome = await bench.store.settle({
+        ...fenceOf(lease),
+        closed: { status: 'failed', errorCode: 'terminated' },
+      });
+      expect(outcome).toMatchObject({ ended: { status: 'success' }, next: { kind: 'empty' } });
+    });
+
+    test('event numbers rise by one per agent (W, Events)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      await bench.think(lease, 1, ['t']);
+      await bench.store.commitTurn(fenceOf(lease), SUCCESS);
+      const seqs = (await bench.eventsOf(agentId)).map((event) => event.seq);
+      expect(seqs).toEqual(seqs.map((_, index) => index + 1));
+    });
+  });
+
+  describe('stopping and steering', () => {
+    const stepWith = async (lease: Lease, stepIndex: number, commit: Partial<StepCommit> = {}) =>
+      bench.store.commitStep(fenceOf(lease), {
+        stepIndex,
+        steerSeqs: [],
+        note: null,
+        thought: { text: 'x', toolCalls: [] },
+        calls: [],
+        usage: { input: 1, output: 1, cached: 0 },
+        model: 'm',
+        finishReason: 'stop',
+        cost: null,
+        latencyMs: 1,
+        firstTokenMs: null,
+        ...commit,
+      });
+
+    test('stop ends an active turn at once: open calls canceled, epoch up, one task event, late results stale (T21)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      const { calls } = await bench.think(lease, 1, ['a', 'b']);
+      const [open = '', waiting = ''] = calls.map((call) => call.callId);
+      await bench.store.suspendCall(fenceOf(lease), waiting, bench.now + 1_000);
+      expect(await bench.store.stopTurn(lease.agentTurnId, 'enough')).toEqual({ ack: 'stopped', agentId });
+      expect(await bench.store.stopTurn(lease.agentTurnId, 'again')).toEqual({ ack: 'already_ended', agentId });
+      const view = await bench.store.getTurn(lease.agentTurnId);
+      expect(view).toMatchObject({
+        status: 'failed',
+        errorCode: 'stopped',
+        deliverable: { fallback: { reason: 'enough' } },
+      });
+      expect(view?.steps[0]?.calls.map((call) => call.status)).toEqual(['canceled', 'canceled']);
+      for (const callId of [open, waiting]) {
+        expect((await bench.store.reportResult(lease.agentTurnId, { callId, status: 'success', result: 1 })).ack).toBe(
+          'stale',
+        );
+      }
+      expect(await bench.tasksOf(agentId)).toHaveLength(1);
+      expect(await bench.store.commitTurn(fenceOf(lease), SUCCESS)).toMatchObject({
+        status: 'failed',
+        errorCode: 'stopped',
+      });
+      expect((await bench.started(agentId)).turnEpoch).toBe(lease.turnEpoch + 2);
+      expect(await bench.store.violations()).toEqual([]);
+    });
+
+    test('stop cancels a queued turn without touching the active one (T8)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      const queued = await bench.accepted(agentId);
+      expect((await bench.store.stopTurn(queued, 'not needed')).ack).toBe('canceled');
+      expect(await bench.store.getTurn(queued)).toMatchObject({ status: 'canceled', errorCode: 'canceled' });
+      expect(await bench.store.openStep(fenceOf(lease), 1, lease.profileHash)).toBeDefined();
+      expect(await bench.tasksOf(agentId)).toHaveLength(1);
+      expect(await bench.store.stopTurn(v7(), '')).toEqual({ ack: 'unknown' });
+    });
+
+    test('a stopped agent refuses requests and leases nothing; what was queued runs after start (T10)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      const queued = await bench.accepted(agentId);
+      expect(await bench.store.setLifecycle(agentId, 'stopped', 'holiday')).toEqual({
+        stoppedTurnId: lease.agentTurnId,
+      });
+      expect(await bench.store.setLifecycle(agentId, 'stopped', 'holiday')).toEqual({ stoppedTurnId: null });
+      expect(await bench.accept(agentId)).toMatchObject({ kind: 'refused', code: 'agent_stopped' });
+      expect(await bench.store.leaseNext(agentId)).toEqual({ kind: 'empty' });
+      await bench.store.setLifecycle(agentId, 'started', '');
+      expect((await bench.leased(agentId)).agentTurnId).toBe(queued);
+    });
+
+    test('a UI action is taken only by an idle agent with an empty inbox (T11)', async () => {
+      const agentId = newAgent();
+      expect(await bench.accept(agentId, { uiAction: true })).toMatchObject({ kind: 'accepted' });
+      expect(await bench.accept(agentId, { uiAction: true })).toMatchObject({ kind: 'refused', code: 'agent_busy' });
+      await bench.leased(agentId);
+      expect(await bench.accept(agentId, { uiAction: true })).toMatchObject({ kind: 'refused', code: 'agent_busy' });
+    });
+
+    test('steers are shown at the next step, in order, to every attempt of it (T22)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      for (const text of ['one', 'two']) await bench.store.steerTurn(lease.agentTurnId, text);
+      const opening = await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
+      expect(await bench.store.openStep(fenceOf(lease), 1, lease.profileHash)).toEqual(opening);
+      const cards = await bench.store.readExtents(opening.steers);
+      expect(cards.map((card) => card.content)).toEqual([{ text: 'one' }, { text: 'two' }]);
+      const outcome = await stepWith(lease, 1, { steerSeqs: opening.steers.map((extent) => extent.fromSeq) });
+      expect(outcome.steers.map((steer) => steer.seq)).toEqual(opening.steers.map((extent) => extent.fromSeq));
+      expect((await bench.store.openStep(fenceOf(lease), 2, lease.profileHash)).steers).toEqual([]);
+    });
+
+    test('a steer the committed attempt did not see is shown again at the next step (T22)', async () => {
+      const lease = await bench.started(newAgent());
+      await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
+      await bench.store.steerTurn(lease.agentTurnId, 'late');
+      const second = await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
+      expect(second.steers).toHaveLength(1);
+      expect((await stepWith(lease, 1)).steers).toEqual([]);
+      expect((await bench.store.openStep(fenceOf(lease), 2, lease.profileHash)).steers).toEqual(second.steers);
+    });
+
+    test('what a turn never showed becomes the next turns, in order, before the queue (T22)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      const queued = await bench.accepted(agentId, { priority: 'now' });
+      for (const text of ['one', 'two']) await bench.store.steerTurn(lease.agentTurnId, text);
+      await bench.store.commitTurn(fenceOf(lease), SUCCESS);
+      expect(await bench.store.steerTurn(lease.agentTurnId, 'three')).toEqual({ ack: 'stale', agentId });
+      const order: string[] = [];
+      for (let i = 0; i < 3; i += 1) {
+        const next = await bench.leased(agentId);
+        order.push((await bench.store.getTurn(next.agentTurnId))?.instruction ?? '');
+        await bench.store.commitTurn(fenceOf(next), SUCCESS);
+      }
+      expect(order).toEqual(['one', 'two', 'do it']);
+      expect((await bench.store.getTurn(queued))?.status).toBe('success');
+    });
+
+    test('submit_result waits for messages that were not read yet (W12)', async () => {
+      const lease = await bench.started(newAgent());
+      await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
+      await bench.store.steerTurn(lease.agentTurnId, 'wait');
+      const callId = callIdOf(lease.agentTurnId, 1, 0);
+      const accepted_ = result(callId, { tool: 'submit_result', afterExecution: 'terminate' });
+      const content = { callId, tool: 'submit_result', arguments: {} };
+      const { calls } = await stepWith(lease, 1, { calls: [{ index: 0, content, result: accepted_ }] });
+      expect(calls[0]?.settled).toMatchObject({
+        status: 'failed',
+        errorCode: 'inbox_not_empty',
+        afterExecution: 'continue',
+      });
+    });
+  });
+}

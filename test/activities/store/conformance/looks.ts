@@ -1,0 +1,161 @@
+/** What readers see, as every store must show it. */
+import { describe, expect, test } from '@jest/globals';
+import { v7 } from 'uuid';
+import type { Store } from '../../../../workflows/protocol/store.ts';
+import { fenceOf, newAgent, result, type StoreBench, SUCCESS } from '../store-bench.ts';
+
+export function describeLooks(bench: StoreBench): void {
+  describe('looking', () => {
+    const edgesOf = async (agentTurnId: string) =>
+      (await bench.store.listEdges(agentTurnId)).map(({ primitive, phase, kind, callId, sourceStepIndex }) =>
+        [primitive, phase, kind, callId, sourceStepIndex].join(' '),
+      );
+
+    test('edges tell the calls of a turn in their order, what was reported for which, and how it ended (T26)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId, { correlationId: 'order-7' });
+      const turn = lease.agentTurnId;
+      const first = (await bench.think(lease, 1, ['b', 'a'])).calls.map((call) => call.callId);
+      const [answered = '', overdue = ''] = first;
+      await bench.store.suspendCall(fenceOf(lease), answered, bench.now + 1_000);
+      await bench.store.suspendCall(fenceOf(lease), overdue, bench.now + 1_000);
+      expect(await edgesOf(turn)).toEqual([
+        'enqueue request   ',
+        `tool_call request b ${answered} 1`,
+        `tool_call request a ${overdue} 1`,
+      ]);
+      await bench.store.reportResult(turn, { callId: answered, status: 'success', result: 1 });
+      bench.now += 1_001;
+      await bench.store.resolveWaiting(fenceOf(lease), first, bench.now);
+      bench.now += 1;
+      const [last = ''] = (await bench.think(lease, 2, ['c'])).calls.map((call) => call.callId);
+      const settled = { callId: last, attempt: 1, content: result(last), durationMs: 1 };
+      await bench.store.settleCall(fenceOf(lease), settled);
+      await bench.store.commitTurn(fenceOf(lease), SUCCESS);
+      expect(await edgesOf(turn)).toEqual([
+        'enqueue request   ',
+        `tool_call request b ${answered} 1`,
+        `tool_call request a ${overdue} 1`,
+        `report response tool_result ${answered} `,
+        `report response timeout ${overdue} `,
+        `tool_call request c ${last} 2`,
+        `report response tool_result ${last} `,
+        'report response success  ',
+      ]);
+      const [enqueued, call, , report] = await bench.other.listEdges(turn);
+      expect(enqueued).toEqual({
+        primitive: 'enqueue',
+        phase: 'request',
+        kind: null,
+        sourceAgentId: null,
+        sourceAgentTurnId: null,
+        sourceStepIndex: null,
+        targetAgentId: agentId,
+        targetAgentTurnId: turn,
+        callId: null,
+        correlationId: 'order-7',
+        depth: 0,
+        traceId: null,
+        createdAt: bench.now - 1_002,
+      });
+      expect(call).toMatchObject({ sourceAgentId: agentId, sourceAgentTurnId: turn, createdAt: bench.now - 1_002 });
+      expect(report).toMatchObject({ targetAgentId: agentId, targetAgentTurnId: turn });
+    });
+
+    test('edges of another turn are not told, and a turn that was never accepted has none', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      await bench.think(lease, 1, ['a']);
+      await bench.store.commitTurn(fenceOf(lease), SUCCESS);
+      const next = await bench.accepted(agentId);
+      expect(await edgesOf(next)).toEqual(['enqueue request   ']);
+      expect(await edgesOf(v7())).toEqual([]);
+    });
+
+    test('an agent tells what is wanted of it and how many turns it has; an unknown one is null', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId, { profile: 'tester' });
+      await bench.accepted(agentId);
+      await bench.accepted(agentId);
+      const view = await bench.store.getAgent(agentId);
+      expect(view).toMatchObject({
+        agentId,
+        profile: 'tester',
+        lifecycle: 'started',
+        status: 'dispatched',
+        activeAgentTurnId: lease.agentTurnId,
+        acceptedTurns: 3,
+        queuedTurns: 2,
+      });
+      expect((await bench.store.listAgents()).find((agent) => agent.agentId === agentId)).toEqual(view);
+      await bench.store.setLifecycle(agentId, 'stopped', 'test');
+      expect(await bench.store.getAgent(agentId)).toMatchObject({
+        lifecycle: 'stopped',
+        status: 'idle',
+        acceptedTurns: 3,
+      });
+      expect(await bench.store.getAgent(newAgent())).toBeNull();
+    });
+
+    test('turns are listed oldest first: all, those in a status, or the last ones', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      const queued = [await bench.accepted(agentId), await bench.accepted(agentId), await bench.accepted(agentId)];
+      const ids = async (filter?: Parameters<Store['listTurns']>[1]) =>
+        (await bench.store.listTurns(agentId, filter)).map((turn) => turn.agentTurnId);
+      expect(await ids()).toEqual([lease.agentTurnId, ...queued]);
+      expect(await ids({ status: 'queued' })).toEqual(queued);
+      expect(await ids({ last: 2 })).toEqual(queued.slice(1));
+      expect(await ids({ status: 'dispatched', last: 2 })).toEqual([lease.agentTurnId]);
+    });
+  });
+
+  test('a waiter learns of another process’s commit at once', async () => {
+    const seen = bench.store.changed(10_000);
+    const startedAt = performance.now();
+    await bench.accept(newAgent(), {}, bench.other);
+    await seen;
+    expect(performance.now() - startedAt).toBeLessThan(2_000);
+  });
+
+  test('hundreds of waiters do not each look at every commit', async () => {
+    const until = performance.now() + 1_000;
+    let looks = 0;
+    const waiter = async () => {
+      for (; performance.now() < until; looks += 1) await bench.store.changed(1_000);
+    };
+    const waiters = Promise.all(Array.from({ length: 400 }, waiter));
+    while (performance.now() < until) await bench.accept(newAgent(), {}, bench.other);
+    await waiters;
+    expect(looks).toBeGreaterThan(400);
+    expect(looks).toBeLessThan(2_500);
+  });
+
+  test('the sweeper’s list names agents with old queued turns or old held heads, and no others', async () => {
+    const queued = newAgent();
+    const held = newAgent();
+    await bench.accepted(queued);
+    await bench.started(held);
+    bench.now += 60_000;
+    const fresh = newAgent();
+    await bench.accepted(fresh);
+    const all = await bench.store.doorbellCandidates(30_000, null, 10_000);
+    const byId = new Map(all.map((candidate) => [candidate.agentId, candidate.headStatus]));
+    expect(byId.get(queued)).toBe('idle');
+    expect(byId.get(held)).toBe('dispatched');
+    expect(byId.has(fresh)).toBe(false);
+    await bench.store.setLifecycle(queued, 'stopped', 'test');
+    const later = await bench.store.doorbellCandidates(30_000, null, 10_000);
+    expect(later.map((candidate) => candidate.agentId)).not.toContain(queued);
+  });
+
+  test('an agent that is not there cannot be stopped or started: agent_not_found, by name', async () => {
+    const agentId = newAgent();
+    const stopping = bench.store.setLifecycle(agentId, 'stopped', 'test');
+    await expect(stopping).rejects.toMatchObject({
+      code: 'agent_not_found',
+      message: expect.stringContaining(agentId),
+    });
+    expect(await bench.store.getAgent(agentId)).toBeNull();
+  });
+}
