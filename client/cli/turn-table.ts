@@ -1,4 +1,5 @@
 /** One turn as a page of text: what was asked, what happened step by step, what waits, what came out. */
+import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import type { CallView, StepView, TurnView } from '../../workflows/protocol/store.ts';
 import { deliverableText, duration, indent, shortened, table, time } from './format.ts';
 
@@ -14,13 +15,15 @@ export function turnPage(view: TurnView): string[] {
 }
 
 function headRows(view: TurnView): string[][] {
-  const { agentTurnId, agentId, profile, turnEpoch, status, errorCode, reason, instruction, usage } = view;
+  const { agentTurnId, agentId, profile, turnEpoch, status, errorCode, reason, instruction, usage, parent, depth } =
+    view;
   const why = [errorCode === null ? '' : ` (${errorCode})`, reason === null ? '' : `: ${reason}`].join('');
   return [
     ['turn', agentTurnId],
     ['agent', `${agentId}, profile ${profile ?? '(not chosen yet)'}, epoch ${turnEpoch ?? '(not leased yet)'}`],
     ['status', `${status}${why}`],
     ['asked', shortened(instruction, ASKED_CHARACTERS)],
+    ...(parent === null ? [] : [['asked by', `${parent.agentId}, turn ${parent.agentTurnId}, at depth ${depth}`]]),
     ['times', timesOf(view)],
     ['tokens', `${usage.input} in (${usage.cached} cached), ${usage.output} out`],
   ];
@@ -59,10 +62,15 @@ function callCells({ tool, status, error, durationMs, callId }: CallView, waitin
 
 function waitingLines(
   { agentTurnId }: TurnView,
-  { callId, tool, deadline }: TurnView['waiting'][number],
+  { callId, tool, deadline, deferred }: TurnView['waiting'][number],
 ): readonly string[] {
+  if (isDelegation(tool))
+    return [`  ${tool} until ${time(deadline)}: agentturn turn tree ${agentTurnId} shows who answers`];
+  const pending =
+    deferred && `    a result was reported whose card is missing; tried again at ${time(deferred.nextRetryAt)}`;
   return [
     `  ${tool} until ${time(deadline)}; answer it with`,
     `    agentturn tool-result ${agentTurnId} ${callId} --result '{...}'`,
+    ...(pending ? [pending] : []),
   ];
 }
