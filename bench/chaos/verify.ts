@@ -3,7 +3,7 @@ import type { Client } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { BUILTINS } from '../../workflows/protocol/builtins.ts';
 import type { AgentEvent } from '../../workflows/protocol/events.ts';
-import type { ClientStore, Store, TurnView } from '../../workflows/protocol/store.ts';
+import type { ClientStore, EdgeView, Store, TurnView } from '../../workflows/protocol/store.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
 import type { Ledger, Problem } from './ledger.ts';
 import { readEffects, SUSPENDING, UNSAFE } from './tools.ts';
@@ -119,14 +119,23 @@ function taskEvents(turns: readonly TurnView[], events: readonly AgentEvent[]): 
   });
 }
 
+/** Not of the turns it delegated, which are looked at by themselves. A call that waited for one has join edges besides. */
+const isOwn = ({ primitive, callId, sourceAgentTurnId, targetAgentTurnId }: EdgeView, agentTurnId: string): boolean => {
+  if (primitive === 'join') return false;
+  const reportsItsEnd = primitive === 'report' && callId === null;
+  return (primitive === 'tool_call' || reportsItsEnd ? sourceAgentTurnId : targetAgentTurnId) === agentTurnId;
+};
+
 /** One edge for the request, one for the report; and for each call one for making it and one for its result (T26). */
 async function wrongEdges(store: ClientStore, turns: readonly TurnView[]): Promise<Problem[]> {
   const problems: Problem[] = [];
   for (const { agentId, agentTurnId, steps } of turns.filter((turn) => isTerminal(turn.status))) {
     const found = tally(
-      (await store.listEdges(agentTurnId)).map(
-        ({ primitive, phase, callId }) => `${primitive}/${phase} ${callId ?? ''}`,
-      ),
+      (await store.listEdges(agentTurnId))
+        .filter((edge) => isOwn(edge, agentTurnId))
+        .map(
+          ({ primitive, phase, callId }) => `${primitive}/${phase} ${primitive === 'enqueue' ? '' : (callId ?? '')}`,
+        ),
     );
     const calls = steps.flatMap((step) => step.calls);
     const expected = [
