@@ -10,7 +10,10 @@ const REFUSED = /^(28|3D)/;
 export function mapPostgresError(error: unknown, url: string): unknown {
   if (!(error instanceof Error) || error instanceof CodedError) return error;
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
-  const lost = /Connection terminated|timeout exceeded when trying to connect/.test(error.message);
+  const lost =
+    /Connection terminated|connection error and is not queryable|timeout exceeded when trying to connect/.test(
+      error.message,
+    );
   if (!lost && !PASSING.test(code) && !CONNECTION.test(code) && !REFUSED.test(code)) return error;
   const cure = REFUSED.test(code)
     ? 'check user, password and database in AGENTTURN_STORE'
