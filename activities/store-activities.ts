@@ -45,19 +45,16 @@ export const storeActivities = (store: Store): StoreActivities => ({
 });
 
 /**
- * A result that says which call it is for and is malformed otherwise is a failed result of that call: its sender gets no answer, and the
- * call would wait for its deadline (T20).
+ * A result of an unknown status, or a success with an error, is a failed result of the call it names: its sender gets no answer, and the
+ * call would wait for its deadline (T20). What is malformed otherwise may be meant for something else, and is dropped.
  */
 function normalised(body: unknown): unknown {
   const { error } = toolResultReportSchema.safeParse(body);
   const named = namedCall.safeParse(body);
-  if (!error || !named.success || named.data.status === 'running') return body;
+  if (!error || !named.success || !error.issues.every(({ path }) => path[0] === 'status' || path[0] === 'error'))
+    return body;
   const message = `the result that was reported is malformed: ${z.prettifyError(error)}`;
   return { ...named.data, status: 'failed', error: { code: 'invalid_result', message, kind: 'recoverable' } };
 }
 
-const namedCall = z.object({
-  callId: z.string().min(1).max(128),
-  turnEpoch: z.int().positive().optional(),
-  status: z.unknown(),
-});
+const namedCall = z.object({ callId: z.string().min(1).max(128), turnEpoch: z.int().positive().optional() });

@@ -18,6 +18,8 @@ export interface ChaosDatabase {
   readonly url: string;
   /** Takes the store away for a while; resolves with what was done when it is back. */
   outage(random: Random): Promise<string>;
+  /** Takes the store away for so long: the write lock of a file, a server as a whole. */
+  away(ms: number): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -26,13 +28,16 @@ export const startDatabase = (kind: 'sqlite' | 'postgres', dir: string): Promise
 
 function sqlite(dir: string): ChaosDatabase {
   const path = join(dir, 'agentturn.db');
+  const away = (ms: number) =>
+    new Promise<void>((ended) => {
+      startScript('./lock-holder.ts', { path, ms }, join(dir, 'lock-holder.log'), () => ended());
+    });
   return {
     url: `sqlite:${path}`,
+    away,
     async outage(random) {
       const ms = random.int(1_000, 8_000);
-      await new Promise<void>((ended) => {
-        startScript('./lock-holder.ts', { path, ms }, join(dir, 'lock-holder.log'), () => ended());
-      });
+      await away(ms);
       return `write lock held for ${ms} ms`;
     },
     stop: async () => {},
@@ -83,6 +88,10 @@ class Postgres implements ChaosDatabase {
     if (kind === 'frozen') await this.#freeze(ms);
     else await this.#restart(kind === 'stopped' ? 'SIGINT' : 'SIGQUIT', ms);
     return `PostgreSQL ${kind} for ${ms} ms`;
+  }
+
+  away(ms: number): Promise<void> {
+    return this.#restart('SIGINT', ms);
   }
 
   stop(): Promise<void> {

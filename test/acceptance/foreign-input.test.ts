@@ -109,10 +109,8 @@ describe.each(BACKENDS)('foreign input on %s', (backend) => {
       [7, /^tool_result: .*expected object/s],
       ['text', /^tool_result: .*it says: text/s],
       [[], /^tool_result: /],
-      [{ callId, status: 5 }, /^tool_result: .*status/s],
-      [{ callId, status: 'great' }, /^tool_result: .*status/s],
       [{ callId, ...result, agentTurnId: other.turn.id }, /^tool_result: .*agentTurnId/s],
-      [{ callId, ...result, error: { code: 'x', message: 'y' } }, /^tool_result: .*a success has no error/s],
+      [{ callId, status: 'running', unknown: 1 }, /^tool_result: .*unknown/s],
       [{ callId: '', ...result }, /^tool_result: .*callId/s],
       [{ callId: 'x'.repeat(129), ...result }, /^tool_result: .*callId/s],
       [{ callId, status: 'success', result: nested(3_000) }, /^tool_result: .*nested more than/s],
@@ -129,6 +127,19 @@ describe.each(BACKENDS)('foreign input on %s', (backend) => {
     expect((await other.turn.get()).waiting.map((waiting) => waiting.callId)).toEqual([other.callId]);
     await goesOn(other);
     expect(await drops(other.agentId)).toEqual([]);
+  });
+
+  test.each([
+    [{ status: 5 }, 'status'],
+    [{ status: 'great', result: 1 }, 'status'],
+    [{ status: 'success', result: 1, error: { code: 'x', message: 'y' } }, 'a success has no error'],
+  ])('a tool_result with %j is a failed result of its call, and the turn goes on (T20)', async (body, problem) => {
+    const one = await asking();
+    await signal(one.turnWorkflow, 'tool_result', { callId: one.callId, ...body });
+    expect(await one.turn.result(WAIT)).toMatchObject({ status: 'success' });
+    const [call] = (await one.turn.get()).steps.flatMap((step) => step.calls);
+    expect(call).toMatchObject({ status: 'failed', error: { code: 'invalid_result' } });
+    expect(call?.error?.message).toContain(problem);
   });
 
   test('every enqueue that is none is dropped with one event, and makes no turn', async () => {

@@ -139,11 +139,11 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     rule: 'T15',
-    breaks: 'a later result of a call takes the place of the first, so the order decides',
-    file: 'workflows/waiting/decisions.ts',
-    find: `if (call.phase === 'settled') return { ack: 'duplicate', effect: 'drop' };`,
-    replace: `if (call.phase === 'settled' && !bodyFound) return { ack: 'duplicate', effect: 'drop' };`,
-    test: WAITING,
+    breaks: 'the model sees the results in another order than that of the calls',
+    file: 'activities/llm/projection.ts',
+    find: `return [assistant, ...toolCalls.map(`,
+    replace: `return [assistant, ...toolCalls.toReversed().map(`,
+    test: 'test/activities/llm/projection.test.ts',
   },
   {
     rule: 'T16',

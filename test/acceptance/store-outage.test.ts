@@ -1,0 +1,173 @@
+/**
+ * The store is gone for a while: what is under way waits and goes on, and histories grow by a bounded number of events.
+ *
+ * A workflow that waits for the store in a local activity keeps its task alive by a heartbeat, which is three events every 8 s; one that
+ * waits for anything else adds none.
+ */
+import { chmodSync, mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { v7 } from 'uuid';
+import { type ChaosDatabase, startDatabase } from '../../bench/chaos/databases.ts';
+import type { TurnHandle } from '../../client/agent-client.ts';
+import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
+import { agentWorkflowId, CONTROL_QUEUE, turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import { calls, say, suspended, taskEvents } from '../support/asking.ts';
+import { BACKENDS, type Backend, type Harness, openHarness } from '../support/harness.ts';
+import { holdingApp, letGo, whatWasDone } from '../support/holding-app.ts';
+
+const OUTAGE_MS = Number(process.env.AGENTTURN_TEST_OUTAGE_MS ?? 10_000);
+const WAIT = { timeoutMs: 120_000 };
+
+/** Beyond a turn that met no outage: per 8 s one heartbeat, also for the last pause between two tries, and how tasks happen to be cut. */
+const MOST_MORE_EVENTS = 3 * Math.ceil((OUTAGE_MS + 15_000) / 8_000) + 12;
+
+interface Scene {
+  readonly harness: Harness;
+  readonly model: ScriptedServer;
+  readonly database: ChaosDatabase;
+  readonly dir: string;
+  /** Resolves when the model is asked by the script that holds. */
+  readonly asked: Promise<void>;
+  readonly goOn: () => void;
+}
+
+async function openScene(backend: Backend): Promise<Scene> {
+  const dir = mkdtempSync(join(tmpdir(), 'agentturn-outage-'));
+  // PostgreSQL may run as another user, in a folder below.
+  chmodSync(dir, 0o755);
+  const database = await startDatabase(backend, dir);
+  const harness = await openHarness(backend, { storeUrl: database.url });
+  const asked = Promise.withResolvers<void>();
+  const held = Promise.withResolvers<void>();
+  const model = await startScriptedModel({
+    scripts: {
+      answer: [say('done')],
+      ask: [calls('ask'), say('thanks')],
+      hold: [calls('hold'), say('held')],
+      think: [
+        async () => {
+          asked.resolve();
+          await held.promise;
+          return say('done');
+        },
+      ],
+      // The same shapes without anything in their way.
+      quick: [calls('hold_unsafe'), say('held')],
+    },
+  });
+  await harness.startWorker(holdingApp(dir), model);
+  return { harness, model, database, dir, asked: asked.promise, goOn: held.resolve };
+}
+
+const enqueue = ({ harness }: Scene, script: string, agentId = `agent-${v7()}`): Promise<TurnHandle> =>
+  harness.client.agent(agentId).enqueue({ instruction: `[script:${script}] go`, profile: 'tester' });
+
+async function historyLengths({ harness }: Scene, turn: TurnHandle): Promise<{ turn: number; mailbox: number }> {
+  const { agentId } = await turn.get();
+  const lengthOf = async (workflowId: string) =>
+    (await harness.temporal.client.workflow.getHandle(workflowId).describe()).historyLength;
+  return { turn: await lengthOf(turnWorkflowId(agentId, turn.id)), mailbox: await lengthOf(agentWorkflowId(agentId)) };
+}
+
+/** Resolves when the store refuses writes, and says so by name. */
+async function gone(scene: Scene): Promise<void> {
+  for (;;) {
+    const error = await enqueue(scene, 'answer', 'knocking').then(
+      () => null,
+      (reason: unknown) => reason,
+    );
+    if (error === null) continue;
+    expect(error).toMatchObject({ code: expect.stringMatching(/^store_(unavailable|locked)$/) });
+    return;
+  }
+}
+
+describe(`scenario 7: the store is gone for ${OUTAGE_MS / 1_000} s`, () => {
+  test.concurrent.each(BACKENDS)(
+    'turns wait and go on, and histories grow by a bounded number of events, on %s',
+    async (backend) => {
+      const scene = await openScene(backend);
+      const { harness, model, database, dir } = scene;
+      try {
+        const [asking, left, holding, thinking] = await Promise.all(
+          ['ask', 'ask', 'hold', 'think'].map((script) => enqueue(scene, script)),
+        );
+        if (!asking || !left || !holding || !thinking) throw new Error('four turns were asked for');
+        const [callId = ''] = await suspended(asking);
+        await Promise.all([suspended(left), scene.asked, began(dir)]);
+        const waitingBefore = await historyLengths(scene, left);
+        const back = database.away(OUTAGE_MS);
+        await gone(scene);
+        // A tool and a model answer, a result and a request come in: none of it can be stored.
+        letGo(dir);
+        scene.goOn();
+        const { agentId } = await signalled(scene, asking, callId);
+        await back;
+        for (const turn of [asking, holding, thinking]) {
+          expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
+          expect(await taskEvents(harness.store, turn)).toHaveLength(1);
+        }
+        expect(await historyLengths(scene, left)).toEqual(waitingBefore);
+        await expectBounded(scene, { asking, holding, thinking });
+        const [requested] = await harness.client.agent(agentId).turns();
+        expect(await harness.client.turn(requested?.agentTurnId ?? '').result(WAIT)).toMatchObject({
+          status: 'success',
+        });
+        expect(await harness.store.violations()).toEqual([]);
+      } finally {
+        await harness.close();
+        await model.close();
+        await database.stop();
+      }
+    },
+    OUTAGE_MS + 240_000,
+  );
+});
+
+async function began(dir: string): Promise<void> {
+  while (whatWasDone(dir).length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+/** By a client that knows only Temporal: a result for the call, and a request to another agent. */
+async function signalled({ harness }: Scene, turn: TurnHandle, callId: string): Promise<{ agentId: string }> {
+  const agentId = `agent-${v7()}`;
+  const { workflow } = harness.temporal.client;
+  await workflow.signalWithStart('agent', {
+    workflowId: agentWorkflowId(agentId),
+    taskQueue: CONTROL_QUEUE,
+    args: [{ agentId }],
+    signal: 'enqueue',
+    signalArgs: [{ instruction: '[script:answer] go', profile: 'tester' }],
+  });
+  // Where the turn belongs, a store that does not answer cannot say.
+  for await (const { workflowId } of workflow.list({
+    query: `WorkflowType = 'agentTurn' AND AgentTurnId = '${turn.id}'`,
+  })) {
+    await workflow.getHandle(workflowId).signal('tool_result', { callId, status: 'success', result: 1 });
+  }
+  return { agentId };
+}
+
+/** Against turns of the same shapes that meet no outage. */
+async function expectBounded(scene: Scene, met: Record<'asking' | 'holding' | 'thinking', TurnHandle>): Promise<void> {
+  const asking = await enqueue(scene, 'ask');
+  const [callId = ''] = await suspended(asking);
+  await asking.toolResult({ callId, status: 'success', result: 1 });
+  const unmet = { asking, holding: await enqueue(scene, 'quick'), thinking: await enqueue(scene, 'answer') };
+  for (const shape of ['asking', 'holding', 'thinking'] as const) {
+    await unmet[shape].result(WAIT);
+    const [longer, usual] = [await closedLengths(scene, met[shape]), await closedLengths(scene, unmet[shape])];
+    const more = { turn: longer.turn - usual.turn, mailbox: longer.mailbox - usual.mailbox };
+    console.info(`${scene.database.url.split(':')[0]}, ${shape}: ${JSON.stringify(more)} more events`);
+    expect([shape, more.turn <= MOST_MORE_EVENTS, more.mailbox <= MOST_MORE_EVENTS]).toEqual([shape, true, true]);
+  }
+}
+
+/** The workflow closes a moment after its end is in the store. */
+async function closedLengths(scene: Scene, turn: TurnHandle): Promise<{ turn: number; mailbox: number }> {
+  const { agentId } = await turn.get();
+  await scene.harness.temporal.client.workflow.getHandle(turnWorkflowId(agentId, turn.id)).result();
+  return historyLengths(scene, turn);
+}
