@@ -7,12 +7,14 @@
 import { chmodSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { type ChaosDatabase, startDatabase } from '../../bench/chaos/databases.ts';
 import type { TurnHandle } from '../../client/agent-client.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { agentWorkflowId, CONTROL_QUEUE, turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import { TURN_STATUS } from '../../workflows/search-attributes.ts';
 import { calls, say, suspended, taskEvents } from '../support/asking.ts';
 import { BACKENDS, type Backend, type Harness, openHarness } from '../support/harness.ts';
 import { holdingApp, letGo, whatWasDone } from '../support/holding-app.ts';
@@ -71,6 +73,13 @@ async function historyLengths({ harness }: Scene, turn: TurnHandle): Promise<{ t
   return { turn: await lengthOf(turnWorkflowId(agentId, turn.id)), mailbox: await lengthOf(agentWorkflowId(agentId)) };
 }
 
+/** The store knows of the wait before the workflow does: only then its history stands still. */
+async function atRest({ harness }: Scene, turn: TurnHandle): Promise<void> {
+  const { agentId } = await turn.get();
+  const handle = harness.temporal.client.workflow.getHandle(turnWorkflowId(agentId, turn.id));
+  while ((await handle.describe()).typedSearchAttributes.get(TURN_STATUS) !== 'suspended') await setTimeout(20);
+}
+
 /** Resolves when the store refuses writes, and says so by name. */
 async function gone(scene: Scene): Promise<void> {
   for (;;) {
@@ -97,6 +106,7 @@ describe(`scenario 7: the store is gone for ${OUTAGE_MS / 1_000} s`, () => {
         if (!asking || !left || !holding || !thinking) throw new Error('four turns were asked for');
         const [callId = ''] = await suspended(asking);
         await Promise.all([suspended(left), scene.asked, began(dir)]);
+        await atRest(scene, left);
         const waitingBefore = await historyLengths(scene, left);
         const back = database.away(OUTAGE_MS);
         await gone(scene);
@@ -127,7 +137,7 @@ describe(`scenario 7: the store is gone for ${OUTAGE_MS / 1_000} s`, () => {
 });
 
 async function began(dir: string): Promise<void> {
-  while (whatWasDone(dir).length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  while (whatWasDone(dir).length === 0) await setTimeout(20);
 }
 
 /** By a client that knows only Temporal: a result for the call, and a request to another agent. */
