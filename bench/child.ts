@@ -20,10 +20,20 @@ export interface Child {
   stop(): Promise<void>;
 }
 
+/** How the process is started: Node's flags, and what its environment has besides. */
+export interface Start {
+  readonly flags?: readonly string[];
+  readonly env?: NodeJS.ProcessEnv;
+}
+
 /** Runs `file` (relative to this folder) with one JSON argument. */
-export async function startChild(file: string, argument: unknown): Promise<Child> {
+export async function startChild(file: string, argument: unknown, { flags = [], env }: Start = {}): Promise<Child> {
   const path = fileURLToPath(new URL(file, import.meta.url));
-  const child = fork(path, [JSON.stringify(argument)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  const child = fork(path, [JSON.stringify(argument)], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    execArgv: [...process.execArgv, ...flags],
+    env: { ...process.env, ...env },
+  });
   const gone = once(child, 'exit').then(([code]) => {
     throw new Error(`${file} ended with code ${code}`);
   });

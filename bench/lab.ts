@@ -15,12 +15,15 @@ import { payloadConverterPath, type WorkerLimits, workflowsPath } from '../worke
 import { SEARCH_ATTRIBUTES } from '../workflows/protocol/ids.ts';
 import type { Store } from '../workflows/protocol/store.ts';
 import { startDatabase } from './chaos/databases.ts';
-import { type Child, startChild } from './child.ts';
+import { type Child, type Start, startChild } from './child.ts';
 import type { floorTurn } from './floor/workflow.ts';
 import type { WorkerArgument } from './worker-process.ts';
 import { FLOOR_QUEUE, instructionOf, PROFILE, type Work } from './workload.ts';
 
 const TURN_MS = 120_000;
+
+/** As the README says to start a worker that must be small. */
+const SMALL: Start = { flags: ['--max-semi-space-size=8'], env: { MALLOC_ARENA_MAX: '2' } };
 
 export const STORES = ['sqlite', 'postgres'] as const;
 export type StoreKind = (typeof STORES)[number];
@@ -74,7 +77,7 @@ export async function openLab(storeKind: StoreKind): Promise<Lab> {
     const floorSource = fileURLToPath(new URL('./floor/workflow.ts', import.meta.url));
     const floorBundlePath = await bundleTo(join(dir, 'floor.js'), floorSource);
     const startWorker = ({ floor = false, limits = {} }: WorkerChoice) =>
-      startChild('./worker-process.ts', { ...argument, limits, ...(floor ? { floorBundlePath } : {}) });
+      startChild('./worker-process.ts', { ...argument, limits, ...(floor ? { floorBundlePath } : {}) }, SMALL);
     return {
       storeKind,
       storeUrl,
