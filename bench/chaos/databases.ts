@@ -11,7 +11,6 @@ import type { Random } from './random.ts';
 
 const run = promisify(execFile);
 const PACKAGES = '/usr/lib/postgresql';
-const PREFERRED_PORT = 55_432;
 const READY_MS = 30_000;
 
 export interface ChaosDatabase {
@@ -74,7 +73,8 @@ class Postgres implements ChaosDatabase {
     const init = [...as, join(bin, 'initdb'), '-D', dataDir, '-U', 'agentturn', '-A', 'trust', '-E', 'UTF8'];
     const [program = '', ...args] = init;
     await run(program, args, { cwd: dataDir });
-    const port = await freePort(PREFERRED_PORT);
+    // Never one that others may look for as well: while this server is away, they would take its port.
+    const port = await freePort(0);
     const settings = ['-c', 'listen_addresses=127.0.0.1', '-c', 'max_connections=200', '-k', dataDir];
     const command = [...as, join(bin, 'postgres'), '-D', dataDir, '-p', String(port), ...settings];
     const postgres = new Postgres(dir, `postgres://agentturn@127.0.0.1:${port}/postgres`, command);
@@ -126,8 +126,10 @@ class Postgres implements ChaosDatabase {
       const client = new pg.Client({ connectionString: this.url });
       try {
         await client.connect();
+        const { rows } = await client.query<{ data_directory: string }>('show data_directory');
         await client.end();
-        return;
+        if (rows[0]?.data_directory === join(this.#dir, 'postgres')) return;
+        throw new Error(`${this.url} is another server's`);
       } catch (error) {
         if (this.#child.ended() !== undefined || Date.now() > deadline) {
           throw new Error(`PostgreSQL does not answer:\n${lastLines(join(this.#dir, 'postgres.log'), 10)}`, {
