@@ -53,6 +53,12 @@ const MAX_HISTORY_BYTES = 2 * 1024 * 1024;
 /** The longest time between two looks at an open turn. */
 const LONGEST_WATCH_MS = 5 * 60_000;
 
+/**
+ * The same for one that was found suspended. Nothing but its answer can move it, and its own timer ends it, so each look waits twice as
+ * long as the one before: eleven events a look, and thousands of suspended turns, are what a worker would be busy with otherwise.
+ */
+const LONGEST_SUSPENDED_WATCH_MS = 60 * 60_000;
+
 /** How long a turn found running by a new mailbox may go on before it is terminated. */
 const TAKE_OVER_GRACE_MS = 5_000;
 
@@ -166,13 +172,17 @@ class Mailbox {
   #watch({ agentId, agentTurnId, turnEpoch, workerTarget, timeouts }: Lease, scope: CancellationScope): void {
     const limits = [timeouts.dispatchMs, timeouts.noProgressMs, timeouts.turnMs ?? 0].filter((ms) => ms > 0);
     const everyMs = Math.min(LONGEST_WATCH_MS, ...limits);
+    // The time of a whole turn runs on while it is suspended.
+    const longestMs = timeouts.turnMs === undefined ? Math.max(everyMs, LONGEST_SUSPENDED_WATCH_MS) : everyMs;
+    let pauseMs = everyMs;
     let dispatchSince: number | null = Date.now();
     const fence = { agentId, agentTurnId, turnEpoch };
     const watch = async () => {
       for (;;) {
-        await this.#alarm.waitUntil(Date.now() + everyMs, () => false, 'watchdog');
+        await this.#alarm.waitUntil(Date.now() + pauseMs, () => false, 'watchdog');
         const input = { ...fence, workerTarget, timeouts, dispatchSince };
         const { verdict } = await mailboxActivities.inspectTurn(input);
+        pauseMs = verdict === 'suspended' ? Math.min(2 * pauseMs, longestMs) : everyMs;
         if (verdict !== 'no_workers') {
           dispatchSince ??= Date.now();
           continue;

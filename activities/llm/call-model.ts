@@ -2,10 +2,11 @@
 import { Context, log } from '@temporalio/activity';
 import type { CallModelInput } from '../../workflows/ports.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import type { StepOpening, StepOutcomeRecord, Store } from '../../workflows/protocol/store.ts';
+import type { StepCommit, StepOpening, StepOutcomeRecord, Store } from '../../workflows/protocol/store.ts';
 import type { App } from '../app.ts';
 import { toApplicationFailure } from '../failure.ts';
 import { withHeartbeat } from '../heartbeat.ts';
+import { outlastOutage } from '../store-outage.ts';
 import { type Model, type ModelReply, type ModelRequest, providerFailure } from './openai.ts';
 import { costOf } from './pricing.ts';
 import { readProposals } from './proposals.ts';
@@ -23,10 +24,10 @@ export const callModel =
     withHeartbeat(async (signal) => {
       const { agentId, agentTurnId, turnEpoch, profileHash, request: action } = input;
       const fence = { agentId, agentTurnId, turnEpoch };
-      const opening = await deps.store.openStep(fence, action.stepIndex, profileHash);
+      const opening = await outlastOutage(signal, () => deps.store.openStep(fence, action.stepIndex, profileHash));
       if (opening.recorded) return opening.recorded;
       for (const warning of opening.warnings) log.warn(warning, { agentTurnId });
-      const request = await render(deps, input, opening);
+      const request = await render(deps, input, opening, signal);
       const reply = await ask(deps.model, request, signal);
       const { proposed, calls } = readProposals(reply.calls, {
         agentTurnId,
@@ -37,7 +38,7 @@ export const callModel =
         finalReport: action.note?.kind === 'final_report',
       });
       const refusal = reply.refusal || (reply.finishReason === 'content_filter' ? 'stopped by the content filter' : '');
-      return deps.store.commitStep(fence, {
+      const commit: StepCommit = {
         stepIndex: action.stepIndex,
         steerSeqs: opening.steers.map((extent) => extent.fromSeq),
         note: noteCard(action.note),
@@ -49,15 +50,18 @@ export const callModel =
         finishReason: reply.finishReason,
         latencyMs: reply.latencyMs,
         firstTokenMs: reply.firstTokenMs,
-      });
+      };
+      return outlastOutage(signal, () => deps.store.commitStep(fence, commit));
     });
 
 async function render(
   { store, model }: ModelDeps,
   { request: action }: CallModelInput,
   opening: StepOpening,
+  signal: AbortSignal,
 ): Promise<ModelRequest> {
-  const cards = await store.readExtents([...action.plan.ranges, ...opening.steers]);
+  const extents = [...action.plan.ranges, ...opening.steers];
+  const cards = await outlastOutage(signal, () => store.readExtents(extents));
   try {
     const { snapshot, resultFields } = opening;
     const { attempt } = Context.current().info;

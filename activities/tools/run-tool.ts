@@ -13,6 +13,7 @@ import { effectiveAfterExecution, suspendTimeoutOf } from '../../workflows/waiti
 import type { App, Tool, ToolContext } from '../app.ts';
 import { describeError } from '../failure.ts';
 import { withHeartbeat } from '../heartbeat.ts';
+import { outlastOutage } from '../store-outage.ts';
 import { type Doorbell, runDelegation } from './delegation.ts';
 
 export interface ToolDeps {
@@ -43,11 +44,13 @@ export const runTool =
       const effective = effectiveAfterExecution(body.result, undefined, tool?.spec.afterExecution ?? 'continue');
       if (effective === 'suspend' && body.status === 'success') {
         const waitMs = suspendTimeoutOf(body.result) ?? claim.suspendTimeoutMs ?? DEFAULT_SUSPEND_TIMEOUT_MS;
-        return answered(await store.suspendCall(fence, callId, Date.now() + waitMs));
+        const deadline = Date.now() + waitMs;
+        return answered(await outlastOutage(signal, () => store.suspendCall(fence, callId, deadline)));
       }
       const afterExecution = effective === 'terminate' ? 'terminate' : 'continue';
       const content = { callId, tool: name, afterExecution, ...body } as const;
-      return { kind: 'settled', settled: await store.settleCall(fence, { callId, attempt, content, durationMs }) };
+      const result = { callId, attempt, content, durationMs };
+      return { kind: 'settled', settled: await outlastOutage(signal, () => store.settleCall(fence, result)) };
     });
 
 function answered(outcome: ClaimOutcome): RunToolOutcome {

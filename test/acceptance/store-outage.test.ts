@@ -12,7 +12,9 @@ import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { type ChaosDatabase, startDatabase } from '../../bench/chaos/databases.ts';
 import type { TurnHandle } from '../../client/agent-client.ts';
+import { textOf } from '../../workers/model-server/chat-request.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
+import type { AnswerFunction } from '../../workers/model-server/wire.ts';
 import type { TurnLook } from '../../workflows/messages.ts';
 import { agentWorkflowId, CONTROL_QUEUE, turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { calls, say, suspended, taskEvents } from '../support/asking.ts';
@@ -27,12 +29,16 @@ const WAIT = { timeoutMs: 120_000 };
 /** Beyond a turn that met no outage: per 8 s one heartbeat, also for the last pause between two tries, and how tasks happen to be cut. */
 const MOST_MORE_EVENTS = 3 * Math.ceil((OUTAGE_MS + 15_000) / 8_000) + 12;
 
+const echo: AnswerFunction = ({ messages }) => say(messages.map(textOf).at(-1) ?? '');
+
 interface Scene {
   readonly harness: Harness;
   readonly model: ScriptedServer;
   readonly database: ChaosDatabase;
   readonly dir: string;
-  /** Resolves when the model is asked by the script that holds. */
+  /** How often the script that thinks was asked. */
+  readonly asks: { readonly think: number };
+  /** Resolves when the model is asked by the script that thinks. */
   readonly asked: Promise<void>;
   readonly goOn: () => void;
 }
@@ -45,13 +51,15 @@ async function openScene(backend: Backend): Promise<Scene> {
   const harness = await openHarness(backend, { storeUrl: database.url });
   const asked = Promise.withResolvers<void>();
   const held = Promise.withResolvers<void>();
+  const asks = { think: 0 };
   const model = await startScriptedModel({
     scripts: {
       answer: [say('done')],
       ask: [calls('ask'), say('thanks')],
-      hold: [calls('hold'), say('held')],
+      hold: [calls('hold_unsafe'), echo],
       think: [
         async () => {
+          asks.think += 1;
           asked.resolve();
           await held.promise;
           return say('done');
@@ -62,7 +70,7 @@ async function openScene(backend: Backend): Promise<Scene> {
     },
   });
   await harness.startWorker(holdingApp(dir), model);
-  return { harness, model, database, dir, asked: asked.promise, goOn: held.resolve };
+  return { harness, model, database, dir, asks, asked: asked.promise, goOn: held.resolve };
 }
 
 const enqueue = ({ harness }: Scene, script: string, agentId = `agent-${v7()}`): Promise<TurnHandle> =>
@@ -122,6 +130,9 @@ describe(`scenario 7: the store is gone for ${OUTAGE_MS / 1_000} s`, () => {
           expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
           expect(await taskEvents(harness.store, turn)).toHaveLength(1);
         }
+        // Neither the answer that was paid for nor the effect that had happened was lost.
+        expect(scene.asks.think).toBe(1);
+        expect((await holding.result(WAIT)).deliverable?.text).toContain('"by"');
         expect(await historyLengths(scene, left)).toEqual(waitingBefore);
         await expectBounded(scene, { asking, holding, thinking });
         expect(await (await firstTurn(scene, agentId)).result(WAIT)).toMatchObject({ status: 'success' });

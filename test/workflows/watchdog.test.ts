@@ -10,6 +10,7 @@ import { agentWorkflowId } from '../../workflows/protocol/ids.ts';
 import { type Harness, openHarness } from '../support/harness.ts';
 
 const WAIT = { timeoutMs: 40_000 };
+const TIMER_FIRED = 18;
 
 describe('the watchdog', () => {
   let harness: Harness;
@@ -78,10 +79,17 @@ describe('the watchdog', () => {
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
   });
 
-  test('a suspended turn is not without progress (T23)', async () => {
-    const turn = await enqueue('lively', 'ask');
+  test('a suspended turn is not without progress, and is looked at less and less often (T23)', async () => {
+    const agentId = `agent-${v7()}`;
+    const turn = await enqueue('lively', 'ask', agentId);
     for await (const event of turn.events()) if (event.type === 'state' && event.payload.waitingToolCount === 1) break;
-    await sleep(3_500);
+    await sleep(12_000);
+    const mailbox = harness.temporal.client.workflow.getHandle(agentWorkflowId(agentId));
+    const { events } = await mailbox.fetchHistory();
+    const looks = (events ?? []).filter((event) => event.eventType === TIMER_FIRED).length;
+    // After 1.5, 4.5 and 10.5 seconds; at the pace of a running turn there would be eight.
+    expect(looks).toBeGreaterThan(1);
+    expect(looks).toBeLessThanOrEqual(4);
     const callId = (await turn.get()).waiting[0]?.callId ?? '';
     await turn.toolResult({ callId, status: 'success', result: 1 });
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });

@@ -1,4 +1,5 @@
 /** PostgreSQL's SQLSTATEs and the driver's connection errors, as codes of the catalogue. */
+import { isNativeError } from 'node:util/types';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 
 /** Classes that mean "not now": connection, resources, intervention, serialisation, deadlock, read-only standby. */
@@ -22,7 +23,8 @@ export interface Pool {
 }
 
 export function mapPostgresError(error: unknown, { url, connections, waitMs }: Pool): unknown {
-  if (!(error instanceof Error) || error instanceof CodedError) return error;
+  // Not `instanceof Error`: the driver's may be of another realm.
+  if (!isNativeError(error) || error instanceof CodedError) return error;
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
   if (POOL_EMPTY.test(error.message)) {
     const message =
