@@ -38,6 +38,12 @@ export const storeActivities = (store: Store): StoreActivities => ({
     log.info('tool_result signal', { agentTurnId, callId: parsed.data.callId, ack });
   },
 
+  refuseCalls: ({ refusals, ...fence }) => store.refuseCalls(fence, refusals),
+
+  askApprovals: ({ requests, ...fence }) => store.askApprovals(fence, requests),
+
+  readLimits: (fence) => store.readLimits(fence),
+
   resolveWaiting: ({ callIds, nowMs, ...fence }) => store.resolveWaiting(fence, callIds, nowMs),
 
   commitTurn: ({ agentId, agentTurnId, turnEpoch, ...commit }) =>

@@ -5,6 +5,14 @@
  */
 import type { Client } from '@temporalio/client';
 import { z } from 'zod';
+import {
+  type ApprovalAck,
+  type ApprovalFilter,
+  type ApprovalView,
+  approvalAnswerSchema,
+  type Limits,
+  limitsSchema,
+} from '../workflows/protocol/approvals.ts';
 import type { SteerAck, StopAck } from '../workflows/protocol/control.ts';
 import { type EnqueueAck, type EnqueueInput, enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
 import type { AgentEvent } from '../workflows/protocol/events.ts';
@@ -12,10 +20,11 @@ import { CodedError } from '../workflows/protocol/failures.ts';
 import { isUserId, USER_ID_PATTERN } from '../workflows/protocol/ids.ts';
 import type { JsonValue } from '../workflows/protocol/json.ts';
 import { LIMITS, utf8Bytes } from '../workflows/protocol/limits.ts';
-import type { AgentView, ClientStore, TurnView } from '../workflows/protocol/store.ts';
+import type { ClientStore } from '../workflows/protocol/store.ts';
 import { type ReportAck, type ToolResultReport, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
-import { ringMailbox, ringStop, ringTurn } from './doorbell.ts';
+import type { AgentView, TurnView } from '../workflows/protocol/views.ts';
+import { ringLimits, ringMailbox, ringStop, ringTurn } from './doorbell.ts';
 import { followEvents } from './event-tail.ts';
 
 export interface AgentClientOptions {
@@ -55,6 +64,11 @@ export class AgentClient {
 
   turn(agentTurnId: string): TurnHandle {
     return new TurnHandle(this.#options, agentTurnId);
+  }
+
+  /** What waits for people, oldest first: of everybody, of one agent, or of one turn and all it delegated (K7). */
+  approvals(filter: ApprovalFilter = {}): Promise<readonly ApprovalView[]> {
+    return this.#options.store.listApprovals(filter);
   }
 
   listAgents(): Promise<readonly AgentView[]> {
@@ -218,6 +232,31 @@ export class TurnHandle {
       await ringTurn(this.#options.temporal, ack.agentId ?? '', this.id, { callId: parsed.data.callId });
     }
     return ack;
+  }
+
+  /**
+   * Answers a question of this turn: a call that needs leave, or a budget that is used up. The ACK is final (K7, K9).
+   * Errors: `invalid_request`, `approval_refused` (not an approver, or arguments that do not fit).
+   */
+  async answer(answer: z.input<typeof approvalAnswerSchema>): Promise<ApprovalAck> {
+    const parsed = approvalAnswerSchema.safeParse(answer);
+    if (!parsed.success) throw new CodedError('invalid_request', z.prettifyError(parsed.error));
+    const { store, temporal } = this.#options;
+    const ack = await store.answerApproval(this.id, parsed.data);
+    // A duplicate rings too: it may be the retry of an answer whose own bell was lost.
+    if (ack.ack === 'applied' || ack.ack === 'duplicate')
+      await ringTurn(temporal, ack.agentId ?? '', this.id, { callId: parsed.data.callId });
+    return ack;
+  }
+
+  /** New budgets, effective before the next model call; those left out stay (K9). Errors: `invalid_request`, `turn_not_found`. */
+  async setLimits(limits: Limits): Promise<void> {
+    const parsed = limitsSchema.safeParse(limits);
+    if (!parsed.success) throw new CodedError('invalid_request', `limits: ${z.prettifyError(parsed.error)}`);
+    const { store, temporal } = this.#options;
+    const found = await store.setLimits(this.id, parsed.data);
+    if (!found) throw new CodedError('turn_not_found', `turn ${this.id} has ended, or was never there`);
+    await ringLimits(temporal, found.agentId, this.id);
   }
 }
 

@@ -2,7 +2,7 @@
 import { type Client, isGrpcServiceError, WorkflowNotFoundError } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType, type SignalDefinition } from '@temporalio/common';
 import type { agent } from '../workflows/agent.ts';
-import { enqueueSignal, stopSignal, toolResultSignal } from '../workflows/messages.ts';
+import { enqueueSignal, limitsSignal, stopSignal, toolResultSignal } from '../workflows/messages.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { agentWorkflowId, CONTROL_QUEUE, turnWorkflowId } from '../workflows/protocol/ids.ts';
 
@@ -35,6 +35,10 @@ export const ringTurn = (
   agentTurnId: string,
   body: { callId: string },
 ): Promise<void> => signalTurn(temporal, turnWorkflowId(agentId, agentTurnId), toolResultSignal, body);
+
+/** Tells a turn that it has new budgets. */
+export const ringLimits = (temporal: Client, agentId: string, agentTurnId: string): Promise<void> =>
+  signalTurn(temporal, turnWorkflowId(agentId, agentTurnId), limitsSignal, {});
 
 /** Makes a turn that the store has ended let go of what it still runs. */
 export const ringStop = (temporal: Client, agentId: string, agentTurnId: string): Promise<void> =>

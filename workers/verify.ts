@@ -18,8 +18,9 @@ import { NamespaceNotFoundError } from '@temporalio/common';
 import type { Verification } from '../client/cli/environment.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { agentWorkflowId, turnWorkflowId } from '../workflows/protocol/ids.ts';
-import type { AgentView, ClientStore, Violation } from '../workflows/protocol/store.ts';
+import type { ClientStore, Violation } from '../workflows/protocol/store.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
+import type { AgentView } from '../workflows/protocol/views.ts';
 
 export interface VerifyDeps {
   readonly store: ClientStore;

@@ -66,7 +66,13 @@ export const workflowsPath = workflowFile('index');
 export const payloadConverterPath = workflowFile('payload-converter');
 
 export const bundleWorkflows = (level: LogLevel = 'WARN'): Promise<WorkflowBundleWithSourceMap> =>
-  bundleWorkflowCode({ workflowsPath, payloadConverterPath, logger: new DefaultLogger(level) });
+  bundleWorkflowCode({
+    workflowsPath,
+    payloadConverterPath,
+    logger: new DefaultLogger(level),
+    // Stack traces keep their files and lines; the text of every source would double the bundle.
+    webpackConfigHook: (config) => ({ ...config, devtool: 'inline-nosources-source-map' }),
+  });
 
 /** Errors: `temporal_not_ready` with the command that cures it. */
 export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {

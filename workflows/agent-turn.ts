@@ -14,17 +14,27 @@ import {
   log,
   setHandler,
   setWorkflowOptions,
+  TimeoutFailure,
   workflowInfo,
 } from '@temporalio/workflow';
 import { Alarm } from './alarm.ts';
 import { TurnDisplay } from './display.ts';
-import type { CallLlmAction, DoneAction, ExecuteToolsAction, KernelAction } from './kernel/actions.ts';
-import type { KernelEvent } from './kernel/events.ts';
-import { type Handle, initialState, type KernelState } from './kernel/state.ts';
+import type {
+  ApprovalAsk,
+  AwaitAction,
+  CallLlmAction,
+  DoneAction,
+  ExecuteToolsAction,
+  KernelAction,
+  Refusal,
+} from './kernel/actions.ts';
+import type { ApprovalAnswer, KernelEvent } from './kernel/events.ts';
+import { type Handle, initialState, type KernelState, type SettledCall } from './kernel/state.ts';
 import { step } from './kernel/step.ts';
 import {
   isLease,
   isResultDoorbell,
+  limitsSignal,
   shallow,
   stopSignal,
   type TurnLook,
@@ -62,6 +72,7 @@ class TurnDriver {
   readonly #scope = new CancellationScope();
   #stopped = false;
   #bell = false;
+  #newLimits = false;
   /** The child start (2) and the final commit (1) are certain. */
   #actions = 3;
   #state: KernelState;
@@ -77,6 +88,10 @@ class TurnDriver {
       this.#bell = true;
       if (!isResultDoorbell(body)) this.#inlineResults.push(shallow(body));
     });
+    setHandler(limitsSignal, () => {
+      this.#actions += 1;
+      this.#newLimits = true;
+    });
     setHandler(stopSignal, () => {
       this.#actions += 1;
       this.#stopped = true;
@@ -87,17 +102,34 @@ class TurnDriver {
 
   async run(): Promise<TurnEnd> {
     let action = this.#feed(this.#startEvent());
-    while (action.type !== 'done') action = this.#feed(await this.#outcomeOf(action));
+    while (action.type !== 'done') {
+      const event = await this.#outcomeOf(action);
+      await this.#readLimits(event);
+      action = this.#feed(event);
+    }
     return this.#finish(action);
   }
 
   #feed(event: KernelEvent): KernelAction {
+    const [action] = this.#step(event);
+    if (action) return action;
+    throw new TypeError(`the kernel had no answer to ${event.type} while ${this.#state.lifecycle}`);
+  }
+
+  #step(event: KernelEvent): readonly KernelAction[] {
     const { state, actions, observations } = step(this.#state, event);
     this.#state = state;
     for (const observation of observations) log.info(observation.type, { ...observation });
-    const [action] = actions;
-    if (action) return action;
-    throw new TypeError(`the kernel had no answer to ${event.type} while ${state.lifecycle}`);
+    return actions;
+  }
+
+  /** Before the kernel looks at its budgets again (K9). */
+  async #readLimits(next: KernelEvent): Promise<void> {
+    if (!this.#newLimits || next.type === 'stop') return;
+    this.#newLimits = false;
+    this.#actions += 1;
+    const limits = await storeActivities.readLimits(this.#fence);
+    if (limits) this.#step({ type: 'limits', nowMs: Date.now(), limits });
   }
 
   #startEvent(): KernelEvent {
@@ -122,7 +154,7 @@ class TurnDriver {
       case 'execute_tools':
         return this.#executeTools(action);
       case 'await':
-        return this.#awaitResults(action.deadline);
+        return action.wait === 'operator' ? this.#askOperator(action) : this.#awaitResults(action.deadline);
     }
   }
 
@@ -146,9 +178,58 @@ class TurnDriver {
     }
   }
 
-  async #executeTools({ calls, stepIndex }: ExecuteToolsAction): Promise<KernelEvent> {
+  async #executeTools(action: ExecuteToolsAction): Promise<KernelEvent> {
+    const { refuse = [], ask = [] } = action;
+    const [refused, asked, outcomes] = await Promise.all([
+      this.#refuse(refuse),
+      this.#ask(ask),
+      this.#runTools(action),
+    ]);
+    const settled = outcomes.flatMap(({ outcome }) => (outcome.kind === 'settled' ? [outcome.settled] : []));
+    const suspended = outcomes.flatMap(({ callId, tool, outcome }) =>
+      outcome.kind === 'suspended' ? [{ callId, tool, deadline: outcome.deadline }] : [],
+    );
+    const waiting = [...suspended, ...asked];
+    this.#showWaiting([...this.#waitingElsewhere(action), ...waiting]);
+    return {
+      type: 'tool_results',
+      nowMs: Date.now(),
+      settled: [...settled, ...refused],
+      suspended: waiting.map(({ callId, deadline }) => ({ callId, deadline })),
+    };
+  }
+
+  /** Calls of the step that waited before and go on waiting. */
+  #waitingElsewhere({ calls, refuse = [], ask = [] }: ExecuteToolsAction): TurnLook['waiting'] {
+    const now = new Set([...calls, ...refuse, ...ask].map((call) => call.callId));
+    return this.#state.outstanding.flatMap(({ callId, tool, settled, deadline }) =>
+      settled === null && deadline !== null && !now.has(callId) ? [{ callId, tool, deadline }] : [],
+    );
+  }
+
+  async #refuse(refusals: readonly Refusal[]): Promise<readonly SettledCall[]> {
+    if (refusals.length === 0) return [];
+    this.#actions += 1;
+    const settled = await storeActivities.refuseCalls({ ...this.#fence, refusals });
+    for (const call of settled) this.#display.call(call.callId, call.errorCode ?? call.status, null);
+    return settled;
+  }
+
+  async #ask(asks: readonly ApprovalAsk[]): Promise<TurnLook['waiting']> {
+    if (asks.length === 0) return [];
+    this.#actions += 1;
+    const requests = asks.map((ask) => ({ ...ask, kind: 'call' as const }));
+    const asked = await storeActivities.askApprovals({ ...this.#fence, requests });
+    const tools = new Map(asks.map(({ callId, tool }) => [callId, tool]));
+    return asked.map(({ callId, deadline }) => {
+      this.#display.call(callId, 'waits for approval', null);
+      return { callId, tool: tools.get(callId) ?? '', deadline };
+    });
+  }
+
+  #runTools({ calls, stepIndex }: ExecuteToolsAction) {
     const { profileHash } = this.#lease;
-    const outcomes = await Promise.all(
+    return Promise.all(
       calls.map(async ({ callId, tool }) => {
         const startedAt = Date.now();
         const { runTool } = toolActivities(`step ${stepIndex}: ${tool}`);
@@ -159,29 +240,46 @@ class TurnDriver {
         return { callId, tool, outcome };
       }),
     );
-    const settled = outcomes.flatMap(({ outcome }) => (outcome.kind === 'settled' ? [outcome.settled] : []));
-    const suspended = outcomes.flatMap(({ callId, tool, outcome }) =>
-      outcome.kind === 'suspended' ? [{ callId, tool, deadline: outcome.deadline }] : [],
-    );
-    this.#showWaiting(suspended);
-    return { type: 'tool_results', nowMs: Date.now(), settled, suspended };
   }
 
   /** Sleeps until a bell, the nearest deadline or a report's next try, then asks the store where the waiting calls stand (T13, T17, T18). */
   async #awaitResults(firstDeadline: number): Promise<KernelEvent> {
     const callIds = this.#state.outstanding.filter((call) => !call.settled).map((call) => call.callId);
+    return this.#awaitStore(callIds, firstDeadline);
+  }
+
+  /** A budget is used up and an operator may extend it (K9). */
+  async #askOperator({ askId, code, used, limit }: Extract<AwaitAction, { wait: 'operator' }>): Promise<KernelEvent> {
+    this.#actions += 1;
+    const reason = `${code}: ${used} of ${limit} used`;
+    const requests = [{ callId: askId, kind: 'budget', tool: '', reason }] as const;
+    const [asked] = await storeActivities.askApprovals({ ...this.#fence, requests });
+    const deadline = asked?.deadline ?? Date.now();
+    this.#showWaiting([{ callId: askId, tool: `an operator (${reason})`, deadline }]);
+    return this.#awaitStore([askId], deadline);
+  }
+
+  async #awaitStore(callIds: readonly string[], firstDeadline: number): Promise<KernelEvent> {
     let deadline = firstDeadline;
     for (;;) {
       await this.#alarm.waitUntil(deadline, () => this.#bell, 'resume_deadline');
       this.#bell = false;
       await this.#acceptInlineResults();
       this.#actions += 1;
-      const { settled, waiting } = await storeActivities.resolveWaiting({ ...this.#fence, callIds, nowMs: Date.now() });
+      const look = await storeActivities.resolveWaiting({ ...this.#fence, callIds, nowMs: Date.now() });
+      const { settled, waiting, answers = [] } = look;
       for (const call of settled) this.#display.call(call.callId, call.status, null);
       this.#showWaiting(waiting);
+      if (answers.length > 0) return this.#answered(answers, settled.length > 0);
       if (settled.length > 0) return { type: 'tool_results', nowMs: Date.now(), settled, suspended: waiting };
       deadline = Math.min(...waiting.map((call) => call.wakeAt ?? call.deadline));
     }
+  }
+
+  /** Results that came with the answers stay in the store until the answers have been acted on: the next look finds them. */
+  #answered(answers: readonly ApprovalAnswer[], moreWaits: boolean): KernelEvent {
+    this.#bell ||= moreWaits;
+    return { type: 'approval', nowMs: Date.now(), answers };
   }
 
   async #acceptInlineResults(): Promise<void> {
@@ -235,7 +333,7 @@ class TurnDriver {
 
 function responseEvent(record: StepOutcomeRecord): KernelEvent {
   const { stepIndex, thoughtCardId, thoughtSeq, thoughtTokens, noteSeq, noteTokens } = record;
-  const { hasText, refused, calls, usage } = record;
+  const { hasText, refused, truncated, calls, usage, cost } = record;
   const note: Handle[] = noteSeq === null ? [] : [[noteSeq, 'note', noteTokens]];
   const thought: Handle = [thoughtSeq, 'assistant', thoughtTokens];
   const steers = record.steers.map(({ seq, tokens }): Handle => [seq, 'user', tokens]);
@@ -249,6 +347,8 @@ function responseEvent(record: StepOutcomeRecord): KernelEvent {
     refused,
     calls,
     usage,
+    cost,
+    ...(truncated ? { truncated } : {}),
   };
 }
 
@@ -256,6 +356,8 @@ function responseEvent(record: StepOutcomeRecord): KernelEvent {
 function modelFailure(error: unknown, stepIndex: number): KernelEvent {
   const violation = leaseLost(error);
   if (violation) throw violation;
+  if (error instanceof ActivityFailure && error.cause instanceof TimeoutFailure)
+    return { type: 'timeout', nowMs: Date.now(), stepIndex, message: 'the model did not answer in time' };
   const cause = error instanceof ActivityFailure ? error.cause : error;
   const type = cause instanceof ApplicationFailure ? cause.type : undefined;
   const code = isFailureCode(type) && FAILURES[type].scope === 'turn' ? type : 'provider_error';

@@ -15,6 +15,9 @@ export const enqueueSignal = defineSignal<[unknown]>('enqueue');
 /** A doorbell names a call whose result the store already holds; a body with a status is an inline result. */
 export const toolResultSignal = defineSignal<[unknown]>('tool_result');
 
+/** Rings when an operator has set new budgets; what they are, the store says (K9). */
+export const limitsSignal = defineSignal<[unknown]>('limits');
+
 /** Ends the turn. Our clients end it in the store first, so that this only lets go of what still runs (T21). */
 export const stopSignal = defineSignal<[unknown]>('stop');
 

@@ -10,8 +10,9 @@ import {
   proxyActivities,
   proxyLocalActivities,
 } from '@temporalio/workflow';
-import type { CallLlmAction } from './kernel/actions.ts';
+import type { CallLlmAction, Refusal } from './kernel/actions.ts';
 import type { SettledCall } from './kernel/state.ts';
+import type { ApprovalRequest, Limits } from './protocol/approvals.ts';
 import type { Timeouts } from './protocol/profile.ts';
 import type {
   LeaseOutcome,
@@ -56,11 +57,20 @@ export interface ReportInlineInput {
   readonly body: unknown;
 }
 
+/** A call, or a question, that waits until `deadline`, epoch ms. */
+export interface Suspension {
+  readonly callId: string;
+  readonly deadline: number;
+}
+
 export interface StoreActivities {
   acceptInline(input: AcceptInlineInput): Promise<void>;
   leaseNext(input: { agentId: string }): Promise<LeaseOutcome>;
   settle(input: SettleInput): Promise<SettleOutcome>;
   reportInline(input: ReportInlineInput): Promise<void>;
+  refuseCalls(input: Fence & { refusals: readonly Refusal[] }): Promise<readonly SettledCall[]>;
+  askApprovals(input: Fence & { requests: readonly ApprovalRequest[] }): Promise<readonly Suspension[]>;
+  readLimits(input: Fence): Promise<Limits | null>;
   resolveWaiting(input: Fence & { callIds: readonly string[]; nowMs: number }): Promise<WaitingState>;
   commitTurn(input: CommitTurnInput): Promise<TurnEnd>;
 }

@@ -24,7 +24,9 @@ export const callModel =
     withHeartbeat(async (signal) => {
       const { agentId, agentTurnId, turnEpoch, profileHash, request: action } = input;
       const fence = { agentId, agentTurnId, turnEpoch };
-      const opening = await outlastOutage(signal, () => deps.store.openStep(fence, action.stepIndex, profileHash));
+      const opening = await outlastOutage(signal, () =>
+        deps.store.openStep(fence, action.stepIndex, profileHash, action.hide),
+      );
       if (opening.recorded) return opening.recorded;
       for (const warning of opening.warnings) log.warn(warning, { agentTurnId });
       const request = await render(deps, input, opening, signal);
@@ -34,6 +36,7 @@ export const callModel =
         stepIndex: action.stepIndex,
         offered: offeredNames(request),
         app: deps.app,
+        governance: opening.snapshot.profile.governance,
         resultFields: opening.resultFields,
         finalReport: action.note?.kind === 'final_report',
       });

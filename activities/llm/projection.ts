@@ -45,6 +45,8 @@ export function toMessages(cards: readonly Card[]): ChatCompletionMessageParam[]
         );
       case 'sys.must_end_with_required':
       case 'sys.final_report':
+      case 'sys.rolled_back':
+      case 'sys.go_on':
         return [{ role: 'system', content: card.content.text }];
       case 'tool.call':
       case 'tool.result':

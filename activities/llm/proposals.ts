@@ -7,12 +7,15 @@ import { z } from 'zod';
 import { isDelegation, SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ProposedCall, ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
+import type { GovernancePolicy } from '../../workflows/protocol/governance.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import type { NewCall } from '../../workflows/protocol/store.ts';
 import type { App } from '../app.ts';
 import { describeError } from '../failure.ts';
 import { callId } from '../store/ids.ts';
+
 import { parseDelegation } from '../tools/delegation.ts';
+import { digestOf, factsOf } from './facts.ts';
 import type { StreamedCall } from './openai.ts';
 import { submissionError, submitResultSchema } from './submit-result.ts';
 
@@ -22,6 +25,7 @@ export interface ProposalContext {
   /** Names offered in this very request. */
   readonly offered: ReadonlySet<string>;
   readonly app: App;
+  readonly governance?: GovernancePolicy | undefined;
   readonly resultFields: ResultFields | null;
   /** In the final report other calls are ignored, so submit_result need not be alone (K9). */
   readonly finalReport?: boolean;
@@ -64,13 +68,16 @@ function readCall(call: ProposedCall, asked: string, index: number, alone: boole
       afterExecution: 'continue',
       error: checked.error,
     };
-    return { index, content: { callId: id, tool, arguments: args ?? {} }, result };
+    const content = { callId: id, tool, arguments: args ?? {} };
+    return { index, content, digest: digestOf(args ?? { unread: call.arguments }), result };
   }
   const content = { callId: id, tool, arguments: checked.args };
-  if (tool !== SUBMIT_RESULT) return { index, content };
+  const digest = digestOf(checked.args);
+  if (tool !== SUBMIT_RESULT) return { index, content, digest, ...factsOf(context.governance, tool, checked.args) };
   return {
     index,
     content,
+    digest,
     result: { callId: id, tool, status: 'success', afterExecution: 'terminate', result: { accepted: true } },
   };
 }

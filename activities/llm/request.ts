@@ -4,7 +4,8 @@ import type {
   ChatCompletionTool,
   ChatCompletionToolChoiceOption,
 } from 'openai/resources/chat/completions';
-import type { CallLlmAction, Note } from '../../workflows/kernel/actions.ts';
+import type { CallLlmAction, StateLine } from '../../workflows/kernel/actions.ts';
+import type { Note } from '../../workflows/kernel/state.ts';
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { Card } from '../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
@@ -31,7 +32,10 @@ export function buildRequest(parts: RequestParts): ModelRequest {
   const tools = offeredTools(snapshot, resultFields, action.onlyTools);
   const note = noteCard(action.note);
   const system: ChatCompletionMessageParam[] = instructions.trim() ? [{ role: 'system', content: instructions }] : [];
-  const closing: ChatCompletionMessageParam[] = note ? [{ role: 'system', content: note.text }] : [];
+  const state = stateText(action.stateBlock ?? []);
+  const closing = [note?.text ?? '', state]
+    .filter((text) => text !== '')
+    .map((content): ChatCompletionMessageParam => ({ role: 'system', content }));
   return {
     model: modelName(parts),
     messages: [...system, ...toMessages(cards), ...closing],
@@ -73,6 +77,22 @@ function toolChoice(tools: readonly ChatCompletionTool[]): ChatCompletionToolCho
     : 'required';
 }
 
+/** What is true of this one call only; it goes last, behind the prefix that providers cache (K14). */
+function stateText(lines: readonly StateLine[]): string {
+  return lines.map(stateLine).join('\n');
+}
+
+function stateLine(line: StateLine): string {
+  switch (line.kind) {
+    case 'steps_left':
+      return line.steps === 1
+        ? 'This is your last step: finish now.'
+        : `${line.steps} steps are left, this one included: come to an end.`;
+    case 'repeating':
+      return `You have made the same call of ${line.tool} ${line.times} times on end. Its result will not change: do something else, or report.`;
+  }
+}
+
 /** The note as a card, so that the next step renders the same conversation. */
 export function noteCard(note: Note | undefined): StepCommit['note'] {
   switch (note?.kind) {
@@ -85,6 +105,16 @@ export function noteCard(note: Note | undefined): StepCommit['note'] {
       return {
         type: 'sys.final_report',
         text: `${note.reason}: no further tools can be run. Report now what you have, by ${SUBMIT_RESULT} if it is offered, else as text.`,
+      };
+    case 'rolled_back':
+      return {
+        type: 'sys.rolled_back',
+        text: `Your last step was taken back, and what it did to this conversation with it: ${note.reason}. Go on another way.`,
+      };
+    case 'go_on':
+      return {
+        type: 'sys.go_on',
+        text: 'Your answer was cut off by the output limit. Go on exactly where it stopped, without repeating anything.',
       };
     default:
       return null;

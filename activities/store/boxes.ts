@@ -10,7 +10,7 @@ import { createBox, insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { lockHead, updateHead } from './head.ts';
 import { contextBoxId, inputCardId, outputCardId } from './ids.ts';
-import type { BoxRow } from './rows.ts';
+import type { BoxRow, HiddenReason } from './rows.ts';
 
 export async function writeInstructionCard(ctx: StoreContext, text: string): Promise<string> {
   const cardId = inputCardId(text);
@@ -26,6 +26,16 @@ export async function writeOutputCard(ctx: StoreContext, value: JsonValue): Prom
     insertCard(trx, { cardId, type: 'tool.output', content: { value }, author: 'client' }, ctx.now()),
   );
   return cardId;
+}
+
+/** They stay in the box, and are rendered no more (K13). */
+export async function hideCards(trx: Trx, boxId: string, seqs: readonly number[], reason: HiddenReason): Promise<void> {
+  await trx
+    .updateTable('box_cards')
+    .set({ hidden_reason: reason })
+    .where('box_id', '=', boxId)
+    .where('seq', 'in', seqs)
+    .execute();
 }
 
 export async function writeContextBox(ctx: StoreContext, texts: readonly string[]): Promise<string> {

@@ -6,6 +6,7 @@
  * 2. The head's `waiting_tool_count` and `resume_deadline` always equal what `turn_waiting` says (T13).
  */
 
+import type { Refusal } from '../../workflows/kernel/actions.ts';
 import type { SettledCall } from '../../workflows/kernel/state.ts';
 import type { CardContents, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
@@ -13,6 +14,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Profile, ToolSpec } from '../../workflows/protocol/profile.ts';
 import type { CallClaim, CallResult, ClaimOutcome } from '../../workflows/protocol/store.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
+import { editedArguments } from './approvals.ts';
 import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
 import { appendEvent, appendState } from './events.ts';
 import { fenced, updateHead } from './head.ts';
@@ -72,10 +74,12 @@ export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClai
       const unknown = outcomeUnknown(call.content);
       return { kind: 'settled', settled: (await storeResult(trx, turn, call.stepIndex, unknown, now)).settled };
     }
+    const edited = await editedArguments(trx, fence.agentTurnId, callId);
     await insertClaim(trx, fence.agentTurnId, claim, now);
     const suspendTimeoutMs = await suspendTimeout(trx, turn, call.content.tool, ctx.profiles);
     const { traceparent = null } = JSON.parse(turn.request) as EnqueueRequest;
-    return { kind: 'go', call: call.content, suspendTimeoutMs, traceparent };
+    const content = edited === null ? call.content : { ...call.content, arguments: edited };
+    return { kind: 'go', call: content, edited: edited !== null, suspendTimeoutMs, traceparent };
   });
 }
 
@@ -154,6 +158,27 @@ export async function settleCall(ctx: StoreContext, fence: Fence, result: CallRe
       .where('call_id', '=', callId)
       .where('attempt', '=', attempt)
       .execute();
+    return settled;
+  });
+}
+
+/** A call that was refused has a result like any other, so that the model reads why (K6). */
+export async function refuseCalls(
+  ctx: StoreContext,
+  fence: Fence,
+  refusals: readonly Refusal[],
+): Promise<readonly SettledCall[]> {
+  const now = ctx.now();
+  return write(ctx, async (trx) => {
+    await fenced(trx, fence, now);
+    const turn = await turnOf(trx, fence.agentTurnId);
+    const settled: SettledCall[] = [];
+    for (const { callId, tool, code, message } of refusals) {
+      const { stepIndex } = await callOf(trx, fence.agentTurnId, callId);
+      const error = { code, message, kind: 'recoverable' } as const;
+      const content = { callId, tool, status: 'failed', afterExecution: 'continue', error } as const;
+      settled.push((await storeResult(trx, turn, stepIndex, content, now)).settled);
+    }
     return settled;
   });
 }

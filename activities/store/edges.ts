@@ -1,6 +1,6 @@
 /** Edges as clients see them: enough to draw the whole call tree of a request (T26). */
 import { sql } from 'kysely';
-import type { EdgeView } from '../../workflows/protocol/store.ts';
+import type { EdgeView } from '../../workflows/protocol/views.ts';
 import { read, type StoreContext } from './context.ts';
 import type { EdgeRow } from './rows.ts';
 

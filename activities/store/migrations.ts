@@ -91,7 +91,18 @@ const delegation: Migration = ({ int }) => [
   `alter table execution_edges add column call_index ${int}`,
 ];
 
-const MIGRATIONS: readonly Migration[] = [foundation, stopAndSteer, deferral, delegation];
+const approvals: Migration = ({ int }) => [
+  `create table approvals (agent_turn_id text not null, call_id text not null, agent_id text not null, root_turn_id text not null,
+     kind text not null, tool_name text not null, reason text not null, approvers text not null, escalate_to text,
+     escalated_at ${int}, deadline ${int} not null, status text not null, answered_by text, comment text, arguments text,
+     limits text, created_at ${int} not null, answered_at ${int}, primary key (agent_turn_id, call_id))`,
+  `create index approvals_waiting on approvals (created_at) where status = 'waiting'`,
+  `create index approvals_by_root on approvals (root_turn_id)`,
+  // Budgets an operator set while the turn ran.
+  `alter table turns add column limits text`,
+];
+
+const MIGRATIONS: readonly Migration[] = [foundation, stopAndSteer, deferral, delegation, approvals];
 
 export async function migrate(db: Kysely<Tables>, dialect: SchemaDialect): Promise<void> {
   await db.transaction().execute(async (trx) => {

@@ -3,15 +3,9 @@ import type { Kysely } from 'kysely';
 import type { BoxExtent } from '../../workflows/kernel/state.ts';
 import type { Card, CardContents, ResultStatus } from '../../workflows/protocol/cards.ts';
 import type { AgentEvent } from '../../workflows/protocol/events.ts';
-import type {
-  AgentView,
-  CallView,
-  ClientStore,
-  DoorbellCandidate,
-  StepView,
-  TurnView,
-} from '../../workflows/protocol/store.ts';
+import type { ClientStore, DoorbellCandidate } from '../../workflows/protocol/store.ts';
 import type { Deliverable, EngineUsage, TurnStatus, Usage } from '../../workflows/protocol/turn.ts';
+import type { AgentView, CallView, StepView, TurnView } from '../../workflows/protocol/views.ts';
 import { toCard } from './cards.ts';
 import { read, type StoreContext } from './context.ts';
 import type { StepRow, Tables, TurnRow } from './rows.ts';
@@ -60,7 +54,7 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
         .onRef('deferred.agent_turn_id', '=', 'turn_waiting.agent_turn_id')
         .onRef('deferred.call_id', '=', 'turn_waiting.call_id'),
     )
-    .select(['turn_waiting.call_id', 'tool_name', 'deadline', 'defer_reason', 'retry_count', 'next_retry_at'])
+    .select(['turn_waiting.call_id', 'kind', 'tool_name', 'deadline', 'defer_reason', 'retry_count', 'next_retry_at'])
     .where('turn_waiting.agent_turn_id', '=', agentTurnId)
     .where('turn_waiting.status', '=', 'waiting')
     .execute();
@@ -82,6 +76,7 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     stepCount: turn.step_count,
     steps: await stepViews(db, agentTurnId),
     waiting: waiting.map((row) => ({
+      kind: row.kind,
       callId: row.call_id,
       tool: row.tool_name,
       deadline: row.deadline,

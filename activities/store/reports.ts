@@ -5,6 +5,7 @@
  * Invariant: a call has at most one result; every answer to a report is given here, with or without a live worker (T14).
  */
 import type { SettledCall } from '../../workflows/kernel/state.ts';
+import type { ApprovalAnswer } from '../../workflows/protocol/approvals.ts';
 import type { CardContents, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { JsonValue } from '../../workflows/protocol/json.ts';
 import type { WaitingState } from '../../workflows/protocol/store.ts';
@@ -19,13 +20,15 @@ import {
   onReport,
   type ReportDecision,
 } from '../../workflows/waiting/decisions.ts';
+import { findApproval, lookAtApproval } from './approvals.ts';
 import { callOf, defaultAfterExecution, findCall, findWaiting, syncHead } from './calls.ts';
 import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
 import { type FinalReport, findDeferral, forgetDeferral, isFinal, keepDeferral } from './deferrals.ts';
 import { appendEvent } from './events.ts';
 import { fenced } from './head.ts';
+import { profileByHash } from './profiles.ts';
 import { findResult, storeResult } from './results.ts';
-import type { HeadRow, TurnRow, WaitingRow } from './rows.ts';
+import type { ApprovalRow, HeadRow, TurnRow, WaitingRow } from './rows.ts';
 import { lockTurn, turnOf } from './turns.ts';
 
 /** The answer is final and immediate; see the rules at T14 for what each means. */
@@ -45,12 +48,15 @@ export async function reportResult(
   });
 }
 
+/** What a delegated turn spent: its parent is charged with it (K9). */
+type WithSpent = Pick<ToolResultContent, 'spent'>;
+
 /** The caller holds the head row of the turn's agent. */
 export async function reportTo(
   trx: Trx,
   head: HeadRow,
   turn: TurnRow,
-  report: ToolResultReport,
+  report: ToolResultReport & WithSpent,
   profiles: ProfileCache,
   now: number,
 ): Promise<ReportAck> {
@@ -58,6 +64,8 @@ export async function reportTo(
   const closed = isTerminal(turn.status) || head.active_agent_turn_id !== agentTurnId;
   const call = await findCall(trx, agentTurnId, report.callId);
   const waiting = await findWaiting(trx, agentTurnId, report.callId);
+  // Nothing has been started that could have a result: only an approver can answer this call.
+  if (waiting?.kind === 'approval' && waiting.status === 'waiting') return { ack: 'unknown' };
   const facts = call && (await factsOf(trx, turn, report.callId, waiting, closed));
   const body = await bodyOf(trx, report);
   const decision = onReport({ turnEpoch: turn.turn_epoch, closed }, facts, report, body !== null, now);
@@ -150,13 +158,14 @@ async function bodyOf(trx: Trx, report: ToolResultReport): Promise<Body | null> 
 function resultContent(
   { callId, tool }: CardContents['tool.call'],
   otherwise: EndOfCall,
-  report: FinalReport,
+  report: FinalReport & WithSpent,
   { result, problem }: Body,
 ): ToolResultContent {
   if (problem !== undefined) return failure(callId, tool, otherwise, 'invalid_result', problem);
   // A result that is there cannot suspend its call again.
   const effective = effectiveAfterExecution(result, report.afterExecution, otherwise);
-  const base = { callId, tool, afterExecution: effective === 'terminate' ? 'terminate' : 'continue' } as const;
+  const afterExecution = effective === 'terminate' ? 'terminate' : 'continue';
+  const base = { callId, tool, afterExecution, ...(report.spent ? { spent: report.spent } : {}) } as const;
   const { status } = report;
   if (status === 'success') return { ...base, status, result: result ?? null };
   const error = report.error ?? {
@@ -194,17 +203,33 @@ export async function resolveWaiting(
     const turn = await turnOf(trx, fence.agentTurnId);
     const settled: SettledCall[] = [];
     const waiting: WaitingState['waiting'][number][] = [];
+    const answers: ApprovalAnswer[] = [];
     for (const callId of callIds) {
       const row = await findWaiting(trx, fence.agentTurnId, callId);
+      const question = row && row.kind !== 'approval' ? undefined : await openQuestion(trx, turn, callId);
+      if (question) {
+        const snapshot = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
+        const look = await lookAtApproval(trx, turn, question, snapshot, nowMs);
+        if ('answer' in look) answers.push(look.answer);
+        else waiting.push({ callId, tool: question.tool_name, deadline: look.waitUntil });
+        continue;
+      }
       const progress = row ? await progressOf(trx, turn, row, ctx.profiles, nowMs) : null;
       if (row && progress?.wakeAt) {
         const early = progress.wakeAt < row.deadline ? { wakeAt: progress.wakeAt } : {};
         waiting.push({ callId, tool: row.tool_name, deadline: row.deadline, ...early });
       } else settled.push(await applied(trx, turn, callId, row, progress?.result ?? null, ctx.profiles, now));
     }
-    if (settled.length > 0) await syncHead(trx, head, fence.agentTurnId, now);
-    return { settled, waiting };
+    if (settled.length > 0 || answers.length > 0) await syncHead(trx, head, fence.agentTurnId, now);
+    return answers.length > 0 ? { settled, waiting, answers } : { settled, waiting };
   });
+}
+
+/** Unless its call has its result by now: then the answer has been carried out. */
+async function openQuestion(trx: Trx, turn: TurnRow, callId: string): Promise<ApprovalRow | undefined> {
+  const question = await findApproval(trx, turn.agent_turn_id, callId);
+  if (!question || question.status === 'waiting') return question;
+  return (await findResult(trx, turn, callId)) ? undefined : question;
 }
 
 type Progress =

@@ -75,6 +75,8 @@ const toSettled = (content: ToolResultContent, seq: number, tokens: number): Set
   status: content.status,
   afterExecution: content.afterExecution,
   ...(content.error ? { errorCode: content.error.code } : {}),
+  ...(content.error?.kind && content.error.kind !== 'recoverable' ? { errorKind: content.error.kind } : {}),
+  ...(content.spent ? { spent: content.spent } : {}),
   seq,
   tokens,
 });

@@ -1,5 +1,6 @@
 /** The tables as Kysely sees them; JSON is text, times are epoch ms, so that both backends read the same. */
 import type { Generated } from 'kysely';
+import type { ApprovalStatus } from '../../workflows/protocol/approvals.ts';
 import type { CardType } from '../../workflows/protocol/cards.ts';
 import type { ReportAnswer } from '../../workflows/protocol/tool-result.ts';
 import type { AgentLifecycle, HeadStatus, TurnStatus } from '../../workflows/protocol/turn.ts';
@@ -26,11 +27,14 @@ export interface BoxRow {
   created_at: number;
 }
 
+/** Why a card of a box is not rendered: its step was taken back. */
+export type HiddenReason = 'rolled_back';
+
 export interface BoxCardRow {
   box_id: string;
   seq: number;
   card_id: string;
-  hidden_reason: string | null;
+  hidden_reason: HiddenReason | null;
 }
 
 export interface AgentRow {
@@ -101,6 +105,8 @@ export interface TurnRow {
   parent_step_index: number | null;
   parent_call_id: string | null;
   report: ReportState | null;
+  /** Budgets an operator set while it ran (K9). */
+  limits: string | null;
   usage: string;
   cost: number | null;
   engine: string | null;
@@ -131,13 +137,37 @@ export interface WaitingRow {
   agent_turn_id: string;
   call_id: string;
   step_index: number;
-  /** `join`: waits for a delegated turn. */
-  kind: 'tool' | 'join';
+  /** `join`: waits for a delegated turn; `approval`: for a person. */
+  kind: 'tool' | 'join' | 'approval';
   tool_name: string;
   deadline: number;
   status: 'waiting' | 'received' | 'applied' | 'expired' | 'dropped';
   result_card_id: string | null;
   created_at: number;
+}
+
+/** A question to people; `call_id` is the gated call's, or names the budget that is used up (K7, K9). */
+export interface ApprovalRow {
+  agent_turn_id: string;
+  call_id: string;
+  agent_id: string;
+  root_turn_id: string;
+  kind: 'call' | 'budget';
+  tool_name: string;
+  reason: string;
+  approvers: string;
+  /** Null when an unanswered question is a refusal at once. */
+  escalate_to: string | null;
+  escalated_at: number | null;
+  deadline: number;
+  status: ApprovalStatus;
+  answered_by: string | null;
+  comment: string | null;
+  /** What the approver put in place of the call's arguments. */
+  arguments: string | null;
+  limits: string | null;
+  created_at: number;
+  answered_at: number | null;
 }
 
 /** A report that waits for the card it names (T18). */
@@ -212,6 +242,7 @@ export interface Tables {
   turns: TurnRow;
   agent_steps: StepRow;
   turn_waiting: WaitingRow;
+  approvals: ApprovalRow;
   deferred_reports: DeferredReportRow;
   dispatch_claims: ClaimRow;
   execution_edges: EdgeRow;

@@ -4,6 +4,7 @@ import type { ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import type { CallRecord, StepCommit, StepOpening, StepOutcomeRecord } from '../../workflows/protocol/store.ts';
 import { addUsage, type Fence, type Usage } from '../../workflows/protocol/turn.ts';
+import { hideCards } from './boxes.ts';
 import { appendToBox, insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEdge, appendEvent, appendState } from './events.ts';
@@ -21,6 +22,7 @@ export async function openStep(
   fence: Fence,
   stepIndex: number,
   profileHash: string,
+  hide: readonly number[] = [],
 ): Promise<StepOpening> {
   const now = ctx.now();
   return write(ctx, async (trx) => {
@@ -30,6 +32,7 @@ export async function openStep(
     const recorded = recordedOf(row);
     // A step that is stored (the workflow was reset) changes nothing: the turn may be suspended behind it.
     if (!recorded) await startRunning(trx, head, turn, now);
+    if (hide.length > 0) await hideCards(trx, turn.output_box_id ?? '', hide, 'rolled_back');
     const snapshot = await profileByHash(trx, profileHash, ctx.profiles);
     const request = JSON.parse(turn.request) as EnqueueRequest;
     const { fields: resultFields, warnings } = parseResultFields(request.resultFields, snapshot);
@@ -119,6 +122,7 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
       ...note,
       steers,
       hasText: commit.thought.text.trim() !== '',
+      ...(commit.finishReason === 'length' ? { truncated: true as const } : {}),
       refused: commit.thought.refusal !== undefined,
       calls,
       usage: commit.usage,
@@ -164,7 +168,7 @@ async function writeCall(
   fence: Fence,
   turn: TurnRow,
   stepIndex: number,
-  { index, content, result }: StepCommit['calls'][number],
+  { index, content, digest, facts, result }: StepCommit['calls'][number],
   now: number,
 ): Promise<CallRecord> {
   const { agentTurnId, agentId } = fence;
@@ -176,10 +180,11 @@ async function writeCall(
   const source = { source_agent_id: agentId, source_agent_turn_id: agentTurnId, source_step_index: stepIndex };
   const call = { call_id: callId, call_index: index, depth: turn.depth, trace_id: turn.trace_id };
   await appendEdge(trx, callId, { ...edge, ...source, ...call }, now);
-  if (!result) return { callId, tool };
+  const record = { callId, tool, digest, ...(facts ? { facts } : {}) };
+  if (!result) return record;
   const premature = tool === SUBMIT_RESULT && result.status === 'success' && (await hasPendingSteers(trx, agentTurnId));
   const { settled } = await storeResult(trx, turn, stepIndex, premature ? inboxNotEmpty(callId) : result, now);
-  return { callId, tool, settled };
+  return { ...record, settled };
 }
 
 /** Messages for the turn are read before it ends by its own will (W12). */

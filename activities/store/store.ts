@@ -1,8 +1,9 @@
 /** The store: every method of the contract, on whichever backend the context brings. */
 import type { Store } from '../../workflows/protocol/store.ts';
 import { accept, recordDropped } from './accept.ts';
+import { answerApproval, askApprovals, listApprovals } from './approvals.ts';
 import { replaceOutputBox, writeContextBox, writeInstructionCard, writeOutputCard } from './boxes.ts';
-import { claimCall, settleCall, suspendCall } from './calls.ts';
+import { claimCall, refuseCalls, settleCall, suspendCall } from './calls.ts';
 import type { StoreContext } from './context.ts';
 import { setLifecycle, steerTurn, stopTurn } from './control.ts';
 import { delegate } from './delegation.ts';
@@ -10,6 +11,7 @@ import { overdueReports, reportDelegation } from './delegation-reports.ts';
 import { listEdges } from './edges.ts';
 import { violations } from './invariants.ts';
 import { leaseNext, settle } from './lease.ts';
+import { readLimits, setLimits } from './limits.ts';
 import { registerProfiles } from './profiles.ts';
 import {
   doorbellCandidates,
@@ -45,13 +47,19 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   settle: (input) => settle(ctx, input),
   turnHealth: (fence) => turnHealth(ctx, fence),
   expireTurn: (fence, status, termination) => expireTurn(ctx, fence, status, termination),
-  openStep: (fence, stepIndex, profileHash) => openStep(ctx, fence, stepIndex, profileHash),
+  openStep: (fence, stepIndex, profileHash, hide) => openStep(ctx, fence, stepIndex, profileHash, hide),
   commitStep: (fence, commit) => commitStep(ctx, fence, commit),
   readExtents: (extents) => readExtents(ctx, extents),
   claimCall: (fence, claim) => claimCall(ctx, fence, claim),
   delegate: (fence, delegation) => delegate(ctx, fence, delegation),
   settleCall: (fence, result) => settleCall(ctx, fence, result),
   suspendCall: (fence, callId, deadline) => suspendCall(ctx, fence, callId, deadline),
+  refuseCalls: (fence, refusals) => refuseCalls(ctx, fence, refusals),
+  askApprovals: (fence, requests) => askApprovals(ctx, fence, requests),
+  answerApproval: (agentTurnId, answer) => answerApproval(ctx, agentTurnId, answer),
+  listApprovals: (filter) => listApprovals(ctx, filter),
+  setLimits: (agentTurnId, limits) => setLimits(ctx, agentTurnId, limits),
+  readLimits: (fence) => readLimits(ctx, fence),
   resolveWaiting: (fence, callIds, nowMs) => resolveWaiting(ctx, fence, callIds, nowMs),
   commitTurn: (fence, commit) => commitTurn(ctx, fence, commit),
   reportDelegation: (agentTurnId) => reportDelegation(ctx, agentTurnId),

@@ -14,6 +14,7 @@ import {
   isTerminal,
   type Termination,
 } from '../../workflows/protocol/turn.ts';
+import { dropApprovals } from './approvals.ts';
 import { appendToBox, insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEdge, appendEvent } from './events.ts';
@@ -163,6 +164,7 @@ async function closeOpenWork(
     .where('agent_turn_id', '=', agentTurnId)
     .where('status', '=', 'waiting')
     .execute();
+  await dropApprovals(trx, agentTurnId);
   await trx.deleteFrom('deferred_reports').where('agent_turn_id', '=', agentTurnId).execute();
   await trx
     .updateTable('agent_steps')
@@ -180,8 +182,11 @@ async function deliverableOf(
 ): Promise<Deliverable> {
   switch (source.from) {
     case 'thought': {
-      const thought = await contentOf(trx, turn.agent_turn_id, 'agent.thought', 'card_id', source.cardId);
-      return { text: thought?.text.trim() ? thought.text : BLANK_ANSWER };
+      const texts: string[] = [];
+      for (const cardId of [...(source.parts ?? []), source.cardId])
+        texts.push((await contentOf(trx, turn.agent_turn_id, 'agent.thought', 'card_id', cardId))?.text ?? '');
+      const text = texts.join('');
+      return { text: text.trim() ? text : BLANK_ANSWER };
     }
     case 'submit_result': {
       const call = await contentOf(trx, turn.agent_turn_id, 'tool.call', 'call_id', source.callId);

@@ -57,6 +57,7 @@ export async function insertTurn(trx: Trx, queued: QueuedTurn, now: number): Pro
     output_box_id: null,
     instruction_seq: null,
     memory: null,
+    limits: null,
     profile_name: request.profile ?? null,
     profile_hash: null,
     worker_target: null,

@@ -3,10 +3,11 @@
  * when the store is away or the lease is gone.
  */
 import { ApplicationFailure, Context, log } from '@temporalio/activity';
+import { z } from 'zod';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/ports.ts';
 import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
-import type { JsonValue } from '../../workflows/protocol/json.ts';
+import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/limits.ts';
 import type { ClaimOutcome, Store } from '../../workflows/protocol/store.ts';
 import { effectiveAfterExecution, suspendTimeoutOf } from '../../workflows/waiting/after-execution.ts';
@@ -61,17 +62,20 @@ function answered(outcome: ClaimOutcome): RunToolOutcome {
 async function execute(
   tool: Tool | undefined,
   name: string,
-  { call }: Extract<ClaimOutcome, { kind: 'go' }>,
+  claim: Extract<ClaimOutcome, { kind: 'go' }>,
   context: Omit<ToolContext, 'signal'>,
   signal: AbortSignal,
 ): Promise<Body> {
   if (!tool)
     return failed({ code: 'unknown_tool', message: `this worker's app has no tool ${name}`, kind: 'recoverable' });
+  const args = claim.edited ? reparsed(tool, claim.call.arguments) : claim.call.arguments;
+  if (args instanceof Error)
+    return failed({ code: 'invalid_arguments', message: `as edited: ${args.message}`, kind: 'recoverable' });
   const { timeoutMs } = tool.spec;
   const timeout = AbortSignal.timeout(timeoutMs);
   const both = AbortSignal.any([signal, timeout]);
   try {
-    const value = await raceAbort(tool.execute(call.arguments, { ...context, signal: both }), both);
+    const value = await raceAbort(tool.execute(args, { ...context, signal: both }), both);
     return succeeded(name, value);
   } catch (error) {
     // The turn is ending, or this worker is: there is no result to speak of. A tool that finished all the same keeps its own.
@@ -80,6 +84,15 @@ async function execute(
     const message = describeError(error);
     log.info(`tool ${name} failed`, { callId: context.callId, error: message });
     return failed({ code: 'tool_failed', message, kind: 'recoverable' });
+  }
+}
+
+/** What an approver wrote has not been seen by the tool's own schema yet (K7). */
+function reparsed(tool: Tool, args: JsonObject): JsonObject | Error {
+  try {
+    return tool.parse(args);
+  } catch (error) {
+    return new Error(error instanceof z.ZodError ? z.prettifyError(error) : describeError(error));
   }
 }
 

@@ -3,8 +3,9 @@ import type { Client } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { BUILTINS } from '../../workflows/protocol/builtins.ts';
 import type { AgentEvent } from '../../workflows/protocol/events.ts';
-import type { ClientStore, EdgeView, Store, TurnView } from '../../workflows/protocol/store.ts';
+import type { ClientStore, Store } from '../../workflows/protocol/store.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
+import type { EdgeView, TurnView } from '../../workflows/protocol/views.ts';
 import type { Ledger, Problem } from './ledger.ts';
 import { readEffects, SUSPENDING, UNSAFE } from './tools.ts';
 

@@ -1,5 +1,5 @@
 /** `agents ls` and `agents get`. */
-import type { AgentView, TurnView } from '../../workflows/protocol/store.ts';
+import type { AgentView, TurnView } from '../../workflows/protocol/views.ts';
 import { noAgent } from './control.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
 import { duration, shortened, table, time } from './format.ts';

@@ -1,7 +1,7 @@
 /** `turn stop`, `turn steer`, `agents stop` and `agents start`. */
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { AgentHandle } from '../agent-client.ts';
-import type { CliEnvironment, CommonOptions, OpenedClient } from './environment.ts';
+import { type CliEnvironment, type CommonOptions, connected } from './environment.ts';
 
 export interface StopOptions extends CommonOptions {
   readonly reason?: string;
@@ -73,16 +73,3 @@ export const noAgent = (agentId: string): CodedError =>
     'invalid_request',
     `no agent ${JSON.stringify(agentId)} in this store: an agent is there from its first enqueue on; agentturn agents ls shows those it has`,
   );
-
-async function connected(
-  { openExistingClient }: CliEnvironment,
-  options: CommonOptions,
-  body: (opened: OpenedClient) => Promise<number>,
-): Promise<number> {
-  const opened = await openExistingClient(options);
-  try {
-    return await body(opened);
-  } finally {
-    await opened.close();
-  }
-}

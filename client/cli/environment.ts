@@ -84,3 +84,17 @@ export interface CliEnvironment {
   demo(options: DemoOptions): Promise<number>;
   demoWorker(options: DemoWorkerOptions): Promise<number>;
 }
+
+/** A client for the one command, closed when it is done. */
+export async function connected(
+  { openExistingClient }: CliEnvironment,
+  options: CommonOptions,
+  body: (opened: OpenedClient) => Promise<number>,
+): Promise<number> {
+  const opened = await openExistingClient(options);
+  try {
+    return await body(opened);
+  } finally {
+    await opened.close();
+  }
+}

@@ -59,6 +59,11 @@ function detailOf(event: AgentEvent): string {
       return stepText(event.payload);
     case 'call':
       return callText(event.payload);
+    case 'approval': {
+      const { callId, tool, phase, by, reason } = event.payload;
+      const who = by === undefined ? '' : ` by ${by}`;
+      return `${tool || 'budget'} ${phase}${who}${reason === undefined ? '' : `: ${reason}`} (${callId})`;
+    }
     case 'task': {
       const { status, errorCode, deliverableCardId } = event.payload;
       return `${status}${errorCode === null ? '' : ` (${errorCode})`}, deliverable ${deliverableCardId}`;

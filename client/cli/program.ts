@@ -10,6 +10,7 @@ import { Command, CommanderError, Option } from 'commander';
 import { RESULT_STATUSES } from '../../workflows/protocol/cards.ts';
 import { PRIORITIES } from '../../workflows/protocol/turn.ts';
 import { listAgents, showAgent } from './agents.ts';
+import { type ApprovalsOptions, type ApproveOptions, approve, listApprovals, setLimits } from './approvals.ts';
 import { nameList, portNumber, seconds, sequence } from './arguments.ts';
 import { type StopOptions, startAgent, steerTurn, stopAgent, stopTurn } from './control.ts';
 import { type EnqueueOptions, enqueue } from './enqueue.ts';
@@ -61,6 +62,7 @@ function buildProgram(environment: CliEnvironment, run: Run): Command {
   addProcesses(program, environment, run);
   addEnqueue(program, environment, run);
   addTurns(program, environment, run);
+  addApprovals(program, environment, run);
   addAgents(program, environment, run);
   addLooks(program, environment, run);
   return program;
@@ -142,6 +144,10 @@ function addTurns(program: Command, environment: CliEnvironment, run: Run): void
     (turnId: string, text: string, options: CommonOptions) =>
       run(options, () => steerTurn(environment, turnId, text, options)),
   );
+  command(turn, 'limits <turn> <json>', 'Give a running turn new budgets, e.g. {"maxTokens":2000000}.').action(
+    (turnId: string, limits: string, options: CommonOptions) =>
+      run(options, () => setLimits(environment, turnId, limits, options)),
+  );
   command(program, 'tool-result <turn> <call>', 'Answer a call that waits for a result from outside.')
     .addOption(
       new Option('--status <status>', 'how the call ended; running moves its deadline').choices([
@@ -155,6 +161,22 @@ function addTurns(program: Command, environment: CliEnvironment, run: Run): void
     .action((turnId: string, callId: string, options: ToolResultOptions) =>
       run(options, () => reportToolResult(environment, turnId, callId, options)),
     );
+}
+
+function addApprovals(program: Command, environment: CliEnvironment, run: Run): void {
+  command(program, 'approvals', 'List what waits for a person: calls that need leave, budgets that are used up.')
+    .option('--turn <turn>', 'only of this turn and of all it delegated')
+    .option('--agent <agent>', 'only of this agent')
+    .option('--all', 'answered ones too')
+    .action((options: ApprovalsOptions) => run(options, () => listApprovals(environment, options)));
+  command(program, 'approve <call>', 'Answer one: let the call run, deny it, or extend the budget.')
+    .option('--deny', 'it must not run')
+    .option('--by <name>', 'who answers; needed where the agent names its approvers')
+    .option('--reason <text>', 'the model reads it when the call is denied')
+    .option('--arguments <json>', 'run the call with these arguments instead')
+    .option('--limits <json>', 'the new budgets, e.g. {"maxSteps":100}')
+    .option('--turn <turn>', 'the turn that asks; needed only for budgets')
+    .action((callId: string, options: ApproveOptions) => run(options, () => approve(environment, callId, options)));
 }
 
 const REASON = ['--reason <text>', 'kept with the turn that it ends'] as const;

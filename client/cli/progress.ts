@@ -28,6 +28,10 @@ export class TurnProgress {
         return this.#step(event, event.payload);
       case 'call':
         return this.#call(event, event.payload);
+      case 'approval': {
+        const { tool, phase, by } = event.payload;
+        return [this.#line(event, `${tool || 'budget'}: ${phase}${by === undefined ? '' : ` by ${by}`}`)];
+      }
       case 'task': {
         const { status, errorCode } = event.payload;
         return [this.#line(event, `ended: ${status}${errorCode === null ? '' : ` (${errorCode})`}`)];

@@ -1,6 +1,6 @@
 /** One turn as a page of text: what was asked, what happened step by step, what waits, what came out. */
 import { isDelegation } from '../../workflows/protocol/builtins.ts';
-import type { CallView, StepView, TurnView } from '../../workflows/protocol/store.ts';
+import type { CallView, StepView, TurnView } from '../../workflows/protocol/views.ts';
 import { deliverableText, duration, indent, shortened, table, time } from './format.ts';
 
 const ASKED_CHARACTERS = 500;
@@ -62,10 +62,15 @@ function callCells({ tool, status, error, durationMs, callId }: CallView, waitin
 
 function waitingLines(
   { agentTurnId }: TurnView,
-  { callId, tool, deadline, deferred }: TurnView['waiting'][number],
+  { callId, kind, tool, deadline, deferred }: TurnView['waiting'][number],
 ): readonly string[] {
   if (isDelegation(tool))
     return [`  ${tool} until ${time(deadline)}: agentturn turn tree ${agentTurnId} shows who answers`];
+  if (kind === 'approval')
+    return [
+      `  leave for ${tool || 'more budget'} until ${time(deadline)}; answer it with`,
+      `    agentturn approve ${callId}${tool === '' ? ` --turn ${agentTurnId} --limits '{...}'` : ''}`,
+    ];
   const pending =
     deferred && `    a result was reported whose card is missing; tried again at ${time(deferred.nextRetryAt)}`;
   return [

@@ -7,7 +7,7 @@ import { v7 } from 'uuid';
 import type { TurnHandle } from '../../client/agent-client.ts';
 import { attempts, type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
-import type { TurnView } from '../../workflows/protocol/store.ts';
+import type { TurnView } from '../../workflows/protocol/views.ts';
 import { calls, say, suspended, taskEvents, WAIT } from '../support/asking.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 import { holdingApp } from '../support/holding-app.ts';

@@ -114,7 +114,15 @@ describe('what the recordings hold', () => {
     const inputs = calls.map((call) => (call.input as { request: object }[])[0]);
     expect(keysOf(inputs).sort()).toEqual(['agentId', 'agentTurnId', 'profileHash', 'request', 'turnEpoch']);
     const requests = inputs.map((input) => input?.request);
-    expect(keysOf(requests).sort()).toEqual(['note', 'onlyTools', 'plan', 'requireTool', 'stepIndex', 'type']);
+    expect(keysOf(requests).sort()).toEqual([
+      'note',
+      'onlyTools',
+      'plan',
+      'requireTool',
+      'stateBlock',
+      'stepIndex',
+      'type',
+    ]);
   });
 
   test('the tool activity: its timeouts, retries and input', () => {

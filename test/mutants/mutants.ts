@@ -124,9 +124,9 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T13',
     breaks: 'the turn sleeps until the last deadline instead of the nearest',
-    file: 'workflows/kernel/step.ts',
-    find: `const deadline = Math.min(...event.suspended`,
-    replace: `const deadline = Math.max(...event.suspended`,
+    file: 'workflows/kernel/calls.ts',
+    find: `const deadline = Math.min(...waiting`,
+    replace: `const deadline = Math.max(...waiting`,
     test: 'test/workflows/kernel/tools.test.ts',
   },
   {

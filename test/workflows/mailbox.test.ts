@@ -5,7 +5,7 @@ import { v7 } from 'uuid';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import type { EnqueueAck } from '../../workflows/protocol/enqueue.ts';
 import { agentWorkflowId, turnWorkflowId } from '../../workflows/protocol/ids.ts';
-import type { TurnView } from '../../workflows/protocol/store.ts';
+import type { TurnView } from '../../workflows/protocol/views.ts';
 import { AGENT_ID } from '../../workflows/search-attributes.ts';
 import { testApp } from '../support/app.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';

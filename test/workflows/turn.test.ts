@@ -6,7 +6,7 @@ import { defineTool } from '../../activities/app.ts';
 import type { TurnHandle } from '../../client/agent-client.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { agentWorkflowId, turnWorkflowId } from '../../workflows/protocol/ids.ts';
-import type { TurnView } from '../../workflows/protocol/store.ts';
+import type { TurnView } from '../../workflows/protocol/views.ts';
 import { testApp } from '../support/app.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 import { temporalCli } from '../support/processes.ts';

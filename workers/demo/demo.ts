@@ -10,7 +10,7 @@ import type { CliIo, DemoOptions } from '../../client/cli/environment.ts';
 import { TurnProgress } from '../../client/cli/progress.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
-import type { TurnView } from '../../workflows/protocol/store.ts';
+import type { TurnView } from '../../workflows/protocol/views.ts';
 import { type Cleanup, withCleanup } from '../commands/cleanup.ts';
 import { checkStore } from '../commands/dev.ts';
 import { Interrupt } from '../commands/interrupt.ts';

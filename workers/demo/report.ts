@@ -1,7 +1,7 @@
 /** What the demo says at the end: to a person as text, to a program as one JSON object. */
 import { printFailure, turnFailure } from '../../client/cli/failure.ts';
 import { deliverableText, duration, indent } from '../../client/cli/format.ts';
-import type { TurnView } from '../../workflows/protocol/store.ts';
+import type { TurnView } from '../../workflows/protocol/views.ts';
 import type { Answer, Check, CheckedSource } from './checks.ts';
 import type { HistorySize } from './histories.ts';
 import type { CrashFacts } from './workers.ts';

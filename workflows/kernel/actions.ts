@@ -1,44 +1,83 @@
 /** What the kernel asks of its driver, and what it lets observers know. All of it is data. */
+import type { Limits } from '../protocol/profile.ts';
 import type { Termination } from '../protocol/turn.ts';
-import type { BoxExtent, KernelState, Lifecycle } from './state.ts';
+import type { BoxExtent, CallExtra, KernelState, Lifecycle } from './state.ts';
 
 /** What to render, as ranges: about constant in size however long the turn (K3). */
 export interface Plan {
   readonly ranges: readonly BoxExtent[];
 }
 
-/** A note the runtime adds to the conversation as a card before the model is called. */
-export type Note =
-  | { readonly kind: 'must_end_with'; readonly tools: readonly string[] }
-  | { readonly kind: 'final_report'; readonly reason: string };
+/** Said to the model after everything else, and not kept: it is about this one call (K14). */
+export type StateLine =
+  | { readonly kind: 'steps_left'; readonly steps: number }
+  | { readonly kind: 'repeating'; readonly tool: string; readonly times: number };
 
-export interface CallLlmAction {
+export interface CallLlmAction extends CallExtra {
   readonly type: 'call_llm';
   readonly stepIndex: number;
   readonly plan: Plan;
-  /** Names of the only tools to offer; absent = all of the profile. */
-  readonly onlyTools?: readonly string[];
-  /** The model must call one of the offered tools. */
-  readonly requireTool?: true;
-  readonly note?: Note;
+  /** Absent when there is nothing to say. */
+  readonly stateBlock?: readonly StateLine[];
+  /** Cards of the output box that a rollback took back; to be hidden before anything else (K13). */
+  readonly hide?: readonly number[];
 }
 
+/** A call that is not run: its result says why. */
+export interface Refusal {
+  readonly callId: string;
+  readonly tool: string;
+  readonly code: RefusalCode;
+  readonly message: string;
+}
+
+export type RefusalCode =
+  | 'governance_denied'
+  | 'rate_limited'
+  | 'approval_denied'
+  | 'approval_unanswered'
+  | 'repeated_call'
+  | 'budget_tool_calls'
+  | 'not_run';
+
+/** A call that needs somebody's leave (K7). */
+export interface ApprovalAsk {
+  readonly callId: string;
+  readonly tool: string;
+  readonly reason: string;
+}
+
+/** `calls` are run, side by side; the lists that are absent are empty. */
 export interface ExecuteToolsAction {
   readonly type: 'execute_tools';
   readonly stepIndex: number;
   readonly calls: readonly { readonly callId: string; readonly tool: string }[];
+  readonly refuse?: readonly Refusal[];
+  readonly ask?: readonly ApprovalAsk[];
 }
 
-export interface AwaitAction {
-  readonly type: 'await';
-  readonly wait: 'tools';
-  /** The nearest deadline of the waiting calls, epoch ms (T13). */
-  readonly deadline: number;
-}
+export type AwaitAction =
+  | {
+      readonly type: 'await';
+      readonly wait: 'tools' | 'approval';
+      /** The nearest deadline of the waiting calls, epoch ms (T13). */
+      readonly deadline: number;
+    }
+  /** An operator may extend the budget that is used up; asked under `askId` (K9). */
+  | {
+      readonly type: 'await';
+      readonly wait: 'operator';
+      readonly askId: string;
+      readonly code: string;
+      readonly used: number;
+      readonly limit: number;
+      readonly deadline: number;
+    };
 
 /** Where the deliverable comes from (T6, T8): the text of a thought, the submitted fields, a tool's result, or a fallback. */
 export type DeliverableSource =
-  | { readonly from: 'thought'; readonly cardId: string }
+  /** `parts` come before it: the answer was longer than the model may write at once (K11). */
+  | { readonly from: 'thought'; readonly cardId: string; readonly parts?: readonly string[] }
   | { readonly from: 'submit_result'; readonly callId: string }
   | { readonly from: 'tool_result'; readonly callId: string }
   | { readonly from: 'fallback' };
@@ -51,10 +90,24 @@ export interface DoneAction {
 
 export type KernelAction = CallLlmAction | ExecuteToolsAction | AwaitAction | DoneAction;
 
+/** What happened that no action says; each becomes a log line (K4). */
 export type Observation =
   | { readonly type: 'event_ignored'; readonly event: string; readonly lifecycle: Lifecycle; readonly reason: string }
   | { readonly type: 'budget_hit'; readonly code: string; readonly used: number; readonly limit: number }
-  | { readonly type: 'reminded'; readonly tools: readonly string[] };
+  | { readonly type: 'limits_changed'; readonly limits: Limits }
+  | { readonly type: 'reminded'; readonly tools: readonly string[] }
+  | {
+      readonly type: 'tool_gated';
+      readonly callId: string;
+      readonly tool: string;
+      readonly decision: 'deny' | 'ask' | 'rate_limited';
+      readonly stage: string;
+      readonly reason: string;
+    }
+  | { readonly type: 'approval_answered'; readonly callId: string; readonly decision: string }
+  | { readonly type: 'repeating'; readonly tool: string; readonly times: number }
+  | { readonly type: 'rolled_back'; readonly reason: string; readonly cards: number; readonly inARow: number }
+  | { readonly type: 'truncated'; readonly part: number };
 
 export interface StepOutcome {
   readonly state: KernelState;

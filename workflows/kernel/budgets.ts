@@ -1,25 +1,72 @@
-/** Budgets, checked at the one funnel before each model call (K9). */
+/**
+ * Budgets (K9, K10, K12): checked at the one funnel before each model call; calls also at the gate.
+ *
+ * Invariants
+ * 1. A budget is hit when what was used reaches the limit; it is overrun by at most the model call in flight.
+ * 2. A cost that is not known counts as a limit reached: money nobody can count is not spent.
+ */
+import type { Budgets, Limits } from '../protocol/profile.ts';
 import type { Termination } from '../protocol/turn.ts';
+import { FUSE_BLOWS, longestStreak } from './fuse.ts';
 import type { KernelState } from './state.ts';
 
+export type BudgetCode =
+  | 'max_steps_reached'
+  | 'budget_tool_calls'
+  | 'budget_tokens'
+  | 'budget_wall_time'
+  | 'budget_cost'
+  | 'no_progress';
+
 export interface BudgetHit {
-  readonly termination: Termination;
+  readonly code: BudgetCode;
   readonly used: number;
   readonly limit: number;
+  readonly reason: string;
 }
 
-export function exhaustedBudget(state: KernelState): BudgetHit | null {
-  const { maxSteps, maxTokens } = state.config.budgets;
-  if (state.stepIndex >= maxSteps) {
-    return hit('max_steps_reached', state.stepIndex, maxSteps, `${maxSteps} steps are used up`);
-  }
-  const tokens = state.usage.input + state.usage.output;
+export const tokensUsed = ({ usage, childTokens }: KernelState): number => usage.input + usage.output + childTokens;
+
+export function exhaustedBudget(state: KernelState, nowMs: number): BudgetHit | null {
+  const { maxSteps, maxToolCalls, maxTokens, maxWallTimeMs, maxCost } = state.limits;
+  const { stepIndex, toolCalls, cost } = state;
+  const tokens = tokensUsed(state);
+  const wallMs = nowMs - state.startedAt;
+  const streak = longestStreak(state.streaks);
+  if (streak >= FUSE_BLOWS)
+    return hit('no_progress', streak, FUSE_BLOWS, `the same call was proposed ${streak} times on end`);
+  if (stepIndex >= maxSteps) return hit('max_steps_reached', stepIndex, maxSteps, `${maxSteps} steps are used up`);
+  if (state.callsRefused && toolCalls >= maxToolCalls)
+    return hit('budget_tool_calls', toolCalls, maxToolCalls, `${maxToolCalls} tool calls are used up`);
   if (tokens >= maxTokens) return hit('budget_tokens', tokens, maxTokens, `${tokens} of ${maxTokens} tokens are used`);
+  if (maxWallTimeMs !== undefined && wallMs >= maxWallTimeMs)
+    return hit('budget_wall_time', wallMs, maxWallTimeMs, `${wallMs} of ${maxWallTimeMs} ms have passed`);
+  if (maxCost !== undefined && (cost === null || cost >= maxCost)) {
+    const reason = cost === null ? 'what it cost so far is not known' : `${cost} of ${maxCost} is spent`;
+    return hit('budget_cost', cost ?? maxCost, maxCost, reason);
+  }
   return null;
 }
 
-const hit = (errorCode: string, used: number, limit: number, reason: string): BudgetHit => ({
-  termination: { status: 'partial', errorCode, reason },
+/** What is not named stays. */
+export const withLimits = (budgets: Budgets, limits: Limits = {}): Budgets => ({
+  ...budgets,
+  ...(Object.fromEntries(Object.entries(limits).filter(([, limit]) => limit !== undefined)) as Partial<Budgets>),
+});
+
+/** Calls that may still be started. */
+export const callsLeft = ({ limits, toolCalls }: KernelState): number =>
+  limits.maxToolCalls === undefined ? Number.POSITIVE_INFINITY : Math.max(0, limits.maxToolCalls - toolCalls);
+
+export const terminationOf = ({ code, reason }: BudgetHit): Termination => ({
+  status: 'partial',
+  errorCode: code,
+  reason,
+});
+
+const hit = (code: BudgetHit['code'], used: number, limit: number, reason: string): BudgetHit => ({
+  code,
   used,
   limit,
+  reason,
 });

@@ -13,5 +13,11 @@ export function kernelConfig({ profile, tools }: ProfileSnapshot, resultFields: 
   const wanted = profile.mustEndWith.filter((name) => offered.has(name));
   const fieldsRequired = resultFields?.fields.some((field) => field.required) ?? false;
   const mustEndWith = wanted.length === 0 && fieldsRequired ? [SUBMIT_RESULT] : wanted;
-  return { budgets: profile.budgets, mustEndWith, submitResult: true };
+  return {
+    budgets: profile.budgets,
+    mustEndWith,
+    submitResult: true,
+    ...(profile.governance ? { governance: profile.governance } : {}),
+    ...(profile.rollbackOn.length > 0 ? { rollbackOn: profile.rollbackOn } : {}),
+  };
 }

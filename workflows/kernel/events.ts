@@ -1,6 +1,8 @@
 /** What the driver feeds the kernel. Time comes inside every event; the kernel reads no clock. */
 import type { FailureCode } from '../protocol/failures.ts';
+import type { Limits } from '../protocol/profile.ts';
 import type { Usage } from '../protocol/turn.ts';
+import type { CallFacts } from './governance.ts';
 import type { BoxExtent, Handle, SettledCall } from './state.ts';
 
 interface Timed {
@@ -18,6 +20,10 @@ export interface StartEvent extends Timed {
 export interface ProposedCallFact {
   readonly callId: string;
   readonly tool: string;
+  /** Of the canonical arguments (K4); absent in what an earlier version recorded: such a call never counts as a repetition. */
+  readonly digest?: string;
+  /** What governance rules look at; absent when they look at nothing. */
+  readonly facts?: CallFacts;
   /** Present when the call was settled while it was proposed: invalid arguments, or `submit_result`. */
   readonly settled?: SettledCall;
 }
@@ -32,6 +38,10 @@ export interface LlmResponseEvent extends Timed {
   readonly refused: boolean;
   readonly calls: readonly ProposedCallFact[];
   readonly usage: Usage;
+  /** In the currency of the price list; null when the price is not known. */
+  readonly cost?: number | null;
+  /** The model was cut short by its output limit (K11). */
+  readonly truncated?: true;
 }
 
 export interface LlmFailedEvent extends Timed {
@@ -41,11 +51,42 @@ export interface LlmFailedEvent extends Timed {
   readonly message: string;
 }
 
-/** Settled and suspended calls together cover exactly the calls that are neither yet (K1). */
+/** The model did not answer in all the time it had (K13). */
+export interface TimeoutEvent extends Timed {
+  readonly type: 'timeout';
+  readonly stepIndex: number;
+  readonly message: string;
+}
+
+/** Settled and suspended calls together cover exactly the calls that were running, or those that wait when none was (K1). */
 export interface ToolResultsEvent extends Timed {
   readonly type: 'tool_results';
   readonly settled: readonly SettledCall[];
   readonly suspended: readonly { readonly callId: string; readonly deadline: number }[];
+}
+
+export interface ApprovalAnswer {
+  /** Of the gated call, or the id under which an operator was asked. */
+  readonly callId: string;
+  readonly decision: 'approved' | 'denied' | 'unanswered';
+  readonly by?: string;
+  readonly reason?: string;
+  /** Present when the approver changed the arguments: they are judged again (K7). */
+  readonly edited?: { readonly facts: CallFacts };
+  /** The budgets an operator set (K9). */
+  readonly limits?: Limits;
+}
+
+/** Answers to some of the approvals that are waited for. */
+export interface ApprovalEvent extends Timed {
+  readonly type: 'approval';
+  readonly answers: readonly ApprovalAnswer[];
+}
+
+/** An operator set new budgets; yields no action (K9). */
+export interface LimitsEvent extends Timed {
+  readonly type: 'limits';
+  readonly limits: Limits;
 }
 
 export interface StopEvent extends Timed {
@@ -54,4 +95,12 @@ export interface StopEvent extends Timed {
   readonly reason: string;
 }
 
-export type KernelEvent = StartEvent | LlmResponseEvent | LlmFailedEvent | ToolResultsEvent | StopEvent;
+export type KernelEvent =
+  | StartEvent
+  | LlmResponseEvent
+  | LlmFailedEvent
+  | TimeoutEvent
+  | ToolResultsEvent
+  | ApprovalEvent
+  | LimitsEvent
+  | StopEvent;

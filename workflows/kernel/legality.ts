@@ -7,12 +7,29 @@ import type { KernelState, Lifecycle } from './state.ts';
 
 type Legality = Readonly<Record<KernelEvent['type'], boolean>>;
 
-const NOTHING: Legality = { start: false, llm_response: false, llm_failed: false, tool_results: false, stop: false };
+const NOTHING: Legality = {
+  start: false,
+  llm_response: false,
+  llm_failed: false,
+  timeout: false,
+  tool_results: false,
+  approval: false,
+  limits: false,
+  stop: false,
+};
 
 export const LEGAL: Readonly<Record<Lifecycle, Legality>> = {
   ready: { ...NOTHING, start: true, stop: true },
-  running: { ...NOTHING, llm_response: true, llm_failed: true, tool_results: true, stop: true },
-  suspended: { ...NOTHING, tool_results: true, stop: true },
+  running: {
+    ...NOTHING,
+    llm_response: true,
+    llm_failed: true,
+    timeout: true,
+    tool_results: true,
+    limits: true,
+    stop: true,
+  },
+  suspended: { ...NOTHING, tool_results: true, approval: true, limits: true, stop: true },
   done: NOTHING,
 };
 
@@ -22,23 +39,37 @@ export function mismatch(state: KernelState, event: KernelEvent): string | null 
   switch (event.type) {
     case 'llm_response':
     case 'llm_failed':
+    case 'timeout':
       if (state.phase !== 'reason') return 'no model call is open';
       return event.stepIndex === state.stepIndex
         ? null
         : `step ${event.stepIndex} is not the open step ${state.stepIndex}`;
     case 'tool_results':
       return coverage(state, event);
+    case 'approval':
+      return unasked(state, event);
     default:
       return null;
   }
 }
 
+/** Calls that run must all have come to something; while none does, every call that waits is told of. */
 function coverage(state: KernelState, event: Extract<KernelEvent, { type: 'tool_results' }>): string | null {
   if (state.phase !== 'act') return 'no tool call is open';
-  const open = new Set(state.outstanding.filter((call) => call.settled === null).map((call) => call.callId));
+  const unsettled = state.outstanding.filter((call) => call.settled === null);
+  const running = unsettled.filter((call) => call.deadline === null);
+  const open = new Set((running.length > 0 ? running : unsettled).map((call) => call.callId));
   for (const { callId } of [...event.settled, ...event.suspended]) {
     if (!open.delete(callId)) return `call ${callId} is not open, or came twice`;
   }
   const missing = [...open];
   return missing.length === 0 ? null : `calls without outcome: ${missing.join(', ')}`;
+}
+
+function unasked(state: KernelState, { answers }: Extract<KernelEvent, { type: 'approval' }>): string | null {
+  const gated = state.outstanding.filter((call) => call.gated !== undefined && call.settled === null);
+  const asked = new Set(state.operator ? [state.operator.askId] : gated.map((call) => call.callId));
+  for (const { callId } of answers)
+    if (!asked.delete(callId)) return `nobody is asked about ${callId}, or it came twice`;
+  return answers.length > 0 ? null : 'it answers nothing';
 }

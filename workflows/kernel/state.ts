@@ -2,15 +2,20 @@
  * The kernel's state: plain JSON, total. It holds handles of cards, never their text (K3).
  *
  * Invariants
- * 1. `step(JSON.parse(JSON.stringify(state)), event)` equals `step(state, event)` for every reachable state.
+ * 1. `step(JSON.parse(JSON.stringify(state)), event)` equals `step(state, event)` for every reachable state (K22).
  * 2. `outstanding` is non-empty exactly while phase is `act`; each call id is in it once.
- * 3. `lifecycle` is `suspended` exactly when every outstanding call left unsettled waits for the outside.
+ * 3. `lifecycle` is `suspended` exactly when every outstanding call left unsettled waits for the outside, or an operator is asked.
  */
-import type { AfterExecution, ResultStatus } from '../protocol/cards.ts';
+import type { AfterExecution, ResultStatus, ToolError } from '../protocol/cards.ts';
+import type { GovernancePolicy } from '../protocol/governance.ts';
 import type { Budgets } from '../protocol/profile.ts';
 import type { Termination, Usage } from '../protocol/turn.ts';
+import type { BudgetCode } from './budgets.ts';
+import type { RateWindows } from './governance.ts';
 
-export const KERNEL_STATE_VERSION = 1;
+export const KERNEL_STATE_VERSION = 2;
+
+export type ErrorKind = NonNullable<ToolError['kind']> | 'governance_denied';
 
 export interface KernelConfig {
   readonly budgets: Budgets;
@@ -18,6 +23,10 @@ export interface KernelConfig {
   readonly mustEndWith: readonly string[];
   /** Whether `submit_result` is offered; the final report may use it (K9). */
   readonly submitResult: boolean;
+  /** Absent: every call is allowed. */
+  readonly governance?: GovernancePolicy;
+  /** Kinds of errors that take a step back, besides `fatal` and `user_interrupt` (K13). */
+  readonly rollbackOn?: readonly ErrorKind[];
 }
 
 /** Cards of a box the kernel did not make: memory and context, known by extent only. */
@@ -37,8 +46,18 @@ export interface SettledCall {
   readonly status: ResultStatus;
   readonly afterExecution: AfterExecution;
   readonly errorCode?: string;
+  /** Absent when it is `recoverable`, or there is no error. */
+  readonly errorKind?: ErrorKind;
   readonly seq: number;
   readonly tokens: number;
+  /** What a delegated turn spent, its own delegations included (K9). */
+  readonly spent?: Spent;
+}
+
+export interface Spent {
+  readonly tokens: number;
+  /** Null when a price is not known. */
+  readonly cost: number | null;
 }
 
 export interface OutstandingCall {
@@ -47,9 +66,50 @@ export interface OutstandingCall {
   readonly settled: SettledCall | null;
   /** Deadline in epoch ms while the call waits for the outside, else null. */
   readonly deadline: number | null;
+  /** Why it was gated, while it waits for an approval. */
+  readonly gated?: string;
 }
 
 export type Lifecycle = 'ready' | 'running' | 'suspended' | 'done';
+
+/** What the turn returns to when a step is taken back (K13): cards after `seq` other than those of users are left out. */
+export interface Checkpoint {
+  readonly seq: number;
+  readonly lastThought: KernelState['lastThought'];
+  readonly requiredToolDone: boolean;
+}
+
+/** An exhausted budget that an operator may extend; `extra` is what the model call would have carried. */
+export interface OperatorAsk {
+  readonly askId: string;
+  readonly code: BudgetCode;
+  readonly used: number;
+  readonly limit: number;
+  readonly deadline: number;
+  readonly extra: CallExtra;
+}
+
+/** What a model call carries besides its plan. */
+export interface CallExtra {
+  /** Names of the only tools to offer; absent = all of the profile. */
+  readonly onlyTools?: readonly string[];
+  /** The model must call one of the offered tools. */
+  readonly requireTool?: true;
+  readonly note?: Note;
+}
+
+/** A note the runtime adds to the conversation as a card before the model is called. */
+export type Note =
+  | { readonly kind: 'must_end_with'; readonly tools: readonly string[] }
+  | { readonly kind: 'final_report'; readonly reason: string }
+  | { readonly kind: 'rolled_back'; readonly reason: string }
+  | { readonly kind: 'go_on' };
+
+/** What follows once the calls of a step have been refused by policy (K6). */
+export interface BatchVerdict {
+  readonly outcome: 'rollback' | 'end';
+  readonly reason: string;
+}
 
 export interface KernelState {
   readonly version: typeof KERNEL_STATE_VERSION;
@@ -58,16 +118,39 @@ export interface KernelState {
   readonly phase: 'reason' | 'act';
   /** Number of model calls asked for; the current one's index while phase is `reason`. */
   readonly stepIndex: number;
+  /** Epoch ms of `start`. */
+  readonly startedAt: number;
+  /** As configured, or as an operator changed them. */
+  readonly limits: Budgets;
   readonly usage: Usage;
+  /** Of delegated turns. */
+  readonly childTokens: number;
+  /** Null as soon as a price is not known. */
+  readonly cost: number | null;
+  /** Calls that were started, or wait for leave to. */
   readonly toolCalls: number;
+  /** Calls were refused because the budget of calls was used up. */
+  readonly callsRefused: boolean;
   readonly outputBoxId: string;
   /** What is rendered before this turn's own cards: output-box memory first, then the context box (T24). */
   readonly memory: readonly BoxExtent[];
   readonly handles: readonly Handle[];
   readonly outstanding: readonly OutstandingCall[];
   readonly lastThought: { readonly cardId: string; readonly hasText: boolean } | null;
+  /** Thoughts before the last one that are parts of the same answer, cut short by the model's output limit (K11). */
+  readonly answerParts: readonly string[];
   /** Whether the last batch of calls ran a tool of `mustEndWith` with success. */
   readonly requiredToolDone: boolean;
+  readonly rateWindows: RateWindows;
+  /** In how many steps on end each call was proposed, by signature (K12). */
+  readonly streaks: Readonly<Record<string, number>>;
+  readonly verdict: BatchVerdict | null;
+  readonly checkpoint: Checkpoint | null;
+  /** Steps taken back since the last one that was kept. */
+  readonly rollbacks: number;
+  /** Cards that the next model call takes out of view. */
+  readonly toHide: readonly number[];
+  readonly operator: OperatorAsk | null;
   /** Set when a budget is hit: the model call in flight is the final report (K9). */
   readonly ending: Termination | null;
   readonly termination: Termination | null;
@@ -79,14 +162,27 @@ export const initialState = (config: KernelConfig): KernelState => ({
   lifecycle: 'ready',
   phase: 'reason',
   stepIndex: 0,
+  startedAt: 0,
+  limits: config.budgets,
   usage: { input: 0, output: 0, cached: 0 },
+  childTokens: 0,
+  cost: 0,
   toolCalls: 0,
+  callsRefused: false,
   outputBoxId: '',
   memory: [],
   handles: [],
   outstanding: [],
   lastThought: null,
+  answerParts: [],
   requiredToolDone: false,
+  rateWindows: {},
+  streaks: {},
+  verdict: null,
+  checkpoint: null,
+  rollbacks: 0,
+  toHide: [],
+  operator: null,
   ending: null,
   termination: null,
 });

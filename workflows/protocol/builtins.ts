@@ -7,3 +7,6 @@ export const BUILTINS: readonly string[] = [SUBMIT_RESULT, DELEGATE_ASYNC, ASK_E
 
 /** Offered only to a profile with a delegation policy. */
 export const isDelegation = (tool: string): boolean => tool === DELEGATE_ASYNC || tool === ASK_EXPERT;
+
+/** Tools that do nothing to the world: they are no progress, and no repetition either (K12). */
+export const isMetaTool = (tool: string): boolean => tool === SUBMIT_RESULT;

@@ -52,6 +52,8 @@ export interface ToolResultContent {
   readonly afterExecution: AfterExecution;
   readonly result?: JsonValue;
   readonly error?: ToolError;
+  /** What a delegated turn and its own delegations spent; not shown to the model (K9). */
+  readonly spent?: { readonly tokens: number; readonly cost: number | null };
 }
 
 /** What a tool outside produced, written before it is reported by the card's id (T18). */
@@ -68,6 +70,8 @@ export interface CardContents {
   readonly 'tool.result': ToolResultContent;
   readonly 'sys.must_end_with_required': TextContent;
   readonly 'sys.final_report': TextContent;
+  readonly 'sys.rolled_back': TextContent;
+  readonly 'sys.go_on': TextContent;
   readonly 'context.note': TextContent;
 }
 

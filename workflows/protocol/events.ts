@@ -39,6 +39,19 @@ export interface CallEvent {
   };
 }
 
+/** A question to people, about a call or an exhausted budget (K7, K9). */
+export interface ApprovalEvent {
+  readonly type: 'approval';
+  readonly payload: {
+    readonly callId: string;
+    readonly tool: string;
+    readonly phase: 'asked' | 'escalated' | 'approved' | 'denied' | 'unanswered';
+    readonly reason?: string;
+    readonly by?: string;
+    readonly deadline?: number;
+  };
+}
+
 /** The terminal event, one per turn (T6). No derived content: the deliverable is read from its card. */
 export interface TaskEvent {
   readonly type: 'task';
@@ -56,7 +69,7 @@ export interface DroppedEvent {
   readonly payload: { readonly what: 'enqueue' | 'tool_result'; readonly reason: string };
 }
 
-export type EventBody = StateEvent | StepEvent | CallEvent | TaskEvent | DroppedEvent;
+export type EventBody = StateEvent | StepEvent | CallEvent | ApprovalEvent | TaskEvent | DroppedEvent;
 
 export type AgentEvent = EventBody & {
   readonly id: number;

@@ -101,6 +101,17 @@ export const FAILURES = {
     'The arguments do not match the tool schema.',
     'Correct the arguments and call again.',
   ),
+  governance_denied: entry('tool', false, 'A policy forbids the call.', 'Do it another way, or ask for leave.'),
+  rate_limited: entry('tool', true, 'The tool was called too often.', 'Wait as long as the message says.'),
+  approval_denied: entry('tool', false, 'A person denied the call.', 'Read the reason; do it another way.'),
+  approval_unanswered: entry('tool', true, 'Nobody approved the call in time.', 'Go on without it, or ask again.'),
+  repeated_call: entry('tool', false, 'The same call was made too often.', 'Call something else, or report.'),
+  not_run: entry(
+    'tool',
+    true,
+    'The call was not run because of another one.',
+    'Read the message; call it again if needed.',
+  ),
   unknown_tool: entry('tool', false, 'No such tool is offered.', 'Call one of the offered tools.'),
   tool_failed: entry('tool', false, 'The tool failed.', 'Read the message; try other arguments or another way.'),
   tool_timeout: entry('tool', true, 'The tool did not answer in time.', 'Go on without it or call it again.'),
@@ -152,6 +163,12 @@ export const FAILURES = {
 
   // What a caller gets back.
   agent_stopped: entry('request', true, 'The agent is stopped.', 'Start the agent again.'),
+  approval_refused: entry(
+    'request',
+    false,
+    'The answer to a question cannot be accepted.',
+    'Read the message; answer as one of the approvers, with arguments that match the schema.',
+  ),
   agent_busy: entry('request', true, 'The agent is at work.', 'Retry when it is idle, or enqueue without uiAction.'),
   inbox_full: entry('request', true, 'Too many turns are queued.', 'Retry later or raise maxQueuedTurns.'),
   idempotency_conflict: entry(

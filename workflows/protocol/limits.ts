@@ -6,6 +6,8 @@ export const LIMITS = {
   cardBytes: 1024 * 1024,
   /** Metadata, result fields and other small parts of a request. */
   requestBytes: 64 * 1024,
+  /** A value that a governance rule looks at; a larger one does not travel to where rules are decided (K4). */
+  factBytes: 512,
   /** Turns waiting in one agent's inbox (T10). */
   maxQueuedTurns: 1_000,
   /** A request from outside has depth 0, a delegated one its parent's plus 1; this depth is refused (T27). */

@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { AFTER_EXECUTION } from './cards.ts';
 import { resultFieldsSchema } from './enqueue.ts';
+import { governanceSchema } from './governance.ts';
 import { DEFAULT_WORKER_TARGET, TOOL_NAME_PATTERN, USER_ID_PATTERN, WORKER_TARGET_PATTERN } from './ids.ts';
 
 const workerTarget = z.string().regex(WORKER_TARGET_PATTERN, {
@@ -31,9 +32,21 @@ export type ToolSpec = z.infer<typeof toolSpecSchema>;
 
 export const budgetsSchema = z.strictObject({
   maxSteps: z.int().positive().default(50),
+  /** Calls that are started; those proposed beyond it get an error result. */
+  maxToolCalls: z.int().positive().default(200),
+  /** Input and output of all model calls, those of delegated turns included. */
   maxTokens: z.int().positive().default(1_000_000),
+  /** Of the whole turn, waiting included. */
+  maxWallTimeMs: z.int().positive().optional(),
+  /** In the currency of the app's price list. A model without a price uses it up at once. */
+  maxCost: z.number().positive().optional(),
+  /** What happens then: a final report, or an operator is asked to extend it (K9). */
+  onExhausted: z.enum(['finish', 'ask']).default('finish'),
 });
 export type Budgets = z.infer<typeof budgetsSchema>;
+
+/** New values for some of the budgets. */
+export type Limits = { readonly [K in Exclude<keyof Budgets, 'onExhausted'>]?: number | undefined };
 
 /** Watchdogs of a turn, in ms (T12, T23). */
 export const timeoutsSchema = z.strictObject({
@@ -81,6 +94,10 @@ export const profileSchema = z.strictObject({
   mustEndWith: z.array(toolName).default([]),
   resultFields: resultFieldsSchema.optional(),
   budgets: budgetsSchema.prefault({}),
+  /** Absent: every call is allowed (K5). */
+  governance: governanceSchema.optional(),
+  /** Kinds of tool errors that take the step back, besides `fatal` and `user_interrupt` (K13). */
+  rollbackOn: z.array(z.enum(['provider_failure', 'timeout', 'governance_denied'])).default([]),
   timeouts: timeoutsSchema.prefault({}),
   /** Deadline of suspended calls of tools that set none, in ms. */
   suspendTimeoutMs: z.int().positive().optional(),

@@ -7,10 +7,19 @@
  * 3. Every event is inserted in the transaction whose fact it states.
  */
 
-import type { DeliverableSource } from '../kernel/actions.ts';
+import type { DeliverableSource, Refusal } from '../kernel/actions.ts';
+import type { CallFacts } from '../kernel/governance.ts';
 import type { BoxExtent, KernelConfig, SettledCall } from '../kernel/state.ts';
-import type { Deferral } from '../waiting/decisions.ts';
-import type { Card, CardContents, CardType, ResultStatus, ToolError, ToolResultContent } from './cards.ts';
+import type {
+  ApprovalAck,
+  ApprovalAnswer,
+  ApprovalFilter,
+  ApprovalInput,
+  ApprovalRequest,
+  ApprovalView,
+  Limits,
+} from './approvals.ts';
+import type { Card, CardContents, CardType, ToolResultContent } from './cards.ts';
 import type { SteerAck, StopAck } from './control.ts';
 import type { Delegation, DelegationOutcome, DelegationReport } from './delegation.ts';
 import type { AcceptOutcome, EnqueueRequest, ResultFields } from './enqueue.ts';
@@ -18,16 +27,8 @@ import type { AgentEvent, DroppedEvent } from './events.ts';
 import type { JsonValue } from './json.ts';
 import type { ProfileSnapshot, Timeouts } from './profile.ts';
 import type { ReportAck, ToolResultReport } from './tool-result.ts';
-import type {
-  AgentLifecycle,
-  Deliverable,
-  EngineUsage,
-  Fence,
-  HeadStatus,
-  Termination,
-  TurnStatus,
-  Usage,
-} from './turn.ts';
+import type { AgentLifecycle, EngineUsage, Fence, HeadStatus, Termination, TurnStatus, Usage } from './turn.ts';
+import type { AgentView, EdgeView, TurnView } from './views.ts';
 
 export interface AcceptInput {
   readonly agentId: string;
@@ -84,6 +85,9 @@ export interface SettleOutcome {
 export interface CallRecord {
   readonly callId: string;
   readonly tool: string;
+  /** Of the canonical arguments, and what rules look at of them (K4). */
+  readonly digest?: string;
+  readonly facts?: CallFacts;
   readonly settled?: SettledCall;
 }
 
@@ -96,6 +100,8 @@ export interface StepOutcomeRecord {
   readonly noteTokens: number;
   readonly steers: readonly { readonly seq: number; readonly tokens: number }[];
   readonly hasText: boolean;
+  /** Its output limit cut the model short (K11). */
+  readonly truncated?: true;
   /** The model or its content filter refused; the thought says so (W14). */
   readonly refused: boolean;
   readonly calls: readonly CallRecord[];
@@ -118,6 +124,8 @@ export interface StepOpening {
 export interface NewCall {
   readonly index: number;
   readonly content: CardContents['tool.call'];
+  readonly digest: string;
+  readonly facts?: CallFacts;
   /** A result known at once: refused arguments, or an accepted `submit_result`. */
   readonly result?: ToolResultContent;
 }
@@ -150,6 +158,8 @@ export type ClaimOutcome =
   | {
       readonly kind: 'go';
       readonly call: CardContents['tool.call'];
+      /** An approver changed the arguments: nobody has validated them against the tool's own schema yet (K7). */
+      readonly edited: boolean;
       readonly suspendTimeoutMs: number | null;
       /** W3C trace context of the request, for whatever the tool calls (T27). */
       readonly traceparent: string | null;
@@ -179,6 +189,8 @@ export interface TurnHealth {
 
 export interface WaitingState {
   readonly settled: readonly SettledCall[];
+  /** Questions that have an answer; their calls are neither settled nor waiting. */
+  readonly answers?: readonly ApprovalAnswer[];
   /** `wakeAt` when the store must be asked before the deadline: a report is to be tried again (T18). */
   readonly waiting: readonly {
     readonly callId: string;
@@ -186,107 +198,6 @@ export interface WaitingState {
     readonly deadline: number;
     readonly wakeAt?: number;
   }[];
-}
-
-export interface TurnView {
-  readonly agentTurnId: string;
-  readonly agentId: string;
-  readonly status: TurnStatus;
-  readonly errorCode: string | null;
-  readonly reason: string | null;
-  readonly turnEpoch: number | null;
-  readonly profile: string | null;
-  readonly instruction: string;
-  readonly deliverable: Deliverable | null;
-  readonly deliverableCardId: string | null;
-  readonly outputBoxId: string | null;
-  readonly usage: Usage;
-  /** Sum over the steps; null as soon as one step's cost is unknown. */
-  readonly cost: number | null;
-  /** Null until the turn committed its end itself. */
-  readonly engine: EngineUsage | null;
-  readonly stepCount: number;
-  readonly steps: readonly StepView[];
-  readonly waiting: readonly WaitingView[];
-  /** The turn and call that delegated it; null for a request from outside. */
-  readonly parent: ParentView | null;
-  readonly depth: number;
-  readonly acceptSeq: number;
-  readonly acceptedAt: number;
-  readonly leasedAt: number | null;
-  readonly startedAt: number | null;
-  readonly endedAt: number | null;
-}
-
-export interface ParentView {
-  readonly agentId: string;
-  readonly agentTurnId: string;
-  /** Null for a message to its parent that outlived it. */
-  readonly callId: string | null;
-}
-
-export interface WaitingView {
-  readonly callId: string;
-  readonly tool: string;
-  readonly deadline: number;
-  /** A report came that could not be applied yet (T18). */
-  readonly deferred: Deferral | null;
-}
-
-export interface StepView {
-  readonly stepIndex: number;
-  readonly model: string | null;
-  readonly usage: Usage | null;
-  readonly cost: number | null;
-  readonly latencyMs: number | null;
-  readonly firstTokenMs: number | null;
-  readonly calls: readonly CallView[];
-}
-
-export interface CallView {
-  readonly callId: string;
-  readonly tool: string;
-  readonly arguments: JsonValue;
-  readonly status: ResultStatus | 'waiting' | 'open';
-  readonly error: ToolError | null;
-  readonly durationMs: number | null;
-}
-
-export interface AgentView {
-  readonly agentId: string;
-  readonly profile: string | null;
-  /** What an operator wants of it; a stopped agent refuses requests and keeps its queue (T10). */
-  readonly lifecycle: AgentLifecycle;
-  readonly status: HeadStatus;
-  readonly turnEpoch: number;
-  readonly activeAgentTurnId: string | null;
-  /** All it ever accepted, ended ones included. */
-  readonly acceptedTurns: number;
-  readonly queuedTurns: number;
-  /** What it remembers; null before its first turn. */
-  readonly outputBoxId: string | null;
-  readonly waitingToolCount: number;
-  readonly resumeDeadline: number | null;
-  readonly updatedAt: number;
-}
-
-/** Who caused what, as it was written with the fact itself; the call tree of a request is drawn from these alone (T26). */
-export interface EdgeView {
-  readonly primitive: 'enqueue' | 'tool_call' | 'report' | 'join';
-  readonly phase: 'request' | 'response';
-  /** The tool of a call; what a report says: the status of a turn, `tool_result` or `timeout` of a call. */
-  readonly kind: string | null;
-  readonly sourceAgentId: string | null;
-  readonly sourceAgentTurnId: string | null;
-  readonly sourceStepIndex: number | null;
-  readonly targetAgentId: string | null;
-  readonly targetAgentTurnId: string | null;
-  /** The call that a `tool_call` makes or a `report` answers. */
-  readonly callId: string | null;
-  readonly correlationId: string | null;
-  readonly depth: number;
-  readonly traceId: string | null;
-  readonly createdAt: number;
 }
 
 /** A mailbox that may need a doorbell: it has old queued rows, or a head that has been held for a while. */
@@ -324,6 +235,11 @@ export interface ClientStore {
   replaceOutputBox(agentId: string, expectedBoxId: string, cardIds: readonly string[]): Promise<string>;
   /** Ends a queued or active turn at once (T8, T21). */
   stopTurn(agentTurnId: string, reason: string): Promise<StopAck>;
+  /** Answers a question about a call or a budget, once (K7, K9). Errors: `approval_refused`. */
+  answerApproval(agentTurnId: string, answer: ApprovalInput): Promise<ApprovalAck>;
+  listApprovals(filter: ApprovalFilter): Promise<readonly ApprovalView[]>;
+  /** New budgets for a queued or running turn; null when it has ended or was never accepted (K9). */
+  setLimits(agentTurnId: string, limits: Limits): Promise<{ readonly agentId: string } | null>;
   /** Queues a message for a turn's next step (T22). */
   steerTurn(agentTurnId: string, text: string): Promise<SteerAck>;
   setLifecycle(
@@ -368,7 +284,8 @@ export interface Store extends ClientStore {
   turnHealth(fence: Fence): Promise<TurnHealth | null>;
   /** Ends the turn like a reap, but only if it still holds the lease in that status: the watchdog's CAS (T12). */
   expireTurn(fence: Fence, status: HeadStatus, termination: Termination): Promise<boolean>;
-  openStep(fence: Fence, stepIndex: number, profileHash: string): Promise<StepOpening>;
+  /** `hide`: places in the output box that a rollback takes out of view first (K13). */
+  openStep(fence: Fence, stepIndex: number, profileHash: string, hide?: readonly number[]): Promise<StepOpening>;
   commitStep(fence: Fence, commit: StepCommit): Promise<StepOutcomeRecord>;
   readExtents(extents: readonly BoxExtent[]): Promise<readonly Card[]>;
   claimCall(fence: Fence, claim: CallClaim): Promise<ClaimOutcome>;
@@ -376,6 +293,15 @@ export interface Store extends ClientStore {
   delegate(fence: Fence, delegation: Delegation): Promise<DelegationOutcome>;
   settleCall(fence: Fence, result: CallResult): Promise<SettledCall>;
   suspendCall(fence: Fence, callId: string, deadline: number): Promise<ClaimOutcome>;
+  /** Writes down why calls are not run, as their results (K6). */
+  refuseCalls(fence: Fence, refusals: readonly Refusal[]): Promise<readonly SettledCall[]>;
+  /** Asks people; a question that was asked before keeps its deadline (K7, K9). */
+  askApprovals(
+    fence: Fence,
+    requests: readonly ApprovalRequest[],
+  ): Promise<readonly { readonly callId: string; readonly deadline: number }[]>;
+  /** The budgets an operator set, null when none. */
+  readLimits(fence: Fence): Promise<Limits | null>;
   /** Injects timeout results for calls overdue at `nowMs`, then tells where every call of the waiting set stands (T17). */
   resolveWaiting(fence: Fence, callIds: readonly string[], nowMs: number): Promise<WaitingState>;
   commitTurn(fence: Fence, commit: TurnCommit): Promise<TurnEnd>;

@@ -151,7 +151,7 @@ describe('tool calls in a reply', () => {
       { app },
     );
     const { calls, hasText } = await attempt(on.run, modelInput(on.turn));
-    expect(calls).toEqual([{ callId: expect.any(String), tool: 'add' }]);
+    expect(calls).toEqual([{ callId: expect.any(String), tool: 'add', digest: expect.any(String) }]);
     expect(hasText).toBe(false);
     const [, thought, call] = await cardsOf(on);
     expect(thought).toMatchObject({ content: { toolCalls: [{ callId: calls[0]?.callId, providerCallId: 'call_1' }] } });

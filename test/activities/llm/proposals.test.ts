@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { z } from 'zod';
 import { defineTool } from '../../../activities/app.ts';
+import { digestOf } from '../../../activities/llm/facts.ts';
 import type { StreamedCall } from '../../../activities/llm/openai.ts';
 import { type ProposalContext, readProposals } from '../../../activities/llm/proposals.ts';
 import { callId } from '../../../activities/store/ids.ts';
@@ -50,6 +51,7 @@ describe('a call with good arguments', () => {
     expect(read).toEqual({
       index: 0,
       content: { callId: callId(TURN, 3, 0), tool: 'add', arguments: { a: 1, b: 10 } },
+      digest: digestOf({ b: 10, a: 1 }),
     });
     expect(proposed).toMatchObject({ name: 'add', arguments: '{"a":1}' });
   });

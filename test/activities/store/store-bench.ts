@@ -116,6 +116,7 @@ export class StoreBench {
       thought: { text: `thought ${stepIndex}`, toolCalls: [] },
       calls: tools.map((tool, index) => ({
         index,
+        digest: `${tool}-${stepIndex}`,
         content: { callId: callIdOf(lease.agentTurnId, stepIndex, index), tool, arguments: {} },
       })),
       usage: { input: 10, output: 2, cached: 0 },

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import type { EnqueueAck } from '../../../workflows/protocol/enqueue.ts';
-import type { AgentView, TurnView } from '../../../workflows/protocol/store.ts';
+import type { AgentView, TurnView } from '../../../workflows/protocol/views.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
 import { type CliOptions, type CliProcess, emptyFolder, type Finished, jsonOf, runCli, startCli } from './processes.ts';
 

@@ -1,13 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
 import type { KernelAction } from '../../../workflows/kernel/actions.ts';
-import type { KernelConfig } from '../../../workflows/kernel/state.ts';
-import { Turn } from './turn.ts';
+import { type ConfigPart, Turn } from './turn.ts';
 
 const modelCalls = (actions: readonly KernelAction[]): number =>
   actions.filter((action) => action.type === 'call_llm').length;
 
 /** Runs tool rounds until the kernel asks for the final report. */
-function exhausted(more: Partial<KernelConfig> = {}): Turn {
+function exhausted(more: ConfigPart = {}): Turn {
   const turn = new Turn({ budgets: { maxSteps: 2, maxTokens: 1_000_000 }, ...more });
   turn.start();
   while (turn.state.ending === null) {

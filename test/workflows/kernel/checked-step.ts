@@ -16,7 +16,8 @@ export function checkedStep(state: KernelState, event: KernelEvent): StepOutcome
   check(isDeepStrictEqual(throughJson(outcome.state), outcome.state), 'the state is not plain JSON', outcome.state);
   check(outcome.actions.length <= 1, 'an event yields at most one action', outcome.actions);
   const ignored = outcome.observations.some((observation) => observation.type === 'event_ignored');
-  check(ignored === (outcome.actions.length === 0), 'what yields nothing is observed, and nothing else', outcome);
+  const silent = ignored || event.type === 'limits';
+  check(silent === (outcome.actions.length === 0), 'what yields nothing is observed, and nothing else', outcome);
   if (ignored) check(outcome.state === state, 'an ignored event changes nothing', event);
   if (state.lifecycle === 'done') check(ignored, 'a state that is done absorbs every event', event);
   checkState(outcome.state);
@@ -32,7 +33,13 @@ function checkState(state: KernelState): void {
   check(outstanding.length > 0 === acting, 'calls are outstanding exactly while the turn acts', state);
   const open = outstanding.filter((call) => call.settled === null);
   const allWait = open.length > 0 && open.every((call) => call.deadline !== null);
-  check((lifecycle === 'suspended') === allWait, 'suspended exactly when every open call waits for the outside', state);
+  const asked = state.operator !== null;
+  check(!(asked && open.length > 0), 'an operator is asked only while no call is open', state);
+  check(
+    (lifecycle === 'suspended') === (allWait || asked),
+    'suspended exactly when every open call waits for the outside, or an operator is asked',
+    state,
+  );
   check((state.termination !== null) === (lifecycle === 'done'), 'a termination exactly when done', state);
 }
 

@@ -20,8 +20,13 @@ const fields = (...required: readonly boolean[]) => ({
 });
 
 describe('what the kernel knows of a profile', () => {
-  test('are its budgets, with the defaults of 50 steps and 1,000,000 tokens (K9)', () => {
-    expect(kernelConfig(snapshot({}), null).budgets).toEqual({ maxSteps: 50, maxTokens: 1_000_000 });
+  test('are its budgets, with the defaults of 50 steps, 200 tool calls and 1,000,000 tokens (K9)', () => {
+    expect(kernelConfig(snapshot({}), null).budgets).toEqual({
+      maxSteps: 50,
+      maxToolCalls: 200,
+      maxTokens: 1_000_000,
+      onExhausted: 'finish',
+    });
     expect(kernelConfig(snapshot({ budgets: { maxSteps: 3 } }), null).budgets.maxSteps).toBe(3);
   });
 

@@ -6,7 +6,16 @@ import { NOW, type Turn, turnIn } from './turn.ts';
 type Type = KernelEvent['type'];
 type Place = keyof typeof turnIn;
 
-const TYPES: readonly Type[] = ['start', 'llm_response', 'llm_failed', 'tool_results', 'stop'];
+const TYPES: readonly Type[] = [
+  'start',
+  'llm_response',
+  'llm_failed',
+  'timeout',
+  'tool_results',
+  'approval',
+  'limits',
+  'stop',
+];
 
 /** An event that fits the turn as well as one of its type can. */
 function eventFor(turn: Turn, type: Type): KernelEvent {
@@ -33,6 +42,18 @@ function eventFor(turn: Turn, type: Type): KernelEvent {
       }));
       return { ...common, type, settled, suspended: [] };
     }
+    case 'timeout':
+      return { ...common, type, stepIndex, message: 'm' };
+    case 'approval': {
+      const asked = outstanding.filter((call) => call.gated !== undefined);
+      const answers = (asked.length > 0 ? asked : [{ callId: 'b-1' }]).map(({ callId }) => ({
+        callId,
+        decision: 'approved' as const,
+      }));
+      return { ...common, type, answers };
+    }
+    case 'limits':
+      return { ...common, type, limits: { maxSteps: 60 } };
     case 'stop':
       return { ...common, type, code: 'stopped', reason: 'r' };
   }
@@ -44,35 +65,60 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     start: 'ok',
     llm_response: 'not legal while ready',
     llm_failed: 'not legal while ready',
+    timeout: 'not legal while ready',
     tool_results: 'not legal while ready',
+    approval: 'not legal while ready',
+    limits: 'not legal while ready',
     stop: 'ok',
   },
   thinking: {
     start: 'not legal while running',
     llm_response: 'ok',
     llm_failed: 'ok',
+    timeout: 'ok',
     tool_results: 'no tool call is open',
+    approval: 'not legal while running',
+    limits: 'ok',
     stop: 'ok',
   },
   acting: {
     start: 'not legal while running',
     llm_response: 'no model call is open',
     llm_failed: 'no model call is open',
+    timeout: 'no model call is open',
     tool_results: 'ok',
+    approval: 'not legal while running',
+    limits: 'ok',
     stop: 'ok',
   },
   suspended: {
     start: 'not legal while suspended',
     llm_response: 'not legal while suspended',
     llm_failed: 'not legal while suspended',
+    timeout: 'not legal while suspended',
     tool_results: 'ok',
+    approval: 'nobody is asked about b-1, or it came twice',
+    limits: 'ok',
+    stop: 'ok',
+  },
+  gated: {
+    start: 'not legal while suspended',
+    llm_response: 'not legal while suspended',
+    llm_failed: 'not legal while suspended',
+    timeout: 'not legal while suspended',
+    tool_results: 'ok',
+    approval: 'ok',
+    limits: 'ok',
     stop: 'ok',
   },
   done: {
     start: 'not legal while done',
     llm_response: 'not legal while done',
     llm_failed: 'not legal while done',
+    timeout: 'not legal while done',
     tool_results: 'not legal while done',
+    approval: 'not legal while done',
+    limits: 'not legal while done',
     stop: 'not legal while done',
   },
 };
@@ -85,7 +131,9 @@ describe('an event', () => {
   test.each(cells.filter(({ verdict }) => verdict === 'ok'))('$type applies while $place (K1)', ({ place, type }) => {
     const turn = turnIn[place]();
     const before = turn.state;
-    expect(turn.feed(eventFor(turn, type))).toBeDefined();
+    const action = turn.feed(eventFor(turn, type));
+    // New budgets ask for nothing: they count before the next model call.
+    expect(action === undefined).toBe(type === 'limits');
     expect(turn.state).not.toBe(before);
   });
 

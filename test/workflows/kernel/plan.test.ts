@@ -33,7 +33,7 @@ describe('the plan', () => {
   });
 
   test('stays as small in a turn of a thousand calls as in one of one call (K3)', () => {
-    const turn = new Turn({ budgets: { maxSteps: 2_000, maxTokens: 10_000_000 } });
+    const turn = new Turn({ budgets: { maxSteps: 2_000, maxToolCalls: 10_000, maxTokens: 10_000_000 } });
     turn.start(memory);
     for (let round = 0; round < 250; round += 1) {
       turn.call('a', 'b', 'c', 'd');

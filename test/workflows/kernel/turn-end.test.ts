@@ -110,7 +110,7 @@ describe('a turn', () => {
 });
 
 describe('the accounts', () => {
-  test('sum the usage of every model call and count every call proposed, also those refused unrun (K9, W17)', () => {
+  test('sum the usage of every model call and count the calls that were started, not those refused unrun (K9, W17)', () => {
     const turn = turnIn.thinking();
     const refused = turn.settled('b', { status: 'failed', errorCode: 'unknown_tool' });
     const calls = [
@@ -120,7 +120,7 @@ describe('the accounts', () => {
     turn.respond({ calls, usage: { input: 100, output: 10, cached: 60 } });
     turn.results({ a: {} });
     turn.respond({ hasText: true, usage: { input: 200, output: 5, cached: 0 } });
-    expect(turn.state).toMatchObject({ usage: { input: 300, output: 15, cached: 60 }, toolCalls: 2, stepIndex: 2 });
+    expect(turn.state).toMatchObject({ usage: { input: 300, output: 15, cached: 60 }, toolCalls: 1, stepIndex: 2 });
   });
 
   test('leave out what did not apply (K1)', () => {

@@ -1,6 +1,7 @@
 /** A turn driven by hand: events with fresh sequence numbers go in, the one action comes out. */
+import type { z } from 'zod';
 import type { KernelAction, Observation, StepOutcome } from '../../../workflows/kernel/actions.ts';
-import type { KernelEvent, LlmResponseEvent } from '../../../workflows/kernel/events.ts';
+import type { ApprovalAnswer, KernelEvent, LlmResponseEvent } from '../../../workflows/kernel/events.ts';
 import {
   type BoxExtent,
   initialState,
@@ -9,13 +10,21 @@ import {
   type SettledCall,
 } from '../../../workflows/kernel/state.ts';
 import type { FailureCode } from '../../../workflows/protocol/failures.ts';
+import { type GovernancePolicy, governanceSchema } from '../../../workflows/protocol/governance.ts';
+import { type Budgets, budgetsSchema } from '../../../workflows/protocol/profile.ts';
 import { checkedStep } from './checked-step.ts';
 
 export const OUTPUT_BOX = 'output';
 export const NOW = 1_000;
 
-export const config = (more: Partial<KernelConfig> = {}): KernelConfig => ({
-  budgets: { maxSteps: 50, maxTokens: 1_000_000 },
+export const governance = (policy: z.input<typeof governanceSchema>): GovernancePolicy =>
+  governanceSchema.parse(policy);
+
+/** What a test says of a config; the budgets it leaves out are those of a profile that says nothing. */
+export type ConfigPart = Partial<Omit<KernelConfig, 'budgets'>> & { readonly budgets?: Partial<Budgets> };
+
+export const config = ({ budgets, ...more }: ConfigPart = {}): KernelConfig => ({
+  budgets: { ...budgetsSchema.parse({}), ...budgets },
   mustEndWith: [],
   submitResult: true,
   ...more,
@@ -30,7 +39,7 @@ export class Turn {
   readonly actions: KernelAction[] = [];
   #seq = 0;
 
-  constructor(more: Partial<KernelConfig> = {}) {
+  constructor(more: ConfigPart = {}) {
     this.state = initialState(config(more));
   }
 
@@ -103,6 +112,10 @@ export class Turn {
     });
   }
 
+  approve(...answers: readonly ApprovalAnswer[]): KernelAction | undefined {
+    return this.feed({ type: 'approval', nowMs: NOW, answers });
+  }
+
   fail(code: FailureCode, message = 'it failed'): KernelAction | undefined {
     return this.feed({ type: 'llm_failed', nowMs: NOW, stepIndex: this.state.stepIndex, code, message });
   }
@@ -135,6 +148,14 @@ export const turnIn = {
   suspended: (): Turn => {
     const turn = turnIn.acting();
     turn.results({ a: {} }, { b: 5_000 });
+    return turn;
+  },
+  /** Waits for leave to run `gated`. */
+  gated: (): Turn => {
+    const turn = new Turn({ governance: governance({ rules: [{ tool: 'gated', action: 'ask' }] }) });
+    turn.start();
+    turn.call('a', 'gated');
+    turn.results({ a: {} }, { gated: 5_000 });
     return turn;
   },
   done: (): Turn => {

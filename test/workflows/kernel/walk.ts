@@ -5,13 +5,26 @@
 import fc from 'fast-check';
 import type { KernelEvent, LlmResponseEvent } from '../../../workflows/kernel/events.ts';
 import type { KernelConfig, KernelState, SettledCall } from '../../../workflows/kernel/state.ts';
+import { type GovernancePolicy, governanceSchema } from '../../../workflows/protocol/governance.ts';
 import { NOW, OUTPUT_BOX } from './turn.ts';
 
 /** Plain objects, as they come out of JSON. */
 const record = <T>(parts: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> =>
   fc.record<T>(parts, { noNullPrototype: true }) as fc.Arbitrary<T>;
 
-const TOOLS = ['a', 'b', 'a', 'b', 'a', 'b', 'a', 'b', 'publish', 'publish', 'submit_result'] as const;
+const TOOLS = [
+  'a',
+  'b',
+  'a',
+  'b',
+  'gated',
+  'gated',
+  'denied',
+  'limited',
+  'publish',
+  'publish',
+  'submit_result',
+] as const;
 
 const callDie = record({
   tool: fc.constantFrom(...TOOLS),
@@ -19,6 +32,11 @@ const callDie = record({
   fate: fc.constantFrom('at_once', 'result', 'result', 'wait'),
   status: fc.constantFrom('success', 'success', 'failed', 'timeout', 'canceled', 'partial'),
   terminate: fc.boolean(),
+  kind: fc.constantFrom(undefined, undefined, undefined, undefined, 'fatal', 'timeout', 'user_interrupt'),
+  /** Of its arguments; the last one is a new one each time. */
+  digest: fc.constantFrom('x', 'y', 'new', 'new'),
+  /** What a person says who is asked. */
+  answer: fc.constantFrom('approved', 'approved', 'denied', 'unanswered'),
   roll: fc.nat(9),
 });
 type CallDie = typeof callDie extends fc.Arbitrary<infer T> ? T : never;
@@ -27,8 +45,8 @@ const die = record({
   /** Mostly what the turn waits for; else an event of any type. */
   kind: fc.oneof(
     { weight: 24, arbitrary: fc.constant('advance' as const) },
-    { weight: 8, arbitrary: fc.constantFrom('start', 'llm_response', 'tool_results', 'again') },
-    { weight: 1, arbitrary: fc.constantFrom('llm_failed', 'stop') },
+    { weight: 8, arbitrary: fc.constantFrom('start', 'llm_response', 'tool_results', 'approval', 'limits', 'again') },
+    { weight: 1, arbitrary: fc.constantFrom('llm_failed', 'timeout', 'stop') },
   ),
   flaw: fc.oneof(
     { weight: 8, arbitrary: fc.constant('none' as const) },
@@ -41,20 +59,43 @@ const die = record({
   hasText: fc.boolean(),
   refused: fc.nat(60).map((roll) => roll === 33),
   usage: record({ input: fc.nat(400), output: fc.nat(100), cached: fc.nat(100) }),
+  cost: fc.constantFrom(0, 0.25, 0.5, 0.5, 1),
+  truncated: fc.nat(9).map((roll) => roll === 3),
+  limits: record({ maxSteps: fc.integer({ min: 1, max: 60 }), maxTokens: fc.integer({ min: 1, max: 40_000 }) }),
   deadline: fc.integer({ min: NOW, max: NOW * 100 }),
 });
 export type Die = typeof die extends fc.Arbitrary<infer T> ? T : never;
 
 export const dice = fc.array(die, { minLength: 10, maxLength: 60 });
 
+const policy = (onDenied: GovernancePolicy['onDenied'], max: number): GovernancePolicy =>
+  governanceSchema.parse({
+    rules: [{ tool: 'gated', action: 'ask' }],
+    veto: ['denied'],
+    rateLimits: [{ tool: 'limited', max, windowMs: 1_000 }],
+    onDenied,
+  });
+
 export const configs: fc.Arbitrary<KernelConfig> = record({
-  budgets: record({ maxSteps: fc.integer({ min: 1, max: 40 }), maxTokens: fc.integer({ min: 1, max: 20_000 }) }),
+  budgets: record({
+    maxSteps: fc.integer({ min: 1, max: 40 }),
+    maxToolCalls: fc.integer({ min: 1, max: 80 }),
+    maxTokens: fc.integer({ min: 1, max: 20_000 }),
+    maxWallTimeMs: fc.constantFrom(1_000, 60_000, 60_000),
+    maxCost: fc.constantFrom(2, 20, 20),
+    onExhausted: fc.constantFrom('finish', 'ask'),
+  }),
+  governance: fc
+    .tuple(fc.constantFrom('report', 'report', 'rollback', 'end'), fc.integer({ min: 1, max: 3 }))
+    .map((parts) => policy(...parts)),
+  rollbackOn: fc.constantFrom<NonNullable<KernelConfig['rollbackOn']>>([], ['timeout'], ['governance_denied']),
   mustEndWith: fc.subarray(['publish', 'submit_result']),
   submitResult: fc.boolean(),
 });
 
 export class Walk {
   #seq = 0;
+  #nowMs = NOW;
   #last: KernelEvent | undefined;
 
   event(state: KernelState, roll: Die): KernelEvent {
@@ -64,6 +105,7 @@ export class Walk {
   }
 
   #choose(state: KernelState, roll: Die): KernelEvent {
+    this.#nowMs += roll.usage.input;
     const kind = roll.kind === 'advance' ? awaited(state) : roll.kind;
     const stepIndex = state.stepIndex + (roll.flaw === 'other_step' ? 1 : 0);
     switch (kind) {
@@ -74,9 +116,15 @@ export class Walk {
       case 'tool_results':
         return this.#results(state, roll);
       case 'llm_failed':
-        return { type: 'llm_failed', nowMs: NOW, stepIndex, code: 'provider_error', message: 'm' };
+        return { type: 'llm_failed', nowMs: this.#nowMs, stepIndex, code: 'provider_error', message: 'm' };
+      case 'timeout':
+        return { type: 'timeout', nowMs: this.#nowMs, stepIndex, message: 'm' };
+      case 'approval':
+        return this.#answers(state, roll);
+      case 'limits':
+        return { type: 'limits', nowMs: this.#nowMs, limits: roll.limits };
       case 'stop':
-        return { type: 'stop', nowMs: NOW, code: 'stopped', reason: 'r' };
+        return { type: 'stop', nowMs: this.#nowMs, code: 'stopped', reason: 'r' };
       case 'again':
         return this.#last ?? this.#start();
     }
@@ -86,34 +134,42 @@ export class Walk {
     const toSeq = this.#seq;
     const memory = toSeq > 0 ? [{ boxId: OUTPUT_BOX, fromSeq: 1, toSeq }] : [];
     const instruction = [this.#next(), 'user', 7] as const;
-    return { type: 'start', nowMs: NOW, outputBoxId: OUTPUT_BOX, memory, instruction };
+    return { type: 'start', nowMs: this.#nowMs, outputBoxId: OUTPUT_BOX, memory, instruction };
   }
 
-  #response(stepIndex: number, { calls, hasText, refused, usage }: Die): LlmResponseEvent {
+  #response(stepIndex: number, { calls, hasText, refused, truncated, usage, cost }: Die): LlmResponseEvent {
     return {
       type: 'llm_response',
-      nowMs: NOW,
+      nowMs: this.#nowMs,
       stepIndex,
       handles: [[this.#next(), 'assistant', 5]],
       thoughtCardId: `thought-${stepIndex}`,
       hasText,
       refused,
       usage,
+      cost,
+      ...(truncated ? { truncated } : {}),
       calls: calls.map((call, index) => {
         const callId = `${stepIndex}.${index}`;
         const { tool, fate } = call;
-        return fate === 'at_once' ? { callId, tool, settled: this.#settled(callId, call) } : { callId, tool };
+        const digest = call.digest === 'new' ? callId : call.digest;
+        const proposed = { callId, tool, digest };
+        return fate === 'at_once' ? { ...proposed, settled: this.#settled(callId, call) } : proposed;
       }),
     };
   }
 
   /** Covers the open calls, the flaw aside; results come in an order of their own. */
   #results(state: KernelState, { calls, flaw, deadline }: Die): KernelEvent {
-    const open = state.outstanding.filter((call) => call.settled === null).map((call) => call.callId);
+    const unsettled = state.outstanding.filter((call) => call.settled === null);
+    const running = unsettled.filter((call) => call.deadline === null);
+    const open = (running.length > 0 ? running : unsettled).map((call) => call.callId);
+    const asked = new Set(unsettled.filter((call) => call.gated !== undefined).map((call) => call.callId));
     if (flaw === 'missing') open.pop();
     if (flaw === 'foreign') open.push('9.9');
     const ids = [...open].sort((a, b) => ((calls[0]?.roll ?? 0) > 4 ? b.localeCompare(a) : a.localeCompare(b)));
-    const waits = (index: number): boolean => calls[index % Math.max(1, calls.length)]?.fate === 'wait';
+    const waits = (index: number): boolean =>
+      asked.has(ids[index] ?? '') || calls[index % Math.max(1, calls.length)]?.fate === 'wait';
     const settled = ids.flatMap((callId, index) =>
       waits(index) ? [] : [this.#settled(callId, calls[index % Math.max(1, calls.length)])],
     );
@@ -121,19 +177,37 @@ export class Walk {
     const [first] = settled;
     return {
       type: 'tool_results',
-      nowMs: NOW,
+      nowMs: this.#nowMs,
       settled: flaw === 'doubled' && first ? [...settled, first] : settled,
       suspended,
     };
   }
 
+  #answers(state: KernelState, { calls, flaw, limits }: Die): KernelEvent {
+    const asked = state.outstanding.filter((call) => call.gated !== undefined).map((call) => call.callId);
+    const ids = state.operator ? [state.operator.askId] : asked;
+    if (flaw === 'missing') ids.pop();
+    if (flaw === 'foreign') ids.push('9.9');
+    const answers = ids.map((callId, index) => {
+      const decision = calls[index % Math.max(1, calls.length)]?.answer ?? 'denied';
+      return { callId, decision, ...(state.operator && decision === 'approved' ? { limits } : {}) };
+    });
+    const [first] = answers;
+    return {
+      type: 'approval',
+      nowMs: this.#nowMs,
+      answers: flaw === 'doubled' && first ? [...answers, first] : answers,
+    };
+  }
+
   #settled(callId: string, call: CallDie | undefined): SettledCall {
-    const { status = 'success', terminate = false, roll = 1 } = call ?? {};
+    const { status = 'success', terminate = false, kind, roll = 1 } = call ?? {};
     return {
       callId,
       status,
       afterExecution: terminate && roll === 5 ? 'terminate' : 'continue',
-      ...(status === 'success' || roll > 7 ? {} : { errorCode: 'tool_failed' }),
+      ...(status === 'success' || roll > 7 ? {} : { errorCode: 'tool_failed', ...(kind ? { errorKind: kind } : {}) }),
+      ...(roll === 6 ? { spent: { tokens: 10, cost: 0.1 } } : {}),
       seq: this.#next(),
       tokens: 2,
     };
@@ -145,7 +219,9 @@ export class Walk {
   }
 }
 
-function awaited({ lifecycle, phase }: KernelState): KernelEvent['type'] {
+function awaited({ lifecycle, phase, outstanding, operator }: KernelState): KernelEvent['type'] {
   if (lifecycle === 'ready') return 'start';
+  const asked = outstanding.some((call) => call.gated !== undefined && call.deadline !== null);
+  if (lifecycle === 'suspended' && (asked || operator)) return 'approval';
   return lifecycle === 'running' && phase === 'reason' ? 'llm_response' : 'tool_results';
 }

@@ -205,7 +205,7 @@ export function describeEndings(bench: StoreBench): void {
       const callId = callIdOf(lease.agentTurnId, 1, 0);
       const accepted_ = result(callId, { tool: 'submit_result', afterExecution: 'terminate' });
       const content = { callId, tool: 'submit_result', arguments: {} };
-      const { calls } = await stepWith(lease, 1, { calls: [{ index: 0, content, result: accepted_ }] });
+      const { calls } = await stepWith(lease, 1, { calls: [{ index: 0, content, digest: 'd', result: accepted_ }] });
       expect(calls[0]?.settled).toMatchObject({
         status: 'failed',
         errorCode: 'inbox_not_empty',

@@ -1,0 +1,304 @@
+/**
+ * Questions to people, and their answers (K7, K9).
+ *
+ * Invariants
+ * 1. A question has at most one answer: it moves from `waiting` once, under the head row of its agent.
+ * 2. While it waits it is also a row of the waiting set, so that the turn is suspended and its deadline is kept (T13).
+ */
+import { z } from 'zod';
+import { type CallFacts, factsAt } from '../../workflows/kernel/governance.ts';
+import type {
+  ApprovalAck,
+  ApprovalAnswer,
+  ApprovalFilter,
+  ApprovalInput,
+  ApprovalRequest,
+  ApprovalView,
+  Limits,
+} from '../../workflows/protocol/approvals.ts';
+import type { CardContents } from '../../workflows/protocol/cards.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import { approvalPolicySchema } from '../../workflows/protocol/governance.ts';
+import type { JsonObject } from '../../workflows/protocol/json.ts';
+import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
+import { type Fence, isTerminal } from '../../workflows/protocol/turn.ts';
+import { findCall, startWaiting, syncHead } from './calls.ts';
+import { read, type StoreContext, type Trx, write } from './context.ts';
+import { appendEvent } from './events.ts';
+import { fenced } from './head.ts';
+import { profileByHash } from './profiles.ts';
+import type { ApprovalRow, HeadRow, TurnRow } from './rows.ts';
+import { lockTurn, turnOf } from './turns.ts';
+
+export const findApproval = (trx: Trx, agentTurnId: string, callId: string): Promise<ApprovalRow | undefined> =>
+  trx
+    .selectFrom('approvals')
+    .selectAll()
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('call_id', '=', callId)
+    .executeTakeFirst();
+
+/** Asks; a question that was asked before is left as it is. Returns the deadlines. */
+export async function askApprovals(
+  ctx: StoreContext,
+  fence: Fence,
+  requests: readonly ApprovalRequest[],
+): Promise<readonly { readonly callId: string; readonly deadline: number }[]> {
+  const now = ctx.now();
+  return write(ctx, async (trx) => {
+    const head = await fenced(trx, fence, now);
+    const turn = await turnOf(trx, fence.agentTurnId);
+    const { profile } = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
+    const policy = profile.governance?.approvals ?? approvalPolicySchema.parse({});
+    const rootTurnId = await rootOf(trx, turn);
+    const asked: { callId: string; deadline: number }[] = [];
+    for (const request of requests) {
+      const { callId } = request;
+      const present = await findApproval(trx, fence.agentTurnId, callId);
+      const deadline = present?.deadline ?? now + policy.deadlineMs;
+      if (!present) await ask(trx, head, turn, { request, rootTurnId, deadline, policy }, now);
+      asked.push({ callId, deadline });
+    }
+    return asked;
+  });
+}
+
+interface Asking {
+  readonly request: ApprovalRequest;
+  readonly rootTurnId: string;
+  readonly deadline: number;
+  readonly policy: z.output<typeof approvalPolicySchema>;
+}
+
+async function ask(
+  trx: Trx,
+  head: HeadRow,
+  turn: TurnRow,
+  { request, rootTurnId, deadline, policy }: Asking,
+  now: number,
+): Promise<void> {
+  const { agent_turn_id: agentTurnId, agent_id: agentId, step_count: stepIndex } = turn;
+  const { callId, kind, tool, reason } = request;
+  await trx
+    .insertInto('approvals')
+    .values({
+      agent_turn_id: agentTurnId,
+      call_id: callId,
+      agent_id: agentId,
+      root_turn_id: rootTurnId,
+      kind,
+      tool_name: tool,
+      reason,
+      approvers: JSON.stringify(policy.approvers),
+      escalate_to: policy.onUnanswered === 'escalate' ? JSON.stringify(policy.escalateTo) : null,
+      escalated_at: null,
+      deadline,
+      status: 'waiting',
+      answered_by: null,
+      comment: null,
+      arguments: null,
+      limits: null,
+      created_at: now,
+      answered_at: null,
+    })
+    .execute();
+  const content = { callId, tool, arguments: {} };
+  await startWaiting(trx, head, { stepIndex, content }, 'approval', deadline, now);
+  await appendEvent(
+    trx,
+    agentId,
+    agentTurnId,
+    { type: 'approval', payload: { callId, tool, phase: 'asked', reason, deadline } },
+    now,
+  );
+}
+
+/** The turn the delegation tree started with. */
+async function rootOf(trx: Trx, turn: TurnRow): Promise<string> {
+  let root = turn;
+  while (root.parent_agent_turn_id !== null) root = await turnOf(trx, root.parent_agent_turn_id);
+  return root.agent_turn_id;
+}
+
+/** Errors: `approval_refused` for somebody who may not answer, for arguments that do not fit, for a budget without new limits. */
+export async function answerApproval(
+  ctx: StoreContext,
+  agentTurnId: string,
+  answer: ApprovalInput,
+): Promise<ApprovalAck> {
+  const now = ctx.now();
+  return write(ctx, async (trx) => {
+    const found = await lockTurn(trx, agentTurnId, now);
+    const row = found && (await findApproval(trx, agentTurnId, answer.callId));
+    if (!found || !row) return { ack: 'unknown' };
+    const { head, turn } = found;
+    const agentId = turn.agent_id;
+    if (row.status === 'dropped' || (row.status === 'waiting' && isTerminal(turn.status)))
+      return { ack: 'stale', agentId };
+    if (row.status !== 'waiting') return { ack: 'duplicate', agentId };
+    const { tools } = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
+    refuseUnfit(row, answer, tools);
+    const { decision, by = null, reason = null, arguments: edited, limits } = answer;
+    await close(trx, row, {
+      status: decision,
+      answered_by: by,
+      comment: reason,
+      arguments: edited ? JSON.stringify(edited) : null,
+      limits: limits ? JSON.stringify(limits) : null,
+      answered_at: now,
+    });
+    const payload = { callId: row.call_id, tool: row.tool_name, phase: decision, ...(by === null ? {} : { by }) };
+    await appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, now);
+    await syncHead(trx, head, agentTurnId, now);
+    return { ack: 'applied', agentId };
+  });
+}
+
+function refuseUnfit(row: ApprovalRow, answer: ApprovalInput, tools: ProfileSnapshot['tools']): void {
+  const refuse = (message: string): never => {
+    throw new CodedError('approval_refused', message);
+  };
+  const approvers = approversOf(row);
+  if (approvers.length > 0 && !approvers.includes(answer.by ?? ''))
+    refuse(`${answer.by ?? 'an answer without a name'} may not answer this; ask ${approvers.join(' or ')}`);
+  if (row.kind === 'budget') {
+    if (answer.arguments) refuse('a budget has no arguments; pass limits');
+    if (answer.decision === 'approved' && !answer.limits) refuse('an approval to go on needs new limits');
+    return;
+  }
+  if (answer.limits) refuse('a call has no limits; pass arguments, or nothing');
+  const spec = tools.find((tool) => tool.name === row.tool_name);
+  if (!answer.arguments || !spec) return;
+  const { error } = z
+    .fromJSONSchema(spec.parameters as Parameters<typeof z.fromJSONSchema>[0])
+    .safeParse(answer.arguments);
+  if (error) refuse(`the arguments do not match the schema of ${row.tool_name}:\n${z.prettifyError(error)}`);
+}
+
+const approversOf = ({ approvers, escalate_to, escalated_at }: ApprovalRow): readonly string[] =>
+  JSON.parse(escalated_at === null ? approvers : (escalate_to ?? '[]')) as string[];
+
+/** The question is over, and its row leaves the waiting set: the call may wait again, for its result. */
+async function close(trx: Trx, row: ApprovalRow, change: Partial<ApprovalRow>): Promise<void> {
+  const { agent_turn_id: agentTurnId, call_id: callId } = row;
+  await trx
+    .updateTable('approvals')
+    .set(change)
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('call_id', '=', callId)
+    .execute();
+  await trx
+    .deleteFrom('turn_waiting')
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('call_id', '=', callId)
+    .where('kind', '=', 'approval')
+    .execute();
+}
+
+export type ApprovalLook = { readonly waitUntil: number } | { readonly answer: ApprovalAnswer };
+
+/** What the clock and people made of a question. The caller holds the head row and brings it in line afterwards. */
+export async function lookAtApproval(
+  trx: Trx,
+  turn: TurnRow,
+  row: ApprovalRow,
+  snapshot: ProfileSnapshot,
+  nowMs: number,
+): Promise<ApprovalLook> {
+  if (row.status !== 'waiting') return { answer: answerOf(row, snapshot) };
+  if (row.deadline > nowMs) return { waitUntil: row.deadline };
+  const { agent_turn_id: agentTurnId, agent_id: agentId } = turn;
+  const { call_id: callId, tool_name: tool, escalate_to, escalated_at } = row;
+  if (escalate_to !== null && escalated_at === null) {
+    const deadline = nowMs + (row.deadline - row.created_at);
+    await trx
+      .updateTable('approvals')
+      .set({ escalated_at: nowMs, deadline })
+      .where('agent_turn_id', '=', agentTurnId)
+      .where('call_id', '=', callId)
+      .execute();
+    await trx
+      .updateTable('turn_waiting')
+      .set({ deadline })
+      .where('agent_turn_id', '=', agentTurnId)
+      .where('call_id', '=', callId)
+      .execute();
+    const payload = { callId, tool, phase: 'escalated', deadline } as const;
+    await appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, nowMs);
+    return { waitUntil: deadline };
+  }
+  await close(trx, row, { status: 'unanswered', answered_at: nowMs });
+  const payload = { callId, tool, phase: 'unanswered' } as const;
+  await appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, nowMs);
+  return { answer: { callId, decision: 'unanswered' } };
+}
+
+function answerOf(row: ApprovalRow, { profile }: ProfileSnapshot): ApprovalAnswer {
+  const { call_id: callId, status, answered_by: by, comment: reason } = row;
+  const decision = status === 'approved' || status === 'denied' ? status : 'unanswered';
+  const edited = row.arguments === null ? null : (JSON.parse(row.arguments) as JsonObject);
+  const facts: CallFacts | null =
+    edited && profile.governance ? factsAt(profile.governance, row.tool_name, edited) : null;
+  return {
+    callId,
+    decision,
+    ...(by === null ? {} : { by }),
+    ...(reason === null ? {} : { reason }),
+    ...(facts ? { edited: { facts } } : {}),
+    ...(row.limits === null ? {} : { limits: JSON.parse(row.limits) as Limits }),
+  };
+}
+
+/** The arguments an approver put in place of the model's; null when they stand as proposed. */
+export async function editedArguments(trx: Trx, agentTurnId: string, callId: string): Promise<JsonObject | null> {
+  const row = await findApproval(trx, agentTurnId, callId);
+  return row?.arguments && row.status === 'approved' ? (JSON.parse(row.arguments) as JsonObject) : null;
+}
+
+/** The turn has ended: nobody needs to answer any more. */
+export async function dropApprovals(trx: Trx, agentTurnId: string): Promise<void> {
+  await trx
+    .updateTable('approvals')
+    .set({ status: 'dropped' })
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('status', '=', 'waiting')
+    .execute();
+}
+
+/** Oldest first. */
+export const listApprovals = (
+  ctx: StoreContext,
+  { rootTurnId, agentId, all }: ApprovalFilter,
+): Promise<readonly ApprovalView[]> =>
+  read(ctx, async (db) => {
+    let query = db.selectFrom('approvals').selectAll().orderBy('created_at').orderBy('call_id');
+    if (rootTurnId !== undefined) query = query.where('root_turn_id', '=', rootTurnId);
+    if (agentId !== undefined) query = query.where('agent_id', '=', agentId);
+    if (!all) query = query.where('status', '=', 'waiting');
+    const rows = await query.execute();
+    const views: ApprovalView[] = [];
+    for (const row of rows) views.push(viewOf(row, await proposedArguments(db as Trx, row)));
+    return views;
+  });
+
+async function proposedArguments(trx: Trx, row: ApprovalRow): Promise<JsonObject | null> {
+  const call = row.kind === 'call' ? await findCall(trx, row.agent_turn_id, row.call_id) : null;
+  return (call?.content satisfies CardContents['tool.call'] | undefined)?.arguments ?? null;
+}
+
+const viewOf = (row: ApprovalRow, args: JsonObject | null): ApprovalView => ({
+  callId: row.call_id,
+  agentId: row.agent_id,
+  agentTurnId: row.agent_turn_id,
+  rootTurnId: row.root_turn_id,
+  kind: row.kind,
+  tool: row.tool_name,
+  arguments: args,
+  reason: row.reason,
+  approvers: approversOf(row),
+  escalated: row.escalated_at !== null,
+  deadline: row.deadline,
+  status: row.status,
+  answeredBy: row.answered_by,
+  createdAt: row.created_at,
+});

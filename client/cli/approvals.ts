@@ -1,0 +1,124 @@
+/** `approvals`, `approve` and `turn limits`: what waits for a person, the answers, and budgets of a running turn. */
+import { z } from 'zod';
+import { type ApprovalView, type Limits, limitsSchema } from '../../workflows/protocol/approvals.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import { jsonOf } from './arguments.ts';
+import { type CliEnvironment, type CommonOptions, connected } from './environment.ts';
+import { shortened, time } from './format.ts';
+
+export interface ApprovalsOptions extends CommonOptions {
+  readonly turn?: string;
+  readonly agent?: string;
+  readonly all?: boolean;
+}
+
+export interface ApproveOptions extends CommonOptions {
+  readonly turn?: string;
+  readonly deny?: boolean;
+  readonly by?: string;
+  readonly reason?: string;
+  readonly arguments?: string;
+  readonly limits?: string;
+}
+
+const ARGUMENTS_SHOWN = 200;
+
+export async function listApprovals(
+  { io, openStore }: CliEnvironment,
+  { turn, agent, all, json, ...options }: ApprovalsOptions,
+): Promise<number> {
+  const store = await openStore(options);
+  try {
+    const approvals = await store.listApprovals({
+      ...(turn === undefined ? {} : { rootTurnId: turn }),
+      ...(agent === undefined ? {} : { agentId: agent }),
+      ...(all ? { all } : {}),
+    });
+    if (json) io.out(JSON.stringify({ approvals }));
+    else
+      for (const line of approvals.length === 0 ? ['nothing waits for approval'] : approvals.flatMap(approvalLines))
+        io.out(line);
+    return 0;
+  } finally {
+    await store.close();
+  }
+}
+
+function approvalLines(approval: ApprovalView): string[] {
+  const { callId, agentId, agentTurnId, kind, tool, reason, approvers, escalated, status, answeredBy } = approval;
+  const who = approvers.length > 0 ? ` by ${approvers.join(' or ')}` : '';
+  const state =
+    status === 'waiting'
+      ? `waits until ${time(approval.deadline)}${who}${escalated ? ' (escalated)' : ''}`
+      : `${status}${answeredBy === null ? '' : ` by ${answeredBy}`}`;
+  const what =
+    kind === 'budget' ? 'more budget' : `${tool} ${shortened(JSON.stringify(approval.arguments), ARGUMENTS_SHOWN)}`;
+  const answer =
+    kind === 'budget'
+      ? `agentturn approve ${callId} --turn ${agentTurnId} --limits '{"maxSteps":100}'`
+      : `agentturn approve ${callId}`;
+  return [
+    `${callId}  ${what}`,
+    `    ${state}; agent ${agentId}, turn ${agentTurnId}`,
+    `    ${reason}`,
+    ...(status === 'waiting' ? [`    ${answer}   (or with --deny)`] : []),
+  ];
+}
+
+/** What each answer means for the caller. */
+const MEANING = {
+  applied: 'the answer is kept and the turn goes on',
+  duplicate: 'it was answered before; nothing changed',
+  stale: 'the turn is over; nothing changed',
+  unknown: 'nobody asked this, in this store',
+} as const;
+
+export const approve = (
+  environment: CliEnvironment,
+  callId: string,
+  { turn, ...options }: ApproveOptions,
+): Promise<number> =>
+  connected(environment, options, async ({ client }) => {
+    const { deny, by, reason, arguments: edited, limits, json } = options;
+    const turnId = turn ?? (await client.approvals({ all: true })).find((one) => one.callId === callId)?.agentTurnId;
+    const ack =
+      turnId === undefined
+        ? ({ ack: 'unknown' } as const)
+        : await client.turn(turnId).answer({
+            callId,
+            decision: deny ? 'denied' : 'approved',
+            ...(by === undefined ? {} : { by }),
+            ...(reason === undefined ? {} : { reason }),
+            ...(edited === undefined ? {} : { arguments: objectOf('--arguments', edited) }),
+            ...(limits === undefined ? {} : { limits: limitsOf('--limits', limits) }),
+          });
+    environment.io.out(json ? JSON.stringify(ack) : `${ack.ack}: ${MEANING[ack.ack]}`);
+    return ack.ack === 'applied' || ack.ack === 'duplicate' ? 0 : 1;
+  });
+
+export const setLimits = (
+  environment: CliEnvironment,
+  turnId: string,
+  limits: string,
+  options: CommonOptions,
+): Promise<number> =>
+  connected(environment, options, async ({ client }) => {
+    const set = limitsOf('limits', limits);
+    await client.turn(turnId).setLimits(set);
+    environment.io.out(options.json ? JSON.stringify({ turnId, limits: set }) : `turn ${turnId} has new budgets`);
+    return 0;
+  });
+
+const object = z.record(z.string(), z.json());
+
+function objectOf(option: string, text: string): z.infer<typeof object> {
+  const parsed = object.safeParse(jsonOf(option, text));
+  if (parsed.success) return parsed.data;
+  throw new CodedError('invalid_request', `${option} must be a JSON object, e.g. '{"amount":10}'`);
+}
+
+function limitsOf(option: string, text: string): Limits {
+  const parsed = limitsSchema.safeParse(jsonOf(option, text));
+  if (parsed.success) return parsed.data;
+  throw new CodedError('invalid_request', `${option}: ${z.prettifyError(parsed.error)}`);
+}

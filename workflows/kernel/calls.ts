@@ -1,0 +1,186 @@
+/**
+ * The calls of a step, from proposal to result (K1, K7).
+ *
+ * Invariants
+ * 1. `onResults` is the only place that commits results.
+ * 2. A call that was approved is not asked about again; one whose arguments were changed is judged by the other stages again.
+ */
+import { addUsage } from '../protocol/turn.ts';
+import type { ExecuteToolsAction, Observation, Refusal, StepOutcome } from './actions.ts';
+import { withLimits } from './budgets.ts';
+import { done, emit, isSubmission, terminationBy } from './ending.ts';
+import type { ApprovalAnswer, ApprovalEvent, ProposedCallFact, ToolResultsEvent } from './events.ts';
+import { callModel, finalReport } from './funnel.ts';
+import { type Gated, gate } from './gate.ts';
+import { judge, takeSlot } from './governance.ts';
+import { rollback, rollbackReason } from './rollback.ts';
+import type { Handle, KernelState, OperatorAsk, OutstandingCall, SettledCall, Spent } from './state.ts';
+
+export function onProposals(state: KernelState, calls: readonly ProposedCallFact[], nowMs: number): StepOutcome {
+  const gated = gate(state, calls, nowMs);
+  const reasons = new Map(gated.ask.map((ask) => [ask.callId, ask.reason]));
+  const outstanding = calls.map(({ callId, tool, settled }): OutstandingCall => {
+    const reason = reasons.get(callId);
+    const gate = reason === undefined ? {} : { gated: reason };
+    return { callId, tool, settled: settled ?? null, deadline: null, ...gate };
+  });
+  const next: KernelState = { ...state, ...gated.change, phase: 'act', outstanding };
+  if (outstanding.every((call) => call.settled !== null)) return afterBatch(next, nowMs, gated.observations);
+  return emit(next, execute(state.stepIndex, gated), gated.observations);
+}
+
+function execute(
+  stepIndex: number,
+  { run, refuse, ask }: Pick<Gated, 'refuse' | 'ask'> & { run: readonly { callId: string; tool: string }[] },
+): ExecuteToolsAction {
+  return {
+    type: 'execute_tools',
+    stepIndex,
+    calls: run.map(({ callId, tool }) => ({ callId, tool })),
+    ...(refuse.length > 0 ? { refuse } : {}),
+    ...(ask.length > 0 ? { ask } : {}),
+  };
+}
+
+export function onResults(state: KernelState, event: ToolResultsEvent): StepOutcome {
+  const settled = new Map(event.settled.map((call) => [call.callId, call]));
+  const deadlines = new Map(event.suspended.map((call) => [call.callId, call.deadline]));
+  const outstanding = state.outstanding.map((call) => ({
+    ...call,
+    settled: call.settled ?? settled.get(call.callId) ?? null,
+    deadline: settled.has(call.callId) ? null : (deadlines.get(call.callId) ?? call.deadline),
+  }));
+  const spent = event.settled.flatMap((call) => call.spent ?? []);
+  const next: KernelState = {
+    ...state,
+    ...withSpent(state, spent),
+    outstanding,
+    handles: merge(state.handles, event.settled.map(toHandle)),
+  };
+  const waiting = outstanding.filter((call) => call.settled === null);
+  if (waiting.length === 0) return afterBatch(next, event.nowMs);
+  const deadline = Math.min(...waiting.map((call) => call.deadline ?? Number.POSITIVE_INFINITY));
+  const wait = waiting.some((call) => call.gated !== undefined) ? 'approval' : 'tools';
+  return emit({ ...next, lifecycle: 'suspended' }, { type: 'await', wait, deadline });
+}
+
+function withSpent(state: KernelState, spent: readonly Spent[]): Pick<KernelState, 'childTokens' | 'cost'> {
+  const tokens = spent.reduce((sum, part) => sum + part.tokens, state.childTokens);
+  const cost = spent.reduce<number | null>((sum, part) => addCost(sum, part.cost), state.cost);
+  return { childTokens: tokens, cost };
+}
+
+export const addCost = (a: number | null, b: number | null | undefined): number | null =>
+  a === null || b === null ? null : a + (b ?? 0);
+
+/** All calls of the step are settled: a terminating one ends the turn, else the model goes on (T19). */
+function afterBatch(state: KernelState, nowMs: number, observations: readonly Observation[] = []): StepOutcome {
+  const { config, outstanding, verdict } = state;
+  const settled = outstanding.flatMap((call) => (call.settled ? [call] : []));
+  const submitted = settled.find(isSubmission);
+  if (submitted)
+    return done(state, { status: 'success' }, { from: 'submit_result', callId: submitted.callId }, observations);
+  if (verdict?.outcome === 'end') {
+    const termination = { status: 'failed', errorCode: 'policy_denied', reason: verdict.reason } as const;
+    return done(state, termination, { from: 'fallback' }, observations);
+  }
+  const terminating = settled.filter((call) => call.settled?.afterExecution === 'terminate');
+  const deciding = terminating.find((call) => call.settled?.status !== 'success') ?? terminating[0];
+  if (deciding?.settled) {
+    const termination = terminationBy(deciding.tool, deciding.settled);
+    return done(state, termination, { from: 'tool_result', callId: deciding.callId }, observations);
+  }
+  const reason = verdict?.reason ?? rollbackReason(config, settled);
+  if (reason !== null) return observed(rollback(state, reason, nowMs), observations);
+  const requiredToolDone = settled.some(
+    (call) => config.mustEndWith.includes(call.tool) && call.settled?.status === 'success',
+  );
+  return callModel({ ...state, requiredToolDone, rollbacks: 0 }, nowMs, {}, observations);
+}
+
+const observed = (outcome: StepOutcome, earlier: readonly Observation[]): StepOutcome => ({
+  ...outcome,
+  observations: [...earlier, ...outcome.observations],
+});
+
+export function onApproval(state: KernelState, { answers, nowMs }: ApprovalEvent): StepOutcome {
+  const observations = answers.map(
+    ({ callId, decision }): Observation => ({ type: 'approval_answered', callId, decision }),
+  );
+  const [answer] = answers;
+  if (state.operator && answer) return onOperator(state, state.operator, answer, nowMs, observations);
+  const byId = new Map(answers.map((one) => [one.callId, one]));
+  let next = state;
+  const run: OutstandingCall[] = [];
+  const refuse: Refusal[] = [];
+  for (const call of state.outstanding) {
+    const given = byId.get(call.callId);
+    if (!given) continue;
+    const refusal = refusalOf(state, call, given, nowMs);
+    if (refusal) refuse.push(refusal);
+    else run.push(call);
+    next = refusal ? { ...next, toolCalls: next.toolCalls - 1 } : withSlot(next, call.tool, nowMs);
+  }
+  const outstanding = state.outstanding.map((call) => {
+    if (!byId.has(call.callId)) return call;
+    const { gated: _, ...running } = call;
+    return { ...running, deadline: null };
+  });
+  const action = execute(state.stepIndex, { run, refuse, ask: [] });
+  return emit({ ...next, lifecycle: 'running', outstanding }, action, observations);
+}
+
+function refusalOf(
+  { config, rateWindows }: KernelState,
+  { callId, tool }: OutstandingCall,
+  { decision, by, reason, edited }: ApprovalAnswer,
+  nowMs: number,
+): Refusal | null {
+  const why = reason ? `: ${reason}` : '';
+  if (decision === 'denied')
+    return { callId, tool, code: 'approval_denied', message: `${by ?? 'an approver'} denied ${tool}${why}` };
+  if (decision === 'unanswered')
+    return { callId, tool, code: 'approval_unanswered', message: `nobody approved ${tool} in time; it was not run` };
+  if (!edited || !config.governance) return null;
+  const { verdict } = judge(config.governance, rateWindows, tool, edited.facts, nowMs);
+  return verdict.decision === 'deny'
+    ? { callId, tool, code: 'governance_denied', message: `${tool} was not run as edited: ${verdict.reason}` }
+    : null;
+}
+
+const withSlot = (state: KernelState, tool: string, nowMs: number): KernelState =>
+  state.config.governance
+    ? { ...state, rateWindows: takeSlot(state.config.governance, state.rateWindows, tool, nowMs) }
+    : state;
+
+/** Extended, the turn goes on as if the budget had been larger; else it reports (K9). */
+function onOperator(
+  state: KernelState,
+  { code, used, limit, extra }: OperatorAsk,
+  { decision, limits }: ApprovalAnswer,
+  nowMs: number,
+  observations: readonly Observation[],
+): StepOutcome {
+  if (decision === 'approved') {
+    const extended: KernelState = { ...state, limits: withLimits(state.limits, limits), operator: null };
+    const seen: Observation = { type: 'limits_changed', limits: limits ?? {} };
+    return callModel(extended, nowMs, extra, [...observations, seen]);
+  }
+  const hit = {
+    code,
+    used,
+    limit,
+    reason: `${used} of ${limit} used, and nobody extended the budget (${code})`,
+  };
+  return finalReport(state, hit, observations);
+}
+
+export const toHandle = (call: SettledCall): Handle => [call.seq, 'tool', call.tokens];
+
+export const merge = (handles: readonly Handle[], more: readonly Handle[]): readonly Handle[] =>
+  [...handles, ...more].sort((a, b) => a[0] - b[0]);
+
+export const withUsage = (state: KernelState, usage: KernelState['usage'], cost: number | null | undefined) => ({
+  usage: addUsage(state.usage, usage),
+  cost: addCost(state.cost, cost),
+});

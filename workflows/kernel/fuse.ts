@@ -1,0 +1,32 @@
+/**
+ * The repeat fuse (K12): in how many steps on end the same call, by tool and canonical arguments, was proposed.
+ *
+ * Invariants
+ * 1. A step that does not propose the call breaks its streak; a step of meta tools alone neither adds nor breaks.
+ * 2. A rollback keeps the streaks: a call that is taken back each time is a repetition all the same.
+ */
+import { isMetaTool } from '../protocol/builtins.ts';
+import type { ProposedCallFact } from './events.ts';
+
+/** The model is told. */
+export const FUSE_WARNS = 3;
+/** The call is not run any more. */
+export const FUSE_STOPS = 6;
+/** The turn ends with a report. */
+export const FUSE_BLOWS = 9;
+
+export type Streaks = Readonly<Record<string, number>>;
+
+/** Null for what was recorded without a digest: it never counts. */
+export const signatureOf = ({ tool, digest }: ProposedCallFact): string | null =>
+  digest === undefined || isMetaTool(tool) ? null : `${tool}:${digest}`;
+
+export function afterProposals(streaks: Streaks, calls: readonly ProposedCallFact[]): Streaks {
+  if (calls.every((call) => isMetaTool(call.tool))) return streaks;
+  const signatures = new Set(calls.map(signatureOf).filter((signature) => signature !== null));
+  return Object.fromEntries([...signatures].map((signature) => [signature, (streaks[signature] ?? 0) + 1]));
+}
+
+export const longestStreak = (streaks: Streaks): number => Math.max(0, ...Object.values(streaks));
+
+export const toolOf = (signature: string): string => signature.slice(0, signature.lastIndexOf(':'));

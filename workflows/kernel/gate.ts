@@ -1,0 +1,116 @@
+/**
+ * The gate: what becomes of the calls a model proposed (K5, K6, K9, K12). Pure.
+ *
+ * Invariants
+ * 1. Every open call is run, refused or asked about, exactly once.
+ * 2. With `onDenied` other than `report` a denied call keeps its siblings from running.
+ * 3. Never more calls are started than the budget of calls has left.
+ */
+import type { ApprovalAsk, Observation, Refusal } from './actions.ts';
+import { callsLeft } from './budgets.ts';
+import type { ProposedCallFact } from './events.ts';
+import { afterProposals, FUSE_STOPS, FUSE_WARNS, signatureOf, toolOf } from './fuse.ts';
+import { judge, NO_FACTS, type RateWindows, type Verdict } from './governance.ts';
+import type { BatchVerdict, KernelState } from './state.ts';
+
+export interface Gated {
+  readonly run: readonly ProposedCallFact[];
+  readonly refuse: readonly Refusal[];
+  readonly ask: readonly ApprovalAsk[];
+  readonly change: Pick<KernelState, 'rateWindows' | 'streaks' | 'toolCalls' | 'callsRefused' | 'verdict'>;
+  readonly observations: readonly Observation[];
+}
+
+export function gate(state: KernelState, calls: readonly ProposedCallFact[], nowMs: number): Gated {
+  const streaks = afterProposals(state.streaks, calls);
+  const batch = new Batch(state, nowMs);
+  for (const call of calls) {
+    const times = streaks[signatureOf(call) ?? ''] ?? 0;
+    if (call.settled === undefined) batch.place(call, times);
+  }
+  const repeating = Object.entries(streaks)
+    .filter(([, times]) => times >= FUSE_WARNS)
+    .map(([signature, times]): Observation => ({ type: 'repeating', tool: toolOf(signature), times }));
+  return batch.gated(streaks, repeating);
+}
+
+class Batch {
+  readonly #state: KernelState;
+  readonly #nowMs: number;
+  readonly #run: ProposedCallFact[] = [];
+  readonly #refuse: Refusal[] = [];
+  readonly #ask: ApprovalAsk[] = [];
+  readonly #observations: Observation[] = [];
+  #windows: RateWindows;
+  #left: number;
+  #callsRefused: boolean;
+  #verdict: BatchVerdict | null = null;
+
+  constructor(state: KernelState, nowMs: number) {
+    this.#state = state;
+    this.#nowMs = nowMs;
+    this.#windows = state.rateWindows;
+    this.#left = callsLeft(state);
+    this.#callsRefused = state.callsRefused;
+  }
+
+  place(call: ProposedCallFact, times: number): void {
+    const { callId, tool, facts = NO_FACTS } = call;
+    if (times >= FUSE_STOPS) {
+      const message = `the same call was proposed ${times} times on end and is not run again; try another way or report`;
+      this.#refuse.push({ callId, tool, code: 'repeated_call', message });
+      return;
+    }
+    const { governance } = this.#state.config;
+    const judged = governance && judge(governance, this.#windows, tool, facts, this.#nowMs);
+    const verdict: Verdict = judged?.verdict ?? { decision: 'allow' };
+    if (verdict.decision !== 'allow') this.#observe(call, verdict);
+    if (verdict.decision === 'deny' || verdict.decision === 'rate_limited') {
+      this.#deny(call, verdict);
+      return;
+    }
+    if (this.#left === 0) {
+      this.#callsRefused = true;
+      const message = `the budget of ${this.#state.limits.maxToolCalls} tool calls is used up`;
+      this.#refuse.push({ callId, tool, code: 'budget_tool_calls', message });
+      return;
+    }
+    this.#left -= 1;
+    if (verdict.decision === 'ask') this.#ask.push({ callId, tool, reason: verdict.reason });
+    else this.#run.push(call);
+    this.#windows = judged?.windows ?? this.#windows;
+  }
+
+  gated(streaks: KernelState['streaks'], more: readonly Observation[]): Gated {
+    const observations = [...this.#observations, ...more];
+    const { rateWindows, toolCalls } = this.#state;
+    const held = { streaks, verdict: this.#verdict, callsRefused: this.#callsRefused };
+    if (this.#verdict) {
+      const change = { ...held, rateWindows, toolCalls };
+      return { run: [], refuse: this.#noneRuns(this.#verdict), ask: [], change, observations };
+    }
+    const started = this.#run.length + this.#ask.length;
+    const change = { ...held, rateWindows: this.#windows, toolCalls: toolCalls + started };
+    return { run: this.#run, refuse: this.#refuse, ask: this.#ask, change, observations };
+  }
+
+  #deny({ callId, tool }: ProposedCallFact, verdict: Exclude<Verdict, { decision: 'allow' }>): void {
+    const { reason } = verdict;
+    const code = verdict.decision === 'rate_limited' ? 'rate_limited' : 'governance_denied';
+    this.#refuse.push({ callId, tool, code, message: `${tool} was not run: ${reason}` });
+    const { onDenied = 'report' } = this.#state.config.governance ?? {};
+    if (onDenied !== 'report') this.#verdict ??= { outcome: onDenied, reason: `${tool} was denied: ${reason}` };
+  }
+
+  #noneRuns({ reason }: BatchVerdict): readonly Refusal[] {
+    const siblings = [...this.#run, ...this.#ask].map(
+      ({ callId, tool }): Refusal => ({ callId, tool, code: 'not_run', message: `${tool} was not run: ${reason}` }),
+    );
+    return [...this.#refuse, ...siblings];
+  }
+
+  #observe({ callId, tool }: ProposedCallFact, verdict: Exclude<Verdict, { decision: 'allow' }>): void {
+    const { decision, stage, reason } = verdict;
+    this.#observations.push({ type: 'tool_gated', callId, tool, decision, stage, reason });
+  }
+}

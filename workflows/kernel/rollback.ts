@@ -1,0 +1,54 @@
+/**
+ * Rollback (K13): the conversation returns to where it was before the last model call.
+ *
+ * Invariants
+ * 1. What users said meanwhile stays; every other card of the step goes out of view, and the counts of tokens with it.
+ * 2. Steps, tokens, rate windows and streaks are spent all the same, so that a loop of rollbacks ends by a budget.
+ * 3. Three on end fail the turn.
+ */
+import type { Observation, StepOutcome } from './actions.ts';
+import { done, withoutReport } from './ending.ts';
+import { callModel } from './funnel.ts';
+import type { ErrorKind, KernelConfig, KernelState, OutstandingCall } from './state.ts';
+
+const MOST_ON_END = 3;
+
+export function rollback(state: KernelState, reason: string, nowMs: number): StepOutcome {
+  const { checkpoint, ending } = state;
+  if (ending !== null) return withoutReport(state, ending);
+  const since = checkpoint?.seq ?? 0;
+  const gone = state.handles.filter(([seq, role]) => seq > since && role !== 'user').map(([seq]) => seq);
+  const hidden = new Set(gone);
+  const rollbacks = state.rollbacks + 1;
+  const next: KernelState = {
+    ...state,
+    handles: state.handles.filter(([seq]) => !hidden.has(seq)),
+    outstanding: [],
+    lastThought: checkpoint?.lastThought ?? null,
+    requiredToolDone: checkpoint?.requiredToolDone ?? false,
+    verdict: null,
+    toHide: [...state.toHide, ...gone],
+    rollbacks,
+  };
+  const seen: Observation = { type: 'rolled_back', reason, cards: gone.length, inARow: rollbacks };
+  if (rollbacks < MOST_ON_END) return callModel(next, nowMs, { note: { kind: 'rolled_back', reason } }, [seen]);
+  const termination = {
+    status: 'failed',
+    errorCode: 'no_progress',
+    reason: `${rollbacks} steps on end had to be taken back; the last because ${reason}`,
+  } as const;
+  return done(next, termination, { from: 'fallback' }, [seen]);
+}
+
+/** Why the calls of a step take it back, or null. */
+export function rollbackReason(config: KernelConfig, calls: readonly OutstandingCall[]): string | null {
+  const kinds: ReadonlySet<ErrorKind> = new Set(['fatal', 'user_interrupt', ...(config.rollbackOn ?? [])]);
+  const call = calls.find(({ settled }) => {
+    const kind = settled?.errorKind ?? (settled?.errorCode === 'governance_denied' ? 'governance_denied' : null);
+    return kind !== null && kinds.has(kind);
+  });
+  if (!call) return null;
+  return call.settled?.errorKind === 'user_interrupt'
+    ? `${call.tool} was interrupted by a person`
+    : `${call.tool} failed (${call.settled?.errorCode ?? 'tool_failed'}); try another way`;
+}
