@@ -147,7 +147,8 @@ describe.each(BACKENDS)('leave, on %s', (backend) => {
   test('edited arguments run in place of the proposed ones, if they fit the schema and the rules (K7)', async () => {
     const turn = await enqueue('careful', 'refund');
     const [{ callId } = { callId: '' }] = await asked(turn);
-    const edited = (args: Record<string, string | number>) => turn.answer({ callId, decision: 'approved', arguments: args });
+    const edited = (args: Record<string, string | number>) =>
+      turn.answer({ callId, decision: 'approved', arguments: args });
     await expect(edited({ amount: 'much' })).rejects.toMatchObject({ code: 'approval_refused' });
     expect((await edited({ amount: 3, turn: turn.id })).ack).toBe('applied');
     await turn.result(WAIT);
