@@ -6,6 +6,7 @@ import type { App } from './app.ts';
 import { mapFailures } from './failure.ts';
 import { callModel } from './llm/call-model.ts';
 import type { Model } from './llm/openai.ts';
+import { summarize } from './llm/summarize.ts';
 import { mailboxActivities } from './mailbox-activities.ts';
 import { storeActivities } from './store-activities.ts';
 import type { Doorbell } from './tools/delegation.ts';
@@ -24,5 +25,6 @@ export const createActivities = (deps: ActivityDeps): StoreActivities & TurnActi
     ...storeActivities(deps.store),
     ...mailboxActivities(deps),
     callModel: callModel(deps),
+    summarize: summarize(deps),
     runTool: runTool(deps),
   });

@@ -7,29 +7,27 @@
  * 3. The workflow ends by `commitTurn`, also when cancelled; if the lease is gone it fails `protocol_violation` and writes nothing.
  */
 import {
-  ActivityFailure,
   ApplicationFailure,
   CancellationScope,
+  continueAsNew,
   isCancellation,
   log,
   setHandler,
   setWorkflowOptions,
-  TimeoutFailure,
   workflowInfo,
 } from '@temporalio/workflow';
 import { Alarm } from './alarm.ts';
-import { TurnDisplay } from './display.ts';
+import { type DisplayCarry, TurnDisplay } from './display.ts';
 import type {
-  ApprovalAsk,
   AwaitAction,
   CallLlmAction,
   DoneAction,
   ExecuteToolsAction,
   KernelAction,
-  Refusal,
+  SummarizeAction,
 } from './kernel/actions.ts';
 import type { ApprovalAnswer, KernelEvent } from './kernel/events.ts';
-import { type Handle, initialState, type KernelState, type SettledCall } from './kernel/state.ts';
+import { initialState, type KernelState, restored } from './kernel/state.ts';
 import { step } from './kernel/step.ts';
 import {
   isLease,
@@ -41,18 +39,37 @@ import {
   toolResultSignal,
   turnStateQuery,
 } from './messages.ts';
-import { modelActivities, storeActivities, toolActivities } from './ports.ts';
-import { FAILURES, isFailureCode } from './protocol/failures.ts';
+import { modelActivities, storeActivities } from './ports.ts';
 import { clip } from './protocol/limits.ts';
-import type { Lease, StepOutcomeRecord, TurnEnd } from './protocol/store.ts';
+import type { Lease, TurnEnd } from './protocol/store.ts';
 import type { EngineUsage, Fence, TurnStatus } from './protocol/turn.ts';
 import { showTurnStatus } from './search-attributes.ts';
+import { TurnCalls } from './turn-calls.ts';
+import { leaseLost, modelFailure, responseEvent, startEvent } from './turn-events.ts';
 
 // A plain Error is a bug of ours: it fails the turn, whose agent then closes the books, instead of retrying the task for ever.
 setWorkflowOptions({ failureExceptionTypes: [Error] }, agentTurn);
 
-export async function agentTurn(lease: Lease): Promise<TurnEnd> {
-  return new TurnDriver(checked(lease)).run();
+/** `carry` is what the run before left; a mailbox starts a turn without one. */
+export async function agentTurn(lease: Lease, carry?: TurnCarry): Promise<TurnEnd> {
+  return new TurnDriver(checked(lease), carry).run();
+}
+
+/** Our own threshold of a run (K22), well below the server's. */
+const MAX_HISTORY_EVENTS = 2_500;
+const MAX_HISTORY_BYTES = 2 * 1024 * 1024;
+
+/** A turn between two runs: the kernel's snapshot, what it asked for last, and what came in meanwhile. */
+export interface TurnCarry {
+  readonly state: KernelState;
+  readonly action: Exclude<KernelAction, DoneAction>;
+  readonly status: TurnStatus;
+  readonly bell: boolean;
+  readonly newLimits: boolean;
+  readonly inlineResults: readonly unknown[];
+  readonly display: DisplayCarry;
+  /** Of all runs so far. */
+  readonly engine: EngineUsage;
 }
 
 /** Only the shape: whether the lease holds, the store says at the first activity. */
@@ -67,22 +84,33 @@ class TurnDriver {
   readonly #fence: Fence;
   readonly #display: TurnDisplay;
   readonly #alarm = new Alarm();
-  readonly #inlineResults: unknown[] = [];
+  readonly #calls: TurnCalls;
+  readonly #carry: TurnCarry | undefined;
+  readonly #inlineResults: unknown[];
   /** What a stop cancels; the final commit is outside. */
   readonly #scope = new CancellationScope();
   #stopped = false;
-  #bell = false;
-  #newLimits = false;
+  #bell: boolean;
+  #newLimits: boolean;
   /** The child start (2) and the final commit (1) are certain. */
-  #actions = 3;
+  #actions: number;
   #state: KernelState;
-  #status: TurnStatus = 'running';
+  #status: TurnStatus;
 
-  constructor(lease: Lease) {
+  constructor(lease: Lease, carry?: TurnCarry) {
     this.#lease = lease;
     this.#fence = { agentId: lease.agentId, agentTurnId: lease.agentTurnId, turnEpoch: lease.turnEpoch };
-    this.#state = initialState(lease.kernel);
-    this.#display = new TurnDisplay(lease);
+    this.#carry = carry;
+    this.#state = carry ? restored(carry.state) : initialState(lease.kernel);
+    this.#status = carry?.status ?? 'running';
+    this.#bell = carry?.bell ?? false;
+    this.#newLimits = carry?.newLimits ?? false;
+    this.#inlineResults = [...(carry?.inlineResults ?? [])];
+    this.#actions = carry?.engine.actions ?? 3;
+    this.#display = new TurnDisplay(lease, carry?.display);
+    this.#calls = new TurnCalls(this.#fence, lease.profileHash, this.#display, () => {
+      this.#actions += 1;
+    });
     setHandler(toolResultSignal, (body) => {
       this.#actions += 1;
       this.#bell = true;
@@ -101,13 +129,36 @@ class TurnDriver {
   }
 
   async run(): Promise<TurnEnd> {
-    let action = this.#feed(this.#startEvent());
+    let action = this.#carry?.action ?? this.#feed(startEvent(this.#lease));
     while (action.type !== 'done') {
+      // Nothing is awaited between this check and the command, so no message can slip in between.
+      if (this.#historyIsLong()) return continueAsNew<typeof agentTurn>(this.#lease, this.#leave(action));
       const event = await this.#outcomeOf(action);
+      if (event === null) continue;
       await this.#readLimits(event);
       action = this.#feed(event);
     }
     return this.#finish(action);
+  }
+
+  /** A stopped turn ends in this run. */
+  #historyIsLong(): boolean {
+    const { historyLength, historySize, continueAsNewSuggested } = workflowInfo();
+    const long = continueAsNewSuggested || historyLength > MAX_HISTORY_EVENTS || historySize > MAX_HISTORY_BYTES;
+    return long && !this.#scope.consideredCancelled;
+  }
+
+  #leave(action: TurnCarry['action']): TurnCarry {
+    return {
+      state: this.#state,
+      action,
+      status: this.#status,
+      bell: this.#bell,
+      newLimits: this.#newLimits,
+      inlineResults: this.#inlineResults,
+      display: this.#display.carry(),
+      engine: this.#engineUsage(),
+    };
   }
 
   #feed(event: KernelEvent): KernelAction {
@@ -132,13 +183,8 @@ class TurnDriver {
     if (limits) this.#step({ type: 'limits', nowMs: Date.now(), limits });
   }
 
-  #startEvent(): KernelEvent {
-    const { outputBoxId, memory, instructionSeq, instructionTokens } = this.#lease;
-    const instruction: Handle = [instructionSeq, 'user', instructionTokens];
-    return { type: 'start', nowMs: Date.now(), outputBoxId, memory, instruction };
-  }
-
-  async #outcomeOf(action: Exclude<KernelAction, DoneAction>): Promise<KernelEvent> {
+  /** Null: nothing has come of it yet, and the run is long. */
+  async #outcomeOf(action: Exclude<KernelAction, DoneAction>): Promise<KernelEvent | null> {
     try {
       return await this.#scope.run(() => this.#execute(action));
     } catch (error) {
@@ -147,10 +193,12 @@ class TurnDriver {
     }
   }
 
-  async #execute(action: Exclude<KernelAction, DoneAction>): Promise<KernelEvent> {
+  async #execute(action: Exclude<KernelAction, DoneAction>): Promise<KernelEvent | null> {
     switch (action.type) {
       case 'call_llm':
         return this.#callModel(action);
+      case 'summarize':
+        return this.#summarize(action);
       case 'execute_tools':
         return this.#executeTools(action);
       case 'await':
@@ -178,25 +226,23 @@ class TurnDriver {
     }
   }
 
+  async #summarize(request: SummarizeAction): Promise<KernelEvent> {
+    const { stepIndex, mode } = request;
+    const { summarize } = modelActivities(mode === 'sprint' ? 'a new sprint' : 'summary of the oldest messages');
+    this.#actions += 1;
+    const { seq, tokens, usage, cost } = await summarize({
+      ...this.#fence,
+      profileHash: this.#lease.profileHash,
+      request,
+    });
+    return { type: 'summarized', nowMs: Date.now(), stepIndex, summary: [seq, 'summary', tokens], usage, cost };
+  }
+
   async #executeTools(action: ExecuteToolsAction): Promise<KernelEvent> {
-    const { refuse = [], ask = [] } = action;
-    const [refused, asked, outcomes] = await Promise.all([
-      this.#refuse(refuse),
-      this.#ask(ask),
-      this.#runTools(action),
-    ]);
-    const settled = outcomes.flatMap(({ outcome }) => (outcome.kind === 'settled' ? [outcome.settled] : []));
-    const suspended = outcomes.flatMap(({ callId, tool, outcome }) =>
-      outcome.kind === 'suspended' ? [{ callId, tool, deadline: outcome.deadline }] : [],
-    );
-    const waiting = [...suspended, ...asked];
+    const { settled, waiting } = await this.#calls.execute(action);
     this.#showWaiting([...this.#waitingElsewhere(action), ...waiting]);
-    return {
-      type: 'tool_results',
-      nowMs: Date.now(),
-      settled: [...settled, ...refused],
-      suspended: waiting.map(({ callId, deadline }) => ({ callId, deadline })),
-    };
+    const suspended = waiting.map(({ callId, deadline }) => ({ callId, deadline }));
+    return { type: 'tool_results', nowMs: Date.now(), settled, suspended };
   }
 
   /** Calls of the step that waited before and go on waiting. */
@@ -207,49 +253,15 @@ class TurnDriver {
     );
   }
 
-  async #refuse(refusals: readonly Refusal[]): Promise<readonly SettledCall[]> {
-    if (refusals.length === 0) return [];
-    this.#actions += 1;
-    const settled = await storeActivities.refuseCalls({ ...this.#fence, refusals });
-    for (const call of settled) this.#display.call(call.callId, call.errorCode ?? call.status, null);
-    return settled;
-  }
-
-  async #ask(asks: readonly ApprovalAsk[]): Promise<TurnLook['waiting']> {
-    if (asks.length === 0) return [];
-    this.#actions += 1;
-    const requests = asks.map((ask) => ({ ...ask, kind: 'call' as const }));
-    const asked = await storeActivities.askApprovals({ ...this.#fence, requests });
-    const tools = new Map(asks.map(({ callId, tool }) => [callId, tool]));
-    return asked.map(({ callId, deadline }) => {
-      this.#display.call(callId, 'waits for approval', null);
-      return { callId, tool: tools.get(callId) ?? '', deadline };
-    });
-  }
-
-  #runTools({ calls, stepIndex }: ExecuteToolsAction) {
-    const { profileHash } = this.#lease;
-    return Promise.all(
-      calls.map(async ({ callId, tool }) => {
-        const startedAt = Date.now();
-        const { runTool } = toolActivities(`step ${stepIndex}: ${tool}`);
-        this.#actions += 1;
-        const outcome = await runTool({ ...this.#fence, profileHash, callId, tool });
-        const status = outcome.kind === 'settled' ? outcome.settled.status : 'waiting';
-        this.#display.call(callId, status, Date.now() - startedAt);
-        return { callId, tool, outcome };
-      }),
-    );
-  }
-
   /** Sleeps until a bell, the nearest deadline or a report's next try, then asks the store where the waiting calls stand (T13, T17, T18). */
-  async #awaitResults(firstDeadline: number): Promise<KernelEvent> {
+  #awaitResults(firstDeadline: number): Promise<KernelEvent | null> {
     const callIds = this.#state.outstanding.filter((call) => !call.settled).map((call) => call.callId);
     return this.#awaitStore(callIds, firstDeadline);
   }
 
   /** A budget is used up and an operator may extend it (K9). */
-  async #askOperator({ askId, code, used, limit }: Extract<AwaitAction, { wait: 'operator' }>): Promise<KernelEvent> {
+  async #askOperator(action: Extract<AwaitAction, { wait: 'operator' }>): Promise<KernelEvent | null> {
+    const { askId, code, used, limit } = action;
     this.#actions += 1;
     const reason = `${code}: ${used} of ${limit} used`;
     const requests = [{ callId: askId, kind: 'budget', tool: '', reason }] as const;
@@ -259,7 +271,7 @@ class TurnDriver {
     return this.#awaitStore([askId], deadline);
   }
 
-  async #awaitStore(callIds: readonly string[], firstDeadline: number): Promise<KernelEvent> {
+  async #awaitStore(callIds: readonly string[], firstDeadline: number): Promise<KernelEvent | null> {
     let deadline = firstDeadline;
     for (;;) {
       await this.#alarm.waitUntil(deadline, () => this.#bell, 'resume_deadline');
@@ -272,6 +284,7 @@ class TurnDriver {
       this.#showWaiting(waiting);
       if (answers.length > 0) return this.#answered(answers, settled.length > 0);
       if (settled.length > 0) return { type: 'tool_results', nowMs: Date.now(), settled, suspended: waiting };
+      if (this.#historyIsLong()) return null;
       deadline = Math.min(...waiting.map((call) => call.wakeAt ?? call.deadline));
     }
   }
@@ -322,7 +335,12 @@ class TurnDriver {
   /** By Temporal's table: a child start counts two, every activity, timer, upsert and signal one, local activities one each. */
   #engineUsage(): EngineUsage {
     const { historyLength, historySize } = workflowInfo();
-    return { historyEvents: historyLength, historyBytes: historySize, actions: this.#actions };
+    const { historyEvents = 0, historyBytes = 0 } = this.#carry?.engine ?? {};
+    return {
+      historyEvents: historyEvents + historyLength,
+      historyBytes: historyBytes + historySize,
+      actions: this.#actions,
+    };
   }
 
   #look(): TurnLook {
@@ -330,45 +348,3 @@ class TurnDriver {
     return { agentTurnId, status: this.#status, stepIndex: this.#state.stepIndex, waiting: this.#display.waiting };
   }
 }
-
-function responseEvent(record: StepOutcomeRecord): KernelEvent {
-  const { stepIndex, thoughtCardId, thoughtSeq, thoughtTokens, noteSeq, noteTokens } = record;
-  const { hasText, refused, truncated, calls, usage, cost } = record;
-  const note: Handle[] = noteSeq === null ? [] : [[noteSeq, 'note', noteTokens]];
-  const thought: Handle = [thoughtSeq, 'assistant', thoughtTokens];
-  const steers = record.steers.map(({ seq, tokens }): Handle => [seq, 'user', tokens]);
-  return {
-    type: 'llm_response',
-    nowMs: Date.now(),
-    stepIndex,
-    handles: [...steers, ...note, thought],
-    thoughtCardId,
-    hasText,
-    refused,
-    calls,
-    usage,
-    cost,
-    ...(truncated ? { truncated } : {}),
-  };
-}
-
-/** A catalogued failure ends the turn by the table in T8; a lost lease ends the workflow; anything else is ours. */
-function modelFailure(error: unknown, stepIndex: number): KernelEvent {
-  const violation = leaseLost(error);
-  if (violation) throw violation;
-  if (error instanceof ActivityFailure && error.cause instanceof TimeoutFailure)
-    return { type: 'timeout', nowMs: Date.now(), stepIndex, message: 'the model did not answer in time' };
-  const cause = error instanceof ActivityFailure ? error.cause : error;
-  const type = cause instanceof ApplicationFailure ? cause.type : undefined;
-  const code = isFailureCode(type) && FAILURES[type].scope === 'turn' ? type : 'provider_error';
-  return { type: 'llm_failed', nowMs: Date.now(), stepIndex, code, message: messageOf(cause) };
-}
-
-function leaseLost(error: unknown): ApplicationFailure | null {
-  const cause = error instanceof ActivityFailure ? error.cause : undefined;
-  if (!(cause instanceof ApplicationFailure)) return null;
-  if (cause.type !== 'stale_epoch' && cause.type !== 'protocol_violation') return null;
-  return ApplicationFailure.nonRetryable(cause.message, 'protocol_violation');
-}
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, 500);

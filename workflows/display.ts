@@ -25,15 +25,31 @@ export interface WaitingLine {
   readonly deadline: number;
 }
 
+/** What the display has to show, between two runs. */
+export interface DisplayCarry {
+  readonly steps: readonly (Omit<StepLine, 'calls'> & { readonly calls: readonly (readonly [string, CallLine])[] })[];
+  readonly stepCount: number;
+  readonly usage: Usage;
+  readonly waiting: readonly WaitingLine[];
+  readonly state: string;
+}
+
 export class TurnDisplay {
   readonly #lease: Lease;
-  readonly #steps: StepLine[] = [];
-  #usage: Usage = NO_USAGE;
-  #waiting: readonly WaitingLine[] = [];
-  #state = 'running';
+  /** The last ones. */
+  #steps: readonly StepLine[];
+  #stepCount: number;
+  #usage: Usage;
+  #waiting: readonly WaitingLine[];
+  #state: string;
 
-  constructor(lease: Lease) {
+  constructor(lease: Lease, carry?: DisplayCarry) {
     this.#lease = lease;
+    this.#steps = carry?.steps.map((line) => ({ ...line, calls: new Map(line.calls) })) ?? [];
+    this.#stepCount = carry?.stepCount ?? 0;
+    this.#usage = carry?.usage ?? NO_USAGE;
+    this.#waiting = carry?.waiting ?? [];
+    this.#state = carry?.state ?? 'running';
     this.#render();
   }
 
@@ -41,11 +57,23 @@ export class TurnDisplay {
     return this.#waiting;
   }
 
+  carry(): DisplayCarry {
+    return {
+      steps: this.#steps.map((line) => ({ ...line, calls: [...line.calls] })),
+      stepCount: this.#stepCount,
+      usage: this.#usage,
+      waiting: this.#waiting,
+      state: this.#state,
+    };
+  }
+
   thought(step: StepOutcomeRecord): void {
     const calls = new Map<string, CallLine>();
     for (const { callId, tool, settled } of step.calls)
       calls.set(callId, { tool, status: settled?.status ?? 'running', ms: null });
-    this.#steps.push({ stepIndex: step.stepIndex, latencyMs: step.latencyMs, usage: step.usage, calls });
+    const { stepIndex, latencyMs, usage } = step;
+    this.#steps = [...this.#steps, { stepIndex, latencyMs, usage, calls }].slice(-SHOWN_STEPS);
+    this.#stepCount += 1;
     this.#usage = addUsage(this.#usage, step.usage);
     this.#render();
   }
@@ -77,13 +105,13 @@ export class TurnDisplay {
       '',
       `**State:** ${this.#state} · agent ${agentId} · profile ${profileName} · epoch ${turnEpoch}`,
       '',
-      `**Tokens:** ${input} in, ${output} out · **steps:** ${this.#steps.length}`,
+      `**Tokens:** ${input} in, ${output} out · **steps:** ${this.#stepCount}`,
       ...this.#waiting.map(
         ({ tool, callId, deadline }) =>
           `\n**Waiting for** ${tool} (call ${callId}) until ${new Date(deadline).toISOString()}`,
       ),
       '',
-      ...this.#steps.slice(-SHOWN_STEPS).map(stepLine),
+      ...this.#steps.map(stepLine),
     ];
     setCurrentDetails(clip(lines.join('\n'), 18_000));
   }

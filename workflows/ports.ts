@@ -10,7 +10,7 @@ import {
   proxyActivities,
   proxyLocalActivities,
 } from '@temporalio/workflow';
-import type { CallLlmAction, Refusal } from './kernel/actions.ts';
+import type { CallLlmAction, Refusal, SummarizeAction } from './kernel/actions.ts';
 import type { SettledCall } from './kernel/state.ts';
 import type { ApprovalRequest, Limits } from './protocol/approvals.ts';
 import type { Timeouts } from './protocol/profile.ts';
@@ -19,6 +19,7 @@ import type {
   SettleInput,
   SettleOutcome,
   StepOutcomeRecord,
+  SummaryRecord,
   TurnCommit,
   TurnEnd,
   WaitingState,
@@ -75,8 +76,15 @@ export interface StoreActivities {
   commitTurn(input: CommitTurnInput): Promise<TurnEnd>;
 }
 
+export interface SummarizeInput extends Fence {
+  readonly profileHash: string;
+  readonly request: SummarizeAction;
+}
+
 export interface TurnActivities {
   callModel(input: CallModelInput): Promise<StepOutcomeRecord>;
+  /** Never fails because of the model: what it cannot write is written by rule. */
+  summarize(input: SummarizeInput): Promise<SummaryRecord>;
   runTool(input: RunToolInput): Promise<RunToolOutcome>;
 }
 
@@ -143,8 +151,8 @@ const TAKE_OVER: ActivityOptions = {
 };
 
 export const storeActivities = proxyLocalActivities<StoreActivities>(LOCAL);
-export const modelActivities = (summary: string): Pick<TurnActivities, 'callModel'> =>
-  proxyActivities<Pick<TurnActivities, 'callModel'>>({ ...MODEL, summary });
+export const modelActivities = (summary: string): Pick<TurnActivities, 'callModel' | 'summarize'> =>
+  proxyActivities<Pick<TurnActivities, 'callModel' | 'summarize'>>({ ...MODEL, summary });
 export const toolActivities = (summary: string): Pick<TurnActivities, 'runTool'> =>
   proxyActivities<Pick<TurnActivities, 'runTool'>>({ ...TOOL, summary });
 export const mailboxActivities = proxyActivities<MailboxActivities>(TAKE_OVER);

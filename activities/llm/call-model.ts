@@ -3,14 +3,16 @@ import { Context, log } from '@temporalio/activity';
 import type { CallModelInput } from '../../workflows/ports.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { StepCommit, StepOpening, StepOutcomeRecord, Store } from '../../workflows/protocol/store.ts';
+import type { Fence } from '../../workflows/protocol/turn.ts';
 import type { App } from '../app.ts';
 import { toApplicationFailure } from '../failure.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
 import { type Model, type ModelReply, type ModelRequest, providerFailure } from './openai.ts';
 import { costOf } from './pricing.ts';
-import { readProposals } from './proposals.ts';
+import { type ReadResults, readProposals, readsOf } from './proposals.ts';
 import { buildRequest, noteCard, offeredNames } from './request.ts';
+import { readShown } from './shown.ts';
 
 export interface ModelDeps {
   readonly store: Store;
@@ -31,6 +33,7 @@ export const callModel =
       for (const warning of opening.warnings) log.warn(warning, { agentTurnId });
       const request = await render(deps, input, opening, signal);
       const reply = await ask(deps.model, request, signal);
+      const results = await readResults(deps.store, fence, readsOf(reply.calls), signal);
       const { proposed, calls } = readProposals(reply.calls, {
         agentTurnId,
         stepIndex: action.stepIndex,
@@ -38,6 +41,7 @@ export const callModel =
         app: deps.app,
         governance: opening.snapshot.profile.governance,
         resultFields: opening.resultFields,
+        results,
         finalReport: action.note?.kind === 'final_report',
       });
       const refusal = reply.refusal || (reply.finishReason === 'content_filter' ? 'stopped by the content filter' : '');
@@ -64,7 +68,7 @@ async function render(
   signal: AbortSignal,
 ): Promise<ModelRequest> {
   const extents = [...action.plan.ranges, ...opening.steers];
-  const cards = await outlastOutage(signal, () => store.readExtents(extents));
+  const cards = await outlastOutage(signal, () => readShown(store, extents));
   try {
     const { snapshot, resultFields } = opening;
     const { attempt } = Context.current().info;
@@ -76,7 +80,20 @@ async function render(
   }
 }
 
-async function ask(model: Model, request: ModelRequest, signal: AbortSignal): Promise<ModelReply> {
+async function readResults(
+  store: Store,
+  fence: Fence,
+  callIds: readonly string[],
+  signal: AbortSignal,
+): Promise<ReadResults> {
+  const found = callIds.map(async (callId) => {
+    const result = await outlastOutage(signal, () => store.readResult(fence, callId));
+    return [callId, result] as const;
+  });
+  return new Map(await Promise.all(found));
+}
+
+export async function ask(model: Model, request: ModelRequest, signal: AbortSignal): Promise<ModelReply> {
   try {
     // A heartbeat with each chunk, throttled by the worker, so that a stop reaches a running stream within a second or so (T21).
     const context = Context.current();

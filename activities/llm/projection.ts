@@ -5,19 +5,37 @@
  * right after the message that made it, also when its result came late, out of order or never (T15).
  */
 import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
+import type { Residency } from '../../workflows/kernel/pressure.ts';
 import type { Card, CardContents, ProposedCall } from '../../workflows/protocol/cards.ts';
 import type { Deliverable } from '../../workflows/protocol/turn.ts';
+import { shownResult } from '../spool.ts';
 
 type Result = CardContents['tool.result'];
+
+const SUMMARY_HEAD = '[What came before, in short:]';
 
 /** Providers refuse messages without a text. */
 const BLANK_REQUEST = '(a blank request)';
 
 const saying = (agentTurnId: string | null, text: string | undefined): string => JSON.stringify([agentTurnId, text]);
 
-export function toMessages(cards: readonly Card[]): ChatCompletionMessageParam[] {
+/** A card and how much of it is shown; absent = all (K15). */
+export type ShownCard = Card & { readonly residency?: Residency };
+
+/** A result, and how much of it is shown. */
+interface Shown {
+  readonly content: Result;
+  readonly residency: Residency;
+  readonly windowTokens: number;
+}
+
+export function toMessages(cards: readonly ShownCard[], windowTokens: number): ChatCompletionMessageParam[] {
   const results = new Map(
-    cards.flatMap((card) => (card.type === 'tool.result' ? [[card.content.callId, card.content]] : [])),
+    cards.flatMap((card): [string, Shown][] => {
+      if (card.type !== 'tool.result') return [];
+      const { content, residency = 'full' } = card;
+      return [[content.callId, { content, residency, windowTokens }]];
+    }),
   );
   const spoken = new Set(
     cards.flatMap((card) => (card.type === 'agent.thought' ? [saying(card.agentTurnId, card.content.text)] : [])),
@@ -32,6 +50,8 @@ export function toMessages(cards: readonly Card[]): ChatCompletionMessageParam[]
     switch (card.type) {
       case 'task.instruction':
         return [{ role: 'user', content: card.content.text.trim() === '' ? BLANK_REQUEST : card.content.text }];
+      case 'context.summary':
+        return [{ role: 'user', content: `${SUMMARY_HEAD}\n${card.content.text}` }];
       case 'context.note':
         return card.content.text.trim() === '' ? [] : [{ role: 'user', content: card.content.text }];
       case 'agent.thought':
@@ -59,7 +79,7 @@ export function toMessages(cards: readonly Card[]): ChatCompletionMessageParam[]
 
 function thoughtMessages(
   { text, toolCalls }: CardContents['agent.thought'],
-  results: ReadonlyMap<string, Result>,
+  results: ReadonlyMap<string, Shown>,
 ): ChatCompletionMessageParam[] {
   if (toolCalls.length === 0) return text.trim() === '' ? [] : [{ role: 'assistant', content: text }];
   const assistant: ChatCompletionMessageParam = {
@@ -76,10 +96,15 @@ function thoughtMessages(
 
 const NO_RESULT = { code: 'canceled', message: 'the turn ended before this call had a result' };
 
-function toolMessage(call: ProposedCall, result: Result | undefined): ChatCompletionMessageParam {
-  const content = result?.status === 'success' ? stringify(result.result ?? null) : stringify(failureBody(result));
+function toolMessage(call: ProposedCall, shown: Shown | undefined): ChatCompletionMessageParam {
+  const text = resultText(shown?.content);
+  const content = shown ? shownResult(text, call.callId, shown.residency, shown.windowTokens) : text;
   return { role: 'tool', tool_call_id: call.providerCallId, content };
 }
+
+/** The whole text of a result, as the model would see it. */
+export const resultText = (result: Result | undefined): string =>
+  result?.status === 'success' ? stringify(result.result ?? null) : stringify(failureBody(result));
 
 const failureBody = (result: Result | undefined) =>
   result === undefined

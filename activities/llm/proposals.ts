@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import { isDelegation, SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
+import { isDelegation, READ_RESULT, SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ProposedCall, ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import type { GovernancePolicy } from '../../workflows/protocol/governance.ts';
@@ -17,6 +17,7 @@ import { callId } from '../store/ids.ts';
 import { parseDelegation } from '../tools/delegation.ts';
 import { digestOf, factsOf } from './facts.ts';
 import type { StreamedCall } from './openai.ts';
+import { answerRead, readResultSchema } from './read-result.ts';
 import { submissionError, submitResultSchema } from './submit-result.ts';
 
 export interface ProposalContext {
@@ -27,9 +28,14 @@ export interface ProposalContext {
   readonly app: App;
   readonly governance?: GovernancePolicy | undefined;
   readonly resultFields: ResultFields | null;
+  /** Results that `read_result` was asked for, by call id. */
+  readonly results?: ReadResults;
   /** In the final report other calls are ignored, so submit_result need not be alone (K9). */
   readonly finalReport?: boolean;
 }
+
+/** What `read_result` answers to each of these calls. */
+export type ReadResults = ReadonlyMap<string, ToolResultContent | null>;
 
 export interface Proposals {
   readonly proposed: readonly ProposedCall[];
@@ -73,6 +79,7 @@ function readCall(call: ProposedCall, asked: string, index: number, alone: boole
   }
   const content = { callId: id, tool, arguments: checked.args };
   const digest = digestOf(checked.args);
+  if (tool === READ_RESULT) return { index, content, digest, result: readAnswer(id, checked.args, context) };
   if (tool !== SUBMIT_RESULT) return { index, content, digest, ...factsOf(context.governance, tool, checked.args) };
   return {
     index,
@@ -80,6 +87,22 @@ function readCall(call: ProposedCall, asked: string, index: number, alone: boole
     digest,
     result: { callId: id, tool, status: 'success', afterExecution: 'terminate', result: { accepted: true } },
   };
+}
+
+function readAnswer(callId: string, args: JsonObject, { results }: ProposalContext): ToolResultContent {
+  const parsed = readResultSchema.parse(args);
+  const answer = answerRead(parsed, results?.get(parsed.call_id) ?? null);
+  const base = { callId, tool: READ_RESULT, afterExecution: 'continue' } as const;
+  return 'error' in answer ? { ...base, status: 'failed', ...answer } : { ...base, status: 'success', ...answer };
+}
+
+/** Call ids that the model wants to read the results of. */
+export function readsOf(streamed: readonly StreamedCall[]): readonly string[] {
+  const asked = streamed.filter((call) => call.name === READ_RESULT);
+  return asked.flatMap((call) => {
+    const { data } = readResultSchema.safeParse(parseObject(call.arguments));
+    return data ? [data.call_id] : [];
+  });
 }
 
 type Checked = { readonly args: JsonObject } | { readonly error: ToolError };
@@ -102,6 +125,7 @@ function check(
   }
   try {
     if (isDelegation(tool)) return { args: parseDelegation(tool, args) };
+    if (tool === READ_RESULT) return { args: readResultSchema.parse(args) };
     if (tool !== SUBMIT_RESULT) return { args: jsonOnly(app.tools.get(tool)?.parse(args) ?? args) };
     const parsed = submitResultSchema.parse(args) as unknown as JsonObject;
     const error = submissionError(parsed, alone, resultFields);

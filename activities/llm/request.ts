@@ -7,20 +7,20 @@ import type {
 import type { CallLlmAction, StateLine } from '../../workflows/kernel/actions.ts';
 import type { Note } from '../../workflows/kernel/state.ts';
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
-import type { Card } from '../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
 import type { StepCommit } from '../../workflows/protocol/store.ts';
 import { delegationTools } from '../tools/delegation.ts';
 import type { ModelRequest } from './openai.ts';
-import { toMessages } from './projection.ts';
+import { type ShownCard, toMessages } from './projection.ts';
+import { readResultTool } from './read-result.ts';
 import { submitResultTool } from './submit-result.ts';
 
 export interface RequestParts {
   readonly snapshot: ProfileSnapshot;
   readonly resultFields: ResultFields | null;
   readonly action: CallLlmAction;
-  readonly cards: readonly Card[];
+  readonly cards: readonly ShownCard[];
   readonly defaultModel: string;
   /** Which attempt at this step it is, from 1: decides when the fallback model takes over. */
   readonly attempt: number;
@@ -38,7 +38,7 @@ export function buildRequest(parts: RequestParts): ModelRequest {
     .map((content): ChatCompletionMessageParam => ({ role: 'system', content }));
   return {
     model: modelName(parts),
-    messages: [...system, ...toMessages(cards), ...closing],
+    messages: [...system, ...toMessages(cards, snapshot.profile.context.windowTokens), ...closing],
     ...(tools.length > 0 ? { tools } : {}),
     ...(action.requireTool && tools.length > 0 ? { tool_choice: toolChoice(tools) } : {}),
     ...(model.temperature === undefined ? {} : { temperature: model.temperature }),
@@ -64,6 +64,7 @@ function offeredTools(
     ...tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
     ...delegationTools(profile),
     submitResultTool(resultFields),
+    readResultTool,
   ];
   return all
     .filter((tool) => onlyTools === undefined || onlyTools.includes(tool.name))

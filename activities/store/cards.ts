@@ -2,11 +2,10 @@
 import type { Card, CardContents, CardType } from '../../workflows/protocol/cards.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { LIMITS } from '../../workflows/protocol/limits.ts';
+import { shownResult } from '../spool.ts';
+import { countTokens } from '../tokens.ts';
 import type { Trx } from './context.ts';
 import type { BoxRow, CardRow } from './rows.ts';
-
-/** A rough count until the model family's tokenizer is wired in: four bytes a token. */
-export const estimateTokens = (bytes: number): number => Math.ceil(bytes / 4);
 
 export interface NewCard<T extends CardType> {
   readonly cardId: string;
@@ -28,7 +27,7 @@ export async function insertCard<T extends CardType>(trx: Trx, card: NewCard<T>,
       `a ${card.type} card may have ${LIMITS.cardBytes} bytes, this one has ${bytes}`,
     );
   }
-  const tokens = estimateTokens(bytes);
+  const tokens = countTokens(shownOf(card.type, content));
   await trx
     .insertInto('cards')
     .values({
@@ -47,6 +46,10 @@ export async function insertCard<T extends CardType>(trx: Trx, card: NewCard<T>,
     .execute();
   return tokens;
 }
+
+/** A result that is too large is never shown whole, so only what is shown of it counts (W11). */
+const shownOf = (type: CardType, content: string): string =>
+  type === 'tool.result' ? shownResult(content, '', 'full', 0) : content;
 
 /**
  * Appends the card to a box of this owner; an id already in the box keeps its place. Returns the card's sequence number.

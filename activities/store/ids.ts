@@ -1,5 +1,6 @@
 /** Deterministic ids: a retry of the same write makes the same row (T29). */
 import { v5 } from 'uuid';
+import type { BoxExtent } from '../../workflows/kernel/state.ts';
 
 const NAMESPACE = '5b9f0b52-8c5e-4f0e-9d0f-0f6d0f8b7a11';
 
@@ -17,6 +18,8 @@ export const stepCardId = (agentTurnId: string, stepIndex: number, kind: string,
 export const callId = (agentTurnId: string, stepIndex: number, index: number): string =>
   derive('call', agentTurnId, stepIndex, index);
 export const resultCardId = (agentTurnId: string, call: string): string => derive('result', agentTurnId, call);
+export const summaryCardId = (agentTurnId: string, hide: readonly BoxExtent[]): string =>
+  derive('summary', agentTurnId, JSON.stringify(hide.map(({ fromSeq, toSeq }) => [fromSeq, toSeq])));
 export const steerTurnId = (steerId: string): string => derive('steer', steerId);
 export const delegatedTurnId = (call: string): string => derive('delegate', call);
 /** Names the agent after its profile; `call` makes it one of its own. */

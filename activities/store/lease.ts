@@ -8,11 +8,13 @@
  */
 import { z } from 'zod';
 import { kernelConfig } from '../../workflows/kernel/config.ts';
-import type { BoxExtent } from '../../workflows/kernel/state.ts';
+import type { MemoryUnit } from '../../workflows/kernel/state.ts';
 import { type EnqueueRequest, storedRequestSchema } from '../../workflows/protocol/enqueue.ts';
 import { CodedError, type FailureCode } from '../../workflows/protocol/failures.ts';
+import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
 import type { Lease, LeaseOutcome, SettleInput, SettleOutcome } from '../../workflows/protocol/store.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
+import { countTokens } from '../tokens.ts';
 import { forkBox } from './boxes.ts';
 import { appendToBox, createBox } from './cards.ts';
 import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
@@ -20,6 +22,7 @@ import { dueReports } from './delegation-reports.ts';
 import { appendState } from './events.ts';
 import { lockHead, updateHead } from './head.ts';
 import { forkedBoxId, outputBoxId } from './ids.ts';
+import { memoryUnits } from './memory.ts';
 import { currentProfile, profileByHash } from './profiles.ts';
 import { parseResultFields } from './result-fields.ts';
 import { rosterEntry } from './roster.ts';
@@ -105,10 +108,11 @@ async function tryLease(
   const problem = await requestProblem(trx, queued);
   const turn = problem === null ? queued : { ...queued, request: '{}' };
   const { boxId, missing } = await memoryBox(trx, head, turn, now);
-  const memory = await extents(trx, [boxId, ...(turn.context_box_id ? [turn.context_box_id] : [])]);
-  const instructionSeq = await appendToBox(trx, boxId, turn.instruction_card_id, turn.agent_id);
   const profileName = turn.profile_name ?? (await rosterEntry(trx, turn.agent_id))?.profile ?? turn.agent_id;
   const profile = await currentProfile(trx, profileName, profiles);
+  const boxIds = [boxId, ...(turn.context_box_id ? [turn.context_box_id] : [])];
+  const memory = await memoryOf(trx, boxIds, profile?.snapshot.profile.context.windowTokens ?? 0);
+  const instructionSeq = await appendToBox(trx, boxId, turn.instruction_card_id, turn.agent_id);
   const leased: Partial<TurnRow> = {
     status: 'dispatched',
     turn_epoch: turnEpoch,
@@ -205,15 +209,20 @@ function refusal(profileName: string, profileKnown: boolean, missingBoxes: reado
   return box === undefined ? null : { code: 'box_unavailable', reason: `box ${box} does not exist` };
 }
 
-async function extents(trx: Trx, boxIds: readonly string[]): Promise<{ found: BoxExtent[]; missing: string[] }> {
+/** Of the boxes that are there, in order; and the ids of those that are not. */
+async function memoryOf(
+  trx: Trx,
+  boxIds: readonly string[],
+  windowTokens: number,
+): Promise<{ found: MemoryUnit[]; missing: string[] }> {
   const rows = await trx.selectFrom('boxes').select(['box_id', 'last_seq']).where('box_id', 'in', boxIds).execute();
   const lastSeq = new Map(rows.map((row) => [row.box_id, row.last_seq]));
-  const found: BoxExtent[] = [];
+  const found: MemoryUnit[] = [];
   const missing: string[] = [];
   for (const boxId of boxIds) {
     const toSeq = lastSeq.get(boxId);
     if (toSeq === undefined) missing.push(boxId);
-    else if (toSeq > 0) found.push({ boxId, fromSeq: 1, toSeq });
+    else if (toSeq > 0) found.push(...(await memoryUnits(trx, boxId, toSeq + 1, windowTokens)));
   }
   return { found, missing };
 }
@@ -246,12 +255,28 @@ async function leaseOf(trx: Trx, turn: TurnRow, profiles: ProfileCache): Promise
     profileName: profile_name,
     profileHash: profile_hash,
     workerTarget: worker_target,
-    kernel: kernelConfig(snapshot, fields),
+    kernel: kernelConfig(snapshot, fields, fixedTokens(snapshot)),
     timeouts: snapshot.profile.timeouts,
     outputBoxId: output_box_id,
-    memory: JSON.parse(memory ?? '[]') as BoxExtent[],
+    memory: JSON.parse(memory ?? '[]') as MemoryUnit[],
     instructionSeq: instruction_seq,
     instructionTokens: card.token_count,
     title: text.replace(/\s+/g, ' ').trim().slice(0, TITLE_LENGTH),
   };
 }
+
+const counted = new WeakMap<ProfileSnapshot, number>();
+
+/** Of what every prompt of the profile has: its instructions and tools, the built-in ones roughly. */
+function fixedTokens(snapshot: ProfileSnapshot): number {
+  const known = counted.get(snapshot);
+  if (known !== undefined) return known;
+  const { profile, tools } = snapshot;
+  const offered = tools.map(({ name, description, parameters }) => ({ name, description, parameters }));
+  const tokens = BUILTIN_TOKENS + countTokens(profile.instructions) + countTokens(JSON.stringify(offered));
+  counted.set(snapshot, tokens);
+  return tokens;
+}
+
+/** Measured: `submit_result`, `read_result`, and the delegation tools where they are offered. */
+const BUILTIN_TOKENS = 700;

@@ -1,8 +1,8 @@
 /** Profiles: immutable snapshots by content hash, and which one of a name the next turn gets (W4). */
 import { createHash } from 'node:crypto';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
-import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
+import { type ProfileSnapshot, profileSchema } from '../../workflows/protocol/profile.ts';
+import { type ProfileCache, read, type StoreContext, type Trx, write } from './context.ts';
 
 const hashOf = (snapshot: string): string => createHash('sha256').update(snapshot).digest('hex');
 
@@ -36,13 +36,22 @@ export async function currentProfile(
   return head ? { hash: head.hash, snapshot: await profileByHash(trx, head.hash, cache) } : null;
 }
 
+export const readProfile = (ctx: StoreContext, hash: string): Promise<ProfileSnapshot> =>
+  read(ctx, (db) => profileByHash(db as Trx, hash, ctx.profiles));
+
 /** What was read once need not be read again: a hash always means the same snapshot. */
 export async function profileByHash(trx: Trx, hash: string, cache: ProfileCache): Promise<ProfileSnapshot> {
   const known = cache.get(hash);
   if (known) return known;
   const row = await trx.selectFrom('profiles').select('snapshot').where('hash', '=', hash).executeTakeFirst();
   if (!row) throw new CodedError('profile_not_found', `profile version ${hash} is not in the store`);
-  const snapshot = JSON.parse(row.snapshot) as ProfileSnapshot;
+  const snapshot = current(JSON.parse(row.snapshot) as ProfileSnapshot);
   cache.set(hash, snapshot);
   return snapshot;
+}
+
+/** One that an earlier version registered lacks what came since; the defaults stand for it. */
+function current(snapshot: ProfileSnapshot): ProfileSnapshot {
+  const { data } = profileSchema.safeParse(snapshot.profile);
+  return data ? { ...snapshot, profile: data } : snapshot;
 }

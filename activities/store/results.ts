@@ -2,8 +2,9 @@
 import type { SettledCall } from '../../workflows/kernel/state.ts';
 import type { ToolResultContent } from '../../workflows/protocol/cards.ts';
 import { LIMITS } from '../../workflows/protocol/limits.ts';
+import type { Fence } from '../../workflows/protocol/turn.ts';
 import { appendToBox, insertCard } from './cards.ts';
-import type { Trx } from './context.ts';
+import { read, type StoreContext, type Trx } from './context.ts';
 import { appendEdge, appendEvent } from './events.ts';
 import { resultCardId } from './ids.ts';
 import type { TurnRow } from './rows.ts';
@@ -20,6 +21,25 @@ export async function findResult(trx: Trx, turn: TurnRow, callId: string): Promi
     .executeTakeFirst();
   return row ? toSettled(JSON.parse(row.content) as ToolResultContent, row.seq, row.token_count) : null;
 }
+
+/** Of any call whose result is in the agent's output box, whatever is shown of it (W11). */
+export const readResult = (
+  ctx: StoreContext,
+  { agentTurnId }: Fence,
+  callId: string,
+): Promise<ToolResultContent | null> =>
+  read(ctx, async (db) => {
+    const row = await db
+      .selectFrom('cards')
+      .innerJoin('box_cards', 'box_cards.card_id', 'cards.card_id')
+      .innerJoin('turns', 'turns.output_box_id', 'box_cards.box_id')
+      .select('cards.content')
+      .where('turns.agent_turn_id', '=', agentTurnId)
+      .where('cards.call_id', '=', callId)
+      .where('cards.type', '=', 'tool.result')
+      .executeTakeFirst();
+    return row ? (JSON.parse(row.content) as ToolResultContent) : null;
+  });
 
 /** `fresh` is false when the call already had its result: that one is returned and nothing is written. */
 export async function storeResult(

@@ -27,8 +27,8 @@ export interface BoxRow {
   created_at: number;
 }
 
-/** Why a card of a box is not rendered: its step was taken back. */
-export type HiddenReason = 'rolled_back';
+/** Why a card of a box is not rendered: its step was taken back, or a summary stands for it. */
+export type HiddenReason = 'rolled_back' | 'summarised';
 
 export interface BoxCardRow {
   box_id: string;

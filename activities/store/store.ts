@@ -12,7 +12,7 @@ import { listEdges } from './edges.ts';
 import { violations } from './invariants.ts';
 import { leaseNext, settle } from './lease.ts';
 import { readLimits, setLimits } from './limits.ts';
-import { registerProfiles } from './profiles.ts';
+import { readProfile, registerProfiles } from './profiles.ts';
 import {
   doorbellCandidates,
   getAgent,
@@ -25,7 +25,9 @@ import {
   readExtents,
 } from './reads.ts';
 import { reportResult, resolveWaiting } from './reports.ts';
+import { readResult } from './results.ts';
 import { commitStep, openStep } from './steps.ts';
+import { commitSummary, findSummary } from './summaries.ts';
 import { commitTurn } from './terminal.ts';
 import { expireTurn, turnHealth } from './watchdog.ts';
 
@@ -45,10 +47,14 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   registerProfiles: (snapshots) => registerProfiles(ctx, snapshots),
   leaseNext: (agentId) => leaseNext(ctx, agentId),
   settle: (input) => settle(ctx, input),
+  readProfile: (hash) => readProfile(ctx, hash),
   turnHealth: (fence) => turnHealth(ctx, fence),
   expireTurn: (fence, status, termination) => expireTurn(ctx, fence, status, termination),
   openStep: (fence, stepIndex, profileHash, hide) => openStep(ctx, fence, stepIndex, profileHash, hide),
   commitStep: (fence, commit) => commitStep(ctx, fence, commit),
+  findSummary: (fence, hide) => findSummary(ctx, fence, hide),
+  commitSummary: (fence, commit) => commitSummary(ctx, fence, commit),
+  readResult: (fence, callId) => readResult(ctx, fence, callId),
   readExtents: (extents) => readExtents(ctx, extents),
   claimCall: (fence, claim) => claimCall(ctx, fence, claim),
   delegate: (fence, delegation) => delegate(ctx, fence, delegation),

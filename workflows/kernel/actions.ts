@@ -1,11 +1,17 @@
 /** What the kernel asks of its driver, and what it lets observers know. All of it is data. */
 import type { Limits } from '../protocol/profile.ts';
 import type { Termination } from '../protocol/turn.ts';
+import type { Residency } from './pressure.ts';
 import type { BoxExtent, CallExtra, KernelState, Lifecycle } from './state.ts';
 
 /** What to render, as ranges: about constant in size however long the turn (K3). */
 export interface Plan {
-  readonly ranges: readonly BoxExtent[];
+  readonly ranges: readonly PlanRange[];
+}
+
+/** Results of tools in it are rendered with that residency; absent = whole. */
+export interface PlanRange extends BoxExtent {
+  readonly residency?: Exclude<Residency, 'full'>;
 }
 
 /** Said to the model after everything else, and not kept: it is about this one call (K14). */
@@ -21,6 +27,20 @@ export interface CallLlmAction extends CallExtra {
   readonly stateBlock?: readonly StateLine[];
   /** Cards of the output box that a rollback took back; to be hidden before anything else (K13). */
   readonly hide?: readonly number[];
+}
+
+/**
+ * A summary takes the place of what `plan` names: written by a model, or by rule for a sprint or when the model fails (K15, K16). The cards
+ * of `hide` leave the view.
+ */
+export interface SummarizeAction {
+  readonly type: 'summarize';
+  /** Of the model call that waits for it. */
+  readonly stepIndex: number;
+  readonly mode: 'summary' | 'sprint';
+  readonly plan: Plan;
+  readonly hide: readonly BoxExtent[];
+  readonly maxTokens: number;
 }
 
 /** A call that is not run: its result says why. */
@@ -88,7 +108,7 @@ export interface DoneAction {
   readonly deliverable: DeliverableSource;
 }
 
-export type KernelAction = CallLlmAction | ExecuteToolsAction | AwaitAction | DoneAction;
+export type KernelAction = CallLlmAction | SummarizeAction | ExecuteToolsAction | AwaitAction | DoneAction;
 
 /** What happened that no action says; each becomes a log line (K4). */
 export type Observation =
@@ -107,7 +127,9 @@ export type Observation =
   | { readonly type: 'approval_answered'; readonly callId: string; readonly decision: string }
   | { readonly type: 'repeating'; readonly tool: string; readonly times: number }
   | { readonly type: 'rolled_back'; readonly reason: string; readonly cards: number; readonly inARow: number }
-  | { readonly type: 'truncated'; readonly part: number };
+  | { readonly type: 'truncated'; readonly part: number }
+  | { readonly type: 'shortened'; readonly mode: 'summary' | 'sprint'; readonly cards: number; readonly tokens: number }
+  | { readonly type: 'overflow'; readonly time: number };
 
 export interface StepOutcome {
   readonly state: KernelState;

@@ -6,7 +6,7 @@
  * 2. A cost that is not known counts as a limit reached: money nobody can count is not spent.
  */
 import type { Budgets, Limits } from '../protocol/profile.ts';
-import type { Termination } from '../protocol/turn.ts';
+import { addUsage, type Termination } from '../protocol/turn.ts';
 import { FUSE_BLOWS, longestStreak } from './fuse.ts';
 import type { KernelState } from './state.ts';
 
@@ -69,4 +69,12 @@ const hit = (code: BudgetHit['code'], used: number, limit: number, reason: strin
   used,
   limit,
   reason,
+});
+
+export const addCost = (a: number | null, b: number | null | undefined): number | null =>
+  a === null || b === null ? null : a + (b ?? 0);
+
+export const withUsage = (state: KernelState, usage: KernelState['usage'], cost: number | null | undefined) => ({
+  usage: addUsage(state.usage, usage),
+  cost: addCost(state.cost, cost),
 });

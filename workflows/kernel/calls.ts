@@ -5,9 +5,8 @@
  * 1. `onResults` is the only place that commits results.
  * 2. A call that was approved is not asked about again; one whose arguments were changed is judged by the other stages again.
  */
-import { addUsage } from '../protocol/turn.ts';
 import type { ExecuteToolsAction, Observation, Refusal, StepOutcome } from './actions.ts';
-import { withLimits } from './budgets.ts';
+import { addCost, withLimits } from './budgets.ts';
 import { done, emit, isSubmission, terminationBy } from './ending.ts';
 import type { ApprovalAnswer, ApprovalEvent, ProposedCallFact, ToolResultsEvent } from './events.ts';
 import { callModel, finalReport } from './funnel.ts';
@@ -69,9 +68,6 @@ function withSpent(state: KernelState, spent: readonly Spent[]): Pick<KernelStat
   const cost = spent.reduce<number | null>((sum, part) => addCost(sum, part.cost), state.cost);
   return { childTokens: tokens, cost };
 }
-
-export const addCost = (a: number | null, b: number | null | undefined): number | null =>
-  a === null || b === null ? null : a + (b ?? 0);
 
 /** All calls of the step are settled: a terminating one ends the turn, else the model goes on (T19). */
 function afterBatch(state: KernelState, nowMs: number, observations: readonly Observation[] = []): StepOutcome {
@@ -172,15 +168,10 @@ function onOperator(
     limit,
     reason: `${used} of ${limit} used, and nobody extended the budget (${code})`,
   };
-  return finalReport(state, hit, observations);
+  return finalReport(state, hit, nowMs, observations);
 }
 
 export const toHandle = (call: SettledCall): Handle => [call.seq, 'tool', call.tokens];
 
 export const merge = (handles: readonly Handle[], more: readonly Handle[]): readonly Handle[] =>
   [...handles, ...more].sort((a, b) => a[0] - b[0]);
-
-export const withUsage = (state: KernelState, usage: KernelState['usage'], cost: number | null | undefined) => ({
-  usage: addUsage(state.usage, usage),
-  cost: addCost(state.cost, cost),
-});

@@ -1,23 +1,35 @@
 /** What of a profile the kernel must know. */
 import { SUBMIT_RESULT } from '../protocol/builtins.ts';
 import type { ResultFields } from '../protocol/enqueue.ts';
-import type { ProfileSnapshot } from '../protocol/profile.ts';
+import type { Profile, ProfileSnapshot } from '../protocol/profile.ts';
 import type { KernelConfig } from './state.ts';
 
 /**
  * Required result fields make `submit_result` the way to end, unless the profile names another that is offered (T28).
  * A required ending that is not offered is dropped: the turn then ends as without the rule (W13).
  */
-export function kernelConfig({ profile, tools }: ProfileSnapshot, resultFields: ResultFields | null): KernelConfig {
+export function kernelConfig(
+  { profile, tools }: ProfileSnapshot,
+  resultFields: ResultFields | null,
+  fixedTokens: number,
+): KernelConfig {
   const offered = new Set([...tools.map((tool) => tool.name), SUBMIT_RESULT]);
   const wanted = profile.mustEndWith.filter((name) => offered.has(name));
   const fieldsRequired = resultFields?.fields.some((field) => field.required) ?? false;
   const mustEndWith = wanted.length === 0 && fieldsRequired ? [SUBMIT_RESULT] : wanted;
+  const { windowTokens } = profile.context;
   return {
     budgets: profile.budgets,
     mustEndWith,
     submitResult: true,
+    context: { windowTokens, answerTokens: answerTokens(profile), fixedTokens },
     ...(profile.governance ? { governance: profile.governance } : {}),
     ...(profile.rollbackOn.length > 0 ? { rollbackOn: profile.rollbackOn } : {}),
   };
 }
+
+const ANSWER_SHARE = 0.05;
+
+/** What the profile lets the model write at once, else a share of the window. */
+const answerTokens = ({ model, context }: Profile): number =>
+  Math.min(model.maxTokens ?? Math.floor(context.windowTokens * ANSWER_SHARE), Math.floor(context.windowTokens / 2));

@@ -3,7 +3,7 @@ import type { FailureCode } from '../protocol/failures.ts';
 import type { Limits } from '../protocol/profile.ts';
 import type { Usage } from '../protocol/turn.ts';
 import type { CallFacts } from './governance.ts';
-import type { BoxExtent, Handle, SettledCall } from './state.ts';
+import type { Handle, MemoryUnit, SettledCall } from './state.ts';
 
 interface Timed {
   /** Epoch ms. */
@@ -13,7 +13,8 @@ interface Timed {
 export interface StartEvent extends Timed {
   readonly type: 'start';
   readonly outputBoxId: string;
-  readonly memory: readonly BoxExtent[];
+  /** Earlier turns in the output box, oldest first, and what came with the request. */
+  readonly memory: readonly MemoryUnit[];
   readonly instruction: Handle;
 }
 
@@ -49,6 +50,15 @@ export interface LlmFailedEvent extends Timed {
   readonly stepIndex: number;
   readonly code: FailureCode;
   readonly message: string;
+}
+
+/** The summary that was asked for is in the output box; what it stands for is out of view. */
+export interface SummarizedEvent extends Timed {
+  readonly type: 'summarized';
+  readonly stepIndex: number;
+  readonly summary: Handle;
+  readonly usage: Usage;
+  readonly cost: number | null;
 }
 
 /** The model did not answer in all the time it had (K13). */
@@ -99,6 +109,7 @@ export type KernelEvent =
   | StartEvent
   | LlmResponseEvent
   | LlmFailedEvent
+  | SummarizedEvent
   | TimeoutEvent
   | ToolResultsEvent
   | ApprovalEvent

@@ -3,14 +3,18 @@
  *
  * Invariants
  * 1. Budgets come first; on a hit one final report is asked for, or an operator (K9).
- * 2. Every request for a model call leaves a checkpoint to return to (K13).
+ * 2. Then room is made for the prompt; a summary comes before the call it makes room for (K15).
+ * 3. Every request for a model call leaves a checkpoint to return to (K13).
  */
 import { SUBMIT_RESULT } from '../protocol/builtins.ts';
-import type { CallLlmAction, Observation, StateLine, StepOutcome } from './actions.ts';
-import { type BudgetHit, exhaustedBudget, terminationOf } from './budgets.ts';
-import { emit } from './ending.ts';
+import type { CallLlmAction, Observation, StateLine, StepOutcome, SummarizeAction } from './actions.ts';
+import { type BudgetHit, exhaustedBudget, terminationOf, withUsage } from './budgets.ts';
+import { done, emit } from './ending.ts';
+import type { SummarizedEvent } from './events.ts';
+import { type Departure, departingExtents, makeRoom, summaryTokens, withoutDeparted } from './eviction.ts';
 import { FUSE_WARNS, toolOf } from './fuse.ts';
-import { planOf } from './plan.ts';
+import { planOf, planOfDeparting } from './plan.ts';
+import { estimatedTokens } from './pressure.ts';
 import type { CallExtra, KernelState } from './state.ts';
 
 /** How long an operator has, when the profile's approvals say nothing else. */
@@ -24,27 +28,94 @@ export function callModel(
   nowMs: number,
   extra: CallExtra = {},
   observations: readonly Observation[] = [],
+  forced = false,
 ): StepOutcome {
   const hit = exhaustedBudget(state, nowMs);
-  if (hit === null) return request(state, onLastStep(state, extra), observations);
+  if (hit === null) return roomy(state, nowMs, onLastStep(state, extra), observations, forced);
   const seen: Observation = { type: 'budget_hit', code: hit.code, used: hit.used, limit: hit.limit };
   const askable = state.limits.onExhausted === 'ask' && hit.code !== 'no_progress';
   return askable
     ? askOperator(state, hit, nowMs, extra, [...observations, seen])
-    : finalReport(state, hit, [...observations, seen]);
+    : finalReport(state, hit, nowMs, [...observations, seen], forced);
 }
 
 export function finalReport(
   state: KernelState,
   hit: BudgetHit,
+  nowMs: number,
   observations: readonly Observation[] = [],
+  forced = false,
 ): StepOutcome {
   const termination = terminationOf(hit);
   const extra: CallExtra = {
     onlyTools: state.config.submitResult ? [SUBMIT_RESULT] : [],
     note: { kind: 'final_report', reason: hit.reason },
   };
-  return request({ ...state, ending: termination }, extra, observations);
+  return roomy({ ...state, ending: termination }, nowMs, extra, observations, forced);
+}
+
+const OVERFLOW = {
+  status: 'failed',
+  errorCode: 'context_overflow',
+  reason: 'the conversation does not fit the window of the model, however much of it is left out',
+} as const;
+
+/** `forced`: the provider found the last prompt too long (K11). */
+export function roomy(
+  state: KernelState,
+  nowMs: number,
+  extra: CallExtra,
+  observations: readonly Observation[] = [],
+  forced = false,
+): StepOutcome {
+  const room = makeRoom(state, nowMs, forced);
+  if (room.kind === 'fits') return request(room.state, extra, observations);
+  if (room.kind === 'overflow') return done(room.state, OVERFLOW, { from: 'fallback' }, observations);
+  return summarize(room.state, room.departure, extra, observations);
+}
+
+function summarize(
+  state: KernelState,
+  departure: Departure,
+  extra: CallExtra,
+  observations: readonly Observation[],
+): StepOutcome {
+  const hide = departingExtents(state, departure);
+  const action: SummarizeAction = {
+    type: 'summarize',
+    stepIndex: state.stepIndex + 1,
+    mode: departure.mode,
+    plan: planOfDeparting(state, hide),
+    hide,
+    maxTokens: summaryTokens(state),
+  };
+  const departing = { departure, extra, ending: state.ending };
+  return emit(
+    { ...state, lifecycle: 'running', phase: 'delta', outstanding: [], operator: null, departing },
+    action,
+    observations,
+  );
+}
+
+/** The budgets may have been used up by the summary itself: they are asked again, unless this is the report already. */
+export function onSummarized(state: KernelState, event: SummarizedEvent): StepOutcome {
+  const { departing } = state;
+  if (!departing) throw new TypeError('a summary nobody waits for');
+  const { departure, extra, ending } = departing;
+  const before = estimatedTokens(state);
+  const shorter = withoutDeparted(state, departure, event.summary);
+  const sprint = state.context.sprint + (departure.mode === 'sprint' ? 1 : 0);
+  const next: KernelState = {
+    ...shorter,
+    ...withUsage(state, event.usage, event.cost),
+    phase: 'reason',
+    departing: null,
+    context: { ...shorter.context, sprint },
+  };
+  const { units, seqs, mode } = departure;
+  const tokens = before - estimatedTokens(next);
+  const seen: Observation = { type: 'shortened', mode, cards: units + seqs.length, tokens };
+  return ending === null ? callModel(next, event.nowMs, extra, [seen]) : roomy(next, event.nowMs, extra, [seen]);
 }
 
 function request(state: KernelState, extra: CallExtra, observations: readonly Observation[]): StepOutcome {
@@ -57,7 +128,9 @@ function request(state: KernelState, extra: CallExtra, observations: readonly Ob
     stepIndex,
     outstanding: [],
     operator: null,
+    asked: extra,
     toHide: [],
+    context: { ...state.context, estimate: estimatedTokens(state) },
     checkpoint: { seq: handles.at(-1)?.[0] ?? 0, lastThought, requiredToolDone },
   };
   const stateBlock = stateLines(next);

@@ -11,6 +11,7 @@ const NOTHING: Legality = {
   start: false,
   llm_response: false,
   llm_failed: false,
+  summarized: false,
   timeout: false,
   tool_results: false,
   approval: false,
@@ -24,6 +25,7 @@ export const LEGAL: Readonly<Record<Lifecycle, Legality>> = {
     ...NOTHING,
     llm_response: true,
     llm_failed: true,
+    summarized: true,
     timeout: true,
     tool_results: true,
     limits: true,
@@ -44,6 +46,9 @@ export function mismatch(state: KernelState, event: KernelEvent): string | null 
       return event.stepIndex === state.stepIndex
         ? null
         : `step ${event.stepIndex} is not the open step ${state.stepIndex}`;
+    case 'summarized':
+      if (state.phase !== 'delta') return 'no summary is being made';
+      return event.stepIndex === state.stepIndex + 1 ? null : `step ${event.stepIndex} does not wait for a summary`;
     case 'tool_results':
       return coverage(state, event);
     case 'approval':

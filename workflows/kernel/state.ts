@@ -11,7 +11,9 @@ import type { GovernancePolicy } from '../protocol/governance.ts';
 import type { Budgets } from '../protocol/profile.ts';
 import type { Termination, Usage } from '../protocol/turn.ts';
 import type { BudgetCode } from './budgets.ts';
+import type { Departure } from './eviction.ts';
 import type { RateWindows } from './governance.ts';
+import { type Marks, NO_MARKS } from './pressure.ts';
 
 export const KERNEL_STATE_VERSION = 2;
 
@@ -23,10 +25,47 @@ export interface KernelConfig {
   readonly mustEndWith: readonly string[];
   /** Whether `submit_result` is offered; the final report may use it (K9). */
   readonly submitResult: boolean;
+  readonly context: ContextConfig;
   /** Absent: every call is allowed. */
   readonly governance?: GovernancePolicy;
   /** Kinds of errors that take a step back, besides `fatal` and `user_interrupt` (K13). */
   readonly rollbackOn?: readonly ErrorKind[];
+}
+
+/** Sizes in tokens. */
+export interface ContextConfig {
+  /** What the model takes, answer included. */
+  readonly windowTokens: number;
+  /** Of it, what is kept for the answer. */
+  readonly answerTokens: number;
+  /** System text and tools: in every prompt. */
+  readonly fixedTokens: number;
+}
+
+/** Cards of an earlier turn, or of a box given with the request; they come and go together. */
+export interface MemoryUnit extends BoxExtent {
+  /** Rendered whole, snipped, as previews, collapsed. */
+  readonly tokens: readonly [full: number, snipped: number, preview: number, collapsed: number];
+}
+
+/** What is in view besides the cards of this turn, and how much of it all is rendered (K15). */
+export interface ContextState {
+  /** Earlier turns in the output box, oldest first. */
+  readonly memory: readonly MemoryUnit[];
+  /** What came with the request: never shrunk. */
+  readonly given: readonly MemoryUnit[];
+  /** Takes the place of what was summarised; rendered first. */
+  readonly summary: Handle | null;
+  readonly marks: Marks;
+  /** How often the conversation was begun anew with little more than its task (K16). */
+  readonly sprint: number;
+  /** The provider's count over our estimate, of the last prompt; at least 1. */
+  readonly correction: number;
+  readonly estimate: number;
+  /** Compactions forced by the provider since it last took a prompt (K11). */
+  readonly overflows: number;
+  /** Epoch ms of the last answer of the model: what the provider cached of the prompt is forgotten after a while. */
+  readonly activityAt: number;
 }
 
 /** Cards of a box the kernel did not make: memory and context, known by extent only. */
@@ -36,7 +75,7 @@ export interface BoxExtent {
   readonly toSeq: number;
 }
 
-export type HandleRole = 'user' | 'assistant' | 'tool' | 'note';
+export type HandleRole = 'user' | 'assistant' | 'tool' | 'note' | 'summary';
 
 /** One card of this turn in the output box: `[seq, role, tokens]`. */
 export type Handle = readonly [seq: number, role: HandleRole, tokens: number];
@@ -89,6 +128,13 @@ export interface OperatorAsk {
   readonly extra: CallExtra;
 }
 
+/** What a summary is being made of, and the model call that waits for it. */
+export interface Departing {
+  readonly departure: Departure;
+  readonly extra: CallExtra;
+  readonly ending: Termination | null;
+}
+
 /** What a model call carries besides its plan. */
 export interface CallExtra {
   /** Names of the only tools to offer; absent = all of the profile. */
@@ -115,7 +161,8 @@ export interface KernelState {
   readonly version: typeof KERNEL_STATE_VERSION;
   readonly config: KernelConfig;
   readonly lifecycle: Lifecycle;
-  readonly phase: 'reason' | 'act';
+  /** `delta`: the conversation is being shortened; the model call `delayed` follows. */
+  readonly phase: 'reason' | 'act' | 'delta';
   /** Number of model calls asked for; the current one's index while phase is `reason`. */
   readonly stepIndex: number;
   /** Epoch ms of `start`. */
@@ -132,9 +179,12 @@ export interface KernelState {
   /** Calls were refused because the budget of calls was used up. */
   readonly callsRefused: boolean;
   readonly outputBoxId: string;
-  /** What is rendered before this turn's own cards: output-box memory first, then the context box (T24). */
-  readonly memory: readonly BoxExtent[];
+  /** Cards of this turn in view, by place. */
   readonly handles: readonly Handle[];
+  readonly context: ContextState;
+  readonly departing: Departing | null;
+  /** What the model call under way carries, to be asked for again (K11). */
+  readonly asked: CallExtra;
   readonly outstanding: readonly OutstandingCall[];
   readonly lastThought: { readonly cardId: string; readonly hasText: boolean } | null;
   /** Thoughts before the last one that are parts of the same answer, cut short by the model's output limit (K11). */
@@ -156,9 +206,14 @@ export interface KernelState {
   readonly termination: Termination | null;
 }
 
-export const initialState = (config: KernelConfig): KernelState => ({
+/** As an earlier version leased it: without sizes, which then never matter. */
+export type LeasedConfig = Omit<KernelConfig, 'context'> & { readonly context?: ContextConfig };
+
+const UNBOUNDED: ContextConfig = { windowTokens: 1_000_000, answerTokens: 0, fixedTokens: 0 };
+
+export const initialState = (config: LeasedConfig): KernelState => ({
   version: KERNEL_STATE_VERSION,
-  config,
+  config: { ...config, context: config.context ?? UNBOUNDED },
   lifecycle: 'ready',
   phase: 'reason',
   stepIndex: 0,
@@ -170,8 +225,20 @@ export const initialState = (config: KernelConfig): KernelState => ({
   toolCalls: 0,
   callsRefused: false,
   outputBoxId: '',
-  memory: [],
   handles: [],
+  context: {
+    memory: [],
+    given: [],
+    summary: null,
+    marks: NO_MARKS,
+    sprint: 0,
+    correction: 1,
+    estimate: 0,
+    overflows: 0,
+    activityAt: 0,
+  },
+  departing: null,
+  asked: {},
   outstanding: [],
   lastThought: null,
   answerParts: [],
@@ -186,3 +253,10 @@ export const initialState = (config: KernelConfig): KernelState => ({
   ending: null,
   termination: null,
 });
+
+/** A snapshot as it was carried on; one of an earlier version gets what came since (K22). */
+export function restored(snapshot: KernelState): KernelState {
+  return snapshot.version === KERNEL_STATE_VERSION
+    ? snapshot
+    : { ...initialState(snapshot.config), ...snapshot, version: KERNEL_STATE_VERSION };
+}

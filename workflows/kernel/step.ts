@@ -8,14 +8,15 @@
  */
 import type { Termination } from '../protocol/turn.ts';
 import type { Observation, StepOutcome } from './actions.ts';
-import { withLimits } from './budgets.ts';
-import { merge, onApproval, onProposals, onResults, toHandle, withUsage } from './calls.ts';
+import { withLimits, withUsage } from './budgets.ts';
+import { merge, onApproval, onProposals, onResults, toHandle } from './calls.ts';
 import { answerOf, done, finishReport, withoutReport } from './ending.ts';
 import type { KernelEvent, LimitsEvent, LlmFailedEvent, LlmResponseEvent, StartEvent } from './events.ts';
-import { callModel } from './funnel.ts';
+import { callModel, onSummarized, roomy } from './funnel.ts';
 import { mismatch } from './legality.ts';
+import { corrected, promptLimit } from './pressure.ts';
 import { rollback } from './rollback.ts';
-import type { KernelState, OutstandingCall } from './state.ts';
+import type { ContextState, KernelState, OutstandingCall } from './state.ts';
 
 export function step(state: KernelState, event: KernelEvent): StepOutcome {
   const reason = mismatch(state, event);
@@ -30,6 +31,8 @@ export function step(state: KernelState, event: KernelEvent): StepOutcome {
       return onResponse(state, event);
     case 'llm_failed':
       return onModelFailure(state, event);
+    case 'summarized':
+      return onSummarized(state, event);
     case 'timeout':
       return rollback(state, event.message, event.nowMs);
     case 'tool_results':
@@ -46,12 +49,18 @@ export function step(state: KernelState, event: KernelEvent): StepOutcome {
 }
 
 function onStart(state: KernelState, { outputBoxId, memory, instruction, nowMs }: StartEvent): StepOutcome {
+  const context: ContextState = {
+    ...state.context,
+    memory: memory.filter((unit) => unit.boxId === outputBoxId),
+    given: memory.filter((unit) => unit.boxId !== outputBoxId),
+    activityAt: nowMs,
+  };
   const started: KernelState = {
     ...state,
     lifecycle: 'running',
     startedAt: nowMs,
     outputBoxId,
-    memory,
+    context,
     handles: [instruction],
   };
   return callModel(started, nowMs);
@@ -64,6 +73,12 @@ function onResponse(state: KernelState, event: LlmResponseEvent): StepOutcome {
   const next: KernelState = {
     ...state,
     ...withUsage(state, event.usage, event.cost),
+    context: {
+      ...state.context,
+      correction: corrected(state, event.usage.input),
+      overflows: 0,
+      activityAt: event.nowMs,
+    },
     handles: merge(state.handles, [...event.handles, ...settled.map(toHandle)]),
     lastThought: { cardId: event.thoughtCardId, hasText: event.hasText },
   };
@@ -102,7 +117,24 @@ function onAnswer(state: KernelState, nowMs: number): StepOutcome {
   return { ...reminded, observations: [...reminded.observations, { type: 'reminded', tools }] };
 }
 
+/** How often a prompt that the provider finds too long is made shorter and sent again (K11). */
+const FORCED_COMPACTIONS = 2;
+
+/** Our count was wrong: everything that may go goes, and the model is asked for the same again, as a step of its own. */
+function onOverflow(state: KernelState, nowMs: number): StepOutcome {
+  const overflows = state.context.overflows + 1;
+  const { estimate } = state.context;
+  const correction = Math.max(state.context.correction, estimate === 0 ? 1 : promptLimit(state) / estimate);
+  const next = { ...state, context: { ...state.context, overflows, correction } };
+  const seen: Observation = { type: 'overflow', time: overflows };
+  return state.ending === null
+    ? callModel(next, nowMs, state.asked, [seen], true)
+    : roomy(next, nowMs, state.asked, [seen], true);
+}
+
 function onModelFailure(state: KernelState, event: LlmFailedEvent): StepOutcome {
+  if (event.code === 'context_overflow' && state.context.overflows < FORCED_COMPACTIONS)
+    return onOverflow(state, event.nowMs);
   if (state.ending !== null) return withoutReport(state, state.ending);
   return done(state, { status: 'failed', errorCode: event.code, reason: event.message }, { from: 'fallback' });
 }

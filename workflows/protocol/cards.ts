@@ -1,7 +1,7 @@
 /** Content of each card type. Cards are immutable; a card is validated when it is written and trusted when read. */
 import type { FailureCode } from './failures.ts';
 import type { JsonObject, JsonValue } from './json.ts';
-import type { Deliverable } from './turn.ts';
+import type { Deliverable, Usage } from './turn.ts';
 
 export interface TextContent {
   readonly text: string;
@@ -56,6 +56,12 @@ export interface ToolResultContent {
   readonly spent?: { readonly tokens: number; readonly cost: number | null };
 }
 
+/** Stands for older cards of its box; `usage` and `cost` are of writing it. */
+export interface SummaryContent extends TextContent {
+  readonly usage?: Usage;
+  readonly cost?: number | null;
+}
+
 /** What a tool outside produced, written before it is reported by the card's id (T18). */
 export interface ToolOutputContent {
   readonly value: JsonValue;
@@ -73,6 +79,7 @@ export interface CardContents {
   readonly 'sys.rolled_back': TextContent;
   readonly 'sys.go_on': TextContent;
   readonly 'context.note': TextContent;
+  readonly 'context.summary': SummaryContent;
 }
 
 export type CardType = keyof CardContents;

@@ -48,6 +48,14 @@ export type Budgets = z.infer<typeof budgetsSchema>;
 /** New values for some of the budgets. */
 export type Limits = { readonly [K in Exclude<keyof Budgets, 'onExhausted'>]?: number | undefined };
 
+/** How much of a conversation a model is shown (K15). */
+export const contextSchema = z.strictObject({
+  /** What the model takes, answer included, in tokens. */
+  windowTokens: z.int().min(2_000).default(128_000),
+  /** Writes the summaries that take the place of the oldest messages; the profile's model when left out. */
+  summaryModel: z.string().min(1).optional(),
+});
+
 /** Watchdogs of a turn, in ms (T12, T23). */
 export const timeoutsSchema = z.strictObject({
   /** From lease to first activity; 0 = never. */
@@ -94,6 +102,7 @@ export const profileSchema = z.strictObject({
   mustEndWith: z.array(toolName).default([]),
   resultFields: resultFieldsSchema.optional(),
   budgets: budgetsSchema.prefault({}),
+  context: contextSchema.prefault({}),
   /** Absent: every call is allowed (K5). */
   governance: governanceSchema.optional(),
   /** Kinds of tool errors that take the step back, besides `fatal` and `user_interrupt` (K13). */

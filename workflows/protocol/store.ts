@@ -9,7 +9,7 @@
 
 import type { DeliverableSource, Refusal } from '../kernel/actions.ts';
 import type { CallFacts } from '../kernel/governance.ts';
-import type { BoxExtent, KernelConfig, SettledCall } from '../kernel/state.ts';
+import type { BoxExtent, LeasedConfig, MemoryUnit, SettledCall } from '../kernel/state.ts';
 import type {
   ApprovalAck,
   ApprovalAnswer,
@@ -42,10 +42,11 @@ export interface Lease extends Fence {
   readonly profileName: string;
   readonly profileHash: string;
   readonly workerTarget: string;
-  readonly kernel: KernelConfig;
+  readonly kernel: LeasedConfig;
   readonly timeouts: Timeouts;
   readonly outputBoxId: string;
-  readonly memory: readonly BoxExtent[];
+  /** Earlier turns of the output box, oldest first, then what came with the request; with sizes since version 2 (K15). */
+  readonly memory: readonly (BoxExtent & { readonly tokens?: MemoryUnit['tokens'] })[];
   readonly instructionSeq: number;
   readonly instructionTokens: number;
   /** First words of the instruction, for the Web UI. */
@@ -144,6 +145,23 @@ export interface StepCommit {
   readonly cost: number | null;
   readonly latencyMs: number;
   readonly firstTokenMs: number | null;
+}
+
+/** A summary as it is stored, and what it cost to write. */
+export interface SummaryCommit {
+  /** Of the step that waits for it: one summary is made before each step at most… in one place of the box. */
+  readonly stepIndex: number;
+  readonly text: string;
+  readonly hide: readonly BoxExtent[];
+  readonly usage: Usage;
+  readonly cost: number | null;
+}
+
+export interface SummaryRecord {
+  readonly seq: number;
+  readonly tokens: number;
+  readonly usage: Usage;
+  readonly cost: number | null;
 }
 
 export interface CallClaim {
@@ -280,6 +298,8 @@ export interface Store extends ClientStore {
   registerProfiles(snapshots: readonly ProfileSnapshot[]): Promise<void>;
   leaseNext(agentId: string): Promise<LeaseOutcome>;
   settle(input: SettleInput): Promise<SettleOutcome>;
+  /** The pinned version of an agent definition. Errors: `profile_not_found`. */
+  readProfile(hash: string): Promise<ProfileSnapshot>;
   /** Where a leased turn stands, null when the lease is over. */
   turnHealth(fence: Fence): Promise<TurnHealth | null>;
   /** Ends the turn like a reap, but only if it still holds the lease in that status: the watchdog's CAS (T12). */
@@ -288,6 +308,12 @@ export interface Store extends ClientStore {
   openStep(fence: Fence, stepIndex: number, profileHash: string, hide?: readonly number[]): Promise<StepOpening>;
   commitStep(fence: Fence, commit: StepCommit): Promise<StepOutcomeRecord>;
   readExtents(extents: readonly BoxExtent[]): Promise<readonly Card[]>;
+  /** The summary of these extents, when it is in the box already. */
+  findSummary(fence: Fence, hide: readonly BoxExtent[]): Promise<SummaryRecord | null>;
+  /** Puts the summary into the output box and what it stands for out of view (K15). */
+  commitSummary(fence: Fence, commit: SummaryCommit): Promise<SummaryRecord>;
+  /** The whole result of a call of this agent, null when there is none in its output box (W11). */
+  readResult(fence: Fence, callId: string): Promise<ToolResultContent | null>;
   claimCall(fence: Fence, claim: CallClaim): Promise<ClaimOutcome>;
   /** The delegation call of a turn: its claim, the new turn and its own result or wait, in one transaction (W10, T26, T27). */
   delegate(fence: Fence, delegation: Delegation): Promise<DelegationOutcome>;

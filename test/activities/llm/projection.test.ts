@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
-import { toMessages } from '../../../activities/llm/projection.ts';
+import { toMessages as project } from '../../../activities/llm/projection.ts';
 import { parseChatRequest } from '../../../workers/model-server/chat-request.ts';
 import { checkConversation } from '../../../workers/model-server/conversation.ts';
 import type { Card } from '../../../workflows/protocol/cards.ts';
@@ -22,6 +22,8 @@ function expectAnswersInOrder(messages: readonly ChatCompletionMessageParam[]): 
     expect(answers.map((answer) => (answer.role === 'tool' ? answer.tool_call_id : answer.role))).toEqual(ids);
   }
 }
+
+const toMessages = (cards: Parameters<typeof project>[0]) => project(cards, 128_000);
 
 describe('a card', () => {
   test('of an instruction or of context is said by the user (W19)', () => {

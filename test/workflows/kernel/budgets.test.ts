@@ -135,7 +135,7 @@ describe('the final report', () => {
     });
   });
 
-  test.each(['provider_error', 'context_overflow'] as const)(
+  test.each(['provider_error', 'provider_auth'] as const)(
     'whose model call fails with %s makes the turn failed with the code of the budget (T8)',
     (code) => {
       const turn = exhausted();

@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Plan, StepOutcome } from '../../../workflows/kernel/actions.ts';
 import type { KernelEvent } from '../../../workflows/kernel/events.ts';
+import { pressure } from '../../../workflows/kernel/pressure.ts';
 import type { KernelState } from '../../../workflows/kernel/state.ts';
 import { step } from '../../../workflows/kernel/step.ts';
 
@@ -43,19 +44,27 @@ function checkState(state: KernelState): void {
   check((state.termination !== null) === (lifecycle === 'done'), 'a termination exactly when done', state);
 }
 
-/** Ranges ascend and never overlap within a box, and cover every card of the turn. */
+/** Ranges ascend and never overlap within a box, the summary aside; every card in view is in one, and it all fits the window. */
 function checkPlan(state: KernelState, { ranges }: Plan): void {
+  const { summary } = state.context;
+  const rest = summary === null ? ranges : ranges.slice(1);
+  if (summary) check(ranges[0]?.fromSeq === summary[0], 'the summary comes first', ranges);
   const ends = new Map<string, number>();
-  for (const { boxId, fromSeq, toSeq } of ranges) {
+  for (const { boxId, fromSeq, toSeq } of rest) {
     check(fromSeq <= toSeq, 'a range is empty', ranges);
     check(fromSeq > (ends.get(boxId) ?? 0), 'ranges of a box overlap or go back', ranges);
     ends.set(boxId, toSeq);
+    const twice = summary !== null && boxId === state.outputBoxId && fromSeq <= summary[0] && summary[0] <= toSeq;
+    check(!twice, 'the summary is in the plan twice', ranges);
   }
-  const own = ranges.filter((range) => range.boxId === state.outputBoxId);
   for (const [seq] of state.handles) {
-    const covered = own.some((range) => range.fromSeq <= seq && seq <= range.toSeq);
+    const covered = rest.some(
+      (range) => range.boxId === state.outputBoxId && range.fromSeq <= seq && seq <= range.toSeq,
+    );
     check(covered, `card ${seq} of the turn is not in the plan`, ranges);
   }
+  check(ranges.length <= 40, 'the plan is long', ranges);
+  check(pressure(state) <= 1, 'the plan does not fit the window', state);
 }
 
 function check(holds: boolean, rule: string, subject: unknown): void {

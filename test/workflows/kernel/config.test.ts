@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { kernelConfig } from '../../../workflows/kernel/config.ts';
+import { kernelConfig as configOf } from '../../../workflows/kernel/config.ts';
+import type { ResultFields } from '../../../workflows/protocol/enqueue.ts';
 import { type ProfileInput, type ProfileSnapshot, profileSchema } from '../../../workflows/protocol/profile.ts';
 
 const snapshot = (profile: Partial<ProfileInput>, ...tools: readonly string[]): ProfileSnapshot => ({
@@ -18,6 +19,8 @@ const snapshot = (profile: Partial<ProfileInput>, ...tools: readonly string[]): 
 const fields = (...required: readonly boolean[]) => ({
   fields: required.map((needed, index) => ({ name: `f${index}`, description: '', required: needed })),
 });
+
+const kernelConfig = (profile: ProfileSnapshot, fields: ResultFields | null) => configOf(profile, fields, 300);
 
 describe('what the kernel knows of a profile', () => {
   test('are its budgets, with the defaults of 50 steps, 200 tool calls and 1,000,000 tokens (K9)', () => {

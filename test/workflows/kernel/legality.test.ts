@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { KernelEvent } from '../../../workflows/kernel/events.ts';
 import { LEGAL, mismatch } from '../../../workflows/kernel/legality.ts';
+import { NO_USAGE } from '../../../workflows/protocol/turn.ts';
 import { NOW, type Turn, turnIn } from './turn.ts';
 
 type Type = KernelEvent['type'];
@@ -10,6 +11,7 @@ const TYPES: readonly Type[] = [
   'start',
   'llm_response',
   'llm_failed',
+  'summarized',
   'timeout',
   'tool_results',
   'approval',
@@ -42,6 +44,8 @@ function eventFor(turn: Turn, type: Type): KernelEvent {
       }));
       return { ...common, type, settled, suspended: [] };
     }
+    case 'summarized':
+      return { ...common, type, stepIndex: stepIndex + 1, summary: [99, 'summary', 5], usage: NO_USAGE, cost: 0 };
     case 'timeout':
       return { ...common, type, stepIndex, message: 'm' };
     case 'approval': {
@@ -70,6 +74,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     approval: 'not legal while ready',
     limits: 'not legal while ready',
     stop: 'ok',
+    summarized: 'not legal while ready',
   },
   thinking: {
     start: 'not legal while running',
@@ -80,6 +85,18 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     approval: 'not legal while running',
     limits: 'ok',
     stop: 'ok',
+    summarized: 'no summary is being made',
+  },
+  shortening: {
+    start: 'not legal while running',
+    llm_response: 'no model call is open',
+    llm_failed: 'no model call is open',
+    timeout: 'no model call is open',
+    tool_results: 'no tool call is open',
+    approval: 'not legal while running',
+    limits: 'ok',
+    stop: 'ok',
+    summarized: 'ok',
   },
   acting: {
     start: 'not legal while running',
@@ -90,6 +107,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     approval: 'not legal while running',
     limits: 'ok',
     stop: 'ok',
+    summarized: 'no summary is being made',
   },
   suspended: {
     start: 'not legal while suspended',
@@ -100,6 +118,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     approval: 'nobody is asked about b-1, or it came twice',
     limits: 'ok',
     stop: 'ok',
+    summarized: 'not legal while suspended',
   },
   gated: {
     start: 'not legal while suspended',
@@ -110,6 +129,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     approval: 'ok',
     limits: 'ok',
     stop: 'ok',
+    summarized: 'not legal while suspended',
   },
   done: {
     start: 'not legal while done',
@@ -120,6 +140,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     approval: 'not legal while done',
     limits: 'not legal while done',
     stop: 'not legal while done',
+    summarized: 'not legal while done',
   },
 };
 

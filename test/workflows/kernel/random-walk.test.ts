@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { KernelAction, StepOutcome } from '../../../workflows/kernel/actions.ts';
 import type { KernelEvent } from '../../../workflows/kernel/events.ts';
-import { initialState, type KernelConfig, type KernelState } from '../../../workflows/kernel/state.ts';
+import { type BoxExtent, initialState, type KernelConfig, type KernelState } from '../../../workflows/kernel/state.ts';
 import { step } from '../../../workflows/kernel/step.ts';
 import type { Budgets } from '../../../workflows/protocol/profile.ts';
 import { addUsage, NO_USAGE, type Usage } from '../../../workflows/protocol/turn.ts';
@@ -59,6 +59,10 @@ class Books {
       this.usage = addUsage(this.usage, event.usage);
       this.cost += event.cost ?? 0;
     }
+    if (event.type === 'summarized') {
+      this.usage = addUsage(this.usage, event.usage);
+      this.cost += event.cost ?? 0;
+    }
     if (event.type === 'tool_results') {
       for (const { spent } of event.settled) {
         this.childTokens += spent?.tokens ?? 0;
@@ -72,6 +76,17 @@ class Books {
       for (const [seq, role] of this.cards) if (seq > this.checkpoint && role !== 'user') this.cards.delete(seq);
     }
     for (const action of outcome.actions) this.#action(action, event);
+    // What a summary takes out of view must be what the kernel takes out of its own.
+    if (event.type === 'summarized') for (const seq of this.#leaving) this.cards.delete(seq);
+    const [action] = outcome.actions;
+    if (action?.type === 'summarize') this.#leave(action.hide);
+  }
+
+  #leaving: readonly number[] = [];
+
+  #leave(hide: readonly BoxExtent[]): void {
+    const inside = (seq: number) => hide.some(({ fromSeq, toSeq }) => fromSeq <= seq && seq <= toSeq);
+    this.#leaving = [...this.cards.keys()].filter(inside);
   }
 
   #cards(event: KernelEvent): void {
@@ -89,7 +104,8 @@ class Books {
     if (action.type !== 'call_llm') return;
     this.modelCalls += 1;
     this.checkpoint = Math.max(0, ...this.cards.keys());
-    if (action.note?.kind === 'final_report') this.reports += 1;
+    const again = event.type === 'llm_failed' || (event.type === 'summarized' && this.reports > 0);
+    if (action.note?.kind === 'final_report') this.reports = again ? 1 : this.reports + 1;
     else if (this.#spent()) throw new Error('the model is called with a budget used up');
     if (this.reports > 1) throw new Error('a second report is asked for');
   }
@@ -109,6 +125,12 @@ class Books {
     const tokens = this.usage.input + this.usage.output + this.childTokens;
     return this.modelCalls > maxSteps || tokens >= maxTokens || this.cost >= maxCost;
   }
+}
+
+/** A result without the thought that called it. */
+function hasOrphan(handles: KernelState['handles']): boolean {
+  const first = handles.findIndex(([, role]) => role === 'assistant');
+  return handles.some(([, role], index) => role === 'tool' && (first < 0 || index < first));
 }
 
 /** Every invariant at each step in these, the books alone in the others. */
@@ -155,6 +177,7 @@ describe('a random walk over all events', () => {
             books.keep(visit);
             const difference = books.difference(visit.outcome.state);
             if (difference !== null) throw new Error(difference);
+            if (hasOrphan(visit.outcome.state.handles)) throw new Error('a result is in view without its call');
           }
         }),
         { numRuns },
@@ -168,15 +191,17 @@ describe('a random walk over all events', () => {
     expect(seen.ignored).toBeGreaterThan(1_000);
     expect(seen.ignored).toBeLessThan(seen.steps / 2);
     expect([...seen.lifecycles].sort()).toEqual(['done', 'ready', 'running', 'suspended']);
-    expect([...seen.actions].sort()).toEqual(['await', 'call_llm', 'done', 'execute_tools']);
+    expect([...seen.actions].sort()).toEqual(['await', 'call_llm', 'done', 'execute_tools', 'summarize']);
     expect([...seen.observations].sort()).toEqual([
       'approval_answered',
       'budget_hit',
       'event_ignored',
       'limits_changed',
+      'overflow',
       'reminded',
       'repeating',
       'rolled_back',
+      'shortened',
       'tool_gated',
       'truncated',
     ]);
@@ -197,6 +222,7 @@ describe('a random walk over all events', () => {
         'budget_cost',
         'no_progress',
         'policy_denied',
+        'context_overflow',
       ]),
     );
   });

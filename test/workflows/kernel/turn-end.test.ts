@@ -9,7 +9,7 @@ describe('a turn', () => {
     expect(turn.start(memory)).toEqual({
       type: 'call_llm',
       stepIndex: 1,
-      plan: { ranges: [...memory, { boxId: 'output', fromSeq: 5, toSeq: 5 }] },
+      plan: { ranges: [{ boxId: 'output', fromSeq: 1, toSeq: 5 }] },
     });
     expect(turn.state).toMatchObject({ lifecycle: 'running', phase: 'reason', stepIndex: 1 });
   });
@@ -50,7 +50,6 @@ describe('a turn', () => {
     'provider_error',
     'provider_auth',
     'provider_refusal',
-    'context_overflow',
     'context_build_error',
     'profile_not_found',
     'internal_error',

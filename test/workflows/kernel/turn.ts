@@ -7,6 +7,7 @@ import {
   initialState,
   type KernelConfig,
   type KernelState,
+  type MemoryUnit,
   type SettledCall,
 } from '../../../workflows/kernel/state.ts';
 import type { FailureCode } from '../../../workflows/protocol/failures.ts';
@@ -25,6 +26,7 @@ export type ConfigPart = Partial<Omit<KernelConfig, 'budgets'>> & { readonly bud
 
 export const config = ({ budgets, ...more }: ConfigPart = {}): KernelConfig => ({
   budgets: { ...budgetsSchema.parse({}), ...budgets },
+  context: { windowTokens: 1_000_000, answerTokens: 1_000, fixedTokens: 0 },
   mustEndWith: [],
   submitResult: true,
   ...more,
@@ -53,7 +55,8 @@ export class Turn {
     return this.#take(checkedStep(this.state, event));
   }
 
-  start(memory: readonly BoxExtent[] = []): KernelAction | undefined {
+  start(extents: readonly (BoxExtent & { readonly tokens?: MemoryUnit['tokens'] })[] = []): KernelAction | undefined {
+    const memory = extents.map((unit): MemoryUnit => ({ tokens: [0, 0, 0, 0], ...unit }));
     for (const extent of memory) if (extent.boxId === OUTPUT_BOX) this.#seq = extent.toSeq;
     return this.feed({
       type: 'start',
@@ -138,6 +141,12 @@ export const turnIn = {
   thinking: (): Turn => {
     const turn = new Turn();
     turn.start();
+    return turn;
+  },
+  /** Waits for a summary that makes room for the next model call. */
+  shortening: (): Turn => {
+    const turn = new Turn({ context: { windowTokens: 4_000, answerTokens: 200, fixedTokens: 100 } });
+    turn.start([{ boxId: OUTPUT_BOX, fromSeq: 1, toSeq: 9, tokens: [3_900, 3_900, 3_900, 3_900] }]);
     return turn;
   },
   acting: (): Turn => {

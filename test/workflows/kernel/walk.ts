@@ -37,6 +37,7 @@ const callDie = record({
   digest: fc.constantFrom('x', 'y', 'new', 'new'),
   /** What a person says who is asked. */
   answer: fc.constantFrom('approved', 'approved', 'denied', 'unanswered'),
+  tokens: fc.constantFrom(2, 40, 300, 1_500),
   roll: fc.nat(9),
 });
 type CallDie = typeof callDie extends fc.Arbitrary<infer T> ? T : never;
@@ -46,7 +47,7 @@ const die = record({
   kind: fc.oneof(
     { weight: 24, arbitrary: fc.constant('advance' as const) },
     { weight: 8, arbitrary: fc.constantFrom('start', 'llm_response', 'tool_results', 'approval', 'limits', 'again') },
-    { weight: 1, arbitrary: fc.constantFrom('llm_failed', 'timeout', 'stop') },
+    { weight: 1, arbitrary: fc.constantFrom('llm_failed', 'overflow', 'timeout', 'summarized', 'stop') },
   ),
   flaw: fc.oneof(
     { weight: 8, arbitrary: fc.constant('none' as const) },
@@ -89,6 +90,11 @@ export const configs: fc.Arbitrary<KernelConfig> = record({
     .tuple(fc.constantFrom('report', 'report', 'rollback', 'end'), fc.integer({ min: 1, max: 3 }))
     .map((parts) => policy(...parts)),
   rollbackOn: fc.constantFrom<NonNullable<KernelConfig['rollbackOn']>>([], ['timeout'], ['governance_denied']),
+  context: fc.constantFrom(
+    { windowTokens: 1_000_000, answerTokens: 0, fixedTokens: 0 },
+    { windowTokens: 4_000, answerTokens: 200, fixedTokens: 300 },
+    { windowTokens: 10_000, answerTokens: 500, fixedTokens: 300 },
+  ),
   mustEndWith: fc.subarray(['publish', 'submit_result']),
   submitResult: fc.boolean(),
 });
@@ -117,6 +123,17 @@ export class Walk {
         return this.#results(state, roll);
       case 'llm_failed':
         return { type: 'llm_failed', nowMs: this.#nowMs, stepIndex, code: 'provider_error', message: 'm' };
+      case 'overflow':
+        return { type: 'llm_failed', nowMs: this.#nowMs, stepIndex, code: 'context_overflow', message: 'm' };
+      case 'summarized':
+        return {
+          type: 'summarized',
+          nowMs: this.#nowMs,
+          stepIndex: stepIndex + 1,
+          summary: [this.#next(), 'summary', 200],
+          usage: roll.usage,
+          cost: roll.cost,
+        };
       case 'timeout':
         return { type: 'timeout', nowMs: this.#nowMs, stepIndex, message: 'm' };
       case 'approval':
@@ -132,7 +149,7 @@ export class Walk {
 
   #start(): KernelEvent {
     const toSeq = this.#seq;
-    const memory = toSeq > 0 ? [{ boxId: OUTPUT_BOX, fromSeq: 1, toSeq }] : [];
+    const memory = toSeq > 0 ? [{ boxId: OUTPUT_BOX, fromSeq: 1, toSeq, tokens: [900, 700, 500, 300] as const }] : [];
     const instruction = [this.#next(), 'user', 7] as const;
     return { type: 'start', nowMs: this.#nowMs, outputBoxId: OUTPUT_BOX, memory, instruction };
   }
@@ -201,7 +218,7 @@ export class Walk {
   }
 
   #settled(callId: string, call: CallDie | undefined): SettledCall {
-    const { status = 'success', terminate = false, kind, roll = 1 } = call ?? {};
+    const { status = 'success', terminate = false, kind, tokens = 2, roll = 1 } = call ?? {};
     return {
       callId,
       status,
@@ -209,7 +226,7 @@ export class Walk {
       ...(status === 'success' || roll > 7 ? {} : { errorCode: 'tool_failed', ...(kind ? { errorKind: kind } : {}) }),
       ...(roll === 6 ? { spent: { tokens: 10, cost: 0.1 } } : {}),
       seq: this.#next(),
-      tokens: 2,
+      tokens,
     };
   }
 
@@ -221,6 +238,7 @@ export class Walk {
 
 function awaited({ lifecycle, phase, outstanding, operator }: KernelState): KernelEvent['type'] {
   if (lifecycle === 'ready') return 'start';
+  if (phase === 'delta') return 'summarized';
   const asked = outstanding.some((call) => call.gated !== undefined && call.deadline !== null);
   if (lifecycle === 'suspended' && (asked || operator)) return 'approval';
   return lifecycle === 'running' && phase === 'reason' ? 'llm_response' : 'tool_results';

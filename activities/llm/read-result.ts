@@ -1,0 +1,43 @@
+/** The built-in `read_result`: the rest of a result that a prompt shows only in part (W11). Answered while the call is proposed. */
+import { z } from 'zod';
+import { READ_RESULT } from '../../workflows/protocol/builtins.ts';
+import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
+import type { JsonObject } from '../../workflows/protocol/json.ts';
+import { resultText } from './projection.ts';
+
+const MOST_CHARACTERS = 16_000;
+const DEFAULT_CHARACTERS = 8_000;
+
+export const readResultSchema = z.object({
+  call_id: z.string().min(1).describe('as the shortened result names it'),
+  offset: z.int().nonnegative().default(0).describe('characters to skip'),
+  limit: z.int().positive().max(MOST_CHARACTERS).default(DEFAULT_CHARACTERS).describe('characters to read'),
+});
+
+export const readResultTool = {
+  name: READ_RESULT,
+  description: 'Reads on in the result of an earlier call that is shown only in part.',
+  parameters: parametersOf(),
+};
+
+function parametersOf(): JsonObject {
+  const { $schema: _, ...schema } = z.toJSONSchema(readResultSchema, { io: 'input' });
+  return schema as JsonObject;
+}
+
+export type ReadAnswer = { readonly result: JsonObject } | { readonly error: ToolError };
+
+/** `found` is null for a call that this agent never made, or whose result is not there. */
+export function answerRead(
+  { call_id: callId, offset, limit }: z.output<typeof readResultSchema>,
+  found: ToolResultContent | null,
+): ReadAnswer {
+  if (!found) {
+    const message = `there is no result of a call ${callId} in this conversation; use the call_id that the shortened result names`;
+    return { error: { code: 'invalid_arguments', message, kind: 'recoverable' } };
+  }
+  const text = resultText(found);
+  const part = text.slice(offset, offset + limit);
+  const next = offset + part.length;
+  return { result: { text: part, offset, total: text.length, next_offset: next < text.length ? next : null } };
+}

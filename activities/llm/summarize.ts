@@ -1,0 +1,134 @@
+/**
+ * The summary activity (K15, K16): the oldest messages in short, written by a model; by rule for a new sprint, and when the model cannot.
+ * A summary that is stored is not written again.
+ */
+import { Context, log } from '@temporalio/activity';
+import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
+import type { SummarizeInput } from '../../workflows/ports.ts';
+import { clip } from '../../workflows/protocol/limits.ts';
+import type { SummaryRecord } from '../../workflows/protocol/store.ts';
+import { NO_USAGE, type Usage } from '../../workflows/protocol/turn.ts';
+import { describeError } from '../failure.ts';
+import { withHeartbeat } from '../heartbeat.ts';
+import { outlastOutage } from '../store-outage.ts';
+import { countTokens } from '../tokens.ts';
+import { ask, type ModelDeps } from './call-model.ts';
+import { costOf } from './pricing.ts';
+import { type ShownCard, toMessages } from './projection.ts';
+import { readShown } from './shown.ts';
+
+/** Attempts at a model that fails, before the summary is written by rule. */
+const MODEL_ATTEMPTS = 2;
+
+interface Written {
+  readonly text: string;
+  readonly usage: Usage;
+  readonly cost: number | null;
+}
+
+export const summarize =
+  (deps: ModelDeps) =>
+  (input: SummarizeInput): Promise<SummaryRecord> =>
+    withHeartbeat(async (signal) => {
+      const { agentId, agentTurnId, turnEpoch, profileHash, request } = input;
+      const fence = { agentId, agentTurnId, turnEpoch };
+      const { store } = deps;
+      const { stepIndex, hide, plan, maxTokens, mode } = request;
+      const there = await outlastOutage(signal, () => store.findSummary(fence, hide));
+      if (there) return there;
+      const cards = await outlastOutage(signal, () => readShown(store, plan.ranges));
+      const { profile } = await outlastOutage(signal, () => store.readProfile(profileHash));
+      const messages = toMessages(cards, profile.context.windowTokens);
+      const byRule = (): Written => ({ text: ruleSummary(cards, messages), usage: NO_USAGE, cost: 0 });
+      const model = profile.context.summaryModel ?? profile.model.name ?? deps.model.defaultModel;
+      const written =
+        mode === 'sprint'
+          ? byRule()
+          : await byModel(deps, model, messages, maxTokens, signal).catch(orElse(byRule, signal));
+      const { usage, cost } = written;
+      const commit = { stepIndex, hide, usage, cost, text: within(written.text, maxTokens) };
+      return outlastOutage(signal, () => store.commitSummary(fence, commit));
+    });
+
+const INSTRUCTIONS = [
+  'You shorten the older part of a working conversation between an assistant, its tools and people, so that the assistant can go on without it.',
+  'Keep: the goal and every requirement, decision and directive; facts, names, numbers, ids and paths that may still matter;',
+  'what was done, what came of it, what is open, and what failed and why. Leave out greetings, repetition and raw output.',
+  'An earlier summary in it is as important as the rest. Write plain text, in the language of the conversation.',
+].join(' ');
+
+async function byModel(
+  { model, app }: ModelDeps,
+  name: string,
+  messages: readonly ChatCompletionMessageParam[],
+  maxTokens: number,
+  signal: AbortSignal,
+): Promise<Written> {
+  const content = `Shorten this to at most ${maxTokens} tokens:\n\n${messages.map(spoken).join('\n\n')}`;
+  const request = {
+    model: name,
+    messages: [
+      { role: 'system', content: INSTRUCTIONS },
+      { role: 'user', content },
+    ],
+    max_completion_tokens: maxTokens,
+  } satisfies Parameters<typeof ask>[1];
+  const reply = await ask(model, request, signal);
+  if (reply.text.trim() === '') throw new Error('the model wrote an empty summary');
+  return { text: reply.text, usage: reply.usage, cost: costOf(app.prices, [reply.model, name], reply.usage) };
+}
+
+function orElse(byRule: () => Written, signal: AbortSignal): (error: unknown) => Written {
+  return (error) => {
+    if (signal.aborted || Context.current().info.attempt < MODEL_ATTEMPTS) throw error;
+    log.warn('the summary is written by rule', { error: describeError(error) });
+    return byRule();
+  };
+}
+
+const spoken = (message: ChatCompletionMessageParam): string => {
+  const calls = 'tool_calls' in message ? (message.tool_calls ?? []) : [];
+  const made = calls.flatMap((call) =>
+    'function' in call ? `(calls ${call.function.name} ${call.function.arguments})` : [],
+  );
+  const text = typeof message.content === 'string' ? message.content : '';
+  return `${message.role}: ${[text, ...made].filter((part) => part !== '').join('\n')}`;
+};
+
+const RULE_TEXT_BYTES = 600;
+
+/** What can be said without a model: how much there was, the tools, what users and the assistant said last. */
+export function ruleSummary(cards: readonly ShownCard[], messages: readonly ChatCompletionMessageParam[]): string {
+  const tools = cards.flatMap((card) => (card.type === 'tool.result' ? [card.content.tool] : []));
+  const earlier = cards.findLast((card) => card.type === 'context.summary');
+  const lastOf = (role: 'assistant' | 'user') => {
+    const message = messages.findLast(
+      ({ role: said, content }) => said === role && typeof content === 'string' && content !== '',
+    );
+    return typeof message?.content === 'string' ? message.content : '';
+  };
+  const parts = [
+    `${messages.length} older messages were left out.`,
+    tools.length > 0 ? `Tools called: ${counts(tools)}.` : '',
+    earlier?.type === 'context.summary' ? clip(earlier.content.text, 2 * RULE_TEXT_BYTES) : '',
+    lastOf('user') === '' ? '' : `A user said: ${clip(lastOf('user'), RULE_TEXT_BYTES)}`,
+    lastOf('assistant') === '' ? '' : `The assistant said last: ${clip(lastOf('assistant'), RULE_TEXT_BYTES)}`,
+  ];
+  return parts.filter((part) => part !== '').join('\n');
+}
+
+function counts(names: readonly string[]): string {
+  const times = new Map<string, number>();
+  for (const name of names) times.set(name, (times.get(name) ?? 0) + 1);
+  return [...times]
+    .map(([name, count]) => (count === 1 ? name : `${name} (${count} times)`))
+    .sort()
+    .join(', ');
+}
+
+/** A summary may not be longer than the kernel has made room for. */
+function within(text: string, maxTokens: number): string {
+  let kept = text;
+  while (countTokens(kept) > maxTokens) kept = clip(kept, Math.floor(Buffer.byteLength(kept) * 0.9));
+  return kept;
+}
