@@ -87,9 +87,9 @@ describe('a model request', () => {
 });
 
 describe('the tools of a request', () => {
-  test('are those of the profile in their order, then submit_result (W12)', () => {
+  test('are those of the profile in their order, then the built-in ones (W12)', () => {
     const request = requestOf();
-    expect([...offeredNames(request)]).toEqual(['add', 'look', 'submit_result']);
+    expect([...offeredNames(request)]).toEqual(['add', 'look', 'submit_result', 'read_result']);
     expect(request.tools?.[0]).toEqual({
       type: 'function',
       function: { name: 'add', description: 'does add', parameters: { type: 'object', properties: {} } },

@@ -65,7 +65,13 @@ describe.each(STORES)('boxes on %s', (_, fresh) => {
       expect(await bench.cardsOf(boxId)).toEqual(cards);
       expect(await bench.store.getAgent(agentId)).toMatchObject({ outputBoxId: replaced });
       const lease = await bench.started(agentId);
-      expect(lease).toMatchObject({ outputBoxId: replaced, memory: [{ boxId: replaced, fromSeq: 1, toSeq: 2 }] });
+      expect(lease).toMatchObject({
+        outputBoxId: replaced,
+        memory: [
+          { boxId: replaced, fromSeq: 1, toSeq: 1 },
+          { boxId: replaced, fromSeq: 2, toSeq: 2 },
+        ],
+      });
       await bench.ended(lease);
       expect((await bench.cardsOf(replaced)).slice(0, 2)).toEqual(kept);
     });

@@ -61,7 +61,7 @@ export async function call(tool: Tool, args: JsonObject = {}, agent: Partial<Pro
   const model = openAiModel({ apiKey: 'k', baseUrl: server.url, defaultModel: 'm' });
   const { calls } = await attempt(callModel({ store, app, model }), modelInput(turn));
   const callId = calls[0]?.callId ?? '';
-  expect(calls).toEqual([{ callId, tool: name }]);
+  expect(calls).toEqual([{ callId, tool: name, digest: expect.any(String) }]);
   return {
     turn,
     callId,
