@@ -152,7 +152,28 @@ function snapshotOf(profile: Profile, tools: ReadonlyMap<string, Tool>): Profile
   const endings = profile.mustEndWith
     .filter((name) => name !== SUBMIT_RESULT && !offered.some((tool) => tool.name === name))
     .map((name) => `mustEndWith names ${name}, which is not offered: the rule is ignored for it`);
-  return { profile, tools: offered, warnings: [...warnings, ...endings] };
+  return { profile, tools: offered, warnings: [...warnings, ...endings, ...misnamed(profile, offered)] };
+}
+
+/** Rules for tools that are not there do nothing: most likely a name is wrong, and what it was meant for goes unguarded. */
+function misnamed(profile: Profile, offered: readonly ToolSpec[]): string[] {
+  const names = new Set([...offered.map((tool) => tool.name), ...BUILTINS]);
+  const { governance, skills, stableCore } = profile;
+  const ruled = [
+    ...(governance?.rules ?? []).map((rule) => rule.tool),
+    ...(governance?.constraints ?? []).map((rule) => rule.tool),
+    ...(governance?.rateLimits ?? []).map((rule) => rule.tool),
+    ...(governance?.veto ?? []),
+  ].filter((pattern) => !pattern.includes('*'));
+  const wanted = [...stableCore, ...skills.flatMap((skill) => skill.allowedTools ?? [])];
+  return [
+    ...[...new Set(ruled)]
+      .filter((name) => !names.has(name))
+      .map((name) => `governance names ${name}, which is no tool of the profile`),
+    ...[...new Set(wanted)]
+      .filter((name) => !names.has(name))
+      .map((name) => `a skill or stableCore names ${name}, which is no tool of the profile`),
+  ];
 }
 
 function unique<T>(kind: string, items: readonly T[], nameOf: (item: T) => string): Map<string, T> {

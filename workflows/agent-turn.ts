@@ -144,7 +144,8 @@ class TurnDriver {
   /** A stopped turn ends in this run. */
   #historyIsLong(): boolean {
     const { historyLength, historySize, continueAsNewSuggested } = workflowInfo();
-    const long = continueAsNewSuggested || historyLength > MAX_HISTORY_EVENTS || historySize > MAX_HISTORY_BYTES;
+    const most = this.#lease.maxEvents ?? MAX_HISTORY_EVENTS;
+    const long = continueAsNewSuggested || historyLength > most || historySize > MAX_HISTORY_BYTES;
     return long && !this.#scope.consideredCancelled;
   }
 

@@ -213,13 +213,14 @@ class Mailbox {
 
   /** Resolves with what the store shall record if the turn did not commit its own end. */
   async #runChild(lease: Lease): Promise<Termination> {
+    const { maxTurnEvents: maxEvents } = this.#input;
     try {
       await executeChild<typeof agentTurn>('agentTurn', {
         workflowId: turnWorkflowId(lease.agentId, lease.agentTurnId),
         workflowIdReusePolicy: WorkflowIdReusePolicy.REJECT_DUPLICATE,
         parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
         taskQueue: targetQueue(lease.workerTarget),
-        args: [lease],
+        args: [maxEvents === undefined ? lease : { ...lease, maxEvents }],
         staticSummary: clip(`${lease.agentId}: ${lease.title}`, 200),
         typedSearchAttributes: [
           { key: AGENT_ID, value: lease.agentId },

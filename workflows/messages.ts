@@ -47,12 +47,15 @@ export interface AgentInput {
   readonly agentId: string;
   /** Continue as new after this many history events; the default is our own threshold. */
   readonly maxHistoryEvents?: number;
+  /** The same for the runs of its turns. */
+  readonly maxTurnEvents?: number;
 }
 
 export function isAgentInput(value: unknown): value is AgentInput {
   if (!isRecord(value) || typeof value.agentId !== 'string') return false;
-  const { maxHistoryEvents: max } = value;
-  return max === undefined || (typeof max === 'number' && Number.isInteger(max) && max > 0);
+  return [value.maxHistoryEvents, value.maxTurnEvents].every(
+    (max) => max === undefined || (typeof max === 'number' && Number.isInteger(max) && max > 0),
+  );
 }
 
 export function isLease(value: unknown): value is Lease {

@@ -42,6 +42,7 @@ export const callModel =
         governance: opening.snapshot.profile.governance,
         resultFields: opening.resultFields,
         results,
+        skills: opening.snapshot.profile.skills,
         finalReport: action.note?.kind === 'final_report',
       });
       const refusal = reply.refusal || (reply.finishReason === 'content_filter' ? 'stopped by the content filter' : '');

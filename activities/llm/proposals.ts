@@ -4,11 +4,12 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import { isDelegation, READ_RESULT, SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
+import { isDelegation, READ_RESULT, SKILL, SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ProposedCall, ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import type { GovernancePolicy } from '../../workflows/protocol/governance.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
+import type { Skill } from '../../workflows/protocol/profile.ts';
 import type { NewCall } from '../../workflows/protocol/store.ts';
 import type { App } from '../app.ts';
 import { describeError } from '../failure.ts';
@@ -18,6 +19,7 @@ import { parseDelegation } from '../tools/delegation.ts';
 import { digestOf, factsOf } from './facts.ts';
 import type { StreamedCall } from './openai.ts';
 import { answerRead, readResultSchema } from './read-result.ts';
+import { answerSkill, skillSchema } from './skills.ts';
 import { submissionError, submitResultSchema } from './submit-result.ts';
 
 export interface ProposalContext {
@@ -28,6 +30,7 @@ export interface ProposalContext {
   readonly app: App;
   readonly governance?: GovernancePolicy | undefined;
   readonly resultFields: ResultFields | null;
+  readonly skills?: readonly Skill[];
   /** Results that `read_result` was asked for, by call id. */
   readonly results?: ReadResults;
   /** In the final report other calls are ignored, so submit_result need not be alone (K9). */
@@ -80,6 +83,7 @@ function readCall(call: ProposedCall, asked: string, index: number, alone: boole
   const content = { callId: id, tool, arguments: checked.args };
   const digest = digestOf(checked.args);
   if (tool === READ_RESULT) return { index, content, digest, result: readAnswer(id, checked.args, context) };
+  if (tool === SKILL) return { index, content, digest, ...skillAnswer(id, checked.args, context) };
   if (tool !== SUBMIT_RESULT) return { index, content, digest, ...factsOf(context.governance, tool, checked.args) };
   return {
     index,
@@ -94,6 +98,19 @@ function readAnswer(callId: string, args: JsonObject, { results }: ProposalConte
   const answer = answerRead(parsed, results?.get(parsed.call_id) ?? null);
   const base = { callId, tool: READ_RESULT, afterExecution: 'continue' } as const;
   return 'error' in answer ? { ...base, status: 'failed', ...answer } : { ...base, status: 'success', ...answer };
+}
+
+function skillAnswer(
+  callId: string,
+  args: JsonObject,
+  { skills = [] }: ProposalContext,
+): Pick<NewCall, 'skill' | 'result'> {
+  const parsed = skillSchema.parse(args);
+  const answer = answerSkill(skills, parsed);
+  const base = { callId, tool: SKILL, afterExecution: 'continue' } as const;
+  return 'error' in answer
+    ? { result: { ...base, status: 'failed', ...answer } }
+    : { skill: parsed.name, result: { ...base, status: 'success', ...answer } };
 }
 
 /** Call ids that the model wants to read the results of. */
@@ -126,6 +143,7 @@ function check(
   try {
     if (isDelegation(tool)) return { args: parseDelegation(tool, args) };
     if (tool === READ_RESULT) return { args: readResultSchema.parse(args) };
+    if (tool === SKILL) return { args: skillSchema.parse(args) };
     if (tool !== SUBMIT_RESULT) return { args: jsonOnly(app.tools.get(tool)?.parse(args) ?? args) };
     const parsed = submitResultSchema.parse(args) as unknown as JsonObject;
     const error = submissionError(parsed, alone, resultFields);

@@ -14,6 +14,7 @@ import { delegationTools } from '../tools/delegation.ts';
 import type { ModelRequest } from './openai.ts';
 import { type ShownCard, toMessages } from './projection.ts';
 import { readResultTool } from './read-result.ts';
+import { skillTool } from './skills.ts';
 import { submitResultTool } from './submit-result.ts';
 
 export interface RequestParts {
@@ -60,11 +61,13 @@ function offeredTools(
   resultFields: ResultFields | null,
   onlyTools: readonly string[] | undefined,
 ): ChatCompletionTool[] {
+  const skills = skillTool(profile.skills);
   const all = [
     ...tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
     ...delegationTools(profile),
     submitResultTool(resultFields),
     readResultTool,
+    ...(skills ? [skills] : []),
   ];
   return all
     .filter((tool) => onlyTools === undefined || onlyTools.includes(tool.name))

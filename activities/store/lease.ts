@@ -273,7 +273,9 @@ function fixedTokens(snapshot: ProfileSnapshot): number {
   if (known !== undefined) return known;
   const { profile, tools } = snapshot;
   const offered = tools.map(({ name, description, parameters }) => ({ name, description, parameters }));
-  const tokens = BUILTIN_TOKENS + countTokens(profile.instructions) + countTokens(JSON.stringify(offered));
+  const skills = profile.skills.map(({ name, description }) => ({ name, description }));
+  const texts = [profile.instructions, JSON.stringify(offered), JSON.stringify(skills)];
+  const tokens = texts.reduce((sum, text) => sum + countTokens(text), BUILTIN_TOKENS);
   counted.set(snapshot, tokens);
   return tokens;
 }

@@ -168,7 +168,7 @@ async function writeCall(
   fence: Fence,
   turn: TurnRow,
   stepIndex: number,
-  { index, content, digest, facts, result }: StepCommit['calls'][number],
+  { index, content, digest, skill, facts, result }: StepCommit['calls'][number],
   now: number,
 ): Promise<CallRecord> {
   const { agentTurnId, agentId } = fence;
@@ -180,7 +180,7 @@ async function writeCall(
   const source = { source_agent_id: agentId, source_agent_turn_id: agentTurnId, source_step_index: stepIndex };
   const call = { call_id: callId, call_index: index, depth: turn.depth, trace_id: turn.trace_id };
   await appendEdge(trx, callId, { ...edge, ...source, ...call }, now);
-  const record = { callId, tool, digest, ...(facts ? { facts } : {}) };
+  const record = { callId, tool, digest, ...(skill ? { skill } : {}), ...(facts ? { facts } : {}) };
   if (!result) return record;
   const premature = tool === SUBMIT_RESULT && result.status === 'success' && (await hasPendingSteers(trx, agentTurnId));
   const { settled } = await storeResult(trx, turn, stepIndex, premature ? inboxNotEmpty(callId) : result, now);

@@ -23,6 +23,9 @@ export interface Problem {
   readonly detail: string;
 }
 
+/** Counts of turns that a tool of this name made. */
+export const MADE_BY = 'turns made by ';
+
 export class Ledger {
   readonly startedAt = Date.now();
   readonly faults: Fault[] = [];

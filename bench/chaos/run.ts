@@ -15,7 +15,7 @@ import { type ChaosDatabase, startDatabase } from './databases.ts';
 import { Endings } from './endings.ts';
 import { Faults } from './faults.ts';
 import { Fleet } from './fleet.ts';
-import { Ledger } from './ledger.ts';
+import { Ledger, MADE_BY } from './ledger.ts';
 import { Load } from './load.ts';
 import type { ChaosOptions } from './options.ts';
 import { codeOf } from './patience.ts';
@@ -176,7 +176,7 @@ async function judge(
   return {
     ...verdict,
     ...times,
-    ok: verdict.violations.length === 0 && verdict.unexplained.length === 0 && asMany(options, verdict.turns),
+    ok: verdict.violations.length === 0 && verdict.unexplained.length === 0 && asMany(options, ledger, verdict.turns),
     options,
     faultsByKind: byKind(ledger),
     faults: ledger.faults,
@@ -200,9 +200,11 @@ async function drained(store: Store, tail: Tail, deadline: number): Promise<void
   }
 }
 
-/** A batch has exactly the turns that were asked for. */
-const asMany = ({ turns, agents }: ChaosOptions, seen: number): boolean =>
-  turns === 0 ? seen > 0 : seen === turns * agents;
+/** A batch has exactly the turns that were asked for, and those that they delegated. */
+function asMany({ turns, agents }: ChaosOptions, { counts }: Ledger, seen: number): boolean {
+  const delegated = [...counts].reduce((sum, [what, count]) => sum + (what.startsWith(MADE_BY) ? count : 0), 0);
+  return turns === 0 ? seen > 0 : seen === turns * agents + delegated;
+}
 
 const nameOf = (error: unknown): string => codeOf(error) ?? (error instanceof Error ? error.name : String(error));
 

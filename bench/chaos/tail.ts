@@ -4,7 +4,7 @@ import { delegatedAgentId, delegatedTurnId } from '../../activities/store/ids.ts
 import { DELEGATE_ASYNC, isDelegation } from '../../workflows/protocol/builtins.ts';
 import type { AgentEvent } from '../../workflows/protocol/events.ts';
 import type { ClientStore } from '../../workflows/protocol/store.ts';
-import type { Ledger } from './ledger.ts';
+import { type Ledger, MADE_BY } from './ledger.ts';
 import { noting } from './patience.ts';
 import { PROFILE } from './work.ts';
 
@@ -79,7 +79,7 @@ export class Tail {
     if (payload.phase !== 'suspended' && !(payload.tool === DELEGATE_ASYNC && payload.status === 'success')) return;
     const made = { agentId: delegatedAgentId(PROFILE, payload.callId), agentTurnId: delegatedTurnId(payload.callId) };
     this.#ledger.acked.set(made.agentTurnId, made);
-    this.#ledger.count(`turns made by ${payload.tool}`);
+    this.#ledger.count(`${MADE_BY}${payload.tool}`);
     this.expect(made.agentId, made.agentTurnId);
   }
 

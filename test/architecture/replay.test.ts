@@ -216,8 +216,10 @@ describe('what the current code asks of the store', () => {
     }
     expect([...new Set(commands.map(({ name }) => name))].sort()).toEqual([
       'acceptInline',
+      'askApprovals',
       'commitTurn',
       'leaseNext',
+      'refuseCalls',
       'reportInline',
       'resolveWaiting',
       'settle',

@@ -9,6 +9,7 @@ import { outputCardId } from '../../activities/store/ids.ts';
 import type { TurnHandle } from '../../client/agent-client.ts';
 import type { ModelAnswer } from '../../workers/model-server/completion.ts';
 import { attempts, type Script } from '../../workers/model-server/scripted.ts';
+import type { AnswerFunction } from '../../workers/model-server/wire.ts';
 import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
 import { agentWorkflowId, targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import type { Recorder } from '../support/record-histories.ts';
@@ -24,6 +25,10 @@ export const app = defineApp({
     defineAgent({ name: 'finisher', mustEndWith: ['finish'] }),
     defineAgent({ name: 'watched', timeouts: { noProgressMs: 1_000 } }),
     defineAgent({ name: 'hasty', timeouts: { turnMs: 1_000 } }),
+    defineAgent({ name: 'careful', governance: { rules: [{ tool: 'produce', action: 'ask' }], veto: ['fail'] } }),
+    defineAgent({ name: 'extended', budgets: { maxSteps: 1, onExhausted: 'ask' } }),
+    defineAgent({ name: 'strict', governance: { veto: ['produce'], onDenied: 'rollback' } }),
+    defineAgent({ name: 'forgetful', context: { windowTokens: 12_000 } }),
     defineAgent({ name: 'asker', delegationPolicy: { profiles: ['tester'] } }),
   ],
   tools: [
@@ -73,6 +78,25 @@ const answerAll = async (turn: TurnHandle): Promise<void> => {
   for (const { callId } of await waitingCalls(turn))
     await turn.toolResult({ callId, status: 'success', result: 'yes' });
 };
+const answerQuestion =
+  (answer: Omit<Parameters<TurnHandle['answer']>[0], 'callId'>): NonNullable<TurnShape['meanwhile']> =>
+  async (turn, { harness }) => {
+    for (;;) {
+      const [question] = await harness.client.approvals({ rootTurnId: turn.id });
+      if (question) return turn.answer({ callId: question.callId, ...answer });
+      await sleep(20);
+    }
+  };
+
+/** Wherever in the conversation it is asked: a summary moves the script's place. */
+function produceUntil(times: number): AnswerFunction {
+  let asked = 0;
+  return () => {
+    asked += 1;
+    return asked < times ? call('produce') : say('done');
+  };
+}
+
 const cancel: TurnShape['meanwhile'] = (_turn, { harness }, workflowId) =>
   harness.temporal.client.workflow.getHandle(workflowId).cancel();
 
@@ -123,6 +147,19 @@ export const TURNS: Readonly<Record<string, TurnShape>> = {
     ],
     request: { profile: 'asker' },
   },
+  'turn-approved': {
+    script: [call('produce', 'fail', 'ask_briefly'), say('with leave')],
+    request: { profile: 'careful' },
+    meanwhile: answerQuestion({ decision: 'approved', by: 'ann', arguments: { index: 7 } }),
+  },
+  'turn-extended': {
+    script: [call('produce'), say('went on')],
+    request: { profile: 'extended' },
+    meanwhile: answerQuestion({ decision: 'approved', limits: { maxSteps: 2 } }),
+  },
+  // What is taken back leaves the conversation, so the script stands where it stood.
+  'turn-rolled-back': { script: [call('produce')], request: { profile: 'strict' }, expected: 'failed' },
+  'turn-summarised': { script: Array(10).fill(produceUntil(9)), request: { profile: 'forgetful' } },
   'turn-invalid-arguments': {
     script: [
       { kind: 'message', toolCalls: [{ name: 'produce', arguments: { index: 'one' } }] },
@@ -226,6 +263,15 @@ export const AGENTS: Readonly<Record<string, (recorder: Recorder, agentId: strin
     await (await recorder.enqueue(agentId, 'turn-0-calls', 'second')).result(WAIT);
     return { workflowId: agentWorkflowId(agentId), runId };
   },
+  // The run that leaves, and the one that goes on.
+  'turn-continues-as-new': async (recorder, agentId) => {
+    const { workflowId, runs } = await continuedTurn(recorder, agentId);
+    return { workflowId, runId: runs[0] ?? '' };
+  },
+  'turn-continued': async (recorder, agentId) => {
+    const { workflowId, runs } = await continuedTurn(recorder, agentId);
+    return { workflowId, runId: runs.at(-1) ?? '' };
+  },
   'agent-turn-terminated': async (recorder, agentId) => {
     const turn = await recorder.enqueue(agentId, 'turn-suspended-answered', 'first');
     await waitingCalls(turn);
@@ -298,6 +344,27 @@ export const AGENTS: Readonly<Record<string, (recorder: Recorder, agentId: strin
     return { workflowId };
   },
 };
+
+/** Its runs, in order. */
+async function continuedTurn(
+  recorder: Recorder,
+  agentId: string,
+): Promise<{ readonly workflowId: string; readonly runs: readonly string[] }> {
+  await recorder.startAgent({ agentId, maxTurnEvents: 30 });
+  const turn = await recorder.enqueue(agentId, 'turn-10-calls', 'first');
+  await turn.result(WAIT);
+  const workflowId = turnWorkflowId(agentId, turn.id);
+  const { workflow } = recorder.harness.temporal.client;
+  for (;;) {
+    const runs: { readonly runId: string; readonly since: number; readonly ended: boolean }[] = [];
+    for await (const run of workflow.list({ query: `WorkflowId = '${workflowId}'` }))
+      runs.push({ runId: run.runId, since: run.startTime.getTime(), ended: run.status.name === 'COMPLETED' });
+    const sorted = runs.sort((a, b) => a.since - b.since).map(({ runId }) => runId);
+    // The list learns of a run a moment after it began.
+    if (runs.length > 1 && runs.some(({ ended }) => ended)) return { workflowId, runs: sorted };
+    await sleep(100);
+  }
+}
 
 async function waitingCalls(turn: TurnHandle, count = 1) {
   for (;;) {

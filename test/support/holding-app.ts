@@ -38,15 +38,28 @@ export function holdingApp(dir: string): App {
         return { by: process.pid };
       },
     });
+  /** Needs leave, and says what it did. */
+  const spend = defineTool({
+    name: 'spend',
+    description: 'spends money',
+    parameters: z.object({ amount: z.number() }),
+    execute: ({ amount }, { callId }) => {
+      const done: Done = { pid: process.pid, tool: `spend ${amount}`, callId, phase: 'ended' };
+      appendFileSync(logOf(dir), `${JSON.stringify(done)}\n`);
+      return { spent: amount };
+    },
+  });
   const deadline = (name: string, suspendTimeoutMs: number): Tool =>
     defineTool({ name, description: name, parameters: z.object({}), afterExecution: 'suspend', suspendTimeoutMs });
-  return testApp([
+  const tools = [
     askTool,
+    spend,
     hold('hold', 'idempotent'),
     hold('hold_unsafe', 'unsafe'),
     deadline('ask_3_s', 3_000),
     deadline('ask_1_h', 3_600_000),
-  ]);
+  ];
+  return testApp(tools, { governance: { rules: [{ tool: 'spend', action: 'ask', reason: 'money' }] } });
 }
 
 export const letGo = (dir: string): void => writeFileSync(gateOf(dir), '');

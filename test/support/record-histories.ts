@@ -107,7 +107,11 @@ const withoutPlace = (json: string): string =>
 async function record(names: readonly string[]): Promise<void> {
   const harness = await openHarness();
   const scripts = Object.fromEntries(Object.entries(TURNS).map(([name, { script }]) => [name, script]));
-  const model = await startScriptedModel({ scripts });
+  const model = await startScriptedModel({
+    scripts,
+    // Asked for a summary, which is no conversation of a script.
+    default: () => ({ kind: 'message', content: 'what came before, in short' }),
+  });
   try {
     const recorder = new Recorder(harness, model);
     await recorder.startWorker();

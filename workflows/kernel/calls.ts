@@ -9,6 +9,7 @@ import type { ExecuteToolsAction, Observation, Refusal, StepOutcome } from './ac
 import { addCost, withLimits } from './budgets.ts';
 import { done, emit, isSubmission, terminationBy } from './ending.ts';
 import type { ApprovalAnswer, ApprovalEvent, ProposedCallFact, ToolResultsEvent } from './events.ts';
+import { activated } from './exposure.ts';
 import { callModel, finalReport } from './funnel.ts';
 import { type Gated, gate } from './gate.ts';
 import { judge, takeSlot } from './governance.ts';
@@ -23,7 +24,11 @@ export function onProposals(state: KernelState, calls: readonly ProposedCallFact
     const gate = reason === undefined ? {} : { gated: reason };
     return { callId, tool, settled: settled ?? null, deadline: null, ...gate };
   });
-  const next: KernelState = { ...state, ...gated.change, phase: 'act', outstanding };
+  const taken = calls.flatMap(({ skill, settled }) =>
+    skill !== undefined && settled?.status === 'success' ? [skill] : [],
+  );
+  const skills = taken.length > 0 ? activated(state, taken) : state.skills;
+  const next: KernelState = { ...state, ...gated.change, skills, phase: 'act', outstanding };
   if (outstanding.every((call) => call.settled !== null)) return afterBatch(next, nowMs, gated.observations);
   return emit(next, execute(state.stepIndex, gated), gated.observations);
 }

@@ -1,7 +1,8 @@
 /** What of a profile the kernel must know. */
-import { SUBMIT_RESULT } from '../protocol/builtins.ts';
+import { ASK_EXPERT, DELEGATE_ASYNC, SKILL, SUBMIT_RESULT } from '../protocol/builtins.ts';
 import type { ResultFields } from '../protocol/enqueue.ts';
-import type { Profile, ProfileSnapshot } from '../protocol/profile.ts';
+import type { Profile, ProfileSnapshot, ToolSpec } from '../protocol/profile.ts';
+import type { Exposure } from './exposure.ts';
 import type { KernelConfig } from './state.ts';
 
 /**
@@ -23,9 +24,29 @@ export function kernelConfig(
     mustEndWith,
     submitResult: true,
     context: { windowTokens, answerTokens: answerTokens(profile), fixedTokens },
+    ...exposureOf(profile, tools),
     ...(profile.governance ? { governance: profile.governance } : {}),
     ...(profile.rollbackOn.length > 0 ? { rollbackOn: profile.rollbackOn } : {}),
   };
+}
+
+/** Absent where nothing is ever left out. */
+function exposureOf(profile: Profile, tools: readonly ToolSpec[]): { readonly exposure?: Exposure } {
+  const { skills, stableCore: core, capabilities } = profile;
+  if (skills.length === 0 && !capabilities) return {};
+  const kind = (name: 'tool' | 'skill' | 'agent') => capabilities?.kinds?.includes(name) ?? true;
+  const id = (name: string) => capabilities?.ids?.includes(name) ?? true;
+  const declared = [
+    ...(kind('tool') ? tools.map((tool) => tool.name).filter(id) : []),
+    ...(kind('agent') && profile.delegationPolicy ? [DELEGATE_ASYNC, ASK_EXPERT] : []),
+    ...(kind('skill') && skills.length > 0 ? [SKILL] : []),
+  ];
+  const rules = skills.map(({ name, allowedTools, leaseSteps }) => ({
+    name,
+    allowedTools,
+    ...(leaseSteps === undefined ? {} : { leaseSteps }),
+  }));
+  return { exposure: { declared, core, skills: rules } };
 }
 
 const ANSWER_SHARE = 0.05;

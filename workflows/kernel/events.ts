@@ -23,6 +23,8 @@ export interface ProposedCallFact {
   readonly tool: string;
   /** Of the canonical arguments (K4); absent in what an earlier version recorded: such a call never counts as a repetition. */
   readonly digest?: string;
+  /** The skill that this call takes up; present once it was found (K8). */
+  readonly skill?: string;
   /** What governance rules look at; absent when they look at nothing. */
   readonly facts?: CallFacts;
   /** Present when the call was settled while it was proposed: invalid arguments, or `submit_result`. */

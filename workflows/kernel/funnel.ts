@@ -12,6 +12,7 @@ import { type BudgetHit, exhaustedBudget, terminationOf, withUsage } from './bud
 import { done, emit } from './ending.ts';
 import type { SummarizedEvent } from './events.ts';
 import { type Departure, departingExtents, makeRoom, summaryTokens, withoutDeparted } from './eviction.ts';
+import { inUse, offeredTools } from './exposure.ts';
 import { FUSE_WARNS, toolOf } from './fuse.ts';
 import { planOf, planOfDeparting } from './plan.ts';
 import { estimatedTokens } from './pressure.ts';
@@ -121,11 +122,13 @@ export function onSummarized(state: KernelState, event: SummarizedEvent): StepOu
 function request(state: KernelState, extra: CallExtra, observations: readonly Observation[]): StepOutcome {
   const stepIndex = state.stepIndex + 1;
   const { lastThought, requiredToolDone, toHide, handles } = state;
+  const skills = inUse(state.skills, stepIndex);
   const next: KernelState = {
     ...state,
     lifecycle: 'running',
     phase: 'reason',
     stepIndex,
+    skills,
     outstanding: [],
     operator: null,
     asked: extra,
@@ -134,10 +137,12 @@ function request(state: KernelState, extra: CallExtra, observations: readonly Ob
     checkpoint: { seq: handles.at(-1)?.[0] ?? 0, lastThought, requiredToolDone },
   };
   const stateBlock = stateLines(next);
+  const offered = offeredTools(next);
   const action: CallLlmAction = {
     type: 'call_llm',
     stepIndex,
     plan: planOf(next),
+    ...(offered ? { onlyTools: offered } : {}),
     ...extra,
     ...(stateBlock.length > 0 ? { stateBlock } : {}),
     ...(toHide.length > 0 ? { hide: toHide } : {}),

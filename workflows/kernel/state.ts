@@ -12,6 +12,7 @@ import type { Budgets } from '../protocol/profile.ts';
 import type { Termination, Usage } from '../protocol/turn.ts';
 import type { BudgetCode } from './budgets.ts';
 import type { Departure } from './eviction.ts';
+import type { ActiveSkill, Exposure } from './exposure.ts';
 import type { RateWindows } from './governance.ts';
 import { type Marks, NO_MARKS } from './pressure.ts';
 
@@ -26,6 +27,8 @@ export interface KernelConfig {
   /** Whether `submit_result` is offered; the final report may use it (K9). */
   readonly submitResult: boolean;
   readonly context: ContextConfig;
+  /** Absent: every tool of the profile is offered. */
+  readonly exposure?: Exposure;
   /** Absent: every call is allowed. */
   readonly governance?: GovernancePolicy;
   /** Kinds of errors that take a step back, besides `fatal` and `user_interrupt` (K13). */
@@ -179,6 +182,7 @@ export interface KernelState {
   /** Calls were refused because the budget of calls was used up. */
   readonly callsRefused: boolean;
   readonly outputBoxId: string;
+  readonly skills: readonly ActiveSkill[];
   /** Cards of this turn in view, by place. */
   readonly handles: readonly Handle[];
   readonly context: ContextState;
@@ -225,6 +229,7 @@ export const initialState = (config: LeasedConfig): KernelState => ({
   toolCalls: 0,
   callsRefused: false,
   outputBoxId: '',
+  skills: [],
   handles: [],
   context: {
     memory: [],

@@ -48,6 +48,28 @@ export type Budgets = z.infer<typeof budgetsSchema>;
 /** New values for some of the budgets. */
 export type Limits = { readonly [K in Exclude<keyof Budgets, 'onExhausted'>]?: number | undefined };
 
+/** Instructions that a model takes in when it needs them (K8). */
+export const skillSchema = z.strictObject({
+  name: toolName,
+  /** What it is good for, and when to use it: written for the model. */
+  description: z.string().min(1),
+  content: z.string().min(1),
+  /** While such skills are in use, only their tools and `stableCore` are offered; null = it does not narrow. */
+  allowedTools: z.array(toolName).nullable().default(null),
+  /** Ends after that many steps. */
+  leaseSteps: z.int().positive().optional(),
+});
+export type Skill = z.output<typeof skillSchema>;
+
+/** What lets a tool through: its kind, and for tools of the app their name too. */
+export const capabilitiesSchema = z.strictObject({
+  kinds: z
+    .array(z.enum(['tool', 'skill', 'agent']))
+    .min(1)
+    .optional(),
+  ids: z.array(toolName).min(1).optional(),
+});
+
 /** How much of a conversation a model is shown (K15). */
 export const contextSchema = z.strictObject({
   /** What the model takes, answer included, in tokens. */
@@ -103,6 +125,11 @@ export const profileSchema = z.strictObject({
   resultFields: resultFieldsSchema.optional(),
   budgets: budgetsSchema.prefault({}),
   context: contextSchema.prefault({}),
+  skills: z.array(skillSchema).default([]),
+  /** Offered whatever skills are in use. */
+  stableCore: z.array(toolName).default([]),
+  /** Absent: everything. */
+  capabilities: capabilitiesSchema.optional(),
   /** Absent: every call is allowed (K5). */
   governance: governanceSchema.optional(),
   /** Kinds of tool errors that take the step back, besides `fatal` and `user_interrupt` (K13). */

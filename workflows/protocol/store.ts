@@ -49,6 +49,8 @@ export interface Lease extends Fence {
   readonly memory: readonly (BoxExtent & { readonly tokens?: MemoryUnit['tokens'] })[];
   readonly instructionSeq: number;
   readonly instructionTokens: number;
+  /** Continue as new after this many history events; the default is our own threshold (K22). */
+  readonly maxEvents?: number;
   /** First words of the instruction, for the Web UI. */
   readonly title: string;
 }
@@ -88,6 +90,7 @@ export interface CallRecord {
   readonly tool: string;
   /** Of the canonical arguments, and what rules look at of them (K4). */
   readonly digest?: string;
+  readonly skill?: string;
   readonly facts?: CallFacts;
   readonly settled?: SettledCall;
 }
@@ -126,6 +129,8 @@ export interface NewCall {
   readonly index: number;
   readonly content: CardContents['tool.call'];
   readonly digest: string;
+  /** The skill it takes up (K8). */
+  readonly skill?: string;
   readonly facts?: CallFacts;
   /** A result known at once: refused arguments, or an accepted `submit_result`. */
   readonly result?: ToolResultContent;

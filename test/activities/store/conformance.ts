@@ -2,6 +2,7 @@
 import { describe } from '@jest/globals';
 import { describeAdmission } from './conformance/admission.ts';
 import { describeCalls } from './conformance/calls.ts';
+import { describeContext } from './conformance/context.ts';
 import { describeEndings } from './conformance/endings.ts';
 import { describeLooks } from './conformance/looks.ts';
 import { type OpenStore, StoreBench } from './store-bench.ts';
@@ -12,6 +13,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
     describeAdmission(bench);
     describeCalls(bench);
     describeEndings(bench);
+    describeContext(bench);
     describeLooks(bench);
   });
 }

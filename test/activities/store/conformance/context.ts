@@ -1,0 +1,107 @@
+/** What leaves the view of a conversation, and what a turn remembers of earlier ones, as every store must do it. */
+import { describe, expect, test } from '@jest/globals';
+import { callId as callIdOf } from '../../../../activities/store/ids.ts';
+import type { Lease } from '../../../../workflows/protocol/store.ts';
+import { fenceOf, newAgent, result, type StoreBench, SUCCESS } from '../store-bench.ts';
+
+const NO_COST = { usage: { input: 30, output: 5, cached: 0 }, cost: 0.25 };
+
+export function describeContext(bench: StoreBench): void {
+  const textsOf = async ({ outputBoxId: boxId }: Lease) => {
+    const cards = await bench.store.readExtents([{ boxId, fromSeq: 1, toSeq: 100 }]);
+    return cards.flatMap((card) => ('text' in card.content ? [card.content.text] : []));
+  };
+
+  describe('a conversation', () => {
+    test('shows a summary in place of the cards it stands for; they stay in their box (K15)', async () => {
+      const lease = await bench.started(newAgent());
+      const first = await bench.think(lease, 1);
+      const second = await bench.think(lease, 2);
+      const { outputBoxId: boxId, agentTurnId } = lease;
+      const hide = [{ boxId, fromSeq: first.thoughtSeq, toSeq: first.thoughtSeq }];
+      expect(await bench.store.findSummary(fenceOf(lease), hide)).toBeNull();
+      const commit = { stepIndex: 3, text: 'in short', hide, ...NO_COST };
+      const summary = await bench.store.commitSummary(fenceOf(lease), commit);
+      expect(summary).toMatchObject({ seq: second.thoughtSeq + 1, ...NO_COST });
+      expect(await bench.store.commitSummary(fenceOf(lease), { ...commit, text: 'again' })).toEqual(summary);
+      expect(await bench.store.findSummary(fenceOf(lease), hide)).toEqual(summary);
+      expect(await textsOf(lease)).toEqual(['do it', 'thought 2', 'in short']);
+      const view = await bench.store.getTurn(agentTurnId);
+      expect(view?.usage).toEqual({ input: 50, output: 9, cached: 0 });
+      expect(view?.cost).toBe(1.25);
+    });
+
+    test('loses the cards of a step that was taken back (K13)', async () => {
+      const lease = await bench.started(newAgent());
+      const { thoughtSeq } = await bench.think(lease, 1);
+      await bench.store.openStep(fenceOf(lease), 2, lease.profileHash, [thoughtSeq]);
+      expect(await textsOf(lease)).toEqual(['do it']);
+    });
+
+    test('is remembered by the next turn as one unit for each earlier turn, with its size, without what is hidden (K15, T24)', async () => {
+      const agentId = newAgent();
+      const first = await bench.started(agentId);
+      const { thoughtSeq, thoughtTokens } = await bench.think(first, 1, ['t']);
+      const callId = callIdOf(first.agentTurnId, 1, 0);
+      await bench.store.claimCall(fenceOf(first), { callId, attempt: 1, repeatable: false });
+      const long = result(callId, { result: 'x'.repeat(4_000) });
+      const { tokens } = await bench.store.settleCall(fenceOf(first), {
+        callId,
+        attempt: 1,
+        content: long,
+        durationMs: 1,
+      });
+      await bench.store.commitTurn(fenceOf(first), SUCCESS);
+      const second = await bench.started(agentId);
+      const [unit, ...rest] = second.memory;
+      expect(rest).toEqual([]);
+      expect(unit).toMatchObject({ boxId: first.outputBoxId, fromSeq: 1 });
+      const [full = 0, snipped = 0, preview = 0, collapsed = 0] = unit?.tokens ?? [];
+      expect(full).toBeGreaterThan(tokens + thoughtTokens);
+      expect([full > preview, snipped >= preview, preview > collapsed]).toEqual([true, true, true]);
+      expect(full - preview).toBe(tokens - 200);
+      expect(full - collapsed).toBe(tokens - 60);
+      const hide = [{ boxId: first.outputBoxId, fromSeq: thoughtSeq, toSeq: unit?.toSeq ?? 0 }];
+      await bench.store.commitSummary(fenceOf(second), { stepIndex: 1, text: 's', hide, ...NO_COST });
+      await bench.store.commitTurn(fenceOf(second), SUCCESS);
+      const third = await bench.started(agentId);
+      expect(third.memory.reduce((sum, { tokens: sizes }) => sum + (sizes?.[0] ?? 0), 0)).toBeLessThan(full);
+    });
+
+    test('of many turns is remembered in a bounded number of units (K3)', async () => {
+      const agentId = newAgent();
+      for (let turn = 0; turn < 70; turn += 1)
+        await bench.store.commitTurn(fenceOf(await bench.started(agentId)), SUCCESS);
+      const { memory } = await bench.started(agentId);
+      expect(memory.length).toBeLessThanOrEqual(64);
+      expect(memory[0]?.fromSeq).toBe(1);
+      for (const [index, unit] of memory.slice(1).entries())
+        expect(unit.fromSeq).toBeGreaterThan(memory[index]?.toSeq ?? 0);
+    });
+
+    test('keeps a large result whole, and counts what is shown of it (W11)', async () => {
+      const lease = await bench.started(newAgent());
+      await bench.think(lease, 1, ['t']);
+      const callId = callIdOf(lease.agentTurnId, 1, 0);
+      const content = result(callId, { result: 'long '.repeat(20_000) });
+      await bench.store.claimCall(fenceOf(lease), { callId, attempt: 1, repeatable: false });
+      const { tokens } = await bench.store.settleCall(fenceOf(lease), { callId, attempt: 1, content, durationMs: 1 });
+      expect(tokens).toBeLessThan(1_000);
+      expect(await bench.store.readResult(fenceOf(lease), callId)).toMatchObject({ result: content.result });
+      const stranger = await bench.started(newAgent());
+      expect(await bench.store.readResult(fenceOf(stranger), callId)).toBeNull();
+    });
+  });
+
+  describe('budgets of a running turn', () => {
+    test('are set by an operator, added to what was set before, and are there for its workflow (K9)', async () => {
+      const lease = await bench.started(newAgent());
+      expect(await bench.store.readLimits(fenceOf(lease))).toBeNull();
+      expect(await bench.store.setLimits(lease.agentTurnId, { maxSteps: 9 })).toEqual({ agentId: lease.agentId });
+      await bench.store.setLimits(lease.agentTurnId, { maxCost: 2 });
+      expect(await bench.store.readLimits(fenceOf(lease))).toEqual({ maxSteps: 9, maxCost: 2 });
+      await bench.store.commitTurn(fenceOf(lease), SUCCESS);
+      expect(await bench.store.setLimits(lease.agentTurnId, { maxSteps: 10 })).toBeNull();
+    });
+  });
+}

@@ -1,0 +1,115 @@
+import { describe, expect, test } from '@jest/globals';
+import { kernelConfig } from '../../../workflows/kernel/config.ts';
+import type { Exposure } from '../../../workflows/kernel/exposure.ts';
+import { type ProfileInput, profileSchema } from '../../../workflows/protocol/profile.ts';
+import { Turn } from './turn.ts';
+
+const skills: Exposure['skills'] = [
+  { name: 'debug', allowedTools: ['read', 'grep'] },
+  { name: 'review', allowedTools: ['diff'], leaseSteps: 2 },
+  { name: 'open', allowedTools: null },
+];
+const exposure: Exposure = { declared: ['read', 'grep', 'bash', 'diff', 'write', 'skill'], core: ['bash'], skills };
+const ALWAYS = ['submit_result', 'read_result'];
+
+function started(): Turn {
+  const turn = new Turn({ exposure });
+  turn.start();
+  return turn;
+}
+
+/** The model takes up a skill, which is answered while the call is proposed. */
+function take(turn: Turn, skill: string): void {
+  turn.respond({ calls: [{ callId: turn.idOf('skill'), tool: 'skill', skill, settled: turn.settled('skill') }] });
+}
+
+function other(turn: Turn): void {
+  turn.call('bash');
+  turn.results({ bash: {} });
+}
+
+const offered = (turn: Turn): unknown => {
+  const action = turn.actions.at(-1);
+  return action?.type === 'call_llm' ? action.onlyTools : action;
+};
+
+describe('a model call offers', () => {
+  test('everything of the profile, unnamed, when nothing can narrow it (K8)', () => {
+    const turn = new Turn();
+    expect(turn.start()).not.toHaveProperty('onlyTools');
+  });
+
+  test('what the profile declares while no skill is in use (K8)', () => {
+    expect(offered(started())).toEqual([...exposure.declared, ...ALWAYS]);
+  });
+
+  test('the stable core, the tools of the skills in use and the built-in ones, in the order of the profile (K8)', () => {
+    const turn = started();
+    take(turn, 'debug');
+    expect(offered(turn)).toEqual(['read', 'grep', 'bash', 'skill', ...ALWAYS]);
+    take(turn, 'review');
+    expect(offered(turn)).toEqual(['read', 'grep', 'bash', 'diff', 'skill', ...ALWAYS]);
+  });
+
+  test('the same bytes from step to step until another skill is taken up (K8)', () => {
+    const turn = started();
+    take(turn, 'debug');
+    const before = JSON.stringify(offered(turn));
+    other(turn);
+    expect(JSON.stringify(offered(turn))).toBe(before);
+  });
+
+  test('everything while a skill is in use that does not narrow (K8)', () => {
+    const turn = started();
+    take(turn, 'debug');
+    take(turn, 'open');
+    expect(offered(turn)).toEqual([...exposure.declared, ...ALWAYS]);
+  });
+
+  test('the tools of a skill for as many steps as it is lent (K8)', () => {
+    const turn = started();
+    take(turn, 'review');
+    const lent = ['bash', 'diff', 'skill', ...ALWAYS];
+    expect(offered(turn)).toEqual(lent);
+    other(turn);
+    expect(offered(turn)).toEqual(lent);
+    other(turn);
+    expect(offered(turn)).toEqual([...exposure.declared, ...ALWAYS]);
+  });
+
+  test('nothing new for a skill that is not there, or whose call failed (K8)', () => {
+    const turn = started();
+    const settled = turn.settled('skill', { status: 'failed' });
+    turn.respond({ calls: [{ callId: turn.idOf('skill'), tool: 'skill', settled }] });
+    expect(offered(turn)).toEqual([...exposure.declared, ...ALWAYS]);
+  });
+});
+
+describe('the capabilities of a profile', () => {
+  const tool = (name: string) =>
+    ({ name, description: '', parameters: {}, afterExecution: 'continue', timeoutMs: 1, sideEffects: 'none' }) as const;
+  const declared = (profile: Partial<ProfileInput>) => {
+    const parsed = profileSchema.parse({ name: 'p', delegationPolicy: { profiles: ['q'] }, ...profile });
+    return kernelConfig({ profile: parsed, tools: [tool('read'), tool('write')], warnings: [] }, null, 0).exposure
+      ?.declared;
+  };
+  const skill = { name: 's', description: 'd', content: 'c' };
+
+  test('are not there when the profile says nothing (K8)', () => {
+    expect(declared({})).toBeUndefined();
+  });
+
+  test('let tools through by id, and leave the built-in ones alone (K8)', () => {
+    expect(declared({ capabilities: { ids: ['read'] }, skills: [skill] })).toEqual([
+      'read',
+      'delegate_async',
+      'ask_expert',
+      'skill',
+    ]);
+  });
+
+  test('let tools through by kind, the built-in ones too (K8)', () => {
+    expect(declared({ capabilities: { kinds: ['tool'] }, skills: [skill] })).toEqual(['read', 'write']);
+    expect(declared({ capabilities: { kinds: ['agent'] } })).toEqual(['delegate_async', 'ask_expert']);
+  });
+});
