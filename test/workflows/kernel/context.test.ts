@@ -183,7 +183,12 @@ describe('a sprint', () => {
   });
 
   test('keeps what users said, wherever it stands (K16)', () => {
-    const state = conversation([['user', 300], ['assistant', 4_900], ['user', 200], ['assistant', 4_800]]);
+    const state = conversation([
+      ['user', 300],
+      ['assistant', 4_900],
+      ['user', 200],
+      ['assistant', 4_800],
+    ]);
     expect(departureOf(state)).toEqual({ mode: 'sprint', units: 0, seqs: [3] });
   });
 });

@@ -72,10 +72,12 @@ describe('a denied call that is reported', () => {
 
   test('is bounded: the model that repeats it is stopped by the fuse (K6, K12)', () => {
     const turn = started({ governance: policy('report') });
-    while (turn.state.lifecycle !== 'done' && turn.state.stepIndex < 40) {
+    for (let step = 1; step <= 9; step += 1) {
       turn.respond({ calls: [{ callId: turn.idOf('bad'), tool: 'bad', digest: 'x' }] });
-      if (turn.state.lifecycle !== 'done') turn.results({ bad: { status: 'failed', errorCode: 'governance_denied' } });
+      turn.results({ bad: { status: 'failed', errorCode: 'governance_denied' } });
     }
+    expect(turn.actions.at(-1)).toMatchObject({ note: { kind: 'final_report' } });
+    turn.say();
     expect(turn.state.termination).toMatchObject({ errorCode: 'no_progress' });
   });
 });
