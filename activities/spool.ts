@@ -1,14 +1,17 @@
-/** Results that are too large for a prompt: what is shown of them, and how the rest is read (W11, K15). Pure. */
-
-import type { Residency } from '../workflows/kernel/pressure.ts';
-import { snipTokens } from '../workflows/kernel/pressure.ts';
+/**
+ * Results that are too large for a prompt: what is shown of them, and how the rest is read (W11, K15).
+ *
+ * Invariant: what is shortened takes no more tokens than the kernel reckons with for its residency.
+ */
+import { type Residency, renderedTokens, snipTokens } from '../workflows/kernel/pressure.ts';
 import { clip, utf8Bytes } from '../workflows/protocol/limits.ts';
+import { countTokens } from './tokens.ts';
 
 /** A result of more bytes is never shown whole. */
 export const SPOOL_BYTES = 50 * 1024;
 const SPOOL_PREVIEW_BYTES = 2 * 1024;
 
-/** At worst about 0.6 tokens a byte, so that what is rendered is never more than the kernel reckons with. */
+/** A first guess, for all but the densest texts; `shorter` takes back what was too much. */
 const BYTES_PER_TOKEN = 1.6;
 const PREVIEW_HEAD_BYTES = 200;
 const PREVIEW_TAIL_BYTES = 80;
@@ -16,29 +19,33 @@ const COLLAPSED_BYTES = 40;
 
 /** The text of a result as the model sees it. */
 export function shownResult(text: string, callId: string, residency: Residency, windowTokens: number): string {
-  const bytes = utf8Bytes(text);
-  const whole = bytes > SPOOL_BYTES ? headAndTail(text, SPOOL_PREVIEW_BYTES, 0, callId) : text;
-  switch (residency) {
-    case 'full':
-      return whole;
-    case 'snipped': {
-      const room = Math.floor(snipTokens(windowTokens) * BYTES_PER_TOKEN) - MARKER_BYTES;
-      return shorter(text, whole, Math.max(PREVIEW_HEAD_BYTES, Math.floor(room / 2)), Math.floor(room / 2), callId);
-    }
-    case 'preview':
-      return shorter(text, whole, PREVIEW_HEAD_BYTES, PREVIEW_TAIL_BYTES, callId);
-    case 'collapsed':
-      return shorter(text, whole, COLLAPSED_BYTES, 0, callId);
-  }
+  const whole = utf8Bytes(text) > SPOOL_BYTES ? headAndTail(text, SPOOL_PREVIEW_BYTES, 0, callId) : text;
+  if (residency === 'full') return whole;
+  const [head, tail] = excerpt(residency, windowTokens);
+  const most = renderedTokens(Number.POSITIVE_INFINITY, residency, windowTokens);
+  if (utf8Bytes(whole) <= head + tail + MARKER_BYTES && countTokens(whole) <= most) return whole;
+  return shorter(text, head, tail, callId, most);
+}
+
+/** Bytes from the front and from the end. */
+function excerpt(residency: Exclude<Residency, 'full'>, windowTokens: number): readonly [head: number, tail: number] {
+  if (residency === 'collapsed') return [COLLAPSED_BYTES, 0];
+  if (residency === 'preview') return [PREVIEW_HEAD_BYTES, PREVIEW_TAIL_BYTES];
+  const half = Math.max(0, Math.floor((snipTokens(windowTokens) * BYTES_PER_TOKEN - MARKER_BYTES) / 2));
+  return [Math.max(PREVIEW_HEAD_BYTES, half), half];
 }
 
 /** The marker itself, about 40 tokens. */
 const MARKER_BYTES = 130;
 
-function shorter(text: string, whole: string, head: number, tail: number, callId: string): string {
-  return utf8Bytes(whole) <= head + Math.max(0, tail) + MARKER_BYTES
-    ? whole
-    : headAndTail(text, head, Math.max(0, tail), callId);
+const SMALLER = 0.7;
+
+/** Less and less of a dense text, at the least the marker alone. */
+function shorter(text: string, head: number, tail: number, callId: string, mostTokens: number): string {
+  let shown = headAndTail(text, head, tail, callId);
+  for (let share = SMALLER; head * share >= 1 && countTokens(shown) > mostTokens; share *= SMALLER)
+    shown = headAndTail(text, Math.floor(head * share), Math.floor(tail * share), callId);
+  return shown;
 }
 
 function headAndTail(text: string, head: number, tail: number, callId: string): string {

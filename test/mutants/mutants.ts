@@ -1,4 +1,5 @@
 /** One broken rule each, in the order of the rules; test/architecture/rules.test.ts lists the rules that have none yet. */
+import { KERNEL_MUTANTS } from './kernel-mutants.ts';
 import type { Mutant } from './mutant.ts';
 
 const STORE = 'test/activities/store/sqlite.test.ts';
@@ -290,4 +291,5 @@ export const MUTANTS: readonly Mutant[] = [
     test: 'test/activities/store/delegation.test.ts',
     only: 'on SQLite ',
   },
+  ...KERNEL_MUTANTS,
 ];

@@ -3,12 +3,12 @@
  * a new sprint begins with little more than the task. Pure.
  *
  * Invariants
- * 1. Units are whole: a user's card, or what the model said with all results of its calls. A summary begins and ends between units.
+ * 1. Units are whole: a user's card, or what the model said with all results of its calls and the notes before it. A summary begins and ends between units.
  * 2. The task, what users said since, and the newest units stay; only a sprint, or a last resort, touches the newest results.
  * 3. What comes out fits the window, or the turn ends `context_overflow`.
  */
 import { estimatedTokens, handleTokens, type Marks, pressure, promptLimit, unitTokens } from './pressure.ts';
-import type { BoxExtent, Handle, KernelState, MemoryUnit } from './state.ts';
+import type { BoxExtent, Handle, HandleRole, KernelState, MemoryUnit } from './state.ts';
 
 /** Pressures at which each level begins, and where they stop. */
 export const LEVELS = { snip: 0.7, preview: 0.8, collapse: 0.9, summarise: 0.95, renew: 0.98, target: 0.65 } as const;
@@ -151,12 +151,19 @@ export function ownUnits(state: KernelState): readonly (readonly Handle[])[] {
   for (const handle of state.handles) {
     const [seq, role] = handle;
     if (pinned.has(seq)) continue;
-    // A result goes with the thought before it, whatever a user said in between.
-    const owner = role === 'tool' ? units.findLast((unit) => unit[0]?.[1] === 'assistant') : undefined;
+    const owner = ownerOf(units, role);
     if (owner) owner.push(handle);
     else units.push([handle]);
   }
   return units;
+}
+
+/** A result goes with the thought before it, whatever a user said in between; a thought with the notes that led to it. */
+function ownerOf(units: readonly Handle[][], role: HandleRole): Handle[] | undefined {
+  if (role === 'tool') return units.findLast((unit) => unit.some(([, member]) => member === 'assistant'));
+  const last = units.at(-1);
+  const notes = last?.every(([, member]) => member === 'note') ?? false;
+  return notes && (role === 'assistant' || role === 'note') ? last : undefined;
 }
 
 /** The task, and the newest messages of users. */

@@ -261,7 +261,7 @@ export const initialState = (config: LeasedConfig): KernelState => ({
 
 /** A snapshot as it was carried on; one of an earlier version gets what came since (K22). */
 export function restored(snapshot: KernelState): KernelState {
-  return snapshot.version === KERNEL_STATE_VERSION
-    ? snapshot
-    : { ...initialState(snapshot.config), ...snapshot, version: KERNEL_STATE_VERSION };
+  if (snapshot.version === KERNEL_STATE_VERSION) return snapshot;
+  const fresh = initialState(snapshot.config);
+  return { ...fresh, ...snapshot, config: fresh.config, version: KERNEL_STATE_VERSION };
 }

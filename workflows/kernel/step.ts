@@ -104,7 +104,7 @@ function onTruncated(state: KernelState, nowMs: number): StepOutcome {
   const part = answerParts.length + 1;
   const seen: Observation = { type: 'truncated', part };
   if (part > CONTINUATIONS) return { ...onAnswer(state, nowMs), observations: [seen] };
-  const next = { ...state, answerParts: [...answerParts, ...(lastThought ? [lastThought.cardId] : [])] };
+  const next = { ...state, rollbacks: 0, answerParts: [...answerParts, ...(lastThought ? [lastThought.cardId] : [])] };
   return callModel(next, nowMs, { note: { kind: 'go_on' } }, [seen]);
 }
 
@@ -113,7 +113,7 @@ function onAnswer(state: KernelState, nowMs: number): StepOutcome {
   const tools = state.config.mustEndWith;
   if (tools.length === 0 || state.requiredToolDone) return done(state, { status: 'success' }, answerOf(state));
   const extra = { onlyTools: tools, requireTool: true, note: { kind: 'must_end_with', tools } } as const;
-  const reminded = callModel({ ...state, answerParts: [] }, nowMs, extra);
+  const reminded = callModel({ ...state, rollbacks: 0, answerParts: [] }, nowMs, extra);
   return { ...reminded, observations: [...reminded.observations, { type: 'reminded', tools }] };
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { KernelAction } from '../../../workflows/kernel/actions.ts';
-import { type ConfigPart, Turn } from './turn.ts';
+import { type ConfigPart, NOW, Turn } from './turn.ts';
 
 const modelCalls = (actions: readonly KernelAction[]): number =>
   actions.filter((action) => action.type === 'call_llm').length;
@@ -78,6 +78,64 @@ describe('the token budget', () => {
     expect(turn.respond({ calls: [{ callId: 'a-1', tool: 'a' }], usage })).toMatchObject({ type: 'execute_tools' });
     expect(turn.results({}, { a: 5_000 })).toMatchObject({ type: 'await' });
     expect(turn.results({ a: {} })).toMatchObject({ note: { kind: 'final_report' } });
+  });
+});
+
+describe('the other budgets', () => {
+  const report = { type: 'call_llm', note: { kind: 'final_report' } };
+
+  test('of wall time counts from the start, and is hit when it is reached (K9)', () => {
+    for (const [passed, hit] of [
+      [999, false],
+      [1_000, true],
+    ] as const) {
+      const turn = new Turn({ budgets: { maxWallTimeMs: 1_000 } });
+      turn.start();
+      turn.call('a');
+      const settled = [turn.settled('a')];
+      const next = turn.feed({ type: 'tool_results', nowMs: NOW + passed, settled, suspended: [] });
+      expect(next?.type === 'call_llm' && next.note !== undefined).toBe(hit);
+    }
+  });
+
+  test('of cost counts every model call, and is hit when it is reached (K9)', () => {
+    const turn = new Turn({ budgets: { maxCost: 1 } });
+    turn.start();
+    const spend = (cost: number | null) => {
+      turn.respond({ calls: [{ callId: turn.idOf('a'), tool: 'a' }], cost });
+      return turn.results({ a: {} });
+    };
+    expect(spend(0.75)).not.toHaveProperty('note');
+    expect(spend(0.25)).toMatchObject(report);
+    expect(turn.observations).toEqual([{ type: 'budget_hit', code: 'budget_cost', used: 1, limit: 1 }]);
+  });
+
+  test('of cost is used up by a price nobody knows; without a limit it does not matter (K9)', () => {
+    for (const budgets of [{ maxCost: 1 }, {}]) {
+      const turn = new Turn({ budgets });
+      turn.start();
+      turn.respond({ calls: [{ callId: 'a-1', tool: 'a' }], cost: null });
+      const next = turn.results({ a: {} });
+      expect(next?.type === 'call_llm' && next.note !== undefined).toBe('maxCost' in budgets);
+    }
+  });
+
+  test('are charged with what delegated turns spent (K9)', () => {
+    const spent = { tokens: 900, cost: 0.5 };
+    const turn = new Turn({ budgets: { maxTokens: 912 } });
+    turn.start();
+    turn.call('a');
+    expect(turn.results({ a: { spent } })).toMatchObject(report);
+    expect(turn.state).toMatchObject({ childTokens: 900, cost: 0.5 });
+  });
+
+  test('may be changed while the turn runs, and count before the next model call (K9)', () => {
+    const turn = new Turn({ budgets: { maxSteps: 9 } });
+    turn.start();
+    turn.call('a');
+    expect(turn.feed({ type: 'limits', nowMs: NOW, limits: { maxSteps: 1 } })).toBeUndefined();
+    expect(turn.state.limits).toMatchObject({ maxSteps: 1, maxToolCalls: 200 });
+    expect(turn.results({ a: {} })).toMatchObject(report);
   });
 });
 

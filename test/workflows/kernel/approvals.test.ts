@@ -1,0 +1,176 @@
+import { describe, expect, test } from '@jest/globals';
+import type { ApprovalAnswer } from '../../../workflows/kernel/events.ts';
+import { governance, NOW, Turn } from './turn.ts';
+
+const DEADLINE = 5_000;
+
+const policy = governance({
+  default: 'allow',
+  rules: [{ tool: 'g*', action: 'ask', reason: 'it needs leave' }],
+  constraints: [{ tool: 'g*', path: 'amount', max: 10 }],
+  rateLimits: [{ tool: 'g1', max: 1, windowMs: 1_000 }],
+});
+
+/** Waits for leave to run `gated`, after the results of the calls that run. */
+function asked(gated: readonly string[], free: readonly string[] = []): Turn {
+  const turn = new Turn({ governance: policy });
+  turn.start();
+  turn.call(...free, ...gated);
+  const wait = Object.fromEntries(gated.map((tool) => [tool, DEADLINE]));
+  turn.results(Object.fromEntries(free.map((tool) => [tool, {}])), wait);
+  return turn;
+}
+
+const answer = (callId: string, more: Partial<ApprovalAnswer> = {}): ApprovalAnswer => ({
+  callId,
+  decision: 'approved',
+  ...more,
+});
+
+describe('a gated call', () => {
+  test('is asked about while its siblings run, and the turn awaits the approval (K7)', () => {
+    const turn = new Turn({ governance: policy });
+    turn.start();
+    expect(turn.call('a', 'g1')).toEqual({
+      type: 'execute_tools',
+      stepIndex: 1,
+      calls: [{ callId: 'a-1', tool: 'a' }],
+      ask: [{ callId: 'g1-1', tool: 'g1', reason: 'it needs leave' }],
+    });
+    expect(turn.results({ a: {} }, { g1: DEADLINE })).toEqual({
+      type: 'await',
+      wait: 'approval',
+      deadline: DEADLINE,
+    });
+    expect(turn.state.lifecycle).toBe('suspended');
+    expect(turn.observations).toMatchObject([{ type: 'tool_gated', decision: 'ask', stage: 'permission' }]);
+  });
+
+  test('is awaited as an approval; without one the turn awaits tools, until the nearest deadline (K2)', () => {
+    const gated = new Turn({ governance: policy });
+    gated.start();
+    gated.call('a', 'g1');
+    expect(gated.results({}, { a: 900, g1: DEADLINE })).toEqual({ type: 'await', wait: 'approval', deadline: 900 });
+    const free = new Turn({ governance: policy });
+    free.start();
+    free.call('a', 'b');
+    expect(free.results({}, { a: 900, b: 800 })).toEqual({ type: 'await', wait: 'tools', deadline: 800 });
+  });
+});
+
+describe('an approval', () => {
+  test('lets the call run, which is not asked about again (K7)', () => {
+    const turn = asked(['g1'], ['a']);
+    expect(turn.approve(answer('g1-1'))).toEqual({
+      type: 'execute_tools',
+      stepIndex: 1,
+      calls: [{ callId: 'g1-1', tool: 'g1' }],
+    });
+    expect(turn.state).toMatchObject({ lifecycle: 'running', phase: 'act', toolCalls: 2, rateWindows: { g1: [NOW] } });
+    expect(turn.observations.at(-1)).toEqual({ type: 'approval_answered', callId: 'g1-1', decision: 'approved' });
+    expect(turn.results({ g1: {} })).toMatchObject({ type: 'call_llm', stepIndex: 2 });
+  });
+
+  test('is about one call: the next one of the same tool is asked about (K7)', () => {
+    const turn = asked(['g1']);
+    turn.approve(answer('g1-1'));
+    turn.results({ g1: {} });
+    expect(turn.call('g2')).toMatchObject({ calls: [], ask: [{ callId: 'g2-2' }] });
+  });
+
+  test('of a call that then waits for the outside leaves it a waiting tool (K7)', () => {
+    const turn = asked(['g1']);
+    turn.approve(answer('g1-1'));
+    expect(turn.results({}, { g1: 9_000 })).toEqual({ type: 'await', wait: 'tools', deadline: 9_000 });
+  });
+
+  test.each([
+    ['denied', 'approval_denied', { by: 'ann', reason: 'too much' }, 'ann denied g1: too much'],
+    ['denied', 'approval_denied', {}, 'an approver denied g1'],
+    ['unanswered', 'approval_unanswered', {}, 'nobody approved g1 in time; it was not run'],
+  ] as const)('that is %s refuses the call: %s (K7)', (decision, code, more, message) => {
+    const turn = asked(['g1']);
+    expect(turn.approve(answer('g1-1', { decision, ...more }))).toEqual({
+      type: 'execute_tools',
+      stepIndex: 1,
+      calls: [],
+      refuse: [{ callId: 'g1-1', tool: 'g1', code, message }],
+    });
+    expect(turn.state).toMatchObject({ toolCalls: 0, rateWindows: {} });
+    expect(turn.results({ g1: { status: 'failed', errorCode: code } })).toMatchObject({
+      type: 'call_llm',
+      stepIndex: 2,
+    });
+    expect(turn.state.rollbacks).toBe(0);
+  });
+
+  test('with edited arguments is judged again, though not asked about again (K7)', () => {
+    const values = (amount: number) => ({ edited: { facts: { values: { amount }, oversized: [] } } });
+    expect(asked(['g1']).approve(answer('g1-1', values(10)))).toMatchObject({ calls: [{ callId: 'g1-1' }] });
+    const refused = asked(['g1']).approve(answer('g1-1', values(11)));
+    expect(refused).toMatchObject({ calls: [], refuse: [{ callId: 'g1-1', code: 'governance_denied' }] });
+  });
+
+  test('answers two calls one by one: the other is waited for on (K7)', () => {
+    const turn = asked(['g1', 'g2']);
+    expect(turn.approve(answer('g2-1'))).toMatchObject({ calls: [{ callId: 'g2-1' }] });
+    expect(turn.results({ g2: {} })).toEqual({ type: 'await', wait: 'approval', deadline: DEADLINE });
+    expect(turn.approve(answer('g2-1'))).toBeUndefined();
+    expect(turn.approve(answer('g1-1'))).toMatchObject({ calls: [{ callId: 'g1-1' }] });
+    expect(turn.results({ g1: {} })).toMatchObject({ type: 'call_llm' });
+  });
+
+  test('of one leaves its result when a sibling is denied: both are in view of the model (K7)', () => {
+    const turn = asked(['g1', 'g2'], ['a']);
+    expect(turn.approve(answer('g1-1'), answer('g2-1', { decision: 'denied' }))).toMatchObject({
+      calls: [{ callId: 'g1-1' }],
+      refuse: [{ callId: 'g2-1', code: 'approval_denied' }],
+    });
+    expect(turn.state.toolCalls).toBe(2);
+    const next = turn.results({ g1: {}, g2: { status: 'failed', errorCode: 'approval_denied' } });
+    expect(next).toMatchObject({ type: 'call_llm', plan: { ranges: [{ fromSeq: 1, toSeq: 5 }] } });
+    expect(next).not.toHaveProperty('hide');
+    expect(turn.state.handles.map(([, role]) => role)).toEqual(['user', 'assistant', 'tool', 'tool', 'tool']);
+  });
+
+  test('of nobody, of a stranger or twice changes nothing (K1, K7)', () => {
+    for (const answers of [[], [answer('z')], [answer('g1-1'), answer('g1-1')]]) {
+      const turn = asked(['g1']);
+      const before = turn.state;
+      expect(turn.approve(...answers)).toBeUndefined();
+      expect(turn.state).toBe(before);
+    }
+  });
+});
+
+describe('an operator', () => {
+  const exhausted = (): Turn => {
+    const turn = new Turn({ budgets: { maxSteps: 1, onExhausted: 'ask' } });
+    turn.start();
+    turn.call('a');
+    turn.results({ a: {} });
+    return turn;
+  };
+  const askId = 'budget-1-max_steps_reached';
+
+  test('is asked to extend a budget that is used up (K9)', () => {
+    const turn = exhausted();
+    expect(turn.actions.at(-1)).toMatchObject({ type: 'await', wait: 'operator', askId, used: 1, limit: 1 });
+    expect(turn.state.lifecycle).toBe('suspended');
+  });
+
+  test('who extends it lets the turn go on (K9)', () => {
+    const turn = exhausted();
+    const limits = { maxSteps: 3 };
+    const action = turn.approve(answer(askId, { limits }));
+    expect(action).toMatchObject({ type: 'call_llm', stepIndex: 2 });
+    expect(action).not.toHaveProperty('note');
+    expect(turn.state.limits.maxSteps).toBe(3);
+  });
+
+  test.each(['denied', 'unanswered'] as const)('whose answer is %s ends it with a report (K9)', (decision) => {
+    const turn = exhausted();
+    expect(turn.approve(answer(askId, { decision }))).toMatchObject({ note: { kind: 'final_report' } });
+    expect(turn.say()).toMatchObject({ termination: { status: 'partial', errorCode: 'max_steps_reached' } });
+  });
+});

@@ -1,0 +1,160 @@
+import { describe, expect, test } from '@jest/globals';
+import type { KernelAction } from '../../../workflows/kernel/actions.ts';
+import { estimatedTokens, pressure } from '../../../workflows/kernel/pressure.ts';
+import { NOW, OUTPUT_BOX, Turn, turnIn } from './turn.ts';
+
+/** The summary that is waited for. */
+function summarized(turn: Turn, usage = { input: 0, output: 0, cached: 0 }): KernelAction | undefined {
+  const { stepIndex } = turn.state;
+  const summary = [turn.seq(), 'summary', 90] as const;
+  return turn.feed({ type: 'summarized', nowMs: NOW, stepIndex: stepIndex + 1, summary, usage, cost: 0 });
+}
+
+/** Calls a tool with a long result, `times` on end. */
+function long(turn: Turn, times: number): void {
+  for (let time = 0; time < times; time += 1) {
+    turn.call('a');
+    turn.results({ a: { tokens: 1_000 } });
+  }
+}
+
+const overflows = (turn: Turn) => turn.observations.flatMap((seen) => (seen.type === 'overflow' ? [seen.time] : []));
+
+describe('a prompt that the provider finds too long', () => {
+  test('is made shorter by all that may go, and sent again as a step of its own (K11)', () => {
+    const turn = turnIn.thinking();
+    long(turn, 5);
+    const before = estimatedTokens(turn.state);
+    expect(turn.fail('context_overflow')).toMatchObject({
+      type: 'summarize',
+      stepIndex: 7,
+      mode: 'summary',
+      hide: [{ boxId: OUTPUT_BOX, fromSeq: 2 }],
+    });
+    expect(summarized(turn)).toMatchObject({ type: 'call_llm', stepIndex: 7 });
+    expect(estimatedTokens(turn.state)).toBeLessThan(before * 0.65);
+    expect(overflows(turn)).toEqual([1]);
+  });
+
+  test('is sent again with what it carried (K11)', () => {
+    const turn = new Turn({ mustEndWith: ['publish'] });
+    turn.start();
+    turn.say();
+    expect(turn.fail('context_overflow')).toMatchObject({ stepIndex: 3, note: { kind: 'must_end_with' } });
+  });
+
+  test('is shortened twice; then the turn fails with context_overflow (K11)', () => {
+    const turn = turnIn.thinking();
+    expect(turn.fail('context_overflow')).toMatchObject({ type: 'call_llm', stepIndex: 2 });
+    expect(turn.fail('context_overflow')).toMatchObject({ type: 'call_llm', stepIndex: 3 });
+    expect(turn.fail('context_overflow')).toMatchObject({
+      type: 'done',
+      termination: { status: 'failed', errorCode: 'context_overflow' },
+    });
+    expect(overflows(turn)).toEqual([1, 2]);
+  });
+
+  test('may be shortened twice again once the provider took one (K11)', () => {
+    const turn = turnIn.thinking();
+    turn.fail('context_overflow');
+    turn.fail('context_overflow');
+    long(turn, 1);
+    expect(turn.fail('context_overflow')).toMatchObject({ type: 'call_llm' });
+    expect(overflows(turn)).toEqual([1, 2, 1]);
+  });
+
+  test('teaches that our count was too low (K11, K15)', () => {
+    const turn = turnIn.thinking();
+    long(turn, 2);
+    expect(pressure(turn.state)).toBeLessThan(0.1);
+    turn.fail('context_overflow');
+    expect(turn.state.context.correction).toBeGreaterThan(100);
+  });
+
+  test('when it is the report, is sent again as the report; at last the turn ends with the code of the budget (K9, K11)', () => {
+    const turn = new Turn({ budgets: { maxSteps: 1 } });
+    turn.start();
+    long(turn, 1);
+    for (let time = 0; time < 2; time += 1)
+      expect(turn.fail('context_overflow')).toMatchObject({ type: 'call_llm', note: { kind: 'final_report' } });
+    expect(turn.fail('context_overflow')).toMatchObject({
+      termination: { status: 'failed', errorCode: 'max_steps_reached' },
+    });
+  });
+});
+
+describe('a summary', () => {
+  const remembering = (): Turn => turnIn.shortening();
+
+  test('is asked for before the model call it makes room for, of what leaves the view (K15)', () => {
+    expect(remembering().actions.at(-1)).toMatchObject({
+      type: 'summarize',
+      stepIndex: 1,
+      mode: 'summary',
+      plan: { ranges: [{ boxId: OUTPUT_BOX, fromSeq: 1, toSeq: 9 }] },
+      hide: [{ boxId: OUTPUT_BOX, fromSeq: 1, toSeq: 9 }],
+      maxTokens: 400,
+    });
+  });
+
+  test('takes the first place in the plan; the tokens are exact afterwards (K14, K15)', () => {
+    const turn = remembering();
+    expect(summarized(turn)).toMatchObject({
+      type: 'call_llm',
+      stepIndex: 1,
+      plan: {
+        ranges: [
+          { boxId: OUTPUT_BOX, fromSeq: 11, toSeq: 11 },
+          { boxId: OUTPUT_BOX, fromSeq: 10, toSeq: 10 },
+        ],
+      },
+    });
+    expect(estimatedTokens(turn.state)).toBe(100 + 90 + 7 + 8);
+    expect(turn.observations).toEqual([{ type: 'shortened', mode: 'summary', cards: 1, tokens: 3_900 - 90 }]);
+  });
+
+  test('is paid for: it may use up the budget, then a report is asked for (K9, K15)', () => {
+    const turn = remembering();
+    expect(summarized(turn, { input: 999_000, output: 1_000, cached: 0 })).toMatchObject({
+      type: 'call_llm',
+      note: { kind: 'final_report' },
+    });
+    expect(turn.state.usage.input).toBe(999_000);
+  });
+});
+
+describe('a new sprint', () => {
+  test('begins with the task, the summary and the newest unit, and is counted (K16)', () => {
+    const turn = new Turn({ context: { windowTokens: 10_000, answerTokens: 0, fixedTokens: 0 } });
+    turn.start();
+    const usage = { input: 1, output: 1, cached: 0 };
+    const thought = (tokens: number) =>
+      turn.feed({
+        type: 'llm_response',
+        nowMs: NOW,
+        stepIndex: turn.state.stepIndex,
+        handles: [[turn.seq(), 'assistant', tokens]],
+        thoughtCardId: `t-${tokens}`,
+        hasText: true,
+        refused: false,
+        calls: [],
+        usage,
+        truncated: true,
+      });
+    thought(4_900);
+    expect(thought(4_950)).toMatchObject({ type: 'summarize', mode: 'sprint', hide: [{ fromSeq: 2, toSeq: 2 }] });
+    expect(summarized(turn)).toMatchObject({
+      type: 'call_llm',
+      plan: {
+        ranges: [
+          { fromSeq: 4, toSeq: 4 },
+          { fromSeq: 1, toSeq: 1 },
+          { fromSeq: 3, toSeq: 3 },
+        ],
+      },
+    });
+    expect(turn.state.context.sprint).toBe(1);
+    expect(turn.observations.at(-1)).toMatchObject({ type: 'shortened', mode: 'sprint' });
+    expect(turn.say()).toMatchObject({ deliverable: { parts: ['t-4900', 't-4950'] } });
+  });
+});

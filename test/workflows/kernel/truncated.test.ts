@@ -1,0 +1,74 @@
+import { describe, expect, test } from '@jest/globals';
+import { Turn, turnIn } from './turn.ts';
+
+const part = (turn: Turn) => turn.respond({ hasText: true, truncated: true });
+
+describe('an answer that is cut short', () => {
+  test('is kept, and the model is asked to go on (K11)', () => {
+    const turn = turnIn.thinking();
+    expect(part(turn)).toMatchObject({
+      type: 'call_llm',
+      stepIndex: 2,
+      note: { kind: 'go_on' },
+      plan: { ranges: [{ fromSeq: 1, toSeq: 2 }] },
+    });
+    expect(turn.observations).toEqual([{ type: 'truncated', part: 1 }]);
+  });
+
+  test('is delivered with all its parts, in order (K11)', () => {
+    const turn = turnIn.thinking();
+    part(turn);
+    part(turn);
+    expect(turn.say()).toEqual({
+      type: 'done',
+      termination: { status: 'success' },
+      deliverable: { from: 'thought', cardId: 'thought-3', parts: ['thought-1', 'thought-2'] },
+    });
+  });
+
+  test('is continued three times; the fourth part is the last, cut short or not (K11)', () => {
+    const turn = turnIn.thinking();
+    for (let time = 1; time <= 3; time += 1) expect(part(turn)).toMatchObject({ type: 'call_llm' });
+    expect(part(turn)).toMatchObject({
+      type: 'done',
+      deliverable: { cardId: 'thought-4', parts: ['thought-1', 'thought-2', 'thought-3'] },
+    });
+    expect(turn.observations.map((seen) => seen.type === 'truncated' && seen.part)).toEqual([1, 2, 3, 4]);
+  });
+
+  test('is no answer any more once the model calls a tool (K11)', () => {
+    const turn = turnIn.thinking();
+    part(turn);
+    turn.call('a');
+    turn.results({ a: {} });
+    expect(turn.say()).toMatchObject({ deliverable: { from: 'thought', cardId: 'thought-3' } });
+    expect(turn.state.answerParts).toEqual([]);
+  });
+
+  test('runs its calls when it has some (K11)', () => {
+    const turn = turnIn.thinking();
+    expect(turn.respond({ truncated: true, calls: [{ callId: 'a-1', tool: 'a' }] })).toMatchObject({
+      type: 'execute_tools',
+    });
+  });
+
+  test('keeps its parts when a continuation is taken back (K11, K13)', () => {
+    const turn = turnIn.thinking();
+    part(turn);
+    turn.feed({ type: 'timeout', nowMs: 1_000, stepIndex: 2, message: 'm' });
+    expect(turn.say()).toMatchObject({ deliverable: { cardId: 'thought-3', parts: ['thought-1'] } });
+  });
+
+  test('is still to be ended by the required tool (K11, W13)', () => {
+    const turn = new Turn({ mustEndWith: ['publish'] });
+    turn.start();
+    expect(part(turn)).toMatchObject({ note: { kind: 'go_on' } });
+    expect(turn.say()).toMatchObject({ note: { kind: 'must_end_with' } });
+  });
+
+  test('takes steps: a continuation that no budget is left for is a report (K9, K11)', () => {
+    const turn = new Turn({ budgets: { maxSteps: 1 } });
+    turn.start();
+    expect(part(turn)).toMatchObject({ note: { kind: 'final_report' } });
+  });
+});
