@@ -12,6 +12,7 @@ import type { ApprovalAnswer, ApprovalEvent, ProposedCallFact, ToolResultsEvent 
 import { callModel, finalReport } from './funnel.ts';
 import { type Gated, gate } from './gate.ts';
 import { judge, takeSlot } from './governance.ts';
+import { merge } from './handles.ts';
 import { rollback, rollbackReason } from './rollback.ts';
 import type { Handle, KernelState, OperatorAsk, OutstandingCall, SettledCall, Spent } from './state.ts';
 
@@ -172,6 +173,3 @@ function onOperator(
 }
 
 export const toHandle = (call: SettledCall): Handle => [call.seq, 'tool', call.tokens];
-
-export const merge = (handles: readonly Handle[], more: readonly Handle[]): readonly Handle[] =>
-  [...handles, ...more].sort((a, b) => a[0] - b[0]);
