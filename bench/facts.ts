@@ -2,30 +2,34 @@
 import { cpus, loadavg, platform, release, totalmem } from 'node:os';
 import type { Lab } from './lab.ts';
 
-export interface Facts {
+export interface MachineFacts {
   readonly date: string;
   readonly cpu: string;
   readonly cores: number;
   readonly memoryGiB: number;
   readonly system: string;
   readonly node: string;
-  readonly temporalServer: string;
   /** One-minute load average when the bench began: above 1 or so, other work disturbed it. Always 0 on Windows. */
   readonly loadAtStart: number;
 }
 
+export interface Facts extends MachineFacts {
+  readonly temporalServer: string;
+}
+
 export async function gatherFacts({ temporal }: Lab, loadAtStart: number): Promise<Facts> {
   const { serverVersion } = await temporal.connection.workflowService.getSystemInfo({});
-  return {
-    date: new Date().toISOString().slice(0, 10),
-    cpu: cpus()[0]?.model.trim() || 'unknown CPU',
-    cores: cpus().length,
-    memoryGiB: Math.round(totalmem() / 2 ** 30),
-    system: `${platform()} ${release()}`,
-    node: process.version,
-    temporalServer: serverVersion,
-    loadAtStart,
-  };
+  return { ...machineFacts(loadAtStart), temporalServer: serverVersion };
 }
+
+export const machineFacts = (loadAtStart = loadNow()): MachineFacts => ({
+  date: new Date().toISOString().slice(0, 10),
+  cpu: cpus()[0]?.model.trim() || 'unknown CPU',
+  cores: cpus().length,
+  memoryGiB: Math.round(totalmem() / 2 ** 30),
+  system: `${platform()} ${release()}`,
+  node: process.version,
+  loadAtStart,
+});
 
 export const loadNow = (): number => loadavg()[0] ?? 0;

@@ -1,7 +1,7 @@
 /** The results as Markdown tables, padded so that they read well in a terminal too. */
 import { type AckResults, MANY_CALLERS } from './acks.ts';
 import type { BudgetLine } from './budget.ts';
-import type { Facts } from './facts.ts';
+import type { Facts, MachineFacts } from './facts.ts';
 import type { HistoryResults, HistorySize } from './histories.ts';
 import type { StoreKind } from './lab.ts';
 import type { MemoryRow } from './memory.ts';
@@ -44,12 +44,14 @@ export function toShortMarkdown(results: Results): string {
 }
 
 export function machineLine(facts: Facts, store: StoreKind, seconds?: number): string {
-  const { date, cpu, cores, memoryGiB, system, node, temporalServer, loadAtStart } = facts;
-  const hardware = `${cores} cores (${cpu}), ${memoryGiB} GiB, ${system}`;
+  const { node, temporalServer, loadAtStart } = facts;
   const software = `Node ${node}, Temporal dev server ${temporalServer}`;
   const took = seconds === undefined ? '' : `; the run took ${Math.round(seconds)} s`;
-  return `${date}, ${hardware}; ${software}; ${STORE_NAMES[store]}; load at the start ${loadAtStart.toFixed(2)}${took}.`;
+  return `${hardwareLine(facts)}; ${software}; ${STORE_NAMES[store]}; load at the start ${loadAtStart.toFixed(2)}${took}.`;
 }
+
+export const hardwareLine = ({ date, cpu, cores, memoryGiB, system }: MachineFacts): string =>
+  `${date}, ${cores} cores (${cpu}), ${memoryGiB} GiB, ${system}`;
 
 export const section = (title: string, body: string): string => `### ${title}\n\n${body}`;
 
@@ -77,7 +79,7 @@ const stepTable = ({ steps }: HistoryResults): string =>
     ]),
   );
 
-const budgetTable = (budget: readonly BudgetLine[]): string =>
+export const budgetTable = (budget: readonly BudgetLine[]): string =>
   table(
     ['what', 'measured', 'limit', ''],
     budget.map(({ what, measured, limit, ok }) => [what, short(measured), whole(limit), ok ? 'ok' : 'OVER']),

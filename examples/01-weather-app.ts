@@ -1,5 +1,5 @@
 /**
- * An app: two agents, two tools; one agent may ask the other. Serve it and talk to it:
+ * An app: three agents, three tools; one agent may ask another, one needs leave for what it does. Serve it and talk to it:
  *
  *   npm run dev -- --app examples/01-weather-app.ts
  *   npm run agentturn -- enqueue weather "call forecast {\"city\":\"Rome\"}" --wait
@@ -25,11 +25,19 @@ const askPerson = defineTool({
   suspendTimeoutMs: 10 * 60_000,
 });
 
+const book = defineTool({
+  name: 'book',
+  description: 'Books a trip.',
+  parameters: z.object({ city: z.string(), price: z.number().positive() }),
+  execute: ({ city, price }) => ({ booked: city, price }),
+});
+
 export default defineApp({
   agents: [
     defineAgent({
       name: 'weather',
       instructions: 'You answer questions about the weather. Be brief.',
+      allowedTools: ['forecast', 'ask_person'],
       budgets: { maxSteps: 10 },
     }),
     defineAgent({
@@ -39,6 +47,19 @@ export default defineApp({
       // Offers `ask_expert` and `delegate_async`, for agents of these profiles only.
       delegationPolicy: { profiles: ['weather'] },
     }),
+    defineAgent({
+      name: 'travel',
+      instructions: 'You book trips.',
+      allowedTools: ['forecast', 'book'],
+      governance: {
+        // The first rule that applies decides; what no rule names is allowed.
+        rules: [{ tool: 'book', action: 'ask', when: { path: 'price', min: 100 }, reason: 'it costs 100 or more' }],
+        // Whatever anybody approves.
+        constraints: [{ tool: 'book', path: 'price', max: 1_000 }],
+        rateLimits: [{ tool: 'book', max: 3, windowMs: 3_600_000 }],
+      },
+      budgets: { maxSteps: 10, maxToolCalls: 20, onExhausted: 'ask' },
+    }),
   ],
-  tools: [forecast, askPerson],
+  tools: [forecast, askPerson, book],
 });

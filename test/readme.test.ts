@@ -95,6 +95,23 @@ describe('the README', () => {
     expect(await turn.result({ timeoutMs: 30_000 })).toMatchObject({ status: 'success' });
   }, 120_000);
 
+  test('lets a call wait for leave, under budgets that an operator may change', async () => {
+    expect(await run(command('npm run agentturn -- enqueue travel'))).toMatchObject({ code: 0 });
+    const [view] = await harness.client.agent('travel').turns();
+    const turn = harness.client.turn(view?.agentTurnId ?? '');
+    for await (const event of turn.events()) if (event.type === 'approval') break;
+    const [question] = await harness.client.approvals({ rootTurnId: turn.id });
+    const ids = { TURN: turn.id, CALL: question?.callId ?? '' };
+    expect((await run(command('npm run agentturn -- approvals'))).output).toContain(`agentturn approve ${ids.CALL}`);
+    expect(await run(command('npm run agentturn -- turn limits', ids))).toMatchObject({ code: 0 });
+    expect(await run(command('npm run agentturn -- approve', ids))).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('applied'),
+    });
+    const ended = await turn.result({ timeoutMs: 30_000 });
+    expect(ended).toMatchObject({ status: 'success', deliverable: { text: expect.stringContaining('200') } });
+  }, 120_000);
+
   test('starts turns and answers calls with the Temporal CLI alone', async () => {
     expect(await run(command('temporal workflow signal-with-start'))).toMatchObject({ code: 0 });
     const agent = harness.client.agent('weather');

@@ -13,6 +13,7 @@ import { activated } from './exposure.ts';
 import { callModel, finalReport } from './funnel.ts';
 import { type Gated, gate } from './gate.ts';
 import { judge, takeSlot } from './governance.ts';
+import { merge } from './handles.ts';
 import { rollback, rollbackReason } from './rollback.ts';
 import type { Handle, KernelState, OperatorAsk, OutstandingCall, SettledCall, Spent } from './state.ts';
 
@@ -177,6 +178,3 @@ function onOperator(
 }
 
 export const toHandle = (call: SettledCall): Handle => [call.seq, 'tool', call.tokens];
-
-export const merge = (handles: readonly Handle[], more: readonly Handle[]): readonly Handle[] =>
-  [...handles, ...more].sort((a, b) => a[0] - b[0]);

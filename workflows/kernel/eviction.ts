@@ -7,8 +7,19 @@
  * 2. The task, what users said since, and the newest units stay; only a sprint, or a last resort, touches the newest results.
  * 3. What comes out fits the window, or the turn ends `context_overflow`.
  */
-import { estimatedTokens, handleTokens, type Marks, pressure, promptLimit, unitTokens } from './pressure.ts';
-import type { BoxExtent, Handle, HandleRole, KernelState, MemoryUnit } from './state.ts';
+import { indexAfter } from './handles.ts';
+import {
+  estimatedTokens,
+  handleTokens,
+  type Marks,
+  pressure,
+  pressureOf,
+  promptLimit,
+  renderedTokens,
+  residencyAt,
+  unitTokens,
+} from './pressure.ts';
+import type { BoxExtent, Handle, KernelState, MemoryUnit } from './state.ts';
 
 /** Pressures at which each level begins, and where they stop. */
 export const LEVELS = { snip: 0.7, preview: 0.8, collapse: 0.9, summarise: 0.95, renew: 0.98, target: 0.65 } as const;
@@ -46,17 +57,24 @@ export function makeRoom(state: KernelState, nowMs: number, forced = false): Roo
   const last = shrinkable(state);
   let next = idle ? marked(state, { preview: last }) : state;
   if (rho > LEVELS.snip) next = marked(next, { snipped: last });
-  if (rho > LEVELS.preview && pressure(next) > LEVELS.target) next = marked(next, { preview: last });
-  if (rho > LEVELS.collapse && pressure(next) > LEVELS.target) next = collapse(next, last, forced ? 0 : LEVELS.target);
-  if (rho > LEVELS.summarise && (forced || pressure(next) > LEVELS.target)) {
-    const departure = summarise(next);
+  let tokens = estimatedTokens(next);
+  const tooMuch = () => pressureOf(next, tokens) > LEVELS.target;
+  if (rho > LEVELS.preview && tooMuch()) {
+    next = marked(next, { preview: last });
+    tokens = estimatedTokens(next);
+  }
+  if (rho > LEVELS.collapse && tooMuch()) {
+    next = collapse(next, tokens, last, forced ? 0 : LEVELS.target);
+    tokens = estimatedTokens(next);
+  }
+  if (rho > LEVELS.summarise && (forced || tooMuch())) {
+    const departure = summarise(next, tokens);
     if (departure) return { kind: 'depart', state: next, departure };
   }
-  return renew(next);
+  return pressureOf(next, tokens) <= LEVELS.renew ? { kind: 'fits', state: next } : renew(next);
 }
 
 function renew(state: KernelState): Room {
-  if (pressure(state) <= LEVELS.renew) return { kind: 'fits', state };
   const departure = sprint(state);
   if (departure) return { kind: 'depart', state, departure };
   const bare = marked(state, { collapsed: state.handles.at(-1)?.[0] ?? 0 });
@@ -73,43 +91,47 @@ const marked = (state: KernelState, change: Partial<Marks>): KernelState => {
   return { ...state, context: { ...state.context, marks: moved } };
 };
 
-/** Places where units of the model begin, oldest first. */
-const thoughts = ({ handles }: KernelState): readonly number[] =>
-  handles.filter(([, role]) => role === 'assistant').map(([seq]) => seq);
-
 /** The place before the newest units. */
-function shrinkable(state: KernelState): number {
-  const starts = thoughts(state);
-  const first = starts[Math.max(0, starts.length - NEWEST_UNITS)];
-  return first === undefined ? (state.context.memory.at(-1)?.toSeq ?? 0) : first - 1;
+function shrinkable({ handles, context }: KernelState): number {
+  let first: number | undefined;
+  let units = 0;
+  for (let index = handles.length - 1; index >= 0 && units < NEWEST_UNITS; index -= 1) {
+    const handle = handles[index];
+    if (handle?.[1] !== 'assistant') continue;
+    first = handle[0];
+    units += 1;
+  }
+  return first === undefined ? (context.memory.at(-1)?.toSeq ?? 0) : first - 1;
 }
 
 /** Oldest first, until the target is reached. */
-function collapse(state: KernelState, last: number, target: number): KernelState {
+function collapse(state: KernelState, tokens: number, last: number, target: number): KernelState {
   const { memory, marks, correction } = state.context;
   const window = state.config.context.windowTokens;
-  let over = estimatedTokens(state) - (target * promptLimit(state)) / correction;
+  let over = tokens - (target * promptLimit(state)) / correction;
   let mark = marks.collapsed;
-  const all = (seq: number): Marks => ({ ...marks, collapsed: seq });
   for (const unit of memory) {
     if (over <= 0 || unit.toSeq > last) break;
-    over -= unitTokens(unit, marks) - unitTokens(unit, all(unit.toSeq));
+    over -= unitTokens(unit, marks) - unitTokens(unit, { ...marks, collapsed: unit.toSeq });
     mark = Math.max(mark, unit.toSeq);
   }
   for (const handle of state.handles) {
-    const [seq] = handle;
+    const seq = handle[0];
     if (over <= 0 || seq > last) break;
-    over -= handleTokens(handle, marks, window) - handleTokens(handle, all(seq), window);
+    if (handle[1] === 'tool') over -= collapseSaves(handle, marks, window);
     mark = Math.max(mark, seq);
   }
   return marked(state, { collapsed: mark });
 }
 
+const collapseSaves = ([seq, , tokens]: Handle, marks: Marks, window: number): number =>
+  renderedTokens(tokens, residencyAt(marks, seq), window) - renderedTokens(tokens, 'collapsed', window);
+
 /** The oldest units that must go for the rest and a summary to meet the target; null when none may. */
-function summarise(state: KernelState): Departure | null {
+function summarise(state: KernelState, tokens: number): Departure | null {
   const { context, config } = state;
   const room = (LEVELS.target * promptLimit(state)) / context.correction;
-  let over = estimatedTokens(state) + summaryTokens(state) - (context.summary?.[2] ?? 0) - room;
+  let over = tokens + summaryTokens(state) - (context.summary?.[2] ?? 0) - room;
   let units = 0;
   for (const unit of context.memory) {
     if (over <= 0) break;
@@ -117,10 +139,14 @@ function summarise(state: KernelState): Departure | null {
     units += 1;
   }
   const seqs: number[] = [];
-  for (const unit of ownUnits(state).slice(0, -NEWEST_UNITS)) {
-    if (over <= 0) break;
-    for (const handle of unit) over -= handleTokens(handle, context.marks, config.context.windowTokens);
-    seqs.push(...unit.map(([seq]) => seq));
+  const pinned = pinnedSeqs(state);
+  const newest = newestFrom(state, pinned);
+  for (const unit of ownUnits(state, pinned)) {
+    if (over <= 0 || (unit[0]?.[0] ?? 0) >= newest) break;
+    for (const handle of unit) {
+      over -= handleTokens(handle, context.marks, config.context.windowTokens);
+      seqs.push(handle[0]);
+    }
   }
   return units + seqs.length === 0 ? null : { mode: 'summary', units, seqs };
 }
@@ -132,7 +158,7 @@ export const summaryTokens = ({ config }: KernelState): number =>
 function sprint(state: KernelState): Departure | null {
   const window = state.config.context.windowTokens;
   let left = Math.max(CARRY_OVER_FLOOR, Math.floor(window * CARRY_OVER_SHARE));
-  const units = ownUnits(state);
+  const units = [...ownUnits(state, pinnedSeqs(state))];
   let kept = 0;
   for (const unit of [...units].reverse()) {
     left -= unit.reduce((sum, handle) => sum + handleTokens(handle, state.context.marks, window), 0);
@@ -144,31 +170,59 @@ function sprint(state: KernelState): Departure | null {
   return length + seqs.length === 0 ? null : { mode: 'sprint', units: length, seqs };
 }
 
-/** Units of the model and their notes, oldest first; pinned cards are in none. */
-export function ownUnits(state: KernelState): readonly (readonly Handle[])[] {
-  const pinned = pinnedSeqs(state);
-  const units: Handle[][] = [];
+/** Units of the model with the notes that led to them, oldest first; pinned cards are in none. */
+function* ownUnits(state: KernelState, pinned: ReadonlySet<number>): Generator<readonly Handle[]> {
+  let thought: Handle[] | undefined;
+  /** The newest thought, and what began since: a result may still be added. */
+  let open: Handle[][] = [];
   for (const handle of state.handles) {
-    const [seq, role] = handle;
-    if (pinned.has(seq)) continue;
-    const owner = ownerOf(units, role);
-    if (owner) owner.push(handle);
-    else units.push([handle]);
+    const role = handle[1];
+    if (role === 'user' && pinned.has(handle[0])) continue;
+    // A result goes with the thought before it, whatever a user said in between.
+    if (role === 'tool' && thought) {
+      thought.push(handle);
+      continue;
+    }
+    const notes = role === 'assistant' || role === 'note' ? trailingNotes(open) : undefined;
+    const unit = notes ?? [];
+    unit.push(handle);
+    if (role === 'assistant') {
+      yield* notes ? open.slice(0, -1) : open;
+      open = [unit];
+      thought = unit;
+    } else if (!notes) open.push(unit);
   }
-  return units;
+  yield* open;
 }
 
-/** A result goes with the thought before it, whatever a user said in between; a thought with the notes that led to it. */
-function ownerOf(units: readonly Handle[][], role: HandleRole): Handle[] | undefined {
-  if (role === 'tool') return units.findLast((unit) => unit.some(([, member]) => member === 'assistant'));
-  const last = units.at(-1);
-  const notes = last?.every(([, member]) => member === 'note') ?? false;
-  return notes && (role === 'assistant' || role === 'note') ? last : undefined;
+/** Notes that wait for the thought they lead to. */
+function trailingNotes(open: readonly Handle[][]): Handle[] | undefined {
+  const last = open.at(-1);
+  return last?.every((handle) => handle[1] === 'note') ? last : undefined;
+}
+
+/** The place where the newest units begin; 0 when there are no others. */
+function newestFrom({ handles }: KernelState, pinned: ReadonlySet<number>): number {
+  let units = 0;
+  let from = 0;
+  let takesNotes = false;
+  for (let index = handles.length - 1; index >= 0; index -= 1) {
+    const handle = handles[index];
+    if (!handle || handle[1] === 'tool' || pinned.has(handle[0])) continue;
+    const role = handle[1];
+    if (!(takesNotes && role === 'note')) {
+      if (units === NEWEST_UNITS) return from;
+      units += 1;
+      takesNotes = role === 'assistant' || role === 'note';
+    }
+    from = handle[0];
+  }
+  return 0;
 }
 
 /** The task, and the newest messages of users. */
 function pinnedSeqs({ handles }: KernelState): ReadonlySet<number> {
-  const users = handles.filter(([, role]) => role === 'user').map(([seq]) => seq);
+  const users = handles.filter((handle) => handle[1] === 'user').map((handle) => handle[0]);
   return new Set([...users.slice(0, 1), ...users.slice(1).slice(-PINNED_USERS)]);
 }
 
@@ -177,16 +231,20 @@ export function departingExtents(state: KernelState, { units, seqs }: Departure)
   const { context, outputBoxId: boxId, handles } = state;
   const gone = new Set(seqs);
   const own: BoxExtent[] = [];
-  let open = false;
-  for (const [seq] of handles) {
-    const last = own.at(-1);
-    if (!gone.has(seq)) open = false;
-    else if (open && last) own[own.length - 1] = { ...last, toSeq: seq };
-    else {
-      own.push({ boxId, fromSeq: seq, toSeq: seq });
-      open = true;
-    }
+  let fromSeq: number | undefined;
+  let toSeq = 0;
+  const close = () => {
+    if (fromSeq !== undefined) own.push({ boxId, fromSeq, toSeq });
+    fromSeq = undefined;
+  };
+  for (const handle of handles.slice(0, endOf(handles, seqs))) {
+    const seq = handle[0];
+    if (gone.has(seq)) {
+      fromSeq ??= seq;
+      toSeq = seq;
+    } else close();
   }
+  close();
   const memory = context.memory.slice(0, units);
   const [first] = memory;
   const last = memory.at(-1);
@@ -195,9 +253,18 @@ export function departingExtents(state: KernelState, { units, seqs }: Departure)
   return [...summary, ...remembered, ...own];
 }
 
+/** Behind the newest of these cards: mostly old ones, so that the rest need not be looked at. */
+const endOf = (handles: readonly Handle[], seqs: readonly number[]): number =>
+  indexAfter(
+    handles,
+    seqs.reduce((newest, seq) => Math.max(newest, seq), 0),
+  );
+
 export const withoutDeparted = (state: KernelState, { units, seqs }: Departure, summary: Handle): KernelState => {
   const gone = new Set(seqs);
   const memory: readonly MemoryUnit[] = state.context.memory.slice(units);
-  const handles = state.handles.filter(([seq]) => !gone.has(seq));
+  const end = endOf(state.handles, seqs);
+  const kept = state.handles.slice(0, end).filter((handle) => !gone.has(handle[0]));
+  const handles = kept.concat(state.handles.slice(end));
   return { ...state, handles, context: { ...state.context, memory, summary } };
 };

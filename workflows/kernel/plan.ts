@@ -1,7 +1,8 @@
 /** From handles to ranges: what the model activity shall render, oldest first, the newest instruction last (T24, K3). */
 import type { Plan, PlanRange } from './actions.ts';
-import { type Residency, residencyAt } from './pressure.ts';
-import type { BoxExtent, KernelState } from './state.ts';
+import { indexAfter } from './handles.ts';
+import { type Marks, type Residency, residencyAt } from './pressure.ts';
+import type { BoxExtent, Handle, KernelState } from './state.ts';
 
 export function planOf({ context, handles, outputBoxId }: KernelState): Plan {
   const { summary, memory, given, marks } = context;
@@ -9,8 +10,24 @@ export function planOf({ context, handles, outputBoxId }: KernelState): Plan {
   if (summary) ranges.alone({ boxId: outputBoxId, fromSeq: summary[0], toSeq: summary[0] });
   for (const unit of memory) ranges.add(unit, residencyAt(marks, unit.toSeq));
   for (const unit of given) ranges.add(unit, 'full');
-  for (const [seq] of handles) ranges.add({ boxId: outputBoxId, fromSeq: seq, toSeq: seq }, residencyAt(marks, seq));
+  for (const own of alike(handles, marks, summary))
+    ranges.add({ boxId: outputBoxId, ...own }, residencyAt(marks, own.toSeq));
   return { ranges: ranges.list };
+}
+
+/** First and last card of each stretch in which all have one residency; the place of the summary lies between two stretches. */
+function alike(
+  handles: readonly Handle[],
+  { snipped, preview, collapsed }: Marks,
+  summary: Handle | null,
+): readonly Pick<BoxExtent, 'fromSeq' | 'toSeq'>[] {
+  const ends = [snipped, preview, collapsed, ...(summary ? [summary[0]] : [])].map((seq) => indexAfter(handles, seq));
+  const bounds = [0, ...ends.sort((a, b) => a - b), handles.length];
+  return bounds.slice(1).flatMap((end, index) => {
+    const first = handles[bounds[index] ?? 0];
+    const last = handles[end - 1];
+    return first && last && first[0] <= last[0] ? [{ fromSeq: first[0], toSeq: last[0] }] : [];
+  });
 }
 
 /** Neighbours of one box and residency are joined: what lies between is out of view, or of a kind that is never rendered. */

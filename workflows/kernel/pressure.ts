@@ -5,6 +5,7 @@
  * 1. The sum is exact for what is in view: every card counts once, at the residency it is rendered with.
  * 2. Only results of tools shrink; users, the model and notes are rendered whole until a summary takes their place.
  */
+import { indexAfter } from './handles.ts';
 import type { Handle, KernelState, MemoryUnit } from './state.ts';
 
 /** From whole to a line; what a result is rendered with, by the place of its card. */
@@ -49,8 +50,10 @@ export function renderedTokens(tokens: number, residency: Residency, windowToken
   }
 }
 
-export const handleTokens = ([seq, role, tokens]: Handle, marks: Marks, windowTokens: number): number =>
-  MESSAGE_TOKENS + (role === 'tool' ? renderedTokens(tokens, residencyAt(marks, seq), windowTokens) : tokens);
+/** Called for every card in view, many times a step: parts by index, because taking a tuple apart costs several times as much. */
+export const handleTokens = (handle: Handle, marks: Marks, windowTokens: number): number =>
+  MESSAGE_TOKENS +
+  (handle[1] === 'tool' ? renderedTokens(handle[2], residencyAt(marks, handle[0]), windowTokens) : handle[2]);
 
 export const unitTokens = (unit: MemoryUnit, marks: Marks): number =>
   unit.tokens[RESIDENCIES.indexOf(residencyAt(marks, unit.toSeq))] ?? 0;
@@ -58,11 +61,29 @@ export const unitTokens = (unit: MemoryUnit, marks: Marks): number =>
 /** What the next prompt would take, before the correction by what the provider counted. */
 export function estimatedTokens(state: KernelState): number {
   const { context, config, handles } = state;
-  const window = config.context.windowTokens;
-  let tokens = config.context.fixedTokens + (context.summary?.[2] ?? 0);
-  for (const unit of context.memory) tokens += unitTokens(unit, context.marks);
+  const { marks } = context;
+  let tokens = config.context.fixedTokens + (context.summary?.[2] ?? 0) + handles.length * MESSAGE_TOKENS;
+  for (const unit of context.memory) tokens += unitTokens(unit, marks);
   for (const unit of context.given) tokens += unit.tokens[0];
-  for (const handle of handles) tokens += handleTokens(handle, context.marks, window);
+  const collapsed = indexAfter(handles, marks.collapsed);
+  const preview = Math.max(collapsed, indexAfter(handles, marks.preview));
+  const snipped = Math.max(preview, indexAfter(handles, marks.snipped));
+  return (
+    tokens +
+    sumOf(handles, 0, collapsed, COLLAPSED_TOKENS) +
+    sumOf(handles, collapsed, preview, PREVIEW_TOKENS) +
+    sumOf(handles, preview, snipped, snipTokens(config.context.windowTokens)) +
+    sumOf(handles, snipped, handles.length, Number.POSITIVE_INFINITY)
+  );
+}
+
+/** Of the cards from one index up to another, each result with `most` at most. Every step adds up all cards several times. */
+function sumOf(handles: readonly Handle[], from: number, to: number, most: number): number {
+  let tokens = 0;
+  for (let index = from; index < to; index += 1) {
+    const handle = handles[index];
+    if (handle) tokens += handle[1] === 'tool' && handle[2] > most ? most : handle[2];
+  }
   return tokens;
 }
 
@@ -71,8 +92,11 @@ export const promptLimit = ({ config }: KernelState): number =>
   config.context.windowTokens - config.context.answerTokens;
 
 /** 1 is a prompt that fills all it may. */
-export const pressure = (state: KernelState): number =>
-  (estimatedTokens(state) * state.context.correction) / promptLimit(state);
+export const pressure = (state: KernelState): number => pressureOf(state, estimatedTokens(state));
+
+/** With that estimate. */
+export const pressureOf = (state: KernelState, tokens: number): number =>
+  (tokens * state.context.correction) / promptLimit(state);
 
 /** Providers count otherwise than we do, and more is what must not surprise us. */
 const MOST_CORRECTION = 4;

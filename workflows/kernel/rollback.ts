@@ -9,6 +9,7 @@
 import type { Observation, StepOutcome } from './actions.ts';
 import { done, withoutReport } from './ending.ts';
 import { callModel } from './funnel.ts';
+import { indexAfter } from './handles.ts';
 import type { ErrorKind, KernelConfig, KernelState, OutstandingCall } from './state.ts';
 
 const MOST_ON_END = 3;
@@ -17,12 +18,13 @@ export function rollback(state: KernelState, reason: string, nowMs: number): Ste
   const { checkpoint, ending } = state;
   if (ending !== null) return withoutReport(state, ending);
   const since = checkpoint?.seq ?? 0;
-  const gone = state.handles.filter(([seq, role]) => seq > since && role !== 'user').map(([seq]) => seq);
-  const hidden = new Set(gone);
+  const kept = indexAfter(state.handles, since);
+  const step = state.handles.slice(kept);
+  const gone = step.filter(([, role]) => role !== 'user').map(([seq]) => seq);
   const rollbacks = state.rollbacks + 1;
   const next: KernelState = {
     ...state,
-    handles: state.handles.filter(([seq]) => !hidden.has(seq)),
+    handles: state.handles.slice(0, kept).concat(step.filter(([, role]) => role === 'user')),
     outstanding: [],
     lastThought: checkpoint?.lastThought ?? null,
     requiredToolDone: checkpoint?.requiredToolDone ?? false,

@@ -9,10 +9,11 @@
 import type { Termination } from '../protocol/turn.ts';
 import type { Observation, StepOutcome } from './actions.ts';
 import { withLimits, withUsage } from './budgets.ts';
-import { merge, onApproval, onProposals, onResults, toHandle } from './calls.ts';
+import { onApproval, onProposals, onResults, toHandle } from './calls.ts';
 import { answerOf, done, finishReport, withoutReport } from './ending.ts';
 import type { KernelEvent, LimitsEvent, LlmFailedEvent, LlmResponseEvent, StartEvent } from './events.ts';
 import { callModel, onSummarized, roomy } from './funnel.ts';
+import { merge } from './handles.ts';
 import { mismatch } from './legality.ts';
 import { corrected, promptLimit } from './pressure.ts';
 import { rollback } from './rollback.ts';

@@ -1,0 +1,26 @@
+/** The examples that run by themselves, as their comments say; the app of the first one is served by the test of the README. */
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { expect, test } from '@jest/globals';
+
+const run = promisify(execFile);
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+test('the kernel alone runs a turn: two calls, leave for one of them, an answer', async () => {
+  const { stdout } = await run(process.execPath, ['examples/02-kernel-alone.ts'], { cwd: ROOT });
+  const lines = stdout.trimEnd().split('\n');
+  const steps = lines.flatMap((line) => /^(\w+ → \w+) /.exec(line)?.[1] ?? []);
+  expect(steps).toEqual([
+    'start → call_llm',
+    'llm_response → execute_tools',
+    'tool_results → await',
+    'approval → execute_tools',
+    'tool_results → call_llm',
+    'llm_response → done',
+  ]);
+  expect(stdout).toContain('"ask":[{"callId":"call-book","tool":"book","reason":"it costs 100 or more"}]');
+  expect(lines.at(-1)).toBe(
+    'ended success after 2 model calls: Done: tomorrow will be sunny in Rome; a train to Rome is booked for 120.',
+  );
+});
