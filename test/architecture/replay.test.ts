@@ -115,6 +115,7 @@ describe('what the recordings hold', () => {
     expect(keysOf(inputs).sort()).toEqual(['agentId', 'agentTurnId', 'profileHash', 'request', 'turnEpoch']);
     const requests = inputs.map((input) => input?.request);
     expect(keysOf(requests).sort()).toEqual([
+      'hide',
       'note',
       'onlyTools',
       'plan',

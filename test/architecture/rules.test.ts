@@ -8,7 +8,7 @@ import { MUTANTS } from '../mutants/mutants.ts';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const read = (file: string): string => readFileSync(`${root}/${file}`, 'utf8');
 
-const KERNEL = [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 22];
+const KERNEL = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 22];
 const RULES = [...Array.from({ length: 30 }, (_, index) => `T${index + 1}`), ...KERNEL.map((rule) => `K${rule}`)];
 
 /** The codes that end a test's name: `… (T2, W9)`. Comments name rules too, but do not end in a quote. */
