@@ -10,4 +10,11 @@ export {
   type ToolDefinition,
 } from './activities/app.ts';
 export { AgentClient, type AgentClientOptions, type AgentHandle, type TurnHandle } from './client/agent-client.ts';
+export type {
+  ApprovalAck,
+  ApprovalFilter,
+  ApprovalInput,
+  ApprovalView,
+  Limits,
+} from './workflows/protocol/approvals.ts';
 export { CodedError, FAILURES, type FailureCode } from './workflows/protocol/failures.ts';

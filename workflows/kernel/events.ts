@@ -16,6 +16,9 @@ export interface StartEvent extends Timed {
   /** Earlier turns in the output box, oldest first, and what came with the request. */
   readonly memory: readonly MemoryUnit[];
   readonly instruction: Handle;
+  /** Of a conversation that is taken up again: what was said after the instruction, and its calls that nobody answered (K22). */
+  readonly transcript?: readonly Handle[];
+  readonly pending?: readonly ProposedCallFact[];
 }
 
 export interface ProposedCallFact {

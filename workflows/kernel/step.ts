@@ -49,7 +49,8 @@ export function step(state: KernelState, event: KernelEvent): StepOutcome {
   }
 }
 
-function onStart(state: KernelState, { outputBoxId, memory, instruction, nowMs }: StartEvent): StepOutcome {
+function onStart(state: KernelState, event: StartEvent): StepOutcome {
+  const { outputBoxId, memory, instruction, transcript = [], pending = [], nowMs } = event;
   const context: ContextState = {
     ...state.context,
     memory: memory.filter((unit) => unit.boxId === outputBoxId),
@@ -62,9 +63,16 @@ function onStart(state: KernelState, { outputBoxId, memory, instruction, nowMs }
     startedAt: nowMs,
     outputBoxId,
     context,
-    handles: [instruction],
+    handles: merge([instruction], transcript),
   };
-  return callModel(started, nowMs);
+  return pending.length > 0 ? onProposals(beforeLastThought(started), pending, nowMs) : callModel(started, nowMs);
+}
+
+/** What a rollback of calls that were taken up again returns to. */
+function beforeLastThought(state: KernelState): KernelState {
+  const thought = state.handles.findLast((handle) => handle[1] === 'assistant');
+  const seq = (thought?.[0] ?? 1) - 1;
+  return { ...state, checkpoint: { seq, lastThought: null, requiredToolDone: false } };
 }
 
 const REFUSAL: Termination = { status: 'failed', errorCode: 'provider_refusal', reason: 'the model refused' };
