@@ -190,7 +190,7 @@ function* ownUnits(state: KernelState, pinned: ReadonlySet<number>): Generator<r
     }
     const unit = [handle];
     if (role === 'assistant') {
-      yield* open;
+      for (const begun of open) yield begun;
       open = [];
       thought = unit;
     }
@@ -213,7 +213,8 @@ function newestFrom({ handles }: KernelState, pinned: ReadonlySet<number>): numb
 
 /** The task, and the newest messages of users. */
 function pinnedSeqs({ handles }: KernelState): ReadonlySet<number> {
-  const users = handles.filter((handle) => handle[1] === 'user').map((handle) => handle[0]);
+  const users: number[] = [];
+  for (const handle of handles) if (handle[1] === 'user') users.push(handle[0]);
   return new Set([...users.slice(0, 1), ...users.slice(1).slice(-PINNED_USERS)]);
 }
 
