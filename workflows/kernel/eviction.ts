@@ -12,9 +12,9 @@ import {
   estimatedTokens,
   handleTokens,
   type Marks,
-  pressure,
   pressureOf,
   promptLimit,
+  type Residency,
   renderedTokens,
   residencyAt,
   unitTokens,
@@ -46,39 +46,43 @@ export interface Departure {
 }
 
 export type Room =
-  | { readonly kind: 'fits'; readonly state: KernelState }
+  | { readonly kind: 'fits'; readonly state: KernelState; readonly tokens: number }
   | { readonly kind: 'depart'; readonly state: KernelState; readonly departure: Departure }
   | { readonly kind: 'overflow'; readonly state: KernelState };
 
 /** `forced` after the provider called a prompt too long: everything that may go goes. */
 export function makeRoom(state: KernelState, nowMs: number, forced = false): Room {
   const idle = nowMs - state.context.activityAt >= IDLE_MS;
-  const rho = forced ? Number.POSITIVE_INFINITY : pressure(state);
+  let tokens = estimatedTokens(state);
+  const rho = forced ? Number.POSITIVE_INFINITY : pressureOf(state, tokens);
   const last = shrinkable(state);
-  let next = idle ? marked(state, { preview: last }) : state;
-  if (rho > LEVELS.snip) next = marked(next, { snipped: last });
-  let tokens = estimatedTokens(next);
+  let next = state;
+  const become = (shorter: KernelState, estimate = estimatedTokens(shorter)) => {
+    next = shorter;
+    tokens = estimate;
+  };
   const tooMuch = () => pressureOf(next, tokens) > LEVELS.target;
-  if (rho > LEVELS.preview && tooMuch()) {
-    next = marked(next, { preview: last });
-    tokens = estimatedTokens(next);
-  }
+  if (idle) become(marked(next, { preview: last }));
+  if (rho > LEVELS.snip) become(marked(next, { snipped: last }));
+  if (rho > LEVELS.preview && tooMuch()) become(marked(next, { preview: last }));
   if (rho > LEVELS.collapse && tooMuch()) {
-    next = collapse(next, tokens, last, forced ? 0 : LEVELS.target);
-    tokens = estimatedTokens(next);
+    const { mark, saved } = collapse(next, tokens, last, forced ? 0 : LEVELS.target);
+    become(marked(next, { collapsed: mark }), tokens - saved);
   }
   if (rho > LEVELS.summarise && (forced || tooMuch())) {
     const departure = summarise(next, tokens);
     if (departure) return { kind: 'depart', state: next, departure };
   }
-  return pressureOf(next, tokens) <= LEVELS.renew ? { kind: 'fits', state: next } : renew(next);
+  return renew(next, tokens);
 }
 
-function renew(state: KernelState): Room {
+function renew(state: KernelState, tokens: number): Room {
+  if (pressureOf(state, tokens) <= LEVELS.renew) return { kind: 'fits', state, tokens };
   const departure = sprint(state);
   if (departure) return { kind: 'depart', state, departure };
   const bare = marked(state, { collapsed: state.handles.at(-1)?.[0] ?? 0 });
-  return { kind: pressure(bare) <= 1 ? 'fits' : 'overflow', state: bare };
+  const least = estimatedTokens(bare);
+  return { kind: pressureOf(bare, least) <= 1 ? 'fits' : 'overflow', state: bare, tokens: least };
 }
 
 const marked = (state: KernelState, change: Partial<Marks>): KernelState => {
@@ -104,28 +108,29 @@ function shrinkable({ handles, context }: KernelState): number {
   return first === undefined ? (context.memory.at(-1)?.toSeq ?? 0) : first - 1;
 }
 
-/** Oldest first, until the target is reached. */
-function collapse(state: KernelState, tokens: number, last: number, target: number): KernelState {
+/** Oldest first, until the target is reached: up to which place, and how many tokens that saves. */
+function collapse(state: KernelState, tokens: number, last: number, target: number): { mark: number; saved: number } {
   const { memory, marks, correction } = state.context;
   const window = state.config.context.windowTokens;
-  let over = tokens - (target * promptLimit(state)) / correction;
+  const enough = tokens - (target * promptLimit(state)) / correction;
+  let saved = 0;
   let mark = marks.collapsed;
   for (const unit of memory) {
-    if (over <= 0 || unit.toSeq > last) break;
-    over -= unitTokens(unit, marks) - unitTokens(unit, { ...marks, collapsed: unit.toSeq });
+    if (saved >= enough || unit.toSeq > last) break;
+    saved += unitTokens(unit, marks) - unitTokens(unit, { ...marks, collapsed: unit.toSeq });
     mark = Math.max(mark, unit.toSeq);
   }
   for (const handle of state.handles) {
     const seq = handle[0];
-    if (over <= 0 || seq > last) break;
-    if (handle[1] === 'tool') over -= collapseSaves(handle, marks, window);
+    if (saved >= enough || seq > last) break;
+    if (handle[1] === 'tool') saved += collapseSaves(handle[2], residencyAt(marks, seq), window);
     mark = Math.max(mark, seq);
   }
-  return marked(state, { collapsed: mark });
+  return { mark, saved };
 }
 
-const collapseSaves = ([seq, , tokens]: Handle, marks: Marks, window: number): number =>
-  renderedTokens(tokens, residencyAt(marks, seq), window) - renderedTokens(tokens, 'collapsed', window);
+const collapseSaves = (tokens: number, residency: Residency, window: number): number =>
+  renderedTokens(tokens, residency, window) - renderedTokens(tokens, 'collapsed', window);
 
 /** The oldest units that must go for the rest and a summary to meet the target; null when none may. */
 function summarise(state: KernelState, tokens: number): Departure | null {
@@ -187,7 +192,7 @@ function* ownUnits(state: KernelState, pinned: ReadonlySet<number>): Generator<r
     const unit = notes ?? [];
     unit.push(handle);
     if (role === 'assistant') {
-      yield* notes ? open.slice(0, -1) : open;
+      for (const begun of open) if (begun !== unit) yield begun;
       open = [unit];
       thought = unit;
     } else if (!notes) open.push(unit);
@@ -222,7 +227,8 @@ function newestFrom({ handles }: KernelState, pinned: ReadonlySet<number>): numb
 
 /** The task, and the newest messages of users. */
 function pinnedSeqs({ handles }: KernelState): ReadonlySet<number> {
-  const users = handles.filter((handle) => handle[1] === 'user').map((handle) => handle[0]);
+  const users: number[] = [];
+  for (const handle of handles) if (handle[1] === 'user') users.push(handle[0]);
   return new Set([...users.slice(0, 1), ...users.slice(1).slice(-PINNED_USERS)]);
 }
 

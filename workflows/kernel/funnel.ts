@@ -70,7 +70,7 @@ export function roomy(
   forced = false,
 ): StepOutcome {
   const room = makeRoom(state, nowMs, forced);
-  if (room.kind === 'fits') return request(room.state, extra, observations);
+  if (room.kind === 'fits') return request(room.state, room.tokens, extra, observations);
   if (room.kind === 'overflow') return done(room.state, OVERFLOW, { from: 'fallback' }, observations);
   return summarize(room.state, room.departure, extra, observations);
 }
@@ -119,7 +119,12 @@ export function onSummarized(state: KernelState, event: SummarizedEvent): StepOu
   return ending === null ? callModel(next, event.nowMs, extra, [seen]) : roomy(next, event.nowMs, extra, [seen]);
 }
 
-function request(state: KernelState, extra: CallExtra, observations: readonly Observation[]): StepOutcome {
+function request(
+  state: KernelState,
+  tokens: number,
+  extra: CallExtra,
+  observations: readonly Observation[],
+): StepOutcome {
   const stepIndex = state.stepIndex + 1;
   const { lastThought, requiredToolDone, toHide, handles } = state;
   const skills = inUse(state.skills, stepIndex);
@@ -133,7 +138,7 @@ function request(state: KernelState, extra: CallExtra, observations: readonly Ob
     operator: null,
     asked: extra,
     toHide: [],
-    context: { ...state.context, estimate: estimatedTokens(state) },
+    context: { ...state.context, estimate: tokens },
     checkpoint: { seq: handles.at(-1)?.[0] ?? 0, lastThought, requiredToolDone },
   };
   const stateBlock = stateLines(next);

@@ -82,7 +82,7 @@ function sumOf(handles: readonly Handle[], from: number, to: number, most: numbe
   let tokens = 0;
   for (let index = from; index < to; index += 1) {
     const handle = handles[index];
-    if (handle) tokens += handle[1] === 'tool' && handle[2] > most ? most : handle[2];
+    if (handle) tokens += handle[2] > most && handle[1] === 'tool' ? most : handle[2];
   }
   return tokens;
 }
