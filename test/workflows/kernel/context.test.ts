@@ -13,7 +13,7 @@ describe('under little pressure', () => {
   test('nothing changes, up to 0.70 of the window (K15)', () => {
     const state = conversation([...units(6, 50, 1_000), ['assistant', 600]]);
     expect(pressure(state)).toBe(0.7);
-    expect(room(state)).toEqual({ kind: 'fits', state });
+    expect(room(state)).toEqual({ kind: 'fits', state, tokens: 7_000 });
   });
 
   test('what the answer needs is no room for the prompt (K15)', () => {
