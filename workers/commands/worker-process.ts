@@ -2,6 +2,7 @@
 import type { LogLevel } from '@temporalio/worker';
 import type { App } from '../../activities/app.ts';
 import type { ModelOptions } from '../../activities/llm/openai.ts';
+import { loadTokenizer } from '../../activities/tokens.ts';
 import { AgentClient } from '../../client/agent-client.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 import type { Store } from '../../workflows/protocol/store.ts';
@@ -51,7 +52,7 @@ export interface WorkerParts {
 export async function runWorker(backend: Backend, parts: WorkerParts, cleanup: Cleanup): Promise<RunningWorker> {
   const { logLevel, ...rest } = parts;
   installRuntime(logLevel);
-  const bundle = await bundleWorkflows(logLevel);
+  const [bundle] = await Promise.all([bundleWorkflows(logLevel), loadTokenizer()]);
   const connection = await connectWorker(backend.address);
   cleanup.add(() => connection.close());
   const { store, temporal } = backend;
