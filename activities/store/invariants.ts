@@ -115,6 +115,17 @@ const CHECKS: Readonly<Record<string, RawBuilder<Found>>> = {
     select t.agent_id, t.agent_turn_id, 'call ' || d.call_id || ' has a report that is never tried again' as detail
     from deferred_reports d join turns t on t.agent_turn_id = d.agent_turn_id where t.status in ${TERMINAL}`,
 
+  question_not_waiting: sql<Found>`
+    select a.agent_id, a.agent_turn_id, 'question ' || a.call_id || ' waits for an answer that the turn does not wait for' as detail
+    from approvals a where a.status = 'waiting' and not exists (
+      select 1 from turn_waiting w where w.agent_turn_id = a.agent_turn_id and w.call_id = a.call_id
+        and w.kind = 'approval' and w.status = 'waiting')`,
+
+  call_without_leave: sql<Found>`
+    select a.agent_id, a.agent_turn_id, 'call ' || a.call_id || ' was started, and its question is ' || a.status as detail
+    from approvals a join dispatch_claims c on c.agent_turn_id = a.agent_turn_id and c.call_id = a.call_id
+    where a.status <> 'approved'`,
+
   shared_output_box: sql<Found>`
     select max(h.agent_id) as agent_id, null as agent_turn_id, 'box ' || h.output_box_id || ' is the memory of several agents' as detail
     from agent_state_head h where h.output_box_id is not null group by h.output_box_id having count(*) > 1`,

@@ -11,6 +11,10 @@ export interface PlantedStore {
   readonly close: () => Promise<void>;
 }
 
+const question = (turn: string, call: string, status: string): string =>
+  `insert into approvals (agent_turn_id, call_id, agent_id, root_turn_id, kind, tool_name, reason, approvers, deadline, status, created_at)
+     values ('${turn}', '${call}', 'a', '${turn}', 'call', 'x', 'r', '[]', 1, '${status}', 1)`;
+
 /** What breaks after two finished turns `t1`, `t2` and a running one `t3` of agent `a`, and what must find it. */
 const PLANTS: Readonly<Record<string, readonly string[]>> = {
   turn_without_task_event: [`delete from events where type = 'task' and agent_turn_id = 't1'`],
@@ -49,6 +53,11 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
   deferral_of_closed_call: [
     `insert into deferred_reports (agent_turn_id, call_id, report, defer_reason, retry_count, next_retry_at, created_at)
        values ('t1', 'c', '{}', 'card_not_found', 0, 1, 1)`,
+  ],
+  question_not_waiting: [question('t3', 'c', 'waiting')],
+  call_without_leave: [
+    question('t3', 'c', 'denied'),
+    `insert into dispatch_claims (agent_turn_id, call_id, attempt, started_at) values ('t3', 'c', 1, 1)`,
   ],
   shared_output_box: [
     `insert into agent_state_head (agent_id, status, turn_epoch, output_box_id, waiting_tool_count, accept_seq, event_seq, updated_at)
