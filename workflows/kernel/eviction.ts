@@ -146,12 +146,16 @@ function summarise(state: KernelState, tokens: number): Departure | null {
   const seqs: number[] = [];
   const pinned = pinnedSeqs(state);
   const newest = newestFrom(state, pinned);
-  for (const unit of ownUnits(state, pinned)) {
-    if (over <= 0 || (unit[0]?.[0] ?? 0) >= newest) break;
-    for (const handle of unit) {
-      over -= handleTokens(handle, context.marks, config.context.windowTokens);
-      seqs.push(handle[0]);
-    }
+  let leadsOn = false;
+  for (const handle of state.handles) {
+    const [seq, role] = handle;
+    if (role === 'user' && pinned.has(seq)) continue;
+    // Only here: by the next thought all results of the one before are in. A thought goes with the notes that led to it.
+    const begins = seqs.length === 0 || (!leadsOn && (role === 'assistant' || role === 'note'));
+    if (begins && (over <= 0 || seq >= newest)) break;
+    leadsOn = role === 'note';
+    over -= handleTokens(handle, context.marks, config.context.windowTokens);
+    seqs.push(seq);
   }
   return units + seqs.length === 0 ? null : { mode: 'summary', units, seqs };
 }
