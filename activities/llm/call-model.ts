@@ -64,16 +64,20 @@ export const callModel =
 
 async function render(
   { store, model }: ModelDeps,
-  { request: action }: CallModelInput,
+  { request: action, agentId, agentTurnId, turnEpoch }: CallModelInput,
   opening: StepOpening,
   signal: AbortSignal,
 ): Promise<ModelRequest> {
   const extents = [...action.plan.ranges, ...opening.steers];
   const cards = await outlastOutage(signal, () => readShown(store, extents));
+  const fence = { agentId, agentTurnId, turnEpoch };
+  const planned = action.stateBlock?.find((line) => line.kind === 'plan');
+  const written = planned && (await outlastOutage(signal, () => store.readCall(fence, planned.callId)));
+  const plan = written?.arguments ?? null;
   try {
     const { snapshot, resultFields } = opening;
     const { attempt } = Context.current().info;
-    return buildRequest({ snapshot, resultFields, action, cards, defaultModel: model.defaultModel, attempt });
+    return buildRequest({ snapshot, resultFields, action, cards, plan, defaultModel: model.defaultModel, attempt });
   } catch (error) {
     throw new CodedError('context_build_error', `the model request could not be built: ${String(error)}`, {
       cause: error,

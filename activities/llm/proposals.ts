@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import { isDelegation, READ_RESULT, SKILL, SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
+import { isDelegation, READ_RESULT, SKILL, SUBMIT_RESULT, UPDATE_PLAN } from '../../workflows/protocol/builtins.ts';
 import type { ProposedCall, ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import type { GovernancePolicy } from '../../workflows/protocol/governance.ts';
@@ -18,6 +18,7 @@ import { callId } from '../store/ids.ts';
 import { parseDelegation } from '../tools/delegation.ts';
 import { digestOf, factsOf } from './facts.ts';
 import type { StreamedCall } from './openai.ts';
+import { planSchema } from './plan-tool.ts';
 import { answerRead, readResultSchema } from './read-result.ts';
 import { answerSkill, skillSchema } from './skills.ts';
 import { submissionError, submitResultSchema } from './submit-result.ts';
@@ -83,6 +84,7 @@ function readCall(call: ProposedCall, asked: string, index: number, alone: boole
   const content = { callId: id, tool, arguments: checked.args };
   const digest = digestOf(checked.args);
   if (tool === READ_RESULT) return { index, content, digest, result: readAnswer(id, checked.args, context) };
+  if (tool === UPDATE_PLAN) return { index, content, digest, result: noted(id) };
   if (tool === SKILL) return { index, content, digest, ...skillAnswer(id, checked.args, context) };
   if (tool !== SUBMIT_RESULT) return { index, content, digest, ...factsOf(context.governance, tool, checked.args) };
   return {
@@ -112,6 +114,14 @@ function skillAnswer(
     ? { result: { ...base, status: 'failed', ...answer } }
     : { skill: parsed.name, result: { ...base, status: 'success', ...answer } };
 }
+
+const noted = (callId: string): ToolResultContent => ({
+  callId,
+  tool: UPDATE_PLAN,
+  status: 'success',
+  afterExecution: 'continue',
+  result: { accepted: true },
+});
 
 /** Call ids that the model wants to read the results of. */
 export function readsOf(streamed: readonly StreamedCall[]): readonly string[] {
@@ -144,6 +154,7 @@ function check(
     if (isDelegation(tool)) return { args: parseDelegation(tool, args) };
     if (tool === READ_RESULT) return { args: readResultSchema.parse(args) };
     if (tool === SKILL) return { args: skillSchema.parse(args) };
+    if (tool === UPDATE_PLAN) return { args: jsonOnly(planSchema.parse(args) as JsonObject) };
     if (tool !== SUBMIT_RESULT) return { args: jsonOnly(app.tools.get(tool)?.parse(args) ?? args) };
     const parsed = submitResultSchema.parse(args) as unknown as JsonObject;
     const error = submissionError(parsed, alone, resultFields);

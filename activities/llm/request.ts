@@ -8,10 +8,12 @@ import type { CallLlmAction, StateLine } from '../../workflows/kernel/actions.ts
 import type { Note } from '../../workflows/kernel/state.ts';
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
+import type { JsonObject } from '../../workflows/protocol/json.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
 import type { StepCommit } from '../../workflows/protocol/store.ts';
 import { delegationTools } from '../tools/delegation.ts';
 import type { ModelRequest } from './openai.ts';
+import { planText, planTool } from './plan-tool.ts';
 import { type ShownCard, toMessages } from './projection.ts';
 import { readResultTool } from './read-result.ts';
 import { skillTool } from './skills.ts';
@@ -23,6 +25,8 @@ export interface RequestParts {
   readonly action: CallLlmAction;
   readonly cards: readonly ShownCard[];
   readonly defaultModel: string;
+  /** What the call that the state block names wrote down. */
+  readonly plan?: JsonObject | null;
   /** Which attempt at this step it is, from 1: decides when the fallback model takes over. */
   readonly attempt: number;
 }
@@ -33,7 +37,7 @@ export function buildRequest(parts: RequestParts): ModelRequest {
   const tools = offeredTools(snapshot, resultFields, action.onlyTools);
   const note = noteCard(action.note);
   const system: ChatCompletionMessageParam[] = instructions.trim() ? [{ role: 'system', content: instructions }] : [];
-  const state = stateText(action.stateBlock ?? []);
+  const state = stateText(action.stateBlock ?? [], parts.plan ?? null);
   const closing = [note?.text ?? '', state]
     .filter((text) => text !== '')
     .map((content): ChatCompletionMessageParam => ({ role: 'system', content }));
@@ -68,6 +72,7 @@ function offeredTools(
     submitResultTool(resultFields),
     readResultTool,
     ...(skills ? [skills] : []),
+    ...(profile.planning ? [planTool] : []),
   ];
   return all
     .filter((tool) => onlyTools === undefined || onlyTools.includes(tool.name))
@@ -82,12 +87,17 @@ function toolChoice(tools: readonly ChatCompletionTool[]): ChatCompletionToolCho
 }
 
 /** What is true of this one call only; it goes last, behind the prefix that providers cache (K14). */
-function stateText(lines: readonly StateLine[]): string {
-  return lines.map(stateLine).join('\n');
+function stateText(lines: readonly StateLine[], plan: JsonObject | null): string {
+  return lines
+    .map((line) => stateLine(line, plan))
+    .filter((text) => text !== '')
+    .join('\n');
 }
 
-function stateLine(line: StateLine): string {
+function stateLine(line: StateLine, plan: JsonObject | null): string {
   switch (line.kind) {
+    case 'plan':
+      return plan === null ? '' : planText(plan);
     case 'steps_left':
       return line.steps === 1
         ? 'This is your last step: finish now.'

@@ -15,7 +15,7 @@ import type { Profile, ToolSpec } from '../../workflows/protocol/profile.ts';
 import type { CallClaim, CallResult, ClaimOutcome } from '../../workflows/protocol/store.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { editedArguments } from './approvals.ts';
-import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
+import { type ProfileCache, read, type StoreContext, type Trx, write } from './context.ts';
 import { appendEvent, appendState } from './events.ts';
 import { fenced, updateHead } from './head.ts';
 import { profileByHash } from './profiles.ts';
@@ -38,6 +38,13 @@ export async function findCall(trx: Trx, agentTurnId: string, callId: string): P
     .executeTakeFirst();
   return row ? { stepIndex: row.step_index ?? 0, content: JSON.parse(row.content) as CardContents['tool.call'] } : null;
 }
+
+export const readCall = (
+  ctx: StoreContext,
+  { agentTurnId }: Fence,
+  callId: string,
+): Promise<CardContents['tool.call'] | null> =>
+  read(ctx, async (db) => (await findCall(db as Trx, agentTurnId, callId))?.content ?? null);
 
 export async function callOf(trx: Trx, agentTurnId: string, callId: string): Promise<StoredCall> {
   const call = await findCall(trx, agentTurnId, callId);

@@ -3,7 +3,7 @@ import type { Store } from '../../workflows/protocol/store.ts';
 import { accept, recordDropped } from './accept.ts';
 import { answerApproval, askApprovals, listApprovals } from './approvals.ts';
 import { replaceOutputBox, writeContextBox, writeInstructionCard, writeOutputCard } from './boxes.ts';
-import { claimCall, refuseCalls, settleCall, suspendCall } from './calls.ts';
+import { claimCall, readCall, refuseCalls, settleCall, suspendCall } from './calls.ts';
 import type { StoreContext } from './context.ts';
 import { setLifecycle, steerTurn, stopTurn } from './control.ts';
 import { delegate } from './delegation.ts';
@@ -54,6 +54,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   commitStep: (fence, commit) => commitStep(ctx, fence, commit),
   findSummary: (fence, hide) => findSummary(ctx, fence, hide),
   commitSummary: (fence, commit) => commitSummary(ctx, fence, commit),
+  readCall: (fence, callId) => readCall(ctx, fence, callId),
   readResult: (fence, callId) => readResult(ctx, fence, callId),
   readExtents: (extents) => readExtents(ctx, extents),
   claimCall: (fence, claim) => claimCall(ctx, fence, claim),

@@ -5,6 +5,7 @@
  * 1. `onResults` is the only place that commits results.
  * 2. A call that was approved is not asked about again; one whose arguments were changed is judged by the other stages again.
  */
+import { UPDATE_PLAN } from '../protocol/builtins.ts';
 import type { ExecuteToolsAction, Observation, Refusal, StepOutcome } from './actions.ts';
 import { addCost, withLimits } from './budgets.ts';
 import { done, emit, isSubmission, terminationBy } from './ending.ts';
@@ -29,7 +30,9 @@ export function onProposals(state: KernelState, calls: readonly ProposedCallFact
     skill !== undefined && settled?.status === 'success' ? [skill] : [],
   );
   const skills = taken.length > 0 ? activated(state, taken) : state.skills;
-  const next: KernelState = { ...state, ...gated.change, skills, phase: 'act', outstanding };
+  const planned = calls.findLast(({ tool, settled }) => tool === UPDATE_PLAN && settled?.status === 'success');
+  const planCall = planned?.callId ?? state.planCall;
+  const next: KernelState = { ...state, ...gated.change, skills, planCall, phase: 'act', outstanding };
   if (outstanding.every((call) => call.settled !== null)) return afterBatch(next, nowMs, gated.observations);
   return emit(next, execute(state.stepIndex, gated), gated.observations);
 }

@@ -1,5 +1,5 @@
 /** What of a profile the kernel must know. */
-import { ASK_EXPERT, DELEGATE_ASYNC, SKILL, SUBMIT_RESULT } from '../protocol/builtins.ts';
+import { ASK_EXPERT, DELEGATE_ASYNC, SKILL, SUBMIT_RESULT, UPDATE_PLAN } from '../protocol/builtins.ts';
 import type { ResultFields } from '../protocol/enqueue.ts';
 import type { Profile, ProfileSnapshot, ToolSpec } from '../protocol/profile.ts';
 import type { Exposure } from './exposure.ts';
@@ -40,6 +40,7 @@ function exposureOf(profile: Profile, tools: readonly ToolSpec[]): { readonly ex
     ...(kind('tool') ? tools.map((tool) => tool.name).filter(id) : []),
     ...(kind('agent') && profile.delegationPolicy ? [DELEGATE_ASYNC, ASK_EXPERT] : []),
     ...(kind('skill') && skills.length > 0 ? [SKILL] : []),
+    ...(profile.planning ? [UPDATE_PLAN] : []),
   ];
   const rules = skills.map(({ name, allowedTools, leaseSteps }) => ({
     name,

@@ -6,7 +6,7 @@
  * 1. `submit_result` and `read_result` are always offered; other built-ins are exempt from filters by id, not from those by kind.
  * 2. The list changes only when a skill comes into use or its time is over, so that the prompt's prefix stays what it was (W18).
  */
-import { READ_RESULT, SKILL, SUBMIT_RESULT } from '../protocol/builtins.ts';
+import { READ_RESULT, SKILL, SUBMIT_RESULT, UPDATE_PLAN } from '../protocol/builtins.ts';
 import type { KernelState } from './state.ts';
 
 export interface SkillRule {
@@ -39,7 +39,7 @@ export function offeredTools({ config, skills }: KernelState): readonly string[]
   if (!exposure) return undefined;
   const used = exposure.skills.filter((skill) => skills.some((active) => active.name === skill.name));
   const narrow = used.length > 0 && used.every((skill) => skill.allowedTools !== null);
-  const open = new Set([...exposure.core, SKILL, ...used.flatMap((skill) => skill.allowedTools ?? [])]);
+  const open = new Set([...exposure.core, SKILL, UPDATE_PLAN, ...used.flatMap((skill) => skill.allowedTools ?? [])]);
   const declared = narrow ? exposure.declared.filter((tool) => open.has(tool)) : exposure.declared;
   return [...declared, ...ALWAYS];
 }

@@ -126,7 +126,7 @@ function request(
   observations: readonly Observation[],
 ): StepOutcome {
   const stepIndex = state.stepIndex + 1;
-  const { lastThought, requiredToolDone, toHide, handles } = state;
+  const { lastThought, requiredToolDone, planCall, toHide, handles } = state;
   const skills = inUse(state.skills, stepIndex);
   const next: KernelState = {
     ...state,
@@ -139,7 +139,7 @@ function request(
     asked: extra,
     toHide: [],
     context: { ...state.context, estimate: tokens },
-    checkpoint: { seq: handles.at(-1)?.[0] ?? 0, lastThought, requiredToolDone },
+    checkpoint: { seq: handles.at(-1)?.[0] ?? 0, lastThought, requiredToolDone, planCall },
   };
   const stateBlock = stateLines(next);
   const offered = offeredTools(next);
@@ -163,14 +163,15 @@ function onLastStep(state: KernelState, extra: CallExtra): CallExtra {
   return { ...extra, onlyTools: mustEndWith, requireTool: true };
 }
 
-function stateLines({ ending, stepIndex, limits, streaks }: KernelState): readonly StateLine[] {
-  if (ending !== null) return [];
+function stateLines({ ending, stepIndex, limits, streaks, planCall }: KernelState): readonly StateLine[] {
+  const plan: StateLine[] = planCall === null ? [] : [{ kind: 'plan', callId: planCall }];
+  if (ending !== null) return plan;
   const steps = limits.maxSteps - stepIndex + 1;
   const left: StateLine[] = steps <= STEPS_LEFT_TOLD ? [{ kind: 'steps_left', steps }] : [];
   const repeating = Object.entries(streaks)
     .filter(([, times]) => times >= FUSE_WARNS)
     .map(([signature, times]): StateLine => ({ kind: 'repeating', tool: toolOf(signature), times }));
-  return [...left, ...repeating];
+  return [...plan, ...left, ...repeating];
 }
 
 function askOperator(

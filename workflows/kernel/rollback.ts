@@ -28,6 +28,7 @@ export function rollback(state: KernelState, reason: string, nowMs: number): Ste
     outstanding: [],
     lastThought: checkpoint?.lastThought ?? null,
     requiredToolDone: checkpoint?.requiredToolDone ?? false,
+    planCall: checkpoint?.planCall ?? null,
     verdict: null,
     toHide: [...state.toHide, ...gone],
     rollbacks,

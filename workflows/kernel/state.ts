@@ -16,7 +16,7 @@ import type { ActiveSkill, Exposure } from './exposure.ts';
 import type { RateWindows } from './governance.ts';
 import { type Marks, NO_MARKS } from './pressure.ts';
 
-export const KERNEL_STATE_VERSION = 2;
+export const KERNEL_STATE_VERSION = 3;
 
 export type ErrorKind = NonNullable<ToolError['kind']> | 'governance_denied';
 
@@ -119,6 +119,7 @@ export interface Checkpoint {
   readonly seq: number;
   readonly lastThought: KernelState['lastThought'];
   readonly requiredToolDone: boolean;
+  readonly planCall: string | null;
 }
 
 /** An exhausted budget that an operator may extend; `extra` is what the model call would have carried. */
@@ -183,6 +184,8 @@ export interface KernelState {
   readonly callsRefused: boolean;
   readonly outputBoxId: string;
   readonly skills: readonly ActiveSkill[];
+  /** The call that wrote the plan down as it stands. */
+  readonly planCall: string | null;
   /** Cards of this turn in view, by place. */
   readonly handles: readonly Handle[];
   readonly context: ContextState;
@@ -230,6 +233,7 @@ export const initialState = (config: LeasedConfig): KernelState => ({
   callsRefused: false,
   outputBoxId: '',
   skills: [],
+  planCall: null,
   handles: [],
   context: {
     memory: [],

@@ -125,6 +125,8 @@ export const profileSchema = z.strictObject({
   resultFields: resultFieldsSchema.optional(),
   budgets: budgetsSchema.prefault({}),
   context: contextSchema.prefault({}),
+  /** Offers `update_plan`, and shows the plan before every step (K14). */
+  planning: z.boolean().default(false),
   skills: z.array(skillSchema).default([]),
   /** Offered whatever skills are in use. */
   stableCore: z.array(toolName).default([]),

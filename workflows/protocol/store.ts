@@ -317,6 +317,8 @@ export interface Store extends ClientStore {
   findSummary(fence: Fence, hide: readonly BoxExtent[]): Promise<SummaryRecord | null>;
   /** Puts the summary into the output box and what it stands for out of view (K15). */
   commitSummary(fence: Fence, commit: SummaryCommit): Promise<SummaryRecord>;
+  /** A call of this turn as it was proposed. */
+  readCall(fence: Fence, callId: string): Promise<CardContents['tool.call'] | null>;
   /** The whole result of a call of this agent, null when there is none in its output box (W11). */
   readResult(fence: Fence, callId: string): Promise<ToolResultContent | null>;
   claimCall(fence: Fence, claim: CallClaim): Promise<ClaimOutcome>;
