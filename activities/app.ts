@@ -15,6 +15,7 @@ import {
   type ToolSpec,
   toolSpecSchema,
 } from '../workflows/protocol/profile.ts';
+import { parametersOf } from './parameters.ts';
 
 export interface ToolContext {
   readonly agentId: string;
@@ -93,8 +94,7 @@ export function defineTool<Schema extends z.ZodObject>(definition: ToolDefinitio
 
 function jsonSchemaOf(name: string, parameters: z.ZodObject): JsonObject {
   try {
-    const { $schema: _, ...schema } = z.toJSONSchema(parameters, { io: 'input' });
-    return schema as JsonObject;
+    return parametersOf(parameters);
   } catch (error) {
     throw new CodedError('invalid_config', `tool ${name}: its parameters have no JSON Schema: ${String(error)}`, {
       cause: error,

@@ -1,19 +1,14 @@
 /** What of a proposed call travels to the kernel: a digest of its arguments, and the values that rules look at (K4). */
-import { createHash } from 'node:crypto';
 import { type CallFacts, factsAt } from '../../workflows/kernel/governance.ts';
 import type { GovernancePolicy } from '../../workflows/protocol/governance.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
+import { canonicalDigest } from '../canonical.ts';
 
 const DIGEST_LENGTH = 16;
 
 /** The same for the same arguments, in whatever order the model wrote them. */
 export function digestOf(args: JsonObject): string {
-  const canonical = JSON.stringify(args, (_key, value: unknown) =>
-    typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : value,
-  );
-  return createHash('sha256').update(canonical).digest('hex').slice(0, DIGEST_LENGTH);
+  return canonicalDigest(args).slice(0, DIGEST_LENGTH);
 }
 
 /** Nothing at all when there are no rules, or none looks at arguments. */

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { UPDATE_PLAN } from '../../workflows/protocol/builtins.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
+import { parametersOf } from '../parameters.ts';
 
 const line = z.string().min(1).max(200);
 
@@ -19,13 +20,8 @@ export const planSchema = z.object({
 export const planTool = {
   name: UPDATE_PLAN,
   description: 'Writes down the plan and where it stands. It is shown to you before every further step.',
-  parameters: parametersOf(),
+  parameters: parametersOf(planSchema),
 };
-
-function parametersOf(): JsonObject {
-  const { $schema: _, ...schema } = z.toJSONSchema(planSchema, { io: 'input' });
-  return schema as JsonObject;
-}
 
 export function planText(args: JsonObject): string {
   const { data } = planSchema.safeParse(args);

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { READ_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
+import { parametersOf } from '../parameters.ts';
 import { resultText } from './projection.ts';
 
 const MOST_CHARACTERS = 16_000;
@@ -17,13 +18,8 @@ export const readResultSchema = z.object({
 export const readResultTool = {
   name: READ_RESULT,
   description: 'Reads on in the result of an earlier call that is shown only in part.',
-  parameters: parametersOf(),
+  parameters: parametersOf(readResultSchema),
 };
-
-function parametersOf(): JsonObject {
-  const { $schema: _, ...schema } = z.toJSONSchema(readResultSchema, { io: 'input' });
-  return schema as JsonObject;
-}
 
 export type ReadAnswer = { readonly result: JsonObject } | { readonly error: ToolError };
 

@@ -1,5 +1,4 @@
 /** Accepting a request: dedupe, refuse or queue, in one transaction that answers the caller (T2, T3, T10). */
-import { createHash } from 'node:crypto';
 import { v7 } from 'uuid';
 import type { AcceptOutcome, EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import type { DroppedEvent } from '../../workflows/protocol/events.ts';
@@ -7,6 +6,7 @@ import type { FailureCode } from '../../workflows/protocol/failures.ts';
 import { LIMITS } from '../../workflows/protocol/limits.ts';
 import type { AcceptInput } from '../../workflows/protocol/store.ts';
 import { isTerminal, PRIORITIES } from '../../workflows/protocol/turn.ts';
+import { canonicalDigest } from '../canonical.ts';
 import { insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEvent } from './events.ts';
@@ -19,12 +19,7 @@ import { insertTurn } from './turns.ts';
 /** The request without its key, keys sorted: two requests are the same when their digests are. */
 function digestOf(request: EnqueueRequest): string {
   const { idempotencyKey: _, ...body } = request;
-  const canonical = JSON.stringify(body, (_key, value: unknown) =>
-    value !== null && typeof value === 'object' && !Array.isArray(value)
-      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : value,
-  );
-  return createHash('sha256').update(canonical).digest('hex');
+  return canonicalDigest(body);
 }
 
 export async function accept(ctx: StoreContext, input: AcceptInput): Promise<AcceptOutcome> {

@@ -6,14 +6,11 @@
  * 2. However old the agent, a lease carries a bounded number of units; the oldest are one together.
  */
 import { sql } from 'kysely';
-import { COLLAPSED_TOKENS, PREVIEW_TOKENS, snipTokens } from '../../workflows/kernel/pressure.ts';
+import { COLLAPSED_TOKENS, MESSAGE_TOKENS, PREVIEW_TOKENS, snipTokens } from '../../workflows/kernel/pressure.ts';
 import type { MemoryUnit } from '../../workflows/kernel/state.ts';
 import type { Trx } from './context.ts';
 
 const MOST_UNITS = 64;
-
-/** What the wire adds to each message. */
-const MESSAGE_TOKENS = 8;
 
 /** Kinds of cards that no prompt ever shows. */
 const UNSHOWN = ['tool.call', 'tool.output'] as const;

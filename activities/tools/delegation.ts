@@ -9,6 +9,7 @@ import { LIMITS, utf8Bytes } from '../../workflows/protocol/limits.ts';
 import type { Profile } from '../../workflows/protocol/profile.ts';
 import type { Store } from '../../workflows/protocol/store.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
+import { parametersOf } from '../parameters.ts';
 import { delegatedTurnId } from '../store/ids.ts';
 
 /** Wakes workflows after something was stored for them; `temporal_unreachable` when the server does not take the signal. */
@@ -72,11 +73,11 @@ export function delegationTools({ delegationPolicy: policy }: Profile): {
   const allowed = [...policy.profiles, ...policy.tags.map((tag) => `any profile tagged ${tag}`)].join(', ') || 'none';
   return [DELEGATE_ASYNC, ASK_EXPERT].map((tool) => {
     const { schema, description } = TOOLS[tool as DelegationTool];
-    const { $schema: _, ...parameters } = z.toJSONSchema(schema, { io: 'input' });
+    const parameters = parametersOf(schema);
     return {
       name: tool as DelegationTool,
       description: `${description} Allowed profiles: ${allowed}.`,
-      parameters: parameters as JsonObject,
+      parameters,
     };
   });
 }

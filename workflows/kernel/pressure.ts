@@ -32,7 +32,7 @@ const SNIP_FLOOR = 50;
 export const snipTokens = (windowTokens: number): number => Math.max(SNIP_FLOOR, Math.floor(windowTokens * SNIP_SHARE));
 
 /** What the wire adds to each message. */
-const MESSAGE_TOKENS = 8;
+export const MESSAGE_TOKENS = 8;
 
 export const residencyAt = (marks: Marks, seq: number): Residency =>
   seq <= marks.collapsed ? 'collapsed' : seq <= marks.preview ? 'preview' : seq <= marks.snipped ? 'snipped' : 'full';
