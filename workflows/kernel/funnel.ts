@@ -90,7 +90,7 @@ function summarize(
     hide,
     maxTokens: summaryTokens(state),
   };
-  const departing = { departure, extra, ending: state.ending };
+  const departing = { departure, extra };
   return emit(
     { ...state, lifecycle: 'running', phase: 'delta', outstanding: [], operator: null, departing },
     action,
@@ -100,9 +100,9 @@ function summarize(
 
 /** The budgets may have been used up by the summary itself: they are asked again, unless this is the report already. */
 export function onSummarized(state: KernelState, event: SummarizedEvent): StepOutcome {
-  const { departing } = state;
+  const { departing, ending } = state;
   if (!departing) throw new TypeError('a summary nobody waits for');
-  const { departure, extra, ending } = departing;
+  const { departure, extra } = departing;
   const before = estimatedTokens(state);
   const shorter = withoutDeparted(state, departure, event.summary);
   const sprint = state.context.sprint + (departure.mode === 'sprint' ? 1 : 0);

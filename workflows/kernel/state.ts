@@ -136,7 +136,6 @@ export interface OperatorAsk {
 export interface Departing {
   readonly departure: Departure;
   readonly extra: CallExtra;
-  readonly ending: Termination | null;
 }
 
 /** What a model call carries besides its plan. */
