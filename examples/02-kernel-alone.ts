@@ -20,6 +20,7 @@
 import type { KernelAction } from '../workflows/kernel/actions.ts';
 import type { KernelEvent } from '../workflows/kernel/events.ts';
 import { factsAt } from '../workflows/kernel/governance.ts';
+import { drainNewMessages } from '../workflows/kernel/new-messages.ts';
 import { type Handle, type HandleRole, initialState } from '../workflows/kernel/state.ts';
 import { step } from '../workflows/kernel/step.ts';
 import { governanceSchema } from '../workflows/protocol/governance.ts';
@@ -121,9 +122,14 @@ let event: KernelEvent = {
   memory: [],
   instruction: write('user', 'Book me a train to Rome, if the weather is fine.'),
 };
+let mark = 0;
 for (;;) {
   const { state: next, actions, observations } = step(state, event);
   state = next;
+  const fresh = drainNewMessages(state, mark);
+  mark = fresh.mark;
+  const { fromSeq = 1, toSeq = 0 } = fresh.cards ?? {};
+  for (const { role, text } of cards.slice(fromSeq - 1, toSeq)) console.log(`  ${role}: ${text}`);
   for (const { type, ...what } of observations) console.log(`  observed ${type} ${JSON.stringify(what)}`);
   const [action] = actions;
   if (!action) throw new Error(`the kernel has no answer to ${event.type} while ${state.lifecycle}`);

@@ -20,6 +20,14 @@ test('the kernel alone runs a turn: two calls, leave for one of them, an answer'
     'llm_response → done',
   ]);
   expect(stdout).toContain('"ask":[{"callId":"call-book","tool":"book","reason":"it costs 100 or more"}]');
+  // Each card once; those of a step together, when the last call of it has its result.
+  expect(lines.filter((line) => /^ {2}(user|assistant|tool):/.test(line))).toEqual([
+    '  user: Book me a train to Rome, if the weather is fine.',
+    '  assistant: ',
+    '  tool: tomorrow will be sunny in Rome',
+    '  tool: a train to Rome is booked for 120',
+    '  assistant: Done: tomorrow will be sunny in Rome; a train to Rome is booked for 120.',
+  ]);
   expect(lines.at(-1)).toBe(
     'ended success after 2 model calls: Done: tomorrow will be sunny in Rome; a train to Rome is booked for 120.',
   );

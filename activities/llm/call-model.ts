@@ -1,5 +1,6 @@
 /** The model activity: open the step, render, stream, validate, commit. A step whose thought is stored is not asked again. */
 import { Context, log } from '@temporalio/activity';
+import type { StateLine } from '../../workflows/kernel/actions.ts';
 import type { CallModelInput } from '../../workflows/ports.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { StepCommit, StepOpening, StepOutcomeRecord, Store } from '../../workflows/protocol/store.ts';
@@ -13,6 +14,7 @@ import { costOf } from './pricing.ts';
 import { type ReadResults, readProposals, readsOf } from './proposals.ts';
 import { buildRequest, noteCard, offeredNames } from './request.ts';
 import { readShown } from './shown.ts';
+import type { StateFacts } from './state-block.ts';
 
 export interface ModelDeps {
   readonly store: Store;
@@ -71,18 +73,32 @@ async function render(
   const extents = [...action.plan.ranges, ...opening.steers];
   const cards = await outlastOutage(signal, () => readShown(store, extents));
   const fence = { agentId, agentTurnId, turnEpoch };
-  const planned = action.stateBlock?.find((line) => line.kind === 'plan');
-  const written = planned && (await outlastOutage(signal, () => store.readCall(fence, planned.callId)));
-  const plan = written?.arguments ?? null;
+  const facts = await outlastOutage(signal, () => stateFacts(store, fence, opening.criteria, action.stateBlock ?? []));
   try {
     const { snapshot, resultFields } = opening;
     const { attempt } = Context.current().info;
-    return buildRequest({ snapshot, resultFields, action, cards, plan, defaultModel: model.defaultModel, attempt });
+    return buildRequest({ snapshot, resultFields, action, cards, facts, defaultModel: model.defaultModel, attempt });
   } catch (error) {
     throw new CodedError('context_build_error', `the model request could not be built: ${String(error)}`, {
       cause: error,
     });
   }
+}
+
+async function stateFacts(
+  store: Store,
+  fence: Fence,
+  criteria: readonly string[],
+  lines: readonly StateLine[],
+): Promise<StateFacts> {
+  const told = lines.find((line) => line.kind === 'told');
+  const planned = lines.find((line) => line.kind === 'plan');
+  const extents = told?.seqs.map((seq) => ({ boxId: told.boxId, fromSeq: seq, toSeq: seq })) ?? [];
+  const [cards, written] = await Promise.all([
+    extents.length > 0 ? store.readExtents(extents) : [],
+    planned ? store.readCall(fence, planned.callId) : null,
+  ]);
+  return { criteria, told: cards, plan: written?.arguments ?? null };
 }
 
 async function readResults(

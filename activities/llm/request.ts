@@ -4,19 +4,19 @@ import type {
   ChatCompletionTool,
   ChatCompletionToolChoiceOption,
 } from 'openai/resources/chat/completions';
-import type { CallLlmAction, StateLine } from '../../workflows/kernel/actions.ts';
+import type { CallLlmAction } from '../../workflows/kernel/actions.ts';
 import type { Note } from '../../workflows/kernel/state.ts';
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
-import type { JsonObject } from '../../workflows/protocol/json.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
 import type { StepCommit } from '../../workflows/protocol/store.ts';
 import { delegationTools } from '../tools/delegation.ts';
 import type { ModelRequest } from './openai.ts';
-import { planText, planTool } from './plan-tool.ts';
+import { planTool } from './plan-tool.ts';
 import { type ShownCard, toMessages } from './projection.ts';
 import { readResultTool } from './read-result.ts';
 import { skillTool } from './skills.ts';
+import { type StateFacts, stateText } from './state-block.ts';
 import { submitResultTool } from './submit-result.ts';
 
 export interface RequestParts {
@@ -25,8 +25,7 @@ export interface RequestParts {
   readonly action: CallLlmAction;
   readonly cards: readonly ShownCard[];
   readonly defaultModel: string;
-  /** What the call that the state block names wrote down. */
-  readonly plan?: JsonObject | null;
+  readonly facts: StateFacts;
   /** Which attempt at this step it is, from 1: decides when the fallback model takes over. */
   readonly attempt: number;
 }
@@ -37,7 +36,7 @@ export function buildRequest(parts: RequestParts): ModelRequest {
   const tools = offeredTools(snapshot, resultFields, action.onlyTools);
   const note = noteCard(action.note);
   const system: ChatCompletionMessageParam[] = instructions.trim() ? [{ role: 'system', content: instructions }] : [];
-  const state = stateText(action.stateBlock ?? [], parts.plan ?? null);
+  const state = stateText(action.stateBlock ?? [], parts.facts);
   const closing = [note?.text ?? '', state]
     .filter((text) => text !== '')
     .map((content): ChatCompletionMessageParam => ({ role: 'system', content }));
@@ -84,27 +83,6 @@ function toolChoice(tools: readonly ChatCompletionTool[]): ChatCompletionToolCho
   return tools.length === 1 && only?.type === 'function'
     ? { type: 'function', function: { name: only.function.name } }
     : 'required';
-}
-
-/** What is true of this one call only; it goes last, behind the prefix that providers cache (K14). */
-function stateText(lines: readonly StateLine[], plan: JsonObject | null): string {
-  return lines
-    .map((line) => stateLine(line, plan))
-    .filter((text) => text !== '')
-    .join('\n');
-}
-
-function stateLine(line: StateLine, plan: JsonObject | null): string {
-  switch (line.kind) {
-    case 'plan':
-      return plan === null ? '' : planText(plan);
-    case 'steps_left':
-      return line.steps === 1
-        ? 'This is your last step: finish now.'
-        : `${line.steps} steps are left, this one included: come to an end.`;
-    case 'repeating':
-      return `You have made the same call of ${line.tool} ${line.times} times on end. Its result will not change: do something else, or report.`;
-  }
 }
 
 /** The note as a card, so that the next step renders the same conversation. */

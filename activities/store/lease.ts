@@ -255,7 +255,7 @@ async function leaseOf(trx: Trx, turn: TurnRow, profiles: ProfileCache): Promise
     profileName: profile_name,
     profileHash: profile_hash,
     workerTarget: worker_target,
-    kernel: kernelConfig(snapshot, fields, fixedTokens(snapshot)),
+    kernel: kernelConfig(snapshot, fields, fixedTokens(snapshot) + countTokens((request.criteria ?? []).join('\n'))),
     timeouts: snapshot.profile.timeouts,
     outputBoxId: output_box_id,
     memory: JSON.parse(memory ?? '[]') as MemoryUnit[],

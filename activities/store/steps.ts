@@ -38,7 +38,8 @@ export async function openStep(
     const { fields: resultFields, warnings } = parseResultFields(request.resultFields, snapshot);
     if (!row) await openRow(trx, fence, stepIndex, now);
     const steers = recorded ? [] : await showSteers(trx, turn, stepIndex);
-    return { recorded, snapshot, resultFields, steers, warnings: [...snapshot.warnings, ...warnings] };
+    const { criteria = [] } = request;
+    return { recorded, snapshot, resultFields, criteria, steers, warnings: [...snapshot.warnings, ...warnings] };
   });
 }
 

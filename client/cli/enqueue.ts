@@ -18,6 +18,7 @@ export interface EnqueueOptions extends CommonOptions {
   readonly key?: string;
   readonly priority?: Priority;
   readonly resultFields?: string;
+  readonly criterion?: readonly string[];
   readonly context?: readonly string[];
   readonly metadata?: readonly string[];
   readonly uiAction?: boolean;
@@ -65,12 +66,13 @@ async function watch(io: CliIo, turn: TurnHandle): Promise<void> {
 }
 
 function requestOf(options: EnqueueOptions): EnqueueInput {
-  const { profile, key, priority, resultFields, metadata, uiAction } = options;
+  const { profile, key, priority, resultFields, criterion, metadata, uiAction } = options;
   return {
     ...(profile === undefined ? {} : { profile }),
     ...(key === undefined ? {} : { idempotencyKey: key }),
     ...(priority === undefined ? {} : { priority }),
     ...(resultFields === undefined ? {} : { resultFields: jsonOf('--result-fields', resultFields) }),
+    ...(criterion === undefined ? {} : { criteria: criterion }),
     ...(metadata === undefined ? {} : { metadata: metadataOf(metadata) }),
     ...(uiAction === undefined ? {} : { uiAction }),
   };

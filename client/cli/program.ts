@@ -119,6 +119,7 @@ function addEnqueue(program: Command, environment: CliEnvironment, run: Run): vo
     .option('--key <key>', 'idempotency key: the same call again gives the same turn')
     .addOption(new Option('--priority <lane>', 'lane of the inbox').choices(PRIORITIES))
     .option('--result-fields <json>', 'fields the result must have, e.g. {"fields":[{"name":"answer"}]}')
+    .option('--criterion <text...>', 'what must be true of the result; shown to the model in every step')
     .option('--context <file...>', 'files the turn may read')
     .option('--metadata <pair...>', 'KEY=VALUE kept with the request')
     .option('--ui-action', 'do not wait in the inbox: refused as agent_busy unless the agent is idle')

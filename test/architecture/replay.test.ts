@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { bundleWorkflowCode, DefaultLogger, Worker, type WorkflowBundleOption } from '@temporalio/worker';
 import { installRuntime } from '../../workers/runtime.ts';
 import { payloadConverterPath, workflowsPath } from '../../workers/worker.ts';
+import type { CallModelInput } from '../../workflows/ports.ts';
 import type { Termination } from '../../workflows/protocol/turn.ts';
 import { type Command, issuedCommands, type RecordedHistory, recordedCommands } from '../histories/commands.ts';
 import { AGENTS, TURNS } from '../histories/shapes.ts';
@@ -68,6 +69,17 @@ async function replay(
 const recordable = (commands: readonly Command[]): Command[] =>
   commands.filter((command) => command.kind !== 'local activity');
 
+/** Recorded by versions that did not say again what lies far behind; kept, for turns of such versions go on under this one. */
+const BEFORE_TOLD = ['turn-10-calls', 'turn-50-calls', 'turn-200-calls', 'turn-continued'];
+
+function withoutTold(command: Command): Command {
+  if (command.kind !== 'activity' || command.name !== 'callModel') return command;
+  const [{ request, ...input }] = command.input as [CallModelInput];
+  const { stateBlock = [], ...rest } = request;
+  const said = stateBlock.filter((line) => line.kind !== 'told');
+  return { ...command, input: [{ ...input, request: said.length > 0 ? { ...rest, stateBlock: said } : rest }] };
+}
+
 installRuntime('ERROR');
 let replays: Map<string, Replay>;
 const replayOf = (name: string): Replay => {
@@ -92,7 +104,8 @@ describe('the current workflows take the recorded way, with the recorded values'
   test.each(names)('%s', (name) => {
     const { error, issued } = replayOf(name);
     if (error) throw error;
-    expect(recordable(issued)).toEqual(recordedCommands(read(name)));
+    const same = BEFORE_TOLD.includes(name) ? issued.map(withoutTold) : issued;
+    expect(recordable(same)).toEqual(recordedCommands(read(name)));
   });
 });
 

@@ -149,6 +149,14 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     test: `${KERNEL}/context.test.ts`,
   },
   {
+    rule: 'K14',
+    breaks: 'messages that lie far behind are said again without the task',
+    file: 'workflows/kernel/handles.ts',
+    find: `[...users.slice(0, 1), ...users.slice(1).slice(-newest)]`,
+    replace: `users.slice(1).slice(-newest)`,
+    test: `${KERNEL}/told.test.ts`,
+  },
+  {
     rule: 'K15',
     breaks: 'results become previews although snipping made room enough',
     file: 'workflows/kernel/eviction.ts',
@@ -179,5 +187,13 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     find: `...snapshot, config: fresh.config, version`,
     replace: `...snapshot, version`,
     test: `${KERNEL}/snapshot.test.ts`,
+  },
+  {
+    rule: 'K22',
+    breaks: 'new messages are given out before a result that lies among them',
+    file: 'workflows/kernel/new-messages.ts',
+    find: `const acting = phase === 'act' && lifecycle !== 'done'`,
+    replace: `const acting = phase === 'act' && lifecycle === 'done'`,
+    test: `${KERNEL}/new-messages.test.ts`,
   },
 ];

@@ -7,6 +7,7 @@ import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineTool } from '../../activities/app.ts';
 import { countTokens } from '../../activities/tokens.ts';
+import type { TurnHandle } from '../../client/agent-client.ts';
 import type { ChatRequest } from '../../workers/model-server/chat-request.ts';
 import { textOf } from '../../workers/model-server/chat-request.ts';
 import { startModelServer } from '../../workers/model-server/wire.ts';
@@ -30,6 +31,18 @@ const report = defineTool({
     `part ${part}: ${'all is well here, and there is much to say about it. '.repeat(200)}`.slice(0, RESULT_BYTES),
 });
 
+/** The step after which a user says something more. */
+const SAID_AT = 40;
+
+/** Whatever was left out: the criteria stand behind everything else, and what the user said is still there. */
+function reminded({ messages }: ChatRequest, steps: number): boolean {
+  const texts = messages.map(textOf);
+  return (
+    (texts.at(-1) ?? '').includes('- every part is named') &&
+    (steps <= SAID_AT || texts.some((text) => text.includes('be brief')))
+  );
+}
+
 const sizeOf = ({ messages }: ChatRequest): number =>
   messages.reduce((sum, message) => sum + countTokens(JSON.stringify(message)), 0);
 
@@ -41,15 +54,19 @@ describe(`a turn of ${STEPS} steps`, () => {
     let summaries = 0;
     let largest = 0;
     let sprints = 0;
+    let unreminded = 0;
     let sprintSeen = '';
+    let turn: TurnHandle | undefined;
     const model = await startModelServer({
       // A conversation that providers would refuse is refused here too, and the turn would end `provider_error`.
-      answer: (request) => {
+      answer: async (request) => {
         largest = Math.max(largest, sizeOf(request));
         if (request.messages.some((message) => textOf(message).startsWith('Shorten this to at most'))) {
           summaries += 1;
           return { kind: 'message', content: `parts up to ${calls} are well` };
         }
+        if (!reminded(request, steps)) unreminded += 1;
+        if (steps === SAID_AT) await turn?.steer('be brief');
         if (sizeOf(request) > WINDOW) return { kind: 'error', status: 400, code: 'context_length_exceeded' };
         const sprint = request.messages.map(textOf).find((text) => text.includes('older messages were left out')) ?? '';
         if (sprint !== '' && sprint !== sprintSeen) sprints += 1;
@@ -70,9 +87,9 @@ describe(`a turn of ${STEPS} steps`, () => {
     await harness.startWorker(app, model);
     try {
       const agentId = `long-${v7()}`;
-      const turn = await harness.client
+      turn = await harness.client
         .agent(agentId)
-        .enqueue({ instruction: 'look at every part', profile: 'tester' });
+        .enqueue({ instruction: 'look at every part', criteria: ['every part is named'], profile: 'tester' });
       const view = await turn.result({ timeoutMs: 1_200_000 });
       expect(view).toMatchObject({
         status: 'success',
@@ -98,6 +115,7 @@ describe(`a turn of ${STEPS} steps`, () => {
         expect(bytes).toBeLessThan(4 * 1024 * 1024);
       }
       expect(summaries).toBeGreaterThan(3);
+      expect(unreminded).toBe(0);
       expect(sprints).toBeGreaterThan(1);
       expect(Math.max(...plans)).toBeLessThan(2 * 1024);
       expect(largest).toBeLessThan(WINDOW);

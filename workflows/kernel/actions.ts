@@ -16,6 +16,8 @@ export interface PlanRange extends BoxExtent {
 
 /** Said to the model after everything else, and not kept: it is about this one call (K14). */
 export type StateLine =
+  /** What lies far behind: the task, then messages of users, oldest first; places in the output box. */
+  | { readonly kind: 'told'; readonly boxId: string; readonly seqs: readonly number[] }
   /** What the call of `update_plan` wrote down. */
   | { readonly kind: 'plan'; readonly callId: string }
   | { readonly kind: 'steps_left'; readonly steps: number }

@@ -7,7 +7,7 @@
  * 2. The task, what users said since, and the newest units stay; only a sprint, or a last resort, touches the newest results.
  * 3. What comes out fits the window, or the turn ends `context_overflow`.
  */
-import { indexAfter } from './handles.ts';
+import { indexAfter, toldBy } from './handles.ts';
 import {
   estimatedTokens,
   handleTokens,
@@ -37,6 +37,8 @@ const CARRY_OVER_FLOOR = 100;
 
 /** Newest messages of users that are kept like the task. */
 const PINNED_USERS = 8;
+
+const pinnedSeqs = ({ handles }: KernelState): ReadonlySet<number> => new Set(toldBy(handles, PINNED_USERS));
 
 /** What a summary takes the place of: memory units from the front, and cards of this turn. */
 export interface Departure {
@@ -227,13 +229,6 @@ function newestFrom({ handles }: KernelState, pinned: ReadonlySet<number>): numb
     from = handle[0];
   }
   return 0;
-}
-
-/** The task, and the newest messages of users. */
-function pinnedSeqs({ handles }: KernelState): ReadonlySet<number> {
-  const users: number[] = [];
-  for (const handle of handles) if (handle[1] === 'user') users.push(handle[0]);
-  return new Set([...users.slice(0, 1), ...users.slice(1).slice(-PINNED_USERS)]);
 }
 
 /** The places of the output box that leave the view, as few ranges as it takes: cards that are never rendered lie in between. */

@@ -14,6 +14,7 @@ import type { SummarizedEvent } from './events.ts';
 import { type Departure, departingExtents, makeRoom, summaryTokens, withoutDeparted } from './eviction.ts';
 import { inUse, offeredTools } from './exposure.ts';
 import { FUSE_WARNS, toolOf } from './fuse.ts';
+import { toldBy } from './handles.ts';
 import { planOf, planOfDeparting } from './plan.ts';
 import { estimatedTokens } from './pressure.ts';
 import type { CallExtra, KernelState } from './state.ts';
@@ -163,15 +164,29 @@ function onLastStep(state: KernelState, extra: CallExtra): CallExtra {
   return { ...extra, onlyTools: mustEndWith, requireTool: true };
 }
 
-function stateLines({ ending, stepIndex, limits, streaks, planCall }: KernelState): readonly StateLine[] {
-  const plan: StateLine[] = planCall === null ? [] : [{ kind: 'plan', callId: planCall }];
-  if (ending !== null) return plan;
+/** What users said is said again when so many cards have come behind it (K14). */
+const FAR = 10;
+
+/** As many messages as leave eight when some of them say the same. */
+const TOLD = 16;
+
+function farBehind({ handles }: KernelState): readonly number[] {
+  const near = handles[handles.length - FAR]?.[0] ?? 0;
+  return near === 0 ? [] : toldBy(handles, TOLD).filter((seq) => seq < near);
+}
+
+function stateLines(state: KernelState): readonly StateLine[] {
+  const { ending, stepIndex, limits, streaks, planCall, outputBoxId: boxId } = state;
+  const seqs = farBehind(state);
+  const told: StateLine[] = seqs.length === 0 ? [] : [{ kind: 'told', boxId, seqs }];
+  const kept: StateLine[] = planCall === null ? told : [...told, { kind: 'plan', callId: planCall }];
+  if (ending !== null) return kept;
   const steps = limits.maxSteps - stepIndex + 1;
   const left: StateLine[] = steps <= STEPS_LEFT_TOLD ? [{ kind: 'steps_left', steps }] : [];
   const repeating = Object.entries(streaks)
     .filter(([, times]) => times >= FUSE_WARNS)
     .map(([signature, times]): StateLine => ({ kind: 'repeating', tool: toolOf(signature), times }));
-  return [...plan, ...left, ...repeating];
+  return [...kept, ...left, ...repeating];
 }
 
 function askOperator(

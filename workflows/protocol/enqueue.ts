@@ -35,6 +35,8 @@ const requestFields = z.strictObject({
   outputBoxId: z.uuid().optional(),
   profile: userId.optional(),
   resultFields: jsonSchema.optional(),
+  /** What must be true of the result; the model has it before its eyes in every step (K14). */
+  criteria: z.array(z.string().trim().min(1).max(500)).max(20).readonly().optional(),
   idempotencyKey: z
     .string()
     .min(1)

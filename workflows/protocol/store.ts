@@ -120,6 +120,8 @@ export interface StepOpening {
   readonly snapshot: ProfileSnapshot;
   /** Parsed result fields of the request or the profile, null when none (or malformed, then with a warning). */
   readonly resultFields: ResultFields | null;
+  /** Of the request. */
+  readonly criteria: readonly string[];
   /** Messages for this turn that this step shows to the model, in the output box (T22). */
   readonly steers: readonly BoxExtent[];
   readonly warnings: readonly string[];

@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { ModelRequest } from '../../../activities/llm/openai.ts';
 import { buildRequest, noteCard, offeredNames } from '../../../activities/llm/request.ts';
+import type { StateFacts } from '../../../activities/llm/state-block.ts';
 import { parseChatRequest } from '../../../workers/model-server/chat-request.ts';
 import { checkConversation } from '../../../workers/model-server/conversation.ts';
 import type { CallLlmAction } from '../../../workflows/kernel/actions.ts';
@@ -33,16 +34,18 @@ interface Parts {
   readonly cards?: readonly Card[];
   readonly action?: Partial<CallLlmAction>;
   readonly resultFields?: ResultFields;
+  readonly facts?: Partial<StateFacts>;
   readonly attempt?: number;
 }
 
 /** The request, after a provider's checks. */
-function requestOf({ profile, tools, cards, action, resultFields, attempt = 1 }: Parts = {}): ModelRequest {
+function requestOf({ profile, tools, cards, action, resultFields, facts, attempt = 1 }: Parts = {}): ModelRequest {
   const request = buildRequest({
     snapshot: snapshot(profile, tools),
     resultFields: resultFields ?? null,
     action: { type: 'call_llm', stepIndex: 1, plan: { ranges: [] }, ...action },
     cards: cards ?? [instruction('do it')],
+    facts: { criteria: [], told: [], plan: null, ...facts },
     defaultModel: 'default-model',
     attempt,
   });

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { textOf } from '../../../workers/model-server/chat-request.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import type { EnqueueAck } from '../../../workflows/protocol/enqueue.ts';
 import type { AgentView, TurnView } from '../../../workflows/protocol/views.ts';
@@ -114,6 +115,13 @@ describe('enqueue', () => {
     expect(offered.some((tool) => tool.includes('total'))).toBe(true);
   });
 
+  test('criteria stand before the eyes of the model', async () => {
+    const criteria = ['--criterion', 'it is short', '--criterion', 'it is true'];
+    await cli(['enqueue', 'ivy', 'go', '--profile', 'clerk', '--wait', ...criteria]);
+    const last = model.requests.flatMap(({ messages }) => messages.map(textOf).at(-1));
+    expect(last).toContain('It is done when:\n- it is short\n- it is true');
+  });
+
   test('a turn that fails is an error with its code: unknown profile', async () => {
     const args = ['enqueue', 'frank', 'hi', '--profile', 'nobody', '--wait'];
     const human = await cli(args);
@@ -146,6 +154,7 @@ describe('enqueue', () => {
     ['a hostile agent id', ['../../etc', 'hi'], /does not match/],
     ['an empty instruction', ['henry', ''], /instruction/],
     ['too much metadata', ['henry', 'hi', '--metadata', `note=${'x'.repeat(2_000)}`], /metadata/],
+    ['a blank criterion', ['henry', 'hi', '--criterion', ' '], /criteria/],
     ['metadata that is no pair', ['henry', 'hi', '--metadata', 'note'], /KEY=VALUE/],
     ['result fields that are no JSON', ['henry', 'hi', '--result-fields', '{'], /--result-fields must be JSON/],
     ['a context file that is not there', ['henry', 'hi', '--context', 'nope.md'], /nope.md cannot be read/],

@@ -68,7 +68,7 @@ export class Turn {
   }
 
   /** A message of the model; `calls` are tool names, or facts of calls that were settled while they were proposed. */
-  respond(more: Partial<Omit<LlmResponseEvent, 'type' | 'nowMs' | 'handles'>> = {}): KernelAction | undefined {
+  respond(more: Partial<Omit<LlmResponseEvent, 'type' | 'nowMs'>> = {}): KernelAction | undefined {
     const { stepIndex } = this.state;
     return this.feed({
       type: 'llm_response',

@@ -1,0 +1,56 @@
+import { describe, expect, test } from '@jest/globals';
+import type { Handle } from '../../../workflows/kernel/state.ts';
+import { OUTPUT_BOX, Turn } from './turn.ts';
+
+function work(turn: Turn, steps: number): void {
+  for (let index = 0; index < steps; index += 1) {
+    turn.call(`tool-${index}`);
+    turn.results({ [`tool-${index}`]: {} });
+  }
+}
+
+/** A message of a user, shown with the step that follows. */
+function steered(turn: Turn): number {
+  const said: Handle = [turn.seq(), 'user', 3];
+  const thought: Handle = [turn.seq(), 'assistant', 5];
+  const tool = `steered-${said[0]}`;
+  turn.respond({ calls: [{ callId: turn.idOf(tool), tool }], handles: [said, thought] });
+  turn.results({ [tool]: {} });
+  return said[0];
+}
+
+const told = (turn: Turn) => {
+  const action = turn.actions.at(-1);
+  const lines = action?.type === 'call_llm' ? (action.stateBlock ?? []) : [];
+  return lines.find((line) => line.kind === 'told');
+};
+
+describe('what users said', () => {
+  test('is said again only when ten cards have come behind it (K14)', () => {
+    const turn = new Turn();
+    turn.start();
+    work(turn, 4);
+    expect(told(turn)).toBeUndefined();
+    work(turn, 1);
+    expect(told(turn)).toEqual({ kind: 'told', boxId: OUTPUT_BOX, seqs: [1] });
+  });
+
+  test('is the task first, then the messages since, as far as they lie behind (K14)', () => {
+    const turn = new Turn();
+    turn.start();
+    const first = steered(turn);
+    work(turn, 5);
+    const second = steered(turn);
+    expect(told(turn)).toMatchObject({ seqs: [1, first] });
+    work(turn, 5);
+    expect(told(turn)).toMatchObject({ seqs: [1, first, second] });
+  });
+
+  test('is short to name after many messages (K3)', () => {
+    const turn = new Turn({ budgets: { maxSteps: 500 } });
+    turn.start();
+    for (let index = 0; index < 40; index += 1) steered(turn);
+    work(turn, 5);
+    expect(told(turn)?.seqs).toHaveLength(1 + 16);
+  });
+});
