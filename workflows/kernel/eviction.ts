@@ -9,14 +9,16 @@
  */
 import { indexAfter, toldBy } from './handles.ts';
 import {
+  COLLAPSED_TOKENS,
   estimatedTokens,
+  estimates,
   handleTokens,
   type Marks,
+  mostAt,
   pressureOf,
   promptLimit,
-  type Residency,
-  renderedTokens,
-  residencyAt,
+  raised,
+  snipTokens,
   unitTokens,
 } from './pressure.ts';
 import type { BoxExtent, Handle, KernelState, MemoryUnit } from './state.ts';
@@ -44,6 +46,7 @@ const pinnedSeqs = ({ handles }: KernelState): ReadonlySet<number> => new Set(to
 export interface Departure {
   readonly mode: 'summary' | 'sprint';
   readonly units: number;
+  /** By place. */
   readonly seqs: readonly number[];
 }
 
@@ -55,18 +58,19 @@ export type Room =
 /** `forced` after the provider called a prompt too long: everything that may go goes. */
 export function makeRoom(state: KernelState, nowMs: number, forced = false): Room {
   const idle = nowMs - state.context.activityAt >= IDLE_MS;
-  let tokens = estimatedTokens(state);
-  const rho = forced ? Number.POSITIVE_INFINITY : pressureOf(state, tokens);
   const last = shrinkable(state);
+  const { asIs, snipped, previews } = estimates(state, last);
+  let tokens = asIs;
+  const rho = forced ? Number.POSITIVE_INFINITY : pressureOf(state, tokens);
   let next = state;
-  const become = (shorter: KernelState, estimate = estimatedTokens(shorter)) => {
+  const become = (shorter: KernelState, estimate: number) => {
     next = shorter;
     tokens = estimate;
   };
   const tooMuch = () => pressureOf(next, tokens) > LEVELS.target;
-  if (idle) become(marked(next, { preview: last }));
-  if (rho > LEVELS.snip) become(marked(next, { snipped: last }));
-  if (rho > LEVELS.preview && tooMuch()) become(marked(next, { preview: last }));
+  if (idle) become(marked(next, { preview: last }), previews);
+  if (rho > LEVELS.snip) become(marked(next, { snipped: last }), idle ? previews : snipped);
+  if (rho > LEVELS.preview && tooMuch()) become(marked(next, { preview: last }), previews);
   if (rho > LEVELS.collapse && tooMuch()) {
     const { mark, saved } = collapse(next, tokens, last, forced ? 0 : LEVELS.target);
     become(marked(next, { collapsed: mark }), tokens - saved);
@@ -87,15 +91,10 @@ function renew(state: KernelState, tokens: number): Room {
   return { kind: pressureOf(bare, least) <= 1 ? 'fits' : 'overflow', state: bare, tokens: least };
 }
 
-const marked = (state: KernelState, change: Partial<Marks>): KernelState => {
-  const { marks } = state.context;
-  const moved: Marks = {
-    snipped: Math.max(marks.snipped, change.snipped ?? 0),
-    preview: Math.max(marks.preview, change.preview ?? 0),
-    collapsed: Math.max(marks.collapsed, change.collapsed ?? 0),
-  };
-  return { ...state, context: { ...state.context, marks: moved } };
-};
+const marked = (state: KernelState, change: Partial<Marks>): KernelState => ({
+  ...state,
+  context: { ...state.context, marks: raised(state.context.marks, change) },
+});
 
 /** The place before the newest units. */
 function shrinkable({ handles, context }: KernelState): number {
@@ -113,7 +112,7 @@ function shrinkable({ handles, context }: KernelState): number {
 /** Oldest first, until the target is reached: up to which place, and how many tokens that saves. */
 function collapse(state: KernelState, tokens: number, last: number, target: number): { mark: number; saved: number } {
   const { memory, marks, correction } = state.context;
-  const window = state.config.context.windowTokens;
+  const snip = snipTokens(state.config.context.windowTokens);
   const enough = tokens - (target * promptLimit(state)) / correction;
   let saved = 0;
   let mark = marks.collapsed;
@@ -125,18 +124,17 @@ function collapse(state: KernelState, tokens: number, last: number, target: numb
   for (const handle of state.handles) {
     const seq = handle[0];
     if (saved >= enough || seq > last) break;
-    if (handle[1] === 'tool') saved += collapseSaves(handle[2], residencyAt(marks, seq), window);
+    if (handle[1] === 'tool' && handle[2] > COLLAPSED_TOKENS)
+      saved += Math.min(handle[2], mostAt(marks, seq, snip)) - COLLAPSED_TOKENS;
     mark = Math.max(mark, seq);
   }
   return { mark, saved };
 }
 
-const collapseSaves = (tokens: number, residency: Residency, window: number): number =>
-  renderedTokens(tokens, residency, window) - renderedTokens(tokens, 'collapsed', window);
-
 /** The oldest units that must go for the rest and a summary to meet the target; null when none may. */
 function summarise(state: KernelState, tokens: number): Departure | null {
   const { context, config } = state;
+  const snip = snipTokens(config.context.windowTokens);
   const room = (LEVELS.target * promptLimit(state)) / context.correction;
   let over = tokens + summaryTokens(state) - (context.summary?.[2] ?? 0) - room;
   let units = 0;
@@ -150,13 +148,14 @@ function summarise(state: KernelState, tokens: number): Departure | null {
   const newest = newestFrom(state, pinned);
   let leadsOn = false;
   for (const handle of state.handles) {
-    const [seq, role] = handle;
+    const seq = handle[0];
+    const role = handle[1];
     if (role === 'user' && pinned.has(seq)) continue;
     // Only here: by the next thought all results of the one before are in. A thought goes with the notes that led to it.
     const begins = seqs.length === 0 || (!leadsOn && (role === 'assistant' || role === 'note'));
     if (begins && (over <= 0 || seq >= newest)) break;
     leadsOn = role === 'note';
-    over -= handleTokens(handle, context.marks, config.context.windowTokens);
+    over -= handleTokens(handle, context.marks, snip);
     seqs.push(seq);
   }
   return units + seqs.length === 0 ? null : { mode: 'summary', units, seqs };
@@ -168,15 +167,18 @@ export const summaryTokens = ({ config }: KernelState): number =>
 /** Everything but the task, what users said, and the newest units as far as they are small. */
 function sprint(state: KernelState): Departure | null {
   const window = state.config.context.windowTokens;
+  const snip = snipTokens(window);
   let left = Math.max(CARRY_OVER_FLOOR, Math.floor(window * CARRY_OVER_SHARE));
   const units = [...ownUnits(state, pinnedSeqs(state))];
   let kept = 0;
   for (const unit of [...units].reverse()) {
-    left -= unit.reduce((sum, handle) => sum + handleTokens(handle, state.context.marks, window), 0);
+    left -= unit.reduce((sum, handle) => sum + handleTokens(handle, state.context.marks, snip), 0);
     if (left < 0 && kept > 0) break;
     kept += 1;
   }
-  const seqs = units.slice(0, units.length - kept).flatMap((unit) => unit.map(([seq]) => seq));
+  const leaving = units.slice(0, units.length - kept).flatMap((unit) => unit.map(([seq]) => seq));
+  // What a user said while calls ran lies among their results.
+  const seqs = leaving.sort((a, b) => a - b);
   const { length } = state.context.memory;
   return length + seqs.length === 0 ? null : { mode: 'sprint', units: length, seqs };
 }
@@ -234,7 +236,7 @@ function newestFrom({ handles }: KernelState, pinned: ReadonlySet<number>): numb
 /** The places of the output box that leave the view, as few ranges as it takes: cards that are never rendered lie in between. */
 export function departingExtents(state: KernelState, { units, seqs }: Departure): readonly BoxExtent[] {
   const { context, outputBoxId: boxId, handles } = state;
-  const gone = new Set(seqs);
+  const goes = oneOf(seqs);
   const own: BoxExtent[] = [];
   let fromSeq: number | undefined;
   let toSeq = 0;
@@ -244,7 +246,7 @@ export function departingExtents(state: KernelState, { units, seqs }: Departure)
   };
   for (const handle of handles.slice(0, endOf(handles, seqs))) {
     const seq = handle[0];
-    if (gone.has(seq)) {
+    if (goes(seq)) {
       fromSeq ??= seq;
       toSeq = seq;
     } else close();
@@ -259,17 +261,39 @@ export function departingExtents(state: KernelState, { units, seqs }: Departure)
 }
 
 /** Behind the newest of these cards: mostly old ones, so that the rest need not be looked at. */
-const endOf = (handles: readonly Handle[], seqs: readonly number[]): number =>
-  indexAfter(
-    handles,
-    seqs.reduce((newest, seq) => Math.max(newest, seq), 0),
-  );
+const endOf = (handles: readonly Handle[], seqs: readonly number[]): number => indexAfter(handles, seqs.at(-1) ?? 0);
 
-export const withoutDeparted = (state: KernelState, { units, seqs }: Departure, summary: Handle): KernelState => {
-  const gone = new Set(seqs);
-  const memory: readonly MemoryUnit[] = state.context.memory.slice(units);
-  const end = endOf(state.handles, seqs);
-  const kept = state.handles.slice(0, end).filter((handle) => !gone.has(handle[0]));
-  const handles = kept.concat(state.handles.slice(end));
-  return { ...state, handles, context: { ...state.context, memory, summary } };
-};
+/** For places asked about in ascending order, as both lists are: a set costs more than the rest of a summary. */
+function oneOf(seqs: readonly number[]): (seq: number) => boolean {
+  let next = 0;
+  return (seq) => {
+    if (seqs[next] !== seq) return false;
+    next += 1;
+    return true;
+  };
+}
+
+/** The view without them, and how many tokens that saves. */
+export function withoutDeparted(
+  state: KernelState,
+  { units, seqs }: Departure,
+  summary: Handle,
+): { readonly state: KernelState; readonly saved: number } {
+  const { handles, context, config } = state;
+  const { marks } = context;
+  const snip = snipTokens(config.context.windowTokens);
+  const goes = oneOf(seqs);
+  const end = endOf(handles, seqs);
+  const kept: Handle[] = [];
+  let saved = (context.summary?.[2] ?? 0) - summary[2];
+  for (const unit of context.memory.slice(0, units)) saved += unitTokens(unit, marks);
+  for (const handle of handles.slice(0, end)) {
+    if (goes(handle[0])) saved += handleTokens(handle, marks, snip);
+    else kept.push(handle);
+  }
+  const memory: readonly MemoryUnit[] = context.memory.slice(units);
+  return {
+    state: { ...state, handles: kept.concat(handles.slice(end)), context: { ...context, memory, summary } },
+    saved,
+  };
+}

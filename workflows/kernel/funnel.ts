@@ -16,7 +16,6 @@ import { inUse, offeredTools } from './exposure.ts';
 import { FUSE_WARNS, toolOf } from './fuse.ts';
 import { toldBy } from './handles.ts';
 import { planOf, planOfDeparting } from './plan.ts';
-import { estimatedTokens } from './pressure.ts';
 import type { CallExtra, KernelState } from './state.ts';
 
 /** How long an operator has, when the profile's approvals say nothing else. */
@@ -104,8 +103,7 @@ export function onSummarized(state: KernelState, event: SummarizedEvent): StepOu
   const { departing, ending } = state;
   if (!departing) throw new TypeError('a summary nobody waits for');
   const { departure, extra } = departing;
-  const before = estimatedTokens(state);
-  const shorter = withoutDeparted(state, departure, event.summary);
+  const { state: shorter, saved } = withoutDeparted(state, departure, event.summary);
   const sprint = state.context.sprint + (departure.mode === 'sprint' ? 1 : 0);
   const next: KernelState = {
     ...shorter,
@@ -115,8 +113,7 @@ export function onSummarized(state: KernelState, event: SummarizedEvent): StepOu
     context: { ...shorter.context, sprint },
   };
   const { units, seqs, mode } = departure;
-  const tokens = before - estimatedTokens(next);
-  const seen: Observation = { type: 'shortened', mode, cards: units + seqs.length, tokens };
+  const seen: Observation = { type: 'shortened', mode, cards: units + seqs.length, tokens: saved };
   return ending === null ? callModel(next, event.nowMs, extra, [seen]) : roomy(next, event.nowMs, extra, [seen]);
 }
 

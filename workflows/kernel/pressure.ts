@@ -50,42 +50,94 @@ export function renderedTokens(tokens: number, residency: Residency, windowToken
   }
 }
 
+/** More than any card has; a small integer, because sums with infinity take twice as long. */
+const WHOLE = 2 ** 30 - 1;
+
+/** Tokens of a result at that place, at most; `snip` as of `snipTokens`. */
+export const mostAt = (marks: Marks, seq: number, snip: number): number =>
+  seq <= marks.collapsed
+    ? COLLAPSED_TOKENS
+    : seq <= marks.preview
+      ? PREVIEW_TOKENS
+      : seq <= marks.snipped
+        ? snip
+        : WHOLE;
+
 /** Called for every card in view, many times a step: parts by index, because taking a tuple apart costs several times as much. */
-export const handleTokens = (handle: Handle, marks: Marks, windowTokens: number): number =>
-  MESSAGE_TOKENS +
-  (handle[1] === 'tool' ? renderedTokens(handle[2], residencyAt(marks, handle[0]), windowTokens) : handle[2]);
+export const handleTokens = (handle: Handle, marks: Marks, snip: number): number =>
+  MESSAGE_TOKENS + (handle[1] === 'tool' ? Math.min(handle[2], mostAt(marks, handle[0], snip)) : handle[2]);
 
 export const unitTokens = (unit: MemoryUnit, marks: Marks): number =>
   unit.tokens[RESIDENCIES.indexOf(residencyAt(marks, unit.toSeq))] ?? 0;
 
 /** What the next prompt would take, before the correction by what the provider counted. */
-export function estimatedTokens(state: KernelState): number {
-  const { context, config, handles } = state;
-  const { marks } = context;
-  let tokens = config.context.fixedTokens + (context.summary?.[2] ?? 0) + handles.length * MESSAGE_TOKENS;
-  for (const unit of context.memory) tokens += unitTokens(unit, marks);
-  for (const unit of context.given) tokens += unit.tokens[0];
-  const collapsed = indexAfter(handles, marks.collapsed);
-  const preview = Math.max(collapsed, indexAfter(handles, marks.preview));
-  const snipped = Math.max(preview, indexAfter(handles, marks.snipped));
-  return (
-    tokens +
-    sumOf(handles, 0, collapsed, COLLAPSED_TOKENS) +
-    sumOf(handles, collapsed, preview, PREVIEW_TOKENS) +
-    sumOf(handles, preview, snipped, snipTokens(config.context.windowTokens)) +
-    sumOf(handles, snipped, handles.length, Number.POSITIVE_INFINITY)
-  );
+export interface Estimates {
+  readonly asIs: number;
+  /** With results up to a place snipped, and with previews of them. */
+  readonly snipped: number;
+  readonly previews: number;
 }
 
-/** Of the cards from one index up to another, each result with `most` at most. Every step adds up all cards several times. */
-function sumOf(handles: readonly Handle[], from: number, to: number, most: number): number {
-  let tokens = 0;
+/** All three in one walk over the cards: it is walks that a step of a long turn takes its time for. */
+export function estimates(state: KernelState, upTo: number): Estimates {
+  const { context, config, handles } = state;
+  const { marks, memory, given, summary } = context;
+  const { fixedTokens, windowTokens } = config.context;
+  const fixed = fixedTokens + (summary?.[2] ?? 0) + handles.length * MESSAGE_TOKENS;
+  const whole = given.reduce((sum, unit) => sum + unit.tokens[0], fixed);
+  const remembered = (change: Partial<Marks>): number => {
+    const with_ = raised(marks, change);
+    return memory.reduce((sum, unit) => sum + unitTokens(unit, with_), whole);
+  };
+  const snip = snipTokens(windowTokens);
+  const sums: Sums = { asIs: 0, snipped: 0, previews: 0 };
+  const last = indexAfter(handles, upTo);
+  let from = 0;
+  const bands = [
+    [indexAfter(handles, marks.collapsed), COLLAPSED_TOKENS, COLLAPSED_TOKENS, COLLAPSED_TOKENS],
+    [indexAfter(handles, marks.preview), PREVIEW_TOKENS, PREVIEW_TOKENS, PREVIEW_TOKENS],
+    [indexAfter(handles, marks.snipped), snip, snip, PREVIEW_TOKENS],
+    [handles.length, WHOLE, snip, PREVIEW_TOKENS],
+  ] as const;
+  for (const [end, asIs, snipped, previews] of bands) {
+    const to = Math.max(from, end);
+    const middle = Math.min(to, Math.max(from, last));
+    addUp(sums, handles, from, middle, { asIs, snipped, previews });
+    addUp(sums, handles, middle, to, { asIs, snipped: asIs, previews: asIs });
+    from = to;
+  }
+  return {
+    asIs: sums.asIs + remembered({}),
+    snipped: sums.snipped + remembered({ snipped: upTo }),
+    previews: sums.previews + remembered({ preview: upTo }),
+  };
+}
+
+type Sums = { -readonly [K in keyof Estimates]: number };
+
+/** Of the cards from one index up to another; `most`: what a result is rendered with. */
+function addUp(sums: Sums, handles: readonly Handle[], from: number, to: number, most: Estimates): void {
+  let { asIs, snipped, previews } = sums;
   for (let index = from; index < to; index += 1) {
     const handle = handles[index];
-    if (handle) tokens += handle[2] > most && handle[1] === 'tool' ? most : handle[2];
+    if (!handle) continue;
+    const tokens = handle[2];
+    const result = handle[1] === 'tool';
+    asIs += result && tokens > most.asIs ? most.asIs : tokens;
+    snipped += result && tokens > most.snipped ? most.snipped : tokens;
+    previews += result && tokens > most.previews ? most.previews : tokens;
   }
-  return tokens;
+  Object.assign(sums, { asIs, snipped, previews });
 }
+
+export const estimatedTokens = (state: KernelState): number => estimates(state, 0).asIs;
+
+/** Marks only move on. */
+export const raised = (marks: Marks, change: Partial<Marks>): Marks => ({
+  snipped: Math.max(marks.snipped, change.snipped ?? 0),
+  preview: Math.max(marks.preview, change.preview ?? 0),
+  collapsed: Math.max(marks.collapsed, change.collapsed ?? 0),
+});
 
 /** Tokens a prompt may have: the window without what the answer needs. */
 export const promptLimit = ({ config }: KernelState): number =>

@@ -1,0 +1,54 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import {
+  estimates,
+  type Marks,
+  MESSAGE_TOKENS,
+  raised,
+  renderedTokens,
+  residencyAt,
+  unitTokens,
+} from '../../../workflows/kernel/pressure.ts';
+import { type Handle, initialState, type KernelState } from '../../../workflows/kernel/state.ts';
+import { config, OUTPUT_BOX } from './turn.ts';
+
+const FIXED = 100;
+
+const cards = fc
+  .array(fc.tuple(fc.constantFrom<Handle[1]>('user', 'assistant', 'tool', 'tool', 'note'), fc.nat(3_000)))
+  .map((list) => list.map(([role, tokens], index): Handle => [index * 2 + 11, role, tokens]));
+const place = fc.nat(120);
+const marks = fc.record<Marks>({ snipped: place, preview: place, collapsed: place }, { noNullPrototype: true });
+
+/** Card by card, each with the residency of its place. */
+function counted({ handles, context, config }: KernelState, at: Marks): number {
+  const { windowTokens } = config.context;
+  const own = handles.map(([seq, role, tokens]) => {
+    const rendered = role === 'tool' ? renderedTokens(tokens, residencyAt(at, seq), windowTokens) : tokens;
+    return MESSAGE_TOKENS + rendered;
+  });
+  const units = [
+    ...context.memory.map((unit) => unitTokens(unit, at)),
+    ...context.given.map(({ tokens }) => tokens[0]),
+  ];
+  return [...own, ...units].reduce((sum, tokens) => sum + tokens, FIXED + (context.summary?.[2] ?? 0));
+}
+
+describe('the estimates of a prompt', () => {
+  test('are those of its cards one by one: as they are, snipped, and as previews (K3, K15)', () => {
+    const windows = fc.constantFrom(2_000, 16_000, 1_000_000);
+    const property = fc.property(cards, marks, place, windows, (handles, at, upTo, windowTokens) => {
+      const fresh = initialState(config({ context: { windowTokens, answerTokens: 0, fixedTokens: FIXED } }));
+      const unit = { boxId: OUTPUT_BOX, fromSeq: 1, toSeq: 9, tokens: [900, 700, 500, 300] } as const;
+      const summary: Handle = [10, 'summary', 77];
+      const context = { ...fresh.context, memory: [unit], given: [{ ...unit, boxId: 'given' }], summary, marks: at };
+      const state = { ...fresh, handles, context };
+      expect(estimates(state, upTo)).toEqual({
+        asIs: counted(state, at),
+        snipped: counted(state, raised(at, { snipped: upTo })),
+        previews: counted(state, raised(at, { preview: upTo })),
+      });
+    });
+    fc.assert(property, { numRuns: 500 });
+  });
+});
