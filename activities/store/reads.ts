@@ -230,17 +230,20 @@ export const readEvents = (
     );
   });
 
-export const readBox = (ctx: StoreContext, boxId: string): Promise<readonly { seq: number; card: Card }[]> =>
+export const readBox = (
+  ctx: StoreContext,
+  boxId: string,
+  all = false,
+): Promise<readonly { seq: number; card: Card }[]> =>
   read(ctx, async (db) => {
-    const rows = await db
+    const query = db
       .selectFrom('box_cards')
       .innerJoin('cards', 'cards.card_id', 'box_cards.card_id')
       .selectAll('cards')
       .select('box_cards.seq')
       .where('box_cards.box_id', '=', boxId)
-      .where('box_cards.hidden_reason', 'is', null)
-      .orderBy('box_cards.seq')
-      .execute();
+      .orderBy('box_cards.seq');
+    const rows = await (all ? query : query.where('box_cards.hidden_reason', 'is', null)).execute();
     return rows.map(({ seq, ...row }) => ({ seq, card: toCard(row) }));
   });
 

@@ -79,7 +79,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   listTurns: (agentId, filter) => listTurns(ctx, agentId, filter),
   listEdges: (agentTurnId) => listEdges(ctx, agentTurnId),
   readEvents: (filter) => readEvents(ctx, filter),
-  readBox: (boxId) => readBox(ctx, boxId),
+  readBox: (boxId, all) => readBox(ctx, boxId, all),
   doorbellCandidates: (olderThanMs, cursor, limit) => doorbellCandidates(ctx, olderThanMs, cursor, limit),
   violations: () => violations(ctx),
   changed: (timeoutMs) => backend.changed(timeoutMs),

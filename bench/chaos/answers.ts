@@ -33,6 +33,9 @@ export class Answers {
     if (type === 'call' && payload.phase === 'suspended' && payload.tool === 'ask') {
       this.#track('an answer', () => this.#answer(agentTurnId, payload.callId));
     }
+    if (type === 'approval' && payload.phase === 'asked' && !this.#random.chance(0.1)) {
+      this.#track('leave', () => this.#decide(agentTurnId, payload.callId));
+    }
     if (
       type === 'step' &&
       payload.phase === 'executing' &&
@@ -70,6 +73,27 @@ export class Answers {
     if (!random.chance(0.4)) return;
     await sleep(random.int(0, 3_000));
     await this.#send(agentTurnId, success, acks.includes('applied') ? ['duplicate'] : ['duplicate', 'stale']);
+  }
+
+  /** One or several people at once; what the first of them says holds. */
+  async #decide(agentTurnId: string, callId: string): Promise<void> {
+    const random = this.#random;
+    await sleep(random.int(0, 3_000));
+    const turn = this.#client.turn(agentTurnId);
+    const decisions = Array.from({ length: random.chance(0.3) ? 3 : 1 }, () =>
+      random.chance(0.3) ? ('denied' as const) : ('approved' as const),
+    );
+    const acks = await Promise.all(
+      decisions.map((decision) => patiently(this.#ledger, 'leave', () => turn.answer({ callId, decision }))),
+    );
+    for (const [index, ack] of acks.entries()) {
+      if (!ack) continue;
+      this.#ledger.count(`questions answered ${ack.ack}`);
+      if (ack.ack === 'applied' && decisions[index] === 'denied') this.#ledger.denied.add(callId);
+      if (ack.ack === 'unknown') this.#wrong(agentTurnId, `the question about ${callId} was answered unknown`);
+    }
+    const winners = acks.filter((ack) => ack?.ack === 'applied').length;
+    if (winners > 1) this.#wrong(agentTurnId, `${winners} of ${acks.length} answers to one question were accepted`);
   }
 
   /** A result for a call that runs, or has not even started: kept, and applied when it suspends. */

@@ -35,6 +35,8 @@ export class Ledger {
   readonly stopReasons = new Set<string>();
   /** Calls answered from outside before they waited, so perhaps without an effect. */
   readonly answeredEarly = new Set<string>();
+  /** Calls that a person refused. */
+  readonly denied = new Set<string>();
   readonly counts = new Map<string, number>();
   readonly #turnFaults = new Set<string>();
   readonly #agentFaults = new Map<string, number[]>();

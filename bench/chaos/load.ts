@@ -1,7 +1,10 @@
 /** The clients that ask: each agent gets turns as long as it has few enough open, some asked for twice, some steered. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client } from '@temporalio/client';
 import type { AgentClient, TurnHandle } from '../../client/agent-client.ts';
+import type { AgentInput } from '../../workflows/messages.ts';
 import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
+import { agentWorkflowId, CONTROL_QUEUE } from '../../workflows/protocol/ids.ts';
 import type { Ledger } from './ledger.ts';
 import { codeOf, noting, patiently } from './patience.ts';
 import { type Random, randomOf } from './random.ts';
@@ -15,6 +18,7 @@ const FULL_PAUSE_MS = 150;
 
 export interface LoadDeps {
   readonly client: AgentClient;
+  readonly temporal: Client;
   readonly ledger: Ledger;
   readonly tail: Tail;
   readonly seed: number;
@@ -43,10 +47,19 @@ export class Load {
     const random = randomOf(this.#deps.seed, `load ${slot}`);
     for (let index = 0; this.#running; index += 1) {
       const agentId = `a${slot}-${Math.floor(index / TURNS_PER_AGENT)}`;
+      if (slot % 2 === 0 && index % TURNS_PER_AGENT === 0)
+        await noting(this.#deps.ledger, 'a mailbox of short runs', () => this.#startShort(agentId));
       while (this.#running && this.#deps.tail.open(agentId) >= MAX_OPEN) await sleep(FULL_PAUSE_MS);
       await noting(this.#deps.ledger, 'a request', () => this.#ask(agentId, index, random));
       await sleep(random.int(0, 400));
     }
+  }
+
+  /** Its own runs and those of its turns go on as new ones all the time. */
+  async #startShort(agentId: string): Promise<void> {
+    const args: [AgentInput] = [{ agentId, maxHistoryEvents: 300, maxTurnEvents: 60 }];
+    const workflowId = agentWorkflowId(agentId);
+    await this.#deps.temporal.workflow.start('agent', { workflowId, taskQueue: CONTROL_QUEUE, args });
   }
 
   async #ask(agentId: string, index: number, random: Random): Promise<void> {

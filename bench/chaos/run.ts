@@ -99,11 +99,14 @@ interface Asking {
 
 async function askingOf(
   { turns, agents, clients, seed }: ChaosOptions,
-  { temporal, database }: Site,
+  { temporal, database, connected }: Site,
   { client, ledger, tail }: { client: AgentClient; ledger: Ledger; tail: Tail },
   closing: (() => unknown)[],
 ): Promise<Asking> {
-  if (turns === 0) return { load: new Load({ client, ledger, tail, seed }), done: () => false, halfDone: () => false };
+  if (turns === 0) {
+    const load = new Load({ client, temporal: connected.client, ledger, tail, seed });
+    return { load, done: () => false, halfDone: () => false };
+  }
   const several = await Promise.all(
     Array.from({ length: clients }, async () => {
       const connected = await connectClient(temporal);

@@ -6,7 +6,7 @@ import { appendFileSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { type App, defineAgent, defineApp, defineTool, type Tool, type ToolDefinition } from '../../activities/app.ts';
-import { PROFILE, type ToolName } from './work.ts';
+import { PROFILE, SMALL_PROFILE, type ToolName } from './work.ts';
 
 export interface Effect {
   readonly callId: string;
@@ -19,11 +19,26 @@ const NOBODY_MS = 2_000;
 /** Longer than a run may take to drain: a turn that does not notice its answer is found open at the end. */
 const ANSWER_MS = 60 * 60_000;
 
-export const UNSAFE: ReadonlySet<string> = new Set<ToolName>(['charge', 'slow', 'fail', 'finish', 'ask', 'ask_nobody']);
+export const UNSAFE: ReadonlySet<string> = new Set<ToolName>([
+  'charge',
+  'slow',
+  'fail',
+  'finish',
+  'ask',
+  'ask_nobody',
+  'gated',
+]);
 
 export const SUSPENDING: ReadonlySet<string> = new Set<ToolName>(['ask', 'ask_nobody']);
 
-const parameters = z.object({ index: z.int(), ms: z.int() });
+/** Some questions nobody answers in that time. */
+const LEAVE_MS = 10_000;
+
+/** A window of that many tokens holds a few results of this size. */
+const WINDOW = 4_000;
+const BULK = 'all is well in this part of it. '.repeat(60);
+
+const parameters = z.object({ index: z.int(), step: z.int(), ms: z.int() });
 
 type Options = Partial<Pick<ToolDefinition, 'sideEffects' | 'afterExecution' | 'suspendTimeoutMs'>>;
 
@@ -39,29 +54,34 @@ export function chaosApp(effectsPath: string): App {
         appendFileSync(effectsPath, `${JSON.stringify(effect)}\n`);
         if (ms > 0) await sleep(ms, undefined, { signal });
         await after?.();
-        return { done: name };
+        return name === 'bulk' ? BULK : { done: name };
       },
     });
   return defineApp({
-    agents: [
-      defineAgent({
-        name: PROFILE,
-        budgets: { maxTokens: Number.MAX_SAFE_INTEGER },
-        delegationPolicy: { profiles: [PROFILE] },
-      }),
-    ],
+    agents: [chaosAgent(PROFILE), chaosAgent(SMALL_PROFILE, { windowTokens: WINDOW })],
     tools: [
       tool('note', { sideEffects: 'none' }),
       tool('charge', { sideEffects: 'unsafe' }),
       tool('slow', { sideEffects: 'unsafe' }),
       tool('slow_safe', { sideEffects: 'idempotent' }),
       tool('fail', { sideEffects: 'unsafe' }, () => Promise.reject(new Error('it fails, as planned'))),
+      tool('gated', { sideEffects: 'unsafe' }),
+      tool('bulk', { sideEffects: 'none' }),
       tool('finish', { sideEffects: 'unsafe', afterExecution: 'terminate' }),
       tool('ask', { sideEffects: 'unsafe', afterExecution: 'suspend', suspendTimeoutMs: ANSWER_MS }),
       tool('ask_nobody', { sideEffects: 'unsafe', afterExecution: 'suspend', suspendTimeoutMs: NOBODY_MS }),
     ],
   });
 }
+
+const chaosAgent = (name: string, context: { windowTokens?: number } = {}) =>
+  defineAgent({
+    name,
+    context,
+    budgets: { maxTokens: Number.MAX_SAFE_INTEGER },
+    delegationPolicy: { profiles: [PROFILE] },
+    governance: { rules: [{ tool: 'gated', action: 'ask' }], approvals: { deadlineMs: LEAVE_MS } },
+  });
 
 /** What the tools did; a last line that its worker did not finish writing counts as well. */
 export function readEffects(effectsPath: string): { readonly effects: readonly Effect[]; readonly torn: number } {

@@ -170,7 +170,7 @@ async function lostSteers(
   const boxIds = new Set(turns.flatMap(({ outputBoxId }) => (outputBoxId === null ? [] : [outputBoxId])));
   const shown: string[] = [];
   for (const boxId of boxIds) {
-    for (const { card } of await store.readBox(boxId))
+    for (const { card } of await store.readBox(boxId, true))
       if (card.type === 'task.instruction') shown.push(card.content.text);
   }
   return steers.flatMap(({ text }) => {
@@ -202,7 +202,10 @@ function wrongEffects(
         return { check: 'success_without_effect', agentId, agentTurnId, detail };
       }),
   );
-  return [...twice, ...missing];
+  const denied = effects
+    .filter(({ callId }) => ledger.denied.has(callId))
+    .map(({ tool, callId }) => ({ check: 'denied_call_ran', detail: `${tool} ${callId}` }));
+  return [...twice, ...missing, ...denied];
 }
 
 /** Nothing of a turn runs on, and no workflow's tasks fail. */

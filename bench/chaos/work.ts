@@ -2,13 +2,16 @@
  * The work of a chaos turn, written into its instruction: `[plan ask,ask|charge:0|slow:900]` is three steps, the first with two calls.
  * The model reads the plan from the conversation and says the next step, so the same conversation always gets the same answer.
  */
-import { type ChatRequest, textOf, toolNames } from '../../workers/model-server/chat-request.ts';
+import { type ChatMessage, type ChatRequest, textOf, toolNames } from '../../workers/model-server/chat-request.ts';
 import type { ModelAnswer } from '../../workers/model-server/completion.ts';
 import { ASK_EXPERT, DELEGATE_ASYNC, SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
 import type { Random } from './random.ts';
 
 export const PROFILE = 'chaos';
+
+/** The same agent, with a window that its long turns do not fit. */
+export const SMALL_PROFILE = 'chaos-small';
 
 /** Longer than a run may take to drain: an answer that is not told leaves its asker open at the end. */
 const EXPERT_S = 3_600;
@@ -23,6 +26,8 @@ export type ToolName =
   | 'finish'
   | 'ask'
   | 'ask_nobody'
+  | 'gated'
+  | 'bulk'
   | 'expert'
   | 'give';
 
@@ -33,6 +38,8 @@ type Kind =
   | 'ask'
   | 'ask_many'
   | 'nobody'
+  | 'leave'
+  | 'long'
   | 'mixed'
   | 'fail'
   | 'fields'
@@ -48,6 +55,8 @@ const KINDS: Readonly<Record<Kind, number>> = {
   ask: 12,
   ask_many: 8,
   nobody: 6,
+  leave: 10,
+  long: 3,
   mixed: 5,
   fail: 5,
   fields: 6,
@@ -71,7 +80,8 @@ export function requestOf(random: Random, label: string): EnqueueInput {
   const kind = random.weighted(KINDS);
   const instruction = `[plan ${planOf(kind, random)}] ${label}`;
   const priority = random.weighted({ normal: 90, now: 5, background: 5 });
-  return { instruction, profile: PROFILE, priority, ...(kind === 'fields' ? { resultFields: RESULT_FIELDS } : {}) };
+  const profile = kind === 'long' ? SMALL_PROFILE : PROFILE;
+  return { instruction, profile, priority, ...(kind === 'fields' ? { resultFields: RESULT_FIELDS } : {}) };
 }
 
 function planOf(kind: Kind, random: Random): string {
@@ -89,6 +99,10 @@ function planOf(kind: Kind, random: Random): string {
       return Array.from({ length: random.int(2, 4) }, () => 'ask:0').join(',');
     case 'nobody':
       return 'ask_nobody:0|note:0';
+    case 'leave':
+      return `gated:0,${random.pick(['gated:0', 'ask:0', 'note:0'])}|gated:0`;
+    case 'long':
+      return Array.from({ length: random.int(20, 40) }, () => 'bulk:0').join('|');
     case 'mixed':
       return `ask_nobody:0,ask:0,${some(1)[0]}`;
     case 'fail':
@@ -112,14 +126,21 @@ const call = (tool: ToolName, random: Random): string =>
 /** Steers and their turns carry no plan: what is open of the last one goes on, and then the turn ends. */
 export function answerOf(request: ChatRequest): ModelAnswer {
   const { messages } = request;
+  if (messages.some((message) => textOf(message).startsWith('Shorten this')))
+    return { kind: 'message', content: 'bulk.' };
   const start = messages.findLastIndex((message) => message.role === 'user' && PLAN.test(textOf(message)));
   const planned = messages[start];
   const [, plan = ''] = PLAN.exec(planned ? textOf(planned) : '') ?? [];
   const steps = plan === '' ? [] : plan.split('|');
-  const position = messages.slice(start + 1).filter((message) => message.role === 'assistant').length;
+  const position = positionOf(messages.slice(start + 1));
   const delayMs = 20 + ((messages.length * 37) % 150);
   const step = steps[position];
-  if (step !== undefined) return { kind: 'message', toolCalls: step.split(',').map(proposed), delayMs };
+  if (step !== undefined)
+    return {
+      kind: 'message',
+      toolCalls: step.split(',').map((text, index) => proposed(text, index, position)),
+      delayMs,
+    };
   if (!toolNames(request).has(SUBMIT_RESULT))
     return { kind: 'message', content: `Done: ${plan || 'nothing'}.`, delayMs };
   const fields = [
@@ -129,7 +150,16 @@ export function answerOf(request: ChatRequest): ModelAnswer {
   return { kind: 'message', toolCalls: [{ name: SUBMIT_RESULT, arguments: { fields } }], delayMs };
 }
 
-function proposed(text: string, index: number): { name: string; arguments: object } {
+/** Each call names its step: a summary takes older ones out of view. */
+function positionOf(messages: readonly ChatMessage[]): number {
+  const said = messages.filter((message) => message.role === 'assistant');
+  const steps = said.flatMap(({ tool_calls: calls = [] }) =>
+    calls.map((call) => Number(/"step":(\d+)/.exec(call.function.arguments)?.[1] ?? -1) + 1),
+  );
+  return Math.max(said.length, ...steps);
+}
+
+function proposed(text: string, index: number, step: number): { name: string; arguments: object } {
   const [name = '', ms = '0'] = text.split(':');
   const task = `[plan ${DELEGATED[Number(ms)] ?? ''}] Delegated, call ${index}.`;
   if (name === 'expert')
@@ -137,5 +167,5 @@ function proposed(text: string, index: number): { name: string; arguments: objec
   if (name === 'give') {
     return { name: DELEGATE_ASYNC, arguments: { target_strategy: 'new', target_ref: PROFILE, instruction: task } };
   }
-  return { name, arguments: { index, ms: Number(ms) } };
+  return { name, arguments: { index, step, ms: Number(ms) } };
 }

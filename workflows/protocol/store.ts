@@ -291,7 +291,8 @@ export interface ClientStore {
     afterSeq?: number;
     limit?: number;
   }): Promise<readonly AgentEvent[]>;
-  readBox(boxId: string): Promise<readonly { readonly seq: number; readonly card: Card }[]>;
+  /** What is in view; with `all`, also what was summarised or taken back. */
+  readBox(boxId: string, all?: boolean): Promise<readonly { readonly seq: number; readonly card: Card }[]>;
   /** What breaks the promise in this store; empty when all is well. */
   violations(): Promise<readonly Violation[]>;
   /** Resolves soon after any process committed something, at the latest after `timeoutMs`. */
