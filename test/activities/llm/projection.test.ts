@@ -2,8 +2,10 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
 import { toMessages as project } from '../../../activities/llm/projection.ts';
+import { shownResult } from '../../../activities/spool.ts';
 import { parseChatRequest } from '../../../workers/model-server/chat-request.ts';
 import { checkConversation } from '../../../workers/model-server/conversation.ts';
+import { RESIDENCIES } from '../../../workflows/kernel/pressure.ts';
 import type { Card } from '../../../workflows/protocol/cards.ts';
 import { card, conversations, deliverable, instruction, proposed, result, thought } from './cards.ts';
 
@@ -33,6 +35,11 @@ describe('a card', () => {
     ]);
   });
 
+  test('of a summary is said by the user, so that a conversation begins with one (K14, K15)', () => {
+    const [first] = toMessages([card('context.summary', { text: 'in short' }), thought('so I went on')]);
+    expect(first).toEqual({ role: 'user', content: expect.stringContaining('in short') });
+  });
+
   test('of a thought is said by the assistant, with its calls as the model wrote them (W19)', () => {
     const call = proposed('c1', 'add', { arguments: '{ "a":1 }' });
     expect(toMessages([thought('let me see', [call]), result('c1', { result: { sum: 3 } })])).toEqual([
@@ -55,9 +62,12 @@ describe('a card', () => {
     expect(toMessages([card('tool.call', { callId: 'c1', tool: 'add', arguments: {} })])).toEqual([]);
   });
 
-  test.each(['sys.must_end_with_required', 'sys.final_report'] as const)('of %s is a system note (W19)', (type) => {
-    expect(toMessages([card(type, { text: 'end now' })])).toEqual([{ role: 'system', content: 'end now' }]);
-  });
+  test.each(['sys.must_end_with_required', 'sys.final_report', 'sys.rolled_back', 'sys.go_on'] as const)(
+    'of %s is a system note (W19)',
+    (type) => {
+      expect(toMessages([card(type, { text: 'end now' })])).toEqual([{ role: 'system', content: 'end now' }]);
+    },
+  );
 });
 
 describe('a result', () => {
@@ -85,6 +95,13 @@ describe('a result', () => {
       expect(body).toEqual({ error, status, result: 'half' });
     },
   );
+
+  test.each(RESIDENCIES)('that is shown %s answers its call all the same (K15)', (residency) => {
+    const long = { ...result('c1', { result: 'word '.repeat(9_000) }), residency };
+    const messages = toMessages([thought('', [proposed('c1')]), long]);
+    expect(messages[1]).toMatchObject({ role: 'tool', tool_call_id: 'wire-c1' });
+    expect(messages[1]?.content).toBe(shownResult('word '.repeat(9_000), 'c1', residency, 128_000));
+  });
 
   test('that never came is answered as canceled, so that an aborted turn does no harm to the next (W19)', () => {
     const aborted = [instruction('first'), thought('', [proposed('c1'), proposed('c2')]), result('c2')];

@@ -6,6 +6,7 @@ import { digestOf } from '../../../activities/llm/facts.ts';
 import type { StreamedCall } from '../../../activities/llm/openai.ts';
 import { type ProposalContext, readProposals } from '../../../activities/llm/proposals.ts';
 import { callId } from '../../../activities/store/ids.ts';
+import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import { testApp } from '../../support/app.ts';
 
 const TURN = '0190f3a0-0000-7000-8000-000000000001';
@@ -140,6 +141,61 @@ describe('a schema whose transforms yield what is not JSON', () => {
     const find = defineTool({ name: 'find', description: '', parameters: z.object({ id }), execute: () => null });
     const { error } = readOne('find', { id: '7' }, { app: testApp([find]), offered: new Set(['find']) });
     expect(error?.message).toContain('JSON');
+  });
+});
+
+describe('a call of a built-in tool is answered while it is proposed', () => {
+  const offered = new Set(['skill', 'read_result', 'update_plan']);
+  const skills = [{ name: 'debug', description: 'd', content: 'read the log first', allowedTools: null }];
+  const stored: ToolResultContent = {
+    callId: 'c7',
+    tool: 'add',
+    status: 'success',
+    afterExecution: 'continue',
+    result: '0123456789',
+  };
+  const results = new Map([['c7', stored]]);
+  const answerOf = (name: string, args: object) => readOne(name, args, { offered, skills, results }).call;
+
+  test('skill, by its instructions, and the kernel is told which one (K8)', () => {
+    expect(answerOf('skill', { name: 'debug' })).toMatchObject({
+      skill: 'debug',
+      result: { status: 'success', result: { skill: 'debug', instructions: 'read the log first' } },
+    });
+  });
+
+  test('skill that is not there, by an error that names those that are (K8)', () => {
+    const answer = answerOf('skill', { name: 'cook' });
+    expect(answer).toMatchObject({
+      result: { status: 'failed', error: { message: expect.stringContaining('debug') } },
+    });
+    expect(answer).not.toHaveProperty('skill');
+  });
+
+  test.each([
+    [{ call_id: 'c7' }, { text: '0123456789', offset: 0, total: 10, next_offset: null }],
+    [
+      { call_id: 'c7', offset: 2, limit: 3 },
+      { text: '234', offset: 2, total: 10, next_offset: 5 },
+    ],
+    [
+      { call_id: 'c7', offset: 99 },
+      { text: '', offset: 99, total: 10, next_offset: null },
+    ],
+  ])('read_result %j, by that part (W11)', (args, result) => {
+    expect(answerOf('read_result', args)).toMatchObject({ result: { status: 'success', result } });
+  });
+
+  test('read_result of a call that nobody made, by an error (W11)', () => {
+    const answer = answerOf('read_result', { call_id: 'c8' });
+    expect(answer).toMatchObject({ result: { status: 'failed', error: { code: 'invalid_arguments' } } });
+  });
+
+  test('update_plan, as accepted (K14)', () => {
+    expect(answerOf('update_plan', { plan: [{ label: 'look' }] })).toMatchObject({
+      content: { arguments: { plan: [{ label: 'look', done: false }] } },
+      result: { status: 'success', result: { accepted: true } },
+    });
   });
 });
 

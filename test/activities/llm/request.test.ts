@@ -100,6 +100,26 @@ describe('the tools of a request', () => {
     expect(request).not.toHaveProperty('tool_choice');
   });
 
+  test('have those for skills, plans and delegation where the profile has some, and the skills are sorted (K8)', () => {
+    const skill = (name: string) => ({ name, description: `for ${name}`, content: 'c' });
+    const skills = [skill('write'), skill('debug')];
+    const request = requestOf({ profile: { skills, planning: true, delegationPolicy: { profiles: ['q'] } } });
+    expect([...offeredNames(request)].sort()).toEqual([
+      'add',
+      'ask_expert',
+      'delegate_async',
+      'look',
+      'read_result',
+      'skill',
+      'submit_result',
+      'update_plan',
+    ]);
+    const offered = request.tools?.flatMap((tool) => (tool.type === 'function' ? [tool.function] : []));
+    expect(offered?.find(({ name }) => name === 'skill')?.description).toMatch(
+      /- debug: for debug\n- write: for write$/,
+    );
+  });
+
   test('are only the named ones where the kernel restricts them, and the model must call one (W13)', () => {
     const request = requestOf({ action: { onlyTools: ['add', 'submit_result'], requireTool: true } });
     expect([...offeredNames(request)]).toEqual(['add', 'submit_result']);
@@ -122,6 +142,8 @@ describe('the note of a step', () => {
   const notes: readonly Note[] = [
     { kind: 'must_end_with', tools: ['publish', 'reject'] },
     { kind: 'final_report', reason: '2 steps are used up' },
+    { kind: 'rolled_back', reason: 'a failed (broken)' },
+    { kind: 'go_on' },
   ];
 
   test.each(notes)(
@@ -135,10 +157,11 @@ describe('the note of a step', () => {
     },
   );
 
-  test('names what the model must know (W13, K9)', () => {
-    const [ending, report] = notes.map((note) => noteCard(note));
+  test('names what the model must know (W13, K9, K13)', () => {
+    const [ending, report, back] = notes.map((note) => noteCard(note));
     expect(ending).toEqual({ type: 'sys.must_end_with_required', text: expect.stringContaining('publish, reject') });
     expect(report).toEqual({ type: 'sys.final_report', text: expect.stringContaining('2 steps are used up') });
+    expect(back).toEqual({ type: 'sys.rolled_back', text: expect.stringContaining('a failed (broken)') });
     expect(noteCard(undefined)).toBeNull();
   });
 });
@@ -179,6 +202,20 @@ describe('from step to step', () => {
       }),
       { numRuns: 300 },
     );
+  });
+
+  test('what stands last is about this request alone: it is no part of the prefix (K14, W18)', () => {
+    const facts = { criteria: ['it is short'] };
+    const stateBlock = [{ kind: 'steps_left', steps: 2 }] as const;
+    const now = [instruction('one')];
+    const first = requestOf({ cards: now, facts, action: { stateBlock, note: { kind: 'go_on' } } });
+    const [asked, note, state, ...more] = first.messages;
+    expect([note, more]).toEqual([{ role: 'system', content: noteCard({ kind: 'go_on' })?.text }, []]);
+    expect(state).toEqual({ role: 'system', content: expect.stringMatching(/- it is short\n2 steps are left/) });
+    const next = requestOf({ cards: [...now, thought('', [proposed('c1')]), result('c1')], facts });
+    expect(next.messages[0]).toEqual(asked);
+    expect(next.messages.at(-1)).toEqual({ role: 'system', content: 'It is done when:\n- it is short' });
+    expect(next.messages).toHaveLength(4);
   });
 
   test('the prefix stays also when the model says what an older deliverable said (W18)', () => {

@@ -159,6 +159,17 @@ describe('an operator', () => {
     expect(turn.state.lifecycle).toBe('suspended');
   });
 
+  test('is answered for by nothing else: results, approvals of calls and messages change nothing (K1, K9)', () => {
+    const turn = exhausted();
+    const before = turn.state;
+    turn.results({ a: {} });
+    turn.approve(answer('a-1'));
+    turn.approve(answer(askId), answer(askId));
+    turn.say();
+    expect(turn.state).toBe(before);
+    expect(turn.observations.slice(-4).map(({ type }) => type)).toEqual(Array(4).fill('event_ignored'));
+  });
+
   test('who extends it lets the turn go on (K9)', () => {
     const turn = exhausted();
     const limits = { maxSteps: 3 };

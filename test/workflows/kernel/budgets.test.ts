@@ -95,6 +95,9 @@ describe('the other budgets', () => {
       const settled = [turn.settled('a')];
       const next = turn.feed({ type: 'tool_results', nowMs: NOW + passed, settled, suspended: [] });
       expect(next?.type === 'call_llm' && next.note !== undefined).toBe(hit);
+      expect(turn.say()).toMatchObject({
+        termination: hit ? { status: 'partial', errorCode: 'budget_wall_time' } : { status: 'success' },
+      });
     }
   });
 

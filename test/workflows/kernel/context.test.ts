@@ -148,6 +148,19 @@ describe('what stays', () => {
     expect([...modes]).toEqual(expect.arrayContaining(['fits', 'summary']));
   });
 
+  test('after an hour without an answer are previews of old results, whatever else is done (K15)', () => {
+    fc.assert(
+      fc.property(cards, (drawn) => {
+        const state = conversation(sized(drawn));
+        const thoughts = state.handles.flatMap(([seq, role]) => (role === 'assistant' ? [seq] : []));
+        const newest = thoughts.at(-2) ?? thoughts[0] ?? 1;
+        const { marks } = makeRoom(state, NOW + 3_600_000).state.context;
+        expect(marks.preview).toBeGreaterThanOrEqual(newest - 1);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
   test('of users are the task and the eight newest messages; older ones are summarised (K15)', () => {
     const said = Array.from({ length: 10 }, (): Sized => ['user', 200]);
     const state = conversation([...said, ...units(70, 50, 60)]);

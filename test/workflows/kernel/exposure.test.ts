@@ -77,6 +77,16 @@ describe('a model call offers', () => {
     expect(offered(turn)).toEqual([...exposure.declared, ...ALWAYS]);
   });
 
+  test('the tools of a skill that is taken up again for its whole time anew (K8)', () => {
+    const turn = started();
+    take(turn, 'review');
+    take(turn, 'review');
+    other(turn);
+    expect(offered(turn)).toEqual(['bash', 'diff', 'skill', ...ALWAYS]);
+    other(turn);
+    expect(offered(turn)).toEqual([...exposure.declared, ...ALWAYS]);
+  });
+
   test('nothing new for a skill that is not there, or whose call failed (K8)', () => {
     const turn = started();
     const settled = turn.settled('skill', { status: 'failed' });

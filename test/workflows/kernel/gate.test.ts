@@ -62,6 +62,18 @@ describe('a denied call that is reported', () => {
     expect(ids(turn.call('bad'))).toEqual({ run: [], refuse: ['bad-1 governance_denied'], ask: [] });
   });
 
+  test('is told to the model by its name and with the reason (K6)', () => {
+    const turn = started({ governance: policy('report') });
+    turn.call('limited');
+    turn.results({ limited: {} });
+    expect(turn.call('bad', 'limited')).toMatchObject({
+      refuse: [
+        { tool: 'bad', message: 'bad was not run: bad is vetoed' },
+        { tool: 'limited', message: expect.stringMatching(/^limited was not run: .*try again in 1001 ms$/) },
+      ],
+    });
+  });
+
   test('by its rate limit says so; the slot is taken by the call that runs (K6)', () => {
     const turn = started({ governance: policy('report') });
     expect(ids(turn.call('limited'))).toMatchObject({ run: ['limited-1'] });

@@ -83,6 +83,33 @@ describe('a prompt that the provider finds too long', () => {
   });
 });
 
+describe('a prompt that cannot be made to fit', () => {
+  test('is not sent: a turn whose system text and tools fill the window ends at its start (K15)', () => {
+    const turn = new Turn({ context: { windowTokens: 4_000, answerTokens: 200, fixedTokens: 3_790 } });
+    expect(turn.start([{ boxId: OUTPUT_BOX, fromSeq: 1, toSeq: 9, tokens: [50, 40, 30, 20] }])).toMatchObject({
+      type: 'summarize',
+    });
+    expect(summarized(turn)).toEqual({
+      type: 'done',
+      termination: { status: 'failed', errorCode: 'context_overflow', reason: expect.stringContaining('window') },
+      deliverable: { from: 'fallback' },
+    });
+    expect(turn.actions.filter(({ type }) => type === 'call_llm')).toEqual([]);
+  });
+});
+
+describe('what came with the request', () => {
+  test('stays, and whole, when everything goes that may (K11, K15)', () => {
+    const turn = new Turn();
+    turn.start([{ boxId: 'context', fromSeq: 1, toSeq: 3, tokens: [900, 90, 50, 9] }]);
+    long(turn, 5);
+    expect(turn.fail('context_overflow')).toMatchObject({ type: 'summarize', hide: [{ boxId: OUTPUT_BOX }] });
+    expect(summarized(turn)).toMatchObject({
+      plan: { ranges: expect.arrayContaining([{ boxId: 'context', fromSeq: 1, toSeq: 3 }]) },
+    });
+  });
+});
+
 describe('a summary', () => {
   const remembering = (): Turn => turnIn.shortening();
 

@@ -51,4 +51,17 @@ describe('the estimates of a prompt', () => {
     });
     fc.assert(property, { numRuns: 500 });
   });
+
+  test('never rise from one level to the next (K15)', () => {
+    const windows = fc.constantFrom(4_000, 16_000, 1_000_000);
+    const property = fc.property(cards, marks, windows, (handles, at, windowTokens) => {
+      const fresh = initialState(config({ context: { windowTokens, answerTokens: 0, fixedTokens: FIXED } }));
+      const state = { ...fresh, handles, context: { ...fresh.context, marks: at } };
+      const last = handles.at(-1)?.[0] ?? 0;
+      const { asIs, snipped, previews } = estimates(state, last);
+      const levels = [asIs, snipped, previews, counted(state, raised(at, { collapsed: last }))];
+      expect(levels).toEqual(levels.toSorted((a, b) => b - a));
+    });
+    fc.assert(property, { numRuns: 500 });
+  });
 });

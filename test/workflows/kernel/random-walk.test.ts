@@ -3,7 +3,13 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { KernelAction, StepOutcome } from '../../../workflows/kernel/actions.ts';
 import type { KernelEvent } from '../../../workflows/kernel/events.ts';
-import { type BoxExtent, initialState, type KernelConfig, type KernelState } from '../../../workflows/kernel/state.ts';
+import {
+  type BoxExtent,
+  initialState,
+  type KernelConfig,
+  type KernelState,
+  type SettledCall,
+} from '../../../workflows/kernel/state.ts';
 import { step } from '../../../workflows/kernel/step.ts';
 import type { Budgets } from '../../../workflows/protocol/profile.ts';
 import { addUsage, NO_USAGE, type Usage } from '../../../workflows/protocol/turn.ts';
@@ -47,6 +53,9 @@ class Books {
   /** The last card before the model call that is under way. */
   checkpoint = 0;
   started = 0;
+  /** Calls by id: where the message that made each stands, and where its result does. */
+  calls = new Map<string, { readonly thought: number; readonly result?: number }>();
+  #thought = 0;
 
   constructor({ budgets }: KernelConfig) {
     this.limits = budgets;
@@ -91,10 +100,29 @@ class Books {
 
   #cards(event: KernelEvent): void {
     if (event.type === 'start') this.cards.set(event.instruction[0], 'user');
-    if (event.type === 'tool_results') for (const { seq } of event.settled) this.cards.set(seq, 'tool');
+    if (event.type === 'tool_results') for (const settled of event.settled) this.#result(settled);
     if (event.type !== 'llm_response') return;
-    for (const [seq, role] of event.handles) this.cards.set(seq, role);
-    for (const { settled } of event.calls) if (settled) this.cards.set(settled.seq, 'tool');
+    for (const [seq, role] of event.handles) {
+      this.cards.set(seq, role);
+      if (role === 'assistant') this.#thought = seq;
+    }
+    for (const { callId, settled } of event.calls) {
+      this.calls.set(callId, { thought: this.#thought });
+      if (settled) this.#result(settled);
+    }
+  }
+
+  #result({ callId, seq }: SettledCall): void {
+    this.cards.set(seq, 'tool');
+    this.calls.set(callId, { thought: this.#thought, result: seq });
+  }
+
+  /** A call whose message a model would see without its result, or the result without the message. */
+  unpaired({ handles }: KernelState): string | null {
+    const inView = new Set(handles.map(([seq]) => seq));
+    for (const [callId, { thought, result }] of this.calls)
+      if (inView.has(thought) !== (result !== undefined && inView.has(result))) return callId;
+    return null;
   }
 
   #action(action: KernelAction, event: KernelEvent): void {
@@ -125,12 +153,6 @@ class Books {
     const tokens = this.usage.input + this.usage.output + this.childTokens;
     return this.modelCalls > maxSteps || tokens >= maxTokens || this.cost >= maxCost;
   }
-}
-
-/** A result without the thought that called it. */
-function hasOrphan(handles: KernelState['handles']): boolean {
-  const first = handles.findIndex(([, role]) => role === 'assistant');
-  return handles.some(([, role], index) => role === 'tool' && (first < 0 || index < first));
 }
 
 /** Every invariant at each step in these, the books alone in the others. */
@@ -167,7 +189,7 @@ describe('a random walk over all events', () => {
     ['with every invariant checked at each step', checkedStep, CHECKED_RUNS],
     ['with the books alone', step, RUNS],
   ])(
-    'keeps exact sums, and budgets that are overrun by one call at most, %s (K1, K9, K13, K22)',
+    'keeps exact sums, calls with their results, and budgets that are overrun by one call at most, %s (K1, K9, K13, K15, K22)',
     (_, by, numRuns) => {
       fc.assert(
         fc.property(configs, dice, (config, rolls) => {
@@ -177,7 +199,9 @@ describe('a random walk over all events', () => {
             books.keep(visit);
             const difference = books.difference(visit.outcome.state);
             if (difference !== null) throw new Error(difference);
-            if (hasOrphan(visit.outcome.state.handles)) throw new Error('a result is in view without its call');
+            const asks = visit.outcome.actions.some(({ type }) => type === 'call_llm');
+            const unpaired = asks ? books.unpaired(visit.outcome.state) : null;
+            if (unpaired !== null) throw new Error(`call ${unpaired} and its result are not in view together`);
           }
         }),
         { numRuns },

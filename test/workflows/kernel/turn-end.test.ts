@@ -3,6 +3,17 @@ import type { FailureCode } from '../../../workflows/protocol/failures.ts';
 import { Turn, turnIn } from './turn.ts';
 
 describe('a turn', () => {
+  test('has done nothing and waits for nothing before its start (K1)', () => {
+    expect(new Turn().state).toMatchObject({
+      lifecycle: 'ready',
+      stepIndex: 0,
+      handles: [],
+      outstanding: [],
+      operator: null,
+      termination: null,
+    });
+  });
+
   test('starts with one model call over its memory and its instruction (T24)', () => {
     const turn = new Turn();
     const memory = [{ boxId: 'output', fromSeq: 1, toSeq: 4 }];
@@ -62,7 +73,7 @@ describe('a turn', () => {
     });
   });
 
-  test.each(['ready', 'thinking', 'acting', 'suspended'] as const)(
+  test.each(['ready', 'thinking', 'shortening', 'acting', 'suspended', 'gated'] as const)(
     'that is stopped while %s is failed with the code of the stop and a fallback (T8, T21)',
     (place) => {
       for (const code of ['stopped', 'terminated'] as const) {

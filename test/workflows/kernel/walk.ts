@@ -58,6 +58,7 @@ const die = record({
     { weight: 12, arbitrary: fc.array(callDie, { minLength: 1, maxLength: 4 }) },
   ),
   hasText: fc.boolean(),
+  thoughtTokens: fc.constantFrom(5, 5, 60, 300),
   refused: fc.nat(60).map((roll) => roll === 33),
   usage: record({ input: fc.nat(400), output: fc.nat(100), cached: fc.nat(100) }),
   cost: fc.constantFrom(0, 0.25, 0.5, 0.5, 1),
@@ -154,12 +155,15 @@ export class Walk {
     return { type: 'start', nowMs: this.#nowMs, outputBoxId: OUTPUT_BOX, memory, instruction };
   }
 
-  #response(stepIndex: number, { calls, hasText, refused, truncated, usage, cost }: Die): LlmResponseEvent {
+  #response(
+    stepIndex: number,
+    { calls, hasText, thoughtTokens, refused, truncated, usage, cost }: Die,
+  ): LlmResponseEvent {
     return {
       type: 'llm_response',
       nowMs: this.#nowMs,
       stepIndex,
-      handles: [[this.#next(), 'assistant', 5]],
+      handles: [[this.#next(), 'assistant', thoughtTokens]],
       thoughtCardId: `thought-${stepIndex}`,
       hasText,
       refused,
