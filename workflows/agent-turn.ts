@@ -92,6 +92,8 @@ class TurnDriver {
   #stopped = false;
   #bell: boolean;
   #newLimits: boolean;
+  /** When the waiting calls are looked at next, epoch ms. */
+  #lookAt = 0;
   /** The child start (2) and the final commit (1) are certain. */
   #actions: number;
   #state: KernelState;
@@ -134,7 +136,10 @@ class TurnDriver {
       // Nothing is awaited between this check and the command, so no message can slip in between.
       if (this.#historyIsLong()) return continueAsNew<typeof agentTurn>(this.#lease, this.#leave(action));
       const event = await this.#outcomeOf(action);
-      if (event === null) continue;
+      if (event === null) {
+        action = this.#resumed(action);
+        continue;
+      }
       await this.#readLimits(event);
       action = this.#feed(event);
     }
@@ -260,6 +265,11 @@ class TurnDriver {
     return this.#awaitStore(callIds, firstDeadline);
   }
 
+  /** The next run looks when this one would have: a report may be tried again long before a deadline (T18). */
+  #resumed(action: TurnCarry['action']): TurnCarry['action'] {
+    return action.type === 'await' ? { ...action, deadline: this.#lookAt } : action;
+  }
+
   /** A budget is used up and an operator may extend it (K9). */
   async #askOperator(action: Extract<AwaitAction, { wait: 'operator' }>): Promise<KernelEvent | null> {
     const { askId, code, used, limit } = action;
@@ -285,8 +295,9 @@ class TurnDriver {
       this.#showWaiting(waiting);
       if (answers.length > 0) return this.#answered(answers, settled.length > 0);
       if (settled.length > 0) return { type: 'tool_results', nowMs: Date.now(), settled, suspended: waiting };
-      if (this.#historyIsLong()) return null;
       deadline = Math.min(...waiting.map((call) => call.wakeAt ?? call.deadline));
+      this.#lookAt = deadline;
+      if (this.#historyIsLong()) return null;
     }
   }
 
