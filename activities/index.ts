@@ -22,7 +22,7 @@ export interface ActivityDeps {
 
 export const createActivities = (deps: ActivityDeps): StoreActivities & TurnActivities & MailboxActivities =>
   mapFailures({
-    ...storeActivities(deps.store),
+    ...storeActivities(deps.store, deps.app),
     ...mailboxActivities(deps),
     callModel: callModel(deps),
     summarize: summarize(deps),

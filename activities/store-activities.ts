@@ -2,15 +2,22 @@
 import { log } from '@temporalio/activity';
 import { z } from 'zod';
 import type { StoreActivities } from '../workflows/ports.ts';
+import { isDelegation } from '../workflows/protocol/builtins.ts';
 import { enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
+import type { JsonObject } from '../workflows/protocol/json.ts';
 import { clip } from '../workflows/protocol/limits.ts';
 import type { Store } from '../workflows/protocol/store.ts';
 import { toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
+import type { App } from './app.ts';
+import { parseDelegation } from './tools/delegation.ts';
+
+const parseArguments = (app: App, tool: string, args: JsonObject): JsonObject =>
+  isDelegation(tool) ? parseDelegation(tool, args) : (app.tools.get(tool)?.parse(args) ?? args);
 
 /** A text may be what stands for a body that could not be read, and says why. */
 const saying = (body: unknown): string => (typeof body === 'string' ? `; it says: ${clip(body, 200)}` : '');
 
-export const storeActivities = (store: Store): StoreActivities => ({
+export const storeActivities = (store: Store, app: App): StoreActivities => ({
   async acceptInline({ agentId, agentTurnId, body }) {
     const parsed = enqueueRequestSchema.safeParse(body);
     if (!parsed.success) {
@@ -44,7 +51,8 @@ export const storeActivities = (store: Store): StoreActivities => ({
 
   readLimits: (fence) => store.readLimits(fence),
 
-  resolveWaiting: ({ callIds, nowMs, ...fence }) => store.resolveWaiting(fence, callIds, nowMs),
+  resolveWaiting: ({ callIds, nowMs, ...fence }) =>
+    store.resolveWaiting(fence, callIds, nowMs, (tool, args) => parseArguments(app, tool, args)),
 
   commitTurn: ({ agentId, agentTurnId, turnEpoch, ...commit }) =>
     store.commitTurn({ agentId, agentTurnId, turnEpoch }, commit),

@@ -104,7 +104,16 @@ function toolMessage(call: ProposedCall, shown: Shown | undefined): ChatCompleti
 
 /** The whole text of a result, as the model would see it. */
 export const resultText = (result: Result | undefined): string =>
-  result?.status === 'success' ? stringify(result.result ?? null) : stringify(failureBody(result));
+  leaveText(result?.leave) +
+  (result?.status === 'success' ? stringify(result.result ?? null) : stringify(failureBody(result)));
+
+/** The call above stays as the model wrote it. */
+function leaveText(leave: Result['leave']): string {
+  if (!leave) return '';
+  const { by = 'An approver', arguments: edited, reason } = leave;
+  const what = edited ? ` changed the arguments to ${JSON.stringify(edited)}` : ' approved this';
+  return `(${by}${what}${reason === undefined ? '' : `: ${reason}`})\n`;
+}
 
 const failureBody = (result: Result | undefined) =>
   result === undefined

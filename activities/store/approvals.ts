@@ -4,6 +4,7 @@
  * Invariants
  * 1. A question has at most one answer: it moves from `waiting` once, under the head row of its agent.
  * 2. While it waits it is also a row of the waiting set, so that the turn is suspended and its deadline is kept (T13).
+ * 3. That row stays, as `received`, until the turn has acted on the answer: a turn whose bell was lost is found by it.
  */
 import { z } from 'zod';
 import { type CallFacts, factsAt } from '../../workflows/kernel/governance.ts';
@@ -16,16 +17,21 @@ import type {
   ApprovalView,
   Limits,
 } from '../../workflows/protocol/approvals.ts';
-import type { CardContents } from '../../workflows/protocol/cards.ts';
+import { isDelegation } from '../../workflows/protocol/builtins.ts';
+import type { CardContents, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { approvalPolicySchema } from '../../workflows/protocol/governance.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
+import type { ParseArguments } from '../../workflows/protocol/store.ts';
 import { type Fence, isTerminal } from '../../workflows/protocol/turn.ts';
+import { canonicalDigest } from '../canonical.ts';
+import { delegationSchema } from '../tools/delegation.ts';
 import { findCall, startWaiting, syncHead } from './calls.ts';
 import { read, type StoreContext, type Trx, write } from './context.ts';
 import { appendEvent } from './events.ts';
 import { fenced } from './head.ts';
+import { stepCardId } from './ids.ts';
 import { profileByHash } from './profiles.ts';
 import type { ApprovalRow, HeadRow, TurnRow } from './rows.ts';
 import { lockTurn, turnOf } from './turns.ts';
@@ -138,7 +144,8 @@ export async function answerApproval(
     if (row.status !== 'waiting') return { ack: 'duplicate', agentId };
     const { tools } = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
     refuseUnfit(row, answer, tools);
-    const { decision, by = null, reason = null, arguments: edited, limits } = answer;
+    const { decision, by = null, reason = null, limits } = answer;
+    const edited = await changedArguments(trx, row, answer);
     await close(trx, row, {
       status: decision,
       answered_by: by,
@@ -154,6 +161,14 @@ export async function answerApproval(
   });
 }
 
+/** Null where they say what is to be run anyway, as it was shown. */
+async function changedArguments(trx: Trx, row: ApprovalRow, answer: ApprovalInput): Promise<JsonObject | null> {
+  if (!answer.arguments) return null;
+  const edited = canonicalDigest(answer.arguments);
+  const { parsed, written } = (await proposedArguments(trx, row)) ?? { parsed: {}, written: {} };
+  return [parsed, written].some((proposed) => canonicalDigest(proposed) === edited) ? null : answer.arguments;
+}
+
 function refuseUnfit(row: ApprovalRow, answer: ApprovalInput, tools: ProfileSnapshot['tools']): void {
   const refuse = (message: string): never => {
     throw new CodedError('approval_refused', message);
@@ -167,18 +182,21 @@ function refuseUnfit(row: ApprovalRow, answer: ApprovalInput, tools: ProfileSnap
     return;
   }
   if (answer.limits) refuse('a call has no limits; pass arguments, or nothing');
-  const spec = tools.find((tool) => tool.name === row.tool_name);
-  if (!answer.arguments || !spec) return;
-  const { error } = z
-    .fromJSONSchema(spec.parameters as Parameters<typeof z.fromJSONSchema>[0])
-    .safeParse(answer.arguments);
+  if (!answer.arguments) return;
+  const { error } = schemaOf(row.tool_name, tools).safeParse(answer.arguments);
   if (error) refuse(`the arguments do not match the schema of ${row.tool_name}:\n${z.prettifyError(error)}`);
+}
+
+function schemaOf(name: string, tools: ProfileSnapshot['tools']): z.ZodType {
+  if (isDelegation(name)) return delegationSchema(name);
+  const spec = tools.find((tool) => tool.name === name);
+  return spec ? z.fromJSONSchema(spec.parameters as Parameters<typeof z.fromJSONSchema>[0]) : z.unknown();
 }
 
 const approversOf = ({ approvers, escalate_to, escalated_at }: ApprovalRow): readonly string[] =>
   JSON.parse(escalated_at === null ? approvers : (escalate_to ?? '[]')) as string[];
 
-/** The question is over, and its row leaves the waiting set: the call may wait again, for its result. */
+/** The question is over. */
 async function close(trx: Trx, row: ApprovalRow, change: Partial<ApprovalRow>): Promise<void> {
   const { agent_turn_id: agentTurnId, call_id: callId } = row;
   await trx
@@ -188,24 +206,40 @@ async function close(trx: Trx, row: ApprovalRow, change: Partial<ApprovalRow>): 
     .where('call_id', '=', callId)
     .execute();
   await trx
-    .deleteFrom('turn_waiting')
+    .updateTable('turn_waiting')
+    .set({ status: 'received' })
     .where('agent_turn_id', '=', agentTurnId)
     .where('call_id', '=', callId)
     .where('kind', '=', 'approval')
     .execute();
 }
 
+/** The turn acts on the answers, or on the one to that call: the call may wait again, for its result. */
+export async function actOnAnswers(trx: Trx, agentTurnId: string, callId?: string): Promise<void> {
+  const read = trx
+    .deleteFrom('turn_waiting')
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('kind', '=', 'approval')
+    .where('status', '=', 'received');
+  await (callId === undefined ? read : read.where('call_id', '=', callId)).execute();
+}
+
 export type ApprovalLook = { readonly waitUntil: number } | { readonly answer: ApprovalAnswer };
+
+interface Judging {
+  readonly snapshot: ProfileSnapshot;
+  readonly parse: ParseArguments;
+}
 
 /** What the clock and people made of a question. The caller holds the head row and brings it in line afterwards. */
 export async function lookAtApproval(
   trx: Trx,
   turn: TurnRow,
   row: ApprovalRow,
-  snapshot: ProfileSnapshot,
+  judging: Judging,
   nowMs: number,
 ): Promise<ApprovalLook> {
-  if (row.status !== 'waiting') return { answer: answerOf(row, snapshot) };
+  if (row.status !== 'waiting') return { answer: answerOf(row, judging) };
   if (row.deadline > nowMs) return { waitUntil: row.deadline };
   const { agent_turn_id: agentTurnId, agent_id: agentId } = turn;
   const { call_id: callId, tool_name: tool, escalate_to, escalated_at } = row;
@@ -233,12 +267,10 @@ export async function lookAtApproval(
   return { answer: { callId, decision: 'unanswered' } };
 }
 
-function answerOf(row: ApprovalRow, { profile }: ProfileSnapshot): ApprovalAnswer {
+function answerOf(row: ApprovalRow, judging: Judging): ApprovalAnswer {
   const { call_id: callId, status, answered_by: by, comment: reason } = row;
   const decision = status === 'approved' || status === 'denied' ? status : 'unanswered';
-  const edited = row.arguments === null ? null : (JSON.parse(row.arguments) as JsonObject);
-  const facts: CallFacts | null =
-    edited && profile.governance ? factsAt(profile.governance, row.tool_name, edited) : null;
+  const facts = factsOf(row, judging);
   return {
     callId,
     decision,
@@ -249,10 +281,33 @@ function answerOf(row: ApprovalRow, { profile }: ProfileSnapshot): ApprovalAnswe
   };
 }
 
+/** The rules judge what the tool would get. What does not match its schema is judged as written: it is never run. */
+function factsOf(row: ApprovalRow, { snapshot, parse }: Judging): CallFacts | null {
+  const { governance } = snapshot.profile;
+  if (row.arguments === null || !governance) return null;
+  const written = JSON.parse(row.arguments) as JsonObject;
+  try {
+    return factsAt(governance, row.tool_name, parse(row.tool_name, written));
+  } catch {
+    return factsAt(governance, row.tool_name, written);
+  }
+}
+
 /** The arguments an approver put in place of the model's; null when they stand as proposed. */
 export async function editedArguments(trx: Trx, agentTurnId: string, callId: string): Promise<JsonObject | null> {
   const row = await findApproval(trx, agentTurnId, callId);
   return row?.arguments && row.status === 'approved' ? (JSON.parse(row.arguments) as JsonObject) : null;
+}
+
+/** What an approver had to say about a call, or changed of it; undefined when it ran as proposed. */
+export async function leaveOf(trx: Trx, agentTurnId: string, callId: string): Promise<ToolResultContent['leave']> {
+  const row = await findApproval(trx, agentTurnId, callId);
+  if (row?.status !== 'approved' || (row.arguments === null && row.comment === null)) return undefined;
+  return {
+    ...(row.answered_by === null ? {} : { by: row.answered_by }),
+    ...(row.comment === null ? {} : { reason: row.comment }),
+    ...(row.arguments === null ? {} : { arguments: JSON.parse(row.arguments) as JsonObject }),
+  };
 }
 
 /** The turn has ended: nobody needs to answer any more. */
@@ -281,19 +336,37 @@ export const listApprovals = (
     return views;
   });
 
-async function proposedArguments(trx: Trx, row: ApprovalRow): Promise<JsonObject | null> {
-  const call = row.kind === 'call' ? await findCall(trx, row.agent_turn_id, row.call_id) : null;
-  return (call?.content satisfies CardContents['tool.call'] | undefined)?.arguments ?? null;
+interface Proposed {
+  /** What will run. */
+  readonly parsed: JsonObject;
+  /** As the model wrote them: what an edit takes the place of. */
+  readonly written: JsonObject;
 }
 
-const viewOf = (row: ApprovalRow, args: JsonObject | null): ApprovalView => ({
+async function proposedArguments(trx: Trx, row: ApprovalRow): Promise<Proposed | null> {
+  const call = row.kind === 'call' ? await findCall(trx, row.agent_turn_id, row.call_id) : null;
+  if (!call) return null;
+  const { stepIndex, content } = call;
+  const thought = await trx
+    .selectFrom('cards')
+    .select('content')
+    .where('card_id', '=', stepCardId(row.agent_turn_id, stepIndex, 'agent.thought'))
+    .executeTakeFirst();
+  const { toolCalls } = thought ? (JSON.parse(thought.content) as CardContents['agent.thought']) : { toolCalls: [] };
+  const made = toolCalls.find(({ callId }) => callId === row.call_id);
+  const parsed = content.arguments;
+  return { parsed, written: made ? (JSON.parse(made.arguments || '{}') as JsonObject) : parsed };
+}
+
+const viewOf = (row: ApprovalRow, proposed: Proposed | null): ApprovalView => ({
   callId: row.call_id,
   agentId: row.agent_id,
   agentTurnId: row.agent_turn_id,
   rootTurnId: row.root_turn_id,
   kind: row.kind,
   tool: row.tool_name,
-  arguments: args,
+  arguments: proposed?.parsed ?? null,
+  written: proposed?.written ?? null,
   reason: row.reason,
   approvers: approversOf(row),
   escalated: row.escalated_at !== null,

@@ -14,7 +14,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Profile, ToolSpec } from '../../workflows/protocol/profile.ts';
 import type { CallClaim, CallResult, ClaimOutcome } from '../../workflows/protocol/store.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
-import { editedArguments } from './approvals.ts';
+import { actOnAnswers, editedArguments } from './approvals.ts';
 import { type ProfileCache, read, type StoreContext, type Trx, write } from './context.ts';
 import { appendEvent, appendState } from './events.ts';
 import { fenced, updateHead } from './head.ts';
@@ -69,6 +69,7 @@ export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClai
     const call = await callOf(trx, fence.agentTurnId, callId);
     const settled = await findResult(trx, turn, callId);
     if (settled) return { kind: 'settled', settled };
+    await actOnAnswers(trx, fence.agentTurnId, callId);
     const waiting = await findWaiting(trx, fence.agentTurnId, callId);
     if (waiting?.status === 'waiting') return { kind: 'suspended', deadline: waiting.deadline };
     const earlier = await trx
@@ -181,6 +182,7 @@ export async function refuseCalls(
     const turn = await turnOf(trx, fence.agentTurnId);
     const settled: SettledCall[] = [];
     for (const { callId, tool, code, message } of refusals) {
+      await actOnAnswers(trx, fence.agentTurnId, callId);
       const { stepIndex } = await callOf(trx, fence.agentTurnId, callId);
       const error = { code, message, kind: 'recoverable' } as const;
       const content = { callId, tool, status: 'failed', afterExecution: 'continue', error } as const;

@@ -155,6 +155,7 @@ async function callViews(db: Db, agentTurnId: string): Promise<Map<string, CallV
         tool: call.tool,
         arguments: call.arguments,
         status,
+        leave: result?.leave ?? null,
         error: result?.error ?? null,
         durationMs,
       };

@@ -8,7 +8,7 @@ import type { SettledCall } from '../../workflows/kernel/state.ts';
 import type { ApprovalAnswer } from '../../workflows/protocol/approvals.ts';
 import type { CardContents, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { JsonValue } from '../../workflows/protocol/json.ts';
-import type { WaitingState } from '../../workflows/protocol/store.ts';
+import type { ParseArguments, WaitingState } from '../../workflows/protocol/store.ts';
 import type { ReportAck, ToolResultReport } from '../../workflows/protocol/tool-result.ts';
 import { type Fence, isTerminal } from '../../workflows/protocol/turn.ts';
 import { effectiveAfterExecution } from '../../workflows/waiting/after-execution.ts';
@@ -65,7 +65,7 @@ export async function reportTo(
   const call = await findCall(trx, agentTurnId, report.callId);
   const waiting = await findWaiting(trx, agentTurnId, report.callId);
   // Nothing has been started that could have a result: only an approver can answer this call.
-  if (waiting?.kind === 'approval' && waiting.status === 'waiting') return { ack: 'unknown' };
+  if (waiting?.kind === 'approval' && waiting.status !== 'dropped') return { ack: 'unknown' };
   const facts = call && (await factsOf(trx, turn, report.callId, waiting, closed));
   const body = await bodyOf(trx, report);
   const decision = onReport({ turnEpoch: turn.turn_epoch, closed }, facts, report, body !== null, now);
@@ -196,6 +196,7 @@ export async function resolveWaiting(
   fence: Fence,
   callIds: readonly string[],
   nowMs: number,
+  parse: ParseArguments = (_tool, args) => args,
 ): Promise<WaitingState> {
   const now = ctx.now();
   return write(ctx, async (trx) => {
@@ -209,7 +210,7 @@ export async function resolveWaiting(
       const question = row && row.kind !== 'approval' ? undefined : await openQuestion(trx, turn, callId);
       if (question) {
         const snapshot = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
-        const look = await lookAtApproval(trx, turn, question, snapshot, nowMs);
+        const look = await lookAtApproval(trx, turn, question, { snapshot, parse }, nowMs);
         if ('answer' in look) answers.push(look.answer);
         else waiting.push({ callId, tool: question.tool_name, deadline: look.waitUntil });
         continue;

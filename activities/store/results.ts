@@ -3,6 +3,7 @@ import type { SettledCall } from '../../workflows/kernel/state.ts';
 import type { ToolResultContent } from '../../workflows/protocol/cards.ts';
 import { LIMITS } from '../../workflows/protocol/limits.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
+import { leaveOf } from './approvals.ts';
 import { appendToBox, insertCard } from './cards.ts';
 import { read, type StoreContext, type Trx } from './context.ts';
 import { appendEdge, appendEvent } from './events.ts';
@@ -55,7 +56,8 @@ export async function storeResult(
   const cardId = resultCardId(agentTurnId, callId);
   const present = await findResult(trx, turn, callId);
   if (present) return { settled: present, fresh: false, cardId };
-  const content = withinLimit(result);
+  const leave = await leaveOf(trx, agentTurnId, callId);
+  const content = withinLimit(leave ? { ...result, leave } : result);
   const tokens = await insertCard(
     trx,
     { cardId, type: 'tool.result', content, author: agentId, agentTurnId, stepIndex, callId },

@@ -4,6 +4,7 @@ import type { ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import type { CallRecord, StepCommit, StepOpening, StepOutcomeRecord } from '../../workflows/protocol/store.ts';
 import { addUsage, type Fence, type Usage } from '../../workflows/protocol/turn.ts';
+import { actOnAnswers } from './approvals.ts';
 import { hideCards } from './boxes.ts';
 import { appendToBox, insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
@@ -32,6 +33,7 @@ export async function openStep(
     const recorded = recordedOf(row);
     // A step that is stored (the workflow was reset) changes nothing: the turn may be suspended behind it.
     if (!recorded) await startRunning(trx, head, turn, now);
+    if (!recorded) await actOnAnswers(trx, fence.agentTurnId);
     if (hide.length > 0) await hideCards(trx, turn.output_box_id ?? '', hide, 'rolled_back');
     const snapshot = await profileByHash(trx, profileHash, ctx.profiles);
     const request = JSON.parse(turn.request) as EnqueueRequest;

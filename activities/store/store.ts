@@ -67,7 +67,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   listApprovals: (filter) => listApprovals(ctx, filter),
   setLimits: (agentTurnId, limits) => setLimits(ctx, agentTurnId, limits),
   readLimits: (fence) => readLimits(ctx, fence),
-  resolveWaiting: (fence, callIds, nowMs) => resolveWaiting(ctx, fence, callIds, nowMs),
+  resolveWaiting: (fence, callIds, nowMs, parse) => resolveWaiting(ctx, fence, callIds, nowMs, parse),
   commitTurn: (fence, commit) => commitTurn(ctx, fence, commit),
   reportDelegation: (agentTurnId) => reportDelegation(ctx, agentTurnId),
   overdueReports: (olderThanMs, limit) => overdueReports(ctx, olderThanMs, limit),

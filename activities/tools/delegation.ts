@@ -82,9 +82,11 @@ export function delegationTools({ delegationPolicy: policy }: Profile): {
   });
 }
 
+export const delegationSchema = (tool: string): z.ZodType => TOOLS[tool as DelegationTool].schema;
+
 /** Throws a ZodError when the arguments do not match. */
 export const parseDelegation = (tool: string, args: JsonObject): JsonObject =>
-  z.parse(TOOLS[tool as DelegationTool].schema, args) as JsonObject;
+  z.parse(delegationSchema(tool), args) as JsonObject;
 
 function delegationOf(tool: string, args: JsonObject, call: { callId: string; attempt: number }): Delegation {
   if (tool === DELEGATE_ASYNC) {
@@ -101,6 +103,20 @@ function delegationOf(tool: string, args: JsonObject, call: { callId: string; at
   return { ...call, target, instruction: question, includeHistory: include_history, waitMs };
 }
 
+/** Arguments that an approver changed may have lost what a new version of the schema needs. */
+function readDelegation(
+  tool: string,
+  args: JsonObject,
+  call: { callId: string; attempt: number },
+): Delegation | z.ZodError {
+  try {
+    return delegationOf(tool, args, call);
+  } catch (error) {
+    if (error instanceof z.ZodError) return error;
+    throw error;
+  }
+}
+
 /** The store does it all in one transaction; the bell comes after, and once more with each attempt. */
 export async function runDelegation(
   { store, doorbell }: { store: Store; doorbell: Doorbell },
@@ -114,7 +130,13 @@ export async function runDelegation(
     if (made) await doorbell.mailbox(made.agentId, made.agentTurnId);
     return claim;
   }
-  const { call, child } = await store.delegate(fence, delegationOf(tool, claim.call.arguments, { callId, attempt }));
+  const delegation = readDelegation(tool, claim.call.arguments, { callId, attempt });
+  if (delegation instanceof z.ZodError) {
+    const error = { code: 'invalid_arguments', message: z.prettifyError(delegation), kind: 'recoverable' } as const;
+    const content = { callId, tool, status: 'failed', afterExecution: 'continue', error } as const;
+    return { kind: 'settled', settled: await store.settleCall(fence, { callId, attempt, content, durationMs: 0 }) };
+  }
+  const { call, child } = await store.delegate(fence, delegation);
   if (child) await doorbell.mailbox(child.agentId, child.agentTurnId);
   return call;
 }

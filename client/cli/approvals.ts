@@ -61,8 +61,16 @@ function approvalLines(approval: ApprovalView): string[] {
     `${callId}  ${what}`,
     `    ${state}; agent ${agentId}, turn ${agentTurnId}`,
     `    ${reason}`,
+    ...writtenLines(approval),
     ...(status === 'waiting' ? [`    ${answer}   (or with --deny)`] : []),
   ];
+}
+
+/** An edit takes the place of what the model wrote, which is not always what will run. */
+function writtenLines({ arguments: args, written }: ApprovalView): string[] {
+  const text = JSON.stringify(written);
+  if (written === null || text === JSON.stringify(args)) return [];
+  return [`    written by the model as ${shortened(text, ARGUMENTS_SHOWN)}; edit it in this form`];
 }
 
 /** What each answer means for the caller. */

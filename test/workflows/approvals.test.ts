@@ -4,6 +4,7 @@ import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../activities/app.ts';
 import type { TurnHandle } from '../../client/agent-client.ts';
+import { textOf } from '../../workers/model-server/chat-request.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import type { ApprovalView } from '../../workflows/protocol/approvals.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
@@ -17,6 +18,7 @@ const calls = (...made: readonly (readonly [string, JsonObject])[]) =>
 
 /** What the tools did, in order: `refund 5`. */
 const done: string[] = [];
+const paid: number[] = [];
 
 const tools = [
   defineTool({
@@ -26,6 +28,20 @@ const tools = [
     execute: ({ amount, turn }) => {
       done.push(`refund ${amount} ${turn}`);
       return { refunded: amount };
+    },
+  }),
+  defineTool({
+    name: 'pay',
+    description: 'pays',
+    parameters: z.object({
+      amount: z
+        .number()
+        .default(5)
+        .transform((euros) => euros * 100),
+    }),
+    execute: ({ amount }) => {
+      paid.push(amount);
+      return { paid: amount };
     },
   }),
   defineTool({ name: 'look', description: 'looks', parameters: z.object({}), execute: () => 'seen' }),
@@ -43,6 +59,19 @@ const app = defineApp({
     defineAgent({
       name: 'careful',
       governance: { ...asksAll, constraints: [{ tool: 'refund', path: 'amount', max: 1_000 }] },
+    }),
+    defineAgent({
+      name: 'cents',
+      governance: {
+        rules: [{ tool: 'pay', action: 'ask' }],
+        constraints: [{ tool: 'pay', path: 'amount', max: 1_000 }],
+        approvals,
+      },
+    }),
+    defineAgent({
+      name: 'delegating',
+      governance: { rules: [{ tool: 'ask_expert', action: 'ask' }], approvals },
+      delegationPolicy: { profiles: ['careful'] },
     }),
     defineAgent({ name: 'named', governance: { ...asksAll, approvals: { ...approvals, approvers: ['ann'] } } }),
     defineAgent({ name: 'hurried', governance: { ...asksAll, approvals: { deadlineMs: 700 } } }),
@@ -69,6 +98,7 @@ describe.each(BACKENDS)('leave, on %s', (backend) => {
       scripts: {
         refund: [calls(['refund', { amount: 5 }]), say('done')],
         siblings: [calls(['refund', { amount: 1 }], ['look', {}], ['refund', { amount: 2 }]), say('one of two')],
+        pay: [calls(['pay', {}]), say('paid')],
         again: [calls(['look', {}]), say('looked')],
         asks: [
           calls(['ask_expert', { profile: 'careful', question: '[script:refund] do it' }]),
@@ -162,6 +192,49 @@ describe.each(BACKENDS)('leave, on %s', (backend) => {
     expect(await callsOf(greedy)).toMatchObject([
       { status: 'failed', error: { code: 'governance_denied', message: expect.stringContaining('1000') } },
     ]);
+  });
+
+  test('arguments are shown as they will run and as they were written; edited ones are parsed once, then judged (K7)', async () => {
+    const turn = await enqueue('cents', 'pay');
+    const [question] = await asked(turn);
+    expect(question).toMatchObject({ arguments: { amount: 500 }, written: {} });
+    const callId = question?.callId ?? '';
+    expect((await turn.answer({ callId, decision: 'approved', arguments: { amount: 8 } })).ack).toBe('applied');
+    await turn.result(WAIT);
+    expect(paid.splice(0)).toEqual([800]);
+
+    const echoed = await enqueue('cents', 'pay');
+    const [same] = await asked(echoed);
+    expect(same?.arguments).toEqual({ amount: 500 });
+    await echoed.answer({ callId: same?.callId ?? '', decision: 'approved', arguments: { amount: 500 } });
+    await echoed.result(WAIT);
+    expect(paid.splice(0)).toEqual([500]);
+
+    const greedy = await enqueue('cents', 'pay');
+    const [more] = await asked(greedy);
+    await greedy.answer({ callId: more?.callId ?? '', decision: 'approved', arguments: { amount: 300 } });
+    await greedy.result(WAIT);
+    expect(paid).toEqual([]);
+    expect(await callsOf(greedy)).toMatchObject([{ status: 'failed', error: { code: 'governance_denied' } }]);
+  });
+
+  test('the model and the record say what an approver changed, and why (K7)', async () => {
+    const turn = await enqueue('careful', 'refund');
+    const [{ callId } = { callId: '' }] = await asked(turn);
+    const leave = { by: 'ann', reason: 'half of it', arguments: { amount: 2 } };
+    await turn.answer({ callId, decision: 'approved', ...leave });
+    await turn.result(WAIT);
+    const told = model.requests.flatMap(({ messages }) => messages).map(textOf);
+    expect(told).toContain('(ann changed the arguments to {"amount":2}: half of it)\n{"refunded":2}');
+    expect(await callsOf(turn)).toMatchObject([{ arguments: { amount: 5 }, leave }]);
+  });
+
+  test('edited arguments of a delegation must match its schema too (K7)', async () => {
+    const turn = await enqueue('delegating', 'asks');
+    const [{ callId } = { callId: '' }] = await asked(turn);
+    const answer = turn.answer({ callId, decision: 'approved', arguments: { question: 42 } });
+    await expect(answer).rejects.toMatchObject({ code: 'approval_refused' });
+    await turn.stop();
   });
 
   test('only the named may answer (K7)', async () => {

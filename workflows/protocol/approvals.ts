@@ -26,7 +26,7 @@ export const approvalAnswerSchema = z
     by: z.string().min(1).max(200).optional(),
     /** Shown to the model when the call is denied. */
     reason: z.string().max(1_000).optional(),
-    /** Runs the call with these arguments instead: they must match the tool's schema, and the rules judge them again. */
+    /** Runs the call with these instead of the `written` ones: they must match the tool's schema, and the rules judge them again. */
     arguments: z.record(z.string(), z.json()).optional(),
     /** For an exhausted budget: the new ones. */
     limits: limitsSchema.optional(),
@@ -50,7 +50,10 @@ export interface ApprovalView {
   readonly kind: 'call' | 'budget';
   /** Of a call. */
   readonly tool: string;
+  /** What will run: with the defaults of the tool's schema, and transformed by it. */
   readonly arguments: JsonObject | null;
+  /** As the model wrote them; edited arguments take their place, and are parsed like them. */
+  readonly written: JsonObject | null;
   readonly reason: string;
   /** Empty: anybody. */
   readonly approvers: readonly string[];

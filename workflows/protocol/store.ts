@@ -24,7 +24,7 @@ import type { SteerAck, StopAck } from './control.ts';
 import type { Delegation, DelegationOutcome, DelegationReport } from './delegation.ts';
 import type { AcceptOutcome, EnqueueRequest, ResultFields } from './enqueue.ts';
 import type { AgentEvent, DroppedEvent } from './events.ts';
-import type { JsonValue } from './json.ts';
+import type { JsonObject, JsonValue } from './json.ts';
 import type { ProfileSnapshot, Timeouts } from './profile.ts';
 import type { ReportAck, ToolResultReport } from './tool-result.ts';
 import type { AgentLifecycle, EngineUsage, Fence, HeadStatus, Termination, TurnStatus, Usage } from './turn.ts';
@@ -171,6 +171,9 @@ export interface SummaryRecord {
   readonly cost: number | null;
 }
 
+/** What a tool makes of arguments: with defaults, transformed. Throws when they do not match its schema. */
+export type ParseArguments = (tool: string, args: JsonObject) => JsonObject;
+
 export interface CallClaim {
   readonly callId: string;
   readonly attempt: number;
@@ -183,7 +186,7 @@ export type ClaimOutcome =
   | {
       readonly kind: 'go';
       readonly call: CardContents['tool.call'];
-      /** An approver changed the arguments: nobody has validated them against the tool's own schema yet (K7). */
+      /** An approver changed the arguments: they are as written, not yet parsed by the tool's own schema (K7). */
       readonly edited: boolean;
       readonly suspendTimeoutMs: number | null;
       /** W3C trace context of the request, for whatever the tool calls (T27). */
@@ -339,7 +342,12 @@ export interface Store extends ClientStore {
   /** The budgets an operator set, null when none. */
   readLimits(fence: Fence): Promise<Limits | null>;
   /** Injects timeout results for calls overdue at `nowMs`, then tells where every call of the waiting set stands (T17). */
-  resolveWaiting(fence: Fence, callIds: readonly string[], nowMs: number): Promise<WaitingState>;
+  resolveWaiting(
+    fence: Fence,
+    callIds: readonly string[],
+    nowMs: number,
+    parse?: ParseArguments,
+  ): Promise<WaitingState>;
   commitTurn(fence: Fence, commit: TurnCommit): Promise<TurnEnd>;
   /** Turns that ended longer than `olderThanMs` ago and whose waiting parents have not been told. */
   overdueReports(olderThanMs: number, limit: number): Promise<readonly string[]>;

@@ -1,6 +1,6 @@
 /** What readers get: turns, agents and edges as they stand in the store. Times in epoch ms. */
 import type { Deferral } from '../waiting/decisions.ts';
-import type { ResultStatus, ToolError } from './cards.ts';
+import type { ResultStatus, ToolError, ToolResultContent } from './cards.ts';
 import type { JsonValue } from './json.ts';
 import type { AgentLifecycle, Deliverable, EngineUsage, HeadStatus, TurnStatus, Usage } from './turn.ts';
 
@@ -65,6 +65,8 @@ export interface CallView {
   readonly callId: string;
   readonly tool: string;
   readonly arguments: JsonValue;
+  /** What an approver changed of it, or said; null when it ran as proposed. */
+  readonly leave: ToolResultContent['leave'] | null;
   readonly status: ResultStatus | 'waiting' | 'open';
   readonly error: ToolError | null;
   readonly durationMs: number | null;

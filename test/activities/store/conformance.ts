@@ -1,6 +1,7 @@
 /** What every store must do, whatever its backend. Each backend's test file calls this with a way to open an empty store. */
 import { describe } from '@jest/globals';
 import { describeAdmission } from './conformance/admission.ts';
+import { describeApprovals } from './conformance/approvals.ts';
 import { describeCalls } from './conformance/calls.ts';
 import { describeContext } from './conformance/context.ts';
 import { describeEndings } from './conformance/endings.ts';
@@ -12,6 +13,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
     const bench = new StoreBench(makeOpener);
     describeAdmission(bench);
     describeCalls(bench);
+    describeApprovals(bench);
     describeEndings(bench);
     describeContext(bench);
     describeLooks(bench);
