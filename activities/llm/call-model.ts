@@ -50,7 +50,7 @@ export const callModel =
       const refusal = reply.refusal || (reply.finishReason === 'content_filter' ? 'stopped by the content filter' : '');
       const commit: StepCommit = {
         stepIndex: action.stepIndex,
-        steerSeqs: opening.steers.map((extent) => extent.fromSeq),
+        steerIds: opening.steers.map((card) => card.cardId),
         note: noteCard(action.note),
         thought: { text: reply.text || reply.refusal, toolCalls: proposed, ...(refusal ? { refusal } : {}) },
         calls,
@@ -70,8 +70,8 @@ async function render(
   opening: StepOpening,
   signal: AbortSignal,
 ): Promise<ModelRequest> {
-  const extents = [...action.plan.ranges, ...opening.steers];
-  const cards = await outlastOutage(signal, () => readShown(store, extents));
+  const planned = await outlastOutage(signal, () => readShown(store, action.plan.ranges));
+  const cards = [...planned, ...opening.steers];
   const fence = { agentId, agentTurnId, turnEpoch };
   const facts = await outlastOutage(signal, () => stateFacts(store, fence, opening.criteria, action.stateBlock ?? []));
   try {

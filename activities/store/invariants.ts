@@ -126,6 +126,14 @@ const CHECKS: Readonly<Record<string, RawBuilder<Found>>> = {
     from approvals a join dispatch_claims c on c.agent_turn_id = a.agent_turn_id and c.call_id = a.call_id
     where a.status <> 'approved'`,
 
+  steer_lost: sql<Found>`
+    select t.agent_id, t.agent_turn_id, 'steer ' || s.seq || ' was not shown and is no turn' as detail from steers s
+    join turns t on t.agent_turn_id = s.agent_turn_id where s.status = 'pending' and t.status in ${TERMINAL}
+    union all
+    select t.agent_id, t.agent_turn_id, 'steer ' || s.seq || ' is not in box ' || coalesce(t.output_box_id, 'none') as detail from steers s
+    join turns t on t.agent_turn_id = s.agent_turn_id where s.status = 'consumed' and not exists (
+      select 1 from box_cards b where b.box_id = t.output_box_id and b.card_id = s.card_id)`,
+
   shared_output_box: sql<Found>`
     select max(h.agent_id) as agent_id, null as agent_turn_id, 'box ' || h.output_box_id || ' is the memory of several agents' as detail
     from agent_state_head h where h.output_box_id is not null group by h.output_box_id having count(*) > 1`,

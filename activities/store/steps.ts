@@ -15,7 +15,7 @@ import { profileByHash } from './profiles.ts';
 import { parseResultFields } from './result-fields.ts';
 import { storeResult } from './results.ts';
 import type { HeadRow, StepRow, TurnRow } from './rows.ts';
-import { hasPendingSteers, settleSteers, showSteers } from './steers.ts';
+import { hasPendingSteers, pendingSteers, takeSteers } from './steers.ts';
 import { turnOf } from './turns.ts';
 
 export async function openStep(
@@ -39,7 +39,7 @@ export async function openStep(
     const request = JSON.parse(turn.request) as EnqueueRequest;
     const { fields: resultFields, warnings } = parseResultFields(request.resultFields, snapshot);
     if (!row) await openRow(trx, fence, stepIndex, now);
-    const steers = recorded ? [] : await showSteers(trx, turn, stepIndex);
+    const steers = recorded ? [] : await pendingSteers(trx, fence.agentTurnId);
     const { criteria = [] } = request;
     return { recorded, snapshot, resultFields, criteria, steers, warnings: [...snapshot.warnings, ...warnings] };
   });
@@ -114,7 +114,7 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
     if (recorded) return recorded;
     if (!row) await openRow(trx, fence, commit.stepIndex, now);
     const boxId = turn.output_box_id ?? '';
-    const steers = await settleSteers(trx, turn, commit.stepIndex, commit.steerSeqs);
+    const steers = await takeSteers(trx, turn, commit.stepIndex, commit.steerIds);
     const note = await writeNote(trx, fence, commit, boxId, now);
     const thought = await writeThought(trx, fence, commit, boxId, now);
     const calls: CallRecord[] = [];

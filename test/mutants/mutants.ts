@@ -200,8 +200,8 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T22',
     breaks: 'a steer counts as read that the committed attempt did not render',
     file: 'activities/store/steers.ts',
-    find: `if (rendered.includes(seq)) continue;`,
-    replace: `if (rendered.includes(seq) || seq > 0) continue;`,
+    find: `if (!rendered.includes(cardId)) continue;`,
+    replace: `if (stepIndex === 0) continue;`,
     test: STORE,
   },
   {

@@ -122,8 +122,8 @@ export interface StepOpening {
   readonly resultFields: ResultFields | null;
   /** Of the request. */
   readonly criteria: readonly string[];
-  /** Messages for this turn that this step shows to the model, in the output box (T22). */
-  readonly steers: readonly BoxExtent[];
+  /** Messages for this turn that the model has not seen; the step that shows them and is committed takes them (T22). */
+  readonly steers: readonly Card[];
   readonly warnings: readonly string[];
 }
 
@@ -140,8 +140,8 @@ export interface NewCall {
 
 export interface StepCommit {
   readonly stepIndex: number;
-  /** Sequence numbers of the steers that were rendered into the request. */
-  readonly steerSeqs: readonly number[];
+  /** Cards of the steers that were rendered into the request. */
+  readonly steerIds: readonly string[];
   readonly note: { readonly type: CardType & `sys.${string}`; readonly text: string } | null;
   readonly thought: CardContents['agent.thought'];
   readonly calls: readonly NewCall[];

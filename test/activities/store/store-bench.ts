@@ -111,7 +111,7 @@ export class StoreBench {
     await this.store.openStep(fence, stepIndex, lease.profileHash);
     return this.store.commitStep(fence, {
       stepIndex,
-      steerSeqs: [],
+      steerIds: [],
       note: null,
       thought: { text: `thought ${stepIndex}`, toolCalls: [] },
       calls: tools.map((tool, index) => ({

@@ -83,7 +83,7 @@ export function describeEndings(bench: StoreBench): void {
     const stepWith = async (lease: Lease, stepIndex: number, commit: Partial<StepCommit> = {}) =>
       bench.store.commitStep(fenceOf(lease), {
         stepIndex,
-        steerSeqs: [],
+        steerIds: [],
         note: null,
         thought: { text: 'x', toolCalls: [] },
         calls: [],
@@ -158,28 +158,64 @@ export function describeEndings(bench: StoreBench): void {
       expect(await bench.accept(agentId, { uiAction: true })).toMatchObject({ kind: 'refused', code: 'agent_busy' });
     });
 
+    const steersAt = async (lease: Lease, stepIndex: number) =>
+      (await bench.store.openStep(fenceOf(lease), stepIndex, lease.profileHash)).steers;
+    const textsIn = async (boxId: string) =>
+      (await bench.store.readBox(boxId, true)).flatMap(({ card }) =>
+        'text' in card.content ? [card.content.text] : [],
+      );
+
     test('steers are shown at the next step, in order, to every attempt of it (T22)', async () => {
       const agentId = newAgent();
       const lease = await bench.started(agentId);
       for (const text of ['one', 'two']) await bench.store.steerTurn(lease.agentTurnId, text);
-      const opening = await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
-      expect(await bench.store.openStep(fenceOf(lease), 1, lease.profileHash)).toEqual(opening);
-      const cards = await bench.store.readExtents(opening.steers);
-      expect(cards.map((card) => card.content)).toEqual([{ text: 'one' }, { text: 'two' }]);
-      const outcome = await stepWith(lease, 1, { steerSeqs: opening.steers.map((extent) => extent.fromSeq) });
-      expect(outcome.steers.map((steer) => steer.seq)).toEqual(opening.steers.map((extent) => extent.fromSeq));
-      expect((await bench.store.openStep(fenceOf(lease), 2, lease.profileHash)).steers).toEqual([]);
+      const steers = await steersAt(lease, 1);
+      expect(steers.map((card) => card.content)).toEqual([{ text: 'one' }, { text: 'two' }]);
+      expect(await steersAt(lease, 1)).toEqual(steers);
+      const outcome = await stepWith(lease, 1, { steerIds: steers.map((card) => card.cardId) });
+      expect(outcome.steers).toMatchObject([{ seq: 2 }, { seq: 3 }]);
+      expect(outcome.thoughtSeq).toBe(4);
+      expect(await textsIn(lease.outputBoxId)).toEqual(['do it', 'one', 'two', 'x']);
+      expect(await steersAt(lease, 2)).toEqual([]);
     });
 
     test('a steer the committed attempt did not see is shown again at the next step (T22)', async () => {
       const lease = await bench.started(newAgent());
-      await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
+      await steersAt(lease, 1);
       await bench.store.steerTurn(lease.agentTurnId, 'late');
-      const second = await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
-      expect(second.steers).toHaveLength(1);
+      const second = await steersAt(lease, 1);
+      expect(second).toHaveLength(1);
       expect((await stepWith(lease, 1)).steers).toEqual([]);
-      expect((await bench.store.openStep(fenceOf(lease), 2, lease.profileHash)).steers).toEqual(second.steers);
+      expect(await steersAt(lease, 2)).toEqual(second);
     });
+
+    test('a steer shown by a step that is never committed is shown by the next one, and is in the box once (T22)', async () => {
+      const lease = await bench.started(newAgent());
+      await bench.store.steerTurn(lease.agentTurnId, 'hear me');
+      const steers = await steersAt(lease, 1);
+      expect(await steersAt(lease, 2)).toEqual(steers);
+      await stepWith(lease, 2, { steerIds: steers.map((card) => card.cardId) });
+      expect(await textsIn(lease.outputBoxId)).toEqual(['do it', 'hear me', 'x']);
+      const end = await bench.store.commitTurn(fenceOf(lease), SUCCESS);
+      expect(await bench.store.leaseNext(lease.agentId)).toMatchObject({ kind: 'empty' });
+      expect((await textsIn(end.outputBoxId)).filter((text) => text === 'hear me')).toHaveLength(1);
+    });
+
+    test.each(['ends', 'is stopped'])(
+      'a steer shown by a step that is never committed is the next turn when its turn %s, and in the box once (T22)',
+      async (how) => {
+        const lease = await bench.started(newAgent());
+        await bench.store.steerTurn(lease.agentTurnId, 'hear me');
+        expect(await steersAt(lease, 1)).toHaveLength(1);
+        if (how === 'ends') await bench.store.commitTurn(fenceOf(lease), SUCCESS);
+        else await bench.store.stopTurn(lease.agentTurnId, 'enough');
+        const next = await bench.leased(lease.agentId);
+        expect(await bench.store.getTurn(next.agentTurnId)).toMatchObject({ instruction: 'hear me' });
+        expect((await textsIn(next.outputBoxId)).filter((text) => text === 'hear me')).toHaveLength(1);
+        expect(next.instructionSeq).toBeGreaterThan(next.memory.at(-1)?.toSeq ?? 0);
+        expect(await bench.store.violations()).toEqual([]);
+      },
+    );
 
     test('what a turn never showed becomes the next turns, in order, before the queue (T22)', async () => {
       const agentId = newAgent();
