@@ -3,6 +3,7 @@
  * A summary that is stored is not written again.
  */
 import { Context, log } from '@temporalio/activity';
+import { ApplicationFailure } from '@temporalio/common';
 import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
 import type { SummarizeInput } from '../../workflows/ports.ts';
 import { clip } from '../../workflows/protocol/limits.ts';
@@ -17,7 +18,7 @@ import { costOf } from './pricing.ts';
 import { type ShownCard, toMessages } from './projection.ts';
 import { readShown } from './shown.ts';
 
-/** Attempts at a model that fails, before the summary is written by rule. */
+/** Attempts at a model that fails and may heal, before the summary is written by rule. */
 const MODEL_ATTEMPTS = 2;
 
 interface Written {
@@ -80,7 +81,9 @@ async function byModel(
 
 function orElse(byRule: () => Written, signal: AbortSignal): (error: unknown) => Written {
   return (error) => {
-    if (signal.aborted || Context.current().info.attempt < MODEL_ATTEMPTS) throw error;
+    // What no retry can heal would end the turn: another attempt is not made then.
+    const heals = !(error instanceof ApplicationFailure && error.nonRetryable);
+    if (signal.aborted || (heals && Context.current().info.attempt < MODEL_ATTEMPTS)) throw error;
     log.warn('the summary is written by rule', { error: describeError(error) });
     return byRule();
   };

@@ -59,6 +59,16 @@ describe('a summary', () => {
     expect(await on.shown()).toMatchObject([{ text: expect.stringContaining('A user said: go to Rome') }]);
   });
 
+  test.each<[string, number, string]>([
+    ['does not exist', 404, 'model_not_found'],
+    ['refuses the credentials', 401, 'invalid_api_key'],
+    ['takes less than there is to shorten', 400, 'context_length_exceeded'],
+  ])('of a model that %s is written by rule at once (K15)', async (_, status, code) => {
+    const on = await shortening({ kind: 'error', status, code, message: 'm' });
+    expect(await on.attempt(1)).toMatchObject({ usage: { input: 0, output: 0 }, cost: 0 });
+    expect(await on.shown()).toMatchObject([{ text: expect.stringContaining('A user said: go to Rome') }]);
+  });
+
   test('of a sprint asks no model (K16)', async () => {
     const on = await shortening({ kind: 'message', content: 'unasked' }, 'sprint');
     await on.attempt();
