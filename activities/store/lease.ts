@@ -9,6 +9,7 @@
 import { z } from 'zod';
 import { kernelConfig } from '../../workflows/kernel/config.ts';
 import type { MemoryUnit } from '../../workflows/kernel/state.ts';
+import type { CardContents } from '../../workflows/protocol/cards.ts';
 import { type EnqueueRequest, storedRequestSchema } from '../../workflows/protocol/enqueue.ts';
 import { CodedError, type FailureCode } from '../../workflows/protocol/failures.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
@@ -16,12 +17,12 @@ import type { Lease, LeaseOutcome, SettleInput, SettleOutcome } from '../../work
 import { isTerminal } from '../../workflows/protocol/turn.ts';
 import { countTokens } from '../tokens.ts';
 import { forkBox } from './boxes.ts';
-import { appendToBox, createBox } from './cards.ts';
+import { appendToBox, createBox, insertCard } from './cards.ts';
 import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
 import { dueReports } from './delegation-reports.ts';
 import { appendState } from './events.ts';
 import { lockHead, updateHead } from './head.ts';
-import { forkedBoxId, outputBoxId } from './ids.ts';
+import { forkedBoxId, instructionCardId, outputBoxId } from './ids.ts';
 import { memoryUnits } from './memory.ts';
 import { currentProfile, profileByHash } from './profiles.ts';
 import { parseResultFields } from './result-fields.ts';
@@ -112,7 +113,7 @@ async function tryLease(
   const profile = await currentProfile(trx, profileName, profiles);
   const boxIds = [boxId, ...(turn.context_box_id ? [turn.context_box_id] : [])];
   const memory = await memoryOf(trx, boxIds, profile?.snapshot.profile.context.windowTokens ?? 0);
-  const instructionSeq = await appendToBox(trx, boxId, turn.instruction_card_id, turn.agent_id);
+  const instructionSeq = await placeInstruction(trx, boxId, turn, now);
   const leased: Partial<TurnRow> = {
     status: 'dispatched',
     turn_epoch: turnEpoch,
@@ -170,6 +171,27 @@ async function memoryBox(
   const boxId = head.output_box_id ?? outputBoxId(owner);
   await createBox(trx, { box_id: boxId, kind: 'output', owner_agent_id: owner }, now);
   return { boxId, missing: asked === undefined ? [] : [asked] };
+}
+
+/**
+ * The instruction joins the box as its newest card (T24). A card that is in it already, because an earlier turn had the same, stays with the
+ * answer it got there; this turn gets a copy of its own.
+ */
+async function placeInstruction(trx: Trx, boxId: string, turn: TurnRow, now: number): Promise<number> {
+  const { instruction_card_id: cardId, agent_turn_id: agentTurnId, agent_id: agentId } = turn;
+  const present = await trx
+    .selectFrom('box_cards')
+    .innerJoin('cards', 'cards.card_id', 'box_cards.card_id')
+    .select(['cards.content', 'cards.author'])
+    .where('box_cards.box_id', '=', boxId)
+    .where('box_cards.card_id', '=', cardId)
+    .executeTakeFirst();
+  if (!present) return appendToBox(trx, boxId, cardId, agentId);
+  const { author } = present;
+  const content = JSON.parse(present.content) as CardContents['task.instruction'];
+  const copyId = instructionCardId(agentTurnId);
+  await insertCard(trx, { cardId: copyId, type: 'task.instruction', content, author, agentTurnId }, now);
+  return appendToBox(trx, boxId, copyId, agentId);
 }
 
 const findBox = (trx: Trx, boxId: string): Promise<BoxRow | undefined> =>

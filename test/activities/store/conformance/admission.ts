@@ -130,15 +130,22 @@ export function describeAdmission(bench: StoreBench): void {
       expect(texts).toEqual(['first', 'thought 1', 'task.deliverable', 'context', 'second']);
     });
 
-    test('an instruction card that is in the memory already is read once, as the newest (T24)', async () => {
+    test('an instruction card of an earlier turn stays with its answer, and comes last again as the newest (T24, T29)', async () => {
       const agentId = newAgent();
       const instructionCardId = await bench.store.writeInstructionCard(`again ${agentId}`);
       const request = { instruction: undefined, instructionCardId } as Partial<EnqueueInput>;
-      await bench.store.commitTurn(fenceOf(await bench.started(agentId, request)), SUCCESS);
-      const { memory, outputBoxId, instructionSeq } = await bench.started(agentId, request);
+      for (let earlier = 1; earlier <= 2; earlier += 1)
+        await bench.store.commitTurn(fenceOf(await bench.started(agentId, request)), SUCCESS);
+      const lease = await bench.started(agentId, request);
+      const { memory, outputBoxId, instructionSeq, agentTurnId } = lease;
       const own = { boxId: outputBoxId, fromSeq: instructionSeq, toSeq: instructionSeq };
       const cards = await bench.store.readExtents([...memory, own]);
-      expect(cards.map(({ type }) => type)).toEqual(['task.deliverable', 'task.instruction']);
+      const asked = ['task.instruction', 'task.deliverable'];
+      expect(cards.map(({ type }) => type)).toEqual([...asked, ...asked, 'task.instruction']);
+      expect(cards.at(-1)).toMatchObject({ agentTurnId, content: { text: `again ${agentId}` } });
+      expect(lease.instructionTokens).toBe(cards.at(-1)?.tokens);
+      expect(await bench.store.getTurn(agentTurnId)).toMatchObject({ instruction: `again ${agentId}` });
+      expect(await bench.store.violations()).toEqual([]);
     });
   });
 }
