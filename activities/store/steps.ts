@@ -118,7 +118,7 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
     const note = await writeNote(trx, fence, commit, boxId, now);
     const thought = await writeThought(trx, fence, commit, boxId, now);
     const calls: CallRecord[] = [];
-    for (const call of commit.calls) calls.push(await writeCall(trx, fence, turn, commit.stepIndex, call, now));
+    for (const call of commit.calls) calls.push(await writeCall(trx, fence, turn, commit, call, now));
     const outcome: StepOutcomeRecord = {
       stepIndex: commit.stepIndex,
       ...thought,
@@ -170,7 +170,7 @@ async function writeCall(
   trx: Trx,
   fence: Fence,
   turn: TurnRow,
-  stepIndex: number,
+  { stepIndex, note }: StepCommit,
   { index, content, digest, skill, facts, result }: StepCommit['calls'][number],
   now: number,
 ): Promise<CallRecord> {
@@ -185,7 +185,9 @@ async function writeCall(
   await appendEdge(trx, callId, { ...edge, ...source, ...call }, now);
   const record = { callId, tool, digest, ...(skill ? { skill } : {}), ...(facts ? { facts } : {}) };
   if (!result) return record;
-  const premature = tool === SUBMIT_RESULT && result.status === 'success' && (await hasPendingSteers(trx, agentTurnId));
+  // A report is the last word of a turn that ends in any case; what came in is the next turn (K9, T22).
+  const own = tool === SUBMIT_RESULT && result.status === 'success' && note?.type !== 'sys.final_report';
+  const premature = own && (await hasPendingSteers(trx, agentTurnId));
   const { settled } = await storeResult(trx, turn, stepIndex, premature ? inboxNotEmpty(callId) : result, now);
   return { ...record, settled };
 }

@@ -234,19 +234,32 @@ export function describeEndings(bench: StoreBench): void {
       expect((await bench.store.getTurn(queued))?.status).toBe('success');
     });
 
-    test('submit_result waits for messages that were not read yet (W12)', async () => {
+    /** A message comes in while the model submits its result. */
+    const submitting = async (commit: Partial<StepCommit> = {}) => {
       const lease = await bench.started(newAgent());
       await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
       await bench.store.steerTurn(lease.agentTurnId, 'wait');
       const callId = callIdOf(lease.agentTurnId, 1, 0);
-      const accepted_ = result(callId, { tool: 'submit_result', afterExecution: 'terminate' });
+      const accepted = result(callId, { tool: 'submit_result', afterExecution: 'terminate' });
       const content = { callId, tool: 'submit_result', arguments: {} };
-      const { calls } = await stepWith(lease, 1, { calls: [{ index: 0, content, digest: 'd', result: accepted_ }] });
-      expect(calls[0]?.settled).toMatchObject({
+      const step = { ...commit, calls: [{ index: 0, content, digest: 'd', result: accepted }] };
+      return { lease, settled: (await stepWith(lease, 1, step)).calls[0]?.settled };
+    };
+
+    test('submit_result waits for messages that were not read yet (W12)', async () => {
+      expect((await submitting()).settled).toMatchObject({
         status: 'failed',
         errorCode: 'inbox_not_empty',
         afterExecution: 'continue',
       });
+    });
+
+    test('a final report waits for no message, which is the next turn then (K9, T22)', async () => {
+      const { lease, settled } = await submitting({ note: { type: 'sys.final_report', text: 'report now' } });
+      expect(settled).toMatchObject({ status: 'success', afterExecution: 'terminate' });
+      await bench.store.commitTurn(fenceOf(lease), SUCCESS);
+      const next = await bench.leased(lease.agentId);
+      expect(await bench.store.getTurn(next.agentTurnId)).toMatchObject({ instruction: 'wait' });
     });
   });
 }
