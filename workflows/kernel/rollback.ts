@@ -5,12 +5,13 @@
  * 1. What users said meanwhile stays; every other card of the step goes out of view, and the counts of tokens with it.
  * 2. Steps, tokens, rate windows and streaks are spent all the same, so that a loop of rollbacks ends by a budget.
  * 3. Three on end fail the turn.
+ * 4. The parts of an answer that is being continued are behind the checkpoint and stay: the model is told to go on with them, not another way.
  */
 import type { Observation, StepOutcome } from './actions.ts';
 import { done, withoutReport } from './ending.ts';
 import { callModel } from './funnel.ts';
 import { indexAfter } from './handles.ts';
-import type { ErrorKind, KernelConfig, KernelState, OutstandingCall } from './state.ts';
+import type { ErrorKind, KernelConfig, KernelState, Note, OutstandingCall } from './state.ts';
 
 const MOST_ON_END = 3;
 
@@ -33,8 +34,9 @@ export function rollback(state: KernelState, reason: string, nowMs: number): Ste
     toHide: [...state.toHide, ...gone],
     rollbacks,
   };
+  const note: Note = state.answerParts.length > 0 ? { kind: 'go_on' } : { kind: 'rolled_back', reason };
   const seen: Observation = { type: 'rolled_back', reason, cards: gone.length, inARow: rollbacks };
-  if (rollbacks < MOST_ON_END) return callModel(next, nowMs, { note: { kind: 'rolled_back', reason } }, [seen]);
+  if (rollbacks < MOST_ON_END) return callModel(next, nowMs, { note }, [seen]);
   const termination = {
     status: 'failed',
     errorCode: 'no_progress',

@@ -52,11 +52,27 @@ describe('an answer that is cut short', () => {
     });
   });
 
-  test('keeps its parts when a continuation is taken back (K11, K13)', () => {
+  test('keeps its parts when a continuation is taken back, and is gone on with, not begun anew (K11, K13)', () => {
     const turn = turnIn.thinking();
     part(turn);
-    turn.feed({ type: 'timeout', nowMs: 1_000, stepIndex: 2, message: 'm' });
-    expect(turn.say()).toMatchObject({ deliverable: { cardId: 'thought-3', parts: ['thought-1'] } });
+    for (const stepIndex of [2, 3])
+      expect(turn.feed({ type: 'timeout', nowMs: 1_000, stepIndex, message: 'm' })).toMatchObject({
+        type: 'call_llm',
+        note: { kind: 'go_on' },
+        plan: { ranges: [{ fromSeq: 1, toSeq: 2 }] },
+      });
+    expect(turn.say()).toMatchObject({ deliverable: { cardId: 'thought-4', parts: ['thought-1'] } });
+  });
+
+  test('is begun anew when it went over to calls and those are taken back (K11, K13)', () => {
+    const turn = turnIn.thinking();
+    part(turn);
+    turn.call('a');
+    expect(turn.results({ a: { status: 'failed', errorCode: 'x', errorKind: 'fatal' } })).toMatchObject({
+      note: { kind: 'rolled_back' },
+    });
+    expect(turn.say()).toMatchObject({ deliverable: { from: 'thought', cardId: 'thought-3' } });
+    expect(turn.state.answerParts).toEqual([]);
   });
 
   test('is still to be ended by the required tool (K11, W13)', () => {
