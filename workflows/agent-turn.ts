@@ -328,13 +328,13 @@ class TurnDriver {
   }
 
   /** Not cancellable: a stopped turn still delivers (T7). */
-  async #finish({ termination, deliverable }: DoneAction): Promise<TurnEnd> {
+  async #finish({ termination, deliverable, hide }: DoneAction): Promise<TurnEnd> {
     try {
       const end = await CancellationScope.nonCancellable(async () => {
         // What came while nothing waited for it is answered too, be it by an event that says why it was dropped (T14).
         await this.#acceptInlineResults();
-        const input = { ...this.#fence, termination, deliverable, engine: this.#engineUsage() };
-        return storeActivities.commitTurn(input);
+        const commit = { termination, deliverable, engine: this.#engineUsage(), ...(hide ? { hide } : {}) };
+        return storeActivities.commitTurn({ ...this.#fence, ...commit });
       });
       this.#display.end(end.status, end.errorCode);
       this.#show(end.status);

@@ -15,6 +15,7 @@ import {
   type Termination,
 } from '../../workflows/protocol/turn.ts';
 import { dropApprovals } from './approvals.ts';
+import { hideCards } from './boxes.ts';
 import { appendToBox, insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEdge, appendEvent } from './events.ts';
@@ -68,12 +69,13 @@ export async function reapTurn(
 export async function finishTurn(
   trx: Trx,
   turn: TurnRow,
-  { termination, deliverable, engine }: TurnCommit,
+  { termination, deliverable, engine, hide = [] }: TurnCommit,
   now: number,
 ): Promise<TurnEnd> {
   const { agent_turn_id: agentTurnId, agent_id: agentId, output_box_id: boxId } = turn;
   if (boxId === null) throw new CodedError('protocol_violation', `turn ${agentTurnId} was never leased`);
   const cardId = deliverableCardId(agentTurnId);
+  if (hide.length > 0) await hideCards(trx, boxId, hide, 'rolled_back');
   const content = await deliverableOf(trx, turn, termination, deliverable);
   if (termination.status !== 'success') await cancelOpenCalls(trx, turn, now);
   await insertCard(trx, { cardId, type: 'task.deliverable', content, author: agentId, agentTurnId }, now);

@@ -110,6 +110,8 @@ export interface DoneAction {
   readonly type: 'done';
   readonly termination: Termination;
   readonly deliverable: DeliverableSource;
+  /** Cards that a rollback took back and no model call has hidden for certain (K13). */
+  readonly hide?: readonly number[];
 }
 
 export type KernelAction = CallLlmAction | SummarizeAction | ExecuteToolsAction | AwaitAction | DoneAction;

@@ -19,7 +19,8 @@ export function done(
     ending: null,
     termination,
   };
-  return emit(next, { type: 'done', termination, deliverable }, observations);
+  const hide = state.toHide.length > 0 ? { hide: state.toHide } : {};
+  return emit(next, { type: 'done', termination, deliverable, ...hide }, observations);
 }
 
 export const emit = (

@@ -135,7 +135,6 @@ function request(
     outstanding: [],
     operator: null,
     asked: extra,
-    toHide: [],
     context: { ...state.context, estimate: tokens },
     checkpoint: { seq: handles.at(-1)?.[0] ?? 0, lastThought, requiredToolDone, planCall },
   };

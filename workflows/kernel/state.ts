@@ -204,7 +204,7 @@ export interface KernelState {
   readonly checkpoint: Checkpoint | null;
   /** Steps taken back since the last one that was kept. */
   readonly rollbacks: number;
-  /** Cards that the next model call takes out of view. */
+  /** Cards that the next model call takes out of view, until one has been answered: one that was not may never have begun. */
   readonly toHide: readonly number[];
   readonly operator: OperatorAsk | null;
   /** Set when a budget is hit: the model call in flight is the final report (K9). */

@@ -90,6 +90,7 @@ function onResponse(state: KernelState, event: LlmResponseEvent): StepOutcome {
     },
     handles: merge(state.handles, [...event.handles, ...settled.map(toHandle)]),
     lastThought: { cardId: event.thoughtCardId, hasText: event.hasText },
+    toHide: [],
   };
   if (state.ending !== null && event.refused) return withoutReport(next, state.ending);
   if (state.ending !== null) return finishReport(next, state.ending, event.calls.map(outstandingOf));

@@ -206,6 +206,8 @@ export interface TurnCommit {
   readonly termination: Termination;
   readonly deliverable: DeliverableSource;
   readonly engine: EngineUsage | null;
+  /** Places in the output box that a rollback takes out of view first (K13). */
+  readonly hide?: readonly number[];
 }
 
 export interface TurnHealth {

@@ -164,6 +164,25 @@ describe('rollbacks on end', () => {
     });
   });
 
+  test('leave nothing in view, also when no model call follows that would hide it (K13)', () => {
+    const third = turnIn.thinking();
+    failing(third);
+    failing(third);
+    expect(failing(third)).toMatchObject({ type: 'done', hide: [6, 7] });
+  });
+
+  test('leave nothing in view when the turn is stopped before the next call was answered (K13, T21)', () => {
+    const stopped = turnIn.thinking();
+    expect(failing(stopped)).toMatchObject({ type: 'call_llm', hide: [2, 3] });
+    expect(stopped.stop()).toMatchObject({ type: 'done', hide: [2, 3] });
+    const silent = turnIn.thinking();
+    failing(silent);
+    expect(timeout(silent)).toMatchObject({ type: 'call_llm', hide: [2, 3] });
+    const answered = turnIn.thinking();
+    failing(answered);
+    expect(answered.say()).not.toHaveProperty('hide');
+  });
+
   test('are counted anew after a step that was kept (K13)', () => {
     const turn = turnIn.thinking();
     for (let round = 0; round < 4; round += 1) {

@@ -38,6 +38,16 @@ export function describeContext(bench: StoreBench): void {
       expect(await textsOf(lease)).toEqual(['do it']);
     });
 
+    test('loses them also when the turn ends at once, and the next turn does not remember them (K13)', async () => {
+      const lease = await bench.started(newAgent());
+      const { thoughtSeq } = await bench.think(lease, 1);
+      await bench.store.commitTurn(fenceOf(lease), { ...SUCCESS, hide: [thoughtSeq] });
+      expect(await textsOf(lease)).toEqual(['do it']);
+      const next = await bench.started(lease.agentId);
+      const cards = await bench.store.readExtents(next.memory);
+      expect(cards.map(({ type }) => type)).toEqual(['task.instruction', 'task.deliverable']);
+    });
+
     test('is remembered by the next turn as one unit for each earlier turn, with its size, without what is hidden (K15, T24)', async () => {
       const agentId = newAgent();
       const first = await bench.started(agentId);
