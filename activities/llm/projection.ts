@@ -17,8 +17,6 @@ const SUMMARY_HEAD = '[What came before, in short:]';
 /** Providers refuse messages without a text. */
 const BLANK_REQUEST = '(a blank request)';
 
-const saying = (agentTurnId: string | null, text: string | undefined): string => JSON.stringify([agentTurnId, text]);
-
 /** A card and how much of it is shown; absent = all (K15). */
 export type ShownCard = Card & { readonly residency?: Residency };
 
@@ -37,8 +35,9 @@ export function toMessages(cards: readonly ShownCard[], windowTokens: number): C
       return [[content.callId, { content, residency, windowTokens }]];
     }),
   );
-  const spoken = new Set(
-    cards.flatMap((card) => (card.type === 'agent.thought' ? [saying(card.agentTurnId, card.content.text)] : [])),
+  const thoughts = Map.groupBy(
+    cards.filter((card) => card.type === 'agent.thought'),
+    (card) => card.agentTurnId,
   );
   const submitted = new Set(cards.flatMap((card) => (card.type === 'tool.result' ? [card.agentTurnId] : [])));
   const present = new Set(
@@ -59,7 +58,7 @@ export function toMessages(cards: readonly ShownCard[], windowTokens: number): C
       case 'task.deliverable':
         return deliverableMessages(
           card.content,
-          spoken.has(saying(card.agentTurnId, card.content.text)),
+          isSpoken(thoughts.get(card.agentTurnId) ?? [], card.content.text ?? ''),
           submitted.has(card.agentTurnId),
           present.has(card.agentTurnId),
         );
@@ -75,6 +74,17 @@ export function toMessages(cards: readonly ShownCard[], windowTokens: number): C
     }
   };
   return cards.flatMap(project);
+}
+
+/** By one thought, or by several on end: the parts of an answer that was cut short (K11). */
+function isSpoken(thoughts: readonly { readonly content: { readonly text: string } }[], text: string): boolean {
+  const texts = thoughts.flatMap(({ content }) => (content.text === '' ? [] : [content.text]));
+  return texts.some((_, from) => {
+    let said = '';
+    for (let index = from; index < texts.length && said !== text && text.startsWith(said); index += 1)
+      said += texts[index];
+    return said === text;
+  });
 }
 
 function thoughtMessages(
@@ -124,7 +134,7 @@ const stringify = (value: unknown): string =>
   typeof value === 'string' && value !== '' ? value : JSON.stringify(value);
 
 /**
- * Left out when a thought already says it, when the submitted fields stand in the call that made them, or when nothing else of its turn
+ * Left out when thoughts already say it, when the submitted fields stand in the call that made them, or when nothing else of its turn
  * is in view: a queued turn that was cancelled has no place in the conversation.
  */
 function deliverableMessages(

@@ -123,6 +123,15 @@ describe('a deliverable', () => {
     expect(toMessages([thought('42'), deliverable({ text: '42' })])).toHaveLength(1);
   });
 
+  test('whose parts are thoughts on end is left out, and is said where it is made of others (W19, K11)', () => {
+    const go = card('sys.go_on', { text: 'go on' });
+    const called = [thought('let me see', [proposed('c1')]), result('c1')];
+    const parts = [...called, thought('one '), go, thought('two '), go, thought('three')];
+    expect(toMessages([...parts, deliverable({ text: 'one two three' })])).toEqual(toMessages(parts));
+    for (const text of ['two one ', 'one three', 'one two three four', 'one tw'])
+      expect(toMessages([...parts, deliverable({ text })]).at(-1)).toEqual({ role: 'assistant', content: text });
+  });
+
   test('that a tool made is said by the assistant (W19)', () => {
     expect(toMessages([thought('', [proposed('c1')]), result('c1'), deliverable({ text: 'made' })]).at(-1)).toEqual({
       role: 'assistant',
