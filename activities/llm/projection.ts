@@ -94,7 +94,7 @@ function thoughtMessages(
   if (toolCalls.length === 0) return text.trim() === '' ? [] : [{ role: 'assistant', content: text }];
   const assistant: ChatCompletionMessageParam = {
     role: 'assistant',
-    content: text === '' ? null : text,
+    content: text.trim() === '' ? null : text,
     tool_calls: toolCalls.map((call) => ({
       id: call.providerCallId,
       type: 'function',

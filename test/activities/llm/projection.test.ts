@@ -53,7 +53,8 @@ describe('a card', () => {
   });
 
   test('of a thought without a text has calls only, and without either says nothing (W19)', () => {
-    expect(toMessages([thought('', [proposed('c1')]), result('c1')])[0]).toMatchObject({ content: null });
+    for (const text of ['', ' \n'])
+      expect(toMessages([thought(text, [proposed('c1')]), result('c1')])[0]).toMatchObject({ content: null });
     expect(toMessages([thought('')])).toEqual([]);
     expect(toMessages([thought(' \n')])).toEqual([]);
   });
