@@ -103,7 +103,7 @@ const RULE_TEXT_BYTES = 600;
 /** What can be said without a model: how much there was, the tools, what users and the assistant said last. */
 export function ruleSummary(cards: readonly ShownCard[], messages: readonly ChatCompletionMessageParam[]): string {
   const tools = cards.flatMap((card) => (card.type === 'tool.result' ? [card.content.tool] : []));
-  const earlier = cards.findLast((card) => card.type === 'context.summary');
+  const earlier = cards.flatMap((card) => (card.type === 'context.summary' ? [card.content.text] : []));
   const lastOf = (role: 'assistant' | 'user') => {
     const message = messages.findLast(
       ({ role: said, content }) => said === role && typeof content === 'string' && content !== '',
@@ -113,7 +113,7 @@ export function ruleSummary(cards: readonly ShownCard[], messages: readonly Chat
   const parts = [
     `${messages.length} older messages were left out.`,
     tools.length > 0 ? `Tools called: ${counts(tools)}.` : '',
-    earlier?.type === 'context.summary' ? clip(earlier.content.text, 2 * RULE_TEXT_BYTES) : '',
+    ...earlier.map((text) => clip(text, Math.floor((2 * RULE_TEXT_BYTES) / earlier.length))),
     lastOf('user') === '' ? '' : `A user said: ${clip(lastOf('user'), RULE_TEXT_BYTES)}`,
     lastOf('assistant') === '' ? '' : `The assistant said last: ${clip(lastOf('assistant'), RULE_TEXT_BYTES)}`,
   ];

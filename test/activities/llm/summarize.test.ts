@@ -106,6 +106,14 @@ describe('a summary by rule', () => {
     );
   });
 
+  test('keeps each of several summaries before it, in the room of one (K16)', () => {
+    const summaries = ['Rome', 'Oslo'].map((city) => card('context.summary', { text: `${city} ${'.'.repeat(2_000)}` }));
+    const text = ruled(...summaries, thought('I went'));
+    expect(text).toContain('Rome .');
+    expect(text).toContain('Oslo .');
+    expect(Buffer.byteLength(text)).toBeLessThan(1_400);
+  });
+
   test('cuts what was said between characters (K15)', () => {
     for (let shift = 0; shift < 4; shift += 1) {
       const text = ruled(instruction('go'), thought('a'.repeat(shift) + '🧬'.repeat(900)));
