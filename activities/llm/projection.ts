@@ -12,7 +12,7 @@ import { shownResult } from '../spool.ts';
 
 type Result = CardContents['tool.result'];
 
-const SUMMARY_HEAD = '[What came before, in short:]';
+export const SUMMARY_HEAD = '[What came before, in short:]';
 
 /** Providers refuse messages without a text. */
 const BLANK_REQUEST = '(a blank request)';

@@ -15,7 +15,7 @@ import { outlastOutage } from '../store-outage.ts';
 import { countTokens } from '../tokens.ts';
 import { ask, type ModelDeps } from './call-model.ts';
 import { costOf } from './pricing.ts';
-import { type ShownCard, toMessages } from './projection.ts';
+import { type ShownCard, SUMMARY_HEAD, toMessages } from './projection.ts';
 import { readShown } from './shown.ts';
 
 /** Attempts at a model that fails and may heal, before the summary is written by rule. */
@@ -105,10 +105,10 @@ export function ruleSummary(cards: readonly ShownCard[], messages: readonly Chat
   const tools = cards.flatMap((card) => (card.type === 'tool.result' ? [card.content.tool] : []));
   const earlier = cards.flatMap((card) => (card.type === 'context.summary' ? [card.content.text] : []));
   const lastOf = (role: 'assistant' | 'user') => {
-    const message = messages.findLast(
-      ({ role: said, content }) => said === role && typeof content === 'string' && content !== '',
+    const said = messages.flatMap((message) =>
+      message.role === role && typeof message.content === 'string' ? [message.content] : [],
     );
-    return typeof message?.content === 'string' ? message.content : '';
+    return said.findLast((text) => text !== '' && !text.startsWith(SUMMARY_HEAD)) ?? '';
   };
   const parts = [
     `${messages.length} older messages were left out.`,
