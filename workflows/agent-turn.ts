@@ -275,7 +275,7 @@ class TurnDriver {
     const { askId, code, used, limit } = action;
     this.#actions += 1;
     const reason = `${code}: ${used} of ${limit} used`;
-    const requests = [{ callId: askId, kind: 'budget', tool: '', reason }] as const;
+    const requests = [{ callId: askId, kind: 'budget', tool: '', reason, budget: { code, used, limit } }] as const;
     const [asked] = await storeActivities.askApprovals({ ...this.#fence, requests });
     const deadline = asked?.deadline ?? Date.now();
     this.#showWaiting([{ callId: askId, tool: `an operator (${reason})`, deadline }]);

@@ -7,6 +7,7 @@
  * 3. That row stays, as `received`, until the turn has acted on the answer: a turn whose bell was lost is found by it.
  */
 import { z } from 'zod';
+import { type BudgetAsk, shortfall } from '../../workflows/kernel/budgets.ts';
 import { type CallFacts, factsAt } from '../../workflows/kernel/governance.ts';
 import type {
   ApprovalAck,
@@ -84,7 +85,7 @@ async function ask(
   now: number,
 ): Promise<void> {
   const { agent_turn_id: agentTurnId, agent_id: agentId, step_count: stepIndex } = turn;
-  const { callId, kind, tool, reason } = request;
+  const { callId, kind, tool, reason, budget } = request;
   await trx
     .insertInto('approvals')
     .values({
@@ -104,6 +105,7 @@ async function ask(
       comment: null,
       arguments: null,
       limits: null,
+      budget: budget ? JSON.stringify(budget) : null,
       created_at: now,
       answered_at: null,
     })
@@ -143,7 +145,7 @@ export async function answerApproval(
       return { ack: 'stale', agentId };
     if (row.status !== 'waiting') return { ack: 'duplicate', agentId };
     const { tools } = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
-    refuseUnfit(row, answer, tools);
+    refuseUnfit(row, answer, tools, now);
     const { decision, by = null, reason = null, limits } = answer;
     const edited = await changedArguments(trx, row, answer);
     await close(trx, row, {
@@ -169,7 +171,7 @@ async function changedArguments(trx: Trx, row: ApprovalRow, answer: ApprovalInpu
   return [parsed, written].some((proposed) => canonicalDigest(proposed) === edited) ? null : answer.arguments;
 }
 
-function refuseUnfit(row: ApprovalRow, answer: ApprovalInput, tools: ProfileSnapshot['tools']): void {
+function refuseUnfit(row: ApprovalRow, answer: ApprovalInput, tools: ProfileSnapshot['tools'], now: number): void {
   const refuse = (message: string): never => {
     throw new CodedError('approval_refused', message);
   };
@@ -179,6 +181,8 @@ function refuseUnfit(row: ApprovalRow, answer: ApprovalInput, tools: ProfileSnap
   if (row.kind === 'budget') {
     if (answer.arguments) refuse('a budget has no arguments; pass limits');
     if (answer.decision === 'approved' && !answer.limits) refuse('an approval to go on needs new limits');
+    const missing = answer.limits ? shortfallOf(row, answer.limits, now) : null;
+    if (missing !== null) refuse(`these limits do not let the turn go on: ${missing}`);
     return;
   }
   if (answer.limits) refuse('a call has no limits; pass arguments, or nothing');
@@ -192,6 +196,10 @@ function schemaOf(name: string, tools: ProfileSnapshot['tools']): z.ZodType {
   const spec = tools.find((tool) => tool.name === name);
   return spec ? z.fromJSONSchema(spec.parameters as Parameters<typeof z.fromJSONSchema>[0]) : z.unknown();
 }
+
+/** Null when the limits lift the budget that is asked about, as far as can be known. */
+const shortfallOf = ({ budget, created_at }: ApprovalRow, limits: Limits, now: number): string | null =>
+  budget === null ? null : shortfall(JSON.parse(budget) as BudgetAsk, limits, now - created_at);
 
 const approversOf = ({ approvers, escalate_to, escalated_at }: ApprovalRow): readonly string[] =>
   JSON.parse(escalated_at === null ? approvers : (escalate_to ?? '[]')) as string[];

@@ -102,7 +102,12 @@ const approvals: Migration = ({ int }) => [
   `alter table turns add column limits text`,
 ];
 
-const MIGRATIONS: readonly Migration[] = [foundation, stopAndSteer, deferral, delegation, approvals];
+const budgetAsks: Migration = () => [
+  // What is used up, so that an extension by too little is refused.
+  `alter table approvals add column budget text`,
+];
+
+const MIGRATIONS: readonly Migration[] = [foundation, stopAndSteer, deferral, delegation, approvals, budgetAsks];
 
 export async function migrate(db: Kysely<Tables>, dialect: SchemaDialect): Promise<void> {
   await db.transaction().execute(async (trx) => {

@@ -166,6 +166,8 @@ export interface ApprovalRow {
   /** What the approver put in place of the call's arguments. */
   arguments: string | null;
   limits: string | null;
+  /** What is used up; null for a call, and in rows of an earlier version. */
+  budget: string | null;
   created_at: number;
   answered_at: number | null;
 }

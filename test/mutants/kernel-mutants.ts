@@ -101,6 +101,14 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     test: `${KERNEL}/gate.test.ts`,
   },
   {
+    rule: 'K9',
+    breaks: 'an operator who is asked again is asked the question that has its answer',
+    file: 'workflows/kernel/funnel.ts',
+    find: `times === 0 ? '' :`,
+    replace: `times >= 0 ? '' :`,
+    test: `${KERNEL}/approvals.test.ts`,
+  },
+  {
     rule: 'K10',
     breaks: 'the required tool is offered alone a step too early',
     file: 'workflows/kernel/funnel.ts',
@@ -184,8 +192,8 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     rule: 'K22',
     breaks: 'a snapshot of an earlier version lacks the sizes',
     file: 'workflows/kernel/state.ts',
-    find: `...snapshot, config: fresh.config, version`,
-    replace: `...snapshot, version`,
+    find: `asks, config: fresh.config, version`,
+    replace: `asks, version`,
     test: `${KERNEL}/snapshot.test.ts`,
   },
   {

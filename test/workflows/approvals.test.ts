@@ -291,6 +291,12 @@ describe.each(BACKENDS)('leave, on %s', (backend) => {
     expect(question).toMatchObject({ kind: 'budget', tool: '', reason: 'max_steps_reached: 1 of 1 used' });
     const callId = question?.callId ?? '';
     await expect(turn.answer({ callId, decision: 'approved' })).rejects.toMatchObject({ code: 'approval_refused' });
+    const other = turn.answer({ callId, decision: 'approved', limits: { maxTokens: 2_000_000 } });
+    const missing = 'max_steps_reached: 1 of 1 used; maxSteps must be more than 1';
+    await expect(other).rejects.toMatchObject({
+      code: 'approval_refused',
+      message: expect.stringContaining(missing),
+    });
     expect((await turn.answer({ callId, decision: 'approved', limits: { maxSteps: 2 } })).ack).toBe('applied');
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success', deliverable: { text: 'looked' } });
   });

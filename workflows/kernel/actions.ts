@@ -1,6 +1,7 @@
 /** What the kernel asks of its driver, and what it lets observers know. All of it is data. */
 import type { Limits } from '../protocol/profile.ts';
 import type { Termination } from '../protocol/turn.ts';
+import type { BudgetCode } from './budgets.ts';
 import type { Residency } from './pressure.ts';
 import type { BoxExtent, CallExtra, KernelState, Lifecycle } from './state.ts';
 
@@ -92,7 +93,7 @@ export type AwaitAction =
       readonly type: 'await';
       readonly wait: 'operator';
       readonly askId: string;
-      readonly code: string;
+      readonly code: BudgetCode;
       readonly used: number;
       readonly limit: number;
       readonly deadline: number;

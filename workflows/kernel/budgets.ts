@@ -25,6 +25,27 @@ export interface BudgetHit {
   readonly reason: string;
 }
 
+/** What must be raised when it is hit; nothing lifts the fuse. */
+const AXES: Readonly<Partial<Record<BudgetCode, keyof Limits>>> = {
+  max_steps_reached: 'maxSteps',
+  budget_tool_calls: 'maxToolCalls',
+  budget_tokens: 'maxTokens',
+  budget_wall_time: 'maxWallTimeMs',
+  budget_cost: 'maxCost',
+};
+
+/** What an operator is asked about: a budget as it stood when the question was asked. */
+export type BudgetAsk = Pick<BudgetHit, 'code' | 'used' | 'limit'>;
+
+/** Null when these limits lift a budget that was asked about `askedMs` ago; else what is missing. */
+export function shortfall({ code, used, limit }: BudgetAsk, limits: Limits, askedMs: number): string | null {
+  const axis = AXES[code];
+  const usedNow = code === 'budget_wall_time' ? used + askedMs : used;
+  const given = axis === undefined ? undefined : limits[axis];
+  if (given !== undefined && given > usedNow) return null;
+  return `${code}: ${usedNow} of ${limit} used; ${axis} must be more than ${usedNow}`;
+}
+
 export const tokensUsed = ({ usage, childTokens }: KernelState): number => usage.input + usage.output + childTokens;
 
 export function exhaustedBudget(state: KernelState, nowMs: number): BudgetHit | null {

@@ -34,11 +34,14 @@ export function callModel(
   const hit = exhaustedBudget(state, nowMs);
   if (hit === null) return roomy(state, nowMs, onLastStep(state, extra), observations, forced);
   const seen: Observation = { type: 'budget_hit', code: hit.code, used: hit.used, limit: hit.limit };
-  const askable = state.limits.onExhausted === 'ask' && hit.code !== 'no_progress';
-  return askable
+  return state.limits.onExhausted === 'ask' && extendable(state, hit)
     ? askOperator(state, hit, nowMs, extra, [...observations, seen])
     : finalReport(state, hit, nowMs, [...observations, seen], forced);
 }
+
+/** Nothing lifts the fuse, nor a limit of what nobody can count. */
+const extendable = ({ cost }: KernelState, { code }: BudgetHit): boolean =>
+  code !== 'no_progress' && (code !== 'budget_cost' || cost !== null);
 
 export function finalReport(
   state: KernelState,
@@ -134,6 +137,7 @@ function request(
     skills,
     outstanding: [],
     operator: null,
+    asks: [],
     asked: extra,
     context: { ...state.context, estimate: tokens },
     checkpoint: { seq: handles.at(-1)?.[0] ?? 0, lastThought, requiredToolDone, planCall },
@@ -193,7 +197,9 @@ function askOperator(
   observations: readonly Observation[],
 ): StepOutcome {
   const deadline = nowMs + (state.config.governance?.approvals.deadlineMs ?? OPERATOR_DEADLINE_MS);
-  const askId = `budget-${state.stepIndex}-${code}`;
+  // Asked again before the next model call, it is another question: the answer to the first one has been given.
+  const times = state.asks.filter((asked) => asked === code).length;
+  const askId = `budget-${state.stepIndex}-${code}${times === 0 ? '' : `-${times + 1}`}`;
   const asked = { askId, code, used, limit, deadline };
   const next: KernelState = {
     ...state,
@@ -201,6 +207,7 @@ function askOperator(
     phase: 'reason',
     outstanding: [],
     operator: { ...asked, extra },
+    asks: [...state.asks, code],
   };
   return emit(next, { type: 'await', wait: 'operator', ...asked }, observations);
 }

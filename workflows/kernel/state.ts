@@ -16,7 +16,7 @@ import type { ActiveSkill, Exposure } from './exposure.ts';
 import type { RateWindows } from './governance.ts';
 import { type Marks, NO_MARKS } from './pressure.ts';
 
-export const KERNEL_STATE_VERSION = 3;
+export const KERNEL_STATE_VERSION = 4;
 
 export type ErrorKind = NonNullable<ToolError['kind']> | 'governance_denied';
 
@@ -207,6 +207,8 @@ export interface KernelState {
   /** Cards that the next model call takes out of view, until one has been answered: one that was not may never have begun. */
   readonly toHide: readonly number[];
   readonly operator: OperatorAsk | null;
+  /** What operators were asked about since the last model call. */
+  readonly asks: readonly BudgetCode[];
   /** Set when a budget is hit: the model call in flight is the final report (K9). */
   readonly ending: Termination | null;
   readonly termination: Termination | null;
@@ -258,6 +260,7 @@ export const initialState = (config: LeasedConfig): KernelState => ({
   rollbacks: 0,
   toHide: [],
   operator: null,
+  asks: [],
   ending: null,
   termination: null,
 });
@@ -266,5 +269,6 @@ export const initialState = (config: LeasedConfig): KernelState => ({
 export function restored(snapshot: KernelState): KernelState {
   if (snapshot.version === KERNEL_STATE_VERSION) return snapshot;
   const fresh = initialState(snapshot.config);
-  return { ...fresh, ...snapshot, config: fresh.config, version: KERNEL_STATE_VERSION };
+  const asks = snapshot.operator ? [snapshot.operator.code] : [];
+  return { ...fresh, ...snapshot, asks, config: fresh.config, version: KERNEL_STATE_VERSION };
 }

@@ -1,5 +1,6 @@
 /** Questions to people: may this call run, may this budget be extended; and their answers (K7, K9). */
 import { z } from 'zod';
+import type { BudgetAsk } from '../kernel/budgets.ts';
 import type { ApprovalAnswer } from '../kernel/events.ts';
 import type { JsonObject } from './json.ts';
 import { budgetsSchema, type Limits } from './profile.ts';
@@ -78,6 +79,8 @@ export interface ApprovalRequest {
   readonly kind: 'call' | 'budget';
   readonly tool: string;
   readonly reason: string;
+  /** What is used up; absent in what an earlier version asked. */
+  readonly budget?: BudgetAsk;
 }
 
 export type { ApprovalAnswer, Limits };

@@ -179,6 +179,46 @@ describe('an operator', () => {
     expect(turn.state.limits.maxSteps).toBe(3);
   });
 
+  test('who extends it by too little is asked again, and that is another question each time (K9)', () => {
+    const turn = exhausted();
+    const ids: string[] = [];
+    for (const limits of [{ maxTokens: 2_000_000 }, { maxSteps: 1 }, {}]) {
+      ids.push(turn.state.operator?.askId ?? '');
+      expect(turn.approve(answer(ids.at(-1) ?? '', { limits }))).toMatchObject({ type: 'await', wait: 'operator' });
+    }
+    expect(ids).toEqual([askId, `${askId}-2`, `${askId}-3`]);
+    expect(turn.approve(answer(`${askId}-4`, { limits: { maxSteps: 2 } }))).toMatchObject({ type: 'call_llm' });
+    turn.call('b');
+    expect(turn.results({ b: {} })).toMatchObject({ wait: 'operator', askId: 'budget-2-max_steps_reached' });
+  });
+
+  test('is asked again when the summary that came first used up what was given (K9)', () => {
+    const turn = new Turn({
+      budgets: { maxTokens: 10_000, onExhausted: 'ask' },
+      context: { windowTokens: 4_000, answerTokens: 200, fixedTokens: 100 },
+    });
+    turn.start();
+    for (const input of [1, 1, 1, 9_999]) {
+      const calls = [{ callId: turn.idOf('a'), tool: 'a' }];
+      turn.respond({ calls, handles: [[turn.seq(), 'assistant', 900]], usage: { input, output: 0, cached: 0 } });
+      turn.results({ a: {} });
+    }
+    const first = turn.state.operator?.askId ?? '';
+    expect(turn.approve(answer(first, { limits: { maxTokens: 12_000 } }))).toMatchObject({ type: 'summarize' });
+    const summary = [turn.seq(), 'summary', 100] as const;
+    const usage = { input: 3_000, output: 0, cached: 0 };
+    const stepIndex = turn.state.stepIndex + 1;
+    const next = turn.feed({ type: 'summarized', nowMs: NOW, stepIndex, summary, usage, cost: 0 });
+    expect(next).toMatchObject({ wait: 'operator', askId: `${first}-2` });
+  });
+
+  test('is not asked about a cost that is not known: no limit lifts it (K9)', () => {
+    const turn = new Turn({ budgets: { maxCost: 1, onExhausted: 'ask' } });
+    turn.start();
+    turn.respond({ calls: [{ callId: 'a-1', tool: 'a' }], cost: null });
+    expect(turn.results({ a: {} })).toMatchObject({ note: { kind: 'final_report' } });
+  });
+
   test.each(['denied', 'unanswered'] as const)('whose answer is %s ends it with a report (K9)', (decision) => {
     const turn = exhausted();
     expect(turn.approve(answer(askId, { decision }))).toMatchObject({ note: { kind: 'final_report' } });

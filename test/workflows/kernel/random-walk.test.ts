@@ -125,7 +125,13 @@ class Books {
     return null;
   }
 
+  #asked = new Set<string>();
+
   #action(action: KernelAction, event: KernelEvent): void {
+    if (action.type === 'await' && action.wait === 'operator') {
+      if (this.#asked.has(action.askId)) throw new Error(`${action.askId} is asked twice`);
+      this.#asked.add(action.askId);
+    }
     if (action.type === 'execute_tools' && event.type === 'llm_response')
       this.started += action.calls.length + (action.ask?.length ?? 0);
     if (action.type === 'execute_tools' && event.type === 'approval') this.started -= action.refuse?.length ?? 0;

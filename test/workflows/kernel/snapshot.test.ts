@@ -7,7 +7,7 @@ import { NOW, Turn, turnIn } from './turn.ts';
 const throughJson = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
 
 /** As the first version had it: without a count of the conversation. */
-function firstVersion({ config, context: _, departing: _d, asked: _a, ...state }: KernelState): KernelState {
+function firstVersion({ config, context: _, departing: _d, asked: _a, asks: _k, ...state }: KernelState): KernelState {
   const { context: _c, ...leased } = config;
   return throughJson({ ...state, config: leased, version: 1 }) as unknown as KernelState;
 }
@@ -65,6 +65,17 @@ describe('a snapshot', () => {
     expect(turn.results({ a: {} })).toMatchObject({ type: 'call_llm', stepIndex: 3 });
     expect(turn.fail('context_overflow')).toMatchObject({ type: 'call_llm', stepIndex: 4 });
     expect(turn.say()).toMatchObject({ type: 'done', termination: { status: 'success' } });
+  });
+
+  test('of the first version, of a turn whose operator is asked, asks anew under another id (K9, K22)', () => {
+    const turn = new Turn({ budgets: { maxSteps: 1, onExhausted: 'ask' } });
+    turn.start();
+    turn.call('a');
+    turn.results({ a: {} });
+    const askId = turn.state.operator?.askId ?? '';
+    turn.state = restored(firstVersion(turn.state));
+    turn.approve({ callId: askId, decision: 'approved', limits: { maxTokens: 9 } });
+    expect(turn.state.operator?.askId).toBe(`${askId}-2`);
   });
 
   test('keeps the budgets as an operator changed them (K22)', () => {

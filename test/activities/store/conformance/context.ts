@@ -1,6 +1,8 @@
 /** What leaves the view of a conversation, and what a turn remembers of earlier ones, as every store must do it. */
 import { describe, expect, test } from '@jest/globals';
 import { callId as callIdOf } from '../../../../activities/store/ids.ts';
+import type { BudgetAsk } from '../../../../workflows/kernel/budgets.ts';
+import type { Limits } from '../../../../workflows/protocol/approvals.ts';
 import type { Lease } from '../../../../workflows/protocol/store.ts';
 import { fenceOf, newAgent, result, type StoreBench, SUCCESS } from '../store-bench.ts';
 
@@ -104,6 +106,35 @@ export function describeContext(bench: StoreBench): void {
   });
 
   describe('budgets of a running turn', () => {
+    const asking = async (budget: BudgetAsk) => {
+      const lease = await bench.started(newAgent());
+      const callId = `budget-1-${budget.code}`;
+      const request = { callId, kind: 'budget', tool: '', reason: 'used up', budget } as const;
+      await bench.store.askApprovals(fenceOf(lease), [request]);
+      const answer = (limits: Limits) =>
+        bench.store.answerApproval(lease.agentTurnId, { callId, decision: 'approved', limits });
+      return { lease, callId, answer };
+    };
+
+    test.each<[BudgetAsk['code'], Limits[], Limits]>([
+      ['max_steps_reached', [{ maxTokens: 9_000 }, { maxSteps: 10 }], { maxSteps: 11 }],
+      ['budget_tokens', [{ maxSteps: 99 }, { maxTokens: 10 }], { maxTokens: 11 }],
+      ['budget_tool_calls', [{ maxToolCalls: 9 }], { maxToolCalls: 11 }],
+      ['budget_cost', [{ maxCost: 10 }], { maxCost: 10.5 }],
+      // A second passes before the answer.
+      ['budget_wall_time', [{ maxWallTimeMs: 20 }, { maxWallTimeMs: 1_010 }], { maxWallTimeMs: 1_011 }],
+    ])('of which %s is used up are not extended by too little (K9)', async (code, tooLittle, enough) => {
+      const { lease, callId, answer } = await asking({ code, used: 10, limit: 8 });
+      bench.now += 1_000;
+      for (const limits of tooLittle) {
+        const refused = { code: 'approval_refused', message: expect.stringContaining(`${code}: `) };
+        await expect(answer(limits)).rejects.toMatchObject(refused);
+      }
+      const [question] = await bench.store.listApprovals({ agentId: lease.agentId });
+      expect(question).toMatchObject({ callId, status: 'waiting' });
+      expect(await answer(enough)).toMatchObject({ ack: 'applied' });
+    });
+
     test('are set by an operator, added to what was set before, and are there for its workflow (K9)', async () => {
       const lease = await bench.started(newAgent());
       expect(await bench.store.readLimits(fenceOf(lease))).toBeNull();
