@@ -7,7 +7,7 @@
  * 3. That row stays, as `received`, until the turn has acted on the answer: a turn whose bell was lost is found by it.
  */
 import { z } from 'zod';
-import { type BudgetAsk, shortfall } from '../../workflows/kernel/budgets.ts';
+import { type BudgetAsk, shortfall, withLimits } from '../../workflows/kernel/budgets.ts';
 import { type CallFacts, factsAt } from '../../workflows/kernel/governance.ts';
 import type {
   ApprovalAck,
@@ -33,6 +33,7 @@ import { read, type StoreContext, type Trx, write } from './context.ts';
 import { appendEvent } from './events.ts';
 import { fenced } from './head.ts';
 import { stepCardId } from './ids.ts';
+import { addLimits, limitsOf } from './limits.ts';
 import { profileByHash } from './profiles.ts';
 import type { ApprovalRow, HeadRow, TurnRow } from './rows.ts';
 import { lockTurn, turnOf } from './turns.ts';
@@ -145,7 +146,7 @@ export async function answerApproval(
       return { ack: 'stale', agentId };
     if (row.status !== 'waiting') return { ack: 'duplicate', agentId };
     const { tools } = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
-    refuseUnfit(row, answer, tools, now);
+    refuseUnfit(row, answer, limitsOf(turn), tools, now);
     const { decision, by = null, reason = null, limits } = answer;
     const edited = await changedArguments(trx, row, answer);
     await close(trx, row, {
@@ -156,6 +157,8 @@ export async function answerApproval(
       limits: limits ? JSON.stringify(limits) : null,
       answered_at: now,
     });
+    // Kept like all others: budgets that are set later are added to these.
+    if (limits) await addLimits(trx, turn, limits);
     const payload = { callId: row.call_id, tool: row.tool_name, phase: decision, ...(by === null ? {} : { by }) };
     await appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, now);
     await syncHead(trx, head, agentTurnId, now);
@@ -171,7 +174,13 @@ async function changedArguments(trx: Trx, row: ApprovalRow, answer: ApprovalInpu
   return [parsed, written].some((proposed) => canonicalDigest(proposed) === edited) ? null : answer.arguments;
 }
 
-function refuseUnfit(row: ApprovalRow, answer: ApprovalInput, tools: ProfileSnapshot['tools'], now: number): void {
+function refuseUnfit(
+  row: ApprovalRow,
+  answer: ApprovalInput,
+  set: Limits | null,
+  tools: ProfileSnapshot['tools'],
+  now: number,
+): void {
   const refuse = (message: string): never => {
     throw new CodedError('approval_refused', message);
   };
@@ -181,7 +190,7 @@ function refuseUnfit(row: ApprovalRow, answer: ApprovalInput, tools: ProfileSnap
   if (row.kind === 'budget') {
     if (answer.arguments) refuse('a budget has no arguments; pass limits');
     if (answer.decision === 'approved' && !answer.limits) refuse('an approval to go on needs new limits');
-    const missing = answer.limits ? shortfallOf(row, answer.limits, now) : null;
+    const missing = answer.limits ? shortfallOf(row, withLimits(set ?? {}, answer.limits), now) : null;
     if (missing !== null) refuse(`these limits do not let the turn go on: ${missing}`);
     return;
   }

@@ -1,10 +1,25 @@
-/** Budgets that an operator sets while a turn runs (K9): kept with the turn, read by its workflow when the bell rings. */
+/** Budgets that an operator sets while a turn runs (K9): kept with the turn, whichever way they came. */
+import { withLimits } from '../../workflows/kernel/budgets.ts';
 import type { Limits } from '../../workflows/protocol/approvals.ts';
 import { type Fence, isTerminal } from '../../workflows/protocol/turn.ts';
-import { read, type StoreContext, write } from './context.ts';
+import { read, type StoreContext, type Trx, write } from './context.ts';
+import type { TurnRow } from './rows.ts';
 import { lockTurn } from './turns.ts';
 
-/** What is set later is added to what was set before. */
+export const limitsOf = ({ limits }: Pick<TurnRow, 'limits'>): Limits | null =>
+  limits === null ? null : (JSON.parse(limits) as Limits);
+
+/** What is set later is added to what was set before: returns all of it. The caller holds the head row. */
+export async function addLimits(trx: Trx, turn: TurnRow, limits: Limits): Promise<Limits> {
+  const merged = withLimits(limitsOf(turn) ?? {}, limits);
+  await trx
+    .updateTable('turns')
+    .set({ limits: JSON.stringify(merged) })
+    .where('agent_turn_id', '=', turn.agent_turn_id)
+    .execute();
+  return merged;
+}
+
 export async function setLimits(
   ctx: StoreContext,
   agentTurnId: string,
@@ -13,12 +28,7 @@ export async function setLimits(
   return write(ctx, async (trx) => {
     const found = await lockTurn(trx, agentTurnId, ctx.now());
     if (!found || isTerminal(found.turn.status)) return null;
-    const merged = { ...(JSON.parse(found.turn.limits ?? '{}') as Limits), ...limits };
-    await trx
-      .updateTable('turns')
-      .set({ limits: JSON.stringify(merged) })
-      .where('agent_turn_id', '=', agentTurnId)
-      .execute();
+    await addLimits(trx, found.turn, limits);
     return { agentId: found.turn.agent_id };
   });
 }
@@ -30,5 +40,5 @@ export const readLimits = (ctx: StoreContext, { agentTurnId }: Fence): Promise<L
       .select('limits')
       .where('agent_turn_id', '=', agentTurnId)
       .executeTakeFirst();
-    return row?.limits ? (JSON.parse(row.limits) as Limits) : null;
+    return row ? limitsOf(row) : null;
   });

@@ -5,7 +5,7 @@
  * 1. A budget is hit when what was used reaches the limit; it is overrun by at most the model call in flight.
  * 2. A cost that is not known counts as a limit reached: money nobody can count is not spent.
  */
-import type { Budgets, Limits } from '../protocol/profile.ts';
+import type { Limits } from '../protocol/profile.ts';
 import { addUsage, type Termination } from '../protocol/turn.ts';
 import { FUSE_BLOWS, longestStreak } from './fuse.ts';
 import type { KernelState } from './state.ts';
@@ -70,9 +70,9 @@ export function exhaustedBudget(state: KernelState, nowMs: number): BudgetHit | 
 }
 
 /** What is not named stays. */
-export const withLimits = (budgets: Budgets, limits: Limits = {}): Budgets => ({
+export const withLimits = <T extends Limits>(budgets: T, limits: Limits = {}): T => ({
   ...budgets,
-  ...(Object.fromEntries(Object.entries(limits).filter(([, limit]) => limit !== undefined)) as Partial<Budgets>),
+  ...(Object.fromEntries(Object.entries(limits).filter(([, limit]) => limit !== undefined)) as Partial<T>),
 });
 
 /** Calls that may still be started. */

@@ -135,6 +135,16 @@ export function describeContext(bench: StoreBench): void {
       expect(await answer(enough)).toMatchObject({ ack: 'applied' });
     });
 
+    test('that an answer extends are kept with those that are set, before or after it (K9)', async () => {
+      const { lease, answer } = await asking({ code: 'max_steps_reached', used: 2, limit: 2 });
+      await bench.store.setLimits(lease.agentTurnId, { maxCost: 2, maxSteps: 2 });
+      await answer({ maxSteps: 20, maxTokens: undefined });
+      await bench.store.setLimits(lease.agentTurnId, { maxTokens: 5_000 });
+      await bench.store.setLimits(lease.agentTurnId, { maxTokens: undefined, maxToolCalls: 7 });
+      const all = { maxSteps: 20, maxTokens: 5_000, maxCost: 2, maxToolCalls: 7 };
+      expect(await bench.store.readLimits(fenceOf(lease))).toEqual(all);
+    });
+
     test('are set by an operator, added to what was set before, and are there for its workflow (K9)', async () => {
       const lease = await bench.started(newAgent());
       expect(await bench.store.readLimits(fenceOf(lease))).toBeNull();
