@@ -257,6 +257,8 @@ export class TurnHandle {
     const found = await store.setLimits(this.id, parsed.data);
     if (!found) throw new CodedError('turn_not_found', `turn ${this.id} has ended, or was never there`);
     await ringLimits(temporal, found.agentId, this.id);
+    // The question whether a budget may be extended may have its answer by now.
+    await ringTurn(temporal, found.agentId, this.id, { callId: '' });
   }
 }
 

@@ -46,7 +46,7 @@ export const findApproval = (trx: Trx, agentTurnId: string, callId: string): Pro
     .where('call_id', '=', callId)
     .executeTakeFirst();
 
-/** Asks; a question that was asked before is left as it is. Returns the deadlines. */
+/** Asks; a question that was asked before is left as it is. Returns the deadlines: at once for one that has its answer. */
 export async function askApprovals(
   ctx: StoreContext,
   fence: Fence,
@@ -65,7 +65,10 @@ export async function askApprovals(
       const present = await findApproval(trx, fence.agentTurnId, callId);
       const deadline = present?.deadline ?? now + policy.deadlineMs;
       if (!present) await ask(trx, head, turn, { request, rootTurnId, deadline, policy }, now);
-      asked.push({ callId, deadline });
+      // Budgets may have been set while the turn came to ask.
+      const answered = !present && (await answerByLimits(trx, turn, limitsOf(turn) ?? {}, now));
+      if (answered) await syncHead(trx, head, fence.agentTurnId, now);
+      asked.push({ callId, deadline: answered || (present && present.status !== 'waiting') ? now : deadline });
     }
     return asked;
   });
@@ -172,6 +175,28 @@ async function changedArguments(trx: Trx, row: ApprovalRow, answer: ApprovalInpu
   const edited = canonicalDigest(answer.arguments);
   const { parsed, written } = (await proposedArguments(trx, row)) ?? { parsed: {}, written: {} };
   return [parsed, written].some((proposed) => canonicalDigest(proposed) === edited) ? null : answer.arguments;
+}
+
+/**
+ * Budgets that were set answer the questions whose budget they lift; returns whether there were any. The caller holds the head row and
+ * brings it in line afterwards.
+ */
+export async function answerByLimits(trx: Trx, turn: TurnRow, limits: Limits, now: number): Promise<boolean> {
+  const { agent_turn_id: agentTurnId, agent_id: agentId } = turn;
+  const open = await trx
+    .selectFrom('approvals')
+    .selectAll()
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('kind', '=', 'budget')
+    .where('status', '=', 'waiting')
+    .execute();
+  const lifted = open.filter((row) => shortfallOf(row, limits, now) === null);
+  for (const row of lifted) {
+    await close(trx, row, { status: 'approved', limits: JSON.stringify(limits), answered_at: now });
+    const payload = { callId: row.call_id, tool: '', phase: 'approved', reason: 'the budget was raised' } as const;
+    await appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, now);
+  }
+  return lifted.length > 0;
 }
 
 function refuseUnfit(

@@ -1,15 +1,19 @@
 /**
- * What an operator does to a turn or an agent: stop, cancel, steer (T8, T10, T21, T22). Each is one transaction that is final by itself;
+ * What an operator does to a turn or an agent: stop, cancel, steer, set budgets (T8, T10, T21, T22, K9). Each is one transaction that is final by itself;
  * the workflows are told afterwards, and only to let go of what they hold.
  */
 import { v7 } from 'uuid';
+import type { Limits } from '../../workflows/protocol/approvals.ts';
 import type { SteerAck, StopAck } from '../../workflows/protocol/control.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { type AgentLifecycle, isTerminal } from '../../workflows/protocol/turn.ts';
+import { answerByLimits } from './approvals.ts';
+import { syncHead } from './calls.ts';
 import { createBox, insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { lockHead } from './head.ts';
 import { outputBoxId } from './ids.ts';
+import { addLimits } from './limits.ts';
 import { rosterEntry } from './roster.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
 import { abandoned, finishTurn, reapTurn } from './terminal.ts';
@@ -74,6 +78,23 @@ export async function steerTurn(ctx: StoreContext, agentTurnId: string, text: st
       .values({ ...row, status: 'pending' })
       .execute();
     return { ack: 'accepted', agentId: found.turn.agent_id, seq };
+  });
+}
+
+/** New budgets for a turn that has not ended; a question that they answer is answered by them (K9). */
+export async function setLimits(
+  ctx: StoreContext,
+  agentTurnId: string,
+  limits: Limits,
+): Promise<{ readonly agentId: string } | null> {
+  const now = ctx.now();
+  return write(ctx, async (trx) => {
+    const found = await lockTurn(trx, agentTurnId, now);
+    if (!found || isTerminal(found.turn.status)) return null;
+    const { head, turn } = found;
+    const all = await addLimits(trx, turn, limits);
+    if (await answerByLimits(trx, turn, all, now)) await syncHead(trx, head, agentTurnId, now);
+    return { agentId: turn.agent_id };
   });
 }
 

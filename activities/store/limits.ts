@@ -1,10 +1,9 @@
 /** Budgets that an operator sets while a turn runs (K9): kept with the turn, whichever way they came. */
 import { withLimits } from '../../workflows/kernel/budgets.ts';
 import type { Limits } from '../../workflows/protocol/approvals.ts';
-import { type Fence, isTerminal } from '../../workflows/protocol/turn.ts';
-import { read, type StoreContext, type Trx, write } from './context.ts';
+import type { Fence } from '../../workflows/protocol/turn.ts';
+import { read, type StoreContext, type Trx } from './context.ts';
 import type { TurnRow } from './rows.ts';
-import { lockTurn } from './turns.ts';
 
 export const limitsOf = ({ limits }: Pick<TurnRow, 'limits'>): Limits | null =>
   limits === null ? null : (JSON.parse(limits) as Limits);
@@ -18,19 +17,6 @@ export async function addLimits(trx: Trx, turn: TurnRow, limits: Limits): Promis
     .where('agent_turn_id', '=', turn.agent_turn_id)
     .execute();
   return merged;
-}
-
-export async function setLimits(
-  ctx: StoreContext,
-  agentTurnId: string,
-  limits: Limits,
-): Promise<{ readonly agentId: string } | null> {
-  return write(ctx, async (trx) => {
-    const found = await lockTurn(trx, agentTurnId, ctx.now());
-    if (!found || isTerminal(found.turn.status)) return null;
-    await addLimits(trx, found.turn, limits);
-    return { agentId: found.turn.agent_id };
-  });
 }
 
 export const readLimits = (ctx: StoreContext, { agentTurnId }: Fence): Promise<Limits | null> =>

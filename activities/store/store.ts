@@ -5,13 +5,13 @@ import { answerApproval, askApprovals, listApprovals } from './approvals.ts';
 import { replaceOutputBox, writeContextBox, writeInstructionCard, writeOutputCard } from './boxes.ts';
 import { claimCall, readCall, refuseCalls, settleCall, suspendCall } from './calls.ts';
 import type { StoreContext } from './context.ts';
-import { setLifecycle, steerTurn, stopTurn } from './control.ts';
+import { setLifecycle, setLimits, steerTurn, stopTurn } from './control.ts';
 import { delegate } from './delegation.ts';
 import { overdueReports, reportDelegation } from './delegation-reports.ts';
 import { listEdges } from './edges.ts';
 import { violations } from './invariants.ts';
 import { leaseNext, settle } from './lease.ts';
-import { readLimits, setLimits } from './limits.ts';
+import { readLimits } from './limits.ts';
 import { readProfile, registerProfiles } from './profiles.ts';
 import {
   doorbellCandidates,

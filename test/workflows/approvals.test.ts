@@ -301,6 +301,16 @@ describe.each(BACKENDS)('leave, on %s', (backend) => {
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success', deliverable: { text: 'looked' } });
   });
 
+  test('budgets that are raised while an operator is asked let the turn go on (K9)', async () => {
+    const turn = await enqueue('thrifty', 'again');
+    const [{ callId } = { callId: '' }] = await asked(turn);
+    await turn.setLimits({ maxTokens: 2_000_000 });
+    expect(await asked(turn)).toMatchObject([{ callId }]);
+    await turn.setLimits({ maxSteps: 2 });
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success', deliverable: { text: 'looked' } });
+    expect(await harness.store.violations()).toEqual([]);
+  });
+
   test('an operator who says no gets the final report (K9)', async () => {
     const turn = await enqueue('thrifty', 'again');
     const [{ callId } = { callId: '' }] = await asked(turn);

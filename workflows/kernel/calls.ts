@@ -7,7 +7,7 @@
  */
 import { UPDATE_PLAN } from '../protocol/builtins.ts';
 import type { ExecuteToolsAction, Observation, Refusal, StepOutcome } from './actions.ts';
-import { addCost, withLimits } from './budgets.ts';
+import { addCost, exhaustedBudget, withLimits } from './budgets.ts';
 import { done, emit, isSubmission, terminationBy } from './ending.ts';
 import type { ApprovalAnswer, ApprovalEvent, ProposedCallFact, ToolResultsEvent } from './events.ts';
 import { activated } from './exposure.ts';
@@ -158,7 +158,7 @@ const withSlot = (state: KernelState, tool: string, nowMs: number): KernelState 
     ? { ...state, rateWindows: takeSlot(state.config.governance, state.rateWindows, tool, nowMs) }
     : state;
 
-/** Extended, the turn goes on as if the budget had been larger; else it reports (K9). */
+/** Extended, be it by other means, the turn goes on as if the budget had been larger; else it reports (K9). */
 function onOperator(
   state: KernelState,
   { code, used, limit, extra }: OperatorAsk,
@@ -171,6 +171,8 @@ function onOperator(
     const seen: Observation = { type: 'limits_changed', limits: limits ?? {} };
     return callModel(extended, nowMs, extra, [...observations, seen]);
   }
+  if (decision === 'unanswered' && exhaustedBudget(state, nowMs) === null)
+    return callModel({ ...state, operator: null }, nowMs, extra, observations);
   const hit = {
     code,
     used,

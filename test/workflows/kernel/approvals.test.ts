@@ -219,6 +219,18 @@ describe('an operator', () => {
     expect(turn.results({ a: {} })).toMatchObject({ note: { kind: 'final_report' } });
   });
 
+  test('who does not answer lets the turn go on when the budget was raised meanwhile; one who says no does not (K9)', () => {
+    for (const [decision, goesOn] of [
+      ['unanswered', true],
+      ['denied', false],
+    ] as const) {
+      const turn = exhausted();
+      turn.feed({ type: 'limits', nowMs: NOW, limits: { maxSteps: 2 } });
+      const action = turn.approve(answer(askId, { decision }));
+      expect(action?.type === 'call_llm' && action.note === undefined).toBe(goesOn);
+    }
+  });
+
   test.each(['denied', 'unanswered'] as const)('whose answer is %s ends it with a report (K9)', (decision) => {
     const turn = exhausted();
     expect(turn.approve(answer(askId, { decision }))).toMatchObject({ note: { kind: 'final_report' } });

@@ -145,6 +145,38 @@ export function describeContext(bench: StoreBench): void {
       expect(await bench.store.readLimits(fenceOf(lease))).toEqual(all);
     });
 
+    test('that are raised while an operator is asked answer the question, once, and only when that is enough (K9)', async () => {
+      const { lease, callId, answer } = await asking({ code: 'max_steps_reached', used: 2, limit: 2 });
+      const question = async () => (await bench.store.listApprovals({ agentId: lease.agentId, all: true }))[0]?.status;
+      const look = () => bench.store.resolveWaiting(fenceOf(lease), [callId], bench.now);
+      await bench.store.setLimits(lease.agentTurnId, { maxTokens: 9 });
+      expect([await question(), (await look()).answers]).toEqual(['waiting', undefined]);
+      await bench.store.setLimits(lease.agentTurnId, { maxSteps: 3 });
+      expect(await question()).toBe('approved');
+      const answers = [{ callId, decision: 'approved', limits: { maxTokens: 9, maxSteps: 3 } }];
+      expect(await look()).toMatchObject({ answers, waiting: [] });
+      expect(await answer({ maxSteps: 9 })).toMatchObject({ ack: 'duplicate' });
+      expect((await bench.store.getTurn(lease.agentTurnId))?.status).toBe('running');
+      expect(await bench.store.violations()).toEqual([]);
+    });
+
+    test('that were raised before an operator was asked answer the question at once (K9)', async () => {
+      const lease = await bench.started(newAgent());
+      await bench.store.setLimits(lease.agentTurnId, { maxSteps: 3 });
+      const ask = async (limit: number) => {
+        const callId = `budget-${limit}-max_steps_reached`;
+        const budget = { code: 'max_steps_reached', used: limit, limit } as const;
+        const request = { callId, kind: 'budget', tool: '', reason: 'used up', budget } as const;
+        return (await bench.store.askApprovals(fenceOf(lease), [request]))[0]?.deadline ?? 0;
+      };
+      expect(await ask(2)).toBe(bench.now);
+      expect(await ask(2)).toBe(bench.now);
+      expect(await ask(3)).toBeGreaterThan(bench.now);
+      const open = await bench.store.listApprovals({ agentId: lease.agentId });
+      expect(open.map(({ callId }) => callId)).toEqual(['budget-3-max_steps_reached']);
+      expect(await bench.store.violations()).toEqual([]);
+    });
+
     test('are set by an operator, added to what was set before, and are there for its workflow (K9)', async () => {
       const lease = await bench.started(newAgent());
       expect(await bench.store.readLimits(fenceOf(lease))).toBeNull();
