@@ -41,6 +41,7 @@ import {
 } from './messages.ts';
 import { modelActivities, storeActivities } from './ports.ts';
 import { clip } from './protocol/limits.ts';
+import type { Limits } from './protocol/profile.ts';
 import type { Lease, TurnEnd } from './protocol/store.ts';
 import type { EngineUsage, Fence, TurnStatus } from './protocol/turn.ts';
 import { showTurnStatus } from './search-attributes.ts';
@@ -185,7 +186,10 @@ class TurnDriver {
     if (!this.#newLimits || next.type === 'stop') return;
     this.#newLimits = false;
     this.#actions += 1;
-    const limits = await storeActivities.readLimits(this.#fence);
+    this.#budgets(await storeActivities.readLimits(this.#fence));
+  }
+
+  #budgets(limits: Limits | null | undefined): void {
     if (limits) this.#step({ type: 'limits', nowMs: Date.now(), limits });
   }
 
@@ -225,6 +229,7 @@ class TurnDriver {
       this.#actions += 1;
       const record = await callModel({ ...this.#fence, profileHash: this.#lease.profileHash, request });
       this.#display.thought(record);
+      this.#budgets(record.limits);
       return responseEvent(record);
     } catch (error) {
       if (isCancellation(error)) throw error;
@@ -293,6 +298,7 @@ class TurnDriver {
       const { settled, waiting, answers = [] } = look;
       for (const call of settled) this.#display.call(call.callId, call.status, null);
       this.#showWaiting(waiting);
+      this.#budgets(look.limits);
       if (answers.length > 0) return this.#answered(answers, settled.length > 0);
       if (settled.length > 0) return { type: 'tool_results', nowMs: Date.now(), settled, suspended: waiting };
       deadline = Math.min(...waiting.map((call) => call.wakeAt ?? call.deadline));

@@ -281,7 +281,7 @@ export async function lookAtApproval(
   judging: Judging,
   nowMs: number,
 ): Promise<ApprovalLook> {
-  if (row.status !== 'waiting') return { answer: answerOf(row, judging) };
+  if (row.status !== 'waiting') return { answer: answerOf(row, turn, judging) };
   if (row.deadline > nowMs) return { waitUntil: row.deadline };
   const { agent_turn_id: agentTurnId, agent_id: agentId } = turn;
   const { call_id: callId, tool_name: tool, escalate_to, escalated_at } = row;
@@ -309,7 +309,7 @@ export async function lookAtApproval(
   return { answer: { callId, decision: 'unanswered' } };
 }
 
-function answerOf(row: ApprovalRow, judging: Judging): ApprovalAnswer {
+function answerOf(row: ApprovalRow, turn: TurnRow, judging: Judging): ApprovalAnswer {
   const { call_id: callId, status, answered_by: by, comment: reason } = row;
   const decision = status === 'approved' || status === 'denied' ? status : 'unanswered';
   const facts = factsOf(row, judging);
@@ -319,7 +319,8 @@ function answerOf(row: ApprovalRow, judging: Judging): ApprovalAnswer {
     ...(by === null ? {} : { by }),
     ...(reason === null ? {} : { reason }),
     ...(facts ? { edited: { facts } } : {}),
-    ...(row.limits === null ? {} : { limits: JSON.parse(row.limits) as Limits }),
+    // What was set since the answer counts more than the answer.
+    ...(row.limits === null ? {} : { limits: withLimits(JSON.parse(row.limits) as Limits, limitsOf(turn) ?? {}) }),
   };
 }
 

@@ -7,6 +7,7 @@
  * 3. A reap raises the epoch, so whatever is left of the old turn can write nothing (T5).
  */
 import { z } from 'zod';
+import { withLimits } from '../../workflows/kernel/budgets.ts';
 import { kernelConfig } from '../../workflows/kernel/config.ts';
 import type { MemoryUnit } from '../../workflows/kernel/state.ts';
 import type { CardContents } from '../../workflows/protocol/cards.ts';
@@ -22,7 +23,9 @@ import { type ProfileCache, type StoreContext, type Trx, write } from './context
 import { dueReports } from './delegation-reports.ts';
 import { appendState } from './events.ts';
 import { lockHead, updateHead } from './head.ts';
+
 import { forkedBoxId, instructionCardId, outputBoxId } from './ids.ts';
+import { limitsOf } from './limits.ts';
 import { memoryUnits } from './memory.ts';
 import { currentProfile, profileByHash } from './profiles.ts';
 import { parseResultFields } from './result-fields.ts';
@@ -270,6 +273,11 @@ async function leaseOf(trx: Trx, turn: TurnRow, profiles: ProfileCache): Promise
     .executeTakeFirstOrThrow();
   const { text } = JSON.parse(card.content) as { text: string };
   const { fields } = parseResultFields(request.resultFields, snapshot);
+  const kernel = kernelConfig(
+    snapshot,
+    fields,
+    fixedTokens(snapshot) + countTokens((request.criteria ?? []).join('\n')),
+  );
   return {
     agentId: turn.agent_id,
     agentTurnId: turn.agent_turn_id,
@@ -277,7 +285,8 @@ async function leaseOf(trx: Trx, turn: TurnRow, profiles: ProfileCache): Promise
     profileName: profile_name,
     profileHash: profile_hash,
     workerTarget: worker_target,
-    kernel: kernelConfig(snapshot, fields, fixedTokens(snapshot) + countTokens((request.criteria ?? []).join('\n'))),
+    // Budgets may have been set while the turn was queued (K9).
+    kernel: { ...kernel, budgets: withLimits(kernel.budgets, limitsOf(turn) ?? {}) },
     timeouts: snapshot.profile.timeouts,
     outputBoxId: output_box_id,
     memory: JSON.parse(memory ?? '[]') as MemoryUnit[],

@@ -26,6 +26,7 @@ import { type ProfileCache, type StoreContext, type Trx, write } from './context
 import { type FinalReport, findDeferral, forgetDeferral, isFinal, keepDeferral } from './deferrals.ts';
 import { appendEvent } from './events.ts';
 import { fenced } from './head.ts';
+import { limitsOf } from './limits.ts';
 import { profileByHash } from './profiles.ts';
 import { findResult, storeResult } from './results.ts';
 import type { ApprovalRow, HeadRow, TurnRow, WaitingRow } from './rows.ts';
@@ -222,7 +223,8 @@ export async function resolveWaiting(
       } else settled.push(await applied(trx, turn, callId, row, progress?.result ?? null, ctx.profiles, now));
     }
     if (settled.length > 0 || answers.length > 0) await syncHead(trx, head, fence.agentTurnId, now);
-    return answers.length > 0 ? { settled, waiting, answers } : { settled, waiting };
+    const limits = limitsOf(turn);
+    return { settled, waiting, ...(answers.length > 0 ? { answers } : {}), ...(limits ? { limits } : {}) };
   });
 }
 

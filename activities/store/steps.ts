@@ -11,6 +11,7 @@ import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEdge, appendEvent, appendState } from './events.ts';
 import { fenced, updateHead } from './head.ts';
 import { stepCardId } from './ids.ts';
+import { limitsOf } from './limits.ts';
 import { profileByHash } from './profiles.ts';
 import { parseResultFields } from './result-fields.ts';
 import { storeResult } from './results.ts';
@@ -30,7 +31,7 @@ export async function openStep(
     const head = await fenced(trx, fence, now);
     const turn = await turnOf(trx, fence.agentTurnId);
     const row = await findStep(trx, fence, stepIndex);
-    const recorded = recordedOf(row);
+    const recorded = recordedOf(row, turn);
     // A step that is stored (the workflow was reset) changes nothing: the turn may be suspended behind it.
     if (!recorded) await startRunning(trx, head, turn, now);
     if (!recorded) await actOnAnswers(trx, fence.agentTurnId);
@@ -64,8 +65,14 @@ const findStep = (trx: Trx, { agentTurnId }: Fence, stepIndex: number): Promise<
     .where('step_index', '=', stepIndex)
     .executeTakeFirst();
 
-const recordedOf = (row: Pick<StepRow, 'outcome'> | undefined): StepOutcomeRecord | null =>
-  row?.outcome ? (JSON.parse(row.outcome) as StepOutcomeRecord) : null;
+const recordedOf = (row: Pick<StepRow, 'outcome'> | undefined, turn: TurnRow): StepOutcomeRecord | null =>
+  row?.outcome ? withBudgets(JSON.parse(row.outcome) as StepOutcomeRecord, turn) : null;
+
+/** As they are set now, whenever the step was recorded. */
+const withBudgets = (outcome: StepOutcomeRecord, turn: TurnRow): StepOutcomeRecord => {
+  const limits = limitsOf(turn);
+  return limits === null ? outcome : { ...outcome, limits };
+};
 
 async function openRow(trx: Trx, fence: Fence, stepIndex: number, now: number): Promise<void> {
   const { agentId, agentTurnId } = fence;
@@ -110,7 +117,7 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
     const head = await fenced(trx, fence, now);
     const turn = await turnOf(trx, fence.agentTurnId);
     const row = await findStep(trx, fence, commit.stepIndex);
-    const recorded = recordedOf(row);
+    const recorded = recordedOf(row, turn);
     if (recorded) return recorded;
     if (!row) await openRow(trx, fence, commit.stepIndex, now);
     const boxId = turn.output_box_id ?? '';
@@ -134,7 +141,7 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
     };
     await recordStep(trx, fence, turn, commit, outcome, now);
     await announce(trx, head, fence, outcome, now);
-    return outcome;
+    return withBudgets(outcome, turn);
   });
 }
 

@@ -44,12 +44,17 @@ const app = defineApp({
     defineAgent({ name: 'calls', budgets: { maxToolCalls: 3 } }),
     defineAgent({ name: 'tokens', budgets: { maxTokens: 3 * TOKENS_OF_A_CALL } }),
     defineAgent({ name: 'wall', allowedTools: ['slow'], budgets: { maxWallTimeMs: SLOW_MS } }),
+    defineAgent({ name: 'free' }),
     defineAgent({ name: 'cost', budgets: { maxCost: 3 * COST_OF_A_CALL } }),
   ],
 });
 
+/** An earlier turn's may be remembered. */
 const isReport = ({ messages }: ChatRequest): boolean =>
-  messages.map(textOf).some((text) => text.includes('no further tools can be run'));
+  messages
+    .slice(-2)
+    .map(textOf)
+    .some((text) => text.includes('no further tools can be run'));
 
 describe('a budget', () => {
   let harness: Harness;
@@ -114,6 +119,25 @@ describe('a budget', () => {
       undefined,
       'budget_tool_calls',
     ]);
+  });
+
+  test('that is set while the turn is queued holds from its start (K9)', async () => {
+    const agent = harness.client.agent(`free-${v7()}`);
+    const [first, second] = [
+      await agent.enqueue({ instruction: 'work on', profile: 'steps' }),
+      await agent.enqueue({ instruction: 'work on', profile: 'free' }),
+    ];
+    await second.setLimits({ maxSteps: 1 });
+    await first.result(WAIT);
+    expect(await second.result(WAIT)).toMatchObject({ errorCode: 'max_steps_reached', stepCount: 2 });
+  });
+
+  test('that is set without a bell holds from the next step on (K9)', async () => {
+    const agent = harness.client.agent(`free-${v7()}`);
+    const turn = await agent.enqueue({ instruction: 'work on', profile: 'free' });
+    while ((await turn.get()).stepCount === 0) await harness.store.changed(1_000);
+    await harness.store.setLimits(turn.id, { maxSteps: 1 });
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'partial', errorCode: 'max_steps_reached' });
   });
 
   test('of wall time lets the calls end that run, and then comes the report (K9)', async () => {

@@ -6,6 +6,7 @@
  * 2. Every event yields at most one action; an event that does not apply changes nothing and is observed (K1).
  * 3. After `done` nothing is emitted.
  */
+import type { Limits } from '../protocol/profile.ts';
 import type { Termination } from '../protocol/turn.ts';
 import type { Observation, StepOutcome } from './actions.ts';
 import { withLimits, withUsage } from './budgets.ts';
@@ -149,10 +150,16 @@ function onModelFailure(state: KernelState, event: LlmFailedEvent): StepOutcome 
   return done(state, { status: 'failed', errorCode: event.code, reason: event.message }, { from: 'fallback' });
 }
 
+/** Told again and again, for a bell may be lost: what is known already changes nothing. */
 function onLimits(state: KernelState, { limits }: LimitsEvent): StepOutcome {
+  const changed = withLimits(state.limits, limits);
+  if (sameLimits(changed, state.limits)) return { state, actions: [], observations: [] };
   const seen: Observation = { type: 'limits_changed', limits };
-  return { state: { ...state, limits: withLimits(state.limits, limits) }, actions: [], observations: [seen] };
+  return { state: { ...state, limits: changed }, actions: [], observations: [seen] };
 }
+
+const sameLimits = (a: Limits, b: Limits): boolean =>
+  (Object.keys(a) as (keyof Limits)[]).every((axis) => a[axis] === b[axis]);
 
 function exhaustive(event: never): never {
   throw new TypeError(`unknown kernel event ${JSON.stringify(event)}`);

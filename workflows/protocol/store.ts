@@ -112,6 +112,8 @@ export interface StepOutcomeRecord {
   readonly usage: Usage;
   readonly cost: number | null;
   readonly latencyMs: number;
+  /** Budgets that operators set so far, when there are any: the bell that told of them may have been lost (K9). */
+  readonly limits?: Limits;
 }
 
 export interface StepOpening {
@@ -221,6 +223,8 @@ export interface WaitingState {
   readonly settled: readonly SettledCall[];
   /** Questions that have an answer; their calls are neither settled nor waiting. */
   readonly answers?: readonly ApprovalAnswer[];
+  /** As with a step. */
+  readonly limits?: Limits;
   /** `wakeAt` when the store must be asked before the deadline: a report is to be tried again (T18). */
   readonly waiting: readonly {
     readonly callId: string;

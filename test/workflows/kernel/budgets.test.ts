@@ -142,6 +142,18 @@ describe('the other budgets', () => {
   });
 });
 
+describe('budgets that are told again', () => {
+  test('change nothing, and nothing is said of it (K9)', () => {
+    const turn = new Turn({ budgets: { maxSteps: 9 } });
+    turn.start();
+    turn.feed({ type: 'limits', nowMs: NOW, limits: { maxSteps: 1 } });
+    const before = turn.state;
+    turn.feed({ type: 'limits', nowMs: NOW, limits: { maxSteps: 1, maxToolCalls: 200 } });
+    expect(turn.state).toBe(before);
+    expect(turn.observations).toEqual([{ type: 'limits_changed', limits: { maxSteps: 1 } }]);
+  });
+});
+
 describe('the final report', () => {
   test('with a text makes the turn partial and is its deliverable (T8)', () => {
     const turn = exhausted();

@@ -177,6 +177,31 @@ export function describeContext(bench: StoreBench): void {
       expect(await bench.store.violations()).toEqual([]);
     });
 
+    test('are with the lease when they are set before the turn begins, and with each step and look: no bell is needed (K9)', async () => {
+      const agentId = newAgent();
+      await bench.store.setLimits(await bench.accepted(agentId), { maxSteps: 3 });
+      const lease = await bench.leased(agentId);
+      expect(lease.kernel.budgets).toMatchObject({ maxSteps: 3, maxToolCalls: 200 });
+      const { calls } = await bench.think(lease, 1, ['a']);
+      await bench.store.setLimits(lease.agentTurnId, { maxTokens: 9 });
+      const limits = { maxSteps: 3, maxTokens: 9 };
+      const { recorded } = await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
+      expect(recorded?.limits).toEqual(limits);
+      const [callId = ''] = calls.map((call) => call.callId);
+      await bench.store.suspendCall(fenceOf(lease), callId, bench.now + 1_000);
+      await bench.store.reportResult(lease.agentTurnId, { callId, status: 'success', result: 1 });
+      expect(await bench.store.resolveWaiting(fenceOf(lease), [callId], bench.now)).toMatchObject({ limits });
+      expect(await bench.think(lease, 2)).toMatchObject({ limits });
+    });
+
+    test('are as they were set last, also when that was after the answer (K9)', async () => {
+      const { lease, callId, answer } = await asking({ code: 'max_steps_reached', used: 2, limit: 2 });
+      await answer({ maxSteps: 20 });
+      await bench.store.setLimits(lease.agentTurnId, { maxSteps: 5 });
+      const { answers } = await bench.store.resolveWaiting(fenceOf(lease), [callId], bench.now);
+      expect(answers).toMatchObject([{ limits: { maxSteps: 5 } }]);
+    });
+
     test('are set by an operator, added to what was set before, and are there for its workflow (K9)', async () => {
       const lease = await bench.started(newAgent());
       expect(await bench.store.readLimits(fenceOf(lease))).toBeNull();
