@@ -75,6 +75,13 @@ export const withLimits = <T extends Limits>(budgets: T, limits: Limits = {}): T
   ...(Object.fromEntries(Object.entries(limits).filter(([, limit]) => limit !== undefined)) as Partial<T>),
 });
 
+/** Calls that a larger budget has room for were not refused for good. */
+export function withNewLimits(state: KernelState, change: Limits | undefined): KernelState {
+  const limits = withLimits(state.limits, change);
+  const callsRefused = state.callsRefused && state.toolCalls >= limits.maxToolCalls;
+  return { ...state, limits, callsRefused };
+}
+
 /** Calls that may still be started. */
 export const callsLeft = ({ limits, toolCalls }: KernelState): number =>
   limits.maxToolCalls === undefined ? Number.POSITIVE_INFINITY : Math.max(0, limits.maxToolCalls - toolCalls);

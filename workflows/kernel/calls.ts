@@ -7,7 +7,7 @@
  */
 import { UPDATE_PLAN } from '../protocol/builtins.ts';
 import type { ExecuteToolsAction, Observation, Refusal, StepOutcome } from './actions.ts';
-import { addCost, exhaustedBudget, withLimits } from './budgets.ts';
+import { addCost, exhaustedBudget, withNewLimits } from './budgets.ts';
 import { done, emit, isSubmission, terminationBy } from './ending.ts';
 import type { ApprovalAnswer, ApprovalEvent, ProposedCallFact, ToolResultsEvent } from './events.ts';
 import { activated } from './exposure.ts';
@@ -167,7 +167,7 @@ function onOperator(
   observations: readonly Observation[],
 ): StepOutcome {
   if (decision === 'approved') {
-    const extended: KernelState = { ...state, limits: withLimits(state.limits, limits), operator: null };
+    const extended: KernelState = { ...withNewLimits(state, limits), operator: null };
     const seen: Observation = { type: 'limits_changed', limits: limits ?? {} };
     return callModel(extended, nowMs, extra, [...observations, seen]);
   }

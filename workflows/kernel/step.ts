@@ -9,7 +9,7 @@
 import type { Limits } from '../protocol/profile.ts';
 import type { Termination } from '../protocol/turn.ts';
 import type { Observation, StepOutcome } from './actions.ts';
-import { withLimits, withUsage } from './budgets.ts';
+import { withNewLimits, withUsage } from './budgets.ts';
 import { onApproval, onProposals, onResults, toHandle } from './calls.ts';
 import { answerOf, done, finishReport, withoutReport } from './ending.ts';
 import type { KernelEvent, LimitsEvent, LlmFailedEvent, LlmResponseEvent, StartEvent } from './events.ts';
@@ -152,10 +152,9 @@ function onModelFailure(state: KernelState, event: LlmFailedEvent): StepOutcome 
 
 /** Told again and again, for a bell may be lost: what is known already changes nothing. */
 function onLimits(state: KernelState, { limits }: LimitsEvent): StepOutcome {
-  const changed = withLimits(state.limits, limits);
-  if (sameLimits(changed, state.limits)) return { state, actions: [], observations: [] };
-  const seen: Observation = { type: 'limits_changed', limits };
-  return { state: { ...state, limits: changed }, actions: [], observations: [seen] };
+  const next = withNewLimits(state, limits);
+  if (sameLimits(next.limits, state.limits)) return { state, actions: [], observations: [] };
+  return { state: next, actions: [], observations: [{ type: 'limits_changed', limits }] };
 }
 
 const sameLimits = (a: Limits, b: Limits): boolean =>

@@ -142,6 +142,36 @@ describe('the other budgets', () => {
   });
 });
 
+describe('a budget of calls that is raised', () => {
+  const refused = { status: 'failed', errorCode: 'budget_tool_calls' } as const;
+
+  test.each(['limits', 'approval'] as const)(
+    'by %s is a new one: calls refused before do not end the turn (K9)',
+    (by) => {
+      const turn = new Turn({ budgets: { maxToolCalls: 1, onExhausted: by === 'limits' ? 'finish' : 'ask' } });
+      turn.start();
+      turn.call('a', 'b');
+      if (by === 'limits') turn.feed({ type: 'limits', nowMs: NOW, limits: { maxToolCalls: 3 } });
+      turn.results({ a: {}, b: refused });
+      const callId = turn.state.operator?.askId ?? '';
+      if (by === 'approval') turn.approve({ callId, decision: 'approved', limits: { maxToolCalls: 3 } });
+      turn.call('c', 'd');
+      // Three of three are used, and none was refused since: the model may still answer.
+      const next = turn.results({ c: {}, d: {} });
+      expect(next).toMatchObject({ type: 'call_llm' });
+      expect(next).not.toHaveProperty('note');
+    },
+  );
+
+  test('by nothing leaves what was refused refused (K9)', () => {
+    const turn = new Turn({ budgets: { maxToolCalls: 1 } });
+    turn.start();
+    turn.call('a', 'b');
+    turn.feed({ type: 'limits', nowMs: NOW, limits: { maxSteps: 9 } });
+    expect(turn.results({ a: {}, b: refused })).toMatchObject({ note: { kind: 'final_report' } });
+  });
+});
+
 describe('budgets that are told again', () => {
   test('change nothing, and nothing is said of it (K9)', () => {
     const turn = new Turn({ budgets: { maxSteps: 9 } });
