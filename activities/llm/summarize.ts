@@ -1,5 +1,5 @@
 /**
- * The summary activity (K15, K16): the oldest messages in short, written by a model; by rule for a new sprint, and when the model cannot.
+ * The summary activity (K15, K16): the oldest messages in short, written by a model; by rule for a new sprint, before the report, and when the model cannot.
  * A summary that is stored is not written again.
  */
 import { Context, log } from '@temporalio/activity';
@@ -34,7 +34,7 @@ export const summarize =
       const { agentId, agentTurnId, turnEpoch, profileHash, request } = input;
       const fence = { agentId, agentTurnId, turnEpoch };
       const { store } = deps;
-      const { stepIndex, hide, plan, maxTokens, mode } = request;
+      const { stepIndex, hide, plan, maxTokens } = request;
       const there = await outlastOutage(signal, () => store.findSummary(fence, hide));
       if (there) return there;
       const cards = await outlastOutage(signal, () => readShown(store, plan.ranges));
@@ -43,7 +43,7 @@ export const summarize =
       const byRule = (): Written => ({ text: ruleSummary(cards, messages), usage: NO_USAGE, cost: 0 });
       const model = profile.context.summaryModel ?? profile.model.name ?? deps.model.defaultModel;
       const written =
-        mode === 'sprint'
+        request.mode === 'sprint' || request.byRule
           ? byRule()
           : await byModel(deps, model, messages, maxTokens, signal).catch(orElse(byRule, signal));
       const { usage, cost } = written;

@@ -109,6 +109,14 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     test: `${KERNEL}/approvals.test.ts`,
   },
   {
+    rule: 'K9',
+    breaks: 'a model is asked for the summary that makes room for the report',
+    file: 'workflows/kernel/funnel.ts',
+    find: `state.ending === null ? {} : { byRule`,
+    replace: `state.ending !== null ? {} : { byRule`,
+    test: `${KERNEL}/budgets.test.ts`,
+  },
+  {
     rule: 'K10',
     breaks: 'the required tool is offered alone a step too early',
     file: 'workflows/kernel/funnel.ts',

@@ -35,14 +35,16 @@ export interface CallLlmAction extends CallExtra {
 }
 
 /**
- * A summary takes the place of what `plan` names: written by a model, or by rule for a sprint or when the model fails (K15, K16). The cards
- * of `hide` leave the view.
+ * A summary takes the place of what `plan` names: written by a model, or by rule for a sprint, before the report or when the model fails
+ * (K15, K16). The cards of `hide` leave the view.
  */
 export interface SummarizeAction {
   readonly type: 'summarize';
   /** Of the model call that waits for it. */
   readonly stepIndex: number;
   readonly mode: 'summary' | 'sprint';
+  /** No model is asked: the turn has a budget used up, and only its report is still to come (K9). */
+  readonly byRule?: true;
   readonly plan: Plan;
   readonly hide: readonly BoxExtent[];
   readonly maxTokens: number;

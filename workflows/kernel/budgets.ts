@@ -2,7 +2,7 @@
  * Budgets (K9, K10, K12): checked at the one funnel before each model call; calls also at the gate.
  *
  * Invariants
- * 1. A budget is hit when what was used reaches the limit; it is overrun by at most the model call in flight.
+ * 1. A budget is hit when what was used reaches the limit; beyond it go what was in flight, and one model call for the report.
  * 2. A cost that is not known counts as a limit reached: money nobody can count is not spent.
  */
 import type { Limits } from '../protocol/profile.ts';

@@ -89,6 +89,7 @@ function summarize(
     type: 'summarize',
     stepIndex: state.stepIndex + 1,
     mode: departure.mode,
+    ...(state.ending === null ? {} : { byRule: true as const }),
     plan: planOfDeparting(state, hide),
     hide,
     maxTokens: summaryTokens(state),

@@ -18,13 +18,14 @@ afterEach(closeBenches);
 const MOST_TOKENS = 200;
 
 /** A turn whose only card, the instruction, is to be summarised. */
-async function shortening(answer: ModelAnswer, mode: SummarizeAction['mode'] = 'summary') {
+async function shortening(answer: ModelAnswer, how: Partial<Pick<SummarizeAction, 'mode' | 'byRule'>> = {}) {
   const { turn, server } = await bench(answer, { request: { instruction: 'go to Rome' } });
   const { store, lease, fence } = turn;
   await store.openStep(fence, 1, lease.profileHash);
   const extent = { boxId: lease.outputBoxId, fromSeq: 1, toSeq: 1 };
   const plan = { ranges: [extent] };
-  const request = { type: 'summarize', stepIndex: 1, mode, plan, hide: [extent], maxTokens: MOST_TOKENS } as const;
+  const where = { stepIndex: 1, plan, hide: [extent], maxTokens: MOST_TOKENS };
+  const request: SummarizeAction = { type: 'summarize', mode: 'summary', ...where, ...how };
   const input = { ...fence, profileHash: lease.profileHash, request };
   const model = openAiModel({ apiKey: 'k', baseUrl: server.url, defaultModel: 'default-model' });
   const run = summarize({ store, app: testApp([]), model });
@@ -69,8 +70,11 @@ describe('a summary', () => {
     expect(await on.shown()).toMatchObject([{ text: expect.stringContaining('A user said: go to Rome') }]);
   });
 
-  test('of a sprint asks no model (K16)', async () => {
-    const on = await shortening({ kind: 'message', content: 'unasked' }, 'sprint');
+  test.each([
+    ['of a sprint asks no model (K16)', { mode: 'sprint' }],
+    ['before the report asks no model (K9)', { byRule: true }],
+  ] as const)('%s', async (_, how) => {
+    const on = await shortening({ kind: 'message', content: 'unasked' }, how);
     await on.attempt();
     expect(on.server.requests).toEqual([]);
     expect(await on.shown()).toMatchObject([{ text: expect.stringContaining('go to Rome') }]);

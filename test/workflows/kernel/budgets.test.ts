@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { KernelAction } from '../../../workflows/kernel/actions.ts';
+import type { KernelAction, SummarizeAction } from '../../../workflows/kernel/actions.ts';
 import { type ConfigPart, NOW, Turn } from './turn.ts';
 
 const modelCalls = (actions: readonly KernelAction[]): number =>
@@ -248,6 +248,29 @@ describe('the final report', () => {
       });
     },
   );
+
+  test.each([
+    [5_000, { byRule: true }],
+    [1_000_000, {}],
+  ])('is the one model call after the budget: with %i tokens its room is made %j (K9)', (maxTokens, how) => {
+    const turn = new Turn({
+      budgets: { maxTokens },
+      context: { windowTokens: 4_000, answerTokens: 200, fixedTokens: 100 },
+    });
+    turn.start();
+    for (const input of [1, 1, 1, 5_000]) {
+      const handles = [[turn.seq(), 'assistant', 900]] as const;
+      const calls = [{ callId: turn.idOf('a'), tool: 'a' }];
+      turn.respond({ handles, calls, usage: { input, output: 0, cached: 0 } });
+      turn.results({ a: {} });
+    }
+    const { type, plan, hide } = turn.actions.at(-1) as SummarizeAction;
+    expect(turn.actions.at(-1)).toEqual({ type, stepIndex: 5, mode: 'summary', plan, hide, maxTokens: 400, ...how });
+    const usage = { input: 0, output: 0, cached: 0 };
+    const summary = [turn.seq(), 'summary', 100] as const;
+    const next = turn.feed({ type: 'summarized', nowMs: NOW, stepIndex: 5, summary, usage, cost: 0 });
+    expect(next?.type === 'call_llm' && next.note !== undefined).toBe('byRule' in how);
+  });
 
   test('offers nothing where the profile does not use submit_result (K9)', () => {
     const turn = exhausted({ submitResult: false });
