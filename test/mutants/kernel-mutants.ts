@@ -200,8 +200,8 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     rule: 'K22',
     breaks: 'a snapshot of an earlier version lacks the sizes',
     file: 'workflows/kernel/state.ts',
-    find: `asks, config: fresh.config, version`,
-    replace: `asks, version`,
+    find: `kept, config: fresh.config, version`,
+    replace: `kept, version`,
     test: `${KERNEL}/snapshot.test.ts`,
   },
   {

@@ -141,7 +141,7 @@ function request(
     asks: [],
     asked: extra,
     context: { ...state.context, estimate: tokens },
-    checkpoint: { seq: handles.at(-1)?.[0] ?? 0, lastThought, requiredToolDone, planCall },
+    checkpoint: { seq: handles.at(-1)?.[0] ?? 0, lastThought, requiredToolDone, planCall, skills },
   };
   const stateBlock = stateLines(next);
   const offered = offeredTools(next);

@@ -30,6 +30,7 @@ export function rollback(state: KernelState, reason: string, nowMs: number): Ste
     lastThought: checkpoint?.lastThought ?? null,
     requiredToolDone: checkpoint?.requiredToolDone ?? false,
     planCall: checkpoint?.planCall ?? null,
+    skills: checkpoint?.skills ?? [],
     verdict: null,
     toHide: [...state.toHide, ...gone],
     rollbacks,

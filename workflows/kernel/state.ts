@@ -120,6 +120,7 @@ export interface Checkpoint {
   readonly lastThought: KernelState['lastThought'];
   readonly requiredToolDone: boolean;
   readonly planCall: string | null;
+  readonly skills: readonly ActiveSkill[];
 }
 
 /** An exhausted budget that an operator may extend; `extra` is what the model call would have carried. */
@@ -269,6 +270,8 @@ export const initialState = (config: LeasedConfig): KernelState => ({
 export function restored(snapshot: KernelState): KernelState {
   if (snapshot.version === KERNEL_STATE_VERSION) return snapshot;
   const fresh = initialState(snapshot.config);
-  const asks = snapshot.operator ? [snapshot.operator.code] : [];
-  return { ...fresh, ...snapshot, asks, config: fresh.config, version: KERNEL_STATE_VERSION };
+  const { operator, checkpoint, skills } = snapshot;
+  const asks = operator ? [operator.code] : [];
+  const kept = checkpoint && { ...checkpoint, skills };
+  return { ...fresh, ...snapshot, asks, checkpoint: kept, config: fresh.config, version: KERNEL_STATE_VERSION };
 }

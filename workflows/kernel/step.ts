@@ -73,7 +73,7 @@ function onStart(state: KernelState, event: StartEvent): StepOutcome {
 function beforeLastThought(state: KernelState): KernelState {
   const thought = state.handles.findLast((handle) => handle[1] === 'assistant');
   const seq = (thought?.[0] ?? 1) - 1;
-  return { ...state, checkpoint: { seq, lastThought: null, requiredToolDone: false, planCall: null } };
+  return { ...state, checkpoint: { seq, lastThought: null, requiredToolDone: false, planCall: null, skills: [] } };
 }
 
 const REFUSAL: Termination = { status: 'failed', errorCode: 'provider_refusal', reason: 'the model refused' };

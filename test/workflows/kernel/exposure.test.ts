@@ -51,6 +51,18 @@ describe('a model call offers', () => {
     expect(offered(turn)).toEqual(['read', 'grep', 'bash', 'diff', 'skill', ...ALWAYS]);
   });
 
+  test('the tools of a skill that an earlier step took up, not of one taken up in a step that is taken back (K8, K13)', () => {
+    const turn = started();
+    take(turn, 'debug');
+    const before = offered(turn);
+    const settled = turn.settled('skill');
+    const skill = { callId: settled.callId, tool: 'skill', skill: 'review', settled };
+    turn.respond({ calls: [skill, { callId: turn.idOf('bash'), tool: 'bash' }] });
+    turn.results({ bash: { status: 'failed', errorKind: 'fatal' } });
+    expect(turn.observations).toMatchObject([{ type: 'rolled_back' }]);
+    expect(offered(turn)).toEqual(before);
+  });
+
   test('the same bytes from step to step until another skill is taken up (K8)', () => {
     const turn = started();
     take(turn, 'debug');

@@ -9,7 +9,8 @@ const throughJson = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
 /** As the first version had it: without a count of the conversation. */
 function firstVersion({ config, context: _, departing: _d, asked: _a, asks: _k, ...state }: KernelState): KernelState {
   const { context: _c, ...leased } = config;
-  return throughJson({ ...state, config: leased, version: 1 }) as unknown as KernelState;
+  const checkpoint = state.checkpoint && { ...state.checkpoint, skills: undefined };
+  return throughJson({ ...state, checkpoint, config: leased, version: 1 }) as unknown as KernelState;
 }
 
 /** What each of these turns waits for. */
@@ -76,6 +77,18 @@ describe('a snapshot', () => {
     turn.state = restored(firstVersion(turn.state));
     turn.approve({ callId: askId, decision: 'approved', limits: { maxTokens: 9 } });
     expect(turn.state.operator?.askId).toBe(`${askId}-2`);
+  });
+
+  test('of the first version, of a step that is taken back, keeps the skills in use (K13, K22)', () => {
+    const rules = [{ name: 'debug', allowedTools: ['a'] }];
+    const turn = new Turn({ exposure: { declared: ['a', 'b', 'skill'], core: [], skills: rules } });
+    turn.start();
+    const settled = turn.settled('skill');
+    turn.respond({ calls: [{ callId: settled.callId, tool: 'skill', skill: 'debug', settled }] });
+    turn.state = restored(firstVersion(turn.state));
+    turn.call('a');
+    const next = turn.results({ a: { status: 'failed', errorKind: 'fatal' } });
+    expect(next).toMatchObject({ onlyTools: ['a', 'skill', 'submit_result', 'read_result'] });
   });
 
   test('keeps the budgets as an operator changed them (K22)', () => {
