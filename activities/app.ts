@@ -3,6 +3,7 @@
  * loads, with the path to it, and not in the middle of a turn.
  */
 import { z } from 'zod';
+import { letThrough } from '../workflows/kernel/config.ts';
 import { BUILTINS, SUBMIT_RESULT } from '../workflows/protocol/builtins.ts';
 import type { AfterExecution } from '../workflows/protocol/cards.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
@@ -149,8 +150,9 @@ function snapshotOf(profile: Profile, tools: ReadonlyMap<string, Tool>): Profile
     .filter((name) => !tools.has(name) && !BUILTINS.includes(name))
     .map((name) => `allowedTools names ${name}, which is no tool of the app: left out`);
   const offered = names.flatMap((name) => tools.get(name)?.spec ?? []);
+  const endable = new Set([...letThrough(profile, offered), SUBMIT_RESULT]);
   const endings = profile.mustEndWith
-    .filter((name) => name !== SUBMIT_RESULT && !offered.some((tool) => tool.name === name))
+    .filter((name) => !endable.has(name))
     .map((name) => `mustEndWith names ${name}, which is not offered: the rule is ignored for it`);
   return { profile, tools: offered, warnings: [...warnings, ...endings, ...misnamed(profile, offered)] };
 }

@@ -137,6 +137,11 @@ describe('an app', () => {
     expect(snapshotOf({ name: 'helper', ...ending }, [named('publish')]).warnings).toEqual([]);
     const hidden = snapshotOf({ name: 'helper', ...ending, allowedTools: ['a'] }, [named('a'), named('publish')]);
     expect(hidden.warnings).toEqual([expect.stringContaining('publish')]);
+    const barred = snapshotOf({ name: 'helper', ...ending, capabilities: { ids: ['a'] } }, [
+      named('a'),
+      named('publish'),
+    ]);
+    expect(barred.warnings).toEqual([expect.stringContaining('publish')]);
   });
 
   test('offers a tool once, however often it is allowed: a provider refuses doubled names (W7)', () => {

@@ -14,7 +14,7 @@ export function kernelConfig(
   resultFields: ResultFields | null,
   fixedTokens: number,
 ): KernelConfig {
-  const offered = new Set([...tools.map((tool) => tool.name), SUBMIT_RESULT]);
+  const offered = new Set([...letThrough(profile, tools), SUBMIT_RESULT]);
   const wanted = profile.mustEndWith.filter((name) => offered.has(name));
   const fieldsRequired = resultFields?.fields.some((field) => field.required) ?? false;
   const mustEndWith = wanted.length === 0 && fieldsRequired ? [SUBMIT_RESULT] : wanted;
@@ -30,14 +30,20 @@ export function kernelConfig(
   };
 }
 
+/** The tools of the app that the profile's capabilities leave it (K8). */
+export function letThrough({ capabilities }: Profile, tools: readonly ToolSpec[]): readonly string[] {
+  const { kinds, ids } = capabilities ?? {};
+  if (kinds && !kinds.includes('tool')) return [];
+  return tools.map((tool) => tool.name).filter((name) => ids?.includes(name) ?? true);
+}
+
 /** Absent where nothing is ever left out. */
 function exposureOf(profile: Profile, tools: readonly ToolSpec[]): { readonly exposure?: Exposure } {
   const { skills, stableCore: core, capabilities } = profile;
   if (skills.length === 0 && !capabilities) return {};
-  const kind = (name: 'tool' | 'skill' | 'agent') => capabilities?.kinds?.includes(name) ?? true;
-  const id = (name: string) => capabilities?.ids?.includes(name) ?? true;
+  const kind = (name: 'skill' | 'agent') => capabilities?.kinds?.includes(name) ?? true;
   const declared = [
-    ...(kind('tool') ? tools.map((tool) => tool.name).filter(id) : []),
+    ...letThrough(profile, tools),
     ...(kind('agent') && profile.delegationPolicy ? [DELEGATE_ASYNC, ASK_EXPERT] : []),
     ...(kind('skill') && skills.length > 0 ? [SKILL] : []),
     ...(profile.planning ? [UPDATE_PLAN] : []),

@@ -45,6 +45,15 @@ describe('what the kernel knows of a profile', () => {
     expect(kernelConfig(snapshot({ mustEndWith: ['gone'] }), null).mustEndWith).toEqual([]);
   });
 
+  test.each([{ ids: ['read'] }, { kinds: ['agent' as const] }])(
+    'is no required ending that its capabilities %j do not let through (K8, W13)',
+    (capabilities) => {
+      const profile = snapshot({ mustEndWith: ['publish'], capabilities }, 'read', 'publish');
+      expect(kernelConfig(profile, null).mustEndWith).toEqual([]);
+      expect(kernelConfig(profile, fields(true)).mustEndWith).toEqual(['submit_result']);
+    },
+  );
+
   test('is submit_result as the ending when a result field is required (T28)', () => {
     expect(kernelConfig(snapshot({}), fields(false, true)).mustEndWith).toEqual(['submit_result']);
     expect(kernelConfig(snapshot({}), fields(false)).mustEndWith).toEqual([]);
