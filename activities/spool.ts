@@ -30,8 +30,8 @@ export function shownResult(text: string, callId: string, residency: Residency, 
 /** Bytes from the front and from the end. */
 function excerpt(residency: Exclude<Residency, 'full'>, windowTokens: number): readonly [head: number, tail: number] {
   if (residency === 'collapsed') return [COLLAPSED_BYTES, 0];
-  if (residency === 'preview') return [PREVIEW_HEAD_BYTES, PREVIEW_TAIL_BYTES];
   const half = Math.max(0, Math.floor((snipTokens(windowTokens) * BYTES_PER_TOKEN - MARKER_BYTES) / 2));
+  if (residency === 'preview') return [PREVIEW_HEAD_BYTES, Math.min(PREVIEW_TAIL_BYTES, half)];
   return [Math.max(PREVIEW_HEAD_BYTES, half), half];
 }
 

@@ -6,7 +6,7 @@
  * 2. However old the agent, a lease carries a bounded number of units; the oldest are one together.
  */
 import { sql } from 'kysely';
-import { COLLAPSED_TOKENS, MESSAGE_TOKENS, PREVIEW_TOKENS, snipTokens } from '../../workflows/kernel/pressure.ts';
+import { COLLAPSED_TOKENS, MESSAGE_TOKENS, previewTokens, snipTokens } from '../../workflows/kernel/pressure.ts';
 import type { MemoryUnit } from '../../workflows/kernel/state.ts';
 import type { Trx } from './context.ts';
 
@@ -23,6 +23,7 @@ export async function memoryUnits(
 ): Promise<MemoryUnit[]> {
   const capped = (most: number) =>
     sql<number>`sum(${MESSAGE_TOKENS} + case when cards.type = 'tool.result' and cards.token_count > ${most} then ${most} else cards.token_count end)`;
+  const snip = snipTokens(windowTokens);
   const rows = await trx
     .selectFrom('box_cards')
     .innerJoin('cards', 'cards.card_id', 'box_cards.card_id')
@@ -30,8 +31,8 @@ export async function memoryUnits(
       eb.fn.min('box_cards.seq').as('from_seq'),
       eb.fn.max('box_cards.seq').as('to_seq'),
       capped(Number.MAX_SAFE_INTEGER).as('full'),
-      capped(snipTokens(windowTokens)).as('snipped'),
-      capped(PREVIEW_TOKENS).as('preview'),
+      capped(snip).as('snipped'),
+      capped(previewTokens(snip)).as('preview'),
       capped(COLLAPSED_TOKENS).as('collapsed'),
     ])
     .where('box_cards.box_id', '=', boxId)

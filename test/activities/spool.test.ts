@@ -55,7 +55,7 @@ describe('what is shown of a result', () => {
   });
 
   test('never takes more tokens than the kernel reckons with, whatever the text (K15)', () => {
-    const windows = fc.constantFrom(2_000, WINDOW, 128_000);
+    const windows = fc.constantFrom(2_000, 3_000, WINDOW, 128_000);
     fc.assert(
       fc.property(texts, fc.constantFrom(...SHORTENED), windows, (text, residency, window) => {
         const shown = shownResult(text, CALL, residency, window);
@@ -63,6 +63,14 @@ describe('what is shown of a result', () => {
       }),
       { numRuns: 500 },
     );
+  });
+
+  test('is less from one residency to the next, in windows of any size (K15)', () => {
+    const text = 'one of many words, '.repeat(500);
+    for (const window of [2_000, 2_500, 3_000, 3_999, 4_000, WINDOW]) {
+      const shown = RESIDENCIES.map((residency) => countTokens(shownResult(text, CALL, residency, window)));
+      expect(shown).toEqual(shown.toSorted((a, b) => b - a));
+    }
   });
 
   test('is cut at code points, at the front and at the end (K15)', () => {

@@ -4,6 +4,7 @@
  * Invariants
  * 1. The sum is exact for what is in view: every card counts once, at the residency it is rendered with.
  * 2. Only results of tools shrink; users, the model and notes are rendered whole until a summary takes their place.
+ * 3. Each residency takes at most what the one before it takes, in a window of any size.
  */
 import { indexAfter } from './handles.ts';
 import type { Handle, KernelState, MemoryUnit } from './state.ts';
@@ -21,15 +22,18 @@ export interface Marks {
 
 export const NO_MARKS: Marks = { snipped: 0, preview: 0, collapsed: 0 };
 
-/** Tokens of a result at most, as a preview and as a line. */
-export const PREVIEW_TOKENS = 200;
+/** Tokens of a result at most, as a preview in a large window and as a line. */
+const PREVIEW_TOKENS = 200;
 export const COLLAPSED_TOKENS = 60;
 
 const SNIP_SHARE = 0.05;
-const SNIP_FLOOR = 50;
 
 /** Tokens of a snipped result at most, by the window. */
-export const snipTokens = (windowTokens: number): number => Math.max(SNIP_FLOOR, Math.floor(windowTokens * SNIP_SHARE));
+export const snipTokens = (windowTokens: number): number =>
+  Math.max(COLLAPSED_TOKENS, Math.floor(windowTokens * SNIP_SHARE));
+
+/** Of a preview, where `snip` is what a snipped result has. */
+export const previewTokens = (snip: number): number => Math.min(PREVIEW_TOKENS, snip);
 
 /** What the wire adds to each message. */
 export const MESSAGE_TOKENS = 8;
@@ -44,7 +48,7 @@ export function renderedTokens(tokens: number, residency: Residency, windowToken
     case 'snipped':
       return Math.min(tokens, snipTokens(windowTokens));
     case 'preview':
-      return Math.min(tokens, PREVIEW_TOKENS);
+      return Math.min(tokens, previewTokens(snipTokens(windowTokens)));
     case 'collapsed':
       return Math.min(tokens, COLLAPSED_TOKENS);
   }
@@ -58,7 +62,7 @@ export const mostAt = (marks: Marks, seq: number, snip: number): number =>
   seq <= marks.collapsed
     ? COLLAPSED_TOKENS
     : seq <= marks.preview
-      ? PREVIEW_TOKENS
+      ? previewTokens(snip)
       : seq <= marks.snipped
         ? snip
         : WHOLE;
@@ -90,14 +94,15 @@ export function estimates(state: KernelState, upTo: number): Estimates {
     return memory.reduce((sum, unit) => sum + unitTokens(unit, with_), whole);
   };
   const snip = snipTokens(windowTokens);
+  const preview = previewTokens(snip);
   const sums: Sums = { asIs: 0, snipped: 0, previews: 0 };
   const last = indexAfter(handles, upTo);
   let from = 0;
   const bands = [
     [indexAfter(handles, marks.collapsed), COLLAPSED_TOKENS, COLLAPSED_TOKENS, COLLAPSED_TOKENS],
-    [indexAfter(handles, marks.preview), PREVIEW_TOKENS, PREVIEW_TOKENS, PREVIEW_TOKENS],
-    [indexAfter(handles, marks.snipped), snip, snip, PREVIEW_TOKENS],
-    [handles.length, WHOLE, snip, PREVIEW_TOKENS],
+    [indexAfter(handles, marks.preview), preview, preview, preview],
+    [indexAfter(handles, marks.snipped), snip, snip, preview],
+    [handles.length, WHOLE, snip, preview],
   ] as const;
   for (const [end, asIs, snipped, previews] of bands) {
     const to = Math.max(from, end);

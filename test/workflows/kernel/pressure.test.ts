@@ -36,7 +36,7 @@ function counted({ handles, context, config }: KernelState, at: Marks): number {
 
 describe('the estimates of a prompt', () => {
   test('are those of its cards one by one: as they are, snipped, and as previews (K3, K15)', () => {
-    const windows = fc.constantFrom(2_000, 16_000, 1_000_000);
+    const windows = fc.constantFrom(2_000, 3_999, 16_000, 1_000_000);
     const property = fc.property(cards, marks, place, windows, (handles, at, upTo, windowTokens) => {
       const fresh = initialState(config({ context: { windowTokens, answerTokens: 0, fixedTokens: FIXED } }));
       const unit = { boxId: OUTPUT_BOX, fromSeq: 1, toSeq: 9, tokens: [900, 700, 500, 300] } as const;
@@ -53,7 +53,7 @@ describe('the estimates of a prompt', () => {
   });
 
   test('never rise from one level to the next (K15)', () => {
-    const windows = fc.constantFrom(4_000, 16_000, 1_000_000);
+    const windows = fc.oneof(fc.integer({ min: 1, max: 5_000 }), fc.constantFrom(16_000, 1_000_000));
     const property = fc.property(cards, marks, windows, (handles, at, windowTokens) => {
       const fresh = initialState(config({ context: { windowTokens, answerTokens: 0, fixedTokens: FIXED } }));
       const state = { ...fresh, handles, context: { ...fresh.context, marks: at } };
