@@ -12,6 +12,7 @@ import {
   COLLAPSED_TOKENS,
   estimatedTokens,
   estimates,
+  fits,
   handleTokens,
   type Marks,
   mostAt,
@@ -88,7 +89,7 @@ function renew(state: KernelState, tokens: number): Room {
   if (departure) return { kind: 'depart', state, departure };
   const bare = marked(state, { collapsed: state.handles.at(-1)?.[0] ?? 0 });
   const least = estimatedTokens(bare);
-  return { kind: pressureOf(bare, least) <= 1 ? 'fits' : 'overflow', state: bare, tokens: least };
+  return { kind: fits(bare, least) ? 'fits' : 'overflow', state: bare, tokens: least };
 }
 
 const marked = (state: KernelState, change: Partial<Marks>): KernelState => ({

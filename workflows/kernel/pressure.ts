@@ -155,6 +155,10 @@ export const pressure = (state: KernelState): number => pressureOf(state, estima
 export const pressureOf = (state: KernelState, tokens: number): number =>
   (tokens * state.context.correction) / promptLimit(state);
 
+/** In whole tokens: what a provider found too long is reckoned to fill the limit exactly, and must not exceed it by a rounding error. */
+export const fits = (state: KernelState, tokens: number): boolean =>
+  Math.floor(tokens * state.context.correction) <= promptLimit(state);
+
 /** Providers count otherwise than we do, and more is what must not surprise us. */
 const MOST_CORRECTION = 4;
 

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Plan, StepOutcome } from '../../../workflows/kernel/actions.ts';
 import type { KernelEvent } from '../../../workflows/kernel/events.ts';
-import { pressure } from '../../../workflows/kernel/pressure.ts';
+import { estimatedTokens, fits } from '../../../workflows/kernel/pressure.ts';
 import type { KernelState } from '../../../workflows/kernel/state.ts';
 import { step } from '../../../workflows/kernel/step.ts';
 
@@ -64,7 +64,7 @@ function checkPlan(state: KernelState, { ranges }: Plan): void {
     check(covered, `card ${seq} of the turn is not in the plan`, ranges);
   }
   check(ranges.length <= 40, 'the plan is long', ranges);
-  check(pressure(state) <= 1, 'the plan does not fit the window', state);
+  check(fits(state, estimatedTokens(state)), 'the plan does not fit the window', state);
 }
 
 function check(holds: boolean, rule: string, subject: unknown): void {

@@ -54,6 +54,15 @@ describe('a prompt that the provider finds too long', () => {
     expect(overflows(turn)).toEqual([1, 2]);
   });
 
+  test('is sent again twice though nothing is left to shorten, whatever its size (K11)', () => {
+    for (let fixedTokens = 1; fixedTokens <= 300; fixedTokens += 1) {
+      const turn = new Turn({ context: { windowTokens: 4_000, answerTokens: 200, fixedTokens } });
+      turn.start();
+      for (let time = 0; time < 2; time += 1) expect(turn.fail('context_overflow')?.type).toBe('call_llm');
+      expect(turn.fail('context_overflow')).toMatchObject({ type: 'done' });
+    }
+  });
+
   test('may be shortened twice again once the provider took one (K11)', () => {
     const turn = turnIn.thinking();
     turn.fail('context_overflow');
