@@ -12,10 +12,8 @@ import { type CallFacts, factsAt } from '../../workflows/kernel/governance.ts';
 import type {
   ApprovalAck,
   ApprovalAnswer,
-  ApprovalFilter,
   ApprovalInput,
   ApprovalRequest,
-  ApprovalView,
   Limits,
 } from '../../workflows/protocol/approvals.ts';
 import { isDelegation } from '../../workflows/protocol/builtins.ts';
@@ -29,7 +27,7 @@ import { type Fence, isTerminal } from '../../workflows/protocol/turn.ts';
 import { canonicalDigest } from '../canonical.ts';
 import { delegationSchema } from '../tools/delegation.ts';
 import { findCall, startWaiting, syncHead } from './calls.ts';
-import { read, type StoreContext, type Trx, write } from './context.ts';
+import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEvent } from './events.ts';
 import { fenced } from './head.ts';
 import { stepCardId } from './ids.ts';
@@ -235,7 +233,7 @@ function schemaOf(name: string, tools: ProfileSnapshot['tools']): z.ZodType {
 const shortfallOf = ({ budget, created_at }: ApprovalRow, limits: Limits, now: number): string | null =>
   budget === null ? null : shortfall(JSON.parse(budget) as BudgetAsk, limits, now - created_at);
 
-const approversOf = ({ approvers, escalate_to, escalated_at }: ApprovalRow): readonly string[] =>
+export const approversOf = ({ approvers, escalate_to, escalated_at }: ApprovalRow): readonly string[] =>
   JSON.parse(escalated_at === null ? approvers : (escalate_to ?? '[]')) as string[];
 
 /** The question is over. */
@@ -363,30 +361,14 @@ export async function dropApprovals(trx: Trx, agentTurnId: string): Promise<void
     .execute();
 }
 
-/** Oldest first. */
-export const listApprovals = (
-  ctx: StoreContext,
-  { rootTurnId, agentId, all }: ApprovalFilter,
-): Promise<readonly ApprovalView[]> =>
-  read(ctx, async (db) => {
-    let query = db.selectFrom('approvals').selectAll().orderBy('created_at').orderBy('call_id');
-    if (rootTurnId !== undefined) query = query.where('root_turn_id', '=', rootTurnId);
-    if (agentId !== undefined) query = query.where('agent_id', '=', agentId);
-    if (!all) query = query.where('status', '=', 'waiting');
-    const rows = await query.execute();
-    const views: ApprovalView[] = [];
-    for (const row of rows) views.push(viewOf(row, await proposedArguments(db as Trx, row)));
-    return views;
-  });
-
-interface Proposed {
+export interface Proposed {
   /** What will run. */
   readonly parsed: JsonObject;
   /** As the model wrote them: what an edit takes the place of. */
   readonly written: JsonObject;
 }
 
-async function proposedArguments(trx: Trx, row: ApprovalRow): Promise<Proposed | null> {
+export async function proposedArguments(trx: Trx, row: ApprovalRow): Promise<Proposed | null> {
   const call = row.kind === 'call' ? await findCall(trx, row.agent_turn_id, row.call_id) : null;
   if (!call) return null;
   const { stepIndex, content } = call;
@@ -400,21 +382,3 @@ async function proposedArguments(trx: Trx, row: ApprovalRow): Promise<Proposed |
   const parsed = content.arguments;
   return { parsed, written: made ? (JSON.parse(made.arguments || '{}') as JsonObject) : parsed };
 }
-
-const viewOf = (row: ApprovalRow, proposed: Proposed | null): ApprovalView => ({
-  callId: row.call_id,
-  agentId: row.agent_id,
-  agentTurnId: row.agent_turn_id,
-  rootTurnId: row.root_turn_id,
-  kind: row.kind,
-  tool: row.tool_name,
-  arguments: proposed?.parsed ?? null,
-  written: proposed?.written ?? null,
-  reason: row.reason,
-  approvers: approversOf(row),
-  escalated: row.escalated_at !== null,
-  deadline: row.deadline,
-  status: row.status,
-  answeredBy: row.answered_by,
-  createdAt: row.created_at,
-});

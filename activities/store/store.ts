@@ -1,7 +1,8 @@
 /** The store: every method of the contract, on whichever backend the context brings. */
 import type { Store } from '../../workflows/protocol/store.ts';
 import { accept, recordDropped } from './accept.ts';
-import { answerApproval, askApprovals, listApprovals } from './approvals.ts';
+import { listApprovals } from './approval-views.ts';
+import { answerApproval, askApprovals } from './approvals.ts';
 import { replaceOutputBox, writeContextBox, writeInstructionCard, writeOutputCard } from './boxes.ts';
 import { claimCall, readCall, refuseCalls, settleCall, suspendCall } from './calls.ts';
 import type { StoreContext } from './context.ts';
