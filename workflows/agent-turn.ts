@@ -41,6 +41,7 @@ import {
 } from './messages.ts';
 import { modelActivities, storeActivities } from './ports.ts';
 import { clip } from './protocol/limits.ts';
+import { isNotice, type Notice, noticeText } from './protocol/notices.ts';
 import type { Limits } from './protocol/profile.ts';
 import type { Lease, TurnEnd } from './protocol/store.ts';
 import type { EngineUsage, Fence, TurnStatus } from './protocol/turn.ts';
@@ -69,6 +70,8 @@ export interface TurnCarry {
   readonly newLimits: boolean;
   readonly inlineResults: readonly unknown[];
   readonly display: DisplayCarry;
+  /** Absent when there is nothing to tell. */
+  readonly noticed?: readonly Notice[];
   /** Of all runs so far. */
   readonly engine: EngineUsage;
 }
@@ -93,6 +96,8 @@ class TurnDriver {
   #stopped = false;
   #bell: boolean;
   #newLimits: boolean;
+  /** What the store is told with the next step, or with the end. */
+  #noticed: readonly Notice[];
   /** When the waiting calls are looked at next, epoch ms. */
   #lookAt = 0;
   /** The child start (2) and the final commit (1) are certain. */
@@ -109,6 +114,7 @@ class TurnDriver {
     this.#bell = carry?.bell ?? false;
     this.#newLimits = carry?.newLimits ?? false;
     this.#inlineResults = [...(carry?.inlineResults ?? [])];
+    this.#noticed = carry?.noticed ?? [];
     this.#actions = carry?.engine.actions ?? 3;
     this.#display = new TurnDisplay(lease, carry?.display);
     this.#calls = new TurnCalls(this.#fence, lease.profileHash, this.#display, () => {
@@ -164,6 +170,7 @@ class TurnDriver {
       newLimits: this.#newLimits,
       inlineResults: this.#inlineResults,
       display: this.#display.carry(),
+      ...(this.#noticed.length > 0 ? { noticed: this.#noticed } : {}),
       engine: this.#engineUsage(),
     };
   }
@@ -175,10 +182,20 @@ class TurnDriver {
   }
 
   #step(event: KernelEvent): readonly KernelAction[] {
+    const { stepIndex } = this.#state;
     const { state, actions, observations } = step(this.#state, event);
     this.#state = state;
     for (const observation of observations) log.info(observation.type, { ...observation });
+    const noticed = observations.filter(isNotice);
+    for (const notice of noticed) this.#display.notice(stepIndex, noticeText(notice));
+    this.#noticed = [...this.#noticed, ...noticed];
     return actions;
+  }
+
+  #takeNoticed(): { readonly noticed?: readonly Notice[] } {
+    const noticed = this.#noticed;
+    this.#noticed = [];
+    return noticed.length > 0 ? { noticed } : {};
   }
 
   /** Before the kernel looks at its budgets again (K9). */
@@ -227,7 +244,8 @@ class TurnDriver {
     const { callModel } = modelActivities(`step ${request.stepIndex}: model`);
     try {
       this.#actions += 1;
-      const record = await callModel({ ...this.#fence, profileHash: this.#lease.profileHash, request });
+      const { profileHash } = this.#lease;
+      const record = await callModel({ ...this.#fence, profileHash, request, ...this.#takeNoticed() });
       this.#display.thought(record);
       this.#budgets(record.limits);
       return responseEvent(record);
@@ -278,6 +296,8 @@ class TurnDriver {
   /** A budget is used up and an operator may extend it (K9). */
   async #askOperator(action: Extract<AwaitAction, { wait: 'operator' }>): Promise<KernelEvent | null> {
     const { askId, code, used, limit } = action;
+    // The question itself says so.
+    this.#noticed = this.#noticed.filter((notice) => notice.type !== 'budget_hit');
     this.#actions += 1;
     const reason = `${code}: ${used} of ${limit} used`;
     const requests = [{ callId: askId, kind: 'budget', tool: '', reason, budget: { code, used, limit } }] as const;
@@ -340,7 +360,7 @@ class TurnDriver {
         // What came while nothing waited for it is answered too, be it by an event that says why it was dropped (T14).
         await this.#acceptInlineResults();
         const commit = { termination, deliverable, engine: this.#engineUsage(), ...(hide ? { hide } : {}) };
-        return storeActivities.commitTurn({ ...this.#fence, ...commit });
+        return storeActivities.commitTurn({ ...this.#fence, ...commit, ...this.#takeNoticed() });
       });
       this.#display.end(end.status, end.errorCode);
       this.#show(end.status);

@@ -5,6 +5,7 @@ import type { Lease, StepOutcomeRecord } from './protocol/store.ts';
 import { addUsage, NO_USAGE, type Usage } from './protocol/turn.ts';
 
 const SHOWN_STEPS = 15;
+const SHOWN_NOTICES = 5;
 
 interface CallLine {
   readonly tool: string;
@@ -32,6 +33,8 @@ export interface DisplayCarry {
   readonly usage: Usage;
   readonly waiting: readonly WaitingLine[];
   readonly state: string;
+  /** Absent when there are none. */
+  readonly notices?: readonly string[];
 }
 
 export class TurnDisplay {
@@ -42,6 +45,8 @@ export class TurnDisplay {
   #usage: Usage;
   #waiting: readonly WaitingLine[];
   #state: string;
+  /** The last ones. */
+  #notices: readonly string[];
 
   constructor(lease: Lease, carry?: DisplayCarry) {
     this.#lease = lease;
@@ -50,6 +55,7 @@ export class TurnDisplay {
     this.#usage = carry?.usage ?? NO_USAGE;
     this.#waiting = carry?.waiting ?? [];
     this.#state = carry?.state ?? 'running';
+    this.#notices = carry?.notices ?? [];
     this.#render();
   }
 
@@ -64,6 +70,7 @@ export class TurnDisplay {
       usage: this.#usage,
       waiting: this.#waiting,
       state: this.#state,
+      ...(this.#notices.length > 0 ? { notices: this.#notices } : {}),
     };
   }
 
@@ -82,6 +89,11 @@ export class TurnDisplay {
     const calls = this.#steps.at(-1)?.calls;
     const line = calls?.get(callId);
     if (calls && line) calls.set(callId, { ...line, status, ms });
+    this.#render();
+  }
+
+  notice(stepIndex: number, text: string): void {
+    this.#notices = [...this.#notices, `step ${stepIndex}: ${text}`].slice(-SHOWN_NOTICES);
     this.#render();
   }
 
@@ -110,6 +122,7 @@ export class TurnDisplay {
         ({ tool, callId, deadline }) =>
           `\n**Waiting for** ${tool} (call ${callId}) until ${new Date(deadline).toISOString()}`,
       ),
+      ...this.#notices.map((text) => `\n**Noticed** after ${escapeMarkdown(text)}`),
       '',
       ...this.#steps.map(stepLine),
     ];

@@ -13,6 +13,7 @@ import {
 import type { CallLlmAction, Refusal, SummarizeAction } from './kernel/actions.ts';
 import type { SettledCall } from './kernel/state.ts';
 import type { ApprovalRequest, Limits } from './protocol/approvals.ts';
+import type { Notice } from './protocol/notices.ts';
 import type { Timeouts } from './protocol/profile.ts';
 import type {
   LeaseOutcome,
@@ -30,6 +31,8 @@ import type { Fence } from './protocol/turn.ts';
 export interface CallModelInput extends Fence {
   readonly profileHash: string;
   readonly request: CallLlmAction;
+  /** Since the last step began; absent when there is nothing to tell. */
+  readonly noticed?: readonly Notice[];
 }
 
 export interface RunToolInput extends Fence {

@@ -26,10 +26,10 @@ export const callModel =
   (deps: ModelDeps) =>
   (input: CallModelInput): Promise<StepOutcomeRecord> =>
     withHeartbeat(async (signal) => {
-      const { agentId, agentTurnId, turnEpoch, profileHash, request: action } = input;
+      const { agentId, agentTurnId, turnEpoch, profileHash, request: action, noticed } = input;
       const fence = { agentId, agentTurnId, turnEpoch };
       const opening = await outlastOutage(signal, () =>
-        deps.store.openStep(fence, action.stepIndex, profileHash, action.hide),
+        deps.store.openStep(fence, action.stepIndex, profileHash, action.hide, noticed),
       );
       if (opening.recorded) return opening.recorded;
       for (const warning of opening.warnings) log.warn(warning, { agentTurnId });

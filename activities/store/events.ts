@@ -1,5 +1,6 @@
 /** The outbox: events and edges are inserted with the fact they state. Callers hold the agent's head row. */
 import type { EventBody, StateEvent } from '../../workflows/protocol/events.ts';
+import type { Notice } from '../../workflows/protocol/notices.ts';
 import type { Trx } from './context.ts';
 import { edgeKey } from './ids.ts';
 import type { EdgeRow, HeadRow } from './rows.ts';
@@ -48,6 +49,16 @@ export async function appendState(
     resumeDeadline: head.resume_deadline,
   };
   await appendEvent(trx, head.agent_id, head.active_agent_turn_id, { type: 'state', payload }, now);
+}
+
+export async function appendNotices(
+  trx: Trx,
+  agentId: string,
+  agentTurnId: string,
+  notices: readonly Notice[],
+  now: number,
+): Promise<void> {
+  for (const payload of notices) await appendEvent(trx, agentId, agentTurnId, { type: 'notice', payload }, now);
 }
 
 type NewEdge = Pick<EdgeRow, 'primitive' | 'phase'> & Partial<Omit<EdgeRow, 'edge_key' | 'metadata'>>;

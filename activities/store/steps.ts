@@ -2,13 +2,14 @@
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
+import type { Notice } from '../../workflows/protocol/notices.ts';
 import type { CallRecord, StepCommit, StepOpening, StepOutcomeRecord } from '../../workflows/protocol/store.ts';
 import { addUsage, type Fence, type Usage } from '../../workflows/protocol/turn.ts';
 import { actOnAnswers } from './approvals.ts';
 import { hideCards } from './boxes.ts';
 import { appendToBox, insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
-import { appendEdge, appendEvent, appendState } from './events.ts';
+import { appendEdge, appendEvent, appendNotices, appendState } from './events.ts';
 import { fenced, updateHead } from './head.ts';
 import { stepCardId } from './ids.ts';
 import { limitsOf } from './limits.ts';
@@ -25,6 +26,7 @@ export async function openStep(
   stepIndex: number,
   profileHash: string,
   hide: readonly number[] = [],
+  noticed: readonly Notice[] = [],
 ): Promise<StepOpening> {
   const now = ctx.now();
   return write(ctx, async (trx) => {
@@ -39,6 +41,7 @@ export async function openStep(
     const snapshot = await profileByHash(trx, profileHash, ctx.profiles);
     const request = JSON.parse(turn.request) as EnqueueRequest;
     const { fields: resultFields, warnings } = parseResultFields(request.resultFields, snapshot);
+    if (!row) await appendNotices(trx, fence.agentId, fence.agentTurnId, noticed, now);
     if (!row) await openRow(trx, fence, stepIndex, now);
     const steers = recorded ? [] : await pendingSteers(trx, fence.agentTurnId);
     const { criteria = [] } = request;

@@ -51,7 +51,8 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   readProfile: (hash) => readProfile(ctx, hash),
   turnHealth: (fence) => turnHealth(ctx, fence),
   expireTurn: (fence, status, termination) => expireTurn(ctx, fence, status, termination),
-  openStep: (fence, stepIndex, profileHash, hide) => openStep(ctx, fence, stepIndex, profileHash, hide),
+  openStep: (fence, stepIndex, profileHash, hide, noticed) =>
+    openStep(ctx, fence, stepIndex, profileHash, hide, noticed),
   commitStep: (fence, commit) => commitStep(ctx, fence, commit),
   findSummary: (fence, hide) => findSummary(ctx, fence, hide),
   commitSummary: (fence, commit) => commitSummary(ctx, fence, commit),

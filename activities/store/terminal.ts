@@ -18,7 +18,7 @@ import { dropApprovals } from './approvals.ts';
 import { hideCards } from './boxes.ts';
 import { appendToBox, insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
-import { appendEdge, appendEvent } from './events.ts';
+import { appendEdge, appendEvent, appendNotices } from './events.ts';
 import { fenced, updateHead } from './head.ts';
 import { deliverableCardId } from './ids.ts';
 import { storeResult } from './results.ts';
@@ -69,11 +69,12 @@ export async function reapTurn(
 export async function finishTurn(
   trx: Trx,
   turn: TurnRow,
-  { termination, deliverable, engine, hide = [] }: TurnCommit,
+  { termination, deliverable, engine, hide = [], noticed = [] }: TurnCommit,
   now: number,
 ): Promise<TurnEnd> {
   const { agent_turn_id: agentTurnId, agent_id: agentId, output_box_id: boxId } = turn;
   if (boxId === null) throw new CodedError('protocol_violation', `turn ${agentTurnId} was never leased`);
+  await appendNotices(trx, agentId, agentTurnId, noticed, now);
   const cardId = deliverableCardId(agentTurnId);
   if (hide.length > 0) await hideCards(trx, boxId, hide, 'rolled_back');
   const content = await deliverableOf(trx, turn, termination, deliverable);

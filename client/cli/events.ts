@@ -1,6 +1,7 @@
 /** `events`: the event log of an agent or a turn, one line each. */
 import type { AgentEvent, CallEvent, StateEvent, StepEvent } from '../../workflows/protocol/events.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
+import { noticeText } from '../../workflows/protocol/notices.ts';
 import type { ClientStore } from '../../workflows/protocol/store.ts';
 import { type EventFilter, followEvents, storedEvents } from '../event-tail.ts';
 import { noAgent } from './control.ts';
@@ -64,6 +65,8 @@ function detailOf(event: AgentEvent): string {
       const who = by === undefined ? '' : ` by ${by}`;
       return `${tool || 'budget'} ${phase}${who}${reason === undefined ? '' : `: ${reason}`} (${callId})`;
     }
+    case 'notice':
+      return noticeText(event.payload);
     case 'task': {
       const { status, errorCode, deliverableCardId } = event.payload;
       return `${status}${errorCode === null ? '' : ` (${errorCode})`}, deliverable ${deliverableCardId}`;

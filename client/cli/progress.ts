@@ -4,6 +4,7 @@
  * Invariant: durations come from the events' own times, so a slow reader does not change them.
  */
 import type { AgentEvent, CallEvent, StepEvent } from '../../workflows/protocol/events.ts';
+import { noticeText } from '../../workflows/protocol/notices.ts';
 import { duration, time } from './format.ts';
 
 export class TurnProgress {
@@ -32,6 +33,8 @@ export class TurnProgress {
         const { tool, phase, by } = event.payload;
         return [this.#line(event, `${tool || 'budget'}: ${phase}${by === undefined ? '' : ` by ${by}`}`)];
       }
+      case 'notice':
+        return [this.#line(event, noticeText(event.payload))];
       case 'task': {
         const { status, errorCode } = event.payload;
         return [this.#line(event, `ended: ${status}${errorCode === null ? '' : ` (${errorCode})`}`)];

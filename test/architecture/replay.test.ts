@@ -69,12 +69,15 @@ async function replay(
 const recordable = (commands: readonly Command[]): Command[] =>
   commands.filter((command) => command.kind !== 'local activity');
 
-/** Recorded by versions that did not say again what lies far behind; kept, for turns of such versions go on under this one. */
-const BEFORE_TOLD = ['turn-10-calls', 'turn-50-calls', 'turn-200-calls', 'turn-continued'];
+/**
+ * Recorded by versions that did not say again what lies far behind, nor tell the store what was noticed; kept, for turns of such versions
+ * go on under this one.
+ */
+const OLDER = ['turn-10-calls', 'turn-50-calls', 'turn-200-calls', 'turn-continued'];
 
-function withoutTold(command: Command): Command {
+function asBefore(command: Command): Command {
   if (command.kind !== 'activity' || command.name !== 'callModel') return command;
-  const [{ request, ...input }] = command.input as [CallModelInput];
+  const [{ request, noticed: _, ...input }] = command.input as [CallModelInput];
   const { stateBlock = [], ...rest } = request;
   const said = stateBlock.filter((line) => line.kind !== 'told');
   return { ...command, input: [{ ...input, request: said.length > 0 ? { ...rest, stateBlock: said } : rest }] };
@@ -104,7 +107,7 @@ describe('the current workflows take the recorded way, with the recorded values'
   test.each(names)('%s', (name) => {
     const { error, issued } = replayOf(name);
     if (error) throw error;
-    const same = BEFORE_TOLD.includes(name) ? issued.map(withoutTold) : issued;
+    const same = OLDER.includes(name) ? issued.map(asBefore) : issued;
     expect(recordable(same)).toEqual(recordedCommands(read(name)));
   });
 });
@@ -125,7 +128,7 @@ describe('what the recordings hold', () => {
       expect(call.summary).toMatch(/^step \d+: model$/);
     }
     const inputs = calls.map((call) => (call.input as { request: object }[])[0]);
-    expect(keysOf(inputs).sort()).toEqual(['agentId', 'agentTurnId', 'profileHash', 'request', 'turnEpoch']);
+    expect(keysOf(inputs).sort()).toEqual(['agentId', 'agentTurnId', 'noticed', 'profileHash', 'request', 'turnEpoch']);
     const requests = inputs.map((input) => input?.request);
     expect(keysOf(requests).sort()).toEqual([
       'hide',

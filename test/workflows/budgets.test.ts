@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../activities/app.ts';
 import { type ChatRequest, textOf, toolNames } from '../../workers/model-server/chat-request.ts';
 import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
+import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import type { TurnView } from '../../workflows/protocol/views.ts';
 import { WAIT } from '../support/asking.ts';
 import { type Harness, openHarness } from '../support/harness.ts';
@@ -119,6 +120,17 @@ describe('a budget', () => {
       undefined,
       'budget_tool_calls',
     ]);
+  });
+
+  test('that is used up is told by an event, and in the current details (K4)', async () => {
+    const view = await exhausted('steps');
+    const { agentId, agentTurnId } = view;
+    const events = await harness.store.readEvents({ agentId, agentTurnId });
+    const hit = { type: 'budget_hit', code: 'max_steps_reached', used: 3, limit: 3 };
+    expect(events.filter(({ type }) => type === 'notice')).toMatchObject([{ payload: hit }]);
+    const workflow = harness.temporal.client.workflow.getHandle(turnWorkflowId(agentId, agentTurnId));
+    const { currentDetails } = await workflow.query<{ currentDetails: string }>('__temporal_workflow_metadata');
+    expect(currentDetails).toContain('**Noticed** after step 3: max\\_steps\\_reached: 3 of 3 used');
   });
 
   test('that is set while the turn is queued holds from its start (K9)', async () => {

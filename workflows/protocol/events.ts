@@ -1,5 +1,6 @@
 /** The event log: facts, written in the transaction that makes them true. Per agent, `seq` rises without gaps. */
 import type { FailureCode } from './failures.ts';
+import type { Notice } from './notices.ts';
 import type { HeadStatus, TerminalStatus } from './turn.ts';
 
 export interface StateEvent {
@@ -52,6 +53,12 @@ export interface ApprovalEvent {
   };
 }
 
+/** What the kernel did on its own account; written with the step, or the end, that follows (K4). */
+export interface NoticeEvent {
+  readonly type: 'notice';
+  readonly payload: Notice;
+}
+
 /** The terminal event, one per turn (T6). No derived content: the deliverable is read from its card. */
 export interface TaskEvent {
   readonly type: 'task';
@@ -69,7 +76,7 @@ export interface DroppedEvent {
   readonly payload: { readonly what: 'enqueue' | 'tool_result'; readonly reason: string };
 }
 
-export type EventBody = StateEvent | StepEvent | CallEvent | ApprovalEvent | TaskEvent | DroppedEvent;
+export type EventBody = StateEvent | StepEvent | CallEvent | ApprovalEvent | NoticeEvent | TaskEvent | DroppedEvent;
 
 export type AgentEvent = EventBody & {
   readonly id: number;

@@ -25,6 +25,7 @@ import type { Delegation, DelegationOutcome, DelegationReport } from './delegati
 import type { AcceptOutcome, EnqueueRequest, ResultFields } from './enqueue.ts';
 import type { AgentEvent, DroppedEvent } from './events.ts';
 import type { JsonObject, JsonValue } from './json.ts';
+import type { Notice } from './notices.ts';
 import type { ProfileSnapshot, Timeouts } from './profile.ts';
 import type { ReportAck, ToolResultReport } from './tool-result.ts';
 import type { AgentLifecycle, EngineUsage, Fence, HeadStatus, Termination, TurnStatus, Usage } from './turn.ts';
@@ -210,6 +211,8 @@ export interface TurnCommit {
   readonly engine: EngineUsage | null;
   /** Places in the output box that a rollback takes out of view first (K13). */
   readonly hide?: readonly number[];
+  /** What was noticed since the last step began. */
+  readonly noticed?: readonly Notice[];
 }
 
 export interface TurnHealth {
@@ -321,8 +324,14 @@ export interface Store extends ClientStore {
   turnHealth(fence: Fence): Promise<TurnHealth | null>;
   /** Ends the turn like a reap, but only if it still holds the lease in that status: the watchdog's CAS (T12). */
   expireTurn(fence: Fence, status: HeadStatus, termination: Termination): Promise<boolean>;
-  /** `hide`: places in the output box that a rollback takes out of view first (K13). */
-  openStep(fence: Fence, stepIndex: number, profileHash: string, hide?: readonly number[]): Promise<StepOpening>;
+  /** `hide`: places in the output box that a rollback takes out of view first (K13); `noticed` is told of once, with a new step. */
+  openStep(
+    fence: Fence,
+    stepIndex: number,
+    profileHash: string,
+    hide?: readonly number[],
+    noticed?: readonly Notice[],
+  ): Promise<StepOpening>;
   commitStep(fence: Fence, commit: StepCommit): Promise<StepOutcomeRecord>;
   readExtents(extents: readonly BoxExtent[]): Promise<readonly Card[]>;
   /** The summary of these extents, when it is in the box already. */

@@ -72,6 +72,21 @@ export function describeLooks(bench: StoreBench): void {
       expect(await edgesOf(v7())).toEqual([]);
     });
 
+    test('what was noticed is told once, with the step that follows or before the end (K4)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      const [fence, { profileHash }] = [fenceOf(lease), lease];
+      const rolledBack = { type: 'rolled_back', reason: 'it failed', cards: 2, inARow: 1 } as const;
+      const hit = { type: 'budget_hit', code: 'max_steps_reached', used: 1, limit: 1 } as const;
+      for (let attempt = 0; attempt < 2; attempt += 1)
+        await bench.store.openStep(fence, 1, profileHash, [], [rolledBack]);
+      await bench.store.commitTurn(fence, { ...SUCCESS, noticed: [hit] });
+      const events = await bench.store.readEvents({ agentId });
+      expect(events.filter(({ type }) => type === 'notice').map(({ payload }) => payload)).toEqual([rolledBack, hit]);
+      expect(events.at(-1)?.type).toBe('task');
+      expect(await bench.store.violations()).toEqual([]);
+    });
+
     test('an agent tells what is wanted of it and how many turns it has; an unknown one is null', async () => {
       const agentId = newAgent();
       const lease = await bench.started(agentId, { profile: 'tester' });

@@ -1,0 +1,23 @@
+/** What the kernel did on its own account, as far as people care (K4): an event of the turn, and a line in its current details. */
+import type { Observation } from '../kernel/actions.ts';
+
+const NOTICED = ['budget_hit', 'rolled_back', 'repeating', 'shortened', 'overflow'] as const;
+
+export type Notice = Extract<Observation, { readonly type: (typeof NOTICED)[number] }>;
+
+export const isNotice = (seen: Observation): seen is Notice => NOTICED.some((type) => type === seen.type);
+
+export function noticeText(notice: Notice): string {
+  switch (notice.type) {
+    case 'budget_hit':
+      return `${notice.code}: ${notice.used} of ${notice.limit} used`;
+    case 'rolled_back':
+      return `a step was taken back, ${notice.inARow} on end: ${notice.reason}`;
+    case 'repeating':
+      return `${notice.tool} was proposed alike ${notice.times} times on end`;
+    case 'shortened':
+      return `${notice.mode === 'sprint' ? 'a new sprint' : 'a summary'} took the place of ${notice.cards} cards, ${notice.tokens} tokens less`;
+    case 'overflow':
+      return `the provider found the prompt too long, ${notice.time} on end`;
+  }
+}
