@@ -84,6 +84,7 @@ const app = defineApp({
     }),
     defineAgent({ name: 'boss', allowedTools: [], delegationPolicy: { profiles: ['careful'] } }),
     defineAgent({ name: 'thrifty', budgets: { maxSteps: 1, onExhausted: 'ask' } }),
+    defineAgent({ name: 'hasty', budgets: { maxWallTimeMs: 1, onExhausted: 'ask' } }),
     defineAgent({ name: 'limited', budgets: { maxSteps: 1 } }),
   ],
 });
@@ -299,6 +300,23 @@ describe.each(BACKENDS)('leave, on %s', (backend) => {
     });
     expect((await turn.answer({ callId, decision: 'approved', limits: { maxSteps: 2 } })).ack).toBe('applied');
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success', deliverable: { text: 'looked' } });
+  });
+
+  test('an operator whose extension is used up when the turn looks is asked again, and may extend again (K9)', async () => {
+    const turn = await enqueue('hasty', 'again');
+    const [{ callId } = { callId: '' }] = await asked(turn);
+    const extend = (id: string, maxWallTimeMs: number) =>
+      turn.answer({ callId: id, decision: 'approved', limits: { maxWallTimeMs } });
+    const refusal = await extend(callId, 2).catch((error: Error) => error.message);
+    const used = Number(/more than (\d+)/.exec(String(refusal))?.[1]);
+    // Enough for the store, and past before the turn comes to it.
+    for (let more = 5; (await extend(callId, used + more).catch(() => null)) === null; more += 5);
+    let again = callId;
+    while (again === callId) again = (await asked(turn))[0]?.callId ?? '';
+    expect(again).toBe(`${callId}-2`);
+    expect((await extend(again, 600_000)).ack).toBe('applied');
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success', deliverable: { text: 'looked' } });
+    expect(await harness.store.violations()).toEqual([]);
   });
 
   test('budgets that are raised while an operator is asked let the turn go on (K9)', async () => {

@@ -40,6 +40,13 @@ describe('progress of a turn', () => {
     expect(lines).toEqual(['   1.25 s  step 1: model 250 ms -> submit_result', '   1.25 s    submit_result success']);
   });
 
+  test('tells what the kernel noticed', () => {
+    const payload = { type: 'rolled_back', reason: 'add failed', cards: 2, inARow: 1 } as const;
+    expect(linesOf([at(1_500, { type: 'notice', payload })])).toEqual([
+      '   0.50 s  a step was taken back, 1 on end: add failed',
+    ]);
+  });
+
   test('a suspended call took as long as it waited', () => {
     const lines = linesOf([
       at(2_000, { type: 'call', payload: { ...call, phase: 'suspended', deadline: 5_000 } }),
