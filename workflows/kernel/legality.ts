@@ -48,6 +48,7 @@ export function mismatch(state: KernelState, event: KernelEvent): string | null 
         : `step ${event.stepIndex} is not the open step ${state.stepIndex}`;
     case 'summarized':
       if (state.phase !== 'delta') return 'no summary is being made';
+      if (event.summary[0] <= (state.context.summary?.[0] ?? 0)) return `summary ${event.summary[0]} is not a new one`;
       return event.stepIndex === state.stepIndex + 1 ? null : `step ${event.stepIndex} does not wait for a summary`;
     case 'tool_results':
       return coverage(state, event);

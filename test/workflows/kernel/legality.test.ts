@@ -200,6 +200,14 @@ describe('an event that is legal but foreign', () => {
     }
   });
 
+  test('summarized that came before changes nothing, though another summary is waited for (K1)', () => {
+    const turn = turnIn.shortening();
+    const again = eventFor(turn, 'summarized');
+    turn.state = { ...turn.state, context: { ...turn.state.context, summary: [99, 'summary', 5] } };
+    expect(mismatch(turn.state, again)).toBe('summary 99 is not a new one');
+    expect(turn.feed(again)).toBeUndefined();
+  });
+
   const settled = (callId: string) =>
     ({ callId, status: 'success', afterExecution: 'continue', seq: 90, tokens: 1 }) as const;
   const waits = (callId: string) => ({ callId, deadline: 9 });

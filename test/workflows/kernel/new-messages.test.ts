@@ -96,6 +96,6 @@ describe('new messages', () => {
       expect(seen).toEqual(cards.filter((seq) => seq <= mark).toSorted((a, b) => a - b));
       if (settled) expect(state.handles.filter(([seq]) => seq > mark)).toEqual([]);
     });
-    fc.assert(property, { numRuns: 300 });
+    fc.assert(property, { numRuns: 2_000 });
   });
 });
