@@ -1,6 +1,6 @@
 /**
- * The summary activity (K15, K16): the oldest messages in short, written by a model; by rule for a new sprint, before the report, and when the model cannot.
- * A summary that is stored is not written again.
+ * The summary activity (K15, K16): the oldest messages in short, written by a model; by rule for a new sprint, before the report, and when
+ * the model cannot. A summary that is stored is not written again.
  */
 import { Context, log } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';

@@ -1,6 +1,6 @@
 /**
- * What an operator does to a turn or an agent: stop, cancel, steer, set budgets (T8, T10, T21, T22, K9). Each is one transaction that is final by itself;
- * the workflows are told afterwards, and only to let go of what they hold.
+ * What an operator does to a turn or an agent: stop, cancel, steer, set budgets (T8, T10, T21, T22, K9). Each is one transaction that is
+ * final by itself; the workflows are told afterwards, and only to let go of what they hold.
  */
 import { v7 } from 'uuid';
 import type { Limits } from '../../workflows/protocol/approvals.ts';

@@ -23,7 +23,6 @@ import { type ProfileCache, type StoreContext, type Trx, write } from './context
 import { dueReports } from './delegation-reports.ts';
 import { appendState } from './events.ts';
 import { lockHead, updateHead } from './head.ts';
-
 import { forkedBoxId, instructionCardId, outputBoxId } from './ids.ts';
 import { limitsOf } from './limits.ts';
 import { memoryUnits } from './memory.ts';
