@@ -77,6 +77,22 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     test: `${KERNEL}/approvals.test.ts`,
   },
   {
+    rule: 'K7',
+    breaks: 'an answer whose bell was lost is not found',
+    file: 'activities/store/approvals.ts',
+    find: `.set({ status: 'received' })`,
+    replace: `.set({ status: 'applied' })`,
+    test: 'test/activities/store/sqlite.test.ts',
+  },
+  {
+    rule: 'K7',
+    breaks: 'edited arguments are judged as written, not as they will run',
+    file: 'activities/store/approvals.ts',
+    find: `factsAt(governance, row.tool_name, parse(row.tool_name, written))`,
+    replace: `factsAt(governance, row.tool_name, written)`,
+    test: 'test/workflows/approvals.test.ts',
+  },
+  {
     rule: 'K8',
     breaks: 'skills in use narrow nothing',
     file: 'workflows/kernel/exposure.ts',
