@@ -40,6 +40,7 @@ export function printReport(report: ChaosReport, out: (line: string) => void): v
   ];
   const width = Math.max(...rows.map(([name]) => name.length)) + 2;
   for (const [name, value] of rows) out(`${name.padEnd(width)}${value}`);
+  for (const how of report.unaskedEnds.slice(0, PRINTED)) out(`worker ended: ${how}`);
   printProblems('unexplained', unexplained, out);
   printProblems('violation', violations, out);
   out(report.ok ? 'The promise held.' : 'The promise was broken.');
