@@ -26,7 +26,7 @@ import type { ParseArguments } from '../../workflows/protocol/store.ts';
 import { type Fence, isTerminal } from '../../workflows/protocol/turn.ts';
 import { canonicalDigest } from '../canonical.ts';
 import { delegationSchema } from '../tools/delegation.ts';
-import { findCall, startWaiting, syncHead } from './calls.ts';
+import { findCall, markWaiting, startWaiting, syncHead } from './calls.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEvent } from './events.ts';
 import { fenced } from './head.ts';
@@ -64,7 +64,8 @@ export async function askApprovals(
       const deadline = present?.deadline ?? now + policy.deadlineMs;
       if (!present) await ask(trx, head, turn, { request, rootTurnId, deadline, policy }, now);
       // Budgets may have been set while the turn came to ask.
-      const answered = !present && (await answerByLimits(trx, turn, limitsOf(turn) ?? {}, now));
+      const answered =
+        !present && request.kind === 'budget' && (await answerByLimits(trx, turn, limitsOf(turn) ?? {}, now));
       if (answered) await syncHead(trx, head, fence.agentTurnId, now);
       asked.push({ callId, deadline: answered || (present && present.status !== 'waiting') ? now : deadline });
     }
@@ -237,20 +238,17 @@ export const approversOf = ({ approvers, escalate_to, escalated_at }: ApprovalRo
   JSON.parse(escalated_at === null ? approvers : (escalate_to ?? '[]')) as string[];
 
 /** The question is over. */
-async function close(trx: Trx, row: ApprovalRow, change: Partial<ApprovalRow>): Promise<void> {
-  const { agent_turn_id: agentTurnId, call_id: callId } = row;
+async function close(trx: Trx, row: ApprovalRow, answer: Partial<ApprovalRow>): Promise<void> {
+  await change(trx, row, answer);
+  await markWaiting(trx, row, { status: 'received' });
+}
+
+async function change(trx: Trx, { agent_turn_id, call_id }: ApprovalRow, to: Partial<ApprovalRow>): Promise<void> {
   await trx
     .updateTable('approvals')
-    .set(change)
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('call_id', '=', callId)
-    .execute();
-  await trx
-    .updateTable('turn_waiting')
-    .set({ status: 'received' })
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('call_id', '=', callId)
-    .where('kind', '=', 'approval')
+    .set(to)
+    .where('agent_turn_id', '=', agent_turn_id)
+    .where('call_id', '=', call_id)
     .execute();
 }
 
@@ -285,18 +283,8 @@ export async function lookAtApproval(
   const { call_id: callId, tool_name: tool, escalate_to, escalated_at } = row;
   if (escalate_to !== null && escalated_at === null) {
     const deadline = nowMs + (row.deadline - row.created_at);
-    await trx
-      .updateTable('approvals')
-      .set({ escalated_at: nowMs, deadline })
-      .where('agent_turn_id', '=', agentTurnId)
-      .where('call_id', '=', callId)
-      .execute();
-    await trx
-      .updateTable('turn_waiting')
-      .set({ deadline })
-      .where('agent_turn_id', '=', agentTurnId)
-      .where('call_id', '=', callId)
-      .execute();
+    await change(trx, row, { escalated_at: nowMs, deadline });
+    await markWaiting(trx, row, { deadline });
     const payload = { callId, tool, phase: 'escalated', deadline } as const;
     await appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, nowMs);
     return { waitUntil: deadline };

@@ -60,6 +60,20 @@ export const findWaiting = (trx: Trx, agentTurnId: string, callId: string): Prom
     .where('call_id', '=', callId)
     .executeTakeFirst();
 
+/** Changes the row of one call in the waiting set. */
+export async function markWaiting(
+  trx: Trx,
+  { agent_turn_id, call_id }: Pick<WaitingRow, 'agent_turn_id' | 'call_id'>,
+  change: Partial<WaitingRow>,
+): Promise<void> {
+  await trx
+    .updateTable('turn_waiting')
+    .set(change)
+    .where('agent_turn_id', '=', agent_turn_id)
+    .where('call_id', '=', call_id)
+    .execute();
+}
+
 export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClaim): Promise<ClaimOutcome> {
   const now = ctx.now();
   return write(ctx, async (trx) => {

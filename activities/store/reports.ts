@@ -21,7 +21,7 @@ import {
   type ReportDecision,
 } from '../../workflows/waiting/decisions.ts';
 import { findApproval, lookAtApproval } from './approvals.ts';
-import { callOf, defaultAfterExecution, findCall, findWaiting, syncHead } from './calls.ts';
+import { callOf, defaultAfterExecution, findCall, findWaiting, markWaiting, syncHead } from './calls.ts';
 import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
 import { type FinalReport, findDeferral, forgetDeferral, isFinal, keepDeferral } from './deferrals.ts';
 import { appendEvent } from './events.ts';
@@ -75,7 +75,7 @@ export async function reportTo(
     const content = resultContent(call.content, otherwise, report, body);
     const { cardId } = await storeResult(trx, turn, call.stepIndex, content, now);
     await forgetDeferral(trx, agentTurnId, report.callId);
-    if (waiting) await markRow(trx, waiting, { status: 'received', result_card_id: cardId });
+    if (waiting) await markWaiting(trx, waiting, { status: 'received', result_card_id: cardId });
     if (waiting) await syncHead(trx, head, agentTurnId, now);
     return { ack: decision.ack, cardId };
   }
@@ -104,7 +104,7 @@ async function carryOut(
         now,
       );
     case 'extend':
-      if (waiting) await markRow(trx, waiting, { deadline: decision.deadline, created_at: now });
+      if (waiting) await markWaiting(trx, waiting, { deadline: decision.deadline, created_at: now });
       return syncHead(trx, head, turn.agent_turn_id, now);
     case 'defer': {
       const { reason } = decision.deferral;
@@ -282,21 +282,12 @@ async function applied(
     (await findResult(trx, turn, callId)) ??
     (await storeResult(trx, turn, stepIndex, ended ?? (await missing()), now)).settled;
   await forgetDeferral(trx, turn.agent_turn_id, callId);
-  if (row) await markRow(trx, row, { status: settled.status === 'timeout' && ended ? 'expired' : 'applied' });
+  if (row) await markWaiting(trx, row, { status: settled.status === 'timeout' && ended ? 'expired' : 'applied' });
   return settled;
 }
 
 const phaseOf = ({ status }: WaitingRow): CallFacts['phase'] =>
   status === 'waiting' || status === 'dropped' ? status : 'settled';
-
-async function markRow(trx: Trx, row: WaitingRow, change: Partial<WaitingRow>): Promise<void> {
-  await trx
-    .updateTable('turn_waiting')
-    .set(change)
-    .where('agent_turn_id', '=', row.agent_turn_id)
-    .where('call_id', '=', row.call_id)
-    .execute();
-}
 
 const timedOut = ({ callId, tool }: CardContents['tool.call'], afterExecution: EndOfCall): ToolResultContent => ({
   callId,

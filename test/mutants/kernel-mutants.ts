@@ -80,8 +80,8 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     rule: 'K7',
     breaks: 'an answer whose bell was lost is not found',
     file: 'activities/store/approvals.ts',
-    find: `.set({ status: 'received' })`,
-    replace: `.set({ status: 'applied' })`,
+    find: `markWaiting(trx, row, { status: 'received' })`,
+    replace: `markWaiting(trx, row, { status: 'applied' })`,
     test: 'test/activities/store/sqlite.test.ts',
   },
   {
