@@ -10,6 +10,7 @@ import type { Store } from '../workflows/protocol/store.ts';
 import { toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 import type { App } from './app.ts';
 import { parseDelegation } from './tools/delegation.ts';
+import { type TurnWorkflows, tryHandOver } from './turn-workflows.ts';
 
 const parseArguments = (app: App, tool: string, args: JsonObject): JsonObject =>
   isDelegation(tool) ? parseDelegation(tool, args) : (app.tools.get(tool)?.parse(args) ?? args);
@@ -17,29 +18,32 @@ const parseArguments = (app: App, tool: string, args: JsonObject): JsonObject =>
 /** A text may be what stands for a body that could not be read, and says why. */
 const saying = (body: unknown): string => (typeof body === 'string' ? `; it says: ${clip(body, 200)}` : '');
 
-export const storeActivities = (store: Store, app: App): StoreActivities => ({
+export interface StoreActivityDeps {
+  readonly store: Store;
+  readonly app: App;
+  readonly workflows: TurnWorkflows;
+}
+
+export const storeActivities = ({ store, app, workflows }: StoreActivityDeps): StoreActivities => ({
   async acceptInline({ agentId, agentTurnId, body }) {
     const parsed = enqueueRequestSchema.safeParse(body);
     if (!parsed.success) {
       const reason = `enqueue signal dropped: ${z.prettifyError(parsed.error)}${saying(body)}`;
       log.warn(reason, { agentId });
-      return store.recordDropped(agentId, { what: 'enqueue', reason });
+      return store.recordDropped(agentId, agentTurnId, { what: 'enqueue', reason });
     }
     const outcome = await store.accept({ agentId, agentTurnId, request: parsed.data });
-    if (outcome.kind === 'accepted') return;
-    await store.recordDropped(agentId, { what: 'enqueue', reason: `${outcome.code}: ${outcome.message}` });
+    if (outcome.kind === 'accepted')
+      return tryHandOver(workflows, { agentId, next: outcome.lease, more: false, reports: [] });
+    await store.recordDropped(agentId, agentTurnId, { what: 'enqueue', reason: `${outcome.code}: ${outcome.message}` });
   },
 
-  leaseNext: ({ agentId }) => store.leaseNext(agentId),
-
-  settle: (input) => store.settle(input),
-
-  async reportInline({ agentId, agentTurnId, body }) {
+  async reportInline({ agentId, agentTurnId, messageId, body }) {
     const parsed = toolResultReportSchema.safeParse(normalised(body));
     if (!parsed.success) {
       const reason = `tool_result signal dropped: ${z.prettifyError(parsed.error)}${saying(body)}`;
       log.warn(reason, { agentId, agentTurnId });
-      return store.recordDropped(agentId, { what: 'tool_result', reason });
+      return store.recordDropped(agentId, messageId, { what: 'tool_result', reason });
     }
     const { ack } = await store.reportResult(agentTurnId, parsed.data);
     log.info('tool_result signal', { agentTurnId, callId: parsed.data.callId, ack });
@@ -54,8 +58,11 @@ export const storeActivities = (store: Store, app: App): StoreActivities => ({
   resolveWaiting: ({ callIds, nowMs, ...fence }) =>
     store.resolveWaiting(fence, callIds, nowMs, (tool, args) => parseArguments(app, tool, args)),
 
-  commitTurn: ({ agentId, agentTurnId, turnEpoch, ...commit }) =>
-    store.commitTurn({ agentId, agentTurnId, turnEpoch }, commit),
+  async commitTurn({ agentId, agentTurnId, turnEpoch, ...commit }) {
+    const { ended, handover } = await store.commitTurn({ agentId, agentTurnId, turnEpoch }, commit);
+    await tryHandOver(workflows, handover);
+    return ended;
+  },
 });
 
 /**

@@ -1,20 +1,36 @@
-/** What a turn may cost in history, and a worker with thousands of waiting turns in memory. Time has no budget: it depends on the machine. */
-import type { HistoryResults, TurnSize } from './histories.ts';
+/** What a turn may cost in history and, over the bare workflow, in time; and a worker with thousands of waiting turns in memory. */
+import {
+  type Comparison,
+  ENOUGH_ROUNDS,
+  type Figure,
+  type Round,
+  ratioOf,
+  totalCpuMs,
+  VARIANTS,
+} from './comparison.ts';
+import type { HistoryResults } from './histories.ts';
 import type { SuspendedResults } from './suspended.ts';
 
 export interface BudgetLine {
   readonly what: string;
   readonly measured: number;
   readonly limit: number;
-  readonly ok: boolean;
+  /** The limit is the least that is allowed; without this it is the most. */
+  readonly atLeast?: boolean;
+  /** Null: not judged, because too few blocks were undisturbed. */
+  readonly ok: boolean | null;
 }
 
 const LIMITS = {
-  oneToolTurnEvents: 28,
-  oneToolAgentEvents: 18,
+  oneToolEvents: 24,
+  oneToolTasks: 4,
   furtherStepEvents: 12,
-  suspendingStepEvents: 24,
+  suspendingStepEvents: 20,
   furtherStepBytes: 4 * 1024,
+  p50Ratio: 1.2,
+  rateRatio: 0.8,
+  cpuRatio: 1.3,
+  idleWorkflows: 0,
 } as const;
 
 /** Of one worker, however many turns wait. */
@@ -28,12 +44,17 @@ export function suspendedBudget({ failed, worker }: SuspendedResults): string[] 
   ];
 }
 
-export function checkBudget({ sizes, steps, suspendingStepEvents, timedOutStepEvents }: HistoryResults): BudgetLine[] {
-  const oneTool = sizes.find((size) => size.calls === 1);
-  if (!oneTool) throw new RangeError('the budget is about a turn with one call, and none was measured');
+export function checkBudget(histories: HistoryResults, { one, many, idle }: Comparison): BudgetLine[] {
+  const { oneTool, steps, suspendingStepEvents, timedOutStepEvents } = histories;
   return [
-    line('events of a turn with one tool call', oneTool.turn.events, LIMITS.oneToolTurnEvents),
-    line('events of its agent, at most', agentEvents(oneTool), LIMITS.oneToolAgentEvents),
+    ...VARIANTS.flatMap((variant) => [
+      line(`events of a one-tool turn, ${variant} agent`, oneTool[variant].events, LIMITS.oneToolEvents),
+      line(`workflow tasks of it, ${variant} agent`, oneTool[variant].workflowTasks, LIMITS.oneToolTasks),
+    ]),
+    line('workflows of idle agents', idle.workflows, LIMITS.idleWorkflows),
+    ...ratioLines('p50 of a one-tool turn over the bare one', one, ({ p50Ms }) => p50Ms, LIMITS.p50Ratio),
+    ...ratioLines('turns per second over the bare ones', many, ({ perSecond }) => perSecond, LIMITS.rateRatio, true),
+    ...ratioLines('processor time of a turn over the bare one', many, totalCpuMs, LIMITS.cpuRatio),
     ...steps.map(({ from, to, eventsPerStep }) =>
       line(`events per further step, ${from} → ${to} calls`, eventsPerStep, LIMITS.furtherStepEvents),
     ),
@@ -45,12 +66,23 @@ export function checkBudget({ sizes, steps, suspendingStepEvents, timedOutStepEv
   ];
 }
 
-const agentEvents = ({ agentFirst, agentFurther }: TurnSize): number =>
-  Math.max(agentFirst.events, agentFurther?.events ?? 0);
+const ratioLines = (
+  what: string,
+  rounds: readonly Round[],
+  figure: Figure,
+  limit: number,
+  atLeast = false,
+): BudgetLine[] =>
+  VARIANTS.map((variant) => {
+    const { ratio, judged } = ratioOf(rounds, variant, figure);
+    const judgedLine = line(`${what}, ${variant} agent`, ratio, limit, atLeast);
+    return judged >= ENOUGH_ROUNDS ? judgedLine : { ...judgedLine, ok: null };
+  });
 
-const line = (what: string, measured: number, limit: number): BudgetLine => ({
+const line = (what: string, measured: number, limit: number, atLeast = false): BudgetLine => ({
   what,
   measured,
   limit,
-  ok: measured <= limit,
+  atLeast,
+  ok: atLeast ? measured >= limit : measured <= limit,
 });

@@ -1,9 +1,10 @@
-/** How much history a turn costs: events and bytes as the server counts them, of the turn and of its agent, and of the floor. */
-import { setTimeout as sleep } from 'node:timers/promises';
+/** How much history a turn costs: events and bytes as the server counts them, of the turn and of the floor. */
 import type { TurnHandle } from '../client/agent-client.ts';
-import { agentWorkflowId, turnWorkflowId } from '../workflows/protocol/ids.ts';
-import { enqueue, type Lab, runFloor, runTurn, succeeded } from './lab.ts';
-import { LARGE_OUTPUT, type Work } from './workload.ts';
+import { turnWorkflowId } from '../workflows/protocol/ids.ts';
+import type { Side } from './comparison.ts';
+import type { Lab } from './lab.ts';
+import { enqueue, runFloor, runTurn, succeeded } from './turns.ts';
+import { LARGE_OUTPUT, SMALL_OUTPUT, type Work } from './workload.ts';
 
 export interface HistorySize {
   readonly events: number;
@@ -15,11 +16,16 @@ export interface TurnSize {
   /** Tool calls, one a step; null for the shapes that are not counted by calls. */
   readonly calls: number | null;
   readonly turn: HistorySize;
-  /** What the agent's history grew by: for the first turn of a fresh agent, and for a further one (null where none was run). */
-  readonly agentFirst: HistorySize;
-  readonly agentFurther: HistorySize | null;
   /** The bare workflow with the same calls; null where it was not run. */
   readonly floor: HistorySize | null;
+}
+
+/** What a turn with one tool call costs the server, counted in its history. */
+export interface TurnCost {
+  readonly events: number;
+  readonly workflowTasks: number;
+  /** What Temporal Cloud would bill. */
+  readonly actions: number;
 }
 
 export interface StepSize {
@@ -30,6 +36,7 @@ export interface StepSize {
 }
 
 export interface HistoryResults {
+  readonly oneTool: Readonly<Record<Side, TurnCost>>;
   readonly sizes: readonly TurnSize[];
   readonly steps: readonly StepSize[];
   /** Events that one suspended call and its step added to a turn without calls. */
@@ -42,10 +49,11 @@ export const CALLS = [0, 1, 10, 50, 200] as const;
 /** A bare workflow carries the conversation through its history: 200 calls of 10 KiB would not fit into a payload. */
 const FLOOR_UP_TO = 50;
 
+/** The start of the bare workflow with one tool call, and its three activities. */
+const FLOOR_ACTIONS = 4;
+
 /** Event counts vary a little with what shares a workflow task; of the small shapes the largest of so many runs is taken. */
 const RUNS = 3;
-
-const SETTLED_MS = 10_000;
 
 export async function measureHistories(lab: Lab, quick: boolean): Promise<HistoryResults> {
   const runs = quick ? 1 : RUNS;
@@ -59,6 +67,7 @@ export async function measureHistories(lab: Lab, quick: boolean): Promise<Histor
   const [none] = sizes;
   const plain = none?.turn.events ?? 0;
   return {
+    oneTool: await measureOneTool(lab, runs),
     sizes: [...sizes, suspended, timedOut],
     steps: stepsBetween(sizes),
     suspendingStepEvents: suspended.turn.events - plain,
@@ -88,63 +97,56 @@ async function waitingCall(turn: TurnHandle): Promise<string> {
   throw new Error(`turn ${turn.id} ended without waiting for anything`);
 }
 
-/** Small shapes run several times, with a further turn on the same agent; the long ones once, as their agent's part is the same. */
+/** The first turn of each agent is that of a fresh agent, and the second that of a standing one. */
+async function measureOneTool(lab: Lab, runs: number): Promise<Record<Side, TurnCost>> {
+  const work: Work = { tool: 'produce', calls: 1, bytes: SMALL_OUTPUT };
+  const costs: Record<Side, TurnCost[]> = { floor: [], fresh: [], standing: [] };
+  for (let round = 0; round < runs; round += 1) {
+    costs.floor.push(await costOf(lab, await runFloor(lab, work), FLOOR_ACTIONS));
+    for (const side of ['fresh', 'standing'] as const) {
+      const agentId = `one-tool-${round}`;
+      const turn = await runTurn(lab, agentId, work);
+      const { engine } = await turn.get();
+      costs[side].push(await costOf(lab, turnWorkflowId(agentId, turn.id), engine?.actions ?? Number.NaN));
+    }
+  }
+  return { floor: largest(costs.floor), fresh: largest(costs.fresh), standing: largest(costs.standing) };
+}
+
+async function costOf(lab: Lab, workflowId: string, actions: number): Promise<TurnCost> {
+  const { events } = await closedSize(lab, workflowId);
+  const history = await lab.temporal.client.workflow.getHandle(workflowId).fetchHistory();
+  const tasks = history.events?.filter((event) => event.workflowTaskCompletedEventAttributes) ?? [];
+  return { events, workflowTasks: tasks.length, actions };
+}
+
+/** Small shapes run several times, the long ones once. */
 async function sizeOf(lab: Lab, shape: string, calls: number | null, runs: number, runner?: Runner): Promise<TurnSize> {
   const work: Work = { tool: 'produce', calls: calls ?? 0, bytes: LARGE_OUTPUT };
   const run = runner ?? ((_, agentId) => runTurn(lab, agentId, work));
-  const small = (calls ?? 0) <= 1;
   const turns: HistorySize[] = [];
-  const firsts: HistorySize[] = [];
-  const furthers: HistorySize[] = [];
-  for (let round = 0; round < (small ? runs : 1); round += 1) {
+  for (let round = 0; round < ((calls ?? 0) <= 1 ? runs : 1); round += 1) {
     const agentId = `history-${shape.replace(/\W+/g, '-')}-${round}`;
-    turns.push(await closedSize(lab, agentId, await run(lab, agentId)));
-    const first = await settledSize(lab, agentId);
-    firsts.push(first);
-    if (!small) continue;
-    turns.push(await closedSize(lab, agentId, await run(lab, agentId)));
-    const both = await settledSize(lab, agentId);
-    furthers.push({ events: both.events - first.events, bytes: both.bytes - first.bytes });
+    const turn = await run(lab, agentId);
+    turns.push(await closedSize(lab, turnWorkflowId(agentId, turn.id)));
   }
   return {
     shape,
     calls,
     turn: largest(turns),
-    agentFirst: largest(firsts),
-    agentFurther: furthers.length > 0 ? largest(furthers) : null,
-    floor: calls !== null && calls <= FLOOR_UP_TO ? await describedSize(lab, await runFloor(lab, work)) : null,
+    floor: calls !== null && calls <= FLOOR_UP_TO ? await closedSize(lab, await runFloor(lab, work)) : null,
   };
 }
 
-const largest = (sizes: readonly HistorySize[]): HistorySize => ({
-  events: Math.max(...sizes.map((size) => size.events)),
-  bytes: Math.max(...sizes.map((size) => size.bytes)),
-});
+const largest = <T extends { readonly events: number }>(sizes: readonly T[]): T =>
+  sizes.reduce((most, next) => (next.events > most.events ? next : most));
 
-async function closedSize(lab: Lab, agentId: string, turn: TurnHandle): Promise<HistorySize> {
-  const workflowId = turnWorkflowId(agentId, turn.id);
-  await lab.temporal.client.workflow.getHandle(workflowId).result();
-  return describedSize(lab, workflowId);
-}
-
-async function describedSize(lab: Lab, workflowId: string): Promise<HistorySize> {
-  const { historyLength, historySize } = await lab.temporal.client.workflow.getHandle(workflowId).describe();
+/** Waits until the workflow is closed: `result()` of a turn comes a little before that. */
+async function closedSize(lab: Lab, workflowId: string): Promise<HistorySize> {
+  const handle = lab.temporal.client.workflow.getHandle(workflowId);
+  await handle.result();
+  const { historyLength, historySize } = await handle.describe();
   return { events: historyLength, bytes: historySize ?? 0 };
-}
-
-/** The agent's size once it has settled the turn and is idle again: `result()` comes before that. */
-async function settledSize(lab: Lab, agentId: string): Promise<HistorySize> {
-  const handle = lab.temporal.client.workflow.getHandle(agentWorkflowId(agentId));
-  const deadline = Date.now() + SETTLED_MS;
-  let before = -1;
-  while (Date.now() < deadline) {
-    const { historyLength, historySize, raw } = await handle.describe();
-    const busy = raw.pendingWorkflowTask || raw.pendingChildren?.length || raw.pendingActivities?.length;
-    if (!busy && historyLength === before) return { events: historyLength, bytes: historySize ?? 0 };
-    before = busy ? -1 : historyLength;
-    await sleep(100);
-  }
-  throw new Error(`agent ${agentId} did not come to rest within ${SETTLED_MS} ms`);
 }
 
 function stepsBetween(sizes: readonly TurnSize[]): StepSize[] {

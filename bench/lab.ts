@@ -1,26 +1,24 @@
 /**
  * The installation under test, all of it real and of the bench's own: a Temporal dev server, a store on SQLite or PostgreSQL, a model
- * over HTTP, workers in their own processes. This process is the client.
+ * over HTTP, workers and callers in their own processes.
  */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundleWorkflowCode, DefaultLogger, type WorkflowBundleOption } from '@temporalio/worker';
-import { AgentClient, type TurnHandle } from '../client/agent-client.ts';
-import { connectClient, type TemporalClient } from '../workers/connect.ts';
+import { AgentClient } from '../client/agent-client.ts';
+import { connectClient } from '../workers/connect.ts';
 import { openStore } from '../workers/open-store.ts';
 import { findOrStartTemporal, type TemporalServer } from '../workers/temporal-server.ts';
-import { payloadConverterPath, type WorkerLimits, workflowsPath } from '../workers/worker.ts';
+import { payloadConverterPath, workflowsPath } from '../workers/worker.ts';
 import { SEARCH_ATTRIBUTES } from '../workflows/protocol/ids.ts';
 import type { Store } from '../workflows/protocol/store.ts';
+import type { CallerArgument } from './caller-process.ts';
 import { startDatabase } from './chaos/databases.ts';
 import { type Child, type Start, startChild } from './child.ts';
-import type { floorTurn } from './floor/workflow.ts';
+import type { Access } from './turns.ts';
 import type { WorkerArgument } from './worker-process.ts';
-import { FLOOR_QUEUE, instructionOf, PROFILE, type Work } from './workload.ts';
-
-const TURN_MS = 120_000;
 
 /** As the README says to start a worker that must be small. */
 const SMALL: Start = { flags: ['--max-semi-space-size=8'], env: { MALLOC_ARENA_MAX: '2' } };
@@ -28,21 +26,17 @@ const SMALL: Start = { flags: ['--max-semi-space-size=8'], env: { MALLOC_ARENA_M
 export const STORES = ['sqlite', 'postgres'] as const;
 export type StoreKind = (typeof STORES)[number];
 
-export interface WorkerChoice {
-  readonly floor?: boolean;
-  readonly limits?: WorkerLimits;
-}
-
-export interface Lab {
+export interface Lab extends Access {
   readonly storeKind: StoreKind;
   readonly storeUrl: string;
   /** Everything the installation writes is in this folder. */
   readonly dir: string;
   readonly server: TemporalServer;
-  readonly temporal: TemporalClient;
+  readonly model: Child;
   readonly store: Store;
-  readonly client: AgentClient;
-  startWorker(choice: WorkerChoice): Promise<Child>;
+  /** With the floor's worker beside ours in the same process when it is asked for. */
+  startWorker(choice: { readonly floor?: boolean }): Promise<Child>;
+  startCallers(): Promise<Child>;
   close(): Promise<void>;
 }
 
@@ -76,17 +70,19 @@ export async function openLab(storeKind: StoreKind): Promise<Lab> {
     };
     const floorSource = fileURLToPath(new URL('./floor/workflow.ts', import.meta.url));
     const floorBundlePath = await bundleTo(join(dir, 'floor.js'), floorSource);
-    const startWorker = ({ floor = false, limits = {} }: WorkerChoice) =>
-      startChild('./worker-process.ts', { ...argument, limits, ...(floor ? { floorBundlePath } : {}) }, SMALL);
+    const startWorker: Lab['startWorker'] = ({ floor }) =>
+      startChild('./worker-process.ts', { ...argument, ...(floor ? { floorBundlePath } : {}) }, SMALL);
     return {
       storeKind,
       storeUrl,
       dir,
       server,
+      model,
       temporal,
       store,
       client: new AgentClient({ temporal: temporal.client, store }),
       startWorker,
+      startCallers: () => startChild('./caller-process.ts', { address, namespace, storeUrl } satisfies CallerArgument),
       close,
     };
   } catch (error) {
@@ -115,31 +111,4 @@ async function bundleTo(file: string, source: string, converter?: string): Promi
   if (!('code' in bundle)) throw new TypeError('the bundler returned no code');
   writeFileSync(file, bundle.code);
   return file;
-}
-
-export const enqueue = (lab: Lab, agentId: string, work: Work): Promise<TurnHandle> =>
-  lab.client.agent(agentId).enqueue({ instruction: instructionOf(work), profile: PROFILE });
-
-/** One turn, from enqueue to its result; anything but success is an error of the bench. */
-export async function runTurn(lab: Lab, agentId: string, work: Work): Promise<TurnHandle> {
-  const turn = await enqueue(lab, agentId, work);
-  await succeeded(turn);
-  return turn;
-}
-
-export async function succeeded(turn: TurnHandle): Promise<void> {
-  const { status, reason } = await turn.result({ timeoutMs: TURN_MS });
-  if (status !== 'success') throw new Error(`turn ${turn.id} ended ${status}: ${reason}`);
-}
-
-/** The same work on the bare workflow. Returns its workflow id. */
-export async function runFloor(lab: Lab, work: Work, deliver = true): Promise<string> {
-  const workflowId = `floor/${crypto.randomUUID()}`;
-  await lab.temporal.client.workflow.execute<typeof floorTurn>('floorTurn', {
-    workflowId,
-    taskQueue: FLOOR_QUEUE,
-    workflowExecutionTimeout: TURN_MS,
-    args: [{ instruction: instructionOf(work), deliver }],
-  });
-  return workflowId;
 }

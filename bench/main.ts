@@ -11,6 +11,7 @@ import { type Lab, openLab } from './lab.ts';
 import { measure } from './measure.ts';
 import { type BenchOptions, readOptions, USAGE } from './options.ts';
 import { toMarkdown, toShortMarkdown } from './report.ts';
+import { measureSupervise, superviseBudget, superviseMarkdown } from './supervise.ts';
 import { measureSuspended } from './suspended.ts';
 import { suspendedMarkdown } from './suspended-report.ts';
 
@@ -40,7 +41,7 @@ async function main(args: readonly string[]): Promise<void> {
   const lab = await openLab(options.store);
   let outcome: Outcome;
   try {
-    outcome = await (options.suspended ? runSuspended(lab, options.suspended, say) : runUsual(lab, options, say));
+    outcome = await run(lab, options, say);
   } finally {
     await lab.close();
   }
@@ -53,12 +54,23 @@ async function main(args: readonly string[]): Promise<void> {
   process.exitCode = 1;
 }
 
+function run(lab: Lab, options: BenchOptions, say: Say): Promise<Outcome> {
+  if (options.supervise) return runSupervise(lab, say);
+  return options.suspended ? runSuspended(lab, options.suspended, say) : runUsual(lab, options, say);
+}
+
+async function runSupervise(lab: Lab, say: Say): Promise<Outcome> {
+  const results = await measureSupervise(lab, say);
+  const tables = superviseMarkdown(results);
+  return { results, tables, docs: { part: `supervise:${lab.storeKind}`, tables }, over: superviseBudget(results) };
+}
+
 /** Histories and memory do not depend on the store: the docs have them once. */
 async function runUsual(lab: Lab, { quick }: BenchOptions, say: Say): Promise<Outcome> {
   const results = await measure(lab, quick, say);
   const tables = toMarkdown(results);
   const docs = { part: lab.storeKind, tables: lab.storeKind === 'sqlite' ? tables : toShortMarkdown(results) };
-  return { results, tables, docs, over: results.budget.flatMap((line) => (line.ok ? [] : [line.what])) };
+  return { results, tables, docs, over: results.budget.flatMap(({ ok, what }) => (ok === false ? [what] : [])) };
 }
 
 async function runSuspended(lab: Lab, options: NonNullable<BenchOptions['suspended']>, say: Say): Promise<Outcome> {

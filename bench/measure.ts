@@ -1,39 +1,43 @@
 /** All the usual measurements, one after the other on one installation. */
 import { measureAcks } from './acks.ts';
 import { checkBudget } from './budget.ts';
+import type { Child } from './child.ts';
+import { compareWithFloor } from './comparison.ts';
 import { gatherFacts, loadNow } from './facts.ts';
 import { measureHistories } from './histories.ts';
 import type { Lab } from './lab.ts';
 import { measureMemory } from './memory.ts';
 import type { Results } from './report.ts';
-import { measureLatency, measureThroughput } from './speed.ts';
 
 export async function measure(lab: Lab, quick: boolean, say: (line: string) => void): Promise<Results> {
   const startedAt = performance.now();
   const facts = await gatherFacts(lab, loadNow());
-  const { histories, latency, throughput } = await withWorker(lab, true, async () => {
-    say('histories');
-    const histories = await measureHistories(lab, quick);
-    say('latency');
-    const latency = await measureLatency(lab, quick);
-    say('throughput');
-    return { histories, latency, throughput: await measureThroughput(lab, quick) };
-  });
-  say('memory');
-  const memory = await measureMemory(lab, quick);
-  // Last, because they leave queued turns behind.
-  say('acknowledgements');
-  const idle = await measureAcks(lab, 'idle', quick);
-  const busy = await withWorker(lab, false, () => measureAcks(lab, 'busy', quick));
-  const seconds = (performance.now() - startedAt) / 1_000;
-  const budget = checkBudget(histories);
-  return { store: lab.storeKind, facts, histories, budget, latency, throughput, memory, acks: { idle, busy }, seconds };
+  const callers = await lab.startCallers();
+  try {
+    const { histories, comparison } = await withWorker(lab, true, async (worker) => {
+      say('histories');
+      const histories = await measureHistories(lab, quick);
+      say('beside a bare workflow');
+      return { histories, comparison: await compareWithFloor({ lab, worker, callers, say }, quick) };
+    });
+    say('memory');
+    const memory = await measureMemory(lab, quick);
+    // Last, because they leave queued turns behind.
+    say('acknowledgements');
+    const idle = await measureAcks(callers, quick);
+    const busy = await withWorker(lab, false, () => measureAcks(callers, quick));
+    const seconds = (performance.now() - startedAt) / 1_000;
+    const budget = checkBudget(histories, comparison);
+    return { store: lab.storeKind, facts, histories, budget, comparison, memory, acks: { idle, busy }, seconds };
+  } finally {
+    await callers.stop();
+  }
 }
 
-async function withWorker<T>(lab: Lab, floor: boolean, work: () => Promise<T>): Promise<T> {
+async function withWorker<T>(lab: Lab, floor: boolean, work: (worker: Child) => Promise<T>): Promise<T> {
   const worker = await lab.startWorker({ floor });
   try {
-    return await work();
+    return await work(worker);
   } finally {
     await worker.stop();
   }

@@ -8,6 +8,7 @@ export const USAGE = `Usage: npm run bench -- [options]
   --quick          a minute instead of several: fewer turns, none with 200 calls
   --suspended N    only this: N turns that wait at the same time, on one worker
   --rest S         how long they are left waiting; default 60 seconds
+  --supervise      only this: what a pass of the supervisor costs beside 100,000 idle agents
   --markdown       only the tables, no progress
   --json FILE      also write the results to FILE
   --write-docs     also put the tables into docs/performance.md`;
@@ -17,6 +18,8 @@ export interface BenchOptions {
   readonly quick: boolean;
   /** Null: the usual measurements. */
   readonly suspended: { readonly turns: number; readonly restSeconds: number } | null;
+  /** Only a pass of the supervisor. */
+  readonly supervise: boolean;
   readonly markdown: boolean;
   readonly json: string | undefined;
   readonly writeDocs: boolean;
@@ -31,6 +34,7 @@ export function readOptions(args: readonly string[]): BenchOptions | null {
       quick: { type: 'boolean', default: false },
       suspended: { type: 'string' },
       rest: { type: 'string', default: '60' },
+      supervise: { type: 'boolean', default: false },
       markdown: { type: 'boolean', default: false },
       json: { type: 'string' },
       'write-docs': { type: 'boolean', default: false },
@@ -38,10 +42,11 @@ export function readOptions(args: readonly string[]): BenchOptions | null {
     },
   });
   if (values.help) return null;
-  const { quick, suspended, markdown, json } = values;
+  const { quick, suspended, supervise, markdown, json } = values;
   return {
     store: storeKind(values.store),
     quick,
+    supervise,
     markdown,
     json,
     suspended:

@@ -1,12 +1,13 @@
 /** The results as Markdown tables, padded so that they read well in a terminal too. */
 import { type AckResults, MANY_CALLERS } from './acks.ts';
 import type { BudgetLine } from './budget.ts';
+import type { Comparison } from './comparison.ts';
+import { comparisonTable } from './comparison-report.ts';
 import type { Facts, MachineFacts } from './facts.ts';
 import type { HistoryResults, HistorySize } from './histories.ts';
 import type { StoreKind } from './lab.ts';
-import type { MemoryRow } from './memory.ts';
+import type { MemoryResults } from './memory.ts';
 import type { Spread } from './numbers.ts';
-import type { Latency, Throughput } from './speed.ts';
 
 const STORE_NAMES: Readonly<Record<StoreKind, string>> = { sqlite: 'store on SQLite', postgres: 'store on PostgreSQL' };
 
@@ -15,21 +16,16 @@ export interface Results {
   readonly facts: Facts;
   readonly histories: HistoryResults;
   readonly budget: readonly BudgetLine[];
-  readonly latency: Latency;
-  readonly throughput: Throughput;
-  readonly memory: readonly MemoryRow[];
+  readonly comparison: Comparison;
+  readonly memory: MemoryResults;
   readonly acks: { readonly idle: AckResults; readonly busy: AckResults };
   readonly seconds: number;
 }
 
 export function toMarkdown(results: Results): string {
   return [
-    machineLine(results.facts, results.store, results.seconds),
+    toShortMarkdown(results),
     section('History', historyTable(results.histories)),
-    section('History per further step', stepTable(results.histories)),
-    section('Budget', budgetTable(results.budget)),
-    section('Beside a bare workflow', ratioTable(results)),
-    section('Acknowledgement of an enqueue', ackTable(results.acks)),
     section('Memory of a worker with open turns', memoryTable(results.memory)),
   ].join('\n\n');
 }
@@ -38,7 +34,8 @@ export function toMarkdown(results: Results): string {
 export function toShortMarkdown(results: Results): string {
   return [
     machineLine(results.facts, results.store, results.seconds),
-    section('Beside a bare workflow', ratioTable(results)),
+    section('Beside a bare workflow', comparisonTable(results)),
+    section('Budget', budgetTable(results.budget)),
     section('Acknowledgement of an enqueue', ackTable(results.acks)),
   ].join('\n\n');
 }
@@ -57,60 +54,22 @@ export const section = (title: string, body: string): string => `### ${title}\n\
 
 const historyTable = ({ sizes }: HistoryResults): string =>
   table(
-    ['turn', 'events', 'bytes', 'agent, first turn', 'bytes', 'agent, further turn', 'bytes', 'bare workflow', 'bytes'],
-    sizes.map(({ shape, turn, agentFirst, agentFurther, floor }) => [
-      shape,
-      ...cells(turn),
-      ...cells(agentFirst),
-      ...cells(agentFurther),
-      ...cells(floor),
-    ]),
+    ['turn', 'events', 'bytes', 'bare workflow', 'bytes'],
+    sizes.map(({ shape, turn, floor }) => [shape, ...cells(turn), ...cells(floor)]),
   );
 
 const cells = (size: HistorySize | null): string[] => (size ? [whole(size.events), whole(size.bytes)] : ['–', '–']);
 
-const stepTable = ({ steps }: HistoryResults): string =>
-  table(
-    ['calls', 'events per step', 'bytes per step'],
-    steps.map(({ from, to, eventsPerStep, bytesPerStep }) => [
-      `${from} → ${to}`,
-      short(eventsPerStep),
-      whole(bytesPerStep),
-    ]),
-  );
-
 export const budgetTable = (budget: readonly BudgetLine[]): string =>
   table(
     ['what', 'measured', 'limit', ''],
-    budget.map(({ what, measured, limit, ok }) => [what, short(measured), whole(limit), ok ? 'ok' : 'OVER']),
+    budget.map(({ what, measured, limit, atLeast, ok }) => [
+      what,
+      precise(measured),
+      `${atLeast ? 'at least ' : ''}${precise(limit)}`,
+      ok === null ? 'not judged: too few undisturbed blocks' : ok ? 'ok' : 'OVER',
+    ]),
   );
-
-function ratioTable({ histories, latency, throughput }: Results): string {
-  const one = histories.sizes.find((size) => size.calls === 1);
-  const events = (one?.turn.events ?? 0) + (one?.agentFurther?.events ?? 0);
-  const { ours, oursClosed, floor, floorWithoutDelivery } = latency;
-  const { oursPerSecond, floorPerSecond, loops, turns } = throughput;
-  return table(
-    ['one tool call', 'ours', 'bare', 'ratio'],
-    [
-      ['events, turn and agent', ...compared(events, one?.floor?.events ?? Number.NaN, whole)],
-      [`ms until the result, p50 of ${ours.n}`, ...compared(ours.p50, floor.p50, whole)],
-      ['ms until the result, slowest', ...compared(ours.p99, floor.p99, whole)],
-      ['ms until the workflow is closed, p50', ...compared(oursClosed.p50, floor.p50, whole)],
-      [
-        'ms until the result, p50, bare without its last activity',
-        ...compared(ours.p50, floorWithoutDelivery.p50, whole),
-      ],
-      [`turns per second, ${turns} turns in ${loops} loops`, ...compared(oursPerSecond, floorPerSecond, short)],
-    ],
-  );
-}
-
-const compared = (ours: number, bare: number, text: (value: number) => string): string[] => [
-  text(ours),
-  text(bare),
-  (ours / bare).toFixed(2),
-];
 
 function ackTable({ idle, busy }: Results['acks']): string {
   const row = (what: string, { n, p50, p99 }: Spread): string[] => [what, whole(n), short(p50), short(p99)];
@@ -125,22 +84,22 @@ function ackTable({ idle, busy }: Results['acks']): string {
   );
 }
 
-const memoryTable = (rows: readonly MemoryRow[]): string =>
-  table(
-    ['worker', 'open turns', 'RSS before, MB', 'RSS with them, MB', 'MB per turn'],
-    rows.map(({ limits, openTurns, beforeBytes, afterBytes }) => [
-      limits,
-      whole(openTurns),
-      whole(beforeBytes / 1e6),
-      whole(afterBytes / 1e6),
-      ((afterBytes - beforeBytes) / openTurns / 1e6).toFixed(2),
-    ]),
+function memoryTable({ openTurns, beforeBytes, afterBytes }: MemoryResults): string {
+  const perTurn = ((afterBytes - beforeBytes) / openTurns / 1e6).toFixed(2);
+  return table(
+    ['open turns', 'RSS before, MB', 'RSS with them, MB', 'MB per turn'],
+    [[whole(openTurns), whole(beforeBytes / 1e6), whole(afterBytes / 1e6), perTurn]],
   );
+}
 
 export const whole = (value: number): string => Math.round(value).toLocaleString('en-US');
 /** One digit after the point, where it says something. */
 export const short = (value: number): string =>
   value.toLocaleString('en-US', { maximumFractionDigits: value < 100 ? 1 : 0 });
+
+/** Two digits after the point for what is about as large as 1. */
+const precise = (value: number): string =>
+  value < 10 ? value.toLocaleString('en-US', { maximumFractionDigits: 2 }) : short(value);
 
 /** The first column to the left, the numbers to the right. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {

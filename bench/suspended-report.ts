@@ -24,8 +24,7 @@ export function suspendedMarkdown(results: SuspendedResults): string {
       `${megabytes(serverBytes.resting)}, ${megabytes(serverBytes.end)}`,
     ],
     ['databases at the end: store, Temporal', `${megabytes(databases.store)}, ${megabytes(databases.temporal)}`],
-    ['history events while waiting: turn, agent', `${whole(events.waitingTurn)}, ${whole(events.waitingAgent)}`],
-    ['history events at the end: turn, agent', `${whole(events.turn)}, ${whole(events.agent)}`],
+    ['history events of a turn: while it waits, at the end', `${whole(events.waitingTurn)}, ${whole(events.turn)}`],
   ];
   return [
     machineLine(facts, store),

@@ -4,13 +4,12 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TurnHandle } from '../client/agent-client.ts';
-import { agentWorkflowId, turnWorkflowId } from '../workflows/protocol/ids.ts';
-import type { Child } from './child.ts';
+import { turnWorkflowId } from '../workflows/protocol/ids.ts';
 import { type Facts, gatherFacts, loadNow } from './facts.ts';
-import { enqueue, type Lab, type StoreKind } from './lab.ts';
+import type { Lab, StoreKind } from './lab.ts';
 import { inLoops, percentile } from './numbers.ts';
-import { databaseBytes, MemoryProbe, type MemorySpread, serverLook } from './probes.ts';
-import type { WorkerLook } from './worker-process.ts';
+import { databaseBytes, type MemorySpread, residentBytes, serverPid, watch } from './probes.ts';
+import { enqueue } from './turns.ts';
 import type { Work } from './workload.ts';
 
 export interface SuspendedOptions {
@@ -37,12 +36,8 @@ export interface SuspendedResults {
   };
   readonly serverBytes: { readonly resting: number; readonly end: number };
   readonly databases: { readonly store: number; readonly temporal: number };
-  readonly events: {
-    readonly waitingTurn: number;
-    readonly waitingAgent: number;
-    readonly turn: number;
-    readonly agent: number;
-  };
+  /** Of the median turn, while it waits and at its end. */
+  readonly events: { readonly waitingTurn: number; readonly turn: number };
 }
 
 /** Turns on their way at the same time, until they wait. */
@@ -66,40 +61,48 @@ export async function measureSuspended(
 ): Promise<SuspendedResults> {
   const facts = await gatherFacts(lab, loadNow());
   const worker = await lab.startWorker({});
-  const probe = new MemoryProbe(worker);
+  const server = serverPid(lab);
   try {
-    const startBytes = await probe.now();
+    const startBytes = residentBytes(worker.pid);
     say(`${count} turns until they wait`);
-    const turns: TurnHandle[] = [];
-    const suspending = await probe.during(() => suspendAll(lab, count, turns, say));
+    const suspending = await watch(worker.pid, () => suspendAll(lab, count, say));
+    const turns = suspending.value;
     say(`${restSeconds} s of waiting`);
-    const waiting = await eventsOf(lab, turns);
-    const rest = await probe.during(() => restFor(lab, worker, restSeconds));
-    const restingServer = await serverLook(lab);
+    const waitingTurn = await eventsOf(lab, turns);
+    const rest = await watch(worker.pid, () => watch(server, () => sleep(restSeconds * 1_000)));
+    const restingServerBytes = residentBytes(server);
     say('answers');
-    const completing = await probe.during(() => answerAll(lab, turns, say));
-    const ended = await eventsOf(lab, turns);
+    const completing = await watch(worker.pid, () => answerAll(lab, turns, say));
     return {
       facts,
       store: lab.storeKind,
       turns: count,
       failed: await countFailed(lab, turns),
       suspendSeconds: suspending.seconds,
-      rest: { seconds: rest.seconds, ...rest.value },
+      rest: {
+        seconds: rest.seconds,
+        workerCpuSeconds: rest.cpuSeconds,
+        serverCpuSeconds: rest.value.cpuSeconds,
+      },
       answerSeconds: completing.value.answerSeconds,
       completeSeconds: completing.seconds,
       worker: { startBytes, suspending: suspending.memory, resting: rest.memory, completing: completing.memory },
-      serverBytes: { resting: restingServer.rssBytes, end: (await serverLook(lab)).rssBytes },
+      serverBytes: { resting: restingServerBytes, end: residentBytes(server) },
       databases: await databaseBytes(lab),
-      events: { waitingTurn: waiting.turn, waitingAgent: waiting.agent, ...ended },
+      events: { waitingTurn, turn: await eventsOf(lab, turns) },
     };
   } finally {
-    await probe.stop();
     await worker.stop();
   }
 }
 
-async function suspendAll(lab: Lab, count: number, turns: TurnHandle[], say: (line: string) => void): Promise<void> {
+/** Resolves with the turns when all of them wait. */
+export async function suspendAll(
+  lab: Lab,
+  count: number,
+  say: (line: string) => void = () => {},
+): Promise<TurnHandle[]> {
+  const turns: TurnHandle[] = [];
   const perLoop = Math.ceil(count / LOOPS);
   await inLoops(LOOPS, perLoop, async (loop, round) => {
     const index = loop * perLoop + round;
@@ -109,6 +112,7 @@ async function suspendAll(lab: Lab, count: number, turns: TurnHandle[], say: (li
     turns.push(turn);
     if (turns.length % 500 === 0) say(`${turns.length} wait`);
   });
+  return turns;
 }
 
 /** Looks by the clock: to be woken by every commit of thousands of turns would be most of this process's work. */
@@ -122,21 +126,6 @@ async function untilSuspended(lab: Lab, turnId: string): Promise<void> {
   }
   const { status, reason } = await lab.client.turn(turnId).get();
   throw new Error(`turn ${turnId} is ${status} (${reason}) instead of suspended`);
-}
-
-async function restFor(
-  lab: Lab,
-  worker: Child,
-  seconds: number,
-): Promise<{ workerCpuSeconds: number; serverCpuSeconds: number }> {
-  const look = async () => ({ worker: (await worker.ask('look')) as WorkerLook, server: await serverLook(lab) });
-  const before = await look();
-  await sleep(seconds * 1_000);
-  const after = await look();
-  return {
-    workerCpuSeconds: after.worker.cpuSeconds - before.worker.cpuSeconds,
-    serverCpuSeconds: after.server.cpuSeconds - before.server.cpuSeconds,
-  };
 }
 
 async function answerAll(
@@ -182,18 +171,14 @@ async function countFailed(lab: Lab, turns: readonly TurnHandle[]): Promise<numb
   return failed;
 }
 
-/** The median turn and the median agent of a sample. */
-async function eventsOf(lab: Lab, turns: readonly TurnHandle[]): Promise<{ turn: number; agent: number }> {
+/** The median turn of a sample. */
+async function eventsOf(lab: Lab, turns: readonly TurnHandle[]): Promise<number> {
   const every = Math.max(1, Math.floor(turns.length / SAMPLES));
-  const sample = turns.filter((_, index) => index % every === 0);
-  const length = async (workflowId: string) =>
-    (await lab.temporal.client.workflow.getHandle(workflowId).describe()).historyLength;
-  const ofTurns: number[] = [];
-  const ofAgents: number[] = [];
-  for (const turn of sample) {
+  const lengths: number[] = [];
+  for (const turn of turns.filter((_, index) => index % every === 0)) {
     const { agentId } = await turn.get();
-    ofTurns.push(await length(turnWorkflowId(agentId, turn.id)));
-    ofAgents.push(await length(agentWorkflowId(agentId)));
+    const handle = lab.temporal.client.workflow.getHandle(turnWorkflowId(agentId, turn.id));
+    lengths.push((await handle.describe()).historyLength);
   }
-  return { turn: percentile(ofTurns, 0.5), agent: percentile(ofAgents, 0.5) };
+  return percentile(lengths, 0.5);
 }

@@ -4,7 +4,7 @@ import { openAiModel } from '../activities/llm/openai.ts';
 import { connectClient, connectWorker } from '../workers/connect.ts';
 import { openStore } from '../workers/open-store.ts';
 import { installRuntime } from '../workers/runtime.ts';
-import { startWorker, type WorkerLimits } from '../workers/worker.ts';
+import { startWorker } from '../workers/worker.ts';
 import { serveParent } from './child.ts';
 import { floorActivities } from './floor/activities.ts';
 import { benchApp, FLOOR_QUEUE } from './workload.ts';
@@ -17,13 +17,6 @@ export interface WorkerArgument {
   readonly bundlePath: string;
   /** Left out: no floor in this process. */
   readonly floorBundlePath?: string;
-  readonly limits?: WorkerLimits;
-}
-
-/** What the process answers when it is asked how it does. */
-export interface WorkerLook {
-  readonly rssBytes: number;
-  readonly cpuSeconds: number;
 }
 
 interface Served {
@@ -42,7 +35,7 @@ async function start(argument: WorkerArgument): Promise<Served> {
     model: modelOptions(argument),
     targets: ['worker_generic'],
     bundle: { codePath: argument.bundlePath },
-    limits: { shutdownGraceMs: 100, ...argument.limits },
+    limits: { shutdownGraceMs: 100 },
     log: (line) => console.error(line),
   });
   const floor = argument.floorBundlePath ? await startFloor(connection, argument, argument.floorBundlePath) : null;
@@ -80,10 +73,4 @@ const modelOptions = ({ modelUrl }: WorkerArgument) => ({
   defaultModel: 'scripted',
 });
 
-await serveParent(
-  async (argument) => ({ served: await start(argument as WorkerArgument), value: null }),
-  (): WorkerLook => {
-    const { user, system } = process.cpuUsage();
-    return { rssBytes: process.memoryUsage.rss(), cpuSeconds: (user + system) / 1e6 };
-  },
-);
+await serveParent(async (argument) => ({ served: await start(argument as WorkerArgument), value: null }));

@@ -21,11 +21,11 @@ import { isUserId, USER_ID_PATTERN } from '../workflows/protocol/ids.ts';
 import type { JsonValue } from '../workflows/protocol/json.ts';
 import { LIMITS, utf8Bytes } from '../workflows/protocol/limits.ts';
 import type { ClientStore } from '../workflows/protocol/store.ts';
-import { type ReportAck, type ToolResultReport, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
+import { type ReportAck, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
 import type { AgentView, TurnView } from '../workflows/protocol/views.ts';
-import { ringLimits, ringMailbox, ringStop, ringTurn } from './doorbell.ts';
 import { followEvents } from './event-tail.ts';
+import { TurnWorkflows } from './turn-workflows.ts';
 
 export interface AgentClientOptions {
   readonly temporal: Client;
@@ -91,12 +91,6 @@ export class AgentClient {
   }
 }
 
-/**
- * Far behind in the queue one bell in a hundred is enough: each turn that ends looks for the next one anyway, and a flood during one
- * open turn must not fill the mailbox's history (T10).
- */
-const rings = (position: number): boolean => position <= 100 || position % 100 === 0;
-
 export class AgentHandle {
   readonly #options: AgentClientOptions;
   readonly id: string;
@@ -113,27 +107,27 @@ export class AgentHandle {
   async enqueue(input: EnqueueInput): Promise<TurnHandle> {
     const parsed = enqueueRequestSchema.safeParse(input);
     if (!parsed.success) throw new CodedError('invalid_request', z.prettifyError(parsed.error));
-    const { store, temporal } = this.#options;
+    const { store } = this.#options;
     const outcome = await store.accept({ agentId: this.id, request: parsed.data });
     if (outcome.kind === 'refused') throw new CodedError(outcome.code, outcome.message);
-    const { kind: _, ...ack } = outcome;
-    if (!isTerminal(ack.status) && rings(ack.position)) await ringMailbox(temporal, this.id, ack.agentTurnId);
+    const { kind: _, lease, ...ack } = outcome;
+    if (lease) await workflowsOf(this.#options).start(lease);
     return new TurnHandle(this.#options, ack.agentTurnId, ack);
   }
 
   /** Refuses requests from now on and ends the active turn; what is queued stays. Repeating it changes nothing (T10). */
   async stop(reason = 'stopped by a client'): Promise<{ readonly stoppedTurnId: string | null }> {
-    const { store, temporal } = this.#options;
-    const { stoppedTurnId } = await store.setLifecycle(this.id, 'stopped', reason);
-    if (stoppedTurnId !== null) await ringStop(temporal, this.id, stoppedTurnId);
+    const { stoppedTurnId, handover } = await this.#options.store.setLifecycle(this.id, 'stopped', reason);
+    const workflows = workflowsOf(this.#options);
+    if (stoppedTurnId !== null) await workflows.tellStop(this.id, stoppedTurnId);
+    await workflows.handOver(handover);
     return { stoppedTurnId };
   }
 
   /** Accepts again, and runs what is queued. */
   async start(): Promise<void> {
-    const { store, temporal } = this.#options;
-    await store.setLifecycle(this.id, 'started', '');
-    await ringMailbox(temporal, this.id);
+    const { handover } = await this.#options.store.setLifecycle(this.id, 'started', '');
+    await workflowsOf(this.#options).handOver(handover);
   }
 
   /**
@@ -206,13 +200,10 @@ export class TurnHandle {
 
   /** Ends the turn now, queued or running; the ACK is final and its `task` event is written (T8, T21). */
   async stop(reason = 'stopped by a client'): Promise<StopAck> {
-    const { store, temporal } = this.#options;
-    const ack = await store.stopTurn(this.id, reason);
-    // Also when it had ended before: the bell of an earlier try may have been lost.
-    if (ack.ack === 'stopped' || ack.ack === 'already_ended') await ringStop(temporal, ack.agentId ?? '', this.id);
-    // A queued turn has no workflow whose end its mailbox would notice.
-    const report = ack.ack === 'canceled' ? await store.reportDelegation(this.id) : null;
-    if (report) await ringTurn(temporal, report.agentId, report.agentTurnId, { callId: report.callId });
+    const { handover, ...ack } = await this.#options.store.stopTurn(this.id, reason);
+    const workflows = workflowsOf(this.#options);
+    if (ack.ack === 'stopped') await workflows.tellStop(ack.agentId ?? '', this.id);
+    if (handover) await workflows.handOver(handover);
     return ack;
   }
 
@@ -227,10 +218,8 @@ export class TurnHandle {
   async toolResult(report: z.input<typeof toolResultReportSchema>): Promise<ReportAck> {
     const parsed = toolResultReportSchema.safeParse(report);
     if (!parsed.success) throw new CodedError('invalid_request', z.prettifyError(parsed.error));
-    const ack = await this.#options.store.reportResult(this.id, parsed.data);
-    if (needsBell(ack, parsed.data)) {
-      await ringTurn(this.#options.temporal, ack.agentId ?? '', this.id, { callId: parsed.data.callId });
-    }
+    const { wake, ...ack } = await this.#options.store.reportResult(this.id, parsed.data);
+    if (wake) await workflowsOf(this.#options).wake(ack.agentId ?? '', this.id, parsed.data.callId);
     return ack;
   }
 
@@ -241,11 +230,8 @@ export class TurnHandle {
   async answer(answer: z.input<typeof approvalAnswerSchema>): Promise<ApprovalAck> {
     const parsed = approvalAnswerSchema.safeParse(answer);
     if (!parsed.success) throw new CodedError('invalid_request', z.prettifyError(parsed.error));
-    const { store, temporal } = this.#options;
-    const ack = await store.answerApproval(this.id, parsed.data);
-    // A duplicate rings too: it may be the retry of an answer whose own bell was lost.
-    if (ack.ack === 'applied' || ack.ack === 'duplicate')
-      await ringTurn(temporal, ack.agentId ?? '', this.id, { callId: parsed.data.callId });
+    const ack = await this.#options.store.answerApproval(this.id, parsed.data);
+    if (ack.ack === 'applied') await workflowsOf(this.#options).wake(ack.agentId ?? '', this.id, parsed.data.callId);
     return ack;
   }
 
@@ -253,18 +239,12 @@ export class TurnHandle {
   async setLimits(limits: Limits): Promise<void> {
     const parsed = limitsSchema.safeParse(limits);
     if (!parsed.success) throw new CodedError('invalid_request', `limits: ${z.prettifyError(parsed.error)}`);
-    const { store, temporal } = this.#options;
-    const found = await store.setLimits(this.id, parsed.data);
+    const found = await this.#options.store.setLimits(this.id, parsed.data);
     if (!found) throw new CodedError('turn_not_found', `turn ${this.id} has ended, or was never there`);
-    await ringLimits(temporal, found.agentId, this.id);
-    // The question whether a budget may be extended may have its answer by now.
-    await ringTurn(temporal, found.agentId, this.id, { callId: '' });
+    const workflows = workflowsOf(this.#options);
+    if (found.changed) await workflows.tellLimits(found.agentId, this.id);
+    if (found.answered) await workflows.wake(found.agentId, this.id);
   }
 }
 
-/**
- * A heartbeat moves a deadline in the store, where the turn's timer finds it. A duplicate rings too: it may be the retry of a report
- * whose own bell was lost; and a deferred one, so that the turn looks again when it is due.
- */
-const needsBell = ({ ack }: ReportAck, { status }: ToolResultReport): boolean =>
-  (ack === 'applied' || ack === 'duplicate' || ack === 'deferred') && status !== 'running';
+const workflowsOf = ({ temporal, store }: AgentClientOptions): TurnWorkflows => new TurnWorkflows(temporal, store);

@@ -3,9 +3,9 @@
  * can say.
  *
  * Invariants
- * 1. Read-only: it rings no bell and closes nothing.
- * 2. Store and server are never in step to the millisecond, and sweepers and mailboxes need a moment: what the two disagree on counts
- *    once it is older than the grace. Each finding is looked at again before it is told, since lists may lag behind.
+ * 1. Read-only: it wakes and closes nothing.
+ * 2. Store and server are never in step to the millisecond, and the supervisor needs a moment: what the two disagree on counts once it is
+ *    older than the grace. Each finding is looked at again before it is told, since lists may lag behind.
  */
 import {
   type Client,
@@ -17,10 +17,11 @@ import {
 import { NamespaceNotFoundError } from '@temporalio/common';
 import type { Verification } from '../client/cli/environment.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
-import { agentWorkflowId, turnWorkflowId } from '../workflows/protocol/ids.ts';
+import { turnWorkflowId } from '../workflows/protocol/ids.ts';
 import type { ClientStore, Violation } from '../workflows/protocol/store.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
 import type { AgentView } from '../workflows/protocol/views.ts';
+import { TURN_WORKFLOW_ID } from './supervision/listing.ts';
 
 export interface VerifyDeps {
   readonly store: ClientStore;
@@ -30,7 +31,6 @@ export interface VerifyDeps {
 }
 
 const GRACE_MS = 60_000;
-const TURN_WORKFLOW_ID = /^agents\/([^/]+)\/turns\/([^/]+)$/;
 const AGENT_WORKFLOW_ID = /^agents\/([^/]+)$/;
 const NO_PROBLEM_REPORTS = 'failing_workflow_task: this server does not mark workflows whose tasks fail';
 
@@ -119,7 +119,7 @@ class Comparison {
     return this.#now() - since > this.#graceMs;
   }
 
-  /** A head at work whose turn is closed or gone, and no mailbox that could notice. */
+  /** A head at work whose turn is closed or gone, and that no supervisor has noticed. */
   async #lostTurns(agents: readonly AgentView[], running: readonly RunningTurn[]): Promise<Violation[]> {
     const alive = new Set(running.map((turn) => turn.workflowId));
     const found: Violation[] = [];
@@ -128,10 +128,10 @@ class Comparison {
       const turn = await this.#describe(turnWorkflowId(agentId, agentTurnId));
       if (turn?.status.name === 'RUNNING') continue;
       // When a workflow vanished nobody knows; its last write under the lease was not later.
-      if (!this.#isOld(turn?.closeTime?.getTime() ?? updatedAt) || (await this.#hasMailbox(agentId))) continue;
+      if (!this.#isOld(turn?.closeTime?.getTime() ?? updatedAt)) continue;
       const head = await this.#store.getAgent(agentId);
       if (head?.activeAgentTurnId !== agentTurnId) continue;
-      const detail = `the head is ${status}, the turn's workflow is ${turn ? turn.status.name : 'unknown'} and no mailbox runs`;
+      const detail = `the head is ${status}, the turn's workflow is ${turn ? turn.status.name : 'unknown'}`;
       found.push({ check: 'lost_turn', agentId, agentTurnId, detail });
     }
     return found;
@@ -170,23 +170,21 @@ class Comparison {
     return this.#isOld(turn.endedAt ?? 0) ? `the turn has ended ${turn.status}` : null;
   }
 
-  /** Turns in the inbox of an agent that has no mailbox to run them. */
+  /** Turns in the inbox of an agent that is free to run them. */
   async #strandedTurns(agents: readonly AgentView[]): Promise<Violation[]> {
     const found: Violation[] = [];
-    for (const { agentId, lifecycle, queuedTurns } of agents) {
-      if (queuedTurns === 0 || lifecycle === 'stopped' || (await this.#hasMailbox(agentId))) continue;
+    for (const { agentId, lifecycle, status, queuedTurns } of agents) {
+      if (queuedTurns === 0 || lifecycle === 'stopped' || status !== 'idle') continue;
+      // Looked at again: the agent may have been between two turns.
+      if ((await this.#store.getAgent(agentId))?.status !== 'idle') continue;
       const queued = await this.#store.listTurns(agentId, { status: 'queued' });
       for (const { agentTurnId, acceptedAt } of queued.filter((turn) => this.#isOld(turn.acceptedAt))) {
         const seconds = Math.round((this.#now() - acceptedAt) / 1_000);
-        const detail = `queued for ${seconds} s and no mailbox runs`;
+        const detail = `queued for ${seconds} s, and its agent is idle`;
         found.push({ check: 'stranded_turn', agentId, agentTurnId, detail });
       }
     }
     return found;
-  }
-
-  async #hasMailbox(agentId: string): Promise<boolean> {
-    return (await this.#describe(agentWorkflowId(agentId)))?.status.name === 'RUNNING';
   }
 
   async #stillRuns({ workflowId, runId }: RunningTurn): Promise<boolean> {

@@ -1,10 +1,9 @@
 /**
- * A worker process: serves mailboxes on the control queue, and turns with their activities on the queue of each target it is
- * configured for. Stateless: any worker of a target may run any step (W1).
+ * A worker process: serves turns with their activities on the queue of each target it is configured for, the acceptor for foreign clients
+ * on the control queue, and a supervisor. Stateless: any worker of a target may run any step (W1).
  */
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Client } from '@temporalio/client';
 import {
   bundleWorkflowCode,
   DefaultLogger,
@@ -18,13 +17,12 @@ import {
 import type { App } from '../activities/app.ts';
 import { createActivities } from '../activities/index.ts';
 import { type ModelOptions, openAiModel } from '../activities/llm/openai.ts';
-import type { Doorbell } from '../activities/tools/delegation.ts';
-import { ringMailbox, ringTurn } from '../client/doorbell.ts';
+import { TurnWorkflows } from '../client/turn-workflows.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { CONTROL_QUEUE, SEARCH_ATTRIBUTES, targetQueue } from '../workflows/protocol/ids.ts';
 import type { Store } from '../workflows/protocol/store.ts';
 import type { TemporalClient } from './connect.ts';
-import { type SweeperOptions, startSweeper } from './sweeper.ts';
+import { type SupervisorOptions, startSupervisor } from './supervisor.ts';
 import { missingSearchAttributes } from './temporal-search-attributes.ts';
 
 export interface WorkerDeps {
@@ -34,12 +32,13 @@ export interface WorkerDeps {
   readonly app: App;
   readonly model: ModelOptions;
   readonly targets: readonly string[];
-  /** Whether this worker also serves mailboxes; default yes. A worker of a sandbox may leave that to others. */
-  readonly mailboxes?: boolean;
+  /** Whether this worker also serves the acceptor for foreign clients; default yes. */
+  readonly acceptor?: boolean;
   /** Made once and shared by all workers of a process; bundled here when left out. */
   readonly bundle?: WorkflowBundleOption;
   readonly limits?: WorkerLimits;
-  readonly sweeper?: Pick<SweeperOptions, 'everyMs' | 'olderThanMs'>;
+  /** Null: no supervisor in this process. One that serves a sandbox may leave that to others. */
+  readonly supervisor?: Pick<SupervisorOptions, 'everyMs' | 'leaseMs' | 'orphansEveryMs'> | null;
   readonly log: (line: string) => void;
 }
 
@@ -78,24 +77,22 @@ export const bundleWorkflows = (level: LogLevel = 'WARN'): Promise<WorkflowBundl
 export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
   await checkSearchAttributes(deps);
   await deps.store.registerProfiles([...deps.app.agents.values()]);
+  const { store } = deps;
   const temporal = deps.temporal.client;
-  const activities = createActivities({
-    ...deps,
-    temporal,
-    doorbell: doorbellOf(temporal),
-    model: openAiModel(deps.model),
-  });
+  const workflows = new TurnWorkflows(temporal, store);
+  const activities = createActivities({ ...deps, workflows, model: openAiModel(deps.model) });
   const workflowBundle = deps.bundle ?? (await bundleWorkflows());
-  const queues = [...(deps.mailboxes === false ? [] : [CONTROL_QUEUE]), ...deps.targets.map(targetQueue)];
+  const queues = [...(deps.acceptor === false ? [] : [CONTROL_QUEUE]), ...deps.targets.map(targetQueue)];
   const workers = await Promise.all(
     queues.map((taskQueue) => Worker.create({ ...optionsOf(deps), workflowBundle, activities, taskQueue })),
   );
-  const onError = (error: unknown) => deps.log(`sweeper: ${String(error)}`);
-  const stopSweeper = startSweeper({ ...deps.sweeper, store: deps.store, temporal: deps.temporal.client, onError });
+  const onError = (error: unknown) => deps.log(`supervisor: ${String(error)}`);
+  const stopSupervisor =
+    deps.supervisor === null ? async () => {} : startSupervisor({ ...deps.supervisor, store, temporal, onError });
   const done = Promise.all(workers.map((worker) => worker.run())).then(
-    () => stopSweeper(),
+    () => stopSupervisor(),
     async (error) => {
-      await stopSweeper();
+      await stopSupervisor();
       throw error;
     },
   );
@@ -105,11 +102,6 @@ export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
   };
   return { done, stop };
 }
-
-const doorbellOf = (temporal: Client): Doorbell => ({
-  mailbox: (agentId, agentTurnId) => ringMailbox(temporal, agentId, agentTurnId),
-  turn: (agentId, agentTurnId, callId) => ringTurn(temporal, agentId, agentTurnId, { callId }),
-});
 
 function optionsOf({ connection, temporal, limits = {} }: WorkerDeps): Omit<WorkerOptions, 'taskQueue'> {
   return {

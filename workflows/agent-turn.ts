@@ -2,13 +2,16 @@
  * One turn: kernel action → activity, wait or commit → kernel event, until the kernel is done.
  *
  * Invariants
- * 1. The lease in the input is all this workflow knows of identity; every activity carries it and the store fences it (T5).
- * 2. Signals only ring: what a result is, and whether it counts, the store says (T14).
+ * 1. The lease in the input names this workflow by its id; every activity carries the lease and the store fences it (T1, T5).
+ * 2. Signals only wake: what a result is, and whether it counts, the store says (T14).
  * 3. The workflow ends by `commitTurn`, also when cancelled; if the lease is gone it fails `protocol_violation` and writes nothing.
+ * 4. No message is lost at the end of a run: all handlers have finished, and nothing is awaited between that check and the command.
  */
 import {
   ApplicationFailure,
+  allHandlersFinished,
   CancellationScope,
+  condition,
   continueAsNew,
   isCancellation,
   log,
@@ -29,30 +32,23 @@ import type {
 import type { ApprovalAnswer, KernelEvent } from './kernel/events.ts';
 import { initialState, type KernelState, restored } from './kernel/state.ts';
 import { step } from './kernel/step.ts';
-import {
-  isLease,
-  isResultDoorbell,
-  limitsSignal,
-  shallow,
-  stopSignal,
-  type TurnLook,
-  toolResultSignal,
-  turnStateQuery,
-} from './messages.ts';
+import { isLease, stopSignal, type TurnLook, turnStateQuery } from './messages.ts';
 import { modelActivities, storeActivities } from './ports.ts';
+import { turnWorkflowId } from './protocol/ids.ts';
 import { clip } from './protocol/limits.ts';
 import { isNotice, type Notice, noticeText } from './protocol/notices.ts';
 import type { Limits } from './protocol/profile.ts';
 import type { Lease, TurnEnd } from './protocol/store.ts';
 import type { EngineUsage, Fence, TurnStatus } from './protocol/turn.ts';
-import { showTurnStatus } from './search-attributes.ts';
+import { showTurnStatus, TURN_STATUS } from './search-attributes.ts';
 import { TurnCalls } from './turn-calls.ts';
 import { leaseLost, modelFailure, responseEvent, startEvent } from './turn-events.ts';
+import { type InboxCarry, TurnInbox } from './turn-inbox.ts';
 
-// A plain Error is a bug of ours: it fails the turn, whose agent then closes the books, instead of retrying the task for ever.
+// A plain Error is a bug of ours: it fails the workflow, whose turn the supervisor then ends, instead of retrying the task for ever.
 setWorkflowOptions({ failureExceptionTypes: [Error] }, agentTurn);
 
-/** `carry` is what the run before left; a mailbox starts a turn without one. */
+/** `carry` is what the run before left; a turn is started without one. */
 export async function agentTurn(lease: Lease, carry?: TurnCarry): Promise<TurnEnd> {
   return new TurnDriver(checked(lease), carry).run();
 }
@@ -66,9 +62,7 @@ export interface TurnCarry {
   readonly state: KernelState;
   readonly action: Exclude<KernelAction, DoneAction>;
   readonly status: TurnStatus;
-  readonly bell: boolean;
-  readonly newLimits: boolean;
-  readonly inlineResults: readonly unknown[];
+  readonly inbox: InboxCarry;
   readonly display: DisplayCarry;
   /** Absent when there is nothing to tell. */
   readonly noticed?: readonly Notice[];
@@ -76,11 +70,20 @@ export interface TurnCarry {
   readonly engine: EngineUsage;
 }
 
-/** Only the shape: whether the lease holds, the store says at the first activity. */
+/**
+ * The shape, and whether the lease names this workflow: one that somebody started with a copy of another turn's input is refused (T1).
+ * Whether the lease holds, the store says at the first activity.
+ */
 function checked(lease: unknown): Lease {
-  if (isLease(lease)) return lease;
-  const message = `expected the lease that an agent's mailbox starts its turn with, got ${clip(JSON.stringify(lease) ?? 'nothing', 200)}`;
-  throw ApplicationFailure.nonRetryable(message, 'invalid_request');
+  if (!isLease(lease)) {
+    const message = `expected the lease that a turn is started with, got ${clip(JSON.stringify(lease) ?? 'nothing', 200)}`;
+    throw ApplicationFailure.nonRetryable(message, 'invalid_request');
+  }
+  const holder = turnWorkflowId(lease.agentId, lease.agentTurnId);
+  const { workflowId } = workflowInfo();
+  if (workflowId === holder) return lease;
+  const message = `the lease in the input is held by workflow ${holder}, not by ${workflowId}`;
+  throw ApplicationFailure.nonRetryable(message, 'protocol_violation');
 }
 
 class TurnDriver {
@@ -90,17 +93,15 @@ class TurnDriver {
   readonly #alarm = new Alarm();
   readonly #calls: TurnCalls;
   readonly #carry: TurnCarry | undefined;
-  readonly #inlineResults: unknown[];
+  readonly #inbox: TurnInbox;
   /** What a stop cancels; the final commit is outside. */
   readonly #scope = new CancellationScope();
   #stopped = false;
-  #bell: boolean;
-  #newLimits: boolean;
   /** What the store is told with the next step, or with the end. */
   #noticed: readonly Notice[];
   /** When the waiting calls are looked at next, epoch ms. */
   #lookAt = 0;
-  /** The child start (2) and the final commit (1) are certain. */
+  /** The start and the final commit are certain. */
   #actions: number;
   #state: KernelState;
   #status: TurnStatus;
@@ -111,24 +112,14 @@ class TurnDriver {
     this.#carry = carry;
     this.#state = carry ? restored(carry.state) : initialState(lease.kernel);
     this.#status = carry?.status ?? 'running';
-    this.#bell = carry?.bell ?? false;
-    this.#newLimits = carry?.newLimits ?? false;
-    this.#inlineResults = [...(carry?.inlineResults ?? [])];
     this.#noticed = carry?.noticed ?? [];
-    this.#actions = carry?.engine.actions ?? 3;
+    this.#actions = carry?.engine.actions ?? 2;
     this.#display = new TurnDisplay(lease, carry?.display);
-    this.#calls = new TurnCalls(this.#fence, lease.profileHash, this.#display, () => {
+    const count = () => {
       this.#actions += 1;
-    });
-    setHandler(toolResultSignal, (body) => {
-      this.#actions += 1;
-      this.#bell = true;
-      if (!isResultDoorbell(body)) this.#inlineResults.push(shallow(body));
-    });
-    setHandler(limitsSignal, () => {
-      this.#actions += 1;
-      this.#newLimits = true;
-    });
+    };
+    this.#calls = new TurnCalls(this.#fence, lease.profileHash, this.#display, count);
+    this.#inbox = new TurnInbox(this.#fence, count, carry?.inbox);
     setHandler(stopSignal, () => {
       this.#actions += 1;
       this.#stopped = true;
@@ -140,6 +131,7 @@ class TurnDriver {
   async run(): Promise<TurnEnd> {
     let action = this.#carry?.action ?? this.#feed(startEvent(this.#lease));
     while (action.type !== 'done') {
+      if (this.#historyIsLong() && !allHandlersFinished()) await condition(allHandlersFinished);
       // Nothing is awaited between this check and the command, so no message can slip in between.
       if (this.#historyIsLong()) return continueAsNew<typeof agentTurn>(this.#lease, this.#leave(action));
       const event = await this.#outcomeOf(action);
@@ -166,9 +158,7 @@ class TurnDriver {
       state: this.#state,
       action,
       status: this.#status,
-      bell: this.#bell,
-      newLimits: this.#newLimits,
-      inlineResults: this.#inlineResults,
+      inbox: this.#inbox.carry(),
       display: this.#display.carry(),
       ...(this.#noticed.length > 0 ? { noticed: this.#noticed } : {}),
       engine: this.#engineUsage(),
@@ -200,8 +190,8 @@ class TurnDriver {
 
   /** Before the kernel looks at its budgets again (K9). */
   async #readLimits(next: KernelEvent): Promise<void> {
-    if (!this.#newLimits || next.type === 'stop') return;
-    this.#newLimits = false;
+    if (!this.#inbox.newLimits || next.type === 'stop') return;
+    this.#inbox.newLimits = false;
     this.#actions += 1;
     this.#budgets(await storeActivities.readLimits(this.#fence));
   }
@@ -282,7 +272,7 @@ class TurnDriver {
     );
   }
 
-  /** Sleeps until a bell, the nearest deadline or a report's next try, then asks the store where the waiting calls stand (T13, T17, T18). */
+  /** Sleeps until it is woken, the nearest deadline or a report's next try, then asks the store where the waiting calls stand (T13, T17, T18). */
   #awaitResults(firstDeadline: number): Promise<KernelEvent | null> {
     const callIds = this.#state.outstanding.filter((call) => !call.settled).map((call) => call.callId);
     return this.#awaitStore(callIds, firstDeadline);
@@ -310,9 +300,11 @@ class TurnDriver {
   async #awaitStore(callIds: readonly string[], firstDeadline: number): Promise<KernelEvent | null> {
     let deadline = firstDeadline;
     for (;;) {
-      await this.#alarm.waitUntil(deadline, () => this.#bell, 'resume_deadline');
-      this.#bell = false;
-      await this.#acceptInlineResults();
+      // Signals of names that nobody handles fill the history too.
+      const ready = () => this.#inbox.woken || this.#historyIsLong();
+      await this.#alarm.waitUntil(deadline, ready, 'resume_deadline');
+      this.#inbox.woken = false;
+      await this.#inbox.acceptResults();
       this.#actions += 1;
       const look = await storeActivities.resolveWaiting({ ...this.#fence, callIds, nowMs: Date.now() });
       const { settled, waiting, answers = [] } = look;
@@ -329,16 +321,8 @@ class TurnDriver {
 
   /** Results that came with the answers stay in the store until the answers have been acted on: the next look finds them. */
   #answered(answers: readonly ApprovalAnswer[], moreWaits: boolean): KernelEvent {
-    this.#bell ||= moreWaits;
+    this.#inbox.woken ||= moreWaits;
     return { type: 'approval', nowMs: Date.now(), answers };
-  }
-
-  async #acceptInlineResults(): Promise<void> {
-    const { agentId, agentTurnId } = this.#fence;
-    for (let body = this.#inlineResults.shift(); body !== undefined; body = this.#inlineResults.shift()) {
-      this.#actions += 1;
-      await storeActivities.reportInline({ agentId, agentTurnId, body });
-    }
   }
 
   #showWaiting(waiting: TurnLook['waiting']): void {
@@ -353,24 +337,35 @@ class TurnDriver {
     showTurnStatus(status);
   }
 
+  /** A turn that never waited and succeeded has no status to correct: its workflow's own says all, and the upsert is saved. */
+  #showEnd(status: TurnStatus): void {
+    const isShown = workflowInfo().typedSearchAttributes.get(TURN_STATUS) !== undefined;
+    if (status === 'success' && !isShown) this.#status = status;
+    else this.#show(status);
+  }
+
   /** Not cancellable: a stopped turn still delivers (T7). */
   async #finish({ termination, deliverable, hide }: DoneAction): Promise<TurnEnd> {
     try {
-      const end = await CancellationScope.nonCancellable(async () => {
+      return await CancellationScope.nonCancellable(async () => {
         // What came while nothing waited for it is answered too, be it by an event that says why it was dropped (T14).
-        await this.#acceptInlineResults();
+        await this.#inbox.acceptResults();
         const commit = { termination, deliverable, engine: this.#engineUsage(), ...(hide ? { hide } : {}) };
-        return storeActivities.commitTurn({ ...this.#fence, ...commit, ...this.#takeNoticed() });
+        const end = await storeActivities.commitTurn({ ...this.#fence, ...commit, ...this.#takeNoticed() });
+        this.#display.end(end.status, end.errorCode);
+        this.#showEnd(end.status);
+        while (!this.#inbox.isEmpty || !allHandlersFinished()) {
+          await this.#inbox.acceptResults();
+          await condition(allHandlersFinished);
+        }
+        return end;
       });
-      this.#display.end(end.status, end.errorCode);
-      this.#show(end.status);
-      return end;
     } catch (error) {
       throw leaseLost(error) ?? error;
     }
   }
 
-  /** By Temporal's table: a child start counts two, every activity, timer, upsert and signal one, local activities one each. */
+  /** By Temporal's table: the start, every activity, timer, upsert and signal count one, local activities one each. */
   #engineUsage(): EngineUsage {
     const { historyLength, historySize } = workflowInfo();
     const { historyEvents = 0, historyBytes = 0 } = this.#carry?.engine ?? {};

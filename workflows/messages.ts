@@ -3,19 +3,17 @@
  * `unknown` until a guard has seen it; handlers never throw.
  */
 import { defineQuery, defineSignal } from '@temporalio/workflow';
-import type { EnqueueInput } from './protocol/enqueue.ts';
 import { isDeeperThan } from './protocol/json.ts';
 import type { Lease } from './protocol/store.ts';
 import type { TurnStatus } from './protocol/turn.ts';
 
-/** A doorbell names a turn the store already holds; anything else is an inline request to be accepted first. */
-export type EnqueueSignal = { readonly agentTurnId: string } | EnqueueInput;
+/** A foreign client's request, as its `EnqueueInput`: the acceptor and a running turn of the agent take it. */
 export const enqueueSignal = defineSignal<[unknown]>('enqueue');
 
-/** A doorbell names a call whose result the store already holds; a body with a status is an inline result. */
+/** A wake-up names a call whose result the store already holds, or nothing; a body with a status is an inline result. */
 export const toolResultSignal = defineSignal<[unknown]>('tool_result');
 
-/** Rings when an operator has set new budgets; what they are, the store says (K9). */
+/** An operator has set new budgets; what they are, the store says (K9). */
 export const limitsSignal = defineSignal<[unknown]>('limits');
 
 /** Ends the turn. Our clients end it in the store first, so that this only lets go of what still runs (T21). */
@@ -33,30 +31,17 @@ export const turnStateQuery = defineQuery<TurnLook>('turn_state');
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Nothing at all also rings: a bell does no harm. */
-export const isEnqueueDoorbell = (body: unknown): boolean =>
-  body === undefined ||
-  body === null ||
-  (isRecord(body) && Object.keys(body).length === 1 && typeof body.agentTurnId === 'string');
-
 /** A report without a status has nothing to store: it can only wake the turn. What is no report at all is refused by name. */
-export const isResultDoorbell = (body: unknown): boolean =>
+export const isResultWakeUp = (body: unknown): boolean =>
   body === undefined || body === null || (isRecord(body) && body.status === undefined);
 
+/** The input of the acceptor. */
 export interface AgentInput {
   readonly agentId: string;
-  /** Continue as new after this many history events; the default is our own threshold. */
-  readonly maxHistoryEvents?: number;
-  /** The same for the runs of its turns. */
-  readonly maxTurnEvents?: number;
 }
 
-export function isAgentInput(value: unknown): value is AgentInput {
-  if (!isRecord(value) || typeof value.agentId !== 'string') return false;
-  return [value.maxHistoryEvents, value.maxTurnEvents].every(
-    (max) => max === undefined || (typeof max === 'number' && Number.isInteger(max) && max > 0),
-  );
-}
+export const isAgentInput = (value: unknown): value is AgentInput =>
+  isRecord(value) && typeof value.agentId === 'string';
 
 export function isLease(value: unknown): value is Lease {
   if (!isRecord(value) || !isRecord(value.kernel) || !Array.isArray(value.memory)) return false;

@@ -14,18 +14,7 @@ import type { CallLlmAction, Refusal, SummarizeAction } from './kernel/actions.t
 import type { SettledCall } from './kernel/state.ts';
 import type { ApprovalRequest, Limits } from './protocol/approvals.ts';
 import type { Notice } from './protocol/notices.ts';
-import type { Timeouts } from './protocol/profile.ts';
-import type {
-  LeaseOutcome,
-  SettleInput,
-  SettleOutcome,
-  StepOutcomeRecord,
-  SummaryRecord,
-  TurnCommit,
-  TurnEnd,
-  WaitingState,
-} from './protocol/store.ts';
-import type { ReportAnswer } from './protocol/tool-result.ts';
+import type { StepOutcomeRecord, SummaryRecord, TurnCommit, TurnEnd, WaitingState } from './protocol/store.ts';
 import type { Fence } from './protocol/turn.ts';
 
 export interface CallModelInput extends Fence {
@@ -54,10 +43,11 @@ export interface AcceptInlineInput {
   readonly body: unknown;
 }
 
-/** A foreign client's inline result, as it came. */
+/** A foreign client's inline result, as it came; `messageId` is the same however often it is handled. */
 export interface ReportInlineInput {
   readonly agentId: string;
   readonly agentTurnId: string;
+  readonly messageId: string;
   readonly body: unknown;
 }
 
@@ -68,14 +58,14 @@ export interface Suspension {
 }
 
 export interface StoreActivities {
+  /** Accepts the request, and starts the workflow of what was leased; what is malformed leaves an event that says why. */
   acceptInline(input: AcceptInlineInput): Promise<void>;
-  leaseNext(input: { agentId: string }): Promise<LeaseOutcome>;
-  settle(input: SettleInput): Promise<SettleOutcome>;
   reportInline(input: ReportInlineInput): Promise<void>;
   refuseCalls(input: Fence & { refusals: readonly Refusal[] }): Promise<readonly SettledCall[]>;
   askApprovals(input: Fence & { requests: readonly ApprovalRequest[] }): Promise<readonly Suspension[]>;
   readLimits(input: Fence): Promise<Limits | null>;
   resolveWaiting(input: Fence & { callIds: readonly string[]; nowMs: number }): Promise<WaitingState>;
+  /** Ends the turn, starts the agent's next one and tells the waiting parent; a second run finds what the first one did (T29, T30). */
   commitTurn(input: CommitTurnInput): Promise<TurnEnd>;
 }
 
@@ -89,31 +79,6 @@ export interface TurnActivities {
   /** Never fails because of the model: what it cannot write is written by rule. */
   summarize(input: SummarizeInput): Promise<SummaryRecord>;
   runTool(input: RunToolInput): Promise<RunToolOutcome>;
-}
-
-export interface InspectTurnInput extends Fence {
-  readonly workerTarget: string;
-  readonly timeouts: Timeouts;
-  /** When the clock of `dispatchMs` started, epoch ms; null while the target was last seen without any worker. */
-  readonly dispatchSince: number | null;
-}
-
-/** `suspended`: healthy, and waiting for results. `expired`: the store has ended the turn and its workflow is being closed. */
-export type Inspection =
-  | { readonly verdict: 'healthy' }
-  | { readonly verdict: 'suspended' }
-  | { readonly verdict: 'no_workers' }
-  | { readonly verdict: 'expired' };
-
-export interface MailboxActivities {
-  /** Looks whether the turn still moves, and ends it when it does not (T12, T23). */
-  inspectTurn(input: InspectTurnInput): Promise<Inspection>;
-  /** Closes workflows of turns that are not what the agent's head points at: leftovers of an earlier mailbox (T29). */
-  closeOrphans(input: { agentId: string }): Promise<number>;
-  /** Tells the waiting call of its parent that a turn has ended; the answer, null when nobody waits (T30). */
-  reportToParent(input: { agentTurnId: string }): Promise<ReportAnswer | null>;
-  /** Waits until the workflow is closed, terminating it after `graceMs`; `not_found` when the server never heard of it. */
-  awaitTurnClosed(input: { workflowId: string; graceMs: number }): Promise<'closed' | 'not_found'>;
 }
 
 /** Error types that no retry can heal. */
@@ -147,15 +112,8 @@ const TOOL: ActivityOptions = {
   retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s', nonRetryableErrorTypes: FINAL },
 };
 
-const TAKE_OVER: ActivityOptions = {
-  startToCloseTimeout: '10m',
-  heartbeatTimeout: HEARTBEAT_TIMEOUT,
-  retry: { initialInterval: '1s', maximumInterval: '10s' },
-};
-
 export const storeActivities = proxyLocalActivities<StoreActivities>(LOCAL);
 export const modelActivities = (summary: string): Pick<TurnActivities, 'callModel' | 'summarize'> =>
   proxyActivities<Pick<TurnActivities, 'callModel' | 'summarize'>>({ ...MODEL, summary });
 export const toolActivities = (summary: string): Pick<TurnActivities, 'runTool'> =>
   proxyActivities<Pick<TurnActivities, 'runTool'>>({ ...TOOL, summary });
-export const mailboxActivities = proxyActivities<MailboxActivities>(TAKE_OVER);

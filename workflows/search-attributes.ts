@@ -8,16 +8,9 @@ const keyword = (name: string) => defineSearchAttributeKey(name, SearchAttribute
 export const AGENT_ID = keyword('AgentId');
 export const AGENT_TURN_ID = keyword('AgentTurnId');
 export const TURN_STATUS = keyword('TurnStatus');
-export const AGENT_STATUS = keyword('AgentStatus');
 export const WORKER_TARGET = keyword('WorkerTarget');
 export const PROFILE = keyword('Profile');
 export const TURN_EPOCH = defineSearchAttributeKey('TurnEpoch', SearchAttributeType.INT);
 
 export const showTurnStatus = (status: TurnStatus): void =>
   upsertSearchAttributes([{ key: TURN_STATUS, value: status }]);
-
-export const showAgentStatus = (agentId: string, status: string): void =>
-  upsertSearchAttributes([
-    { key: AGENT_ID, value: agentId },
-    { key: AGENT_STATUS, value: status },
-  ]);

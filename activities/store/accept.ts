@@ -1,20 +1,21 @@
 /** Accepting a request: dedupe, refuse or queue, in one transaction that answers the caller (T2, T3, T10). */
 import { v7 } from 'uuid';
-import type { AcceptOutcome, EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
+import type { EnqueueRequest, RefusedRequest } from '../../workflows/protocol/enqueue.ts';
 import type { DroppedEvent } from '../../workflows/protocol/events.ts';
 import type { FailureCode } from '../../workflows/protocol/failures.ts';
-import { LIMITS } from '../../workflows/protocol/limits.ts';
-import type { AcceptInput } from '../../workflows/protocol/store.ts';
+import type { Accepted, AcceptInput } from '../../workflows/protocol/store.ts';
 import { isTerminal, PRIORITIES } from '../../workflows/protocol/turn.ts';
 import { canonicalDigest } from '../canonical.ts';
 import { insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEvent } from './events.ts';
+import { handOver } from './handover.ts';
 import { lockHead } from './head.ts';
 import { instructionCardId, turnIdForKey } from './ids.ts';
+import { leaseOf } from './lease.ts';
 import { enrol, rosterEntry } from './roster.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
-import { insertTurn } from './turns.ts';
+import { insertTurn, turnOf } from './turns.ts';
 
 /** The request without its key, keys sorted: two requests are the same when their digests are. */
 function digestOf(request: EnqueueRequest): string {
@@ -22,7 +23,11 @@ function digestOf(request: EnqueueRequest): string {
   return canonicalDigest(body);
 }
 
-export async function accept(ctx: StoreContext, input: AcceptInput): Promise<AcceptOutcome> {
+/**
+ * A request to an idle agent is leased in the same transaction, so that nobody needs to be told of it but the one who starts its workflow;
+ * one to a busy agent is leased by the end of the turn before it.
+ */
+export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Accepted | RefusedRequest> {
   const { agentId, request } = input;
   const now = ctx.now();
   const digest = digestOf(request);
@@ -32,13 +37,18 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
   return write(ctx, async (trx) => {
     const head = await lockHead(trx, agentId, now);
     const known = await trx.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
-    if (known) return acceptedBefore(trx, known, digest);
-    const refused = (await admissionRefusal(trx, head, request.uiAction)) ?? (await missingReference(trx, request));
+    if (known) return acceptedBefore(ctx, trx, known, digest);
+    const refused =
+      (await admissionRefusal(ctx, trx, head, request.uiAction)) ?? (await missingReference(trx, request));
     if (refused) return { kind: 'refused', ...refused };
     await queue(trx, input, agentTurnId, digest, now);
-    const position =
-      (await queuedAhead(trx, agentId, PRIORITIES.indexOf(request.priority))) - 1 + (head.status === 'idle' ? 0 : 1);
-    return { kind: 'accepted', agentTurnId, position, status: 'queued', duplicate: false };
+    const lease = head.status === 'idle' ? (await handOver(ctx, trx, head, now)).next : null;
+    const accepted = { kind: 'accepted', agentTurnId, lease, duplicate: false } as const;
+    if (lease?.agentTurnId === agentTurnId) return { ...accepted, position: 0, status: 'dispatched' };
+    const { status } = await turnOf(trx, agentTurnId);
+    if (status !== 'queued') return { ...accepted, position: 0, status };
+    const ahead = await queuedAhead(trx, agentId, PRIORITIES.indexOf(request.priority));
+    return { ...accepted, position: ahead - 1 + (head.status === 'idle' && !lease ? 0 : 1), status };
   });
 }
 
@@ -48,7 +58,12 @@ export interface Refusal {
 }
 
 /** A stopped agent takes nothing, a full inbox neither, and a `ui_action` does not wait (T10, T11). The caller holds the head row. */
-export async function admissionRefusal(trx: Trx, head: HeadRow, uiAction = false): Promise<Refusal | null> {
+export async function admissionRefusal(
+  { maxQueuedTurns }: StoreContext,
+  trx: Trx,
+  head: HeadRow,
+  uiAction = false,
+): Promise<Refusal | null> {
   const { agent_id: agentId } = head;
   if ((await rosterEntry(trx, agentId))?.lifecycle === 'stopped') {
     return { code: 'agent_stopped', message: `agent ${agentId} is stopped; start it, then enqueue again` };
@@ -57,11 +72,17 @@ export async function admissionRefusal(trx: Trx, head: HeadRow, uiAction = false
   if (uiAction && (head.status !== 'idle' || queued > 0)) {
     return { code: 'agent_busy', message: `agent ${agentId} is at work and a UI action does not wait` };
   }
-  if (queued < LIMITS.maxQueuedTurns) return null;
+  if (queued < maxQueuedTurns) return null;
   return { code: 'inbox_full', message: `agent ${agentId} has ${queued} turns queued; retry later` };
 }
 
-async function acceptedBefore(trx: Trx, turn: TurnRow, digest: string): Promise<AcceptOutcome> {
+/** A turn that is dispatched gives its lease again: the caller before may have gone without starting its workflow. */
+async function acceptedBefore(
+  { profiles }: StoreContext,
+  trx: Trx,
+  turn: TurnRow,
+  digest: string,
+): Promise<Accepted | RefusedRequest> {
   if (turn.request_digest !== digest) {
     return {
       kind: 'refused',
@@ -77,6 +98,7 @@ async function acceptedBefore(trx: Trx, turn: TurnRow, digest: string): Promise<
     position: ahead + active,
     status: turn.status,
     duplicate: true,
+    lease: turn.status === 'dispatched' ? await leaseOf(trx, turn, profiles) : null,
   };
 }
 
@@ -119,15 +141,17 @@ async function queue(
   await insertTurn(trx, { agentId, agentTurnId, lane, instructionCardId: cardId, digest, request: rest }, now);
 }
 
-/** What a foreign client sent and nobody can use leaves one event with its reason. */
+/** What a foreign client sent and nobody can use leaves one event with its reason, however often the message is handled. */
 export async function recordDropped(
   ctx: StoreContext,
   agentId: string,
+  messageId: string,
   payload: DroppedEvent['payload'],
 ): Promise<void> {
   const now = ctx.now();
   await write(ctx, async (trx) => {
     await lockHead(trx, agentId, now);
-    await appendEvent(trx, agentId, null, { type: 'dropped', payload }, now);
+    const known = await trx.selectFrom('events').select('id').where('message_id', '=', messageId).executeTakeFirst();
+    if (!known) await appendEvent(trx, agentId, null, { type: 'dropped', payload }, now, messageId);
   });
 }

@@ -4,7 +4,7 @@
  * Invariants
  * 1. A question has at most one answer: it moves from `waiting` once, under the head row of its agent.
  * 2. While it waits it is also a row of the waiting set, so that the turn is suspended and its deadline is kept (T13).
- * 3. That row stays, as `received`, until the turn has acted on the answer: a turn whose bell was lost is found by it.
+ * 3. That row stays, as `received`, until the turn has acted on the answer: a turn whose wake-up was lost is found by it.
  */
 import { z } from 'zod';
 import { type BudgetAsk, shortfall, withLimits } from '../../workflows/kernel/budgets.ts';

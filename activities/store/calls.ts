@@ -6,6 +6,7 @@
  * 2. The head's `waiting_tool_count` and `resume_deadline` always equal what `turn_waiting` says (T13).
  */
 
+import { sql } from 'kysely';
 import type { Refusal } from '../../workflows/kernel/actions.ts';
 import type { SettledCall } from '../../workflows/kernel/state.ts';
 import type { CardContents, ToolResultContent } from '../../workflows/protocol/cards.ts';
@@ -14,6 +15,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Profile, ToolSpec } from '../../workflows/protocol/profile.ts';
 import type { CallClaim, CallResult, ClaimOutcome } from '../../workflows/protocol/store.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
+import { FIRST_CHECK_MS, suspendedCheckAt } from '../../workflows/supervision/check.ts';
 import { actOnAnswers, editedArguments } from './approvals.ts';
 import { type ProfileCache, read, type StoreContext, type Trx, write } from './context.ts';
 import { appendEvent, appendState } from './events.ts';
@@ -257,7 +259,7 @@ export async function startWaiting(
   await syncHead(trx, head, agentTurnId, now);
 }
 
-/** Brings head and turn row in line with the waiting set. */
+/** Brings head and turn row in line with the waiting set, and schedules the turn's check anew. */
 export async function syncHead(trx: Trx, head: HeadRow, agentTurnId: string, now: number): Promise<void> {
   const waiting = await trx
     .selectFrom('turn_waiting')
@@ -274,7 +276,17 @@ export async function syncHead(trx: Trx, head: HeadRow, agentTurnId: string, now
     updated_at: now,
   } as const;
   await updateHead(trx, head.agent_id, change);
-  await trx.updateTable('turns').set({ status }).where('agent_turn_id', '=', agentTurnId).execute();
+  const checkAt = resumeDeadline === null ? now + FIRST_CHECK_MS : suspendedCheckAt(now, resumeDeadline);
+  await trx
+    .updateTable('turns')
+    .set({
+      status,
+      woken_at: null,
+      check_every: FIRST_CHECK_MS,
+      check_at: sql<number>`case when ends_by is not null and ends_by < ${checkAt} then ends_by else ${checkAt} end`,
+    })
+    .where('agent_turn_id', '=', agentTurnId)
+    .execute();
   const activity = waiting.length > 0 ? ({ activity: 'awaiting_tool_result' } as const) : undefined;
   await appendState(trx, { ...head, ...change }, now, activity);
 }

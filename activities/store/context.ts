@@ -25,6 +25,8 @@ export interface StoreContext {
   readonly cards: LRUCache<string, Card>;
   /** By content hash, so immutable too. */
   readonly profiles: ProfileCache;
+  /** Turns that may wait in one agent's inbox (T10). */
+  readonly maxQueuedTurns: number;
   /** Turns a driver's error into a CodedError where it knows better; everything else comes back unchanged. */
   readonly mapError: (error: unknown) => unknown;
   /** Held to the end of the transaction: waits of delegated calls come one at a time. Absent where all writes do. */

@@ -6,39 +6,54 @@ import { v7 } from 'uuid';
 import type { Limits } from '../../workflows/protocol/approvals.ts';
 import type { SteerAck, StopAck } from '../../workflows/protocol/control.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { Ending, Handover, LifecycleChange, LimitsChange } from '../../workflows/protocol/store.ts';
 import { type AgentLifecycle, isTerminal } from '../../workflows/protocol/turn.ts';
+import { canonicalDigest } from '../canonical.ts';
 import { answerByLimits } from './approvals.ts';
 import { syncHead } from './calls.ts';
 import { createBox, insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
+import { endTurn, reap } from './endings.ts';
+import { handOver } from './handover.ts';
 import { lockHead } from './head.ts';
 import { outputBoxId } from './ids.ts';
-import { addLimits } from './limits.ts';
+import { addLimits, limitsOf } from './limits.ts';
 import { rosterEntry } from './roster.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
-import { abandoned, finishTurn, reapTurn } from './terminal.ts';
+import { abandoned } from './terminal.ts';
 import { lockTurn, turnOf } from './turns.ts';
 
 /** Ends the turn here and now: a queued one `canceled`, an active one `failed/stopped` with the epoch raised (T21). */
-export async function stopTurn(ctx: StoreContext, agentTurnId: string, reason: string): Promise<StopAck> {
+export async function stopTurn(
+  ctx: StoreContext,
+  agentTurnId: string,
+  reason: string,
+): Promise<StopAck & { readonly handover: Handover | null }> {
   const now = ctx.now();
   return write(ctx, async (trx) => {
     const found = await lockTurn(trx, agentTurnId, now);
-    if (!found) return { ack: 'unknown' };
+    if (!found) return { ack: 'unknown', handover: null };
     const { head, turn } = found;
     const { agent_id: agentId } = turn;
-    if (isTerminal(turn.status)) return { ack: 'already_ended', agentId };
-    await endTurn(trx, head, turn, reason, now);
-    return { ack: turn.status === 'queued' ? 'canceled' : 'stopped', agentId };
+    if (isTerminal(turn.status)) return { ack: 'already_ended', agentId, handover: null };
+    if (turn.status === 'queued') {
+      const { handover } = await cancelQueued(ctx, trx, head, turn, reason, now);
+      return { ack: 'canceled', agentId, handover };
+    }
+    const { handover } = await reap(ctx, trx, head, turn, { status: 'failed', errorCode: 'stopped', reason }, now);
+    return { ack: 'stopped', agentId, handover };
   });
 }
 
-async function endTurn(trx: Trx, head: HeadRow, turn: TurnRow, reason: string, now: number): Promise<void> {
-  if (turn.status !== 'queued') {
-    await reapTurn(trx, head, turn, { status: 'failed', errorCode: 'stopped', reason }, now);
-    return;
-  }
-  // Never leased, so it has no box yet; the head may belong to another turn and keeps its epoch.
+/** It was never leased, so it has no box yet; the head may belong to another turn and keeps its epoch. */
+async function cancelQueued(
+  ctx: StoreContext,
+  trx: Trx,
+  head: HeadRow,
+  turn: TurnRow,
+  reason: string,
+  now: number,
+): Promise<Ending> {
   const boxId = head.output_box_id ?? outputBoxId(turn.agent_id);
   await createBox(trx, { box_id: boxId, kind: 'output', owner_agent_id: turn.agent_id }, now);
   await trx
@@ -47,7 +62,7 @@ async function endTurn(trx: Trx, head: HeadRow, turn: TurnRow, reason: string, n
     .where('agent_turn_id', '=', turn.agent_turn_id)
     .execute();
   const canceled = abandoned({ status: 'canceled', errorCode: 'canceled', reason });
-  await finishTurn(trx, { ...turn, output_box_id: boxId }, canceled, now);
+  return endTurn(ctx, trx, head, { ...turn, output_box_id: boxId }, canceled, now);
 }
 
 /** Queues a message for the next safe boundary of a turn; a turn that has ended is `stale` and nothing is kept. */
@@ -82,29 +97,30 @@ export async function steerTurn(ctx: StoreContext, agentTurnId: string, text: st
 }
 
 /** New budgets for a turn that has not ended; a question that they answer is answered by them (K9). */
-export async function setLimits(
-  ctx: StoreContext,
-  agentTurnId: string,
-  limits: Limits,
-): Promise<{ readonly agentId: string } | null> {
+export async function setLimits(ctx: StoreContext, agentTurnId: string, limits: Limits): Promise<LimitsChange | null> {
   const now = ctx.now();
   return write(ctx, async (trx) => {
     const found = await lockTurn(trx, agentTurnId, now);
     if (!found || isTerminal(found.turn.status)) return null;
     const { head, turn } = found;
     const all = await addLimits(trx, turn, limits);
-    if (await answerByLimits(trx, turn, all, now)) await syncHead(trx, head, agentTurnId, now);
-    return { agentId: turn.agent_id };
+    const changed = canonicalDigest(all) !== canonicalDigest(limitsOf(turn) ?? {});
+    const answered = await answerByLimits(trx, turn, all, now);
+    if (answered) await syncHead(trx, head, agentTurnId, now);
+    return { agentId: turn.agent_id, changed, answered };
   });
 }
 
-/** Effective at once for accepting and leasing. Stopping ends the active turn too; returns its id, if there was one (T10). */
+/**
+ * Effective at once for accepting and leasing. Stopping ends the active turn too; starting leases what is queued (T10). Errors:
+ * `agent_not_found`.
+ */
 export async function setLifecycle(
   ctx: StoreContext,
   agentId: string,
   lifecycle: AgentLifecycle,
   reason: string,
-): Promise<{ stoppedTurnId: string | null }> {
+): Promise<LifecycleChange> {
   const now = ctx.now();
   return write(ctx, async (trx) => {
     if (!(await rosterEntry(trx, agentId))) {
@@ -115,9 +131,11 @@ export async function setLifecycle(
     }
     const head = await lockHead(trx, agentId, now);
     await trx.updateTable('agents').set({ lifecycle }).where('agent_id', '=', agentId).execute();
-    if (lifecycle === 'started' || head.active_agent_turn_id === null) return { stoppedTurnId: null };
-    const turn = await turnOf(trx, head.active_agent_turn_id);
-    await endTurn(trx, head, turn, reason, now);
-    return { stoppedTurnId: turn.agent_turn_id };
+    const active = head.active_agent_turn_id;
+    if (lifecycle === 'started' || active === null)
+      return { stoppedTurnId: null, handover: await handOver(ctx, trx, head, now) };
+    const stopped = { status: 'failed', errorCode: 'stopped', reason } as const;
+    const { handover } = await reap(ctx, trx, head, await turnOf(trx, active), stopped, now);
+    return { stoppedTurnId: active, handover };
   });
 }

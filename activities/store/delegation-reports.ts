@@ -10,35 +10,12 @@ import type { DelegationReport } from '../../workflows/protocol/delegation.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import { type Deliverable, isTerminal, type Usage } from '../../workflows/protocol/turn.ts';
-import { read, type StoreContext, type Trx, write } from './context.ts';
+import { type StoreContext, type Trx, write } from './context.ts';
 import type { FinalReport } from './deferrals.ts';
 import { appendEdge } from './events.ts';
 import { reportTo } from './reports.ts';
 import type { TurnRow } from './rows.ts';
 import { lockTurn, turnOf } from './turns.ts';
-
-export async function dueReports(trx: Trx, agentId: string): Promise<readonly string[]> {
-  const rows = await trx
-    .selectFrom('turns')
-    .select('agent_turn_id')
-    .where('agent_id', '=', agentId)
-    .where('report', '=', 'due')
-    .orderBy('ended_at')
-    .execute();
-  return rows.map((row) => row.agent_turn_id);
-}
-
-export const overdueReports = (ctx: StoreContext, olderThanMs: number, limit: number): Promise<readonly string[]> =>
-  read(ctx, async (db) => {
-    const rows = await db
-      .selectFrom('turns')
-      .select('agent_turn_id')
-      .where('report', '=', 'due')
-      .where('ended_at', '<=', ctx.now() - olderThanMs)
-      .limit(limit)
-      .execute();
-    return rows.map((row) => row.agent_turn_id);
-  });
 
 export async function reportDelegation(ctx: StoreContext, agentTurnId: string): Promise<DelegationReport | null> {
   const now = ctx.now();
@@ -50,12 +27,18 @@ export async function reportDelegation(ctx: StoreContext, agentTurnId: string): 
     const child = await turnOf(trx, agentTurnId);
     if (!parent || child.report === null || child.report === 'pending') return null;
     const to = { agentId: parent.turn.agent_id, agentTurnId: parentTurnId, callId };
-    if (child.report !== 'due') return { ack: child.report, ...to };
+    if (child.report !== 'due') return { ack: child.report, wake: false, ...to };
     const report = await reportOf(trx, child, callId);
-    const { ack } = await reportTo(trx, parent.head, parent.turn, report, ctx.profiles, now);
-    await trx.updateTable('turns').set({ report: ack }).where('agent_turn_id', '=', agentTurnId).execute();
+    const { ack, wake } = await reportTo(trx, parent.head, parent.turn, report, ctx.profiles, now);
+    // A workflow that committed its own end needs no check any more.
+    const check = child.engine === null ? {} : { check_at: null };
+    await trx
+      .updateTable('turns')
+      .set({ report: ack, ...check })
+      .where('agent_turn_id', '=', agentTurnId)
+      .execute();
     await appendEdge(trx, callId, joinResponse(child, parent.turn, callId), now);
-    return { ack, ...to };
+    return { ack, wake, ...to };
   });
 }
 

@@ -11,6 +11,7 @@ import type { FailureCode } from '../../workflows/protocol/failures.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS, LIMITS } from '../../workflows/protocol/limits.ts';
 import type { DelegationPolicy } from '../../workflows/protocol/profile.ts';
+import type { Handover } from '../../workflows/protocol/store.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { admissionRefusal, type Refusal } from './accept.ts';
 import { forkBox } from './boxes.ts';
@@ -18,8 +19,10 @@ import { callOf, findWaiting, insertClaim, type StoredCall, startWaiting } from 
 import { insertCard } from './cards.ts';
 import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
 import { appendEdge } from './events.ts';
+import { handOver } from './handover.ts';
 import { fenced, lockHead, updateHead } from './head.ts';
 import { delegatedAgentId, delegatedTurnId, forkedBoxId, instructionCardId, outputBoxId, stepCardId } from './ids.ts';
+import { leaseOf } from './lease.ts';
 import { currentProfile, profileByHash } from './profiles.ts';
 import { findResult, storeResult } from './results.ts';
 import { enrol, rosterEntry } from './roster.ts';
@@ -53,34 +56,43 @@ export async function delegate(ctx: StoreContext, fence: Fence, delegation: Dele
       await lockHead(trx, wanted.agentId, now);
     const head = await fenced(trx, fence, now);
     const turn = await turnOf(trx, fence.agentTurnId);
-    const done = await doneBefore(trx, turn, callId);
+    const done = await doneBefore(ctx, trx, turn, callId);
     if (done) return done;
     const call = await callOf(trx, fence.agentTurnId, callId);
     await insertClaim(trx, fence.agentTurnId, delegation, now);
     const caller = { turn, head, call };
     const target = await targetOf(trx, turn, delegation, ctx.profiles);
-    const refused = 'code' in target ? target : await handOver(trx, caller, target, delegation, now);
-    if (refused) {
-      const { settled } = await storeResult(trx, turn, call.stepIndex, failed(call, refused), now);
-      return { call: { kind: 'settled', settled }, child: null };
+    const made = 'code' in target ? target : await makeTurn(ctx, trx, caller, target, delegation, now);
+    if ('code' in made) {
+      const { settled } = await storeResult(trx, turn, call.stepIndex, failed(call, made), now);
+      return { call: { kind: 'settled', settled }, handover: null };
     }
-    const child = { agentId: (target as Target).agentId, agentTurnId: delegatedTurnId(callId) };
-    return { call: await callAfter(trx, caller, delegation, ctx.profiles, now), child };
+    return { call: await callAfter(trx, caller, delegation, ctx.profiles, now), handover: made };
   });
 }
 
-/** Another attempt of the call finds what the first one did, and rings once more. */
-async function doneBefore(trx: Trx, turn: TurnRow, callId: string): Promise<DelegationOutcome | null> {
+/** Another attempt of the call finds what the first one did; a turn that has not started gives its lease again. */
+async function doneBefore(
+  { profiles }: StoreContext,
+  trx: Trx,
+  turn: TurnRow,
+  callId: string,
+): Promise<DelegationOutcome | null> {
+  const settled = await findResult(trx, turn, callId);
+  const waiting = settled ? undefined : await findWaiting(trx, turn.agent_turn_id, callId);
+  if (!settled && !waiting) return null;
   const made = await trx
     .selectFrom('turns')
-    .select(['agent_id', 'agent_turn_id'])
+    .selectAll()
     .where('agent_turn_id', '=', delegatedTurnId(callId))
     .executeTakeFirst();
-  const child = made ? { agentId: made.agent_id, agentTurnId: made.agent_turn_id } : null;
-  const settled = await findResult(trx, turn, callId);
-  if (settled) return { call: { kind: 'settled', settled }, child };
-  const waiting = await findWaiting(trx, turn.agent_turn_id, callId);
-  return waiting ? { call: { kind: 'suspended', deadline: waiting.deadline }, child } : null;
+  const call = settled
+    ? ({ kind: 'settled', settled } as const)
+    : ({ kind: 'suspended', deadline: waiting?.deadline ?? 0 } as const);
+  if (!made) return { call, handover: null };
+  const next = made.status === 'dispatched' ? await leaseOf(trx, made, profiles) : null;
+  const reports = made.report === 'due' ? [made.agent_turn_id] : [];
+  return { call, handover: { agentId: made.agent_id, next, more: false, reports } };
 }
 
 async function targetOf(
@@ -119,14 +131,15 @@ async function profileOfAgent(trx: Trx, agentId: string): Promise<string | null>
 const allows = (policy: DelegationPolicy | undefined, profile: string, tags: readonly string[]): boolean =>
   policy !== undefined && (policy.profiles.includes(profile) || policy.tags.some((tag) => tags.includes(tag)));
 
-/** Queues the new turn; a refusal writes nothing but what the caller makes of it. */
-async function handOver(
+/** Accepts the new turn, and leases it when its agent is idle; a refusal writes nothing but what the caller makes of it. */
+async function makeTurn(
+  ctx: StoreContext,
   trx: Trx,
   { turn, call }: Caller,
   target: Target,
   delegation: Delegation,
   now: number,
-): Promise<Refusal | null> {
+): Promise<Handover | Refusal> {
   const depth = turn.depth + 1;
   if (depth >= LIMITS.maxDepth) {
     return {
@@ -142,12 +155,12 @@ async function handOver(
   const context = await contextOf(trx, turn, call, delegation, now);
   if ('code' in context) return context;
   const head = await lockHead(trx, target.agentId, now);
-  const refused = await admissionRefusal(trx, head);
+  const refused = await admissionRefusal(ctx, trx, head);
   if (refused) return refused;
   await enrol(trx, target.agentId, target.profile, turn.agent_id, now);
   if (target.original !== null) await inheritMemory(trx, target.original, head, delegation.callId, now);
   await queueChild(trx, turn, call, target, context.boxId, delegation, depth, now);
-  return null;
+  return handOver(ctx, trx, await lockHead(trx, target.agentId, now), now);
 }
 
 async function queueChild(
@@ -156,7 +169,7 @@ async function queueChild(
   { stepIndex }: StoredCall,
   { agentId, profile }: Target,
   contextBoxId: string | undefined,
-  { callId, target, instruction, waitMs }: Delegation,
+  { callId, target, instruction, waitMs, onParentEnd }: Delegation,
   depth: number,
   now: number,
 ): Promise<void> {
@@ -172,7 +185,7 @@ async function queueChild(
     ...(turn.correlation_id === null ? {} : { correlationId: turn.correlation_id }),
     ...(traceparent === undefined ? {} : { traceparent }),
   } as const;
-  const origin = { turn, depth, stepIndex, callId, awaited: waitMs !== undefined };
+  const origin = { turn, depth, stepIndex, callId, awaited: waitMs !== undefined, onParentEnd };
   await insertTurn(
     trx,
     { agentId, agentTurnId, lane: NORMAL_LANE, instructionCardId: cardId, digest: '', origin, request },

@@ -5,12 +5,14 @@ import type { Trx } from './context.ts';
 import { edgeKey } from './ids.ts';
 import type { EdgeRow, HeadRow } from './rows.ts';
 
+/** `messageId` names the foreign message that the event is about: one event each. */
 export async function appendEvent(
   trx: Trx,
   agentId: string,
   agentTurnId: string | null,
   body: EventBody,
   now: number,
+  messageId: string | null = null,
 ): Promise<void> {
   const { event_seq: seq } = await trx
     .updateTable('agent_state_head')
@@ -27,6 +29,7 @@ export async function appendEvent(
       subject: `evt.agent.${agentId}.${body.type}`,
       type: body.type,
       payload: JSON.stringify(body.payload),
+      message_id: messageId,
       created_at: now,
     })
     .execute();

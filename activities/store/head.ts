@@ -44,11 +44,18 @@ export async function fenced(trx: Trx, fence: Fence, now: number): Promise<HeadR
     .returningAll()
     .executeTakeFirst();
   if (head) return head;
-  throw new CodedError(
-    'stale_epoch',
-    `turn ${fence.agentTurnId} of agent ${fence.agentId} does not hold epoch ${fence.turnEpoch} any more: nothing was written`,
-  );
+  throw staleEpoch(fence);
 }
+
+/** Whether the head still carries this lease. */
+export const holds = (head: HeadRow, { agentTurnId, turnEpoch }: Fence): boolean =>
+  head.turn_epoch === turnEpoch && head.active_agent_turn_id === agentTurnId;
+
+export const staleEpoch = ({ agentId, agentTurnId, turnEpoch }: Fence): CodedError =>
+  new CodedError(
+    'stale_epoch',
+    `turn ${agentTurnId} of agent ${agentId} does not hold epoch ${turnEpoch} any more: nothing was written`,
+  );
 
 export async function updateHead(trx: Trx, agentId: string, change: Partial<HeadRow>): Promise<void> {
   await trx.updateTable('agent_state_head').set(change).where('agent_id', '=', agentId).execute();

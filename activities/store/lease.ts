@@ -1,10 +1,9 @@
 /**
- * Leasing the next turn and settling the last one: the mailbox's two moves, both repeatable (T1, T9, T29).
+ * Leasing one queued turn (T1, T9).
  *
  * Invariants
- * 1. Only an idle head leases; the lease raises the epoch by one and names the turn.
- * 2. A turn that cannot start ends here, with its own task event, and never blocks the queue (T8).
- * 3. A reap raises the epoch, so whatever is left of the old turn can write nothing (T5).
+ * 1. The lease raises the epoch by one and names the turn (T2).
+ * 2. A turn that cannot start ends here, with its own task event (T8).
  */
 import { z } from 'zod';
 import { withLimits } from '../../workflows/kernel/budgets.ts';
@@ -13,109 +12,53 @@ import type { MemoryUnit } from '../../workflows/kernel/state.ts';
 import type { CardContents } from '../../workflows/protocol/cards.ts';
 import { type EnqueueRequest, storedRequestSchema } from '../../workflows/protocol/enqueue.ts';
 import { CodedError, type FailureCode } from '../../workflows/protocol/failures.ts';
-import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
-import type { Lease, LeaseOutcome, SettleInput, SettleOutcome } from '../../workflows/protocol/store.ts';
-import { isTerminal } from '../../workflows/protocol/turn.ts';
+import type { ProfileSnapshot, Timeouts } from '../../workflows/protocol/profile.ts';
+import type { Lease } from '../../workflows/protocol/store.ts';
+import { FIRST_CHECK_MS, firstCheckAt } from '../../workflows/supervision/check.ts';
 import { countTokens } from '../tokens.ts';
 import { forkBox } from './boxes.ts';
 import { appendToBox, createBox, insertCard } from './cards.ts';
-import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
-import { dueReports } from './delegation-reports.ts';
+import type { ProfileCache, StoreContext, Trx } from './context.ts';
 import { appendState } from './events.ts';
-import { lockHead, updateHead } from './head.ts';
+import { updateHead } from './head.ts';
 import { forkedBoxId, instructionCardId, outputBoxId } from './ids.ts';
 import { limitsOf } from './limits.ts';
 import { memoryUnits } from './memory.ts';
-import { currentProfile, profileByHash } from './profiles.ts';
+import { anyProfile, currentProfile, profileByHash } from './profiles.ts';
 import { parseResultFields } from './result-fields.ts';
 import { rosterEntry } from './roster.ts';
 import type { BoxRow, HeadRow, TurnRow } from './rows.ts';
-import { abandoned, endOf, finishTurn, reapTurn } from './terminal.ts';
-import { turnOf } from './turns.ts';
-
-/** Poisoned turns ended in one transaction before the mailbox asks again. */
-const REJECTS_PER_TRANSACTION = 50;
+import { abandoned, finishTurn } from './terminal.ts';
 
 const TITLE_LENGTH = 120;
 
-export async function leaseNext(ctx: StoreContext, agentId: string): Promise<LeaseOutcome> {
-  return write(ctx, async (trx) => nextOf(trx, await lockHead(trx, agentId, ctx.now()), ctx.profiles, ctx.now()));
-}
+export type LeaseAttempt =
+  | { readonly kind: 'leased'; readonly lease: Lease }
+  /** It could not start and has ended; the head is idle at this epoch. */
+  | { readonly kind: 'rejected'; readonly turnEpoch: number }
+  /** No worker has registered any profile in this store yet: nothing can be said of the one that is asked for. */
+  | { readonly kind: 'too_early' };
 
-export async function settle(ctx: StoreContext, input: SettleInput): Promise<SettleOutcome> {
-  const now = ctx.now();
-  return write(ctx, async (trx) => {
-    const head = await lockHead(trx, input.agentId, now);
-    const turn = await turnOf(trx, input.agentTurnId);
-    if (isTerminal(turn.status) || head.active_agent_turn_id !== input.agentTurnId) {
-      return { ended: endOf(turn), next: await nextOf(trx, head, ctx.profiles, now) };
-    }
-    const ended = await reapTurn(trx, head, turn, input.closed, now);
-    const idle: HeadRow = { ...head, status: 'idle', turn_epoch: head.turn_epoch + 1, active_agent_turn_id: null };
-    return { ended, next: await nextOf(trx, idle, ctx.profiles, now) };
-  });
-}
-
-async function nextOf(trx: Trx, head: HeadRow, profiles: ProfileCache, now: number): Promise<LeaseOutcome> {
-  const next = await leaseWith(trx, head, profiles, now);
-  const reports = await dueReports(trx, head.agent_id);
-  return reports.length === 0 ? next : { ...next, reports };
-}
-
-async function leaseWith(trx: Trx, locked: HeadRow, profiles: ProfileCache, now: number): Promise<LeaseOutcome> {
-  if (locked.status !== 'idle' && locked.active_agent_turn_id !== null) {
-    return whatHolds(trx, locked, locked.active_agent_turn_id, profiles);
-  }
-  const entry = await rosterEntry(trx, locked.agent_id);
-  const empty: LeaseOutcome = entry?.parent_agent_id ? { kind: 'empty', close: true } : { kind: 'empty' };
-  if (entry?.lifecycle === 'stopped') return empty;
-  let head = locked;
-  for (let rejects = 0; rejects < REJECTS_PER_TRANSACTION; rejects += 1) {
-    const turn = await nextQueued(trx, head.agent_id);
-    if (!turn) return empty;
-    const attempt = await tryLease(trx, head, turn, profiles, now);
-    if (attempt.lease) return { kind: 'leased', lease: attempt.lease };
-    head = { ...head, turn_epoch: attempt.turnEpoch };
-  }
-  throw new CodedError('store_unavailable', 'more poisoned turns than one transaction ends: asking again');
-}
-
-/** A dispatched head was leased by a run that did not get to start it: the same lease is given again. */
-async function whatHolds(trx: Trx, head: HeadRow, agentTurnId: string, profiles: ProfileCache): Promise<LeaseOutcome> {
-  const turn = await turnOf(trx, agentTurnId);
-  const fence = { agentId: head.agent_id, agentTurnId, turnEpoch: head.turn_epoch };
-  return head.status === 'dispatched'
-    ? { kind: 'leased', lease: await leaseOf(trx, turn, profiles) }
-    : { kind: 'held', fence };
-}
-
-const nextQueued = (trx: Trx, agentId: string): Promise<TurnRow | undefined> =>
-  trx
-    .selectFrom('turns')
-    .selectAll()
-    .where('agent_id', '=', agentId)
-    .where('status', '=', 'queued')
-    .orderBy('lane')
-    .orderBy('accept_seq')
-    .limit(1)
-    .executeTakeFirst();
-
-async function tryLease(
+/** The caller holds the head row, which is idle. */
+export async function tryLease(
+  { profiles }: StoreContext,
   trx: Trx,
   head: HeadRow,
   queued: TurnRow,
-  profiles: ProfileCache,
   now: number,
-): Promise<{ lease: Lease } | { lease: null; turnEpoch: number }> {
+): Promise<LeaseAttempt> {
   const turnEpoch = head.turn_epoch + 1;
+  const profileName = queued.profile_name ?? (await rosterEntry(trx, queued.agent_id))?.profile ?? queued.agent_id;
+  const profile = await currentProfile(trx, profileName, profiles);
+  if (!profile && !(await anyProfile(trx))) return { kind: 'too_early' };
   const problem = await requestProblem(trx, queued);
   const turn = problem === null ? queued : { ...queued, request: '{}' };
   const { boxId, missing } = await memoryBox(trx, head, turn, now);
-  const profileName = turn.profile_name ?? (await rosterEntry(trx, turn.agent_id))?.profile ?? turn.agent_id;
-  const profile = await currentProfile(trx, profileName, profiles);
   const boxIds = [boxId, ...(turn.context_box_id ? [turn.context_box_id] : [])];
   const memory = await memoryOf(trx, boxIds, profile?.snapshot.profile.context.windowTokens ?? 0);
   const instructionSeq = await placeInstruction(trx, boxId, turn, now);
+  // Clocks of several machines differ: a lease never looks older than the end of the turn before it.
+  const leasedAt = Math.max(now, head.updated_at);
   const leased: Partial<TurnRow> = {
     status: 'dispatched',
     turn_epoch: turnEpoch,
@@ -125,8 +68,8 @@ async function tryLease(
     profile_name: profileName,
     profile_hash: profile?.hash ?? null,
     worker_target: profile?.snapshot.profile.workerTarget ?? null,
-    // Clocks of several machines differ: a lease never looks older than the end of the turn before it.
-    leased_at: Math.max(now, head.updated_at),
+    leased_at: leasedAt,
+    ...(profile ? firstCheck(leasedAt, profile.snapshot.profile.timeouts) : {}),
   };
   await trx.updateTable('turns').set(leased).where('agent_turn_id', '=', turn.agent_turn_id).execute();
   const nextHead: HeadRow = {
@@ -145,11 +88,17 @@ async function tryLease(
   if (refused) {
     const termination = { status: 'failed', errorCode: refused.code, reason: refused.reason } as const;
     await finishTurn(trx, { ...turn, ...leased }, abandoned(termination), now);
-    return { lease: null, turnEpoch };
+    return { kind: 'rejected', turnEpoch };
   }
   await appendState(trx, nextHead, now);
-  return { lease: await leaseOf(trx, { ...turn, ...leased }, profiles) };
+  return { kind: 'leased', lease: await leaseOf(trx, { ...turn, ...leased }, profiles) };
 }
+
+const firstCheck = (leasedAt: number, timeouts: Timeouts): Partial<TurnRow> => ({
+  check_at: firstCheckAt(leasedAt, timeouts),
+  check_every: FIRST_CHECK_MS,
+  ends_by: timeouts.turnMs === undefined ? null : leasedAt + timeouts.turnMs,
+});
 
 /**
  * The box this turn remembers and writes to: the one it asked for, else the agent's own. A box of somebody else is forked, so that no
@@ -251,7 +200,8 @@ async function memoryOf(
   return { found, missing };
 }
 
-async function leaseOf(trx: Trx, turn: TurnRow, profiles: ProfileCache): Promise<Lease> {
+/** What the turn's workflow is started with, from the rows of its lease. */
+export async function leaseOf(trx: Trx, turn: TurnRow, profiles: ProfileCache): Promise<Lease> {
   const { turn_epoch, profile_hash, profile_name, worker_target, output_box_id, instruction_seq, memory } = turn;
   if (
     turn_epoch === null ||
@@ -291,6 +241,7 @@ async function leaseOf(trx: Trx, turn: TurnRow, profiles: ProfileCache): Promise
     memory: JSON.parse(memory ?? '[]') as MemoryUnit[],
     instructionSeq: instruction_seq,
     instructionTokens: card.token_count,
+    ...(snapshot.profile.maxHistoryEvents === undefined ? {} : { maxEvents: snapshot.profile.maxHistoryEvents }),
     title: text.replace(/\s+/g, ' ').trim().slice(0, TITLE_LENGTH),
   };
 }

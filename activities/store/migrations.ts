@@ -107,7 +107,34 @@ const budgetAsks: Migration = () => [
   `alter table approvals add column budget text`,
 ];
 
-const MIGRATIONS: readonly Migration[] = [foundation, stopAndSteer, deferral, delegation, approvals, budgetAsks];
+const supervision: Migration = ({ int }) => [
+  `alter table turns add column on_parent_end text`,
+  `alter table turns add column check_at ${int}`,
+  `alter table turns add column check_every ${int}`,
+  `alter table turns add column woken_at ${int}`,
+  `alter table turns add column no_workers_since ${int}`,
+  `alter table turns add column workers_since ${int}`,
+  `alter table turns add column ends_by ${int}`,
+  // What is due: however many agents and ended turns there are, the supervisor reads only this.
+  `create index turns_due on turns (check_at) where check_at is not null`,
+  `create index turns_open on turns (agent_turn_id) where status in ('running', 'suspended')`,
+  `alter table events add column message_id text`,
+  `create unique index events_one_per_message on events (message_id) where message_id is not null`,
+  `drop index turns_report_due`,
+  `drop index head_held`,
+  `create table svc_leases (service text primary key, holder text not null, expires_at ${int} not null, since ${int} not null,
+     listed_until ${int})`,
+];
+
+const MIGRATIONS: readonly Migration[] = [
+  foundation,
+  stopAndSteer,
+  deferral,
+  delegation,
+  approvals,
+  budgetAsks,
+  supervision,
+];
 
 export async function migrate(db: Kysely<Tables>, dialect: SchemaDialect): Promise<void> {
   await db.transaction().execute(async (trx) => {

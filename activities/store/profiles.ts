@@ -36,6 +36,10 @@ export async function currentProfile(
   return head ? { hash: head.hash, snapshot: await profileByHash(trx, head.hash, cache) } : null;
 }
 
+/** Whether any worker has registered its app in this store yet. */
+export const anyProfile = async (trx: Trx): Promise<boolean> =>
+  (await trx.selectFrom('profile_heads').select('name').limit(1).executeTakeFirst()) !== undefined;
+
 export const readProfile = (ctx: StoreContext, hash: string): Promise<ProfileSnapshot> =>
   read(ctx, (db) => profileByHash(db as Trx, hash, ctx.profiles));
 

@@ -3,8 +3,14 @@ import type { Kysely } from 'kysely';
 import type { BoxExtent } from '../../workflows/kernel/state.ts';
 import type { Card, CardContents, ResultStatus } from '../../workflows/protocol/cards.ts';
 import type { AgentEvent } from '../../workflows/protocol/events.ts';
-import type { ClientStore, DoorbellCandidate } from '../../workflows/protocol/store.ts';
-import type { Deliverable, EngineUsage, TurnStatus, Usage } from '../../workflows/protocol/turn.ts';
+import type { ClientStore } from '../../workflows/protocol/store.ts';
+import {
+  type Deliverable,
+  type EngineUsage,
+  isTerminal,
+  type TurnStatus,
+  type Usage,
+} from '../../workflows/protocol/turn.ts';
 import type { AgentView, CallView, StepView, TurnView } from '../../workflows/protocol/views.ts';
 import { toCard } from './cards.ts';
 import { read, type StoreContext } from './context.ts';
@@ -74,6 +80,7 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     cost: turn.step_count === 0 ? null : turn.cost,
     engine: turn.engine ? (JSON.parse(turn.engine) as EngineUsage) : null,
     stepCount: turn.step_count,
+    waitingForWorkers: turn.no_workers_since === null || isTerminal(turn.status) ? null : turn.worker_target,
     steps: await stepViews(db, agentTurnId),
     waiting: waiting.map((row) => ({
       kind: row.kind,
@@ -173,10 +180,13 @@ const agentViews = (ctx: StoreContext, agentId?: string): Promise<readonly Agent
     let query = db
       .selectFrom('agents')
       .innerJoin('agent_state_head as head', 'head.agent_id', 'agents.agent_id')
+      .leftJoin('turns as active', 'active.agent_turn_id', 'head.active_agent_turn_id')
       .selectAll('head')
       .select((eb) => [
         'agents.profile',
         'agents.lifecycle',
+        'active.no_workers_since',
+        'active.worker_target',
         eb
           .selectFrom('turns')
           .select((count) => count.fn.countAll<number>().as('count'))
@@ -196,6 +206,7 @@ const agentViews = (ctx: StoreContext, agentId?: string): Promise<readonly Agent
       activeAgentTurnId: row.active_agent_turn_id,
       acceptedTurns: row.accept_seq,
       queuedTurns: Number(row.queued),
+      waitingForWorkers: row.no_workers_since === null ? null : row.worker_target,
       outputBoxId: row.output_box_id,
       waitingToolCount: row.waiting_tool_count,
       resumeDeadline: row.resume_deadline,
@@ -297,50 +308,3 @@ async function fetchCards(db: Db, ids: readonly string[]): Promise<Card[]> {
   const rows = await db.selectFrom('cards').selectAll().where('card_id', 'in', ids).execute();
   return rows.map(toCard);
 }
-
-export const doorbellCandidates = (
-  ctx: StoreContext,
-  olderThanMs: number,
-  cursor: string | null,
-  limit: number,
-): Promise<readonly DoorbellCandidate[]> =>
-  read(ctx, async (db) => {
-    const cutoff = ctx.now() - olderThanMs;
-    const rows = await db
-      .selectFrom('agent_state_head as head')
-      .select((eb) => [
-        'head.agent_id',
-        'head.status',
-        eb
-          .selectFrom('turn_waiting')
-          .select((min) => min.fn.min('turn_waiting.agent_turn_id').as('id'))
-          .whereRef('turn_waiting.agent_turn_id', '=', 'head.active_agent_turn_id')
-          .leftJoin('deferred_reports as deferred', (join) =>
-            join
-              .onRef('deferred.agent_turn_id', '=', 'turn_waiting.agent_turn_id')
-              .onRef('deferred.call_id', '=', 'turn_waiting.call_id'),
-          )
-          .where((or) => or.or([or('turn_waiting.status', '=', 'received'), or('deferred.next_retry_at', '<', cutoff)]))
-          .as('unread'),
-      ])
-      .where('head.agent_id', '>', cursor ?? '')
-      .where((eb) =>
-        eb.or([
-          eb.and([eb('head.status', '<>', 'idle'), eb('head.updated_at', '<', cutoff)]),
-          eb.exists(
-            eb
-              .selectFrom('turns')
-              .select('turns.agent_turn_id')
-              .whereRef('turns.agent_id', '=', 'head.agent_id')
-              .innerJoin('agents', 'agents.agent_id', 'turns.agent_id')
-              .where('agents.lifecycle', '=', 'started')
-              .where('turns.status', '=', 'queued')
-              .where('turns.accepted_at', '<', cutoff),
-          ),
-        ]),
-      )
-      .orderBy('head.agent_id')
-      .limit(limit)
-      .execute();
-    return rows.map((row) => ({ agentId: row.agent_id, headStatus: row.status, unreadTurnId: row.unread }));
-  });

@@ -11,6 +11,7 @@ import type { JsonValue } from '../../workflows/protocol/json.ts';
 import type { ParseArguments, WaitingState } from '../../workflows/protocol/store.ts';
 import type { ReportAck, ToolResultReport } from '../../workflows/protocol/tool-result.ts';
 import { type Fence, isTerminal } from '../../workflows/protocol/turn.ts';
+import { FIRST_CHECK_MS } from '../../workflows/supervision/check.ts';
 import { effectiveAfterExecution } from '../../workflows/waiting/after-execution.ts';
 import {
   type CallFacts,
@@ -25,6 +26,7 @@ import { callOf, defaultAfterExecution, findCall, findWaiting, markWaiting, sync
 import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
 import { type FinalReport, findDeferral, forgetDeferral, isFinal, keepDeferral } from './deferrals.ts';
 import { appendEvent } from './events.ts';
+import { checkAt } from './handover.ts';
 import { fenced } from './head.ts';
 import { limitsOf } from './limits.ts';
 import { profileByHash } from './profiles.ts';
@@ -37,17 +39,23 @@ export async function reportResult(
   ctx: StoreContext,
   agentTurnId: string,
   report: ToolResultReport,
-): Promise<ReportAck> {
+): Promise<Reported> {
   const now = ctx.now();
   return write(ctx, async (trx) => {
     const found = await lockTurn(trx, agentTurnId, now);
-    if (!found) return { ack: 'unknown' };
+    if (!found) return { ack: 'unknown', wake: false };
     return {
       ...(await reportTo(trx, found.head, found.turn, report, ctx.profiles, now)),
       agentId: found.turn.agent_id,
     };
   });
 }
+
+/**
+ * The answer, and whether the turn is to be woken. Only what is new wakes it: a report that is repeated, however often, adds nothing to its
+ * history, and a wake-up that was lost is made good by the supervisor (T10).
+ */
+export type Reported = ReportAck & { readonly wake: boolean };
 
 /** What a delegated turn spent: its parent is charged with it (K9). */
 type WithSpent = Pick<ToolResultContent, 'spent'>;
@@ -60,13 +68,13 @@ export async function reportTo(
   report: ToolResultReport & WithSpent,
   profiles: ProfileCache,
   now: number,
-): Promise<ReportAck> {
+): Promise<Reported> {
   const agentTurnId = turn.agent_turn_id;
   const closed = isTerminal(turn.status) || head.active_agent_turn_id !== agentTurnId;
   const call = await findCall(trx, agentTurnId, report.callId);
   const waiting = await findWaiting(trx, agentTurnId, report.callId);
   // Nothing has been started that could have a result: only an approver can answer this call.
-  if (waiting?.kind === 'approval' && waiting.status !== 'dropped') return { ack: 'unknown' };
+  if (waiting?.kind === 'approval' && waiting.status !== 'dropped') return { ack: 'unknown', wake: false };
   const facts = call && (await factsOf(trx, turn, report.callId, waiting, closed));
   const body = await bodyOf(trx, report);
   const decision = onReport({ turnEpoch: turn.turn_epoch, closed }, facts, report, body !== null, now);
@@ -77,10 +85,10 @@ export async function reportTo(
     await forgetDeferral(trx, agentTurnId, report.callId);
     if (waiting) await markWaiting(trx, waiting, { status: 'received', result_card_id: cardId });
     if (waiting) await syncHead(trx, head, agentTurnId, now);
-    return { ack: decision.ack, cardId };
+    return { ack: decision.ack, cardId, wake: waiting !== undefined };
   }
   await carryOut(trx, head, turn, waiting, report, decision, now);
-  return { ack: decision.ack };
+  return { ack: decision.ack, wake: decision.effect === 'defer' };
 }
 
 async function carryOut(
@@ -109,6 +117,7 @@ async function carryOut(
     case 'defer': {
       const { reason } = decision.deferral;
       if (isFinal(report)) await keepDeferral(trx, turn.agent_turn_id, report, decision.deferral, now);
+      await checkAt(trx, turn.agent_turn_id, decision.deferral.nextRetryAt + FIRST_CHECK_MS);
       const payload = { ...noted, reason, phase: 'deferred' } as const;
       return appendEvent(trx, turn.agent_id, turn.agent_turn_id, { type: 'call', payload }, now);
     }

@@ -2,6 +2,7 @@
 import type { Generated } from 'kysely';
 import type { ApprovalStatus } from '../../workflows/protocol/approvals.ts';
 import type { CardType } from '../../workflows/protocol/cards.ts';
+import type { ParentEndPolicy } from '../../workflows/protocol/delegation.ts';
 import type { ReportAnswer } from '../../workflows/protocol/tool-result.ts';
 import type { AgentLifecycle, HeadStatus, TurnStatus } from '../../workflows/protocol/turn.ts';
 
@@ -107,6 +108,20 @@ export interface TurnRow {
   report: ReportState | null;
   /** Budgets an operator set while it ran (K9). */
   limits: string | null;
+  /** What becomes of a delegated turn when its parent's turn ends without success (T30). */
+  on_parent_end: ParentEndPolicy | null;
+  /** When the supervisor checks the turn; null when it need not. */
+  check_at: number | null;
+  /** The pause before the next check, ms. */
+  check_every: number | null;
+  /** When the supervisor woke the turn for what it has not read since. */
+  woken_at: number | null;
+  /** Since when its target has been without workers, as far as the supervisor knows. */
+  no_workers_since: number | null;
+  /** When workers of its target were found again. */
+  workers_since: number | null;
+  /** When the whole turn's time is up. */
+  ends_by: number | null;
   usage: string;
   cost: number | null;
   engine: string | null;
@@ -230,7 +245,18 @@ export interface EventRow {
   subject: string;
   type: string;
   payload: string;
+  /** The foreign message that was dropped; null for all other events. */
+  message_id: string | null;
   created_at: number;
+}
+
+/** A lease of a service that one process at a time may run; `since`: without a longer break. */
+export interface ServiceLeaseRow {
+  service: string;
+  holder: string;
+  expires_at: number;
+  since: number;
+  listed_until: number | null;
 }
 
 export interface Tables {
@@ -250,4 +276,5 @@ export interface Tables {
   execution_edges: EdgeRow;
   steers: SteerRow;
   events: EventRow;
+  svc_leases: ServiceLeaseRow;
 }

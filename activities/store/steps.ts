@@ -3,8 +3,10 @@ import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import type { Notice } from '../../workflows/protocol/notices.ts';
+import type { Timeouts } from '../../workflows/protocol/profile.ts';
 import type { CallRecord, StepCommit, StepOpening, StepOutcomeRecord } from '../../workflows/protocol/store.ts';
 import { addUsage, type Fence, type Usage } from '../../workflows/protocol/turn.ts';
+import { FIRST_CHECK_MS, firstCheckAt } from '../../workflows/supervision/check.ts';
 import { actOnAnswers } from './approvals.ts';
 import { hideCards } from './boxes.ts';
 import { appendToBox, insertCard } from './cards.ts';
@@ -34,11 +36,11 @@ export async function openStep(
     const turn = await turnOf(trx, fence.agentTurnId);
     const row = await findStep(trx, fence, stepIndex);
     const recorded = recordedOf(row, turn);
+    const snapshot = await profileByHash(trx, profileHash, ctx.profiles);
     // A step that is stored (the workflow was reset) changes nothing: the turn may be suspended behind it.
-    if (!recorded) await startRunning(trx, head, turn, now);
+    if (!recorded) await startRunning(trx, head, turn, snapshot.profile.timeouts, now);
     if (!recorded) await actOnAnswers(trx, fence.agentTurnId);
     if (hide.length > 0) await hideCards(trx, turn.output_box_id ?? '', hide, 'rolled_back');
-    const snapshot = await profileByHash(trx, profileHash, ctx.profiles);
     const request = JSON.parse(turn.request) as EnqueueRequest;
     const { fields: resultFields, warnings } = parseResultFields(request.resultFields, snapshot);
     if (!row) await appendNotices(trx, fence.agentId, fence.agentTurnId, noticed, now);
@@ -50,9 +52,10 @@ export async function openStep(
 }
 
 /** The first activity of a turn moves head and row dispatched→running (T12). */
-async function startRunning(trx: Trx, head: HeadRow, turn: TurnRow, now: number): Promise<void> {
+async function startRunning(trx: Trx, head: HeadRow, turn: TurnRow, timeouts: Timeouts, now: number): Promise<void> {
   if (turn.status === 'dispatched') {
-    const change = { status: 'running', started_at: now } as const;
+    const check = { check_at: firstCheckAt(now, timeouts), check_every: FIRST_CHECK_MS, no_workers_since: null };
+    const change = { status: 'running', started_at: now, ...check } as const;
     await trx.updateTable('turns').set(change).where('agent_turn_id', '=', turn.agent_turn_id).execute();
   }
   if (head.status === 'running') return;

@@ -8,36 +8,35 @@ import { claimCall, readCall, refuseCalls, settleCall, suspendCall } from './cal
 import type { StoreContext } from './context.ts';
 import { setLifecycle, setLimits, steerTurn, stopTurn } from './control.ts';
 import { delegate } from './delegation.ts';
-import { overdueReports, reportDelegation } from './delegation-reports.ts';
+import { reportDelegation } from './delegation-reports.ts';
 import { listEdges } from './edges.ts';
+import { commitTurn, reapTurn } from './endings.ts';
+import { leaseNext } from './handover.ts';
 import { violations } from './invariants.ts';
-import { leaseNext, settle } from './lease.ts';
 import { readLimits } from './limits.ts';
 import { readProfile, registerProfiles } from './profiles.ts';
-import {
-  doorbellCandidates,
-  getAgent,
-  getTurn,
-  getTurnStatus,
-  listAgents,
-  listTurns,
-  readBox,
-  readEvents,
-  readExtents,
-} from './reads.ts';
+import { getAgent, getTurn, getTurnStatus, listAgents, listTurns, readBox, readEvents, readExtents } from './reads.ts';
 import { reportResult, resolveWaiting } from './reports.ts';
 import { readResult } from './results.ts';
 import { commitStep, openStep } from './steps.ts';
 import { commitSummary, findSummary } from './summaries.ts';
-import { commitTurn } from './terminal.ts';
-import { expireTurn, turnHealth } from './watchdog.ts';
+import {
+  countOpenTurns,
+  dueTurns,
+  holdSupervisorLease,
+  listOpenTurns,
+  makeDue,
+  noteListed,
+  releaseSupervisorLease,
+  scheduleCheck,
+} from './supervision.ts';
 
 /** What only the backend can do: tell that something changed, and close. */
 export type Backend = Pick<Store, 'changed' | 'close'>;
 
 export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   accept: (input) => accept(ctx, input),
-  recordDropped: (agentId, drop) => recordDropped(ctx, agentId, drop),
+  recordDropped: (agentId, messageId, drop) => recordDropped(ctx, agentId, messageId, drop),
   stopTurn: (agentTurnId, reason) => stopTurn(ctx, agentTurnId, reason),
   steerTurn: (agentTurnId, text) => steerTurn(ctx, agentTurnId, text),
   setLifecycle: (agentId, lifecycle, reason) => setLifecycle(ctx, agentId, lifecycle, reason),
@@ -47,10 +46,16 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   writeContextBox: (texts) => writeContextBox(ctx, texts),
   registerProfiles: (snapshots) => registerProfiles(ctx, snapshots),
   leaseNext: (agentId) => leaseNext(ctx, agentId),
-  settle: (input) => settle(ctx, input),
   readProfile: (hash) => readProfile(ctx, hash),
-  turnHealth: (fence) => turnHealth(ctx, fence),
-  expireTurn: (fence, status, termination) => expireTurn(ctx, fence, status, termination),
+  holdSupervisorLease: (holder, ttlMs) => holdSupervisorLease(ctx, holder, ttlMs),
+  noteListed: (holder, listedUntil) => noteListed(ctx, holder, listedUntil),
+  releaseSupervisorLease: (holder) => releaseSupervisorLease(ctx, holder),
+  dueTurns: (limit) => dueTurns(ctx, limit),
+  scheduleCheck: (turn, next) => scheduleCheck(ctx, turn, next),
+  makeDue: (agentTurnIds) => makeDue(ctx, agentTurnIds),
+  reapTurn: (seen, termination) => reapTurn(ctx, seen, termination),
+  countOpenTurns: () => countOpenTurns(ctx),
+  listOpenTurns: (afterId, limit) => listOpenTurns(ctx, afterId, limit),
   openStep: (fence, stepIndex, profileHash, hide, noticed) =>
     openStep(ctx, fence, stepIndex, profileHash, hide, noticed),
   commitStep: (fence, commit) => commitStep(ctx, fence, commit),
@@ -72,7 +77,6 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   resolveWaiting: (fence, callIds, nowMs, parse) => resolveWaiting(ctx, fence, callIds, nowMs, parse),
   commitTurn: (fence, commit) => commitTurn(ctx, fence, commit),
   reportDelegation: (agentTurnId) => reportDelegation(ctx, agentTurnId),
-  overdueReports: (olderThanMs, limit) => overdueReports(ctx, olderThanMs, limit),
   replaceOutputBox: (agentId, expected, cardIds) => replaceOutputBox(ctx, agentId, expected, cardIds),
   getTurn: (agentTurnId) => getTurn(ctx, agentTurnId),
   getTurnStatus: (agentTurnId) => getTurnStatus(ctx, agentTurnId),
@@ -82,7 +86,6 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   listEdges: (agentTurnId) => listEdges(ctx, agentTurnId),
   readEvents: (filter) => readEvents(ctx, filter),
   readBox: (boxId, all) => readBox(ctx, boxId, all),
-  doorbellCandidates: (olderThanMs, cursor, limit) => doorbellCandidates(ctx, olderThanMs, cursor, limit),
   violations: () => violations(ctx),
   changed: (timeoutMs) => backend.changed(timeoutMs),
   close: () => backend.close(),

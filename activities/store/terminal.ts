@@ -7,36 +7,19 @@ import type { DeliverableSource } from '../../workflows/kernel/actions.ts';
 import type { CardContents } from '../../workflows/protocol/cards.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { TurnCommit, TurnEnd } from '../../workflows/protocol/store.ts';
-import {
-  type Deliverable,
-  type DeliverableField,
-  type Fence,
-  isTerminal,
-  type Termination,
-} from '../../workflows/protocol/turn.ts';
+import type { Deliverable, DeliverableField, Termination } from '../../workflows/protocol/turn.ts';
+import { FIRST_CHECK_MS } from '../../workflows/supervision/check.ts';
 import { dropApprovals } from './approvals.ts';
 import { hideCards } from './boxes.ts';
 import { appendToBox, insertCard } from './cards.ts';
-import { type StoreContext, type Trx, write } from './context.ts';
+import type { Trx } from './context.ts';
 import { appendEdge, appendEvent, appendNotices } from './events.ts';
-import { fenced, updateHead } from './head.ts';
 import { deliverableCardId } from './ids.ts';
 import { storeResult } from './results.ts';
-import type { HeadRow, TurnRow } from './rows.ts';
+import type { TurnRow } from './rows.ts';
 import { requeueSteers } from './steers.ts';
-import { turnOf } from './turns.ts';
 
 const BLANK_ANSWER = '(the agent ended its turn without a text)';
-
-export async function commitTurn(ctx: StoreContext, fence: Fence, commit: TurnCommit): Promise<TurnEnd> {
-  return write(ctx, async (trx) => {
-    const turn = await turnOf(trx, fence.agentTurnId);
-    // A second run, or a turn whose books its agent closed meanwhile: what is recorded stands.
-    if (isTerminal(turn.status)) return endOf(turn);
-    await fenced(trx, fence, ctx.now());
-    return finishTurn(trx, turn, commit, ctx.now());
-  });
-}
 
 export const endOf = (turn: TurnRow): TurnEnd => ({
   agentTurnId: turn.agent_turn_id,
@@ -52,18 +35,6 @@ export const abandoned = (termination: Termination): TurnCommit => ({
   deliverable: { from: 'fallback' },
   engine: null,
 });
-
-/** Ends an active turn over its head: the epoch rises first, so that whatever is left of the turn can write nothing (T5, T7). */
-export async function reapTurn(
-  trx: Trx,
-  head: HeadRow,
-  turn: TurnRow,
-  termination: Termination,
-  now: number,
-): Promise<TurnEnd> {
-  await updateHead(trx, head.agent_id, { turn_epoch: head.turn_epoch + 1 });
-  return finishTurn(trx, turn, abandoned(termination), now);
-}
 
 /** The caller holds the head row, and has checked that the turn is not terminal. */
 export async function finishTurn(
@@ -91,6 +62,9 @@ export async function finishTurn(
     engine: engine ? JSON.stringify(engine) : null,
     ended_at: now,
     ...(turn.report === 'pending' ? { report: 'due' as const } : {}),
+    // A parent must be told, or a workflow that did not end itself must let go: both are checked.
+    check_at: turn.report === 'pending' || (engine === null && turn.turn_epoch !== null) ? now + FIRST_CHECK_MS : null,
+    check_every: FIRST_CHECK_MS,
   };
   await trx.updateTable('turns').set(change).where('agent_turn_id', '=', agentTurnId).execute();
   await closeOpenWork(trx, agentTurnId, status === 'success' ? 'completed' : 'failed', now);
@@ -108,6 +82,7 @@ export async function finishTurn(
     .where('active_agent_turn_id', '=', agentTurnId)
     .execute();
   await requeueSteers(trx, turn, now);
+  if (status !== 'success' && status !== 'partial') await releaseChildren(trx, agentTurnId, now);
   await appendEdge(
     trx,
     agentTurnId,
@@ -125,6 +100,17 @@ export async function finishTurn(
   const payload = { status, errorCode, deliverableCardId: cardId, outputBoxId: boxId };
   await appendEvent(trx, agentId, agentTurnId, { type: 'task', payload }, now);
   return { agentTurnId, status, errorCode, deliverableCardId: cardId, outputBoxId: boxId };
+}
+
+/** Turns that were to end with this one are due at once: the supervisor stops them, each under its own agent's lock. */
+async function releaseChildren(trx: Trx, agentTurnId: string, now: number): Promise<void> {
+  await trx
+    .updateTable('turns')
+    .set({ check_at: now, check_every: FIRST_CHECK_MS })
+    .where('parent_agent_turn_id', '=', agentTurnId)
+    .where('on_parent_end', '=', 'stop')
+    .where('status', 'in', ['queued', 'dispatched', 'running', 'suspended'])
+    .execute();
 }
 
 /** No call is left without a result, whatever ended the turn (T21). */

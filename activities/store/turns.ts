@@ -1,4 +1,5 @@
 /** Turn rows: queueing one, and finding one. */
+import type { ParentEndPolicy } from '../../workflows/protocol/delegation.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { NO_USAGE } from '../../workflows/protocol/turn.ts';
@@ -17,6 +18,8 @@ export interface TurnOrigin {
   readonly callId?: string;
   /** The call waits for this turn's end (T30). */
   readonly awaited?: boolean;
+  /** What becomes of this turn when the one that made it ends without success; it goes on when left out. */
+  readonly onParentEnd?: ParentEndPolicy;
 }
 
 export interface QueuedTurn {
@@ -70,6 +73,14 @@ export async function insertTurn(trx: Trx, queued: QueuedTurn, now: number): Pro
     parent_step_index: origin?.stepIndex ?? null,
     parent_call_id: origin?.callId ?? null,
     report: origin?.awaited ? 'pending' : null,
+    on_parent_end: origin?.onParentEnd ?? null,
+    // The end of the turn before it leases it: a queued turn needs no check of its own.
+    check_at: null,
+    check_every: null,
+    woken_at: null,
+    no_workers_since: null,
+    workers_since: null,
+    ends_by: null,
     usage: JSON.stringify(NO_USAGE),
     cost: 0,
     engine: null,

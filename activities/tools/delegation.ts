@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/ports.ts';
 import { ASK_EXPERT, DELEGATE_ASYNC } from '../../workflows/protocol/builtins.ts';
-import type { Delegation } from '../../workflows/protocol/delegation.ts';
+import { type Delegation, PARENT_END_POLICIES } from '../../workflows/protocol/delegation.ts';
 import { USER_ID_PATTERN } from '../../workflows/protocol/ids.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import { LIMITS, utf8Bytes } from '../../workflows/protocol/limits.ts';
@@ -11,12 +11,7 @@ import type { Store } from '../../workflows/protocol/store.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { parametersOf } from '../parameters.ts';
 import { delegatedTurnId } from '../store/ids.ts';
-
-/** Wakes workflows after something was stored for them; `temporal_unreachable` when the server does not take the signal. */
-export interface Doorbell {
-  mailbox(agentId: string, agentTurnId: string): Promise<void>;
-  turn(agentId: string, agentTurnId: string, callId: string): Promise<void>;
-}
+import { type TurnWorkflows, tryHandOver } from '../turn-workflows.ts';
 
 const name = z.string().regex(USER_ID_PATTERN, { error: 'must be the name of a profile or the id of an agent' });
 
@@ -34,6 +29,10 @@ const delegateAsyncSchema = z.object({
   target_ref: name.describe('for new: a profile; for reuse and clone: an agent id'),
   instruction: text.describe('what to do, complete in itself: the other agent does not see this conversation'),
   context_box_id: z.uuid().optional().describe('a box of cards it shall read as well'),
+  on_parent_end: z
+    .enum(PARENT_END_POLICIES)
+    .default('continue')
+    .describe('what becomes of the task when you are stopped or fail: it is stopped too, or it goes on'),
 });
 
 const askExpertSchema = z
@@ -43,6 +42,10 @@ const askExpertSchema = z
     question: text,
     include_history: z.boolean().default(false).describe('whether the expert may read this conversation'),
     timeout_seconds: z.int().positive().max(86_400).optional(),
+    on_parent_end: z
+      .enum(PARENT_END_POLICIES)
+      .default('stop')
+      .describe('what becomes of the question when you are stopped or fail: it is stopped too, or it goes on'),
   })
   .refine(({ profile, agent_id }) => (profile === undefined) !== (agent_id === undefined), {
     error: 'exactly one of profile and agent_id is expected',
@@ -90,17 +93,27 @@ export const parseDelegation = (tool: string, args: JsonObject): JsonObject =>
 
 function delegationOf(tool: string, args: JsonObject, call: { callId: string; attempt: number }): Delegation {
   if (tool === DELEGATE_ASYNC) {
-    const { target_strategy: strategy, target_ref: ref, instruction, context_box_id } = delegateAsyncSchema.parse(args);
+    const given = delegateAsyncSchema.parse(args);
+    const { target_strategy: strategy, target_ref: ref, instruction, context_box_id, on_parent_end } = given;
     const target = strategy === 'new' ? ({ strategy, profile: ref } as const) : ({ strategy, agentId: ref } as const);
-    return { ...call, target, instruction, ...(context_box_id === undefined ? {} : { contextBoxId: context_box_id }) };
+    const context = context_box_id === undefined ? {} : { contextBoxId: context_box_id };
+    return { ...call, target, instruction, onParentEnd: on_parent_end, ...context };
   }
-  const { profile, agent_id: agentId, question, include_history, timeout_seconds } = askExpertSchema.parse(args);
+  const given = askExpertSchema.parse(args);
+  const { profile, agent_id: agentId, question, include_history, timeout_seconds, on_parent_end } = given;
   const target =
     agentId === undefined
       ? ({ strategy: 'new', profile: profile ?? '' } as const)
       : ({ strategy: 'reuse', agentId } as const);
   const waitMs = timeout_seconds === undefined ? null : timeout_seconds * 1_000;
-  return { ...call, target, instruction: question, includeHistory: include_history, waitMs };
+  return {
+    ...call,
+    target,
+    instruction: question,
+    includeHistory: include_history,
+    waitMs,
+    onParentEnd: on_parent_end,
+  };
 }
 
 /** Arguments that an approver changed may have lost what a new version of the schema needs. */
@@ -117,9 +130,9 @@ function readDelegation(
   }
 }
 
-/** The store does it all in one transaction; the bell comes after, and once more with each attempt. */
+/** The store does it all in one transaction; the new turn's workflow is started afterwards, and once more by each further attempt. */
 export async function runDelegation(
-  { store, doorbell }: { store: Store; doorbell: Doorbell },
+  { store, workflows }: { store: Store; workflows: TurnWorkflows },
   fence: Fence,
   { callId, tool }: RunToolInput,
   attempt: number,
@@ -127,7 +140,7 @@ export async function runDelegation(
   const claim = await store.claimCall(fence, { callId, attempt, repeatable: true });
   if (claim.kind !== 'go') {
     const made = attempt > 1 ? await store.getTurn(delegatedTurnId(callId)) : null;
-    if (made) await doorbell.mailbox(made.agentId, made.agentTurnId);
+    if (made) await tryHandOver(workflows, await store.leaseNext(made.agentId));
     return claim;
   }
   const delegation = readDelegation(tool, claim.call.arguments, { callId, attempt });
@@ -136,7 +149,7 @@ export async function runDelegation(
     const content = { callId, tool, status: 'failed', afterExecution: 'continue', error } as const;
     return { kind: 'settled', settled: await store.settleCall(fence, { callId, attempt, content, durationMs: 0 }) };
   }
-  const { call, child } = await store.delegate(fence, delegation);
-  if (child) await doorbell.mailbox(child.agentId, child.agentTurnId);
+  const { call, handover } = await store.delegate(fence, delegation);
+  if (handover) await tryHandOver(workflows, handover);
   return call;
 }

@@ -15,24 +15,25 @@ import type { App, Tool, ToolContext } from '../app.ts';
 import { describeError } from '../failure.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
-import { type Doorbell, runDelegation } from './delegation.ts';
+import type { TurnWorkflows } from '../turn-workflows.ts';
+import { runDelegation } from './delegation.ts';
 
 export interface ToolDeps {
   readonly store: Store;
   readonly app: App;
-  readonly doorbell: Doorbell;
+  readonly workflows: TurnWorkflows;
 }
 
 type Body = Pick<ToolResultContent, 'status' | 'result' | 'error'>;
 
 export const runTool =
-  ({ store, app, doorbell }: ToolDeps) =>
+  ({ store, app, workflows }: ToolDeps) =>
   (input: RunToolInput): Promise<RunToolOutcome> =>
     withHeartbeat(async (signal) => {
       const { agentId, agentTurnId, turnEpoch, callId, tool: name } = input;
       const fence = { agentId, agentTurnId, turnEpoch };
       const { attempt } = Context.current().info;
-      if (isDelegation(name)) return runDelegation({ store, doorbell }, fence, input, attempt);
+      if (isDelegation(name)) return runDelegation({ store, workflows }, fence, input, attempt);
       const tool = app.tools.get(name);
       const repeatable = tool !== undefined && tool.spec.sideEffects !== 'unsafe';
       const claim = await store.claimCall(fence, { callId, attempt, repeatable });

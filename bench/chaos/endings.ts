@@ -1,8 +1,9 @@
-/** Faults that end a turn, or may: stops by clients, and what an operator can do to its workflow or its agent's in Temporal. */
+/** What clients and operators do to turns: stops, floods of one message, and what Temporal lets anybody do to a turn's workflow. */
 import type { Client } from '@temporalio/client';
 import type { AgentClient } from '../../client/agent-client.ts';
-import { agentWorkflowId, turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import type { ClientStore } from '../../workflows/protocol/store.ts';
+import type { Floods } from './floods.ts';
 import type { Ledger, OutsideFault } from './ledger.ts';
 import { patiently } from './patience.ts';
 import type { Random } from './random.ts';
@@ -15,21 +16,11 @@ export interface EndingDeps {
   readonly namespace: string;
   readonly ledger: Ledger;
   readonly tail: Tail;
+  readonly floods: Floods;
   readonly random: Random;
 }
 
-const WEIGHTS = {
-  stop: 4,
-  agent_stop: 2,
-  terminate: 3,
-  cancel: 2,
-  reset: 3,
-  delete: 2,
-  agent_terminate: 3,
-  agent_cancel: 1,
-  agent_reset: 1,
-  agent_delete: 1,
-};
+const WEIGHTS = { stop: 4, agent_stop: 2, flood: 4, terminate: 4, cancel: 3, reset: 5, delete: 3, revive: 2 };
 
 /** temporal.api.enums.v1.EventType */
 const WORKFLOW_TASK_COMPLETED = 7;
@@ -47,8 +38,9 @@ export class Endings {
     const kind = this.#deps.random.weighted(WEIGHTS);
     if (kind === 'stop') return this.#stopTurn();
     if (kind === 'agent_stop') return this.#stopAgent();
-    if (kind.startsWith('agent_')) return this.#hitAgent(kind.slice('agent_'.length) as OutsideFault);
-    return this.#hitTurn(kind as OutsideFault);
+    if (kind === 'flood') return this.#deps.floods.begin(this.#deps.random);
+    if (kind === 'revive') return this.#reviveTurn();
+    return this.#hitTurn(kind);
   }
 
   /** Agents stopped by this run are started again, whatever it takes. */
@@ -94,25 +86,25 @@ export class Endings {
     const { ledger, random } = this.#deps;
     const turn = random.pick(await this.#active());
     if (!turn) return;
-    ledger.hitTurn(turn.agentTurnId);
+    ledger.hitTurn(turn.agentTurnId, kind);
     await this.#do(kind, turnWorkflowId(turn.agentId, turn.agentTurnId));
     ledger.fault(`${kind} turn`, `${turn.agentId} ${turn.agentTurnId}`);
+  }
+
+  /** Resets the workflow of a turn that has ended: nothing may come of it. */
+  async #reviveTurn(): Promise<void> {
+    const { ledger, tail, random } = this.#deps;
+    const open = new Set(tail.openTurns());
+    const turn = random.pick([...ledger.acked.values()].filter(({ agentTurnId }) => !open.has(agentTurnId)));
+    if (!turn) return;
+    await this.#do('reset', turnWorkflowId(turn.agentId, turn.agentTurnId));
+    ledger.fault('reset ended turn', `${turn.agentId} ${turn.agentTurnId}`);
   }
 
   async #active(): Promise<{ agentId: string; agentTurnId: string }[]> {
     return (await this.#deps.store.listAgents()).flatMap(({ agentId, activeAgentTurnId }) =>
       activeAgentTurnId === null ? [] : [{ agentId, agentTurnId: activeAgentTurnId }],
     );
-  }
-
-  async #hitAgent(kind: OutsideFault): Promise<void> {
-    const { ledger, tail, random } = this.#deps;
-    const agentId = random.pick(tail.agentIds().filter((id) => tail.open(id) > 0));
-    if (agentId === undefined) return;
-    ledger.hitAgent(agentId);
-    await this.#do(kind, agentWorkflowId(agentId));
-    ledger.hitAgent(agentId);
-    ledger.fault(`${kind} agent`, agentId);
   }
 
   async #do(kind: OutsideFault, workflowId: string): Promise<void> {

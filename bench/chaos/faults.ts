@@ -5,6 +5,7 @@ import type { Endings } from './endings.ts';
 import type { Fleet } from './fleet.ts';
 import type { Ledger } from './ledger.ts';
 import type { Random } from './random.ts';
+import { supervisorPid } from './rows.ts';
 import type { ChaosTemporal } from './temporal.ts';
 
 export interface FaultDeps {
@@ -25,6 +26,8 @@ export interface FaultDeps {
 }
 
 const WEIGHTS = { kill: 60, freeze: 16, server: 5, outage: 8 };
+/** Share of the kills and freezes that hit the one worker that is the active supervisor. */
+const AT_SUPERVISOR = 0.3;
 const PAUSE_MS = { all: [2_500, 8_000], kills: [2_000, 5_000] } as const;
 /** At least this long between two restarts of the server, so that something gets done in between. */
 const SERVER_EVERY_MS = 25_000;
@@ -78,15 +81,22 @@ export class Faults {
   }
 
   async #crash(): Promise<void> {
-    const { fleet, database, ledger, random } = this.#deps;
+    const { database, ledger, random } = this.#deps;
     const kind = this.#kind();
     if (kind === 'server') return this.#restartServer();
     if (kind === 'outage') {
       const what = await database.outage(random);
       return ledger.fault('store outage', what);
     }
-    const what = kind === 'kill' ? fleet.kill(random) : fleet.freeze(random, random.int(3_000, 25_000));
-    if (what !== undefined) ledger.fault(kind === 'kill' ? 'kill worker' : 'freeze worker', what);
+    return this.#hitWorker(kind);
+  }
+
+  async #hitWorker(kind: 'kill' | 'freeze'): Promise<void> {
+    const { fleet, database, ledger, random } = this.#deps;
+    const ms = random.int(3_000, 25_000);
+    const pid = random.chance(AT_SUPERVISOR) ? await supervisorPid(database.url) : undefined;
+    const hit = kind === 'kill' ? fleet.kill(random, pid) : fleet.freeze(random, ms, pid);
+    if (hit) ledger.fault(`${kind} ${hit.pid === pid ? 'the supervisor' : 'worker'}`, hit.words);
   }
 
   #kind(): keyof typeof WEIGHTS {

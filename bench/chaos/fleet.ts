@@ -1,4 +1,4 @@
-/** The workers of a run, under a supervisor that replaces each one that ends, however it ended. */
+/** The workers of a run, and what replaces each one that ends, however it ended. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ChaosChild, lastLines, signal, startScript } from './processes.ts';
 import type { Random } from './random.ts';
@@ -15,6 +15,12 @@ interface Slot {
   frozen: boolean;
   /** We ended it. */
   killed: boolean;
+}
+
+/** What was done to which process. */
+export interface Hit {
+  readonly pid: number | undefined;
+  readonly words: string;
 }
 
 export class Fleet {
@@ -44,24 +50,26 @@ export class Fleet {
     }
   }
 
-  /** Which worker was killed; undefined when none was up. */
-  kill(random: Random): string | undefined {
-    const slot = random.pick(this.#slots);
+  /** Kills the worker of this process id where it is up, else any; undefined when none was up. */
+  kill(random: Random, pid: number | undefined): Hit | undefined {
+    const any = random.pick(this.#slots);
+    const slot = this.#slots.find(({ child }) => child.pid === pid) ?? any;
     if (!slot || slot.killed) return undefined;
     slot.killed = true;
     signal(slot.child.pid, 'SIGKILL');
-    return `worker ${slot.child.pid}${slot.frozen ? ', frozen' : ''}`;
+    return { pid: slot.child.pid, words: `worker ${slot.child.pid}${slot.frozen ? ', frozen' : ''}` };
   }
 
-  /** Stops a worker's clock for a while. One always keeps running. */
-  freeze(random: Random, ms: number): string | undefined {
+  /** Stops a worker's clock for a while: that of this process id where it runs, else any. One always keeps running. */
+  freeze(random: Random, ms: number, pid: number | undefined): Hit | undefined {
     const running = this.#slots.filter((slot) => !slot.frozen && !slot.killed);
-    const slot = random.pick(running);
+    const any = random.pick(running);
+    const slot = running.find(({ child }) => child.pid === pid) ?? any;
     if (!slot || running.length < 2) return undefined;
     slot.frozen = true;
     signal(slot.child.pid, 'SIGSTOP');
     setTimeout(() => this.#thaw(slot), ms).unref();
-    return `worker ${slot.child.pid} for ${ms} ms`;
+    return { pid: slot.child.pid, words: `worker ${slot.child.pid} for ${ms} ms` };
   }
 
   thawAll(): void {

@@ -1,8 +1,14 @@
 /** What a run did and what it was promised: the faults with their times, the acked turns, and the promises seen broken on the way. */
+import type { FailureCode } from '../../workflows/protocol/failures.ts';
 
-/** Faults that end a turn, or may, when they hit it or its agent. */
-export const OUTSIDE = ['terminate', 'cancel', 'reset', 'delete'] as const;
-export type OutsideFault = (typeof OUTSIDE)[number];
+/** What an operator can do to a turn's workflow, and the codes with which the turn may end by it. A turn that is reset goes on. */
+export const OUTSIDE = {
+  terminate: ['terminated'],
+  cancel: ['terminated'],
+  delete: ['worker_lost', 'terminated'],
+  reset: [],
+} as const satisfies Record<string, readonly FailureCode[]>;
+export type OutsideFault = keyof typeof OUTSIDE;
 
 export interface Fault {
   /** Ms since the run began. */
@@ -14,6 +20,13 @@ export interface Fault {
 export interface Acked {
   readonly agentTurnId: string;
   readonly agentId: string;
+}
+
+/** A request that the Temporal server took from a foreign client. */
+export interface ForeignRequest extends Acked {
+  readonly instruction: string;
+  /** The turn whose workflow was given it; null when the agent's acceptor was. */
+  readonly through: string | null;
 }
 
 export interface Problem {
@@ -31,6 +44,7 @@ export class Ledger {
   readonly faults: Fault[] = [];
   readonly problems: Problem[] = [];
   readonly acked = new Map<string, Acked>();
+  readonly foreign: ForeignRequest[] = [];
   readonly steers: { readonly agentId: string; readonly text: string }[] = [];
   readonly stopReasons = new Set<string>();
   /** Calls answered from outside before they waited, so perhaps without an effect. */
@@ -38,8 +52,7 @@ export class Ledger {
   /** Calls that a person refused. */
   readonly denied = new Set<string>();
   readonly counts = new Map<string, number>();
-  readonly #turnFaults = new Set<string>();
-  readonly #agentFaults = new Map<string, number[]>();
+  readonly #hits = new Map<string, Set<OutsideFault>>();
   readonly #echo: (line: string) => void;
 
   constructor(echo: (line: string) => void) {
@@ -61,19 +74,11 @@ export class Ledger {
     this.counts.set(what, (this.counts.get(what) ?? 0) + by);
   }
 
-  hitTurn(agentTurnId: string): void {
-    this.#turnFaults.add(agentTurnId);
+  hitTurn(agentTurnId: string, kind: OutsideFault): void {
+    this.#hits.set(agentTurnId, (this.#hits.get(agentTurnId) ?? new Set()).add(kind));
   }
 
-  hitAgent(agentId: string): void {
-    this.#agentFaults.set(agentId, [...(this.#agentFaults.get(agentId) ?? []), Date.now()]);
-  }
-
-  wasHit(agentTurnId: string): boolean {
-    return this.#turnFaults.has(agentTurnId);
-  }
-
-  agentWasHit(agentId: string, from: number, to: number): boolean {
-    return (this.#agentFaults.get(agentId) ?? []).some((at) => at >= from && at <= to);
+  hitsOf(agentTurnId: string): readonly OutsideFault[] {
+    return [...(this.#hits.get(agentTurnId) ?? [])];
   }
 }

@@ -1,10 +1,8 @@
-/** The clients that ask: each agent gets turns as long as it has few enough open, some asked for twice, some steered. */
+/** The clients that ask: each agent gets turns as long as it has few enough open, some asked for twice, some steered, some by Temporal alone. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Client } from '@temporalio/client';
 import type { AgentClient, TurnHandle } from '../../client/agent-client.ts';
-import type { AgentInput } from '../../workflows/messages.ts';
 import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
-import { agentWorkflowId, CONTROL_QUEUE } from '../../workflows/protocol/ids.ts';
+import type { Foreign } from './foreign.ts';
 import type { Ledger } from './ledger.ts';
 import { codeOf, noting, patiently } from './patience.ts';
 import { type Random, randomOf } from './random.ts';
@@ -15,10 +13,12 @@ const MAX_OPEN = 5;
 /** After so many turns a client goes on with a new agent: what an agent remembers grows with each. */
 const TURNS_PER_AGENT = 30;
 const FULL_PAUSE_MS = 150;
+/** Share of the requests that come from a foreign client. */
+const FOREIGN = 0.08;
 
 export interface LoadDeps {
   readonly client: AgentClient;
-  readonly temporal: Client;
+  readonly foreign: Foreign;
   readonly ledger: Ledger;
   readonly tail: Tail;
   readonly seed: number;
@@ -47,25 +47,19 @@ export class Load {
     const random = randomOf(this.#deps.seed, `load ${slot}`);
     for (let index = 0; this.#running; index += 1) {
       const agentId = `a${slot}-${Math.floor(index / TURNS_PER_AGENT)}`;
-      if (slot % 2 === 0 && index % TURNS_PER_AGENT === 0)
-        await noting(this.#deps.ledger, 'a mailbox of short runs', () => this.#startShort(agentId));
       while (this.#running && this.#deps.tail.open(agentId) >= MAX_OPEN) await sleep(FULL_PAUSE_MS);
-      await noting(this.#deps.ledger, 'a request', () => this.#ask(agentId, index, random));
+      await noting(this.#deps.ledger, 'a request', () => this.#ask(agentId, slot, index, random));
       await sleep(random.int(0, 400));
     }
   }
 
-  /** Its own runs and those of its turns go on as new ones all the time. */
-  async #startShort(agentId: string): Promise<void> {
-    const args: [AgentInput] = [{ agentId, maxHistoryEvents: 300, maxTurnEvents: 60 }];
-    const workflowId = agentWorkflowId(agentId);
-    await this.#deps.temporal.workflow.start('agent', { workflowId, taskQueue: CONTROL_QUEUE, args });
-  }
-
-  async #ask(agentId: string, index: number, random: Random): Promise<void> {
-    const { ledger } = this.#deps;
-    const request = requestOf(random, `Turn ${index} of ${agentId}.`);
-    const keyed = random.chance(0.8) ? { ...request, idempotencyKey: `key-${index}` } : request;
+  /** The runs of every second agent's turns are short. */
+  async #ask(agentId: string, slot: number, index: number, random: Random): Promise<void> {
+    const { ledger, foreign } = this.#deps;
+    const request = requestOf(random, `Turn ${index} of ${agentId}.`, slot % 2 === 0);
+    const idempotencyKey = `key-${index}`;
+    if (random.chance(FOREIGN)) return foreign.send(agentId, { ...request, idempotencyKey }, random);
+    const keyed: EnqueueInput = random.chance(0.8) ? { ...request, idempotencyKey } : request;
     const twice = random.chance(0.1);
     const first = this.#enqueue(agentId, keyed);
     if (keyed.idempotencyKey === undefined) {

@@ -8,7 +8,7 @@ export const USAGE = `Usage: npm run chaos -- [options]
   --seed S             a whole number; default: from the clock. The same seed draws the same faults and requests
   --workers N          worker processes; default 3
   --agents N           agents at work at the same time; default 20
-  --endings N          turns and agents ended from outside (stopped, terminated, reset, deleted, ...) a minute; default 2
+  --endings N          what clients and operators do to turns a minute: stop, terminate, cancel, reset, delete, flood; default 2
   --drain S            seconds everything may take to end once the faults are over; default 180
   --turns N            a batch: each agent is asked N times, by clients in turn, and the run ends when all is done, --minutes at most
   --clients N          clients of a batch; default 8

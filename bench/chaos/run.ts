@@ -3,6 +3,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isGrpcServiceError } from '@temporalio/client';
 import { AgentClient } from '../../client/agent-client.ts';
 import { connectClient, type TemporalClient } from '../../workers/connect.ts';
 import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
@@ -15,7 +16,10 @@ import { type ChaosDatabase, startDatabase } from './databases.ts';
 import { Endings } from './endings.ts';
 import { Faults } from './faults.ts';
 import { Fleet } from './fleet.ts';
+import { Floods } from './floods.ts';
+import { Foreign } from './foreign.ts';
 import { Ledger, MADE_BY } from './ledger.ts';
+import { leftBehind } from './left.ts';
 import { Load } from './load.ts';
 import type { ChaosOptions } from './options.ts';
 import { codeOf } from './patience.ts';
@@ -27,7 +31,7 @@ import { verify } from './verify.ts';
 import { answerOf } from './work.ts';
 
 const LOOK_EVERY_MS = 500;
-/** The last turn's workflow closes a moment after its task event, and visibility follows. */
+/** Nothing may be found open for so long: the server's list of workflows lags behind. */
 const SETTLE_MS = 3_000;
 
 interface Site {
@@ -99,12 +103,12 @@ interface Asking {
 
 async function askingOf(
   { turns, agents, clients, seed }: ChaosOptions,
-  { temporal, database, connected }: Site,
-  { client, ledger, tail }: { client: AgentClient; ledger: Ledger; tail: Tail },
+  { temporal, database }: Site,
+  { client, foreign, ledger, tail }: { client: AgentClient; foreign: Foreign; ledger: Ledger; tail: Tail },
   closing: (() => unknown)[],
 ): Promise<Asking> {
   if (turns === 0) {
-    const load = new Load({ client, temporal: connected.client, ledger, tail, seed });
+    const load = new Load({ client, foreign, ledger, tail, seed });
     return { load, done: () => false, halfDone: () => false };
   }
   const several = await Promise.all(
@@ -138,10 +142,12 @@ async function underFire(
   const client = new AgentClient({ temporal: connected.client, store });
   const answers = new Answers(client, ledger, seed);
   const tail = new Tail(store, ledger, (event) => answers.onEvent(event));
-  const { load, done, halfDone } = await askingOf(options, site, { client, ledger, tail }, closing);
   const { namespace } = temporal;
   const shared = { client, store, ledger, tail, namespace, temporal: connected.client };
-  const endings = new Endings({ ...shared, random: randomOf(seed, 'endings') });
+  const foreign = new Foreign(shared);
+  const { load, done, halfDone } = await askingOf(options, site, { ...shared, foreign }, closing);
+  const floods = new Floods({ ...shared, foreign });
+  const endings = new Endings({ ...shared, floods, random: randomOf(seed, 'endings') });
   const faults = new Faults({
     ...{ fleet, temporal, database, endings, ledger },
     random: randomOf(seed, 'faults'),
@@ -160,22 +166,23 @@ async function underFire(
   echo(`${seconds.toFixed(0)} s  the faults are over, ${tail.openTurns().length} turns are open`);
   await load.stop();
   await endings.startAll();
-  await drained(store, tail, Date.now() + options.drain * 1_000);
+  await floods.settled();
+  await drained(site, tail, Date.now() + options.drain * 1_000);
   await answers.settled();
   await tail.stop();
   const drainSeconds = (Date.now() - ledger.startedAt) / 1_000 - seconds;
-  await sleep(SETTLE_MS);
   return judge(options, site, ledger, { seconds, drainSeconds });
 }
 
 async function judge(
   options: ChaosOptions,
-  { store, connected, effectsPath, unaskedEnds }: Site,
+  { store, database, connected, effectsPath, unaskedEnds }: Site,
   ledger: Ledger,
   times: Pick<ChaosReport, 'seconds' | 'drainSeconds'>,
 ): Promise<ChaosReport> {
   const agentIds = (await store.listAgents()).map(({ agentId }) => agentId);
-  const verdict = await verify({ store, temporal: connected.client, ledger, agentIds, effectsPath });
+  const seen = { store, storeUrl: database.url, temporal: connected.client };
+  const verdict = await verify({ ...seen, ledger, agentIds, effectsPath });
   return {
     ...verdict,
     ...times,
@@ -194,12 +201,26 @@ async function untilDone(done: () => boolean, deadline: number, early: AbortSign
   }
 }
 
-/** Returns when nothing is open any more, or at the deadline; what is open then, the verdict says. */
-async function drained(store: Store, tail: Tail, deadline: number): Promise<void> {
+/** Returns when nothing is open and nothing is left for a while, or at the deadline; what is open then, the verdict says. */
+async function drained(site: Site, tail: Tail, deadline: number): Promise<void> {
+  let quietSince = Number.POSITIVE_INFINITY;
   while (Date.now() < deadline) {
-    const busy = (await store.listAgents()).some(({ status, queuedTurns }) => status !== 'idle' || queuedTurns > 0);
-    if (!busy && tail.openTurns().length === 0) return;
+    if (!(await isQuiet(site, tail))) quietSince = Number.POSITIVE_INFINITY;
+    else if (quietSince === Number.POSITIVE_INFINITY) quietSince = Date.now();
+    else if (Date.now() - quietSince >= SETTLE_MS) return;
     await sleep(LOOK_EVERY_MS);
+  }
+}
+
+async function isQuiet({ store, database, connected }: Site, tail: Tail): Promise<boolean> {
+  try {
+    if (tail.openTurns().length > 0) return false;
+    const busy = (await store.listAgents()).some(({ status, queuedTurns }) => status !== 'idle' || queuedTurns > 0);
+    const temporal = connected.client;
+    return !busy && (await leftBehind({ store, storeUrl: database.url, temporal })).length === 0;
+  } catch {
+    // The server or the store has just come back.
+    return false;
   }
 }
 
@@ -209,7 +230,10 @@ function asMany({ turns, agents }: ChaosOptions, { counts }: Ledger, seen: numbe
   return turns === 0 ? seen > 0 : seen === turns * agents + delegated;
 }
 
-const nameOf = (error: unknown): string => codeOf(error) ?? (error instanceof Error ? error.name : String(error));
+const nameOf = (error: unknown): string => {
+  if (isGrpcServiceError(error)) return error.details;
+  return codeOf(error) ?? (error instanceof Error ? error.name : String(error));
+};
 
 function byKind(ledger: Ledger): Record<string, number> {
   const count: Record<string, number> = {};

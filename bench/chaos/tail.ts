@@ -6,7 +6,7 @@ import type { AgentEvent } from '../../workflows/protocol/events.ts';
 import type { ClientStore } from '../../workflows/protocol/store.ts';
 import { type Ledger, MADE_BY } from './ledger.ts';
 import { noting } from './patience.ts';
-import { PROFILE } from './work.ts';
+import { delegatedProfile } from './work.ts';
 
 const EVERY_MS = 150;
 const PAGE = 500;
@@ -77,9 +77,10 @@ export class Tail {
   #expectDelegated({ type, payload }: AgentEvent): void {
     if (type !== 'call' || !isDelegation(payload.tool)) return;
     if (payload.phase !== 'suspended' && !(payload.tool === DELEGATE_ASYNC && payload.status === 'success')) return;
-    const made = { agentId: delegatedAgentId(PROFILE, payload.callId), agentTurnId: delegatedTurnId(payload.callId) };
+    const { tool, callId } = payload;
+    const made = { agentId: delegatedAgentId(delegatedProfile(tool), callId), agentTurnId: delegatedTurnId(callId) };
     this.#ledger.acked.set(made.agentTurnId, made);
-    this.#ledger.count(`${MADE_BY}${payload.tool}`);
+    this.#ledger.count(`${MADE_BY}${tool}`);
     this.expect(made.agentId, made.agentTurnId);
   }
 

@@ -6,7 +6,8 @@ import { appendFileSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { type App, defineAgent, defineApp, defineTool, type Tool, type ToolDefinition } from '../../activities/app.ts';
-import { PROFILE, SMALL_PROFILE, type ToolName } from './work.ts';
+import { ASK_EXPERT, DELEGATE_ASYNC } from '../../workflows/protocol/builtins.ts';
+import { delegatedProfile, profileNamed, type ToolName } from './work.ts';
 
 export interface Effect {
   readonly callId: string;
@@ -26,16 +27,19 @@ export const UNSAFE: ReadonlySet<string> = new Set<ToolName>([
   'finish',
   'ask',
   'ask_nobody',
+  'hold',
   'gated',
 ]);
 
-export const SUSPENDING: ReadonlySet<string> = new Set<ToolName>(['ask', 'ask_nobody']);
+export const SUSPENDING: ReadonlySet<string> = new Set<ToolName>(['ask', 'ask_nobody', 'hold']);
 
 /** Some questions nobody answers in that time. */
 const LEAVE_MS = 10_000;
 
 /** A window of that many tokens holds a few results of this size. */
 const WINDOW = 4_000;
+/** A turn of a few steps is longer. */
+const SHORT_RUN_EVENTS = 30;
 const BULK = 'all is well in this part of it. '.repeat(60);
 
 const parameters = z.object({ index: z.int(), step: z.int(), ms: z.int() });
@@ -58,7 +62,7 @@ export function chaosApp(effectsPath: string): App {
       },
     });
   return defineApp({
-    agents: [chaosAgent(PROFILE), chaosAgent(SMALL_PROFILE, { windowTokens: WINDOW })],
+    agents: [false, true].flatMap((small) => [chaosAgent(small, false), chaosAgent(small, true)]),
     tools: [
       tool('note', { sideEffects: 'none' }),
       tool('charge', { sideEffects: 'unsafe' }),
@@ -70,16 +74,18 @@ export function chaosApp(effectsPath: string): App {
       tool('finish', { sideEffects: 'unsafe', afterExecution: 'terminate' }),
       tool('ask', { sideEffects: 'unsafe', afterExecution: 'suspend', suspendTimeoutMs: ANSWER_MS }),
       tool('ask_nobody', { sideEffects: 'unsafe', afterExecution: 'suspend', suspendTimeoutMs: NOBODY_MS }),
+      tool('hold', { sideEffects: 'unsafe', afterExecution: 'suspend', suspendTimeoutMs: ANSWER_MS }),
     ],
   });
 }
 
-const chaosAgent = (name: string, context: { windowTokens?: number } = {}) =>
+const chaosAgent = (small: boolean, short: boolean) =>
   defineAgent({
-    name,
-    context,
+    name: profileNamed(small, short),
+    ...(small ? { context: { windowTokens: WINDOW } } : {}),
+    ...(short ? { maxHistoryEvents: SHORT_RUN_EVENTS } : {}),
     budgets: { maxTokens: Number.MAX_SAFE_INTEGER },
-    delegationPolicy: { profiles: [PROFILE] },
+    delegationPolicy: { profiles: [delegatedProfile(ASK_EXPERT), delegatedProfile(DELEGATE_ASYNC)] },
     governance: { rules: [{ tool: 'gated', action: 'ask' }], approvals: { deadlineMs: LEAVE_MS } },
   });
 

@@ -1,27 +1,19 @@
 /** The verdict: the store's own invariants, and what only an observer from outside can know. */
 import type { Client } from '@temporalio/client';
-import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { BUILTINS } from '../../workflows/protocol/builtins.ts';
 import type { AgentEvent } from '../../workflows/protocol/events.ts';
 import type { ClientStore, Store } from '../../workflows/protocol/store.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
 import type { EdgeView, TurnView } from '../../workflows/protocol/views.ts';
-import type { Ledger, Problem } from './ledger.ts';
+import { foreignProblems } from './foreign-checks.ts';
+import { type Ledger, OUTSIDE, type Problem } from './ledger.ts';
+import { leftBehind } from './left.ts';
 import { readEffects, SUSPENDING, UNSAFE } from './tools.ts';
 
-/** How one of ours can end when its workflow or its agent's was hit from outside. */
-const OUTSIDE_CODES: ReadonlySet<string> = new Set([
-  'terminated',
-  'worker_lost',
-  'protocol_violation',
-  'internal_error',
-]);
-/** An agent's end reaches its turn within this time. */
-const REACH_MS = 30_000;
-/** A workflow task on its third attempt that failed the time before: not one whose workers were killed, which times out. */
-const FAILING_ATTEMPT = 3;
-const PROBLEMS = defineSearchAttributeKey('TemporalReportedProblems', SearchAttributeType.KEYWORD_LIST);
-const FAILED = 'category=WorkflowTaskFailed';
+/** How the supervisor ends a delegated turn that was to end with its parent's, and the ends of a parent's turn that count. */
+const PARENT_GONE = 'the turn that waited for it has ended';
+const UNSUCCESSFUL: ReadonlySet<string> = new Set(['failed', 'timeout', 'canceled']);
+const CONTINUED = `WorkflowType = 'agentTurn' AND ExecutionStatus = 'ContinuedAsNew'`;
 const PAGE = 1_000;
 
 export interface Verdict {
@@ -38,40 +30,36 @@ export interface Verdict {
 
 export interface VerifyDeps {
   readonly store: Store;
+  readonly storeUrl: string;
   readonly temporal: Client;
   readonly ledger: Ledger;
   readonly agentIds: readonly string[];
   readonly effectsPath: string;
 }
 
-export async function verify({ store, temporal, ledger, agentIds, effectsPath }: VerifyDeps): Promise<Verdict> {
+export async function verify(deps: VerifyDeps): Promise<Verdict> {
+  const { store, temporal, ledger, agentIds, effectsPath } = deps;
   const views: TurnView[] = [];
   const violations: Problem[] = [...ledger.problems];
-  for (const agentId of agentIds) {
+  for (const agentId of new Set([...agentIds, ...ledger.foreign.map((request) => request.agentId)])) {
     const turns = await store.listTurns(agentId);
+    const events = await allEvents(store, agentId);
     views.push(...turns);
-    violations.push(...overlaps(turns), ...taskEvents(turns, await allEvents(store, agentId)));
+    violations.push(
+      ...overlaps(turns),
+      ...taskEvents(turns, events),
+      ...foreignProblems(ledger, agentId, turns, events),
+    );
     violations.push(...(await lostSteers(store, ledger, agentId, turns)), ...(await wrongEdges(store, turns)));
   }
   for (const { check, agentId, agentTurnId, detail } of await store.violations()) {
     violations.push({ check, agentId: agentId ?? '', agentTurnId: agentTurnId ?? '', detail });
   }
-  for (const agentTurnId of await store.overdueReports(0, PAGE)) {
-    violations.push({
-      check: 'parent_not_told',
-      agentTurnId,
-      detail: 'it ended, and the call that waits for it was not told',
-    });
-  }
   const { effects } = readEffects(effectsPath);
   violations.push(...ackedTurns(ledger, views), ...wrongEffects(ledger, views, effects));
-  violations.push(...(await leftWorkflows(temporal)));
-  const unexplained = views.flatMap((view) => {
-    if (!isTerminal(view.status) || view.status === 'success' || explained(ledger, view)) return [];
-    const { agentId, agentTurnId, status, errorCode, reason } = view;
-    return [{ check: 'unexplained', agentId, agentTurnId, detail: `${status}/${errorCode}: ${reason}` }];
-  });
-  const untouched = views.filter((view) => !touched(ledger, view));
+  violations.push(...(await leftBehind(deps)));
+  ledger.count('runs that continued as new', (await temporal.workflow.count(CONTINUED)).count);
+  const untouched = views.filter((view) => !isTouched(ledger, view, views));
   return {
     turns: views.length,
     success: countSuccess(views),
@@ -80,7 +68,7 @@ export async function verify({ store, temporal, ledger, agentIds, effectsPath }:
     endings: tally(views.map(({ status, errorCode }) => (errorCode === null ? status : `${status}/${errorCode}`))),
     effects: effects.length,
     violations,
-    unexplained,
+    unexplained: views.flatMap((view) => unexplained(ledger, view, views)),
   };
 }
 
@@ -208,33 +196,27 @@ function wrongEffects(
   return [...twice, ...missing, ...denied];
 }
 
-/** Nothing of a turn runs on, and no workflow's tasks fail. */
-async function leftWorkflows(temporal: Client): Promise<Problem[]> {
-  const problems: Problem[] = [];
-  for await (const { workflowId, type } of temporal.workflow.list({ query: `ExecutionStatus = 'Running'` })) {
-    const description = await temporal.workflow.getHandle(workflowId).describe();
-    if (description.status.name !== 'RUNNING') continue;
-    if (type === 'agentTurn') problems.push({ check: 'turn_left_running', detail: workflowId });
-    const attempt = description.raw.pendingWorkflowTask?.attempt ?? 0;
-    if (attempt < FAILING_ATTEMPT || !description.typedSearchAttributes.get(PROBLEMS)?.includes(FAILED)) continue;
-    problems.push({ check: 'failing_workflow_task', detail: `${workflowId}, attempt ${attempt}` });
-  }
-  return problems;
+function unexplained(ledger: Ledger, view: TurnView, views: readonly TurnView[]): Problem[] {
+  const { agentId, agentTurnId, status, errorCode, reason } = view;
+  if (!isTerminal(status) || status === 'success' || wasStopped(ledger, view, views)) return [];
+  const hits = ledger.hitsOf(agentTurnId);
+  const codes: readonly string[] = hits.flatMap((kind) => OUTSIDE[kind]);
+  if (codes.includes(errorCode ?? '')) return [];
+  const detail = `${status}/${errorCode}: ${reason}${hits.length > 0 ? `; it was hit by ${hits.join(', ')}` : ''}`;
+  return [{ check: 'unexplained', agentId, agentTurnId, detail }];
 }
 
-function explained(ledger: Ledger, view: TurnView): boolean {
-  const { errorCode, reason } = view;
-  if (errorCode === 'stopped' || errorCode === 'canceled') return ledger.stopReasons.has(reason ?? '');
-  return OUTSIDE_CODES.has(errorCode ?? '') && wasHit(ledger, view);
+/** By a client, or because the turn that delegated it ended without success. */
+function wasStopped(ledger: Ledger, { errorCode, reason, parent }: TurnView, views: readonly TurnView[]): boolean {
+  if (errorCode !== 'stopped' && errorCode !== 'canceled') return false;
+  if (ledger.stopReasons.has(reason ?? '')) return true;
+  const parents = views.filter(({ agentTurnId }) => agentTurnId === parent?.agentTurnId);
+  return reason === PARENT_GONE && parents.some(({ status }) => UNSUCCESSFUL.has(status));
 }
 
-const touched = (ledger: Ledger, view: TurnView): boolean =>
-  wasHit(ledger, view) || ledger.stopReasons.has(view.reason ?? '');
-
-function wasHit(ledger: Ledger, { agentId, agentTurnId, leasedAt, acceptedAt, endedAt }: TurnView): boolean {
-  const from = (leasedAt ?? acceptedAt) - REACH_MS;
-  return ledger.wasHit(agentTurnId) || ledger.agentWasHit(agentId, from, endedAt ?? Date.now());
-}
+/** A turn that was only reset goes on as if nothing had happened. */
+const isTouched = (ledger: Ledger, view: TurnView, views: readonly TurnView[]): boolean =>
+  ledger.hitsOf(view.agentTurnId).some((kind) => kind !== 'reset') || wasStopped(ledger, view, views);
 
 function tally(values: readonly string[]): Record<string, number> {
   const count: Record<string, number> = {};

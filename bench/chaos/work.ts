@@ -8,10 +8,12 @@ import { ASK_EXPERT, DELEGATE_ASYNC, SUBMIT_RESULT } from '../../workflows/proto
 import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
 import type { Random } from './random.ts';
 
-export const PROFILE = 'chaos';
+/** `small`: with a window that long turns do not fit; `short`: the runs of its turns continue as new all the time. */
+export const profileNamed = (small: boolean, short: boolean): string =>
+  `chaos${small ? '-small' : ''}${short ? '-short' : ''}`;
 
-/** The same agent, with a window that its long turns do not fit. */
-export const SMALL_PROFILE = 'chaos-small';
+/** Of the agents that are made by delegation. */
+export const delegatedProfile = (tool: string): string => profileNamed(false, tool === ASK_EXPERT);
 
 /** Longer than a run may take to drain: an answer that is not told leaves its asker open at the end. */
 const EXPERT_S = 3_600;
@@ -26,6 +28,7 @@ export type ToolName =
   | 'finish'
   | 'ask'
   | 'ask_nobody'
+  | 'hold'
   | 'gated'
   | 'bulk'
   | 'expert'
@@ -75,12 +78,12 @@ const PLAN = /\[plan ([\w:,|]*)\]/;
 
 const RESULT_FIELDS = { fields: [{ name: 'answer' }, { name: 'count' }] };
 
-/** A request of a random kind; `label` makes its text unique. */
-export function requestOf(random: Random, label: string): EnqueueInput {
+/** A request of a random kind; `label` makes its text unique, `short` the runs of its turn short. */
+export function requestOf(random: Random, label: string, short: boolean): EnqueueInput & { instruction: string } {
   const kind = random.weighted(KINDS);
   const instruction = `[plan ${planOf(kind, random)}] ${label}`;
   const priority = random.weighted({ normal: 90, now: 5, background: 5 });
-  const profile = kind === 'long' ? SMALL_PROFILE : PROFILE;
+  const profile = profileNamed(kind === 'long', short);
   return { instruction, profile, priority, ...(kind === 'fields' ? { resultFields: RESULT_FIELDS } : {}) };
 }
 
@@ -162,10 +165,14 @@ function positionOf(messages: readonly ChatMessage[]): number {
 function proposed(text: string, index: number, step: number): { name: string; arguments: object } {
   const [name = '', ms = '0'] = text.split(':');
   const task = `[plan ${DELEGATED[Number(ms)] ?? ''}] Delegated, call ${index}.`;
-  if (name === 'expert')
-    return { name: ASK_EXPERT, arguments: { profile: PROFILE, question: task, timeout_seconds: EXPERT_S } };
+  const policy = { on_parent_end: Number(ms) % 2 === 0 ? 'stop' : 'continue' };
+  if (name === 'expert') {
+    const profile = delegatedProfile(ASK_EXPERT);
+    return { name: ASK_EXPERT, arguments: { profile, question: task, timeout_seconds: EXPERT_S, ...policy } };
+  }
   if (name === 'give') {
-    return { name: DELEGATE_ASYNC, arguments: { target_strategy: 'new', target_ref: PROFILE, instruction: task } };
+    const target = { target_strategy: 'new', target_ref: delegatedProfile(DELEGATE_ASYNC) };
+    return { name: DELEGATE_ASYNC, arguments: { ...target, instruction: task, ...policy } };
   }
   return { name, arguments: { index, step, ms: Number(ms) } };
 }

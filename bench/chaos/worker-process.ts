@@ -29,8 +29,6 @@ async function main(options: ChaosWorker): Promise<void> {
     targets: [DEFAULT_WORKER_TARGET],
     bundle: { codePath: options.bundlePath },
     limits: { shutdownGraceMs: 1_000 },
-    // Often, because faults are: a lost doorbell must be healed within the run.
-    sweeper: { everyMs: 2_000, olderThanMs: 3_000 },
     log: (line) => console.error(line),
   });
   process.once('SIGTERM', () => void worker.stop());

@@ -32,8 +32,6 @@ export function floorActivities(model: Model, app: App): FloorActivities {
       const context = { ...ids, attempt: 1, traceparent: null, signal };
       return JSON.stringify(await tool.execute(args, context));
     },
-
-    async floorDeliver() {},
   };
 }
 

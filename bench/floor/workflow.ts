@@ -1,6 +1,6 @@
 /**
- * The floor: what a turn costs on bare Temporal. Model → tool → model → deliver as plain activities, the conversation in the workflow,
- * no agent, no store, no limits. Everything ours does on top of this is what the bench shows.
+ * The floor: what a turn costs on bare Temporal. Model → tool → model as plain activities and nothing else, the conversation in the
+ * workflow, no agent, no store, no limits. Everything ours does on top of this is what the bench shows.
  */
 import { proxyActivities } from '@temporalio/workflow';
 
@@ -20,25 +20,15 @@ export interface FloorActivities {
     messages: readonly FloorMessage[],
   ): Promise<{ readonly text: string; readonly calls: readonly FloorCall[] }>;
   floorTool(call: FloorCall): Promise<string>;
-  floorDeliver(text: string): Promise<void>;
 }
 
-export interface FloorInput {
-  readonly instruction: string;
-  /** Whether a last activity stands for recording the result, as every real turn needs one. */
-  readonly deliver: boolean;
-}
+const { floorModel, floorTool } = proxyActivities<FloorActivities>({ startToCloseTimeout: '1m' });
 
-const { floorModel, floorTool, floorDeliver } = proxyActivities<FloorActivities>({ startToCloseTimeout: '1m' });
-
-export async function floorTurn({ instruction, deliver }: FloorInput): Promise<string> {
+export async function floorTurn(instruction: string): Promise<string> {
   const messages: FloorMessage[] = [{ role: 'user', content: instruction }];
   for (;;) {
     const { text, calls } = await floorModel(messages);
-    if (calls.length === 0) {
-      if (deliver) await floorDeliver(text);
-      return text;
-    }
+    if (calls.length === 0) return text;
     messages.push({ role: 'assistant', content: text, calls });
     const results = await Promise.all(calls.map((call) => floorTool(call)));
     for (const [index, content] of results.entries()) {

@@ -37,8 +37,12 @@ export async function showAgent(
   }
 }
 
-const statusOf = ({ status, lifecycle }: AgentView): string =>
-  lifecycle === 'stopped' ? `${status}, stopped` : status;
+const statusOf = ({ status, lifecycle, waitingForWorkers }: AgentView): string =>
+  [
+    status,
+    ...(lifecycle === 'stopped' ? ['stopped'] : []),
+    ...(waitingForWorkers === null ? [] : [`waiting for workers of ${waitingForWorkers}`]),
+  ].join(', ');
 
 const agentRows = (agents: readonly AgentView[]): string[][] => [
   ['AGENT', 'PROFILE', 'STATUS', 'EPOCH', 'QUEUED', 'WAITING', 'CHANGED', 'ACTIVE TURN'],

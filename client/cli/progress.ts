@@ -24,6 +24,7 @@ export class TurnProgress {
   lines(event: AgentEvent): string[] {
     switch (event.type) {
       case 'state':
+        if (event.payload.activity === 'waiting_for_workers') return [this.#line(event, 'waits for a worker')];
         return this.#lease(event, event.payload.turnEpoch);
       case 'step':
         return this.#step(event, event.payload);

@@ -22,6 +22,7 @@ function headRows(view: TurnView): string[][] {
     ['turn', agentTurnId],
     ['agent', `${agentId}, profile ${profile ?? '(not chosen yet)'}, epoch ${turnEpoch ?? '(not leased yet)'}`],
     ['status', `${status}${why}`],
+    ...(view.waitingForWorkers === null ? [] : [['stalled', `waiting for workers of ${view.waitingForWorkers}`]]),
     ['asked', shortened(instruction, ASKED_CHARACTERS)],
     ...(parent === null ? [] : [['asked by', `${parent.agentId}, turn ${parent.agentTurnId}, at depth ${depth}`]]),
     ['times', timesOf(view)],

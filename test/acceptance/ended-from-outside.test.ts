@@ -23,6 +23,9 @@ const HANDS = {
 } as const;
 type Hand = keyof typeof HANDS;
 
+/** A workflow that was deleted leaves no trace of how it ended. */
+const CODES = { terminate: 'terminated', delete: 'worker_lost' } as const;
+
 const SCRIPTS: Readonly<Record<Doing, string>> = {
   'running a tool': 'hold',
   suspended: 'ask',
@@ -86,7 +89,7 @@ describe.each(BACKENDS)('scenario 2: from the Temporal CLI, on %s,', (backend) =
       const callId = (await turn.get()).waiting[0]?.callId ?? '';
       expect((await turn.toolResult({ callId, status: 'success', result: 1 })).ack).toBe('applied');
     }
-    const ended = hand === 'reset' ? AFTER_RESET[doing] : { status: 'failed', errorCode: 'terminated' };
+    const ended = hand === 'reset' ? AFTER_RESET[doing] : { status: 'failed', errorCode: CODES[hand] };
     expect([doing, await turn.result(WAIT)]).toMatchObject([doing, ended]);
     expect([doing, await next.result(WAIT)]).toMatchObject([doing, { status: 'success' }]);
     expect(await taskEvents(harness.store, turn)).toHaveLength(1);

@@ -35,7 +35,7 @@ const until = async (holds: () => boolean): Promise<void> => {
   while (!holds()) await sleep(LOOK_EVERY_MS);
 };
 
-/** The frozen worker does all turns, another process the mailboxes, which go on. */
+/** The frozen worker does all turns; another process supervises, and goes on. */
 async function openScene(backend: (typeof BACKENDS)[number]): Promise<Scene> {
   const dir = mkdtempSync(join(tmpdir(), 'agentturn-frozen-'));
   const harness = await openHarness(backend);
@@ -57,7 +57,7 @@ async function openScene(backend: (typeof BACKENDS)[number]): Promise<Scene> {
     },
   });
   await harness.startWorker(holdingApp(dir), model, { targets: [] });
-  const frozen = await startWorkerProcess(harness, model.url, dir, { mailboxes: false, limits: BUSY });
+  const frozen = await startWorkerProcess(harness, model.url, dir, { acceptor: false, limits: BUSY });
   return { harness, model, frozen, dir, thinking: () => thinking, answerLate: late.resolve };
 }
 
@@ -86,7 +86,7 @@ describe('scenario 3: a worker frozen in the middle of its activities', () => {
         expect((await stopped.stop()).ack).toBe('stopped');
         const workflowId = turnWorkflowId(reaped[1]?.agentId ?? '', closed.id);
         await temporalCli(harness, ['workflow', 'terminate', '--workflow-id', workflowId]);
-        await harness.startWorker(holdingApp(dir), model, { mailboxes: false });
+        await harness.startWorker(holdingApp(dir), model, { acceptor: false });
         expect(await held.result(WAIT)).toMatchObject({ status: 'success', deliverable: { text: 'held' } });
         expect(await unsafe.result(WAIT)).toMatchObject({
           status: 'success',

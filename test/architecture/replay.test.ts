@@ -10,10 +10,9 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { bundleWorkflowCode, DefaultLogger, Worker, type WorkflowBundleOption } from '@temporalio/worker';
 import { installRuntime } from '../../workers/runtime.ts';
 import { payloadConverterPath, workflowsPath } from '../../workers/worker.ts';
-import type { CallModelInput } from '../../workflows/ports.ts';
 import type { Termination } from '../../workflows/protocol/turn.ts';
 import { type Command, issuedCommands, type RecordedHistory, recordedCommands } from '../histories/commands.ts';
-import { AGENTS, TURNS } from '../histories/shapes.ts';
+import { OTHERS, TURNS } from '../histories/shapes.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const HISTORIES = fileURLToPath(new URL('../histories/', import.meta.url));
@@ -27,7 +26,7 @@ const names = readdirSync(HISTORIES)
 
 const read = (name: string): RecordedHistory => JSON.parse(readFileSync(`${HISTORIES}${name}.json`, 'utf8'));
 
-/** A mailbox checks its own id, so each history is replayed under the id it was recorded with. */
+/** A workflow checks its own id, so each history is replayed under the id it was recorded with. */
 const workflowIdOf = ({ events }: RecordedHistory): string => {
   const [started] = events as readonly { workflowExecutionStartedEventAttributes?: { workflowId: string } }[];
   return started?.workflowExecutionStartedEventAttributes?.workflowId ?? '';
@@ -69,20 +68,6 @@ async function replay(
 const recordable = (commands: readonly Command[]): Command[] =>
   commands.filter((command) => command.kind !== 'local activity');
 
-/**
- * Recorded by versions that did not say again what lies far behind, nor tell the store what was noticed; kept, for turns of such versions
- * go on under this one.
- */
-const OLDER = ['turn-10-calls', 'turn-50-calls', 'turn-200-calls', 'turn-continued'];
-
-function asBefore(command: Command): Command {
-  if (command.kind !== 'activity' || command.name !== 'callModel') return command;
-  const [{ request, noticed: _, ...input }] = command.input as [CallModelInput];
-  const { stateBlock = [], ...rest } = request;
-  const said = stateBlock.filter((line) => line.kind !== 'told');
-  return { ...command, input: [{ ...input, request: said.length > 0 ? { ...rest, stateBlock: said } : rest }] };
-}
-
 installRuntime('ERROR');
 let replays: Map<string, Replay>;
 const replayOf = (name: string): Replay => {
@@ -100,15 +85,14 @@ beforeAll(async () => {
 }, BUNDLE_MS);
 
 test('every shape is recorded, and nothing else', () => {
-  expect(names).toEqual([...Object.keys(TURNS), ...Object.keys(AGENTS)].sort());
+  expect(names).toEqual([...Object.keys(TURNS), ...Object.keys(OTHERS)].sort());
 });
 
 describe('the current workflows take the recorded way, with the recorded values', () => {
   test.each(names)('%s', (name) => {
     const { error, issued } = replayOf(name);
     if (error) throw error;
-    const same = OLDER.includes(name) ? issued.map(asBefore) : issued;
-    expect(recordable(same)).toEqual(recordedCommands(read(name)));
+    expect(recordable(issued)).toEqual(recordedCommands(read(name)));
   });
 });
 
@@ -152,36 +136,12 @@ describe('what the recordings hold', () => {
     expect(keysOf(calls.map((call) => (call.input as unknown[])[0])).sort()).toEqual(keys);
   });
 
-  test('a turn is a child that is asked to stop with its mailbox, never reuses its id and can be found', () => {
-    const turns = all.filter((command) => command.kind === 'child');
-    expect(turns.length).toBeGreaterThan(5);
-    for (const turn of turns) {
-      expect(turn).toMatchObject({
-        name: 'agentTurn',
-        queue: 'agentturn.worker_generic',
-        parentClosePolicy: 'REQUEST_CANCEL',
-        reusePolicy: 'REJECT_DUPLICATE',
-      });
-      const [lease] = turn.input as { [key: string]: unknown }[];
-      const { agentId, agentTurnId, turnEpoch, profileName } = lease ?? {};
-      expect(turn.workflowId).toBe(`agents/${agentId}/turns/${agentTurnId}`);
-      expect(turn.searchAttributes).toEqual({
-        AgentId: agentId,
-        AgentTurnId: agentTurnId,
-        TurnEpoch: turnEpoch,
-        TurnStatus: 'running',
-        WorkerTarget: 'worker_generic',
-        Profile: profileName,
-      });
-    }
-  });
-
-  test('the mailbox’s own activities: their timeouts and retries', () => {
-    const calls = [...named('inspectTurn'), ...named('awaitTurnClosed')];
-    expect(new Set(calls.map((call) => call.name)).size).toBe(2);
-    for (const call of calls) {
-      expect(call).toMatchObject({ startToClose: 10 * 60, heartbeat: 20, retry: { attempts: 0 } });
-    }
+  test('no turn starts another workflow, waits by more than one timer at a time, or shows a status that says nothing new', () => {
+    expect(all.filter((command) => command.kind === 'child')).toEqual([]);
+    const plain = recordedCommands(read('turn-1-call')).map(({ kind }) => kind);
+    expect(plain).toEqual(['activity', 'activity', 'activity', 'completed']);
+    const { events } = read('turn-1-call');
+    expect(events.length).toBeLessThanOrEqual(24);
   });
 
   test('content stays out of the model’s and the tools’ input, however long the turn', () => {
@@ -217,12 +177,14 @@ describe('what the current code asks of the store', () => {
     expect(replayOf('turn-without-lease').issued.at(-1)).toMatchObject({ kind: 'failed', name: 'protocol_violation' });
   });
 
-  test('the mailbox settles each turn with what closed it', () => {
-    const ended = { status: 'failed', errorCode: 'internal_error' };
-    expect(localInputs('agent-two-turns', 'settle')).toMatchObject([{ closed: ended }, { closed: ended }]);
-    expect(localInputs('agent-turn-terminated', 'settle')).toMatchObject([{ closed: { errorCode: 'terminated' } }]);
-    const [tookOver] = localInputs('agent-took-over', 'settle');
-    expect(tookOver).toMatchObject({ turnEpoch: 1, closed: { errorCode: 'terminated' } });
+  test('a workflow with the input of another one asks for nothing', () => {
+    expect(replayOf('turn-of-another-workflow').issued).toMatchObject([{ kind: 'failed', name: 'protocol_violation' }]);
+  });
+
+  test('requests of foreign clients are accepted once each, by the acceptor and by a running turn', () => {
+    expect(localInputs('acceptor-one-request', 'acceptInline')).toHaveLength(1);
+    expect(localInputs('acceptor-without-request', 'acceptInline')).toEqual([]);
+    expect(localInputs('turn-takes-requests', 'acceptInline')).toHaveLength(2);
   });
 
   test('a store activity is one short transaction, retried until it succeeds', () => {
@@ -235,11 +197,9 @@ describe('what the current code asks of the store', () => {
       'acceptInline',
       'askApprovals',
       'commitTurn',
-      'leaseNext',
       'refuseCalls',
       'reportInline',
       'resolveWaiting',
-      'settle',
     ]);
   });
 });
@@ -278,10 +238,10 @@ describe('an incompatible change is caught', () => {
   );
 
   test(
-    'a mailbox that shows no status any more',
+    'a turn that shows no status any more',
     async () => {
-      const bundle = await changed('agent.ts', 'showAgentStatus(agentId, status);', '');
-      const error = (await replay(bundle, ['agent-two-turns'])).get('agent-two-turns')?.error;
+      const bundle = await changed('agent-turn.ts', '    showTurnStatus(status);', '');
+      const error = (await replay(bundle, ['turn-suspended-answered'])).get('turn-suspended-answered')?.error;
       expect(error).toMatchObject({ name: 'DeterminismViolationError' });
     },
     BUNDLE_MS,

@@ -24,6 +24,8 @@ test('a short chaos run breaks no promise, and every ending has its cause', asyn
   expect(report.faults.length).toBeGreaterThan(5);
   expect(report.turns).toBeGreaterThan(20);
   expect(report.untouchedSuccess).toBe(report.untouched);
+  expect(report.counts['runs that continued as new']).toBeGreaterThan(0);
+  expect(report.counts['foreign requests to an acceptor']).toBeGreaterThan(0);
 }, 240_000);
 
 function readReport(path: string, stderr: string): ChaosReport {

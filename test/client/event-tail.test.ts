@@ -38,7 +38,8 @@ describe.each(['sqlite', 'postgres'])('the event tail on %s', (backend) => {
   });
 
   const newAgent = () => `agent-${v7()}`;
-  const drop = (agentId: string, on: Store = reader) => on.recordDropped(agentId, { what: 'enqueue', reason: 'test' });
+  const drop = (agentId: string, on: Store = reader) =>
+    on.recordDropped(agentId, v7(), { what: 'enqueue', reason: 'test' });
   const write = async (agentId: string, count: number, on: Store) => {
     for (let i = 0; i < count; i += 1) await drop(agentId, on);
   };
@@ -55,9 +56,8 @@ describe.each(['sqlite', 'postgres'])('the event tail on %s', (backend) => {
 
   async function started(agentId: string): Promise<Fence> {
     const request = { instruction: 'x', profile: 'tester', priority: 'normal' } as const;
-    await reader.accept({ agentId, request });
-    const outcome = await reader.leaseNext(agentId);
-    if (outcome.kind !== 'leased') throw new Error(`no lease but ${outcome.kind}`);
+    const outcome = await reader.accept({ agentId, request });
+    if (outcome.kind === 'refused' || !outcome.lease) throw new Error('no lease');
     const { agentTurnId, turnEpoch } = outcome.lease;
     return { agentId, agentTurnId, turnEpoch };
   }

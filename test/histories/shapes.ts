@@ -1,5 +1,5 @@
 /**
- * The shapes of turns and mailboxes that test/support/record-histories.ts records. What a shape does from outside it does as a client
+ * The shapes of turns and acceptors that test/support/record-histories.ts records. What a shape does from outside it does as a client
  * would: through the SDK, or with Temporal's own client.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -23,8 +23,11 @@ export const app = defineApp({
     defineAgent({ name: 'tester', budgets: { maxSteps: 1_000, maxTokens: Number.MAX_SAFE_INTEGER } }),
     defineAgent({ name: 'frugal', budgets: { maxSteps: 2 } }),
     defineAgent({ name: 'finisher', mustEndWith: ['finish'] }),
-    defineAgent({ name: 'watched', timeouts: { noProgressMs: 1_000 } }),
-    defineAgent({ name: 'hasty', timeouts: { turnMs: 1_000 } }),
+    defineAgent({
+      name: 'brief',
+      maxHistoryEvents: 30,
+      budgets: { maxSteps: 1_000, maxTokens: Number.MAX_SAFE_INTEGER },
+    }),
     defineAgent({ name: 'careful', governance: { rules: [{ tool: 'produce', action: 'ask' }], veto: ['fail'] } }),
     defineAgent({ name: 'extended', budgets: { maxSteps: 1, onExhausted: 'ask' } }),
     defineAgent({ name: 'strict', governance: { veto: ['produce'], onDenied: 'rollback' } }),
@@ -64,7 +67,17 @@ const submit = (...names: readonly string[]): ModelAnswer => ({
 const fields = (...names: readonly string[]): Partial<EnqueueInput> => ({
   resultFields: { fields: names.map((name) => ({ name })) },
 });
-const calls = (count: number): Script => [...Array.from({ length: count }, () => call('produce')), say('done')];
+/** Each call with other arguments: one that is repeated too often would end the turn. */
+const calls = (count: number): Script => [
+  ...Array.from(
+    { length: count },
+    (_, index): ModelAnswer => ({
+      kind: 'message',
+      toolCalls: [{ name: 'produce', arguments: { index } }],
+    }),
+  ),
+  say('done'),
+];
 
 export interface TurnShape {
   readonly script: Script;
@@ -235,33 +248,24 @@ export interface Closed {
   readonly runId?: string;
 }
 
-export const AGENTS: Readonly<Record<string, (recorder: Recorder, agentId: string) => Promise<Closed>>> = {
-  'agent-two-turns': async (recorder, agentId) => {
-    for (const key of ['first', 'second']) {
-      await (await recorder.enqueue(agentId, 'turn-1-call', key)).result(WAIT);
-      await recorder.idle(agentId);
-    }
-    return recorder.terminated(agentId);
+/** Shapes that need more than one request to one agent, or something else than a turn. */
+export const OTHERS: Readonly<Record<string, (recorder: Recorder, agentId: string) => Promise<Closed>>> = {
+  'acceptor-one-request': async (recorder, agentId) => {
+    await recorder.signalAcceptor(agentId, { ...REQUEST, idempotencyKey: 'first' });
+    await ended(recorder, agentId, 1);
+    return { workflowId: agentWorkflowId(agentId) };
   },
-  'agent-queue': async (recorder, agentId) => {
-    const first = await recorder.enqueue(agentId, 'turn-suspended-answered', 'first');
-    const second = await recorder.enqueue(agentId, 'turn-0-calls', 'second');
-    await answerAll(first);
-    await second.result(WAIT);
-    return recorder.terminated(agentId);
+  'acceptor-malformed-request': async (recorder, agentId) => {
+    await recorder.signalAcceptor(agentId, { nothing: 'of use' });
+    return { workflowId: agentWorkflowId(agentId) };
   },
-  'agent-reports-to-parent': async (recorder, agentId) => {
-    const turn = await recorder.enqueue(agentId, 'turn-asks-expert', 'first', { profile: 'asker' });
-    await turn.result(WAIT);
-    const edges = await recorder.harness.store.listEdges(turn.id);
-    const expert = edges.find((edge) => edge.primitive === 'enqueue' && edge.sourceAgentTurnId === turn.id);
-    return { workflowId: agentWorkflowId(expert?.targetAgentId ?? '') };
+  'acceptor-without-request': async (recorder, agentId) => {
+    await recorder.startAcceptor(agentId, agentId);
+    return { workflowId: agentWorkflowId(agentId) };
   },
-  'agent-continued-as-new': async (recorder, agentId) => {
-    const runId = await recorder.startAgent({ agentId, maxHistoryEvents: 5 });
-    await (await recorder.enqueue(agentId, 'turn-0-calls', 'first')).result(WAIT);
-    await (await recorder.enqueue(agentId, 'turn-0-calls', 'second')).result(WAIT);
-    return { workflowId: agentWorkflowId(agentId), runId };
+  'acceptor-refused-input': async (recorder, agentId) => {
+    await recorder.startAcceptor('not-its-own-id', agentId);
+    return { workflowId: agentWorkflowId(agentId) };
   },
   // The run that leaves, and the one that goes on.
   'turn-continues-as-new': async (recorder, agentId) => {
@@ -272,86 +276,61 @@ export const AGENTS: Readonly<Record<string, (recorder: Recorder, agentId: strin
     const { workflowId, runs } = await continuedTurn(recorder, agentId);
     return { workflowId, runId: runs.at(-1) ?? '' };
   },
-  'agent-turn-terminated': async (recorder, agentId) => {
+  'turn-takes-requests': async (recorder, agentId) => {
     const turn = await recorder.enqueue(agentId, 'turn-suspended-answered', 'first');
     await waitingCalls(turn);
-    const { workflow } = recorder.harness.temporal.client;
-    await workflow.getHandle(turnWorkflowId(agentId, turn.id)).terminate('for the record');
-    await turn.result(WAIT);
-    return recorder.terminated(agentId);
-  },
-  'agent-inline-enqueue': async (recorder, agentId) => {
-    await recorder.startAgent({ agentId });
-    const body = { instruction: '[script:turn-0-calls] Go.', profile: 'tester', idempotencyKey: 'inline' };
-    await recorder.harness.temporal.client.workflow.getHandle(agentWorkflowId(agentId)).signal('enqueue', body);
-    while ((await recorder.harness.client.agent(agentId).turns())[0]?.endedAt == null) await sleep(50);
-    return recorder.terminated(agentId);
-  },
-  'agent-stopped-and-started': async (recorder, agentId) => {
-    const agent = recorder.harness.client.agent(agentId);
-    const first = await recorder.enqueue(agentId, 'turn-suspended-answered', 'first');
-    const second = await recorder.enqueue(agentId, 'turn-0-calls', 'second');
-    await waitingCalls(first);
-    await agent.stop();
-    await first.result(WAIT);
-    await recorder.idle(agentId);
-    await agent.start();
-    await second.result(WAIT);
-    return recorder.terminated(agentId);
-  },
-  'agent-watched-turn': async (recorder, agentId) => {
-    const turn = await recorder.enqueue(agentId, 'turn-suspended-answered', 'first', { profile: 'watched' });
-    await waitingCalls(turn);
-    await sleep(2_500);
+    const workflowId = turnWorkflowId(agentId, turn.id);
+    const handle = recorder.harness.temporal.client.workflow.getHandle(workflowId);
+    await handle.signal('enqueue', { ...REQUEST, idempotencyKey: 'behind' });
+    await handle.signal('enqueue', 'not a request');
+    while (((await recorder.harness.client.agent(agentId).get())?.queuedTurns ?? 0) === 0) await sleep(50);
     await answerAll(turn);
-    await turn.result(WAIT);
-    return recorder.terminated(agentId);
+    await ended(recorder, agentId, 2);
+    return { workflowId };
   },
-  'agent-timed-out-turn': async (recorder, agentId) => {
-    const turn = await recorder.enqueue(agentId, 'turn-suspended-answered', 'first', { profile: 'hasty' });
-    await turn.result(WAIT);
-    return recorder.terminated(agentId);
-  },
-  'agent-took-over': async (recorder, agentId) => {
+  'turn-terminated': async (recorder, agentId) => {
     const turn = await recorder.enqueue(agentId, 'turn-suspended-answered', 'first');
     await waitingCalls(turn);
-    const { workflow } = recorder.harness.temporal.client;
-    const mailbox = workflow.getHandle(agentWorkflowId(agentId));
-    // With nobody to serve turns, the old one is still open when the new mailbox looks.
-    const second = await recorder.withoutTurnWorker(async () => {
-      await mailbox.terminate('for the record');
-      const next = await recorder.enqueue(agentId, 'turn-0-calls', 'second');
-      const taking = async () => (await mailbox.describe()).raw.pendingActivities?.length;
-      while (!(await taking())) await sleep(20);
-      while (await taking()) await sleep(100);
-      return next;
-    });
-    await second.result(WAIT);
-    return recorder.terminated(agentId);
-  },
-  'agent-refused-input': async (recorder, agentId) => {
-    await recorder.startAgent({ agentId: 'not-its-own-id' }, agentId);
-    return { workflowId: agentWorkflowId(agentId) };
+    const workflowId = turnWorkflowId(agentId, turn.id);
+    await recorder.harness.temporal.client.workflow.getHandle(workflowId).terminate('for the record');
+    await turn.result(WAIT);
+    return { workflowId };
   },
   'turn-without-lease': async ({ harness }, agentId) => {
     const workflowId = turnWorkflowId(agentId, 'forged');
-    const ids = { agentId, agentTurnId: 'forged', turnEpoch: 1, outputBoxId: 'forged', title: 'forged' };
-    const profile = { profileName: 'tester', profileHash: 'none', workerTarget: 'worker_generic' };
-    const kernel = { budgets: { maxSteps: 5, maxTokens: 1_000 }, mustEndWith: [], submitResult: true };
-    const lease = { ...ids, ...profile, kernel, memory: [], instructionSeq: 1, instructionTokens: 1 };
-    const options = { workflowId, taskQueue: targetQueue('worker_generic'), args: [lease] };
+    const options = { workflowId, taskQueue: targetQueue('worker_generic'), args: [forgedLease(agentId)] };
+    await harness.temporal.client.workflow.execute('agentTurn', options).catch(() => {});
+    return { workflowId };
+  },
+  'turn-of-another-workflow': async ({ harness }, agentId) => {
+    const workflowId = `copy-of/${agentId}`;
+    const options = { workflowId, taskQueue: targetQueue('worker_generic'), args: [forgedLease(agentId)] };
     await harness.temporal.client.workflow.execute('agentTurn', options).catch(() => {});
     return { workflowId };
   },
 };
+
+const REQUEST = { instruction: '[script:turn-0-calls] Go.', profile: 'tester' };
+
+function forgedLease(agentId: string) {
+  const ids = { agentId, agentTurnId: 'forged', turnEpoch: 1, outputBoxId: 'forged', title: 'forged' };
+  const profile = { profileName: 'tester', profileHash: 'none', workerTarget: 'worker_generic' };
+  const kernel = { budgets: { maxSteps: 5, maxTokens: 1_000 }, mustEndWith: [], submitResult: true };
+  return { ...ids, ...profile, kernel, memory: [], instructionSeq: 1, instructionTokens: 1 };
+}
+
+async function ended({ harness }: Recorder, agentId: string, count: number): Promise<void> {
+  const done = async () =>
+    (await harness.client.agent(agentId).turns()).filter(({ endedAt }) => endedAt !== null).length;
+  while ((await done()) < count) await sleep(50);
+}
 
 /** Its runs, in order. */
 async function continuedTurn(
   recorder: Recorder,
   agentId: string,
 ): Promise<{ readonly workflowId: string; readonly runs: readonly string[] }> {
-  await recorder.startAgent({ agentId, maxTurnEvents: 30 });
-  const turn = await recorder.enqueue(agentId, 'turn-10-calls', 'first');
+  const turn = await recorder.enqueue(agentId, 'turn-10-calls', 'first', { profile: 'brief' });
   await turn.result(WAIT);
   const workflowId = turnWorkflowId(agentId, turn.id);
   const { workflow } = recorder.harness.temporal.client;

@@ -78,7 +78,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   },
   {
     rule: 'K7',
-    breaks: 'an answer whose bell was lost is not found',
+    breaks: 'an answer whose wake-up was lost is not found',
     file: 'activities/store/approvals.ts',
     find: `markWaiting(trx, row, { status: 'received' })`,
     replace: `markWaiting(trx, row, { status: 'applied' })`,

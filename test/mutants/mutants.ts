@@ -4,14 +4,23 @@ import type { Mutant } from './mutant.ts';
 
 const STORE = 'test/activities/store/sqlite.test.ts';
 const WAITING = 'test/workflows/waiting/waiting-set.test.ts';
+const CHECK = 'test/workflows/supervision/check.test.ts';
 
 export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T1',
     breaks: 'a second turn is leased while the first one runs',
-    file: 'activities/store/lease.ts',
-    find: `if (locked.status !== 'idle' && locked.active_agent_turn_id !== null) {`,
-    replace: `if (locked.status === 'dispatched' && locked.active_agent_turn_id !== null) {`,
+    file: 'activities/store/handover.ts',
+    find: `if (locked.status !== 'idle' && active !== null) {`,
+    replace: `if (locked.status === 'dispatched' && active !== null) {`,
+    test: STORE,
+  },
+  {
+    rule: 'T1',
+    breaks: 'a request to a busy agent is leased at once',
+    file: 'activities/store/accept.ts',
+    find: `const lease = head.status === 'idle' ? (await handOver(ctx, trx, head, now)).next : null;`,
+    replace: `const lease = (await handOver(ctx, trx, { ...head, status: 'idle', active_agent_turn_id: null }, now)).next;`,
     test: STORE,
   },
   {
@@ -24,12 +33,23 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     rule: 'T3',
-    breaks: 'the sweeper leaves idle agents with queued turns alone',
-    file: 'workers/sweeper.ts',
-    find: `      if (isHeld(candidate) && (listed`,
-    replace: `      if (!isHeld(candidate) || (listed`,
-    test: 'test/workflows/mailbox.test.ts',
-    only: 'on sqlite .*swallowed',
+    breaks: 'a turn whose start was lost is taken for one that is gone',
+    file: 'workflows/supervision/check.ts',
+    find: `if (status === 'dispatched') return again(facts, { do: 'start' });`,
+    replace: `if (status === 'queued') return again(facts, { do: 'start' });`,
+    test: 'test/workflows/agent-queue.test.ts',
+    only: 'on sqlite .*start was lost',
+  },
+  {
+    rule: 'T3',
+    breaks: 'the failure of one item ends the pass',
+    file: 'workers/supervisor.ts',
+    find: `      this.#options.onError(error);
+      await this.#putOff(turn)`,
+    replace: `      if (error) throw error;
+      await this.#putOff(turn)`,
+    test: 'test/workers/supervisor.test.ts',
+    only: 'on sqlite .*puts off',
   },
   {
     rule: 'T4',
@@ -73,6 +93,23 @@ export const MUTANTS: readonly Mutant[] = [
     test: STORE,
   },
   {
+    rule: 'T7',
+    breaks: 'the supervisor does not list workflows that were terminated',
+    file: 'workers/supervision/listing.ts',
+    find: `ExecutionStatus IN ('Terminated', 'Canceled'`,
+    replace: `ExecutionStatus IN ('Canceled'`,
+    test: 'test/workers/supervisor.test.ts',
+    only: 'on sqlite .*is terminated',
+  },
+  {
+    rule: 'T8',
+    breaks: 'nobody is told that turns wait behind a batch of turns that could not start',
+    file: 'activities/store/handover.ts',
+    find: `more: turn !== undefined`,
+    replace: `more: false`,
+    test: STORE,
+  },
+  {
     rule: 'T8',
     breaks: 'a turn that cannot start is an error of the lease, which blocks the queue',
     file: 'activities/store/lease.ts',
@@ -83,7 +120,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T9',
     breaks: 'lanes are ignored',
-    file: 'activities/store/lease.ts',
+    file: 'activities/store/handover.ts',
     find: `    .orderBy('lane')\n`,
     replace: '',
     test: STORE,
@@ -92,19 +129,18 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T10',
     breaks: 'the inbox takes one more than it may',
     file: 'activities/store/accept.ts',
-    find: `if (queued < LIMITS.maxQueuedTurns) return null;`,
-    replace: `if (queued <= LIMITS.maxQueuedTurns) return null;`,
+    find: `if (queued < maxQueuedTurns) return null;`,
+    replace: `if (queued <= maxQueuedTurns) return null;`,
     test: STORE,
     only: 'full inbox',
   },
   {
     rule: 'T10',
-    breaks: 'every request rings, however long the queue',
-    file: 'client/agent-client.ts',
-    find: `position <= 100 || position % 100 === 0`,
-    replace: `position >= 0`,
-    test: 'test/workflows/control.test.ts',
-    only: 'on sqlite .*flood',
+    breaks: 'a report that is repeated wakes the turn again',
+    file: 'activities/store/reports.ts',
+    find: `wake: decision.effect === 'defer'`,
+    replace: `wake: true`,
+    test: STORE,
   },
   {
     rule: 'T11',
@@ -117,10 +153,18 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T12',
     breaks: 'the dispatch timeout ends a turn that has started meanwhile',
-    file: 'activities/store/watchdog.ts',
-    find: `if (!mine || head.status !== status) return false;`,
-    replace: `if (!mine || head.status === 'idle') return false;`,
+    file: 'activities/store/endings.ts',
+    find: `!holds(head, seen) || head.status !== seen.status ||`,
+    replace: `!holds(head, seen) ||`,
     test: STORE,
+  },
+  {
+    rule: 'T12',
+    breaks: 'a turn without any worker is ended like one that nobody starts',
+    file: 'workflows/supervision/check.ts',
+    find: `facts.queue?.hasPollers === false && timeouts?.whenNoWorkers !== 'fail'`,
+    replace: `facts.queue?.hasPollers === false && timeouts?.whenNoWorkers === 'fail'`,
+    test: CHECK,
   },
   {
     rule: 'T13',
@@ -207,11 +251,18 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T23',
     breaks: 'a long tool is taken for no progress, although it heartbeats',
-    file: 'activities/inspect-turn.ts',
-    find: `if (await activityRuns(temporal, fence)) return null;`,
-    replace: `if (noProgressMs === 0 && (await activityRuns(temporal, fence))) return null;`,
-    test: 'test/workflows/watchdog.test.ts',
-    only: 'heartbeats is left alone',
+    file: 'workflows/supervision/check.ts',
+    find: `if (pendingActivities > 0) return true;`,
+    replace: `if (pendingActivities > 1) return true;`,
+    test: CHECK,
+  },
+  {
+    rule: 'T23',
+    breaks: 'a turn is judged by time during which nobody watched it',
+    file: 'workflows/supervision/check.ts',
+    find: `Math.max(since, supervisedSince,`,
+    replace: `Math.max(since,`,
+    test: CHECK,
   },
   {
     rule: 'T24',
@@ -277,10 +328,19 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T29',
     breaks: 'the second run of a commit is refused: its first has given the lease back',
-    file: 'activities/store/terminal.ts',
-    find: `if (isTerminal(turn.status)) return endOf(turn);`,
-    replace: `if (turn.status === 'canceled') return endOf(turn);`,
+    file: 'activities/store/endings.ts',
+    find: `if (isTerminal(turn.status)) {`,
+    replace: `if (turn.status === 'canceled') {`,
     test: STORE,
+  },
+  {
+    rule: 'T29',
+    breaks: 'an end that was decided about an earlier state of the turn is carried out',
+    file: 'activities/store/endings.ts',
+    find: ` || head.updated_at !== seen.progressAt) return null;`,
+    replace: `) return null;`,
+    test: STORE,
+    only: 'on SQLite .*moved',
   },
   {
     rule: 'T30',

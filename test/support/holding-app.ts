@@ -49,17 +49,32 @@ export function holdingApp(dir: string): App {
       return { spent: amount };
     },
   });
+  /** Says that it ran, and no more. */
+  const count = defineTool({
+    name: 'count',
+    description: 'is counted',
+    parameters: z.object({}),
+    execute: (_, { callId }) => {
+      const done: Done = { pid: process.pid, tool: 'count', callId, phase: 'ended' };
+      appendFileSync(logOf(dir), `${JSON.stringify(done)}\n`);
+      return { counted: true };
+    },
+  });
   const deadline = (name: string, suspendTimeoutMs: number): Tool =>
     defineTool({ name, description: name, parameters: z.object({}), afterExecution: 'suspend', suspendTimeoutMs });
   const tools = [
     askTool,
     spend,
+    count,
     hold('hold', 'idempotent'),
     hold('hold_unsafe', 'unsafe'),
     deadline('ask_3_s', 3_000),
     deadline('ask_1_h', 3_600_000),
   ];
-  return testApp(tools, { governance: { rules: [{ tool: 'spend', action: 'ask', reason: 'money' }] } });
+  return testApp(tools, {
+    governance: { rules: [{ tool: 'spend', action: 'ask', reason: 'money' }] },
+    delegationPolicy: { profiles: ['tester'] },
+  });
 }
 
 export const letGo = (dir: string): void => writeFileSync(gateOf(dir), '');

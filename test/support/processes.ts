@@ -29,6 +29,9 @@ export interface WorkerProcess {
   /** Resolves when it is gone. */
   end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void>;
   signal(name: 'SIGSTOP' | 'SIGCONT'): void;
+  isRunning(): boolean;
+  /** Resolves when it has ended, however that was. */
+  readonly gone: Promise<unknown>;
 }
 
 /** Resolves when it polls. `dir` is where the tools of holding-app.ts write what they did. */
@@ -36,11 +39,16 @@ export async function startWorkerProcess(
   { address, namespace, storeUrl }: Harness,
   modelUrl: string,
   dir: string,
-  { mailboxes = true, limits = {} }: Partial<Pick<WorkerProcessArgument, 'mailboxes' | 'limits'>> = {},
+  {
+    acceptor = true,
+    limits = {},
+    dieAfter,
+  }: Partial<Pick<WorkerProcessArgument, 'acceptor' | 'limits' | 'dieAfter'>> = {},
 ): Promise<WorkerProcess> {
   const bundlePath = testBundlePath();
   const place = { address, namespace, storeUrl, modelUrl, bundlePath, dir };
-  const argument: WorkerProcessArgument = { ...place, mailboxes, limits };
+  const fault = dieAfter === undefined ? {} : { dieAfter };
+  const argument: WorkerProcessArgument = { ...place, acceptor, limits, ...fault };
   const path = fileURLToPath(new URL('worker-process.ts', import.meta.url));
   const child = spawn(process.execPath, [path, JSON.stringify(argument)], { stdio: ['pipe', 'pipe', 'inherit'] });
   const gone = once(child, 'exit');
@@ -48,6 +56,8 @@ export async function startWorkerProcess(
   if (child.exitCode !== null || child.pid === undefined) throw new Error(`the worker ended: ${child.exitCode}`);
   return {
     pid: child.pid,
+    gone,
+    isRunning: () => isRunning(child),
     signal: (name) => void child.kill(name),
     async end(signal) {
       if (isRunning(child)) child.kill(signal);

@@ -5,16 +5,12 @@
  * Ids come from agent and idempotency key, so a new recording differs from the last only in times and run ids.
  */
 import { readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
-import type { RunningWorker } from '../../workers/worker.ts';
-import type { AgentInput } from '../../workflows/messages.ts';
 import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
 import { agentWorkflowId, CONTROL_QUEUE, turnWorkflowId } from '../../workflows/protocol/ids.ts';
-import { AGENT_STATUS } from '../../workflows/search-attributes.ts';
-import { AGENTS, app, type Closed, TURNS, type TurnShape } from '../histories/shapes.ts';
+import { app, type Closed, OTHERS, TURNS, type TurnShape } from '../histories/shapes.ts';
 import setUp from './global-setup.ts';
 import tearDown from './global-teardown.ts';
 import { type Harness, openHarness } from './harness.ts';
@@ -27,7 +23,6 @@ const CLOSED = /^EVENT_TYPE_WORKFLOW_EXECUTION_(COMPLETED|FAILED|TERMINATED|CONT
 export class Recorder {
   readonly harness: Harness;
   readonly #model: ScriptedServer;
-  #worker: RunningWorker | null = null;
 
   constructor(harness: Harness, model: ScriptedServer) {
     this.harness = harness;
@@ -35,17 +30,7 @@ export class Recorder {
   }
 
   async startWorker(): Promise<void> {
-    this.#worker = await this.harness.startWorker(app, this.#model);
-  }
-
-  /** Mailboxes are served meanwhile, turns are not. */
-  async withoutTurnWorker<T>(work: () => Promise<T>): Promise<T> {
-    await this.#worker?.stop();
-    const mailboxes = await this.harness.startWorker(app, this.#model, { targets: [] });
-    const result = await work();
-    await mailboxes.stop();
-    await this.startWorker();
-    return result;
+    await this.harness.startWorker(app, this.#model);
   }
 
   enqueue(agentId: string, script: string, idempotencyKey: string, more: Partial<EnqueueInput> = {}) {
@@ -53,23 +38,18 @@ export class Recorder {
     return this.harness.client.agent(agentId).enqueue({ instruction, profile: 'tester', idempotencyKey, ...more });
   }
 
-  /** Returns the run id of the mailbox's first run. */
-  async startAgent(input: AgentInput, agentId: string = input.agentId): Promise<string> {
-    const options = { workflowId: agentWorkflowId(agentId), taskQueue: CONTROL_QUEUE, args: [input] };
-    return (await this.harness.temporal.client.workflow.start('agent', options)).firstExecutionRunId;
+  /** As a foreign client does it. */
+  async signalAcceptor(agentId: string, body: unknown): Promise<void> {
+    await this.harness.temporal.client.workflow.signalWithStart('agent', {
+      ...acceptorOf(agentId, agentId),
+      signal: 'enqueue',
+      signalArgs: [body],
+    });
   }
 
-  /** The mailbox, closed once it has settled everything and is idle. */
-  async terminated(agentId: string): Promise<Closed> {
-    await this.idle(agentId);
-    const workflowId = agentWorkflowId(agentId);
-    await this.harness.temporal.client.workflow.getHandle(workflowId).terminate('recorded');
-    return { workflowId };
-  }
-
-  async idle(agentId: string): Promise<void> {
-    const handle = this.harness.temporal.client.workflow.getHandle(agentWorkflowId(agentId));
-    while ((await handle.describe()).typedSearchAttributes.get(AGENT_STATUS) !== 'awake_idle') await sleep(50);
+  /** Without any request; `agentId` is what its input says. */
+  async startAcceptor(inputId: string, agentId: string): Promise<void> {
+    await this.harness.temporal.client.workflow.start('agent', acceptorOf(inputId, agentId));
   }
 
   async turn(name: string, { request, expected = 'success', meanwhile }: TurnShape): Promise<Closed> {
@@ -96,6 +76,12 @@ export class Recorder {
   }
 }
 
+const acceptorOf = (inputId: string, agentId: string) => ({
+  workflowId: agentWorkflowId(agentId),
+  taskQueue: CONTROL_QUEUE,
+  args: [{ agentId: inputId }],
+});
+
 /** Nothing of the machine it was recorded on. */
 const withoutPlace = (json: string): string =>
   json
@@ -116,9 +102,9 @@ async function record(names: readonly string[]): Promise<void> {
     const recorder = new Recorder(harness, model);
     await recorder.startWorker();
     for (const name of names) {
-      const [shape, mailbox] = [TURNS[name], AGENTS[name]];
+      const [shape, other] = [TURNS[name], OTHERS[name]];
       if (shape) await recorder.save(name, await recorder.turn(name, shape));
-      if (mailbox) await recorder.save(name, await mailbox(recorder, name));
+      if (other) await recorder.save(name, await other(recorder, name));
     }
     if (model.failures.length > 0) throw new Error(model.failures.join('\n'));
   } finally {
@@ -128,7 +114,7 @@ async function record(names: readonly string[]): Promise<void> {
 }
 
 async function main(asked: readonly string[]): Promise<void> {
-  const known = [...Object.keys(TURNS), ...Object.keys(AGENTS)];
+  const known = [...Object.keys(TURNS), ...Object.keys(OTHERS)];
   const unknown = asked.filter((name) => !known.includes(name));
   if (unknown.length > 0) throw new Error(`no such shape: ${unknown.join(', ')}; there are ${known.join(', ')}`);
   await setUp();

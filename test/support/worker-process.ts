@@ -3,6 +3,7 @@ import { connectClient, connectWorker } from '../../workers/connect.ts';
 import { openStore } from '../../workers/open-store.ts';
 import { installRuntime } from '../../workers/runtime.ts';
 import { startWorker, type WorkerLimits } from '../../workers/worker.ts';
+import type { Handover, Store } from '../../workflows/protocol/store.ts';
 import { holdingApp } from './holding-app.ts';
 
 export interface WorkerProcessArgument {
@@ -12,22 +13,45 @@ export interface WorkerProcessArgument {
   readonly modelUrl: string;
   readonly bundlePath: string;
   readonly dir: string;
-  readonly mailboxes: boolean;
+  readonly acceptor: boolean;
   readonly limits: WorkerLimits;
+  /** The process kills itself right after this method of the store has committed, the first time. */
+  readonly dieAfter?: FaultPoint;
 }
+
+export type FaultPoint = 'commitTurn' | 'reapTurn' | 'leaseNext' | 'delegate';
 
 const argument = JSON.parse(process.argv[2] ?? 'null') as WorkerProcessArgument;
 // Our end of this pipe closes when the test is gone, however it ended.
 process.stdin.resume().once('end', () => process.exit(1));
+/** The store as it is, but for the one method that this process does not outlive. */
+function doomed(store: Store, dieAfter: FaultPoint | undefined): Store {
+  if (dieAfter === undefined) return store;
+  const run = store[dieAfter] as (...args: unknown[]) => Promise<unknown>;
+  const last = async (...args: unknown[]): Promise<unknown> => {
+    const result = await run(...args);
+    // A reap that was refused, or a lease of nothing, is not the moment.
+    if (isDecisive(result)) process.kill(process.pid, 'SIGKILL');
+    return result;
+  };
+  return { ...store, [dieAfter]: last };
+}
+
+const isDecisive = (result: unknown): boolean => {
+  if (result === null) return false;
+  const { handover, next } = result as { handover?: Handover | null; next?: Handover['next'] };
+  return Boolean(handover ? handover.next : next);
+};
+
 installRuntime('WARN');
 const worker = await startWorker({
   temporal: await connectClient(argument),
   connection: await connectWorker(argument),
-  store: await openStore(argument.storeUrl),
+  store: doomed(await openStore(argument.storeUrl), argument.dieAfter),
   app: holdingApp(argument.dir),
   model: { apiKey: 'test', baseUrl: argument.modelUrl, defaultModel: 'scripted' },
   targets: ['worker_generic'],
-  mailboxes: argument.mailboxes,
+  acceptor: argument.acceptor,
   bundle: { codePath: argument.bundlePath },
   limits: { shutdownGraceMs: 1_000, ...argument.limits },
   log: (line) => console.error(line),

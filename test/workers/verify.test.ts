@@ -6,18 +6,20 @@ import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineTool } from '../../activities/app.ts';
 import type { TurnHandle } from '../../client/agent-client.ts';
-import { ringMailbox } from '../../client/doorbell.ts';
 import { connectClient } from '../../workers/connect.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
+import { startSupervisor } from '../../workers/supervisor.ts';
 import { type VerifyDeps, verifyInstallation } from '../../workers/verify.ts';
 import type { RunningWorker } from '../../workers/worker.ts';
-import { agentWorkflowId, CONTROL_QUEUE, turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import { agentWorkflowId, CONTROL_QUEUE, targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { testApp } from '../support/app.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 
 const WAIT = { timeoutMs: 40_000 };
 const ask = { kind: 'message', toolCalls: [{ name: 'ask', arguments: {} }] } as const;
 const say = (content: string) => ({ kind: 'message', content }) as const;
+/** So many that the server marks the workflow, and so few that it tries again at once. */
+const FAILURES = 6;
 /** When everything that is wrong now is more than a minute old. */
 const later = () => Date.now() + 61_000;
 
@@ -34,19 +36,28 @@ const app = testApp([
 describe.each(BACKENDS)('verify on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
+  let stopSupervisor: (() => Promise<void>) | undefined;
 
   beforeEach(async () => {
     harness = await openHarness(backend);
     model = await startScriptedModel({ scripts: { answer: [say('done')], ask: [ask, say('thanks')] } });
   });
   afterEach(async () => {
+    await stopSupervisor?.();
+    stopSupervisor = undefined;
     await harness?.close();
     await model?.close();
   });
 
-  /** Sweeps never, unless told. */
-  const startWorker = (sweeper = { everyMs: 3_600_000, olderThanMs: 3_600_000 }): Promise<RunningWorker> =>
-    harness.startWorker(app, model, { sweeper });
+  /** Nobody heals what a test plants, unless told. */
+  const startWorker = (): Promise<RunningWorker> => harness.startWorker(app, model, { supervisor: null });
+  /** From now on somebody heals it. */
+  function supervise(): void {
+    const { store, temporal } = harness;
+    stopSupervisor = startSupervisor({ store, temporal: temporal.client, everyMs: 200, onError: () => {} });
+  }
+  /** What the start of a worker does for its store. */
+  const registerApp = () => harness.store.registerProfiles([...app.agents.values()]);
   const enqueue = (agentId: string, script: string): Promise<TurnHandle> =>
     harness.client.agent(agentId).enqueue({ instruction: `[script:${script}] go`, profile: 'tester' });
   const workflow = (id: string) => harness.temporal.client.workflow.getHandle(id);
@@ -99,12 +110,13 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
     expect(await verify({ now: later })).toEqual({ violations: [], unchecked: [], turns: 28, agents: 8 });
   });
 
-  test('stranded_turn: accepted, but no mailbox runs', async () => {
+  test('stranded_turn: accepted, and its idle agent does not run it', async () => {
     const request = { instruction: '[script:answer] go', profile: 'tester', priority: 'normal' } as const;
     const agentTurnId = v7();
+    // No worker has registered a profile in this store yet.
     await harness.store.accept({ agentId: 'alice', agentTurnId, request });
     expect(await found()).toEqual([]);
-    const detail = expect.stringMatching(/^queued for 6\d s and no mailbox runs$/);
+    const detail = expect.stringMatching(/^queued for 6\d s, and its agent is idle$/);
     const stranded = [{ check: 'stranded_turn', agentId: 'alice', agentTurnId, detail }];
     expect(await found({ now: later })).toEqual(stranded);
     expect(await found({ graceMs: -1 })).toMatchObject([{ check: 'stranded_turn' }]);
@@ -113,11 +125,20 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
     expect(await found({ now: later })).toEqual([]);
     await harness.store.setLifecycle('alice', 'started', '');
     expect(await found({ now: later })).toEqual(stranded);
-    // The mailbox runs, though no worker serves it: the turn is late, not stranded.
-    await ringMailbox(harness.temporal.client, 'alice');
-    expect(await found({ now: later })).toEqual([]);
-    await workflow(agentWorkflowId('alice')).terminate('test');
+    await startWorker();
     expect(await found({ now: later })).toEqual(stranded);
+    supervise();
+    expect(await harness.client.turn(agentTurnId).result(WAIT)).toMatchObject({ status: 'success' });
+    await closed('alice', harness.client.turn(agentTurnId));
+    expect(await found({ now: later })).toEqual([]);
+  });
+
+  test('a turn that waits in the queue of an agent at work is late, not stranded', async () => {
+    await startWorker();
+    const open = await enqueue('alice', 'ask');
+    await suspended(open);
+    await enqueue('alice', 'answer');
+    expect(await found({ now: later })).toEqual([]);
   });
 
   test('orphan_workflow: a turn started by hand, that the store does not know or has not leased', async () => {
@@ -168,26 +189,43 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
     expect(await found({ now: later })).toEqual([]);
   });
 
-  test.each([['terminated'], ['deleted']])(
-    'lost_turn: workflow %s and mailbox terminated, and no worker settles it',
-    async (how) => {
-      const turn = await abandoned('alice');
-      const workflowId = turnWorkflowId('alice', turn.id);
-      if (how === 'terminated') await workflow(workflowId).terminate('test');
-      else await deleted(workflowId);
-      // Its mailbox is there to notice as soon as a worker is.
-      expect(await found({ now: later })).toEqual([]);
-      await workflow(agentWorkflowId('alice')).terminate('test');
-      expect(await found()).toEqual([]);
-      const detail = `the head is suspended, the turn's workflow is ${how === 'deleted' ? 'unknown' : 'TERMINATED'} and no mailbox runs`;
-      expect(await found({ now: later })).toEqual([
-        { check: 'lost_turn', agentId: 'alice', agentTurnId: turn.id, detail },
-      ]);
-      await startWorker({ everyMs: 200, olderThanMs: 300 });
-      expect(await turn.result(WAIT)).toMatchObject({ status: 'failed' });
-      expect(await found({ now: later })).toEqual([]);
-    },
-  );
+  test.each([['terminated'], ['deleted']])('lost_turn: its workflow was %s, and nobody has noticed', async (how) => {
+    const turn = await abandoned('alice');
+    const queued = await enqueue('alice', 'answer');
+    expect(await found({ now: later })).toEqual([]);
+    const workflowId = turnWorkflowId('alice', turn.id);
+    if (how === 'terminated') await workflow(workflowId).terminate('test');
+    else await deleted(workflowId);
+    expect(await found()).toEqual([]);
+    const detail = `the head is suspended, the turn's workflow is ${how === 'deleted' ? 'unknown' : 'TERMINATED'}`;
+    const lost = [{ check: 'lost_turn', agentId: 'alice', agentTurnId: turn.id, detail }];
+    expect(await found({ now: later })).toEqual(lost);
+    await startWorker();
+    expect(await found({ now: later })).toEqual(lost);
+    supervise();
+    const errorCode = how === 'terminated' ? 'terminated' : 'worker_lost';
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'failed', errorCode });
+    expect(await queued.result(WAIT)).toMatchObject({ status: 'success' });
+    await closed('alice', queued);
+    expect(await found({ now: later })).toEqual([]);
+  });
+
+  test('lost_turn: it was leased, and whoever leased it was gone before its workflow was started', async () => {
+    await registerApp();
+    const request = { instruction: '[script:answer] go', profile: 'tester', priority: 'normal' } as const;
+    const agentTurnId = v7();
+    await harness.store.accept({ agentId: 'alice', agentTurnId, request });
+    expect(await found()).toEqual([]);
+    const detail = "the head is dispatched, the turn's workflow is unknown";
+    const lost = [{ check: 'lost_turn', agentId: 'alice', agentTurnId, detail }];
+    expect(await found({ now: later })).toEqual(lost);
+    await startWorker();
+    supervise();
+    const turn = harness.client.turn(agentTurnId);
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
+    await closed('alice', turn);
+    expect(await found({ now: later })).toEqual([]);
+  });
 
   async function deleted(workflowId: string): Promise<void> {
     const { namespace, temporal } = harness;
@@ -203,41 +241,60 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
     while (!(await gone())) await setTimeout(100);
   }
 
-  test('failing_workflow_task: a mailbox whose every task fails, until another takes its place', async () => {
-    const turn = await enqueue('alice', 'answer');
-    const broken = await startBrokenWorker();
+  test.each([
+    ['turn', targetQueue('worker_generic')],
+    ['mere acceptor', CONTROL_QUEUE],
+  ])('failing_workflow_task: a %s whose every task fails, until a worker that can run it comes', async (of, queue) => {
+    await registerApp();
+    const agentTurnId = of === 'turn' ? (await enqueue('alice', 'answer')).id : null;
+    const workflowId = agentTurnId === null ? agentWorkflowId('alice') : turnWorkflowId('alice', agentTurnId);
+    if (agentTurnId === null) await signalWithStart('alice', '[script:answer] go');
+    const broken = await startBrokenWorker(queue);
     try {
       while ((await found()).length === 0) await setTimeout(200);
     } finally {
       await broken.stop();
     }
     const cause = 'cause=WorkflowTaskFailedCauseNonDeterministicError';
-    const detail = `the tasks of workflow agents/alice fail again and again: category=WorkflowTaskFailed, ${cause}`;
-    expect(await found()).toEqual([{ check: 'failing_workflow_task', agentId: 'alice', agentTurnId: null, detail }]);
-    // Temporal would try the old one again, after ever longer pauses.
-    await workflow(agentWorkflowId('alice')).terminate('test');
-    await ringMailbox(harness.temporal.client, 'alice');
+    const detail = `the tasks of workflow ${workflowId} fail again and again: category=WorkflowTaskFailed, ${cause}`;
+    expect(await found()).toEqual([{ check: 'failing_workflow_task', agentId: 'alice', agentTurnId, detail }]);
     await startWorker();
-    expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
-    await closed('alice', turn);
+    // The server tries it again by itself, soon after so few failures.
+    await workflow(workflowId).result();
+    for (const turn of await harness.client.agent('alice').turns()) {
+      await harness.client.turn(turn.agentTurnId).result(WAIT);
+      await closed('alice', harness.client.turn(turn.agentTurnId));
+    }
+    const turns = await harness.client.agent('alice').turns();
+    expect(turns.map(({ status }) => status)).toEqual(['success']);
     expect(await found({ now: later })).toEqual([]);
   });
 
-  /** Takes mailbox tasks and fails each, as a worker with incompatible code does. */
-  async function startBrokenWorker(): Promise<{ stop(): Promise<void> }> {
+  const signalWithStart = (agentId: string, instruction: string) =>
+    harness.temporal.client.workflow.signalWithStart('agent', {
+      workflowId: agentWorkflowId(agentId),
+      taskQueue: CONTROL_QUEUE,
+      args: [{ agentId }],
+      signal: 'enqueue',
+      signalArgs: [{ instruction, profile: 'tester' }],
+    });
+
+  /** Takes workflow tasks and fails each, as a worker with incompatible code does. */
+  async function startBrokenWorker(queue: string): Promise<{ stop(): Promise<void> }> {
     // Of its own: closing it ends the poll under way.
     const { connection } = await connectClient(harness);
     const { workflowService } = connection;
     const { namespace } = harness;
     let stopped = false;
     const failTasks = async () => {
-      while (!stopped) {
+      for (let failures = 0; !stopped && failures < FAILURES; ) {
         const { taskToken } = await connection.withDeadline(Date.now() + 60_000, () =>
-          workflowService.pollWorkflowTaskQueue({ namespace, taskQueue: { name: CONTROL_QUEUE }, identity: 'broken' }),
+          workflowService.pollWorkflowTaskQueue({ namespace, taskQueue: { name: queue }, identity: 'broken' }),
         );
         const nonDeterministic = 24;
         if (taskToken && taskToken.length > 0) {
           await workflowService.respondWorkflowTaskFailed({ namespace, taskToken, cause: nonDeterministic });
+          failures += 1;
         }
       }
     };

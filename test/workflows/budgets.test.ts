@@ -144,7 +144,7 @@ describe('a budget', () => {
     expect(await second.result(WAIT)).toMatchObject({ errorCode: 'max_steps_reached', stepCount: 2 });
   });
 
-  test('that is set without a bell holds from the next step on (K9)', async () => {
+  test('that is set without a signal holds from the next step on (K9)', async () => {
     const agent = harness.client.agent(`free-${v7()}`);
     const turn = await agent.enqueue({ instruction: 'work on', profile: 'free' });
     while ((await turn.get()).stepCount === 0) await harness.store.changed(1_000);

@@ -1,10 +1,9 @@
 /** What a run of a turn leaves to the next one, on a real server (K22). */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
+import { defineAgent, defineApp } from '../../activities/app.ts';
 import { outputCardId } from '../../activities/store/ids.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
-import { agentWorkflowId, CONTROL_QUEUE } from '../../workflows/protocol/ids.ts';
-import { testApp } from '../support/app.ts';
 import { askScripts, askTool, suspended, WAIT } from '../support/asking.ts';
 import { type Harness, openHarness } from '../support/harness.ts';
 
@@ -18,18 +17,18 @@ describe('a turn that goes on in a new run', () => {
   beforeAll(async () => {
     harness = await openHarness();
     model = await startScriptedModel({ scripts: askScripts });
-    await harness.startWorker(testApp([askTool]), model);
+    const agents = RUN_EVENTS.map((events) => defineAgent({ name: `runs-of-${events}`, maxHistoryEvents: events }));
+    await harness.startWorker(defineApp({ agents, tools: [askTool] }), model);
   });
   afterAll(async () => {
     await harness?.close();
     await model?.close();
   });
 
-  async function reportedByCard(maxTurnEvents: number): Promise<number> {
+  async function reportedByCard(events: number): Promise<number> {
     const agentId = `agent-${v7()}`;
-    const options = { workflowId: agentWorkflowId(agentId), taskQueue: CONTROL_QUEUE };
-    await harness.temporal.client.workflow.start('agent', { ...options, args: [{ agentId, maxTurnEvents }] });
-    const turn = await harness.client.agent(agentId).enqueue({ instruction: '[script:ask] go', profile: 'tester' });
+    const request = { instruction: '[script:ask] go', profile: `runs-of-${events}` };
+    const turn = await harness.client.agent(agentId).enqueue(request);
     const [callId = ''] = await suspended(turn);
     const value = { from: agentId };
     const toolResultCardId = outputCardId(JSON.stringify(value));

@@ -1,4 +1,5 @@
 /** Agents that ask agents, on a real server: the answer comes back exactly once, whatever becomes of the one who gives it (T27, T30). */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { z } from 'zod';
@@ -6,7 +7,7 @@ import { defineAgent, defineApp, defineTool } from '../../activities/app.ts';
 import type { TurnHandle } from '../../client/agent-client.ts';
 import { callTree, treeLines } from '../../client/cli/call-tree.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
-import { agentWorkflowId, turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 
@@ -59,11 +60,12 @@ describe.each(BACKENDS)('delegation on %s', (backend) => {
         ],
         circle: [calls('ask_expert', { agent_id: 'standing-b', question: '[script:back] you?' }), say('round')],
         back: [calls('ask_expert', { agent_id: 'standing-a', question: '[script:knows] no, you?' }), say('it refused')],
+        'asks-to-go-on': [expert('person', { on_parent_end: 'continue' }), say('the expert was heard')],
         knows: [say('42')],
         person: [calls('person', {}), say('a person knows')],
       },
     });
-    await harness.startWorker(app, model, { sweeper: { everyMs: 300, olderThanMs: 500 } });
+    await harness.startWorker(app, model, { supervisor: { everyMs: 300 } });
   });
   afterAll(async () => {
     await harness?.close();
@@ -124,14 +126,29 @@ describe.each(BACKENDS)('delegation on %s', (backend) => {
     expect(lines.filter((line) => /ask_expert: answered/.test(line))).toHaveLength(1);
   });
 
-  test('the mailbox of an agent that was made for a question ends with it, and starts anew when it is asked again (T3)', async () => {
+  test('an agent that was made for a question remembers it when it is asked again (T3)', async () => {
     const turn = await enqueue('asks');
     await turn.result(WAIT);
     const agentId = (await (await childrenOf(turn))[0]?.get())?.agentId ?? '';
-    await harness.temporal.client.workflow.getHandle(agentWorkflowId(agentId)).result();
     const again = await harness.client.agent(agentId).enqueue({ instruction: '[script:knows] again' });
     expect(await again.result(WAIT)).toMatchObject({ status: 'success', turnEpoch: 2, profile: 'expert' });
-    await harness.temporal.client.workflow.getHandle(agentWorkflowId(agentId)).result();
+  });
+
+  test.each([
+    ['is stopped with it', 'asks-a-person', 'failed'],
+    ['goes on where its call says so', 'asks-to-go-on', 'suspended'],
+  ] as const)('a delegated turn whose parent is stopped %s (T21, T30)', async (_how, script, status) => {
+    const turn = await enqueue(script);
+    const { child } = await waitingChild(turn);
+    await turn.stop('test');
+    if (status === 'failed') {
+      expect(await child.result(WAIT)).toMatchObject({ status, errorCode: 'stopped' });
+    } else {
+      await sleep(2_000);
+      expect(await child.get()).toMatchObject({ status });
+      await child.stop();
+    }
+    expect(await tasksOf(child)).toHaveLength(1);
   });
 
   test('work that is given away runs by itself (W12)', async () => {
@@ -164,17 +181,12 @@ describe.each(BACKENDS)('delegation on %s', (backend) => {
   test.each([
     ['stopped', 'failed', 'stopped'],
     ['terminated', 'failed', 'terminated'],
-    ['left without a mailbox and terminated', 'failed', undefined],
   ] as const)('an expert that is %s is reported once, and the asker goes on (T30)', async (how, status, errorCode) => {
     const turn = await enqueue('asks-a-person');
     const { child, agentId } = await waitingChild(turn);
     const workflow = (id: string) => harness.temporal.client.workflow.getHandle(id);
     if (how === 'stopped') await child.stop('test');
-    if (how === 'left without a mailbox and terminated') await workflow(agentWorkflowId(agentId)).terminate('test');
-    if (how !== 'stopped')
-      await workflow(turnWorkflowId(agentId, child.id))
-        .terminate('test')
-        .catch(() => {});
+    if (how === 'terminated') await workflow(turnWorkflowId(agentId, child.id)).terminate('test');
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success', deliverable: { text: 'the expert was heard' } });
     expect(await callsOf(turn)).toMatchObject([{ status, ...(errorCode ? { error: { code: errorCode } } : {}) }]);
     expect(await tasksOf(child)).toHaveLength(1);

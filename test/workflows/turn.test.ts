@@ -315,11 +315,10 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
     const { workflow } = harness.temporal.client;
     const kept = [
       await workflow.getHandle(turnWorkflowId(agentId, turn.id)).fetchHistory(),
-      await workflow.getHandle(agentWorkflowId(agentId)).fetchHistory(),
       await harness.store.readEvents({ agentId }),
     ];
     const texts = kept.map(textOf);
-    expect(texts.map((text) => text.includes(turn.id))).toEqual([true, true, true]);
+    expect(texts.map((text) => text.includes(turn.id))).toEqual([true, true]);
     for (const body of ['what-was-asked', 'what-was-answered', 'thanks']) expect(texts.join('\n')).not.toContain(body);
   });
 

@@ -24,7 +24,7 @@ import type { TemporalServer } from '../temporal-server.ts';
 import { DEMO_AGENT } from './app.ts';
 import { checkAnswer, checkRun } from './checks.ts';
 import { Folder } from './folder.ts';
-import { historySizes } from './histories.ts';
+import { historySize } from './history.ts';
 import { type DemoJob, DemoJobs, readEffects } from './jobs.ts';
 import { Person } from './person.ts';
 import { type DemoReport, isGood, printReport, reportJson } from './report.ts';
@@ -189,7 +189,7 @@ async function reportOf({ settings }: Demo, ended: Ended): Promise<DemoReport> {
     offline: model.offline,
     answer,
     checks: [...answer.checks, ...checkRun(facts)],
-    history: await historySizes(backend.temporal.client, agentId, agentTurnId),
+    history: await historySize(backend.temporal.client, agentId, agentTurnId),
     crash: workers.crash,
     webUi: server.uiUrl === undefined ? undefined : `${server.uiUrl}/${link}`,
     data: { dir: settings.dataDir, store: shownStore(settings.storeUrl), effectsLog: job.effectsLog },

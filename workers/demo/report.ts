@@ -3,7 +3,7 @@ import { printFailure, turnFailure } from '../../client/cli/failure.ts';
 import { deliverableText, duration, indent } from '../../client/cli/format.ts';
 import type { TurnView } from '../../workflows/protocol/views.ts';
 import type { Answer, Check, CheckedSource } from './checks.ts';
-import type { HistorySize } from './histories.ts';
+import type { HistorySize } from './history.ts';
 import type { CrashFacts } from './workers.ts';
 
 export interface DemoReport {
@@ -14,7 +14,7 @@ export interface DemoReport {
   readonly offline: boolean;
   readonly answer: Answer;
   readonly checks: readonly Check[];
-  readonly history: { readonly turn: HistorySize; readonly agent: HistorySize };
+  readonly history: HistorySize;
   readonly crash: CrashFacts | undefined;
   readonly webUi: string | undefined;
   readonly data: { readonly dir: string; readonly store: string; readonly effectsLog: string | undefined };
@@ -68,7 +68,7 @@ function figureLines({ view, history, webUi, data, model }: DemoReport): string[
   return [
     `turn:     ${view.agentTurnId}, ${stepCount} steps${took}`,
     `tokens:   ${usage.input} in (${usage.cached} cached), ${usage.output} out; ${model}`,
-    `history:  turn ${size(history.turn)}; agent ${size(history.agent)}`,
+    `history:  ${size(history)}`,
     ...(webUi === undefined ? [] : [`Web UI:   ${webUi}`]),
     `data:     ${data.dir}, ${data.store}${data.effectsLog === undefined ? '' : `, log of the tools ${data.effectsLog}`}`,
   ];

@@ -150,7 +150,7 @@ function onModelFailure(state: KernelState, event: LlmFailedEvent): StepOutcome 
   return done(state, { status: 'failed', errorCode: event.code, reason: event.message }, { from: 'fallback' });
 }
 
-/** Told again and again, for a bell may be lost: what is known already changes nothing. */
+/** Told again and again, for a signal may be lost: what is known already changes nothing. */
 function onLimits(state: KernelState, { limits }: LimitsEvent): StepOutcome {
   const next = withNewLimits(state, limits);
   if (sameLimits(next.limits, state.limits)) return { state, actions: [], observations: [] };

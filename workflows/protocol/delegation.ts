@@ -1,5 +1,5 @@
 /** How a turn hands work to another agent, and what comes back (W12, T30). */
-import type { ClaimOutcome } from './store.ts';
+import type { ClaimOutcome, Handover } from './store.ts';
 import type { ReportAnswer } from './tool-result.ts';
 
 /** `new`: a new agent of a profile; `reuse`: an agent with all it remembers; `clone`: a new agent with a copy of what one remembers. */
@@ -18,17 +18,25 @@ export interface Delegation {
   readonly includeHistory?: boolean;
   /** The call waits for the new turn's end, at most `waitMs`; absent: it does not wait. Null: as long as the profile says. */
   readonly waitMs?: number | null;
+  /** What becomes of the new turn when the caller's turn ends without success. */
+  readonly onParentEnd: ParentEndPolicy;
 }
+
+/** `stop`: it is stopped, for nobody waits for it any more; `continue`: it goes on by itself. */
+export const PARENT_END_POLICIES = ['stop', 'continue'] as const;
+export type ParentEndPolicy = (typeof PARENT_END_POLICIES)[number];
 
 export interface DelegationOutcome {
   readonly call: Exclude<ClaimOutcome, { kind: 'go' }>;
-  /** The turn to ring for; null when the delegation was refused. */
-  readonly child: { readonly agentId: string; readonly agentTurnId: string } | null;
+  /** What follows for the other agent; null when no turn was made. */
+  readonly handover: Handover | null;
 }
 
-/** The answer of a waiting parent to the end of its child, and whom to wake. */
+/** The answer of a waiting parent to the end of its child. */
 export interface DelegationReport {
   readonly ack: ReportAnswer;
+  /** The parent is to be woken: the report has just been applied. */
+  readonly wake: boolean;
   readonly agentId: string;
   readonly agentTurnId: string;
   readonly callId: string;

@@ -80,6 +80,8 @@ export interface EnqueueAck {
   readonly duplicate: boolean;
 }
 
-export type AcceptOutcome =
-  | ({ readonly kind: 'accepted' } & EnqueueAck)
-  | { readonly kind: 'refused'; readonly code: FailureCode; readonly message: string };
+export interface RefusedRequest {
+  readonly kind: 'refused';
+  readonly code: FailureCode;
+  readonly message: string;
+}

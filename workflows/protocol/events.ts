@@ -8,7 +8,7 @@ export interface StateEvent {
   readonly payload: {
     readonly status: HeadStatus;
     readonly turnEpoch: number;
-    readonly activity?: 'thinking' | 'executing_tool' | 'awaiting_tool_result';
+    readonly activity?: 'thinking' | 'executing_tool' | 'awaiting_tool_result' | 'waiting_for_workers';
     readonly currentTool?: string;
     readonly waitingToolCount: number;
     readonly resumeDeadline: number | null;

@@ -22,13 +22,12 @@ export const turnWorkflowId = (agentId: string, agentTurnId: string): string =>
 /** The task queue of a worker target: turns and their activities run there (W2). */
 export const targetQueue = (workerTarget: string): string => `${CONTROL_QUEUE}.${workerTarget}`;
 
-/** Search attributes of every workflow; `workers/` registers them, workflows may rely on them. */
+/** Search attributes of a turn's workflow; `workers/` registers them, workflows may rely on them. */
 export const SEARCH_ATTRIBUTES = {
   AgentId: 'Keyword',
   AgentTurnId: 'Keyword',
   TurnStatus: 'Keyword',
   TurnEpoch: 'Int',
-  AgentStatus: 'Keyword',
   WorkerTarget: 'Keyword',
   Profile: 'Keyword',
 } as const;

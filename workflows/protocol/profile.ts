@@ -87,13 +87,21 @@ export const timeoutsSchema = z.strictObject({
     .default(5 * 60_000),
   /** What to do when nobody polls the target's queue at all: keep waiting, or time out like any other turn. */
   whenNoWorkers: z.enum(['wait', 'fail']).default('wait'),
-  /** A running turn without a completed step or an applied result; not counted while suspended or while an activity heartbeats. */
+  /**
+   * A running turn without a completed step or an applied result. Waiting is not counted: while it is suspended, while an activity runs or
+   * waits for a slot or its next attempt, while its target has no workers.
+   */
   noProgressMs: z
     .int()
     .positive()
     .default(15 * 60_000),
   /** The whole turn, waiting included; unbounded when left out. */
   turnMs: z.int().positive().optional(),
+  /** A suspended turn whose workflow does not go on is ended so long after its deadline: time enough to roll a bad deploy back. */
+  deadWorkflowGraceMs: z
+    .int()
+    .positive()
+    .default(10 * 60_000),
 });
 export type Timeouts = z.infer<typeof timeoutsSchema>;
 
@@ -137,6 +145,8 @@ export const profileSchema = z.strictObject({
   /** Kinds of tool errors that take the step back, besides `fatal` and `user_interrupt` (K13). */
   rollbackOn: z.array(z.enum(['provider_failure', 'timeout', 'governance_denied'])).default([]),
   timeouts: timeoutsSchema.prefault({}),
+  /** A run of a turn's workflow continues as new after so many history events; 2,500 when left out (K22). */
+  maxHistoryEvents: z.int().min(5).optional(),
   /** Deadline of suspended calls of tools that set none, in ms. */
   suspendTimeoutMs: z.int().positive().optional(),
   /** Absent: it may not delegate, and the tools for it are not offered (W12). */

@@ -22,13 +22,14 @@ import type {
 import type { Card, CardContents, CardType, ToolResultContent } from './cards.ts';
 import type { SteerAck, StopAck } from './control.ts';
 import type { Delegation, DelegationOutcome, DelegationReport } from './delegation.ts';
-import type { AcceptOutcome, EnqueueRequest, ResultFields } from './enqueue.ts';
+import type { EnqueueAck, EnqueueRequest, RefusedRequest, ResultFields } from './enqueue.ts';
 import type { AgentEvent, DroppedEvent } from './events.ts';
 import type { JsonObject, JsonValue } from './json.ts';
 import type { Notice } from './notices.ts';
 import type { ProfileSnapshot, Timeouts } from './profile.ts';
+import type { SupervisorStore } from './supervision.ts';
 import type { ReportAck, ToolResultReport } from './tool-result.ts';
-import type { AgentLifecycle, EngineUsage, Fence, HeadStatus, Termination, TurnStatus, Usage } from './turn.ts';
+import type { AgentLifecycle, EngineUsage, Fence, Termination, TurnStatus, Usage } from './turn.ts';
 import type { AgentView, EdgeView, TurnView } from './views.ts';
 
 export interface AcceptInput {
@@ -38,7 +39,7 @@ export interface AcceptInput {
   readonly agentTurnId?: string;
 }
 
-/** Everything the mailbox needs to start a turn: ids, sizes and small decisions, never content. */
+/** What a turn's workflow is started with: ids, sizes and small decisions, never content. */
 export interface Lease extends Fence {
   readonly profileName: string;
   readonly profileHash: string;
@@ -56,20 +57,18 @@ export interface Lease extends Fence {
   readonly title: string;
 }
 
-export type LeaseOutcome = (
-  | { readonly kind: 'leased'; readonly lease: Lease }
-  /** The head is held by a turn that already started; the mailbox must take it over. */
-  | { readonly kind: 'held'; readonly fence: Fence }
-  /** `close` for an agent that was made for a delegation: its mailbox ends, and starts anew should anybody ring again. */
-  | { readonly kind: 'empty'; readonly close?: true }
-) & {
-  /** Ended turns of the agent whose waiting parents have not been told yet; absent when there are none (T30). */
-  readonly reports?: readonly string[];
-};
-
-export interface SettleInput extends Fence {
-  /** How the turn's workflow closed; used only when the turn did not commit its own end. */
-  readonly closed: Termination;
+/**
+ * What follows from a transaction that may have freed an agent, to be carried out by whoever ran it: workflows to start, parents to tell.
+ * The rows say the same, so the supervisor does it when that process is gone.
+ */
+export interface Handover {
+  readonly agentId: string;
+  /** The agent's dispatched turn, whose workflow is to be started; null when there is none, or when it has started. */
+  readonly next: Lease | null;
+  /** Turns wait behind a batch of turns that could not start: the agent is to be leased again. */
+  readonly more: boolean;
+  /** Turns that have ended, and whose waiting parents have not been told yet (T30). */
+  readonly reports: readonly string[];
 }
 
 export interface TurnEnd {
@@ -80,9 +79,10 @@ export interface TurnEnd {
   readonly outputBoxId: string;
 }
 
-export interface SettleOutcome {
+/** How a turn ended, and what follows from it. */
+export interface Ending {
   readonly ended: TurnEnd;
-  readonly next: LeaseOutcome;
+  readonly handover: Handover;
 }
 
 /** One proposed call, as stored and as reported to the kernel. */
@@ -113,7 +113,7 @@ export interface StepOutcomeRecord {
   readonly usage: Usage;
   readonly cost: number | null;
   readonly latencyMs: number;
-  /** Budgets that operators set so far, when there are any: the bell that told of them may have been lost (K9). */
+  /** Budgets that operators set so far, when there are any: the signal that told of them may have been lost (K9). */
   readonly limits?: Limits;
 }
 
@@ -215,13 +215,6 @@ export interface TurnCommit {
   readonly noticed?: readonly Notice[];
 }
 
-export interface TurnHealth {
-  readonly status: HeadStatus;
-  readonly leasedAt: number;
-  /** Of the last write under the lease. */
-  readonly progressAt: number;
-}
-
 export interface WaitingState {
   readonly settled: readonly SettledCall[];
   /** Questions that have an answer; their calls are neither settled nor waiting. */
@@ -237,14 +230,6 @@ export interface WaitingState {
   }[];
 }
 
-/** A mailbox that may need a doorbell: it has old queued rows, or a head that has been held for a while. */
-export interface DoorbellCandidate {
-  readonly agentId: string;
-  readonly headStatus: HeadStatus;
-  /** The active turn, when a result was accepted for it that it has not read yet. */
-  readonly unreadTurnId: string | null;
-}
-
 /** One broken part of the promise, found in the rows of the store. */
 export interface Violation {
   readonly check: string;
@@ -253,10 +238,34 @@ export interface Violation {
   readonly detail: string;
 }
 
+/** An accepted request, and its lease when its workflow is to be started. */
+export interface Accepted extends EnqueueAck {
+  readonly kind: 'accepted';
+  readonly lease: Lease | null;
+}
+
+export interface LimitsChange {
+  readonly agentId: string;
+  /** Whether any budget is another one than before. */
+  readonly changed: boolean;
+  /** Whether the new budgets answered a question that the turn waits for: it is to be woken. */
+  readonly answered: boolean;
+}
+
+export interface LifecycleChange {
+  /** The active turn that a stop has ended; null when there was none. */
+  readonly stoppedTurnId: string | null;
+  readonly handover: Handover;
+}
+
 /** What clients use: accept, report, read. */
 export interface ClientStore {
-  accept(input: AcceptInput): Promise<AcceptOutcome>;
-  reportResult(agentTurnId: string, report: ToolResultReport): Promise<ReportAck>;
+  /** Queues a request, and leases it at once when the agent is idle: then the caller starts its workflow (T3). */
+  accept(input: AcceptInput): Promise<Accepted | RefusedRequest>;
+  /** Leases the next turn of an idle agent; of a busy one whose turn has not started, gives that lease again (T29). */
+  leaseNext(agentId: string): Promise<Handover>;
+  /** `wake`: the turn is to be woken, because it waits for what the report has brought. */
+  reportResult(agentTurnId: string, report: ToolResultReport): Promise<ReportAck & { readonly wake: boolean }>;
   /** Writes a text as a card for a later request; returns its id. Same text, same author key: same card. */
   writeInstructionCard(text: string): Promise<string>;
   /** Writes a tool's output as a card for a later report; returns its id (T18). */
@@ -270,20 +279,16 @@ export interface ClientStore {
    * open; returns the new box (T25). Errors: `agent_busy`, `box_unavailable`.
    */
   replaceOutputBox(agentId: string, expectedBoxId: string, cardIds: readonly string[]): Promise<string>;
-  /** Ends a queued or active turn at once (T8, T21). */
-  stopTurn(agentTurnId: string, reason: string): Promise<StopAck>;
+  /** Ends a queued or active turn at once (T8, T21); the handover is null when nothing was ended. */
+  stopTurn(agentTurnId: string, reason: string): Promise<StopAck & { readonly handover: Handover | null }>;
   /** Answers a question about a call or a budget, once (K7, K9). Errors: `approval_refused`. */
   answerApproval(agentTurnId: string, answer: ApprovalInput): Promise<ApprovalAck>;
   listApprovals(filter: ApprovalFilter): Promise<readonly ApprovalView[]>;
   /** New budgets for a queued or running turn; null when it has ended or was never accepted (K9). */
-  setLimits(agentTurnId: string, limits: Limits): Promise<{ readonly agentId: string } | null>;
+  setLimits(agentTurnId: string, limits: Limits): Promise<LimitsChange | null>;
   /** Queues a message for a turn's next step (T22). */
   steerTurn(agentTurnId: string, text: string): Promise<SteerAck>;
-  setLifecycle(
-    agentId: string,
-    lifecycle: AgentLifecycle,
-    reason: string,
-  ): Promise<{ readonly stoppedTurnId: string | null }>;
+  setLifecycle(agentId: string, lifecycle: AgentLifecycle, reason: string): Promise<LifecycleChange>;
   getTurn(agentTurnId: string): Promise<TurnView | null>;
   /** Cheaper than `getTurn`: where the turn stands, null when it was never accepted. */
   getTurnStatus(agentTurnId: string): Promise<TurnStatus | null>;
@@ -313,17 +318,12 @@ export interface ClientStore {
 }
 
 /** What activities use besides. */
-export interface Store extends ClientStore {
-  recordDropped(agentId: string, drop: DroppedEvent['payload']): Promise<void>;
+export interface Store extends ClientStore, SupervisorStore {
+  /** Writes down that a foreign client's message could not be used, once for each `messageId`. */
+  recordDropped(agentId: string, messageId: string, drop: DroppedEvent['payload']): Promise<void>;
   registerProfiles(snapshots: readonly ProfileSnapshot[]): Promise<void>;
-  leaseNext(agentId: string): Promise<LeaseOutcome>;
-  settle(input: SettleInput): Promise<SettleOutcome>;
   /** The pinned version of an agent definition. Errors: `profile_not_found`. */
   readProfile(hash: string): Promise<ProfileSnapshot>;
-  /** Where a leased turn stands, null when the lease is over. */
-  turnHealth(fence: Fence): Promise<TurnHealth | null>;
-  /** Ends the turn like a reap, but only if it still holds the lease in that status: the watchdog's CAS (T12). */
-  expireTurn(fence: Fence, status: HeadStatus, termination: Termination): Promise<boolean>;
   /** `hide`: places in the output box that a rollback takes out of view first (K13); `noticed` is told of once, with a new step. */
   openStep(
     fence: Fence,
@@ -363,9 +363,6 @@ export interface Store extends ClientStore {
     nowMs: number,
     parse?: ParseArguments,
   ): Promise<WaitingState>;
-  commitTurn(fence: Fence, commit: TurnCommit): Promise<TurnEnd>;
-  /** Turns that ended longer than `olderThanMs` ago and whose waiting parents have not been told. */
-  overdueReports(olderThanMs: number, limit: number): Promise<readonly string[]>;
-  /** Up to `limit` agents after `cursor` (agent id order) whose queued rows or held head are older than `olderThanMs`. */
-  doorbellCandidates(olderThanMs: number, cursor: string | null, limit: number): Promise<readonly DoorbellCandidate[]>;
+  /** Ends the turn and leases the next one; a second run returns the recorded end (T6, T29). */
+  commitTurn(fence: Fence, commit: TurnCommit): Promise<Ending>;
 }

@@ -36,9 +36,11 @@ export type ToolResultReport = z.output<typeof toolResultReportSchema>;
 
 export type ReportAnswer = 'applied' | 'buffered' | 'duplicate' | 'stale' | 'unknown' | 'deferred';
 
-/** `ring` says whether the turn must be woken, and where. */
+/** The answer to a report. */
 export interface ReportAck {
   readonly ack: ReportAnswer;
+  /** The agent of the turn; absent when there is no such turn. */
   readonly agentId?: string;
+  /** The card that now holds the result; absent when nothing was stored. */
   readonly cardId?: string;
 }

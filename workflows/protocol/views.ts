@@ -24,6 +24,8 @@ export interface TurnView {
   readonly stepCount: number;
   readonly steps: readonly StepView[];
   readonly waiting: readonly WaitingView[];
+  /** The worker target that nobody serves at present; null while the turn has workers, or needs none (T12). */
+  readonly waitingForWorkers: string | null;
   /** The turn and call that delegated it; null for a request from outside. */
   readonly parent: ParentView | null;
   readonly depth: number;
@@ -83,6 +85,8 @@ export interface AgentView {
   /** All it ever accepted, ended ones included. */
   readonly acceptedTurns: number;
   readonly queuedTurns: number;
+  /** The worker target that its active turn waits for and nobody serves; null otherwise (T12). */
+  readonly waitingForWorkers: string | null;
   /** What it remembers; null before its first turn. */
   readonly outputBoxId: string | null;
   readonly waitingToolCount: number;

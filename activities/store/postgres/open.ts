@@ -2,6 +2,7 @@
 import { Kysely, PostgresDialect, sql, type Transaction } from 'kysely';
 import pg from 'pg';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
+import { LIMITS } from '../../../workflows/protocol/limits.ts';
 import type { Store } from '../../../workflows/protocol/store.ts';
 import { cardCache, profileCache } from '../context.ts';
 import { migrate, type SchemaDialect } from '../migrations.ts';
@@ -38,7 +39,9 @@ export interface PostgresStoreOptions {
   /** `postgres://user:password@host:port/database`; a schema other than `public` by `?options=-csearch_path%3DNAME`. */
   readonly url: string;
   readonly now?: () => number;
-  /** Of this process, at most; at least 2, for one of them is the doorbell's while somebody waits for changes. */
+  /** Turns that may wait in one agent's inbox; default 1,000 (T10). */
+  readonly maxQueuedTurns?: number;
+  /** Of this process, at most; at least 2, for one of them listens while somebody waits for changes. */
   readonly connections?: number;
   /** How long a caller waits for one; default 5 s. */
   readonly waitMs?: number;
@@ -50,6 +53,7 @@ export async function openPostgresStore({
   now = Date.now,
   connections = DEFAULT_CONNECTIONS,
   waitMs = CONNECT_TIMEOUT_MS,
+  maxQueuedTurns = LIMITS.maxQueuedTurns,
 }: PostgresStoreOptions): Promise<Store> {
   const mapError = (error: unknown): unknown => mapPostgresError(error, { url, connections, waitMs });
   const pool = new pg.Pool({
@@ -79,6 +83,7 @@ export async function openPostgresStore({
       db,
       now,
       mapError,
+      maxQueuedTurns,
       cards: cardCache(),
       profiles: profileCache(),
       lockWaits: (trx) => lock(trx, WAITS_LOCK),

@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { Kysely, type Transaction } from 'kysely';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
+import { LIMITS } from '../../../workflows/protocol/limits.ts';
 import type { Store } from '../../../workflows/protocol/store.ts';
 import { cardCache, profileCache } from '../context.ts';
 import { migrate, type SchemaDialect } from '../migrations.ts';
@@ -27,10 +28,16 @@ const schema: SchemaDialect = {
 export interface SqliteStoreOptions {
   readonly path: string;
   readonly now?: () => number;
+  /** Turns that may wait in one agent's inbox; default 1,000 (T10). */
+  readonly maxQueuedTurns?: number;
 }
 
 /** Errors: `store_corrupt`, `store_locked`, `store_unavailable`, each naming the file. */
-export async function openSqliteStore({ path, now = Date.now }: SqliteStoreOptions): Promise<Store> {
+export async function openSqliteStore({
+  path,
+  now = Date.now,
+  maxQueuedTurns = LIMITS.maxQueuedTurns,
+}: SqliteStoreOptions): Promise<Store> {
   const mapError = (error: unknown): unknown => mapSqliteError(error, path);
   try {
     mkdirSync(dirname(path), { recursive: true });
@@ -39,7 +46,7 @@ export async function openSqliteStore({ path, now = Date.now }: SqliteStoreOptio
     await migrate(db, schema);
     const changes = new ChangeWatcher(() => open(path));
     return createStore(
-      { db, now, mapError, cards: cardCache(), profiles: profileCache() },
+      { db, now, mapError, maxQueuedTurns, cards: cardCache(), profiles: profileCache() },
       {
         changed: (timeoutMs) => changes.wait(timeoutMs),
         close: async () => {

@@ -76,7 +76,7 @@ describe('a model call', () => {
 
   test('of a turn that lost its lease asks nobody and stores nothing (T5)', async () => {
     const on = await bench({ kind: 'message', content: 'x' });
-    await on.turn.store.settle({ ...on.turn.fence, closed: { status: 'failed', errorCode: 'terminated' } });
+    await on.turn.store.stopTurn(on.turn.fence.agentTurnId, 'test');
     const before = await cardsOf(on);
     const error = await failureOf(attempt(on.run, modelInput(on.turn)));
     expect(error).toMatchObject({ code: 'stale_epoch' });
@@ -88,7 +88,7 @@ describe('a model call', () => {
     const on = await bench({ kind: 'message', content: 'too late', delayMs: 100 });
     const call = failureOf(attempt(on.run, modelInput(on.turn)));
     while (on.server.requests.length === 0) await new Promise((resolve) => setImmediate(resolve));
-    await on.turn.store.settle({ ...on.turn.fence, closed: { status: 'failed', errorCode: 'terminated' } });
+    await on.turn.store.stopTurn(on.turn.fence.agentTurnId, 'test');
     expect(await call).toMatchObject({ code: 'stale_epoch' });
     expect((await cardsOf(on)).some((card) => card.type === 'agent.thought')).toBe(false);
   });

@@ -26,10 +26,10 @@ export async function leaseTurn(app: App, request: Partial<EnqueueInput> = {}): 
   await store.registerProfiles([...app.agents.values()]);
   const agentId = `agent-${v7()}`;
   const input = enqueueRequestSchema.parse({ instruction: 'do it', profile: 'tester', ...request });
-  await store.accept({ agentId, request: input });
-  const outcome = await store.leaseNext(agentId);
-  if (outcome.kind !== 'leased') throw new Error(`expected a lease, got ${outcome.kind}`);
+  const outcome = await store.accept({ agentId, request: input });
+  if (outcome.kind === 'refused') throw new Error(outcome.message);
   const { lease } = outcome;
+  if (!lease) throw new Error(`expected a lease, but the turn is ${outcome.status}`);
   const fence = { agentId, agentTurnId: lease.agentTurnId, turnEpoch: lease.turnEpoch };
   return { store, storePath, lease, fence, close: () => store.close() };
 }

@@ -5,17 +5,23 @@ import { describeApprovals } from './conformance/approvals.ts';
 import { describeCalls } from './conformance/calls.ts';
 import { describeContext } from './conformance/context.ts';
 import { describeEndings } from './conformance/endings.ts';
+import { describeHandover } from './conformance/handover.ts';
 import { describeLooks } from './conformance/looks.ts';
+import { describeSupervision } from './conformance/supervision.ts';
+import { describeSupervisorLease } from './conformance/supervisor-lease.ts';
 import { type OpenStore, StoreBench } from './store-bench.ts';
 
 export function describeStore(name: string, makeOpener: () => OpenStore): void {
   describe(`store on ${name}`, () => {
     const bench = new StoreBench(makeOpener);
     describeAdmission(bench);
+    describeHandover(bench, makeOpener);
     describeCalls(bench);
     describeApprovals(bench);
     describeEndings(bench);
     describeContext(bench);
     describeLooks(bench);
+    describeSupervision(bench);
+    describeSupervisorLease(makeOpener);
   });
 }

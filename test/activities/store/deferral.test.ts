@@ -30,8 +30,8 @@ describe.each(STORES)('results by card on %s', (_, fresh) => {
     const { lease, callId, look } = await suspended();
     const value = `written late ${v7()}`;
     const report = { callId, status: 'success', toolResultCardId: outputCardId(JSON.stringify(value)) } as const;
-    expect(await bench.store.reportResult(lease.agentTurnId, report)).toMatchObject({ ack: 'deferred' });
-    expect(await bench.other.reportResult(lease.agentTurnId, report)).toMatchObject({ ack: 'deferred' });
+    expect(await bench.store.reportResult(lease.agentTurnId, report)).toMatchObject({ ack: 'deferred', wake: true });
+    expect(await bench.other.reportResult(lease.agentTurnId, report)).toMatchObject({ ack: 'deferred', wake: false });
     const [waiting] = (await bench.store.getTurn(lease.agentTurnId))?.waiting ?? [];
     const deferral = { reason: 'card_not_found', retryCount: 0, nextRetryAt: bench.now + 1_000 };
     expect(waiting).toMatchObject({ callId, deferred: deferral });
@@ -90,16 +90,16 @@ describe.each(STORES)('results by card on %s', (_, fresh) => {
     expect(result?.error?.message).toContain(cardId);
   });
 
-  test('whose bell was lost is found by the sweeper once it is due (T3, T18)', async () => {
-    const { lease, callId } = await suspended();
+  test('whose wake-up was lost is unread for the supervisor once a try is overdue (T3, T18)', async () => {
+    const { lease, callId, look } = await suspended();
     await bench.store.reportResult(lease.agentTurnId, { callId, status: 'success', toolResultCardId: v7() });
-    bench.now += 45_000;
-    const candidates = await bench.store.doorbellCandidates(30_000, null, 1_000);
-    expect(candidates).toContainEqual({
-      agentId: lease.agentId,
-      headStatus: 'suspended',
-      unreadTurnId: lease.agentTurnId,
-    });
+    const unreadAfter = async (ms: number) => (await bench.dueAt(bench.now + ms, lease.agentTurnId))?.unread;
+    // The first try is after a second; the turn itself has some time for it.
+    expect(await bench.dueIn(lease.agentTurnId)).toBe(11_000);
+    expect([await unreadAfter(10_999), await unreadAfter(11_000)]).toEqual([undefined, true]);
+    bench.now += 11_000;
+    await look();
+    expect([await unreadAfter(0), await unreadAfter(2_000 + 5_000)]).toEqual([false, true]);
   });
 
   test('nothing deferred is left when the turn ends (T21)', async () => {

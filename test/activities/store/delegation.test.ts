@@ -2,11 +2,12 @@
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { defineAgent, defineApp } from '../../../activities/app.ts';
-import { stepCardId } from '../../../activities/store/ids.ts';
+import { delegatedTurnId, stepCardId } from '../../../activities/store/ids.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { Delegation, DelegationTarget } from '../../../workflows/protocol/delegation.ts';
 import type { Lease } from '../../../workflows/protocol/store.ts';
-import { fenceOf, newAgent, STORES, StoreBench } from './store-bench.ts';
+import type { TurnStatus } from '../../../workflows/protocol/turn.ts';
+import { ENGINE, fenceOf, LOST, newAgent, STORES, StoreBench, SUCCESS } from './store-bench.ts';
 
 const app = defineApp({
   agents: [
@@ -28,21 +29,22 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
     const tool = more.waitMs === undefined ? 'delegate_async' : 'ask_expert';
     const { calls } = await bench.think(lease, steps, [tool]);
     const callId = calls[0]?.callId ?? '';
-    const delegation = { callId, attempt: 1, target, instruction: 'look into it', ...more };
+    const base = { callId, attempt: 1, target, instruction: 'look into it', onParentEnd: 'continue' } as const;
+    const delegation: Delegation = { ...base, ...more };
     return { callId, delegation, ...(await bench.store.delegate(fenceOf(lease), delegation)) };
   };
   const asked = (lease: Lease, target: DelegationTarget = NEW_DOCTOR, more: Partial<Delegation> = {}) =>
     delegated(lease, target, { waitMs: 60_000, ...more });
-  const childOf = ({ child }: Awaited<ReturnType<typeof delegated>>) => {
-    if (!child) throw new Error('it was refused');
-    return child;
+  const childOf = ({ callId, handover }: Awaited<ReturnType<typeof delegated>>) => {
+    if (!handover) throw new Error('it was refused');
+    return { agentId: handover.agentId, agentTurnId: delegatedTurnId(callId) };
   };
   const resultOf = async (lease: Lease, callId: string): Promise<ToolResultContent | undefined> =>
     (await bench.store.readBox(lease.outputBoxId))
       .flatMap(({ card }) => (card.type === 'tool.result' ? [card.content] : []))
       .find((content) => content.callId === callId);
   const refusedWith = async (lease: Lease, made: Awaited<ReturnType<typeof delegated>>) => {
-    expect(made.child).toBeNull();
+    expect(made.handover).toBeNull();
     const result = await resultOf(lease, made.callId);
     expect(made.call).toMatchObject({ kind: 'settled', settled: { status: 'failed', errorCode: result?.error?.code } });
     return result?.error?.code;
@@ -50,37 +52,62 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
   const toldOf = (agentTurnId: string) => bench.store.reportDelegation(agentTurnId);
 
   describe('a call that does not wait', () => {
-    test('queues a turn of a new agent and has its result at once (T26, W12)', async () => {
+    test('leases a turn of a new agent and has its result at once (T26, W12)', async () => {
       const lease = await bench.started(newAgent(), { correlationId: 'order-7', traceparent });
       const made = await delegated(lease, NEW_DOCTOR);
       const child = childOf(made);
+      expect(made.handover).toMatchObject({ next: child, more: false, reports: [] });
       expect(await resultOf(lease, made.callId)).toMatchObject({
         status: 'success',
         result: { status: 'accepted', agent_id: child.agentId, agent_turn_id: child.agentTurnId },
       });
       expect(await bench.store.getTurn(child.agentTurnId)).toMatchObject({
-        status: 'queued',
+        status: 'dispatched',
         instruction: 'look into it',
         depth: 1,
         parent: { agentId: lease.agentId, agentTurnId: lease.agentTurnId, callId: made.callId },
       });
       const childLease = await bench.leased(child.agentId);
+      expect(childLease).toEqual(made.handover?.next);
       expect(childLease).toMatchObject({ profileName: 'doctor', agentTurnId: child.agentTurnId });
       await bench.ended(childLease);
       expect(await toldOf(child.agentTurnId)).toBeNull();
     });
 
+    test('to an agent at work waits in its queue, and is leased by the end of the turn before it (T1, T29)', async () => {
+      const busy = await bench.started(newAgent(), { profile: 'doctor' });
+      await bench.store.openStep(fenceOf(busy), 1, busy.profileHash);
+      const made = await delegated(await bench.started(newAgent()), { strategy: 'reuse', agentId: busy.agentId });
+      const child = childOf(made);
+      expect(made.handover).toEqual({ agentId: busy.agentId, next: null, more: false, reports: [] });
+      expect(await bench.store.getTurn(child.agentTurnId)).toMatchObject({ status: 'queued' });
+      const { handover } = await bench.store.commitTurn(fenceOf(busy), SUCCESS);
+      expect(handover.next).toMatchObject(child);
+    });
+
     test('made twice, by two attempts at once, gives one turn (T29, W10)', async () => {
       const lease = await bench.started(newAgent());
       const { calls } = await bench.think(lease, 1, ['delegate_async']);
-      const call = { callId: calls[0]?.callId ?? '', target: NEW_DOCTOR, instruction: 'once' };
+      const callId = calls[0]?.callId ?? '';
+      const call = { callId, target: NEW_DOCTOR, instruction: 'once', onParentEnd: 'continue' } as const;
       const made = await Promise.all(
         [bench.store, bench.other].map((store, index) =>
           store.delegate(fenceOf(lease), { ...call, attempt: index + 1 }),
         ),
       );
       expect(made[0]).toEqual(made[1]);
-      expect(await bench.store.listTurns(made[0]?.child?.agentId ?? '')).toHaveLength(1);
+      const { handover } = made[0] ?? {};
+      expect(handover?.next).toMatchObject({ agentTurnId: delegatedTurnId(callId) });
+      expect(await bench.store.listTurns(handover?.agentId ?? '')).toHaveLength(1);
+    });
+
+    test('made again once its turn has started gives no lease (T29)', async () => {
+      const lease = await bench.started(newAgent());
+      const made = await delegated(lease, NEW_DOCTOR);
+      const childLease = await bench.leased(childOf(made).agentId);
+      await bench.store.openStep(fenceOf(childLease), 1, childLease.profileHash);
+      const again = await bench.store.delegate(fenceOf(lease), { ...made.delegation, attempt: 2 });
+      expect(again).toEqual({ call: made.call, handover: { ...made.handover, next: null } });
     });
 
     test('reuse goes to the agent that is there, clone to a new one that remembers the same (T25, W12)', async () => {
@@ -173,22 +200,36 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       const childLease = await bench.leased(child.agentId);
       await bench.think(childLease, 1);
       const thought = stepCardId(child.agentTurnId, 1, 'agent.thought');
-      await bench.ended(childLease, {
-        termination: { status: 'success' },
-        deliverable: { from: 'thought', cardId: thought },
-        engine: null,
-      });
-      expect((await bench.store.leaseNext(child.agentId)).reports).toEqual([child.agentTurnId]);
+      const commit = { ...SUCCESS, deliverable: { from: 'thought', cardId: thought } } as const;
+      const { handover } = await bench.store.commitTurn(fenceOf(childLease), commit);
+      expect(handover).toEqual({ agentId: child.agentId, next: null, more: false, reports: [child.agentTurnId] });
+      expect(await bench.store.commitTurn(fenceOf(childLease), commit)).toMatchObject({ handover });
+      expect(await bench.dueIn(child.agentTurnId)).toBe(10_000);
       const told = { agentId: lease.agentId, agentTurnId: lease.agentTurnId, callId: made.callId, ack: 'applied' };
       const tellers = [bench.store, bench.other, bench.store];
       const answers = await Promise.all(tellers.map((store) => store.reportDelegation(child.agentTurnId)));
-      expect(answers).toEqual([told, told, told]);
-      expect((await bench.store.leaseNext(child.agentId)).reports).toBeUndefined();
+      // Whoever was first wakes the parent.
+      expect(answers.map((answer) => answer?.wake).sort()).toEqual([false, false, true]);
+      expect(answers.map((answer) => ({ ...answer, wake: true }))).toEqual(Array(3).fill({ ...told, wake: true }));
       expect(await resultOf(lease, made.callId)).toMatchObject({
         status: 'success',
         result: { status: 'success', agent_id: child.agentId, deliverable: { text: 'thought 1' } },
       });
+      expect((await bench.store.commitTurn(fenceOf(childLease), commit)).handover.reports).toEqual([]);
       expect(await bench.store.violations()).toEqual([]);
+    });
+
+    test.each([
+      ['needs no further check when its child committed its own end', ENGINE, null],
+      ['leaves the child to be checked for its workflow when it was ended over its head', null, 10_000],
+    ] as const)('that is told %s (T29, T30)', async (__, engine, dueIn) => {
+      const lease = await bench.started(newAgent());
+      const child = childOf(await asked(lease));
+      await bench.ended(await bench.leased(child.agentId), { ...SUCCESS, engine });
+      expect(await bench.dueAt(bench.now + 10_000, child.agentTurnId)).toMatchObject({ reportDue: true });
+      await toldOf(child.agentTurnId);
+      expect(await bench.dueIn(child.agentTurnId)).toBe(dueIn);
+      expect((await bench.dueAt(bench.now + 10_000, child.agentTurnId))?.reportDue ?? false).toBe(false);
     });
 
     test.each([
@@ -197,16 +238,18 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       ['reaped after a crash', 'failed', 'worker_lost'],
     ] as const)('is told when the child was %s: %s/%s (T30)', async (how, status, code) => {
       const lease = await bench.started(newAgent());
-      const made = await asked(lease);
+      const busy = await bench.started(newAgent(), { profile: 'doctor' });
+      const queued = how === 'stopped while queued';
+      const made = await asked(lease, queued ? { strategy: 'reuse', agentId: busy.agentId } : NEW_DOCTOR);
       const child = childOf(made);
-      const childLease = how === 'stopped while queued' ? null : await bench.leased(child.agentId);
-      if (childLease && how === 'reaped after a crash') {
-        const closed = { status: 'failed', errorCode: 'worker_lost', reason: 'gone' } as const;
-        const { next } = await bench.store.settle({ ...fenceOf(childLease), closed });
-        expect(next.reports).toEqual([child.agentTurnId]);
-      } else await bench.store.stopTurn(child.agentTurnId, 'test');
-      expect(await bench.store.overdueReports(0, 10)).toContain(child.agentTurnId);
-      expect(await toldOf(child.agentTurnId)).toMatchObject({ ack: 'applied' });
+      const handover =
+        how === 'reaped after a crash'
+          ? await bench.reaped(await bench.leased(child.agentId), LOST)
+          : (await bench.store.stopTurn(child.agentTurnId, 'test')).handover;
+      expect(handover?.reports).toEqual([child.agentTurnId]);
+      expect(await bench.dueAt(bench.now + 9_999, child.agentTurnId)).toBeUndefined();
+      expect(await bench.dueAt(bench.now + 10_000, child.agentTurnId)).toMatchObject({ status, reportDue: true });
+      expect(await toldOf(child.agentTurnId)).toMatchObject({ ack: 'applied', wake: true });
       expect(await resultOf(lease, made.callId)).toMatchObject({
         status,
         error: { code },
@@ -219,9 +262,9 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       const child = childOf(await asked(lease));
       await bench.store.stopTurn(lease.agentTurnId, 'test');
       await bench.ended(await bench.leased(child.agentId));
-      expect(await toldOf(child.agentTurnId)).toMatchObject({ ack: 'stale' });
-      expect(await toldOf(child.agentTurnId)).toMatchObject({ ack: 'stale' });
-      expect(await bench.store.overdueReports(0, 1_000)).not.toContain(child.agentTurnId);
+      expect(await toldOf(child.agentTurnId)).toMatchObject({ ack: 'stale', wake: false });
+      expect(await toldOf(child.agentTurnId)).toMatchObject({ ack: 'stale', wake: false });
+      expect(await bench.dueAt(bench.now + 60_000, child.agentTurnId)).toMatchObject({ reportDue: false });
       expect(await bench.store.violations()).toEqual([]);
     });
 
@@ -232,7 +275,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       bench.now += 500;
       await bench.store.resolveWaiting(fenceOf(lease), [made.callId], bench.now);
       await bench.ended(await bench.leased(child.agentId));
-      expect(await toldOf(child.agentTurnId)).toMatchObject({ ack: 'duplicate' });
+      expect(await toldOf(child.agentTurnId)).toMatchObject({ ack: 'duplicate', wake: false });
       expect(await resultOf(lease, made.callId)).toMatchObject({ status: 'timeout' });
     });
 
@@ -263,6 +306,72 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
     });
   });
 
+  describe('a turn whose parent has ended', () => {
+    /** Turns of the parent that it left to others, one in each status. */
+    const familyOf = async (parent: Lease, onParentEnd: Delegation['onParentEnd']) => {
+      const busy = await bench.started(newAgent(), { profile: 'doctor' });
+      const make = async (target: DelegationTarget = NEW_DOCTOR) =>
+        childOf(await asked(parent, target, { onParentEnd })).agentTurnId;
+      const leaseOf = async (agentTurnId: string) =>
+        bench.leased((await bench.store.getTurn(agentTurnId))?.agentId ?? '');
+      const family: Partial<Record<TurnStatus, string>> = {
+        queued: await make({ strategy: 'reuse', agentId: busy.agentId }),
+        dispatched: await make(),
+        running: await make(),
+        suspended: await make(),
+        success: await make(),
+      };
+      const { running = '', suspended = '', success = '' } = family;
+      await bench.think(await leaseOf(running), 1);
+      await bench.suspended(await leaseOf(suspended));
+      await bench.ended(await leaseOf(success), { ...SUCCESS, engine: ENGINE });
+      await toldOf(success);
+      return family;
+    };
+    const OPEN = ['queued', 'dispatched', 'running', 'suspended'];
+    /** In which statuses its turns are due at once because of it. */
+    const abandonedIn = async (family: Partial<Record<TurnStatus, string>>) => {
+      const due = await Promise.all(Object.values(family).map((agentTurnId) => bench.due(agentTurnId)));
+      for (const turn of due.filter((one) => one !== undefined))
+        expect(turn).toMatchObject({ parentGone: true, checkAt: bench.now });
+      return due.flatMap((turn) => (turn ? [turn.status] : []));
+    };
+
+    test.each<[how: string, end: (parent: Lease) => Promise<unknown>]>([
+      ['stopped', (parent) => bench.store.stopTurn(parent.agentTurnId, 'test')],
+      ['stopped with its agent', (parent) => bench.store.setLifecycle(parent.agentId, 'stopped', 'test')],
+      ['lost', (parent) => bench.reaped(parent)],
+      ['timed out', (parent) => bench.reaped(parent, { status: 'timeout', errorCode: 'turn_timeout' })],
+      [
+        'failed',
+        (parent) => bench.ended(parent, { ...SUCCESS, termination: { status: 'failed', errorCode: 'llm_failed' } }),
+      ],
+    ])('is due at once when the parent was %s and its call says stop (T21, T30)', async (_how, end) => {
+      const parent = await bench.started(newAgent());
+      const family = await familyOf(parent, 'stop');
+      const others = await familyOf(parent, 'continue');
+      expect(await abandonedIn(family)).toEqual([]);
+      await end(parent);
+      expect(await abandonedIn(family)).toEqual(OPEN);
+      expect(await abandonedIn(others)).toEqual([]);
+      for (const agentTurnId of Object.values(others))
+        expect((await bench.dueAt(bench.now + 3_600_000, agentTurnId))?.parentGone ?? false).toBe(false);
+      for (const agentTurnId of Object.values(family)) await bench.store.stopTurn(agentTurnId, 'its parent is gone');
+      const stopped = await Promise.all(Object.values(family).map((agentTurnId) => bench.store.getTurn(agentTurnId)));
+      expect(stopped.map((turn) => turn?.status)).toEqual(['canceled', 'failed', 'failed', 'failed', 'success']);
+      expect(await bench.store.violations()).toEqual([]);
+    });
+
+    test.each(['success', 'partial'] as const)('is left alone when the parent ended %s (T30)', async (status) => {
+      const parent = await bench.started(newAgent());
+      const family = await familyOf(parent, 'stop');
+      await bench.ended(parent, { ...SUCCESS, termination: { status } });
+      expect(await abandonedIn(family)).toEqual([]);
+      for (const agentTurnId of Object.values(family))
+        expect((await bench.dueAt(bench.now + 3_600_000, agentTurnId))?.parentGone ?? false).toBe(false);
+    });
+  });
+
   describe('a circle', () => {
     const standing = async () => {
       const agentId = newAgent();
@@ -284,7 +393,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       for (const target of [a, b]) {
         expect(await refusedWith(third, await asked(third, reuse(target)))).toBe('delegation_cycle');
       }
-      expect((await delegated(third, reuse(a))).child).not.toBeNull();
+      expect((await delegated(third, reuse(a))).handover).not.toBeNull();
     });
 
     test('made by all at once leaves one of them without its wait (T27)', async () => {
@@ -301,10 +410,11 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
             target: reuse(agents[(index + 1) % agents.length] ?? ''),
             instruction: 'you go first',
             waitMs: 60_000,
+            onParentEnd: 'stop',
           }),
         ),
       );
-      expect(made.filter(({ child }) => child === null)).toHaveLength(1);
+      expect(made.filter(({ handover }) => handover === null)).toHaveLength(1);
     });
 
     test('that is over is none: who has its answer waits for nobody (T27)', async () => {
@@ -314,7 +424,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       await bench.ended(await bench.leased(b));
       await toldOf(child.agentTurnId);
       const second = await bench.started(b);
-      expect((await asked(second, reuse(a))).child).not.toBeNull();
+      expect((await asked(second, reuse(a))).handover).not.toBeNull();
     });
   });
 });

@@ -84,13 +84,12 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       const { store } = planted;
       await store.registerProfiles([...testApp([]).agents.values()]);
       for (const agentTurnId of ['t1', 't2', 't3']) {
-        await store.accept({
+        const outcome = await store.accept({
           agentId: 'a',
           agentTurnId,
           request: { instruction: 'x', profile: 'tester', priority: 'normal' },
         });
-        const outcome = await store.leaseNext('a');
-        if (outcome.kind !== 'leased') throw new Error('no lease');
+        if (outcome.kind === 'refused' || !outcome.lease) throw new Error('no lease');
         const { agentId, turnEpoch, profileHash } = outcome.lease;
         await store.openStep({ agentId, agentTurnId, turnEpoch }, 1, profileHash);
         const commit = { termination: { status: 'success' }, deliverable: { from: 'fallback' }, engine: null } as const;
@@ -126,9 +125,10 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       const { store, plant } = planted;
       await store.registerProfiles([...testApp([]).agents.values()]);
       const request = { instruction: 'x', profile: 'tester', priority: 'normal' } as const;
-      for (const agentTurnId of ['bad', 'good']) await store.accept({ agentId: 'a', agentTurnId, request });
+      for (const agentTurnId of ['open', 'bad', 'good']) await store.accept({ agentId: 'a', agentTurnId, request });
       await plant(statement);
-      expect(await store.leaseNext('a')).toMatchObject({ kind: 'leased', lease: { agentTurnId: 'good' } });
+      const { handover } = await store.stopTurn('open', 'test');
+      expect(handover).toMatchObject({ next: { agentTurnId: 'good' }, more: false });
       expect(await store.getTurn('bad')).toMatchObject({ status: 'failed', errorCode: 'invalid_request' });
       expect(await store.violations()).toEqual([]);
     });

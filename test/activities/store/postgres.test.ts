@@ -9,7 +9,7 @@ import { describeInvariants } from './invariants.ts';
 
 describeStore('PostgreSQL', () => {
   const url = freshSchemaUrl();
-  return async (now) => openPostgresStore({ url: await url, now });
+  return async (now, options) => openPostgresStore({ url: await url, now, ...options });
 });
 
 describe('a PostgreSQL server', () => {

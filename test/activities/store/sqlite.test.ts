@@ -11,7 +11,7 @@ const freshPath = (): string => join(mkdtempSync(join(tmpdir(), 'agentturn-sqlit
 
 describeStore('SQLite', () => {
   const path = freshPath();
-  return (now) => openSqliteStore({ path, now });
+  return (now, options) => openSqliteStore({ path, now, ...options });
 });
 
 describe('a SQLite file', () => {

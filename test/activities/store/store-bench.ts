@@ -9,15 +9,28 @@ import { callId as callIdOf } from '../../../activities/store/ids.ts';
 import { openPostgresStore } from '../../../activities/store/postgres/open.ts';
 import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
-import { type AcceptOutcome, type EnqueueInput, enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
+import { type EnqueueInput, enqueueRequestSchema, type RefusedRequest } from '../../../workflows/protocol/enqueue.ts';
 import type { AgentEvent } from '../../../workflows/protocol/events.ts';
-import type { Lease, StepOutcomeRecord, Store, TurnCommit, TurnEnd } from '../../../workflows/protocol/store.ts';
-import type { Fence } from '../../../workflows/protocol/turn.ts';
+import type {
+  Accepted,
+  Handover,
+  Lease,
+  StepOutcomeRecord,
+  Store,
+  TurnCommit,
+  TurnEnd,
+} from '../../../workflows/protocol/store.ts';
+import type { DueTurn } from '../../../workflows/protocol/supervision.ts';
+import type { EngineUsage, Fence, Termination } from '../../../workflows/protocol/turn.ts';
 import { testApp } from '../../support/app.ts';
 import { freshSchemaUrl } from '../../support/postgres.ts';
 
+export interface StoreOptions {
+  readonly maxQueuedTurns?: number;
+}
+
 /** Opens the same empty store for each call: two handles are two processes. */
-export type OpenStore = (now: () => number) => Promise<Store>;
+export type OpenStore = (now: () => number, options?: StoreOptions) => Promise<Store>;
 
 /** Both backends, each with a way to make an empty store. */
 export const STORES: readonly (readonly [name: string, fresh: () => OpenStore])[] = [
@@ -25,14 +38,14 @@ export const STORES: readonly (readonly [name: string, fresh: () => OpenStore])[
     'SQLite',
     () => {
       const path = join(mkdtempSync(join(tmpdir(), 'agentturn-sqlite-')), 'store.db');
-      return (now) => openSqliteStore({ path, now });
+      return (now, options) => openSqliteStore({ path, now, ...options });
     },
   ],
   [
     'PostgreSQL',
     () => {
       const url = freshSchemaUrl();
-      return async (now) => openPostgresStore({ url: await url, now });
+      return async (now, options) => openPostgresStore({ url: await url, now, ...options });
     },
   ],
 ];
@@ -43,7 +56,16 @@ export const SUCCESS: TurnCommit = {
   engine: null,
 };
 
+/** What a workflow that commits its own end says of itself. */
+export const ENGINE: EngineUsage = { historyEvents: 40, historyBytes: 9_000, actions: 5 };
+
+/** How a turn whose workflow is gone is ended. */
+export const LOST: Termination = { status: 'failed', errorCode: 'worker_lost', reason: 'gone' };
+
 export const fenceOf = ({ agentId, agentTurnId, turnEpoch }: Lease): Fence => ({ agentId, agentTurnId, turnEpoch });
+
+/** An agent's handover when nothing is to be done. */
+export const nothing = (agentId: string): Handover => ({ agentId, next: null, more: false, reports: [] });
 
 export const newAgent = (): string => `agent-${v7()}`;
 
@@ -55,6 +77,9 @@ export const result = (callId: string, more: Partial<ToolResultContent> = {}): T
   result: 1,
   ...more,
 });
+
+/** When everything that is ever due is due. */
+const END_OF_TIME = 1e15;
 
 export class StoreBench {
   readonly #open: () => OpenStore;
@@ -83,26 +108,53 @@ export class StoreBench {
     await this.other?.close();
   }
 
-  accept(agentId: string, input: Partial<EnqueueInput> = {}, on = this.store): Promise<AcceptOutcome> {
+  accept(agentId: string, input: Partial<EnqueueInput> = {}, on = this.store): Promise<Accepted | RefusedRequest> {
     const request = enqueueRequestSchema.parse({ instruction: 'do it', profile: 'tester', ...input });
     return on.accept({ agentId, request });
   }
 
   async accepted(agentId: string, input: Partial<EnqueueInput> = {}): Promise<string> {
+    return (await this.#taken(agentId, input)).agentTurnId;
+  }
+
+  /** The lease of the agent's turn that has not started. */
+  async leased(agentId: string): Promise<Lease> {
+    const { next } = await this.store.leaseNext(agentId);
+    if (!next) throw new Error(`agent ${agentId} has nothing to start`);
+    return next;
+  }
+
+  /** A request to an idle agent, leased. */
+  async started(agentId: string, input: Partial<EnqueueInput> = {}): Promise<Lease> {
+    const { agentTurnId, lease } = await this.#taken(agentId, input);
+    if (lease?.agentTurnId !== agentTurnId) throw new Error(`agent ${agentId} is not idle`);
+    return lease;
+  }
+
+  async #taken(agentId: string, input: Partial<EnqueueInput>): Promise<Accepted> {
     const outcome = await this.accept(agentId, input);
     if (outcome.kind !== 'accepted') throw new Error(outcome.message);
-    return outcome.agentTurnId;
+    return outcome;
   }
 
-  async leased(agentId: string): Promise<Lease> {
-    const outcome = await this.store.leaseNext(agentId);
-    if (outcome.kind !== 'leased') throw new Error(`expected a lease, got ${outcome.kind}`);
-    return outcome.lease;
+  /** The turn as the supervisor finds it at that time; undefined when it is not due then. */
+  async dueAt(at: number, agentTurnId: string): Promise<DueTurn | undefined> {
+    const { now } = this;
+    this.now = at;
+    // It looks at the clock before it first waits.
+    const due = this.store.dueTurns(1_000_000);
+    this.now = now;
+    return (await due).find((turn) => turn.agentTurnId === agentTurnId);
   }
 
-  async started(agentId: string, input: Partial<EnqueueInput> = {}): Promise<Lease> {
-    await this.accepted(agentId, input);
-    return this.leased(agentId);
+  due(agentTurnId: string): Promise<DueTurn | undefined> {
+    return this.dueAt(this.now, agentTurnId);
+  }
+
+  /** In how many ms the turn becomes due; null when it never does. */
+  async dueIn(agentTurnId: string): Promise<number | null> {
+    const turn = await this.dueAt(END_OF_TIME, agentTurnId);
+    return turn ? turn.checkAt - this.now : null;
   }
 
   /** One step with these calls; returns what the kernel is told. */
@@ -136,8 +188,18 @@ export class StoreBench {
     return callId;
   }
 
-  ended(lease: Lease, commit: TurnCommit = SUCCESS): Promise<TurnEnd> {
-    return this.store.commitTurn(fenceOf(lease), commit);
+  async ended(lease: Lease, commit: TurnCommit = SUCCESS): Promise<TurnEnd> {
+    return (await this.store.commitTurn(fenceOf(lease), commit)).ended;
+  }
+
+  /** Ends a turn over its head, as it is seen now. */
+  async reaped(lease: Lease, termination = LOST): Promise<Handover> {
+    const head = await this.store.getAgent(lease.agentId);
+    if (!head || head.status === 'idle') throw new Error('no turn is open');
+    const seen = { ...fenceOf(lease), status: head.status, progressAt: head.updatedAt };
+    const handover = await this.store.reapTurn(seen, termination);
+    if (!handover) throw new Error('it has moved');
+    return handover;
   }
 
   eventsOf(agentId: string): Promise<readonly AgentEvent[]> {

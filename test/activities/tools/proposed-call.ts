@@ -4,8 +4,8 @@ import { z } from 'zod';
 import { defineTool, type Tool, type ToolDefinition } from '../../../activities/app.ts';
 import { callModel } from '../../../activities/llm/call-model.ts';
 import { openAiModel } from '../../../activities/llm/openai.ts';
-import type { Doorbell } from '../../../activities/tools/delegation.ts';
 import { runTool } from '../../../activities/tools/run-tool.ts';
+import type { TurnWorkflows } from '../../../activities/turn-workflows.ts';
 import { startModelServer } from '../../../workers/model-server/wire.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
@@ -15,13 +15,12 @@ import { attempt, type LeasedTurn, leaseTurn, modelInput } from '../llm/leased-t
 
 const open: { close(): Promise<void> }[] = [];
 
-/** Closes the stores and servers of all calls so far. */
 /** For tools that delegate nothing. */
-export const NO_DOORBELL: Doorbell = {
-  mailbox: () => Promise.reject(new Error('no mailbox is to be rung')),
-  turn: () => Promise.reject(new Error('no turn is to be rung')),
+export const NO_WORKFLOWS: TurnWorkflows = {
+  handOver: () => Promise.reject(new Error('no workflow is to be started or woken')),
 };
 
+/** Closes the stores and servers of all calls so far. */
 export async function closeCalls(): Promise<void> {
   await Promise.all(open.splice(0).map((each) => each.close()));
 }
@@ -65,7 +64,7 @@ export async function call(tool: Tool, args: JsonObject = {}, agent: Partial<Pro
   return {
     turn,
     callId,
-    run: runTool({ store, app, doorbell: NO_DOORBELL }),
+    run: runTool({ store, app, workflows: NO_WORKFLOWS }),
     input: { ...fence, profileHash: lease.profileHash, callId, tool: name },
     async result() {
       const cards = (await store.readBox(lease.outputBoxId)).map(({ card }) => card);

@@ -7,7 +7,7 @@ import { runTool } from '../../../activities/tools/run-tool.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../../workflows/protocol/limits.ts';
 import { testApp } from '../../support/app.ts';
 import { Attempt, attempt } from '../llm/leased-turn.ts';
-import { type Call, call, closeCalls, NO_DOORBELL, work } from './proposed-call.ts';
+import { type Call, call, closeCalls, NO_WORKFLOWS, work } from './proposed-call.ts';
 
 afterEach(closeCalls);
 
@@ -68,7 +68,7 @@ describe('a second attempt', () => {
 
   test('of a tool that this worker does not know counts as unsafe (W10)', async () => {
     const { on } = await lost({ sideEffects: 'idempotent' });
-    const elsewhere = runTool({ store: on.turn.store, app: testApp([]), doorbell: NO_DOORBELL });
+    const elsewhere = runTool({ store: on.turn.store, app: testApp([]), workflows: NO_WORKFLOWS });
     expect(await attempt(elsewhere, on.input, 2)).toMatchObject({ settled: { errorCode: 'outcome_unknown' } });
   });
 });

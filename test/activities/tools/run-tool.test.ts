@@ -6,7 +6,7 @@ import { runTool } from '../../../activities/tools/run-tool.ts';
 import { LIMITS } from '../../../workflows/protocol/limits.ts';
 import { testApp } from '../../support/app.ts';
 import { attempt } from '../llm/leased-turn.ts';
-import { type Call, call, closeCalls, NO_DOORBELL, work } from './proposed-call.ts';
+import { type Call, call, closeCalls, NO_WORKFLOWS, work } from './proposed-call.ts';
 
 afterEach(closeCalls);
 
@@ -70,7 +70,7 @@ describe('a tool', () => {
 
   test('that this worker does not have is a failed result, as another worker may have another app (W9)', async () => {
     const on = await call(work(() => null));
-    const elsewhere = runTool({ store: on.turn.store, app: testApp([]), doorbell: NO_DOORBELL });
+    const elsewhere = runTool({ store: on.turn.store, app: testApp([]), workflows: NO_WORKFLOWS });
     expect(await attempt(elsewhere, on.input)).toMatchObject({
       settled: { status: 'failed', errorCode: 'unknown_tool' },
     });
@@ -98,7 +98,7 @@ describe('a tool', () => {
         return null;
       }),
     );
-    await on.turn.store.settle({ ...on.turn.fence, closed: { status: 'failed', errorCode: 'terminated' } });
+    await on.turn.store.stopTurn(on.turn.fence.agentTurnId, 'test');
     await expect(attempt(on.run, on.input)).rejects.toMatchObject({ code: 'stale_epoch' });
     expect(ran).toBe(0);
   });

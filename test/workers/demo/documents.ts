@@ -38,9 +38,7 @@ export interface DemoJson {
   readonly model: string;
   readonly offline: boolean;
   readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly what: string }[];
-  readonly history: Readonly<
-    Record<'turn' | 'agent', { readonly workflowId: string; readonly events: number; readonly bytes: number }>
-  >;
+  readonly history: Readonly<{ workflowId: string; events: number; bytes: number }>;
   readonly crash?: { readonly killed: number; readonly second: number };
   readonly data: { readonly effectsLog: string };
   readonly turn: { readonly stepCount: number; readonly usage: { readonly input: number } };

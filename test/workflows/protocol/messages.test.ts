@@ -1,77 +1,30 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { isAgentInput, isEnqueueDoorbell, isResultDoorbell, shallow } from '../../../workflows/messages.ts';
-import { enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
+import { isAgentInput, isLease, isResultWakeUp, shallow } from '../../../workflows/messages.ts';
 import { toolResultReportSchema } from '../../../workflows/protocol/tool-result.ts';
 
-const id = fc.stringMatching(/^[A-Za-z0-9][A-Za-z0-9._~-]{0,20}$/);
 const RUNS = { numRuns: 1_000 };
 
 /** Near misses of each message: its keys with values of any kind. */
 const nearly = (...keys: readonly string[]) =>
   fc.dictionary(fc.constantFrom(...keys, 'other'), fc.oneof(fc.jsonValue(), fc.string()), { maxKeys: 4 });
 
-describe('an enqueue signal', () => {
-  test.each([
-    ['nothing', undefined, true],
-    ['null', null, true],
-    ['the id of a turn', { agentTurnId: 't' }, true],
-    ['a request', { instruction: 'do it' }, false],
-    ['a request that also names a turn', { agentTurnId: 't', instruction: 'do it' }, false],
-    ['an id that is no text', { agentTurnId: 7 }, false],
-    ['an empty object', {}, false],
-    ['a text', 'do it', false],
-    ['a list', ['t'], false],
-  ])('with %s: is it only a doorbell? (T3)', (_, body, doorbell) => {
-    expect(isEnqueueDoorbell(body)).toBe(doorbell);
-  });
-
-  test('never takes a request for a doorbell, which would lose it (T3)', () => {
-    const request = fc.record(
-      {
-        instruction: fc.string({ minLength: 1 }),
-        profile: id,
-        metadata: fc.dictionary(fc.string({ maxLength: 20 }), fc.string({ maxLength: 20 })),
-        priority: fc.constantFrom('now', 'normal', 'background'),
-        resultFields: fc.jsonValue(),
-      },
-      { requiredKeys: ['instruction'], noNullPrototype: true },
-    );
-    fc.assert(
-      fc.property(request, (body) => {
-        expect(enqueueRequestSchema.safeParse(body).success).toBe(true);
-        expect(isEnqueueDoorbell(body)).toBe(false);
-      }),
-      RUNS,
-    );
-  });
-
-  test('is either a doorbell or a body to be checked, whatever comes: the guard answers and never throws', () => {
-    fc.assert(
-      fc.property(fc.oneof(fc.jsonValue(), fc.anything(), nearly('agentTurnId', 'instruction')), (body) => {
-        const doorbell = isEnqueueDoorbell(body);
-        expect(typeof doorbell).toBe('boolean');
-        if (doorbell) expect(enqueueRequestSchema.safeParse(body).success).toBe(false);
-      }),
-      RUNS,
-    );
-  });
-});
-
 describe('a tool_result signal', () => {
   test.each([
     ['nothing', undefined, true],
+    ['null', null, true],
+    ['no call, as the supervisor sends it', {}, true],
     ['the id of a call', { callId: 'c' }, true],
     ['a text', 'c', false],
     ['a list', [{ callId: 'c' }], false],
     ['a result', { callId: 'c', status: 'success', result: 1 }, false],
     ['a heartbeat', { callId: 'c', status: 'running' }, false],
     ['an unknown status, which the activity refuses', { callId: 'c', status: 'great' }, false],
-  ])('with %s: is it only a doorbell? (T14)', (_, body, doorbell) => {
-    expect(isResultDoorbell(body)).toBe(doorbell);
+  ])('with %s: is it only a wake-up? (T14)', (_, body, wakeUp) => {
+    expect(isResultWakeUp(body)).toBe(wakeUp);
   });
 
-  test('never takes a result for a doorbell, which would lose it (T14)', () => {
+  test('never takes a result for a wake-up, which would lose it (T14)', () => {
     const report = fc.record(
       {
         callId: fc.string({ minLength: 1, maxLength: 50 }),
@@ -85,34 +38,32 @@ describe('a tool_result signal', () => {
     fc.assert(
       fc.property(report, (body) => {
         expect(toolResultReportSchema.safeParse(body).success).toBe(true);
-        expect(isResultDoorbell(body)).toBe(false);
+        expect(isResultWakeUp(body)).toBe(false);
       }),
       RUNS,
     );
   });
 
-  test('is either a doorbell or a body to be checked, whatever comes: the guard answers and never throws', () => {
+  test('is either a wake-up or a body to be checked, whatever comes: the guard answers and never throws', () => {
     fc.assert(
       fc.property(fc.oneof(fc.jsonValue(), fc.anything(), nearly('callId', 'status')), (body) => {
-        const doorbell = isResultDoorbell(body);
-        expect(typeof doorbell).toBe('boolean');
-        if (doorbell) expect(toolResultReportSchema.safeParse(body).success).toBe(false);
+        const wakeUp = isResultWakeUp(body);
+        expect(typeof wakeUp).toBe('boolean');
+        if (wakeUp) expect(toolResultReportSchema.safeParse(body).success).toBe(false);
       }),
       RUNS,
     );
   });
 });
 
-describe('the input of a mailbox', () => {
+describe('the input of the acceptor', () => {
   test.each([
     ['an agent id', { agentId: 'a' }, true],
-    ['a threshold', { agentId: 'a', maxHistoryEvents: 100 }, true],
-    ['a threshold of zero', { agentId: 'a', maxHistoryEvents: 0 }, false],
-    ['half an event', { agentId: 'a', maxHistoryEvents: 1.5 }, false],
-    ['a threshold as text', { agentId: 'a', maxHistoryEvents: '100' }, false],
+    ['an agent id and what an earlier version was started with', { agentId: 'a', maxHistoryEvents: 100 }, true],
     ['no agent id', { maxHistoryEvents: 100 }, false],
     ['an agent id that is no text', { agentId: 1 }, false],
     ['a list', [{ agentId: 'a' }], false],
+    ['null', null, false],
     ['nothing', undefined, false],
   ])('with %s is recognised as such', (_, value, valid) => {
     expect(isAgentInput(value)).toBe(valid);
@@ -120,8 +71,38 @@ describe('the input of a mailbox', () => {
 
   test('is judged without a throw, whatever it is', () => {
     fc.assert(
-      fc.property(fc.oneof(fc.anything(), nearly('agentId', 'maxHistoryEvents')), (value) => {
+      fc.property(fc.oneof(fc.anything(), nearly('agentId')), (value) => {
         expect(typeof isAgentInput(value)).toBe('boolean');
+      }),
+      RUNS,
+    );
+  });
+});
+
+describe('the input of a turn', () => {
+  const lease = {
+    agentId: 'a',
+    agentTurnId: 't',
+    turnEpoch: 1,
+    outputBoxId: 'b',
+    profileName: 'p',
+    title: '',
+    kernel: {},
+    memory: [],
+  };
+  const without = (key: string) => Object.fromEntries(Object.entries(lease).filter(([name]) => name !== key));
+
+  test('is a lease when all that the workflow reads at once is there (T1)', () => {
+    expect(isLease(lease)).toBe(true);
+    expect(Object.keys(lease).filter((key) => isLease(without(key)))).toEqual([]);
+    expect(isLease({ ...lease, turnEpoch: '1' })).toBe(false);
+    expect(isLease([lease])).toBe(false);
+  });
+
+  test('is judged without a throw, whatever it is', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.anything(), nearly(...Object.keys(lease))), (value) => {
+        expect(typeof isLease(value)).toBe('boolean');
       }),
       RUNS,
     );

@@ -1,9 +1,8 @@
-/** Accepting requests and leasing turns, as every store must do it. */
+/** Accepting requests, and what a lease holds, as every store must do it. */
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import type { EnqueueInput } from '../../../../workflows/protocol/enqueue.ts';
-import type { Lease } from '../../../../workflows/protocol/store.ts';
-import { fenceOf, newAgent, type StoreBench, SUCCESS } from '../store-bench.ts';
+import { fenceOf, newAgent, nothing, type StoreBench, SUCCESS } from '../store-bench.ts';
 
 export function describeAdmission(bench: StoreBench): void {
   describe('accepting', () => {
@@ -23,7 +22,7 @@ export function describeAdmission(bench: StoreBench): void {
         duplicate: true,
         status: 'success',
       });
-      expect(await bench.store.leaseNext(agentId)).toEqual({ kind: 'empty' });
+      expect(await bench.store.leaseNext(agentId)).toEqual(nothing(agentId));
       expect(await bench.accept(newAgent(), { idempotencyKey: 'k' })).toMatchObject({ duplicate: false });
     });
 
@@ -45,7 +44,8 @@ export function describeAdmission(bench: StoreBench): void {
 
     test('a full inbox refuses and keeps what it has (T10)', async () => {
       const agentId = newAgent();
-      for (let i = 0; i < 1_000; i += 1) await bench.accept(agentId);
+      await bench.started(agentId);
+      for (let i = 0; i < 1_000; i += 1) await bench.accepted(agentId);
       expect(await bench.accept(agentId)).toMatchObject({ kind: 'refused', code: 'inbox_full' });
       expect((await bench.store.listAgents()).find((agent) => agent.agentId === agentId)?.queuedTurns).toBe(1_000);
     });
@@ -60,60 +60,32 @@ export function describeAdmission(bench: StoreBench): void {
   });
 
   describe('leasing', () => {
-    test('leases in lane order, then in accept order, with a rising epoch (T2, T9)', async () => {
-      const agentId = newAgent();
-      const background = await bench.accepted(agentId, { priority: 'background' });
-      const normal = await bench.accepted(agentId);
-      const later = await bench.accepted(agentId);
-      const now = await bench.accepted(agentId, { priority: 'now' });
-      const order: string[] = [];
-      for (let epoch = 1; epoch <= 4; epoch += 1) {
-        const lease = await bench.leased(agentId);
-        expect(lease.turnEpoch).toBe(epoch);
-        order.push(lease.agentTurnId);
-        await bench.store.commitTurn(fenceOf(lease), SUCCESS);
-      }
-      expect(order).toEqual([now, normal, later, background]);
-    });
-
-    test('a second run gets the same lease, and a started turn is reported as held (T1, T29)', async () => {
-      const agentId = newAgent();
-      const lease = await bench.started(agentId);
-      await bench.accepted(agentId);
-      expect(await bench.leased(agentId)).toEqual(lease);
-      await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
-      expect(await bench.store.leaseNext(agentId)).toEqual({ kind: 'held', fence: fenceOf(lease) });
-    });
-
-    test('a dispatch that is too slow is ended only while it is dispatched, and once (T12)', async () => {
-      const timeout = { status: 'timeout', errorCode: 'dispatch_timeout' } as const;
-      const expire = (lease: Lease) => bench.store.expireTurn(fenceOf(lease), 'dispatched', timeout);
-      const running = await bench.started(newAgent());
-      await bench.store.openStep(fenceOf(running), 1, running.profileHash);
-      expect(await expire(running)).toBe(false);
-      expect(await bench.store.getTurn(running.agentTurnId)).toMatchObject({ status: 'running' });
-      const agentId = newAgent();
-      const late = await bench.started(agentId);
-      expect([await expire(late), await expire(late)]).toEqual([true, false]);
-      expect(await bench.store.getTurn(late.agentTurnId)).toMatchObject(timeout);
-      expect(await bench.tasksOf(agentId)).toHaveLength(1);
-    });
-
     test('a turn of an unknown profile ends with its own task event and does not block the next (T8)', async () => {
       const agentId = newAgent();
+      const open = await bench.started(agentId);
       const poisoned = await bench.accepted(agentId, { profile: 'nobody' });
       const healthy = await bench.accepted(agentId);
-      expect((await bench.leased(agentId)).agentTurnId).toBe(healthy);
+      const { handover } = await bench.store.commitTurn(fenceOf(open), SUCCESS);
+      expect(handover).toMatchObject({ next: { agentTurnId: healthy, turnEpoch: 3 }, more: false });
       const view = await bench.store.getTurn(poisoned);
-      expect(view).toMatchObject({ status: 'failed', errorCode: 'profile_not_found', turnEpoch: 1 });
+      expect(view).toMatchObject({ status: 'failed', errorCode: 'profile_not_found', turnEpoch: 2 });
       expect(view?.deliverable?.fallback?.reason).toContain('nobody');
-      expect(await bench.tasksOf(agentId)).toHaveLength(1);
+      expect(await bench.tasksOf(agentId)).toHaveLength(2);
+    });
+
+    test('a request to an idle agent that names an unknown profile has ended when it is accepted (T8)', async () => {
+      const agentId = newAgent();
+      const outcome = await bench.accept(agentId, { profile: 'nobody' });
+      expect(outcome).toMatchObject({ kind: 'accepted', lease: null, status: 'failed', position: 0 });
+      expect(await bench.tasksOf(agentId)).toMatchObject([{ payload: { errorCode: 'profile_not_found' } }]);
+      expect(await bench.store.leaseNext(agentId)).toEqual(nothing(agentId));
+      expect((await bench.started(agentId)).turnEpoch).toBe(2);
     });
 
     test('a missing context box ends the turn box_unavailable (T25)', async () => {
       const agentId = newAgent();
       const turn = await bench.accepted(agentId, { contextBoxId: v7() });
-      expect(await bench.store.leaseNext(agentId)).toEqual({ kind: 'empty' });
+      expect(await bench.store.leaseNext(agentId)).toEqual(nothing(agentId));
       expect(await bench.store.getTurn(turn)).toMatchObject({ status: 'failed', errorCode: 'box_unavailable' });
     });
 

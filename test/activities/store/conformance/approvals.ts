@@ -14,13 +14,12 @@ export function describeApprovals(bench: StoreBench): void {
   }
 
   async function unread(turn: string): Promise<boolean> {
-    bench.now += 60_000;
-    const candidates = await bench.store.doorbellCandidates(30_000, null, 10_000);
-    return candidates.some(({ unreadTurnId }) => unreadTurnId === turn);
+    const due = await bench.dueAt(bench.now + 3_600_000, turn);
+    return due?.unread === true;
   }
 
   describe('an answer to a question', () => {
-    test('whose bell was lost is on the sweeper’s list until the turn has acted on it (K7)', async () => {
+    test('is unread for the supervisor until the turn has acted on it (K7)', async () => {
       const { lease, callId, turn } = await asked();
       expect(await unread(turn)).toBe(false);
       expect((await bench.store.answerApproval(turn, { callId, decision: 'approved' })).ack).toBe('applied');

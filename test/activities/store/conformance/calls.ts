@@ -11,7 +11,7 @@ export function describeCalls(bench: StoreBench): void {
       const { calls } = await bench.think(lease, 1, ['t']);
       const callId = calls[0]?.callId ?? '';
       const fence = fenceOf(lease);
-      await bench.store.settle({ ...fence, closed: { status: 'failed', errorCode: 'terminated' } });
+      await bench.reaped(lease);
       const before = { events: await bench.eventsOf(agentId), box: await bench.store.readBox(lease.outputBoxId) };
       const stale = { code: 'stale_epoch' };
       await expect(bench.store.openStep(fence, 2, lease.profileHash)).rejects.toMatchObject(stale);

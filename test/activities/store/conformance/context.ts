@@ -149,9 +149,11 @@ export function describeContext(bench: StoreBench): void {
       const { lease, callId, answer } = await asking({ code: 'max_steps_reached', used: 2, limit: 2 });
       const question = async () => (await bench.store.listApprovals({ agentId: lease.agentId, all: true }))[0]?.status;
       const look = () => bench.store.resolveWaiting(fenceOf(lease), [callId], bench.now);
-      await bench.store.setLimits(lease.agentTurnId, { maxTokens: 9 });
+      const set = (limits: Limits) => bench.store.setLimits(lease.agentTurnId, limits);
+      expect(await set({ maxTokens: 9 })).toMatchObject({ changed: true, answered: false });
       expect([await question(), (await look()).answers]).toEqual(['waiting', undefined]);
-      await bench.store.setLimits(lease.agentTurnId, { maxSteps: 3 });
+      expect(await set({ maxSteps: 3 })).toMatchObject({ changed: true, answered: true });
+      expect(await set({ maxSteps: 3 })).toMatchObject({ changed: false, answered: false });
       expect(await question()).toBe('approved');
       const answers = [{ callId, decision: 'approved', limits: { maxTokens: 9, maxSteps: 3 } }];
       expect(await look()).toMatchObject({ answers, waiting: [] });
@@ -177,9 +179,11 @@ export function describeContext(bench: StoreBench): void {
       expect(await bench.store.violations()).toEqual([]);
     });
 
-    test('are with the lease when they are set before the turn begins, and with each step and look: no bell is needed (K9)', async () => {
+    test('are with the lease when they are set before the turn begins, and with each step and look: no wake-up is needed (K9)', async () => {
       const agentId = newAgent();
+      const before = await bench.started(agentId);
       await bench.store.setLimits(await bench.accepted(agentId), { maxSteps: 3 });
+      await bench.ended(before);
       const lease = await bench.leased(agentId);
       expect(lease.kernel.budgets).toMatchObject({ maxSteps: 3, maxToolCalls: 200 });
       const { calls } = await bench.think(lease, 1, ['a']);
@@ -205,11 +209,14 @@ export function describeContext(bench: StoreBench): void {
     test('are set by an operator, added to what was set before, and are there for its workflow (K9)', async () => {
       const lease = await bench.started(newAgent());
       expect(await bench.store.readLimits(fenceOf(lease))).toBeNull();
-      expect(await bench.store.setLimits(lease.agentTurnId, { maxSteps: 9 })).toEqual({ agentId: lease.agentId });
-      await bench.store.setLimits(lease.agentTurnId, { maxCost: 2 });
+      const set = (limits: Limits) => bench.store.setLimits(lease.agentTurnId, limits);
+      const changed = { agentId: lease.agentId, changed: true, answered: false };
+      expect(await set({ maxSteps: 9 })).toEqual(changed);
+      expect(await set({ maxCost: 2 })).toEqual(changed);
+      expect(await set({ maxSteps: 9 })).toEqual({ ...changed, changed: false });
       expect(await bench.store.readLimits(fenceOf(lease))).toEqual({ maxSteps: 9, maxCost: 2 });
       await bench.store.commitTurn(fenceOf(lease), SUCCESS);
-      expect(await bench.store.setLimits(lease.agentTurnId, { maxSteps: 10 })).toBeNull();
+      expect(await set({ maxSteps: 10 })).toBeNull();
     });
   });
 }

@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { callId as callIdOf } from '../../../../activities/store/ids.ts';
 import type { Lease, StepCommit } from '../../../../workflows/protocol/store.ts';
-import { fenceOf, newAgent, result, type StoreBench, SUCCESS } from '../store-bench.ts';
+import { fenceOf, LOST, newAgent, nothing, result, type StoreBench, SUCCESS } from '../store-bench.ts';
 
 export function describeEndings(bench: StoreBench): void {
   describe('ending', () => {
@@ -11,11 +11,11 @@ export function describeEndings(bench: StoreBench): void {
       const agentId = newAgent();
       const lease = await bench.started(agentId);
       const { thoughtCardId } = await bench.think(lease, 1);
-      const end = await bench.store.commitTurn(fenceOf(lease), {
-        ...SUCCESS,
-        deliverable: { from: 'thought', cardId: thoughtCardId },
-      });
-      expect(await bench.store.commitTurn(fenceOf(lease), SUCCESS)).toEqual(end);
+      const commit = { ...SUCCESS, deliverable: { from: 'thought', cardId: thoughtCardId } } as const;
+      const ending = await bench.store.commitTurn(fenceOf(lease), commit);
+      expect(await bench.store.commitTurn(fenceOf(lease), SUCCESS)).toEqual(ending);
+      const { ended: end, handover } = ending;
+      expect(handover).toEqual(nothing(agentId));
       const box = await bench.store.readBox(end.outputBoxId);
       expect(box.at(-1)?.card).toMatchObject({
         cardId: end.deliverableCardId,
@@ -37,36 +37,52 @@ export function describeEndings(bench: StoreBench): void {
       });
     });
 
-    test('settle reaps a turn that did not commit: epoch up, fallback of its own, next turn leased (T7)', async () => {
+    test('a turn that did not commit is reaped: epoch up, fallback of its own, next turn leased (T7)', async () => {
       const agentId = newAgent();
       const first = await bench.started(agentId);
       await bench.think(first, 1);
-      await bench.store.commitTurn(fenceOf(first), SUCCESS);
+      await bench.ended(first);
       const lease = await bench.started(agentId);
       const waiting = await bench.accepted(agentId);
       const closed = { status: 'failed', errorCode: 'terminated', reason: 'gone' } as const;
-      const outcome = await bench.store.settle({ ...fenceOf(lease), closed });
-      expect(outcome.ended).toMatchObject({ status: 'failed', errorCode: 'terminated' });
-      expect(outcome.next).toMatchObject({
-        kind: 'leased',
-        lease: { agentTurnId: waiting, turnEpoch: lease.turnEpoch + 2 },
+      const seen = { ...fenceOf(lease), status: 'dispatched', progressAt: bench.now } as const;
+      expect(await bench.store.reapTurn(seen, closed)).toMatchObject({
+        next: { agentTurnId: waiting, turnEpoch: lease.turnEpoch + 2 },
+        more: false,
+        reports: [],
       });
       // No thought of its own: the older turn's must not stand in for it.
       const view = await bench.store.getTurn(lease.agentTurnId);
+      expect(view).toMatchObject({ status: 'failed', errorCode: 'terminated' });
       expect(view?.deliverable).toEqual({ fallback: { reason: 'gone', toolResults: 0 } });
-      expect((await bench.store.settle({ ...fenceOf(lease), closed })).ended).toEqual(outcome.ended);
+      expect(await bench.store.reapTurn(seen, LOST)).toBeNull();
+      expect(await bench.store.getTurn(lease.agentTurnId)).toEqual(view);
       expect(await bench.tasksOf(agentId)).toHaveLength(2);
+      expect(await bench.store.violations()).toEqual([]);
     });
 
-    test('settle leaves a committed end as it is (T6)', async () => {
+    test('the commit of a turn that was reaped meanwhile gets the recorded end and writes nothing (T5, T6)', async () => {
       const agentId = newAgent();
       const lease = await bench.started(agentId);
-      await bench.store.commitTurn(fenceOf(lease), SUCCESS);
-      const outcome = await bench.store.settle({
-        ...fenceOf(lease),
-        closed: { status: 'failed', errorCode: 'terminated' },
-      });
-      expect(outcome).toMatchObject({ ended: { status: 'success' }, next: { kind: 'empty' } });
+      const { thoughtCardId } = await bench.think(lease, 1);
+      await bench.reaped(lease);
+      const before = { events: await bench.eventsOf(agentId), box: await bench.store.readBox(lease.outputBoxId) };
+      const commit = { ...SUCCESS, deliverable: { from: 'thought', cardId: thoughtCardId } } as const;
+      const { ended, handover } = await bench.store.commitTurn(fenceOf(lease), commit);
+      expect(ended).toMatchObject({ status: 'failed', errorCode: 'worker_lost' });
+      expect(handover).toEqual(nothing(agentId));
+      const after = { events: await bench.eventsOf(agentId), box: await bench.store.readBox(lease.outputBoxId) };
+      expect(after).toEqual(before);
+    });
+
+    test('a committed end is not reaped (T6)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      const seen = { ...fenceOf(lease), status: 'dispatched', progressAt: bench.now } as const;
+      await bench.ended(lease);
+      expect(await bench.store.reapTurn(seen, LOST)).toBeNull();
+      expect(await bench.store.getTurn(lease.agentTurnId)).toMatchObject({ status: 'success' });
+      expect(await bench.tasksOf(agentId)).toHaveLength(1);
     });
 
     test('event numbers rise by one per agent (W, Events)', async () => {
@@ -102,8 +118,9 @@ export function describeEndings(bench: StoreBench): void {
       const { calls } = await bench.think(lease, 1, ['a', 'b']);
       const [open = '', waiting = ''] = calls.map((call) => call.callId);
       await bench.store.suspendCall(fenceOf(lease), waiting, bench.now + 1_000);
-      expect(await bench.store.stopTurn(lease.agentTurnId, 'enough')).toEqual({ ack: 'stopped', agentId });
-      expect(await bench.store.stopTurn(lease.agentTurnId, 'again')).toEqual({ ack: 'already_ended', agentId });
+      const stop = (reason: string) => bench.store.stopTurn(lease.agentTurnId, reason);
+      expect(await stop('enough')).toEqual({ ack: 'stopped', agentId, handover: nothing(agentId) });
+      expect(await stop('again')).toEqual({ ack: 'already_ended', agentId, handover: null });
       const view = await bench.store.getTurn(lease.agentTurnId);
       expect(view).toMatchObject({
         status: 'failed',
@@ -117,10 +134,7 @@ export function describeEndings(bench: StoreBench): void {
         );
       }
       expect(await bench.tasksOf(agentId)).toHaveLength(1);
-      expect(await bench.store.commitTurn(fenceOf(lease), SUCCESS)).toMatchObject({
-        status: 'failed',
-        errorCode: 'stopped',
-      });
+      expect(await bench.ended(lease)).toMatchObject({ status: 'failed', errorCode: 'stopped' });
       expect((await bench.started(agentId)).turnEpoch).toBe(lease.turnEpoch + 2);
       expect(await bench.store.violations()).toEqual([]);
     });
@@ -129,33 +143,41 @@ export function describeEndings(bench: StoreBench): void {
       const agentId = newAgent();
       const lease = await bench.started(agentId);
       const queued = await bench.accepted(agentId);
-      expect((await bench.store.stopTurn(queued, 'not needed')).ack).toBe('canceled');
+      const { ack, handover } = await bench.store.stopTurn(queued, 'not needed');
+      // What has not started yet is still to be started: the handover says so again.
+      expect({ ack, handover }).toEqual({ ack: 'canceled', handover: { ...nothing(agentId), next: lease } });
       expect(await bench.store.getTurn(queued)).toMatchObject({ status: 'canceled', errorCode: 'canceled' });
       expect(await bench.store.openStep(fenceOf(lease), 1, lease.profileHash)).toBeDefined();
       expect(await bench.tasksOf(agentId)).toHaveLength(1);
-      expect(await bench.store.stopTurn(v7(), '')).toEqual({ ack: 'unknown' });
+      expect(await bench.store.stopTurn(v7(), '')).toEqual({ ack: 'unknown', handover: null });
     });
 
     test('a stopped agent refuses requests and leases nothing; what was queued runs after start (T10)', async () => {
       const agentId = newAgent();
       const lease = await bench.started(agentId);
       const queued = await bench.accepted(agentId);
-      expect(await bench.store.setLifecycle(agentId, 'stopped', 'holiday')).toEqual({
-        stoppedTurnId: lease.agentTurnId,
-      });
-      expect(await bench.store.setLifecycle(agentId, 'stopped', 'holiday')).toEqual({ stoppedTurnId: null });
+      const stop = () => bench.store.setLifecycle(agentId, 'stopped', 'holiday');
+      expect(await stop()).toEqual({ stoppedTurnId: lease.agentTurnId, handover: nothing(agentId) });
+      expect(await stop()).toEqual({ stoppedTurnId: null, handover: nothing(agentId) });
       expect(await bench.accept(agentId)).toMatchObject({ kind: 'refused', code: 'agent_stopped' });
-      expect(await bench.store.leaseNext(agentId)).toEqual({ kind: 'empty' });
-      await bench.store.setLifecycle(agentId, 'started', '');
-      expect((await bench.leased(agentId)).agentTurnId).toBe(queued);
+      expect(await bench.store.leaseNext(agentId)).toEqual(nothing(agentId));
+      const start = () => bench.store.setLifecycle(agentId, 'started', '');
+      const started = await start();
+      expect(started).toMatchObject({ stoppedTurnId: null, handover: { next: { agentTurnId: queued } } });
+      expect(await start()).toEqual(started);
+      expect(await bench.leased(agentId)).toEqual(started.handover.next);
     });
 
     test('a UI action is taken only by an idle agent with an empty inbox (T11)', async () => {
       const agentId = newAgent();
-      expect(await bench.accept(agentId, { uiAction: true })).toMatchObject({ kind: 'accepted' });
-      expect(await bench.accept(agentId, { uiAction: true })).toMatchObject({ kind: 'refused', code: 'agent_busy' });
-      await bench.leased(agentId);
-      expect(await bench.accept(agentId, { uiAction: true })).toMatchObject({ kind: 'refused', code: 'agent_busy' });
+      const act = () => bench.accept(agentId, { uiAction: true });
+      const refused = { kind: 'refused', code: 'agent_busy' };
+      const lease = await bench.started(agentId, { uiAction: true });
+      expect(await act()).toMatchObject(refused);
+      await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
+      expect(await act()).toMatchObject(refused);
+      await bench.ended(lease);
+      expect(await act()).toMatchObject({ kind: 'accepted', status: 'dispatched' });
     });
 
     const steersAt = async (lease: Lease, stepIndex: number) =>
@@ -196,8 +218,8 @@ export function describeEndings(bench: StoreBench): void {
       expect(await steersAt(lease, 2)).toEqual(steers);
       await stepWith(lease, 2, { steerIds: steers.map((card) => card.cardId) });
       expect(await textsIn(lease.outputBoxId)).toEqual(['do it', 'hear me', 'x']);
-      const end = await bench.store.commitTurn(fenceOf(lease), SUCCESS);
-      expect(await bench.store.leaseNext(lease.agentId)).toMatchObject({ kind: 'empty' });
+      const { ended: end, handover } = await bench.store.commitTurn(fenceOf(lease), SUCCESS);
+      expect(handover).toEqual(nothing(lease.agentId));
       expect((await textsIn(end.outputBoxId)).filter((text) => text === 'hear me')).toHaveLength(1);
     });
 

@@ -146,24 +146,6 @@ export function describeLooks(bench: StoreBench): void {
     expect(looks).toBeLessThan(2_500);
   });
 
-  test('the sweeper’s list names agents with old queued turns or old held heads, and no others', async () => {
-    const queued = newAgent();
-    const held = newAgent();
-    await bench.accepted(queued);
-    await bench.started(held);
-    bench.now += 60_000;
-    const fresh = newAgent();
-    await bench.accepted(fresh);
-    const all = await bench.store.doorbellCandidates(30_000, null, 10_000);
-    const byId = new Map(all.map((candidate) => [candidate.agentId, candidate.headStatus]));
-    expect(byId.get(queued)).toBe('idle');
-    expect(byId.get(held)).toBe('dispatched');
-    expect(byId.has(fresh)).toBe(false);
-    await bench.store.setLifecycle(queued, 'stopped', 'test');
-    const later = await bench.store.doorbellCandidates(30_000, null, 10_000);
-    expect(later.map((candidate) => candidate.agentId)).not.toContain(queued);
-  });
-
   test('an agent that is not there cannot be stopped or started: agent_not_found, by name', async () => {
     const agentId = newAgent();
     const stopping = bench.store.setLifecycle(agentId, 'stopped', 'test');

@@ -1,18 +1,19 @@
-/** Bells that got lost, and workflows that were reset: what the store holds is what happens (T3, T14, T21). */
+/** Wake-ups that got lost, and workflows that were reset: what the store holds is what happens (T3, T10, T14, T21). */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { z } from 'zod';
-import { defineTool } from '../../activities/app.ts';
+import { defineAgent, defineApp, defineTool } from '../../activities/app.ts';
 import type { TurnHandle } from '../../client/agent-client.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
-import { testApp } from '../support/app.ts';
 import { type Harness, openHarness } from '../support/harness.ts';
 
 const WAIT = { timeoutMs: 30_000 };
 const WORKFLOW_TASK_COMPLETED = 7;
+const SIGNALED = 26;
 
-describe('a lost bell', () => {
+describe('a lost wake-up', () => {
   let harness: Harness;
   let model: ScriptedServer;
 
@@ -20,7 +21,10 @@ describe('a lost bell', () => {
     harness = await openHarness();
     const ask = { kind: 'message', toolCalls: [{ name: 'ask', arguments: {} }] } as const;
     const say = (content: string) => ({ kind: 'message', content }) as const;
-    model = await startScriptedModel({ scripts: { answer: [say('done')], ask: [ask, say('thanks')] } });
+    const both = { kind: 'message', toolCalls: ['ask', 'hold'].map((name) => ({ name, arguments: {} })) } as const;
+    model = await startScriptedModel({
+      scripts: { answer: [say('done')], ask: [ask, say('thanks')], 'ask-and-hold': [both, say('thanks')] },
+    });
     const tool = defineTool({
       name: 'ask',
       description: 'a person answers',
@@ -28,8 +32,20 @@ describe('a lost bell', () => {
       afterExecution: 'suspend',
       suspendTimeoutMs: 600_000,
     });
-    const app = testApp([tool], { timeouts: { noProgressMs: 60_000 } });
-    await harness.startWorker(app, model, { sweeper: { everyMs: 300, olderThanMs: 500 } });
+    const hold = defineTool({
+      name: 'hold',
+      description: 'takes long',
+      parameters: z.object({}),
+      execute: () => sleep(15_000, 'held'),
+    });
+    const app = defineApp({
+      agents: [
+        defineAgent({ name: 'tester' }),
+        defineAgent({ name: 'careful', governance: { rules: [{ tool: 'ask', action: 'ask' }] } }),
+      ],
+      tools: [tool, hold],
+    });
+    await harness.startWorker(app, model, { supervisor: { everyMs: 300 } });
   });
   afterAll(async () => {
     await harness?.close();
@@ -38,35 +54,60 @@ describe('a lost bell', () => {
 
   const enqueue = (script: string, agentId: string): Promise<TurnHandle> =>
     harness.client.agent(agentId).enqueue({ instruction: `[script:${script}] go`, profile: 'tester' });
+  const signalsOf = async (turn: TurnHandle): Promise<number> => {
+    const { agentId } = await turn.get();
+    const { events } = await harness.temporal.client.workflow
+      .getHandle(turnWorkflowId(agentId, turn.id))
+      .fetchHistory();
+    return (events ?? []).filter((event) => event.eventType === SIGNALED).length;
+  };
   async function suspended(turn: TurnHandle): Promise<string> {
     for await (const event of turn.events()) if (event.type === 'state' && event.payload.waitingToolCount === 1) break;
     return (await turn.get()).waiting[0]?.callId ?? '';
   }
 
-  test('of a result is made good by the sweeper (T3)', async () => {
+  test('of a result is made good by the supervisor, once (T3)', async () => {
     const turn = await enqueue('ask', `agent-${v7()}`);
     const callId = await suspended(turn);
     const { ack } = await harness.store.reportResult(turn.id, { callId, status: 'success', result: 1 });
     expect(ack).toBe('applied');
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
+    expect(await signalsOf(turn)).toBe(1);
   });
 
-  test('of a result is made good by the retry, which is a duplicate (T14)', async () => {
-    const turn = await enqueue('ask', `agent-${v7()}`);
+  test('of an answer to a question is made good like that of a result (T3, K7)', async () => {
+    const turn = await harness.client
+      .agent(`agent-${v7()}`)
+      .enqueue({ instruction: '[script:ask] go', profile: 'careful' });
+    const callId = await suspended(turn);
+    expect(await harness.store.answerApproval(turn.id, { callId, decision: 'approved' })).toMatchObject({
+      ack: 'applied',
+    });
+    for await (const event of turn.events())
+      if (event.type === 'call' && event.payload.phase === 'suspended' && event.payload.tool === 'ask') break;
+    await turn.stop();
+  });
+
+  test('is sent once for a result that the turn cannot read yet, however often the supervisor looks (T10, K22)', async () => {
+    const turn = await enqueue('ask-and-hold', `agent-${v7()}`);
     const callId = await suspended(turn);
     await harness.store.reportResult(turn.id, { callId, status: 'success', result: 1 });
-    expect((await turn.toolResult({ callId, status: 'success', result: 1 })).ack).toBe('duplicate');
+    await sleep(14_000);
+    expect(await signalsOf(turn)).toBeLessThanOrEqual(1);
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
   });
 
-  test('of a stop is made good by the retry; the next turn runs (T21)', async () => {
+  test('of a stop is made good by the supervisor; the next turn runs at once (T21)', async () => {
     const agentId = `agent-${v7()}`;
     const turn = await enqueue('ask', agentId);
     await suspended(turn);
     const next = await enqueue('answer', agentId);
-    await harness.store.stopTurn(turn.id, 'the bell of this stop is lost');
+    const { handover } = await harness.store.stopTurn(turn.id, 'the signal of this stop is lost');
+    expect(handover?.next?.agentTurnId).toBe(next.id);
     expect((await turn.stop()).ack).toBe('already_ended');
     expect(await next.result(WAIT)).toMatchObject({ status: 'success' });
+    const workflow = harness.temporal.client.workflow.getHandle(turnWorkflowId(agentId, turn.id));
+    while ((await workflow.describe()).status.name === 'RUNNING') await sleep(200);
   });
 
   test('a suspended turn that is reset stays suspended, and takes its answer (T5, T13)', async () => {

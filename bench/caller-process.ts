@@ -1,0 +1,84 @@
+/** The callers of the bench, in a process of their own, so that their processor time is not that of the process that measures. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AgentClient } from '../client/agent-client.ts';
+import { connectClient } from '../workers/connect.ts';
+import { openStore } from '../workers/open-store.ts';
+import { serveParent } from './child.ts';
+import { timed } from './numbers.ts';
+import { enqueue, runFloor, runTurn } from './turns.ts';
+import { SMALL_OUTPUT, type Work } from './workload.ts';
+
+export interface CallerArgument {
+  readonly address: string;
+  readonly namespace: string;
+  readonly storeUrl: string;
+}
+
+export interface CallerTask {
+  /**
+   * `floor` runs bare workflows, `fresh` runs turns of new agents, `standing` runs turns of agents that are kept, all until their results
+   * are here; `enqueue` queues turns of new agents and waits for the acknowledgements only.
+   */
+  readonly call: 'floor' | 'fresh' | 'standing' | 'enqueue';
+  /** How many callers work side by side. Each makes one call after the other. */
+  readonly callers: number;
+  /** No caller begins a call after this time; the calls that have begun are finished. */
+  readonly ms: number;
+  /** How long a caller waits after a call. */
+  readonly pauseMs: number;
+}
+
+export interface CallerTimes {
+  /** The duration of each call in milliseconds. */
+  readonly tookMs: readonly number[];
+  /** From the start of the first call to the end of the last. */
+  readonly seconds: number;
+}
+
+const ONE_TOOL: Work = { tool: 'produce', calls: 1, bytes: SMALL_OUTPUT };
+const NO_TOOL: Work = { tool: 'produce', calls: 0, bytes: 0 };
+
+/** An agent remembers its earlier turns, so its prompts grow: after so many turns a caller goes on with another agent. */
+const TURNS_PER_AGENT = 15;
+
+type Calls = Readonly<Record<CallerTask['call'], (caller: number) => Promise<unknown>>>;
+
+async function start({ storeUrl, ...address }: CallerArgument): Promise<{ calls: Calls; stop(): Promise<void> }> {
+  const temporal = await connectClient(address);
+  const store = await openStore(storeUrl);
+  const access = { temporal, client: new AgentClient({ temporal: temporal.client, store }) };
+  const standingTurns = new Map<number, number>();
+  const calls: Calls = {
+    floor: () => runFloor(access, ONE_TOOL),
+    fresh: () => runTurn(access, `fresh-${crypto.randomUUID()}`, ONE_TOOL),
+    standing: (caller) => {
+      const turns = standingTurns.get(caller) ?? 0;
+      standingTurns.set(caller, turns + 1);
+      return runTurn(access, `standing-${caller}-${Math.floor(turns / TURNS_PER_AGENT)}`, ONE_TOOL);
+    },
+    enqueue: () => enqueue(access, `enqueue-${crypto.randomUUID()}`, NO_TOOL),
+  };
+  const stop = async () => {
+    await store.close();
+    await temporal.connection.close();
+  };
+  return { calls, stop };
+}
+
+async function run(calls: Calls, { call, callers, ms, pauseMs }: CallerTask): Promise<CallerTimes> {
+  const tookMs: number[] = [];
+  const startedAt = performance.now();
+  const loop = async (caller: number) => {
+    while (performance.now() - startedAt < ms) {
+      tookMs.push(await timed(() => calls[call](caller)));
+      if (pauseMs > 0) await sleep(pauseMs);
+    }
+  };
+  await Promise.all(Array.from({ length: callers }, (_, caller) => loop(caller)));
+  return { tookMs, seconds: (performance.now() - startedAt) / 1_000 };
+}
+
+await serveParent(
+  async (argument) => ({ served: await start(argument as CallerArgument), value: null }),
+  ({ calls }, task) => run(calls, task as CallerTask),
+);

@@ -1,0 +1,60 @@
+/** The comparison with the bare workflow as a table. */
+import { MANY_CALLERS } from './acks.ts';
+import {
+  type Figure,
+  medianOf,
+  type Round,
+  ratioOf,
+  type Side,
+  totalCpuMs,
+  VARIANTS,
+  type Variant,
+} from './comparison.ts';
+import type { TurnCost } from './histories.ts';
+import { PARTS } from './probes.ts';
+import { type Results, short, table, whole } from './report.ts';
+
+const PART_NAMES = {
+  engine: 'Temporal server',
+  worker: 'worker',
+  client: 'callers',
+  model: 'model server',
+  database: 'PostgreSQL',
+} as const satisfies Record<(typeof PARTS)[number], string>;
+
+type Text = (value: number) => string;
+export function comparisonTable({ histories, comparison, store }: Results): string {
+  const { one, many, idle } = comparison;
+  const row = (what: string, text: Text, value: (side: Side) => number, ratio: (variant: Variant) => number) => {
+    const ours = VARIANTS.flatMap((variant) => [text(value(variant)), ratio(variant).toFixed(2)]);
+    return [what, text(value('floor')), ...ours];
+  };
+  const counted = (what: string, cost: keyof TurnCost): string[] => {
+    const value = (side: Side) => histories.oneTool[side][cost];
+    return row(what, whole, value, (variant) => value(variant) / value('floor'));
+  };
+  const timed = (what: string, text: Text, rounds: readonly Round[], figure: Figure): string[] => {
+    const value = (side: Side) => medianOf(rounds, side, figure);
+    return row(what, text, value, (variant) => ratioOf(rounds, variant, figure).ratio);
+  };
+  const parts = PARTS.filter((part) => part !== 'database' || store === 'postgres');
+  const rows = [
+    counted('history events', 'events'),
+    counted('workflow tasks', 'workflowTasks'),
+    counted('billable actions', 'actions'),
+    timed('ms until the result, p50, 1 caller', whole, one, ({ p50Ms }) => p50Ms),
+    timed(`turns per second, ${MANY_CALLERS} callers`, short, many, ({ perSecond }) => perSecond),
+    timed('ms of processor time a turn, all processes', whole, many, totalCpuMs),
+    ...parts.map((part) => timed(`– ${PART_NAMES[part]}`, short, many, ({ cpuMs }) => cpuMs[part])),
+  ];
+  return [
+    table(['one tool call', 'bare', 'fresh agents', 'ratio', 'standing agents', 'ratio'], rows),
+    `${judgedOf(one, 'one caller')}; ${judgedOf(many, `${MANY_CALLERS} callers`)}. ` +
+      `${whole(idle.agents)} idle agents keep ${whole(idle.workflows)} workflows running.`,
+  ].join('\n\n');
+}
+
+function judgedOf(rounds: readonly Round[], callers: string): string {
+  const judged = Math.min(...VARIANTS.map((variant) => ratioOf(rounds, variant, totalCpuMs).judged));
+  return `${judged} of ${rounds.length} rounds with ${callers} are judged`;
+}

@@ -1,0 +1,152 @@
+/**
+ * What one turn with one tool call costs beside the bare workflow: time, turns per second, processor time. Ours and the floor take turns
+ * block by block, so that what disturbs one disturbs the other, and each block of ours is compared with the floor's of the same round.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { MANY_CALLERS } from './acks.ts';
+import type { CallerTask, CallerTimes } from './caller-process.ts';
+import type { Child } from './child.ts';
+import type { Lab } from './lab.ts';
+import { percentile } from './numbers.ts';
+import { machineSeconds, PARTS, type PartTimes, partSeconds } from './probes.ts';
+
+/** The bare workflow, and ours in two variants: a new agent for every turn, and an agent per caller that is kept. */
+export const SIDES = ['floor', 'fresh', 'standing'] as const;
+export type Side = (typeof SIDES)[number];
+export const VARIANTS = ['fresh', 'standing'] as const satisfies readonly Side[];
+export type Variant = (typeof VARIANTS)[number];
+
+/** A few seconds of turns of one side. */
+export interface Block {
+  readonly turns: number;
+  readonly p50Ms: number;
+  readonly perSecond: number;
+  /** Milliseconds of processor time per turn. */
+  readonly cpuMs: PartTimes;
+  /** The share of the machine's processor time that its host gave to other machines meanwhile. */
+  readonly stolen: number;
+  /** The share that processes took which are not the bench's. */
+  readonly others: number;
+}
+
+export type Figure = (block: Block) => number;
+export type Round = Readonly<Record<Side, Block>>;
+
+export interface Comparison {
+  /** One caller, for the time of a turn. */
+  readonly one: readonly Round[];
+  /** Callers who keep the machine busy, for turns per second and processor time. */
+  readonly many: readonly Round[];
+  /** After all of it: agents without a turn, and the workflows that run nevertheless. */
+  readonly idle: { readonly agents: number; readonly workflows: number };
+}
+
+/** A block with more stolen processor time says more about the host than about us: it is shown, but not judged. */
+const MOST_STOLEN = 0.15;
+
+/** With fewer judged rounds there is no verdict. */
+export const ENOUGH_ROUNDS = 3;
+const ROUNDS = 5;
+const EXTRA_ROUNDS = 5;
+
+/** Lets the writes that follow a result finish, so that they do not fall into the next measurement. */
+const PAUSE_MS = 50;
+const SETTLE_MS = 300;
+const IDLE_MS = 10_000;
+
+interface Bench {
+  readonly lab: Lab;
+  readonly worker: Child;
+  readonly callers: Child;
+  readonly say: (line: string) => void;
+}
+
+export async function compareWithFloor(bench: Bench, quick: boolean): Promise<Comparison> {
+  const rounds = quick ? { wanted: ENOUGH_ROUNDS, extra: 2 } : { wanted: ROUNDS, extra: EXTRA_ROUNDS };
+  for (const call of SIDES) await runBlock(bench, { call, callers: MANY_CALLERS, ms: 1_500, pauseMs: 0 });
+  const one = await alternate(bench, { callers: 1, ms: quick ? 1_500 : 3_000, pauseMs: PAUSE_MS }, rounds);
+  const many = await alternate(bench, { callers: MANY_CALLERS, ms: quick ? 2_000 : 4_000, pauseMs: 0 }, rounds);
+  return { one, many, idle: await lookAtIdleAgents(bench.lab) };
+}
+
+async function alternate(
+  bench: Bench,
+  task: Omit<CallerTask, 'call'>,
+  { wanted, extra }: { wanted: number; extra: number },
+): Promise<Round[]> {
+  const rounds: Round[] = [];
+  const judged = () => Math.min(...VARIANTS.map((variant) => judgedRounds(rounds, variant).length));
+  while (judged() < wanted && rounds.length < wanted + extra) {
+    const blocks: Partial<Record<Side, Block>> = {};
+    // Each round begins with another side.
+    for (const [index] of SIDES.entries()) {
+      const call = SIDES[(index + rounds.length) % SIDES.length] ?? 'floor';
+      const block = await runBlock(bench, { ...task, call });
+      blocks[call] = block;
+      bench.say(`round ${rounds.length + 1}, callers: ${task.callers}, ${call}: ${lineOf(block)}`);
+    }
+    rounds.push(blocks as Round);
+  }
+  return rounds;
+}
+
+async function runBlock({ lab, worker, callers }: Bench, task: CallerTask): Promise<Block> {
+  const machineBefore = machineSeconds();
+  const before = partSeconds(lab, worker, callers);
+  const { tookMs, seconds } = (await callers.ask({ ...task })) as CallerTimes;
+  await sleep(SETTLE_MS);
+  const after = partSeconds(lab, worker, callers);
+  const machineAfter = machineSeconds();
+  const turns = tookMs.length;
+  const cpuMs = PARTS.map((part) => [part, ((after[part] - before[part]) * 1_000) / turns]);
+  const ours = PARTS.reduce((sum, part) => sum + after[part] - before[part], 0);
+  const all = machineAfter.all - machineBefore.all;
+  const idle = machineAfter.idle - machineBefore.idle;
+  const stolen = machineAfter.stolen - machineBefore.stolen;
+  return {
+    turns,
+    p50Ms: percentile(tookMs, 0.5),
+    perSecond: turns / seconds,
+    cpuMs: Object.fromEntries(cpuMs) as PartTimes,
+    stolen: stolen / all,
+    others: (all - idle - stolen - ours) / all,
+  };
+}
+
+/** Counts when no workflow runs any more, or after a while: the server's list is a little behind. */
+async function lookAtIdleAgents({ store, temporal }: Lab): Promise<Comparison['idle']> {
+  const agents = (await store.listAgents()).filter(({ status }) => status === 'idle').length;
+  const deadline = Date.now() + IDLE_MS;
+  for (;;) {
+    const { count } = await temporal.client.workflow.count(`ExecutionStatus = 'Running'`);
+    if (count === 0 || Date.now() > deadline) return { agents, workflows: count };
+    await sleep(SETTLE_MS);
+  }
+}
+
+function lineOf(block: Block): string {
+  const { p50Ms, perSecond, stolen, others } = block;
+  const percent = (share: number) => `${(share * 100).toFixed(0)} %`;
+  const figures = `p50 ${p50Ms.toFixed(0)} ms, ${perSecond.toFixed(1)} turns/s, ${totalCpuMs(block).toFixed(0)} ms of CPU a turn`;
+  return `${figures}, ${percent(stolen)} stolen, ${percent(others)} for other processes${isJudged(block) ? '' : ', not judged'}`;
+}
+
+const isJudged = ({ stolen }: Block): boolean => stolen <= MOST_STOLEN;
+
+const judgedRounds = (rounds: readonly Round[], variant: Variant): Round[] =>
+  rounds.filter((round) => isJudged(round.floor) && isJudged(round[variant]));
+
+export const totalCpuMs = ({ cpuMs }: Block): number => PARTS.reduce((sum, part) => sum + cpuMs[part], 0);
+
+/** The median over the judged blocks of one side. */
+export const medianOf = (rounds: readonly Round[], side: Side, figure: Figure): number =>
+  percentile(
+    rounds.flatMap((round) => (isJudged(round[side]) ? [figure(round[side])] : [])),
+    0.5,
+  );
+
+/** The median of the ratios of ours to the floor, each taken in one round, and the number of rounds it is taken from. */
+export function ratioOf(rounds: readonly Round[], variant: Variant, figure: Figure): { ratio: number; judged: number } {
+  const ratios = judgedRounds(rounds, variant).map((round) => figure(round[variant]) / figure(round.floor));
+  return { ratio: percentile(ratios, 0.5), judged: ratios.length };
+}

@@ -1,0 +1,130 @@
+/**
+ * What a client does to the workflows of turns: start them, wake them, make them let go. They carry ids only; the store holds what it is
+ * about, so that each of these may be lost or done twice.
+ */
+import {
+  type Client,
+  isGrpcServiceError,
+  WorkflowExecutionAlreadyStartedError,
+  WorkflowNotFoundError,
+} from '@temporalio/client';
+import { defineSearchAttributeKey, SearchAttributeType, type SignalDefinition } from '@temporalio/common';
+import type { agentTurn } from '../workflows/agent-turn.ts';
+import { limitsSignal, stopSignal, toolResultSignal } from '../workflows/messages.ts';
+import { CodedError } from '../workflows/protocol/failures.ts';
+import { targetQueue, turnWorkflowId } from '../workflows/protocol/ids.ts';
+import { clip } from '../workflows/protocol/limits.ts';
+import type { ClientStore, Handover, Lease } from '../workflows/protocol/store.ts';
+
+const keyword = (name: string) => defineSearchAttributeKey(name, SearchAttributeType.KEYWORD);
+const AGENT_ID = keyword('AgentId');
+const AGENT_TURN_ID = keyword('AgentTurnId');
+const WORKER_TARGET = keyword('WorkerTarget');
+const PROFILE = keyword('Profile');
+const TURN_EPOCH = defineSearchAttributeKey('TurnEpoch', SearchAttributeType.INT);
+
+const CALL_MS = 10_000;
+/** How long one process ends turns that cannot start; the supervisor goes on with the rest. */
+const HANDOVER_MS = 3_000;
+const SUMMARY_BYTES = 200;
+
+export class TurnWorkflows {
+  readonly #temporal: Client;
+  readonly #store: Pick<ClientStore, 'leaseNext' | 'reportDelegation'>;
+
+  constructor(temporal: Client, store: Pick<ClientStore, 'leaseNext' | 'reportDelegation'>) {
+    this.#temporal = temporal;
+    this.#store = store;
+  }
+
+  /** Starts the workflow that the lease names; one that runs, or has run, is left alone (T29). Errors: `temporal_unreachable`. */
+  start(lease: Lease): Promise<void> {
+    const { agentId, agentTurnId, workerTarget, profileName, turnEpoch, title } = lease;
+    return this.#reaching(async () => {
+      try {
+        await this.#temporal.workflow.start<typeof agentTurn>('agentTurn', {
+          workflowId: turnWorkflowId(agentId, agentTurnId),
+          workflowIdReusePolicy: 'REJECT_DUPLICATE',
+          workflowIdConflictPolicy: 'USE_EXISTING',
+          taskQueue: targetQueue(workerTarget),
+          args: [lease],
+          staticSummary: clip(`${agentId}: ${title}`, SUMMARY_BYTES),
+          typedSearchAttributes: [
+            { key: AGENT_ID, value: agentId },
+            { key: AGENT_TURN_ID, value: agentTurnId },
+            { key: TURN_EPOCH, value: turnEpoch },
+            { key: WORKER_TARGET, value: workerTarget },
+            { key: PROFILE, value: profileName },
+          ],
+        });
+      } catch (error) {
+        if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+      }
+    });
+  }
+
+  /** Tells a turn that the store holds something it may wait for; `callId` names the call, for whoever reads the history. */
+  wake(agentId: string, agentTurnId: string, callId?: string): Promise<void> {
+    return this.#signal(agentId, agentTurnId, toolResultSignal, callId === undefined ? {} : { callId });
+  }
+
+  /** Tells a turn that it has new budgets. */
+  tellLimits(agentId: string, agentTurnId: string): Promise<void> {
+    return this.#signal(agentId, agentTurnId, limitsSignal, {});
+  }
+
+  /** Makes a turn that the store has ended let go of what it still runs. */
+  tellStop(agentId: string, agentTurnId: string): Promise<void> {
+    return this.#signal(agentId, agentTurnId, stopSignal, {});
+  }
+
+  /**
+   * Carries out what follows from a transaction: starts what it leased, tells the parents that wait. All of it is tried before the first
+   * error is thrown. Errors: `temporal_unreachable`, the store's.
+   */
+  async handOver(handover: Handover): Promise<void> {
+    const deadline = Date.now() + HANDOVER_MS;
+    const errors: unknown[] = [];
+    const trying = (work: Promise<void>) => work.catch((error: unknown) => void errors.push(error));
+    let step = handover;
+    for (;;) {
+      const { agentId, next, more, reports } = step;
+      await Promise.all(
+        [...(next ? [this.start(next)] : []), ...reports.map((id) => this.#tellParent(id))].map(trying),
+      );
+      if (!more || Date.now() > deadline) break;
+      step = await this.#store.leaseNext(agentId);
+    }
+    if (errors.length > 0) throw errors[0];
+  }
+
+  /** Once: whoever comes second finds the answer recorded, and wakes nobody (T30). */
+  async #tellParent(agentTurnId: string): Promise<void> {
+    const report = await this.#store.reportDelegation(agentTurnId);
+    if (report?.wake) await this.wake(report.agentId, report.agentTurnId, report.callId);
+  }
+
+  /** A turn that is closed needs no signal. */
+  #signal(agentId: string, agentTurnId: string, signal: SignalDefinition<[unknown]>, body: unknown): Promise<void> {
+    return this.#reaching(async () => {
+      try {
+        await this.#temporal.workflow.getHandle(turnWorkflowId(agentId, agentTurnId)).signal(signal, body);
+      } catch (error) {
+        if (!(error instanceof WorkflowNotFoundError)) throw error;
+      }
+    });
+  }
+
+  async #reaching(call: () => Promise<void>): Promise<void> {
+    try {
+      await this.#temporal.withDeadline(Date.now() + CALL_MS, call);
+    } catch (error) {
+      const reason = isGrpcServiceError(error) ? error.details : String(error);
+      throw new CodedError(
+        'temporal_unreachable',
+        `the request is in the store, but Temporal could not be told of it (${reason}); it runs when Temporal is back, and repeating it with the same idempotency key is safe`,
+        { cause: error },
+      );
+    }
+  }
+}

@@ -1,0 +1,91 @@
+/** One check: gather the facts, decide, carry out, schedule the next check (T12, T23, T29). */
+import { type Client, WorkflowNotFoundError } from '@temporalio/client';
+import type { TurnWorkflows } from '../../client/turn-workflows.ts';
+import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import type { Handover, Store } from '../../workflows/protocol/store.ts';
+import type { DueTurn } from '../../workflows/protocol/supervision.ts';
+import type { Fence } from '../../workflows/protocol/turn.ts';
+import { type CheckAction, decideCheck, needsWorkflow, type QueueFacts } from '../../workflows/supervision/check.ts';
+import { queueFacts, workflowFacts } from './facts.ts';
+
+export interface CheckDeps {
+  readonly store: Store;
+  readonly temporal: Client;
+  readonly workflows: TurnWorkflows;
+}
+
+/** Task queues as they were found in this pass: many turns share one. */
+export class Queues {
+  readonly #temporal: Client;
+  readonly #found = new Map<string, Promise<QueueFacts>>();
+
+  constructor(temporal: Client) {
+    this.#temporal = temporal;
+  }
+
+  of(workerTarget: string): Promise<QueueFacts> {
+    const known = this.#found.get(workerTarget) ?? queueFacts(this.#temporal, workerTarget);
+    this.#found.set(workerTarget, known);
+    return known;
+  }
+}
+
+/** Returns what was done. Errors: those of store and server; then the turn stays due. */
+export async function checkTurn(
+  deps: CheckDeps,
+  turn: DueTurn,
+  queues: Queues,
+  supervisedSince: number,
+): Promise<CheckAction['do']> {
+  const { store, temporal } = deps;
+  const workflow = needsWorkflow(turn) ? await workflowFacts(temporal, turn) : null;
+  const asksQueue = workflow?.kind === 'running' && turn.workerTarget !== null && turn.timeouts !== null;
+  const queue = asksQueue ? await queues.of(turn.workerTarget ?? '') : null;
+  const { action, next } = decideCheck({ turn, workflow, queue, supervisedSince, nowMs: Date.now() });
+  await carryOut(deps, turn, action);
+  // What was carried out may have given the turn another schedule: that one stands.
+  await store.scheduleCheck(turn, next);
+  return action.do;
+}
+
+async function carryOut({ store, temporal, workflows }: CheckDeps, turn: DueTurn, action: CheckAction): Promise<void> {
+  const { agentId, agentTurnId, turnEpoch, status, progressAt } = turn;
+  const workflowId = turnWorkflowId(agentId, agentTurnId);
+  const handOver = async (handover: Handover | null) => {
+    if (handover) await workflows.handOver(handover);
+  };
+  switch (action.do) {
+    case 'nothing':
+      return;
+    case 'lease':
+    case 'start':
+      return handOver(await store.leaseNext(agentId));
+    case 'wake':
+      return workflows.wake(agentId, agentTurnId);
+    case 'report':
+      return workflows.handOver({ agentId, next: null, more: false, reports: [agentTurnId] });
+    case 'close':
+      return terminate(temporal, workflowId, action.reason);
+    case 'stop': {
+      const { ack, handover } = await store.stopTurn(agentTurnId, action.reason);
+      if (ack === 'stopped') await workflows.tellStop(agentId, agentTurnId);
+      return handOver(handover);
+    }
+    case 'end': {
+      const seen: Fence = { agentId, agentTurnId, turnEpoch: turnEpoch ?? 0 };
+      const handover = await store.reapTurn({ ...seen, status, progressAt }, action.termination);
+      // Order: the store first, so that nothing the workflow still does counts; then the workflow is closed.
+      if (handover) await terminate(temporal, workflowId, action.termination.reason ?? '');
+      return handOver(handover);
+    }
+  }
+}
+
+/** A workflow that is closed or gone needs no end. */
+export async function terminate(temporal: Client, workflowId: string, reason: string): Promise<void> {
+  try {
+    await temporal.workflow.getHandle(workflowId).terminate(reason);
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+  }
+}

@@ -1,0 +1,91 @@
+/** What Temporal says of a turn that is due for a check: its workflow, and the task queue of its target. */
+import {
+  type Client,
+  type WorkflowExecutionDescription,
+  type WorkflowExecutionStatusName,
+  WorkflowFailedError,
+  WorkflowNotFoundError,
+} from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
+import { targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import { clip } from '../../workflows/protocol/limits.ts';
+import type { DueTurn } from '../../workflows/protocol/supervision.ts';
+import type { Termination } from '../../workflows/protocol/turn.ts';
+import type { QueueFacts, WorkflowFacts } from '../../workflows/supervision/check.ts';
+
+/** Values of temporal.api.enums.v1: TaskQueueType and PendingWorkflowTaskState. */
+const TASK_QUEUE_TYPE_WORKFLOW = 1;
+const WORKFLOW_TASK_STARTED = 2;
+
+/** The server remembers pollers for minutes; one that is alive has polled within a long poll's time. */
+const POLLER_ALIVE_MS = 90_000;
+const REASON_BYTES = 500;
+
+export async function workflowFacts(
+  temporal: Client,
+  { agentId, agentTurnId }: Pick<DueTurn, 'agentId' | 'agentTurnId'>,
+): Promise<WorkflowFacts> {
+  const handle = temporal.workflow.getHandle(turnWorkflowId(agentId, agentTurnId));
+  try {
+    const description = await handle.describe();
+    if (description.status.name === 'RUNNING') return runningFacts(description);
+    const failure = description.status.name === 'FAILED' ? await failureOf(handle) : undefined;
+    return { kind: 'closed', termination: terminationOf(description.status.name, failure) };
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return { kind: 'missing' };
+    throw error;
+  }
+}
+
+function runningFacts({ raw }: WorkflowExecutionDescription): WorkflowFacts {
+  const task = raw.pendingWorkflowTask;
+  return {
+    kind: 'running',
+    pendingActivities: raw.pendingActivities?.length ?? 0,
+    task: task ? { attempt: task.attempt ?? 1, started: task.state === WORKFLOW_TASK_STARTED } : null,
+  };
+}
+
+async function failureOf(handle: { result(): Promise<unknown> }): Promise<Error | undefined> {
+  try {
+    await handle.result();
+    return undefined;
+  } catch (error) {
+    if (error instanceof WorkflowFailedError) return error.cause;
+    throw error;
+  }
+}
+
+/** What the store records of a turn whose workflow closed without committing its end (T7). */
+export function terminationOf(status: WorkflowExecutionStatusName, failure: Error | undefined): Termination {
+  switch (status) {
+    case 'TERMINATED':
+      return { status: 'failed', errorCode: 'terminated', reason: 'the workflow was terminated from outside' };
+    case 'CANCELLED':
+      return { status: 'failed', errorCode: 'terminated', reason: 'the workflow was cancelled from outside' };
+    case 'TIMED_OUT':
+      return { status: 'timeout', errorCode: 'turn_timeout', reason: 'the workflow timed out' };
+    case 'FAILED': {
+      const violation = failure instanceof ApplicationFailure && failure.type === 'protocol_violation';
+      const reason = clip(failure?.message ?? 'the workflow failed', REASON_BYTES);
+      return { status: 'failed', errorCode: violation ? 'protocol_violation' : 'internal_error', reason };
+    }
+    default:
+      return { status: 'failed', errorCode: 'internal_error', reason: 'the turn ended without recording its end' };
+  }
+}
+
+export async function queueFacts(temporal: Client, workerTarget: string): Promise<QueueFacts> {
+  const { pollers, stats } = await temporal.workflowService.describeTaskQueue({
+    namespace: temporal.options.namespace,
+    taskQueue: { name: targetQueue(workerTarget) },
+    taskQueueType: TASK_QUEUE_TYPE_WORKFLOW,
+    reportStats: true,
+  });
+  const since = Date.now() - POLLER_ALIVE_MS;
+  const seenAt = (seconds: unknown) => Number(seconds ?? 0) * 1_000;
+  return {
+    hasPollers: (pollers ?? []).some(({ lastAccessTime }) => seenAt(lastAccessTime?.seconds) > since),
+    hasBacklog: stats ? Number(stats.approximateBacklogCount ?? 0) > 0 : true,
+  };
+}

@@ -1,0 +1,133 @@
+/**
+ * What only the server's list of workflows can tell soon: turns whose workflow was closed from outside, and turns whose workflow is gone
+ * without a trace, because somebody deleted it or the server lost its database (T7, T29). Both make the turn due for a check, which looks
+ * at the workflow itself: a list lags behind and decides nothing.
+ */
+import type { Client } from '@temporalio/client';
+import { LRUCache } from 'lru-cache';
+import type { Store } from '../../workflows/protocol/store.ts';
+import { isTerminal } from '../../workflows/protocol/turn.ts';
+import { terminate } from './check-turn.ts';
+
+export const TURN_WORKFLOW_ID = /^agents\/([^/]+)\/turns\/([^/]+)$/;
+
+const PAGE = 1_000;
+/** The list lags, and clocks differ: what closed shortly before the last listing is listed again. */
+const OVERLAP_MS = 60_000;
+/** Where nobody has listed anything yet. */
+const FIRST_WINDOW_MS = 10 * 60_000;
+const REMEMBERED_RUNS = 20_000;
+
+const turnIdOf = (workflowId: string): string | null => TURN_WORKFLOW_ID.exec(workflowId)?.[2] ?? null;
+
+export interface ListingDeps {
+  readonly store: Store;
+  readonly temporal: Client;
+}
+
+export class ClosedWorkflows {
+  readonly #deps: ListingDeps;
+  /** Runs that have been seen: a run that was reset is closed, while its turn goes on in another run. */
+  readonly #seen = new LRUCache<string, true>({ max: REMEMBERED_RUNS });
+
+  constructor(deps: ListingDeps) {
+    this.#deps = deps;
+  }
+
+  /** Makes due the open turns whose workflow closed since `listedUntil` other than by its own end; returns the new `listedUntil`. */
+  async list(listedUntil: number | null): Promise<number> {
+    const { store, temporal } = this.#deps;
+    const startedAt = Date.now();
+    const since = listedUntil === null ? startedAt - FIRST_WINDOW_MS : listedUntil - OVERLAP_MS;
+    const query =
+      `WorkflowType = 'agentTurn' AND ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Failed') ` +
+      `AND CloseTime >= '${new Date(since).toISOString()}'`;
+    let found: string[] = [];
+    for await (const { workflowId, runId } of temporal.workflow.list({ query, pageSize: PAGE })) {
+      if (this.#seen.has(runId)) continue;
+      this.#seen.set(runId, true);
+      const agentTurnId = turnIdOf(workflowId);
+      if (agentTurnId !== null) found.push(agentTurnId);
+      if (found.length < PAGE) continue;
+      await store.makeDue(found);
+      found = [];
+    }
+    await store.makeDue(found);
+    return startedAt;
+  }
+}
+
+/** Between two comparisons that found nothing to do, at least. */
+const LEAST_PAUSE_MS = 2_000;
+/** A comparison may take this share of the time at most. */
+const PAUSE_PER_MS = 20;
+/** More workflows than open turns: some are on their way in or out, and a few may have missed their end. */
+const SURPLUS_PAUSE_MS = 5 * 60_000;
+const ORPHAN_AGE_MS = 60_000;
+
+/**
+ * Compares the numbers of open turns and of running workflows, which costs little, and the two lists only where they differ: fewer workflows
+ * than turns means that some are gone.
+ */
+export class RunningWorkflows {
+  readonly #deps: ListingDeps;
+  readonly #surplusPauseMs: number;
+  readonly #orphanAgeMs: number;
+  #notBefore = 0;
+  #surplusNotBefore: number;
+
+  /** A workflow that no turn owns is closed when it is older than `orphanAgeMs`; default one minute. */
+  constructor(deps: ListingDeps, surplusPauseMs = SURPLUS_PAUSE_MS, orphanAgeMs = ORPHAN_AGE_MS) {
+    this.#deps = deps;
+    this.#surplusPauseMs = surplusPauseMs;
+    this.#orphanAgeMs = orphanAgeMs;
+    this.#surplusNotBefore = Date.now() + surplusPauseMs;
+  }
+
+  async compare(): Promise<void> {
+    const { store, temporal } = this.#deps;
+    const startedAt = Date.now();
+    if (startedAt < this.#notBefore) return;
+    const open = await store.countOpenTurns();
+    const { count } = await temporal.workflow.count(RUNNING);
+    const surplus = count > open && startedAt >= this.#surplusNotBefore;
+    if (count >= open && !surplus) return;
+    const found = await this.#compareLists(surplus);
+    if (surplus) this.#surplusNotBefore = Date.now() + this.#surplusPauseMs;
+    const tookMs = Date.now() - startedAt;
+    this.#notBefore = found > 0 ? 0 : Date.now() + Math.max(LEAST_PAUSE_MS, PAUSE_PER_MS * tookMs);
+  }
+
+  async #compareLists(closeOrphans: boolean): Promise<number> {
+    const { store, temporal } = this.#deps;
+    // The turns before the workflows: a turn that starts between the two is in neither or in both.
+    const open = new Set<string>();
+    for (let after = ''; ; ) {
+      const page = await store.listOpenTurns(after, PAGE);
+      for (const id of page) open.add(id);
+      after = page.at(-1) ?? '';
+      if (page.length < PAGE) break;
+    }
+    const orphans: string[] = [];
+    const oldest = Date.now() - this.#orphanAgeMs;
+    for await (const { workflowId, startTime } of temporal.workflow.list({ query: RUNNING, pageSize: PAGE })) {
+      const agentTurnId = turnIdOf(workflowId);
+      if (agentTurnId !== null && open.delete(agentTurnId)) continue;
+      if (closeOrphans && startTime.getTime() <= oldest) orphans.push(workflowId);
+    }
+    for (const workflowId of orphans) await this.#closeOrphan(workflowId);
+    const missing = [...open];
+    for (let from = 0; from < missing.length; from += PAGE) await store.makeDue(missing.slice(from, from + PAGE));
+    return missing.length;
+  }
+
+  /** A workflow whose turn has ended, or was never accepted, is not what any head points at (T29). */
+  async #closeOrphan(workflowId: string): Promise<void> {
+    const agentTurnId = turnIdOf(workflowId);
+    const status = agentTurnId === null ? null : await this.#deps.store.getTurnStatus(agentTurnId);
+    if (status !== null && !isTerminal(status)) return;
+    await terminate(this.#deps.temporal, workflowId, 'it is not the turn that its agent runs');
+  }
+}
+
+const RUNNING = `WorkflowType = 'agentTurn' AND ExecutionStatus = 'Running'`;
