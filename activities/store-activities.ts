@@ -9,6 +9,8 @@ import { clip } from '../workflows/protocol/limits.ts';
 import type { Store } from '../workflows/protocol/store.ts';
 import { toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 import type { App } from './app.ts';
+import { canonicalDigest } from './canonical.ts';
+import { turnIdForMessage } from './store/ids.ts';
 import { parseDelegation } from './tools/delegation.ts';
 import { type TurnWorkflows, tryHandOver } from './turn-workflows.ts';
 
@@ -25,17 +27,18 @@ export interface StoreActivityDeps {
 }
 
 export const storeActivities = ({ store, app, workflows }: StoreActivityDeps): StoreActivities => ({
-  async acceptInline({ agentId, agentTurnId, body }) {
+  async acceptInline({ agentId, messageId, body }) {
+    const agentTurnId = turnIdForMessage(messageId, canonicalDigest(body));
     const parsed = enqueueRequestSchema.safeParse(body);
     if (!parsed.success) {
       const reason = `enqueue signal dropped: ${z.prettifyError(parsed.error)}${saying(body)}`;
       log.warn(reason, { agentId });
-      return store.recordDropped(agentId, agentTurnId, { what: 'enqueue', reason });
+      return store.recordDropped(agentId, messageId, { what: 'enqueue', reason });
     }
     const outcome = await store.accept({ agentId, agentTurnId, request: parsed.data });
     if (outcome.kind === 'accepted')
       return tryHandOver(workflows, { agentId, next: outcome.lease, more: false, reports: [] });
-    await store.recordDropped(agentId, agentTurnId, { what: 'enqueue', reason: `${outcome.code}: ${outcome.message}` });
+    await store.recordDropped(agentId, messageId, { what: 'enqueue', reason: `${outcome.code}: ${outcome.message}` });
   },
 
   async reportInline({ agentId, agentTurnId, messageId, body }) {

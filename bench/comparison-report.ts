@@ -26,7 +26,7 @@ type Text = (value: number) => string;
 export function comparisonTable({ histories, comparison, store }: Results): string {
   const { one, many, idle } = comparison;
   const row = (what: string, text: Text, value: (side: Side) => number, ratio: (variant: Variant) => number) => {
-    const ours = VARIANTS.flatMap((variant) => [text(value(variant)), ratio(variant).toFixed(2)]);
+    const ours = VARIANTS.flatMap((variant) => [text(value(variant)), ratioText(ratio(variant))]);
     return [what, text(value('floor')), ...ours];
   };
   const counted = (what: string, cost: keyof TurnCost): string[] => {
@@ -53,6 +53,9 @@ export function comparisonTable({ histories, comparison, store }: Results): stri
       `${whole(idle.agents)} idle agents keep ${whole(idle.workflows)} workflows running.`,
   ].join('\n\n');
 }
+
+/** No ratio is shown where the floor has nothing to compare with, as for the database. */
+const ratioText = (ratio: number): string => (Number.isFinite(ratio) ? ratio.toFixed(2) : '–');
 
 function judgedOf(rounds: readonly Round[], callers: string): string {
   const judged = Math.min(...VARIANTS.map((variant) => ratioOf(rounds, variant, totalCpuMs).judged));

@@ -65,7 +65,7 @@ export const budgetTable = (budget: readonly BudgetLine[]): string =>
     ['what', 'measured', 'limit', ''],
     budget.map(({ what, measured, limit, atLeast, ok }) => [
       what,
-      precise(measured),
+      Number.isNaN(measured) ? '–' : precise(measured),
       `${atLeast ? 'at least ' : ''}${precise(limit)}`,
       ok === null ? 'not judged: too few undisturbed blocks' : ok ? 'ok' : 'OVER',
     ]),

@@ -118,9 +118,8 @@ export class AgentHandle {
   /** Refuses requests from now on and ends the active turn; what is queued stays. Repeating it changes nothing (T10). */
   async stop(reason = 'stopped by a client'): Promise<{ readonly stoppedTurnId: string | null }> {
     const { stoppedTurnId, handover } = await this.#options.store.setLifecycle(this.id, 'stopped', reason);
-    const workflows = workflowsOf(this.#options);
-    if (stoppedTurnId !== null) await workflows.tellStop(this.id, stoppedTurnId);
-    await workflows.handOver(handover);
+    const active = stoppedTurnId === null ? null : { agentId: this.id, agentTurnId: stoppedTurnId };
+    await workflowsOf(this.#options).stopped(handover, active);
     return { stoppedTurnId };
   }
 
@@ -201,9 +200,8 @@ export class TurnHandle {
   /** Ends the turn now, queued or running; the ACK is final and its `task` event is written (T8, T21). */
   async stop(reason = 'stopped by a client'): Promise<StopAck> {
     const { handover, ...ack } = await this.#options.store.stopTurn(this.id, reason);
-    const workflows = workflowsOf(this.#options);
-    if (ack.ack === 'stopped') await workflows.tellStop(ack.agentId ?? '', this.id);
-    if (handover) await workflows.handOver(handover);
+    const active = ack.ack === 'stopped' && ack.agentId ? { agentId: ack.agentId, agentTurnId: this.id } : null;
+    await workflowsOf(this.#options).stopped(handover, active);
     return ack;
   }
 

@@ -15,6 +15,7 @@ import { CodedError } from '../workflows/protocol/failures.ts';
 import { targetQueue, turnWorkflowId } from '../workflows/protocol/ids.ts';
 import { clip } from '../workflows/protocol/limits.ts';
 import type { ClientStore, Handover, Lease } from '../workflows/protocol/store.ts';
+import type { Fence } from '../workflows/protocol/turn.ts';
 
 const keyword = (name: string) => defineSearchAttributeKey(name, SearchAttributeType.KEYWORD);
 const AGENT_ID = keyword('AgentId');
@@ -76,6 +77,14 @@ export class TurnWorkflows {
   /** Makes a turn that the store has ended let go of what it still runs. */
   tellStop(agentId: string, agentTurnId: string): Promise<void> {
     return this.#signal(agentId, agentTurnId, stopSignal, {});
+  }
+
+  /** After a stop: the turn that was active lets go, and the agent goes on. Both are tried. Errors: as those of `handOver`. */
+  async stopped(handover: Handover | null, active: Pick<Fence, 'agentId' | 'agentTurnId'> | null): Promise<void> {
+    const letGo = active ? this.tellStop(active.agentId, active.agentTurnId) : Promise.resolve();
+    const goOn = handover ? this.handOver(handover) : Promise.resolve();
+    const failed = (await Promise.allSettled([letGo, goOn])).find((outcome) => outcome.status === 'rejected');
+    if (failed) throw failed.reason;
   }
 
   /**

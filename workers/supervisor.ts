@@ -6,7 +6,7 @@
  * 1. One item's failure is counted, put off and logged, and never ends the pass; several items are checked at the same time, so that one
  *    agent's trouble does not delay another's.
  * 2. What it does is idempotent or refused by the store: two supervisors at once, or one that was frozen in a pass, do no harm.
- * 3. Due checks go on when the server's list of workflows cannot be read.
+ * 3. Due checks go on, and the lease is kept, while the server's list of workflows is slow or cannot be read.
  */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
@@ -43,9 +43,12 @@ const LEASE_MS = 10_000;
 /** Checks in one pass; what is due beyond that is checked in the next one, which follows at once. */
 const BATCH = 200;
 const SIDE_BY_SIDE = 16;
-/** An item whose check failed is put off by this time at least. */
-const FAILED_MS = 5_000;
-const LONGEST_FAILED_MS = 5 * 60_000;
+/** An item whose check failed is put off, by this time at most: the server may be back soon. */
+const LONGEST_FAILED_MS = 60_000;
+/** A pass waits so long for the list of closed workflows; a slower one is used by a later pass. */
+const LIST_WAIT_MS = 1_000;
+const LIST_MS = 60_000;
+const COMPARE_MS = 5 * 60_000;
 
 const INACTIVE: Pass = { active: false, checked: 0, failed: 0 };
 
@@ -56,6 +59,8 @@ export class Supervisor {
   readonly #running: RunningWorkflows;
   readonly #holder = `${hostname()}/${process.pid}/${randomUUID()}`;
   readonly #leaseMs: number;
+  readonly #ended = new AbortController();
+  #listing: Promise<void> | null = null;
   #heldUntil = 0;
 
   constructor(options: SupervisorOptions) {
@@ -71,7 +76,8 @@ export class Supervisor {
   async pass(): Promise<Pass> {
     const lease = await this.#hold();
     if (!lease) return INACTIVE;
-    await this.#list(lease);
+    // Mostly the list is here at once, and what it found is checked in this pass.
+    await Promise.race([this.#list(lease), sleep(LIST_WAIT_MS, undefined, { ref: false })]);
     const { store } = this.#deps;
     const due = await store.dueTurns(BATCH);
     const queues = new Queues(this.#options.temporal);
@@ -87,6 +93,8 @@ export class Supervisor {
   }
 
   async release(): Promise<void> {
+    this.#ended.abort();
+    await this.#listing;
     if (this.#heldUntil > 0) await this.#options.store.releaseSupervisorLease(this.#holder);
     this.#heldUntil = 0;
   }
@@ -104,15 +112,24 @@ export class Supervisor {
     return (await this.#hold()) !== null;
   }
 
-  /** The server's list may be away for a while: what is due is checked all the same. */
-  async #list({ listedUntil }: SupervisorLease): Promise<void> {
-    const { store, onError } = this.#options;
-    try {
-      await store.noteListed(this.#holder, await this.#closed.list(listedUntil));
-      await this.#running.compare();
-    } catch (error) {
-      onError(error);
-    }
+  /** One at a time, over several passes if need be. Never rejects. */
+  #list(lease: SupervisorLease): Promise<void> {
+    this.#listing ??= this.#options.temporal
+      .withAbortSignal(this.#ended.signal, () => this.#listNow(lease))
+      .catch((error: unknown) => {
+        if (!this.#ended.signal.aborted) this.#options.onError(error);
+      })
+      .finally(() => {
+        this.#listing = null;
+      });
+    return this.#listing;
+  }
+
+  async #listNow({ listedUntil }: SupervisorLease): Promise<void> {
+    const { store, temporal } = this.#options;
+    const until = await temporal.withDeadline(Date.now() + LIST_MS, () => this.#closed.list(listedUntil));
+    await store.noteListed(this.#holder, until);
+    await temporal.withDeadline(Date.now() + COMPARE_MS, () => this.#running.compare());
   }
 
   async #check(turn: DueTurn, queues: Queues, since: number): Promise<boolean> {
@@ -127,9 +144,9 @@ export class Supervisor {
   }
 
   async #putOff(turn: DueTurn): Promise<void> {
-    const everyMs = Math.min(Math.max(FAILED_MS, 2 * turn.everyMs), LONGEST_FAILED_MS);
+    const everyMs = Math.min(2 * turn.everyMs, LONGEST_FAILED_MS);
     const { noWorkersSince, workersSince, wokenAt } = turn;
-    const checkAt = Date.now() + Math.min(turn.everyMs, everyMs);
+    const checkAt = Date.now() + Math.min(turn.everyMs, LONGEST_FAILED_MS);
     await this.#options.store.scheduleCheck(turn, { checkAt, everyMs, noWorkersSince, workersSince, wokenAt });
   }
 }

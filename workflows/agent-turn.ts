@@ -11,6 +11,7 @@ import {
   ApplicationFailure,
   allHandlersFinished,
   CancellationScope,
+  ContinueAsNew,
   condition,
   continueAsNew,
   isCancellation,
@@ -128,11 +129,23 @@ class TurnDriver {
     setHandler(turnStateQuery, () => this.#look());
   }
 
+  /** Requests that came are passed on, however the run ends. */
   async run(): Promise<TurnEnd> {
+    try {
+      return await this.#drive();
+    } catch (error) {
+      // Nothing is awaited before the command that begins the next run.
+      if (!(error instanceof ContinueAsNew))
+        await CancellationScope.nonCancellable(() => condition(allHandlersFinished));
+      throw error;
+    }
+  }
+
+  async #drive(): Promise<TurnEnd> {
     let action = this.#carry?.action ?? this.#feed(startEvent(this.#lease));
     while (action.type !== 'done') {
-      if (this.#historyIsLong() && !allHandlersFinished()) await condition(allHandlersFinished);
       // Nothing is awaited between this check and the command, so no message can slip in between.
+      while (this.#historyIsLong() && !this.#inbox.isSettled) await this.#inbox.settle();
       if (this.#historyIsLong()) return continueAsNew<typeof agentTurn>(this.#lease, this.#leave(action));
       const event = await this.#outcomeOf(action);
       if (event === null) {
@@ -337,7 +350,7 @@ class TurnDriver {
     showTurnStatus(status);
   }
 
-  /** A turn that never waited and succeeded has no status to correct: its workflow's own says all, and the upsert is saved. */
+  /** A turn that succeeds has no status to correct: its workflow's own says all, and the upsert is saved. */
   #showEnd(status: TurnStatus): void {
     const isShown = workflowInfo().typedSearchAttributes.get(TURN_STATUS) !== undefined;
     if (status === 'success' && !isShown) this.#status = status;
@@ -354,10 +367,7 @@ class TurnDriver {
         const end = await storeActivities.commitTurn({ ...this.#fence, ...commit, ...this.#takeNoticed() });
         this.#display.end(end.status, end.errorCode);
         this.#showEnd(end.status);
-        while (!this.#inbox.isEmpty || !allHandlersFinished()) {
-          await this.#inbox.acceptResults();
-          await condition(allHandlersFinished);
-        }
+        while (!this.#inbox.isSettled) await this.#inbox.settle();
         return end;
       });
     } catch (error) {

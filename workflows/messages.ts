@@ -35,14 +35,6 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
 export const isResultWakeUp = (body: unknown): boolean =>
   body === undefined || body === null || (isRecord(body) && body.status === undefined);
 
-/** The input of the acceptor. */
-export interface AgentInput {
-  readonly agentId: string;
-}
-
-export const isAgentInput = (value: unknown): value is AgentInput =>
-  isRecord(value) && typeof value.agentId === 'string';
-
 export function isLease(value: unknown): value is Lease {
   if (!isRecord(value) || !isRecord(value.kernel) || !Array.isArray(value.memory)) return false;
   const texts = [value.agentId, value.agentTurnId, value.outputBoxId, value.profileName, value.title];

@@ -36,10 +36,13 @@ export type RunToolOutcome =
 
 export interface CommitTurnInput extends Fence, TurnCommit {}
 
-/** A foreign client's inline request, as it came: validated by the activity, not by the workflow. */
+/**
+ * A foreign client's inline request, as it came: validated by the activity, not by the workflow. `messageId` is the same however often it
+ * is handled.
+ */
 export interface AcceptInlineInput {
   readonly agentId: string;
-  readonly agentTurnId: string;
+  readonly messageId: string;
   readonly body: unknown;
 }
 

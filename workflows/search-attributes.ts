@@ -12,5 +12,6 @@ export const WORKER_TARGET = keyword('WorkerTarget');
 export const PROFILE = keyword('Profile');
 export const TURN_EPOCH = defineSearchAttributeKey('TurnEpoch', SearchAttributeType.INT);
 
+/** A turn that runs has none: only what the workflow's own status does not say is worth an event. */
 export const showTurnStatus = (status: TurnStatus): void =>
-  upsertSearchAttributes([{ key: TURN_STATUS, value: status }]);
+  upsertSearchAttributes([{ key: TURN_STATUS, value: status === 'running' ? null : status }]);

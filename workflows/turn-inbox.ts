@@ -6,7 +6,8 @@
  * 2. Requests go to the store at once, in the order they came, whatever the turn is doing; results are taken where the turn looks at its
  *    calls, and before it ends.
  */
-import { CancellationScope, log, setHandler, uuid4 } from '@temporalio/workflow';
+import { allHandlersFinished, CancellationScope, condition, log, setHandler } from '@temporalio/workflow';
+import { MessageIds } from './message-ids.ts';
 import { enqueueSignal, isResultWakeUp, limitsSignal, shallow, toolResultSignal } from './messages.ts';
 import { storeActivities } from './ports.ts';
 import type { Fence } from './protocol/turn.ts';
@@ -17,17 +18,19 @@ export interface InlineResult {
   readonly body: unknown;
 }
 
-/** What has come and is not taken yet; carried over to the next run. */
+/** Carried over to the next run, when no message is left that the store has not got. */
 export interface InboxCarry {
   readonly woken: boolean;
   readonly newLimits: boolean;
-  readonly results: readonly InlineResult[];
+  /** Messages so far. */
+  readonly messages: number;
 }
 
 export class TurnInbox {
   readonly #fence: Fence;
   readonly #count: () => void;
-  readonly #results: InlineResult[];
+  readonly #ids: MessageIds;
+  readonly #results: InlineResult[] = [];
   #accepting: Promise<void> = Promise.resolve();
   /** The store holds something that the turn may wait for. */
   woken: boolean;
@@ -38,13 +41,13 @@ export class TurnInbox {
   constructor(fence: Fence, count: () => void, carry?: InboxCarry) {
     this.#fence = fence;
     this.#count = count;
-    this.#results = [...(carry?.results ?? [])];
+    this.#ids = new MessageIds(carry?.messages);
     this.woken = carry?.woken ?? false;
     this.newLimits = carry?.newLimits ?? false;
     setHandler(toolResultSignal, (body) => {
       count();
       this.woken = true;
-      if (!isResultWakeUp(body)) this.#results.push({ messageId: uuid4(), body: shallow(body) });
+      if (!isResultWakeUp(body)) this.#results.push({ messageId: this.#ids.next(), body: shallow(body) });
     });
     setHandler(limitsSignal, () => {
       count();
@@ -57,11 +60,17 @@ export class TurnInbox {
   }
 
   carry(): InboxCarry {
-    return { woken: this.woken, newLimits: this.newLimits, results: this.#results };
+    return { woken: this.woken, newLimits: this.newLimits, messages: this.#ids.taken };
   }
 
-  get isEmpty(): boolean {
-    return this.#results.length === 0;
+  /** The store has got every message that came. */
+  get isSettled(): boolean {
+    return this.#results.length === 0 && allHandlersFinished();
+  }
+
+  async settle(): Promise<void> {
+    await this.acceptResults();
+    await condition(allHandlersFinished);
   }
 
   async acceptResults(): Promise<void> {
@@ -75,7 +84,7 @@ export class TurnInbox {
   /** What the activity throws in spite of its retries must not fail the turn that merely passes the request on. */
   #acceptRequest(body: unknown): Promise<void> {
     const { agentId } = this.#fence;
-    const request = { agentId, agentTurnId: uuid4(), body: shallow(body ?? null) };
+    const request = { agentId, messageId: this.#ids.next(), body: shallow(body ?? null) };
     this.#count();
     this.#accepting = this.#accepting
       .then(() => CancellationScope.nonCancellable(() => storeActivities.acceptInline(request)))

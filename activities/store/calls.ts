@@ -6,7 +6,6 @@
  * 2. The head's `waiting_tool_count` and `resume_deadline` always equal what `turn_waiting` says (T13).
  */
 
-import { sql } from 'kysely';
 import type { Refusal } from '../../workflows/kernel/actions.ts';
 import type { SettledCall } from '../../workflows/kernel/state.ts';
 import type { CardContents, ToolResultContent } from '../../workflows/protocol/cards.ts';
@@ -276,17 +275,57 @@ export async function syncHead(trx: Trx, head: HeadRow, agentTurnId: string, now
     updated_at: now,
   } as const;
   await updateHead(trx, head.agent_id, change);
-  const checkAt = resumeDeadline === null ? now + FIRST_CHECK_MS : suspendedCheckAt(now, resumeDeadline);
-  await trx
-    .updateTable('turns')
-    .set({
-      status,
-      woken_at: null,
-      check_every: FIRST_CHECK_MS,
-      check_at: sql<number>`case when ends_by is not null and ends_by < ${checkAt} then ends_by else ${checkAt} end`,
-    })
-    .where('agent_turn_id', '=', agentTurnId)
-    .execute();
+  await trx.updateTable('turns').set({ status }).where('agent_turn_id', '=', agentTurnId).execute();
+  await rescheduleCheck(trx, agentTurnId, resumeDeadline, now);
   const activity = waiting.length > 0 ? ({ activity: 'awaiting_tool_result' } as const) : undefined;
   await appendState(trx, { ...head, ...change }, now, activity);
+}
+
+/**
+ * A check that is due stays due, and one for what the workflow has not read is never put off: the turn goes on without it only if it reads.
+ * The time changes all the same, so that a check under way, which saw the turn before, does not set the next one.
+ */
+export async function rescheduleCheck(
+  trx: Trx,
+  agentTurnId: string,
+  resumeDeadline: number | null,
+  now: number,
+): Promise<void> {
+  const {
+    check_at: planned,
+    ends_by,
+    woken_at,
+    ...turn
+  } = await trx
+    .selectFrom('turns')
+    .select((eb) => [
+      'check_at',
+      'ends_by',
+      'woken_at',
+      eb
+        .selectFrom('turn_waiting')
+        .select((row) => row.fn.countAll<number>().as('count'))
+        .where('turn_waiting.agent_turn_id', '=', agentTurnId)
+        .where('turn_waiting.status', '=', 'received')
+        .as('received'),
+      eb
+        .selectFrom('deferred_reports')
+        .select((row) => row.fn.min('next_retry_at').as('next_retry_at'))
+        .where('deferred_reports.agent_turn_id', '=', agentTurnId)
+        .as('retry_at'),
+    ])
+    .where('agent_turn_id', '=', agentTurnId)
+    .executeTakeFirstOrThrow();
+  const unread = Number(turn.received) > 0;
+  const never = Number.POSITIVE_INFINITY;
+  const soon = now + FIRST_CHECK_MS;
+  const wanted = resumeDeadline === null || unread ? soon : suspendedCheckAt(now, resumeDeadline);
+  const retry = turn.retry_at === null ? never : turn.retry_at + FIRST_CHECK_MS;
+  const next = Math.min(wanted, retry, ends_by ?? never, unread ? (planned ?? never) : never);
+  const change = {
+    check_at: planned !== null && planned <= now ? now : Math.max(next, now),
+    check_every: FIRST_CHECK_MS,
+    woken_at: unread ? woken_at : null,
+  };
+  await trx.updateTable('turns').set(change).where('agent_turn_id', '=', agentTurnId).execute();
 }

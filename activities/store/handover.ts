@@ -19,6 +19,8 @@ import { turnOf } from './turns.ts';
 
 /** Turns that cannot start, ended in one transaction. */
 const REJECTS_PER_TRANSACTION = 50;
+/** Until a turn is tried again that no worker has registered a profile for. */
+const TOO_EARLY_MS = 2_000;
 
 export async function leaseNext(ctx: StoreContext, agentId: string): Promise<Handover> {
   const now = ctx.now();
@@ -47,7 +49,7 @@ async function leaseFrom(ctx: StoreContext, trx: Trx, locked: HeadRow, first: Tu
     const attempt = await tryLease(ctx, trx, head, turn, now);
     if (attempt.kind === 'leased') return { agentId, next: attempt.lease, more: false, reports };
     if (attempt.kind === 'too_early') {
-      await checkAt(trx, turn.agent_turn_id, now);
+      await checkAt(trx, turn.agent_turn_id, now + TOO_EARLY_MS);
       return { agentId, next: null, more: false, reports };
     }
     if (turn.report !== null) reports.push(turn.agent_turn_id);
@@ -69,11 +71,11 @@ const nextQueued = (trx: Trx, agentId: string): Promise<TurnRow | undefined> =>
     .limit(1)
     .executeTakeFirst();
 
-/** Makes the turn due for a check at that time, whatever its schedule was. */
+/** Makes the turn due for a check at that time, whatever its schedule was; what the check wakes it for is new. */
 export async function checkAt(trx: Trx, agentTurnId: string, at: number): Promise<void> {
   await trx
     .updateTable('turns')
-    .set({ check_at: at, check_every: FIRST_CHECK_MS })
+    .set({ check_at: at, check_every: FIRST_CHECK_MS, woken_at: null })
     .where('agent_turn_id', '=', agentTurnId)
     .execute();
 }

@@ -12,6 +12,8 @@ export const outputCardId = (json: string): string => derive('output', 'card', j
 export const contextBoxId = (texts: readonly string[]): string => derive('context', ...texts);
 export const turnIdForKey = (agentId: string, idempotencyKey: string): string =>
   derive('turn', agentId, idempotencyKey);
+export const turnIdForMessage = (messageId: string, digest: string): string =>
+  derive('turn', 'message', messageId, digest);
 export const instructionCardId = (agentTurnId: string): string => derive('instruction', agentTurnId);
 export const stepCardId = (agentTurnId: string, stepIndex: number, kind: string, index = 0): string =>
   derive('card', agentTurnId, stepIndex, kind, index);

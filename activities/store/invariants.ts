@@ -68,6 +68,10 @@ const CHECKS: Readonly<Record<string, RawBuilder<Found>>> = {
     from agent_state_head h where h.waiting_tool_count <> (
       select count(*) from turn_waiting w where w.agent_turn_id = h.active_agent_turn_id and w.status = 'waiting')`,
 
+  resume_deadline_wrong: sql<Found>`
+    select h.agent_id, h.active_agent_turn_id as agent_turn_id, 'the head is to resume at ' || coalesce(h.resume_deadline, 0) as detail
+    from agent_state_head h where h.status = 'suspended' and h.resume_deadline <> (
+      select min(w.deadline) from turn_waiting w where w.agent_turn_id = h.active_agent_turn_id and w.status = 'waiting')`,
   suspended_without_waiting: sql<Found>`
     select h.agent_id, h.active_agent_turn_id as agent_turn_id, 'the head is ' || h.status || ' and counts ' || h.waiting_tool_count as detail
     from agent_state_head h where (h.status = 'suspended') <> (h.waiting_tool_count > 0)`,

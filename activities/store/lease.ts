@@ -14,6 +14,7 @@ import { type EnqueueRequest, storedRequestSchema } from '../../workflows/protoc
 import { CodedError, type FailureCode } from '../../workflows/protocol/failures.ts';
 import type { ProfileSnapshot, Timeouts } from '../../workflows/protocol/profile.ts';
 import type { Lease } from '../../workflows/protocol/store.ts';
+import { isTerminal } from '../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS, firstCheckAt } from '../../workflows/supervision/check.ts';
 import { countTokens } from '../tokens.ts';
 import { forkBox } from './boxes.ts';
@@ -29,6 +30,7 @@ import { parseResultFields } from './result-fields.ts';
 import { rosterEntry } from './roster.ts';
 import type { BoxRow, HeadRow, TurnRow } from './rows.ts';
 import { abandoned, finishTurn } from './terminal.ts';
+import { turnOf } from './turns.ts';
 
 const TITLE_LENGTH = 120;
 
@@ -51,7 +53,7 @@ export async function tryLease(
   const profileName = queued.profile_name ?? (await rosterEntry(trx, queued.agent_id))?.profile ?? queued.agent_id;
   const profile = await currentProfile(trx, profileName, profiles);
   if (!profile && !(await anyProfile(trx))) return { kind: 'too_early' };
-  const problem = await requestProblem(trx, queued);
+  const problem = (await parentProblem(trx, queued)) ?? (await requestProblem(trx, queued));
   const turn = problem === null ? queued : { ...queued, request: '{}' };
   const { boxId, missing } = await memoryBox(trx, head, turn, now);
   const boxIds = [boxId, ...(turn.context_box_id ? [turn.context_box_id] : [])];
@@ -86,7 +88,8 @@ export async function tryLease(
   await updateHead(trx, turn.agent_id, change);
   const refused = problem ?? refusal(profileName, profile !== null, [...missing, ...memory.missing]);
   if (refused) {
-    const termination = { status: 'failed', errorCode: refused.code, reason: refused.reason } as const;
+    const status = refused.code === 'canceled' ? 'canceled' : 'failed';
+    const termination = { status, errorCode: refused.code, reason: refused.reason } as const;
     await finishTurn(trx, { ...turn, ...leased }, abandoned(termination), now);
     return { kind: 'rejected', turnEpoch };
   }
@@ -148,17 +151,36 @@ async function placeInstruction(trx: Trx, boxId: string, turn: TurnRow, now: num
 const findBox = (trx: Trx, boxId: string): Promise<BoxRow | undefined> =>
   trx.selectFrom('boxes').selectAll().where('box_id', '=', boxId).executeTakeFirst();
 
+const instructionSchema = z.object({ text: z.string() });
+
 interface LeaseRefusal {
   readonly code: FailureCode;
   readonly reason: string;
+}
+
+/** A turn that was to end with its parent's, which has ended without success while it was queued, is not started. */
+async function parentProblem(
+  trx: Trx,
+  { on_parent_end, parent_agent_turn_id: parentId }: TurnRow,
+): Promise<LeaseRefusal | null> {
+  if (on_parent_end !== 'stop' || parentId === null) return null;
+  const { status } = await turnOf(trx, parentId);
+  if (!isTerminal(status) || status === 'success' || status === 'partial') return null;
+  return { code: 'canceled', reason: 'the turn that waited for it has ended' };
 }
 
 /** A row that another version, or somebody by hand, wrote in a way that cannot be run (T8). */
 async function requestProblem(trx: Trx, turn: TurnRow): Promise<LeaseRefusal | null> {
   const refused = (reason: string): LeaseRefusal => ({ code: 'invalid_request', reason });
   const cardId = turn.instruction_card_id;
-  const card = await trx.selectFrom('cards').select('type').where('card_id', '=', cardId).executeTakeFirst();
+  const card = await trx
+    .selectFrom('cards')
+    .select(['type', 'content'])
+    .where('card_id', '=', cardId)
+    .executeTakeFirst();
   if (card?.type !== 'task.instruction') return refused(`its instruction card ${cardId} is not in the store`);
+  if (!instructionSchema.safeParse(parsedOrNull(card.content)).success)
+    return refused(`its instruction card ${cardId} has no text`);
   const { error } = storedRequestSchema.safeParse(parsedOrNull(turn.request));
   return error ? refused(`its stored request is malformed: ${z.prettifyError(error)}`) : null;
 }

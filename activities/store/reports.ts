@@ -11,7 +11,6 @@ import type { JsonValue } from '../../workflows/protocol/json.ts';
 import type { ParseArguments, WaitingState } from '../../workflows/protocol/store.ts';
 import type { ReportAck, ToolResultReport } from '../../workflows/protocol/tool-result.ts';
 import { type Fence, isTerminal } from '../../workflows/protocol/turn.ts';
-import { FIRST_CHECK_MS } from '../../workflows/supervision/check.ts';
 import { effectiveAfterExecution } from '../../workflows/waiting/after-execution.ts';
 import {
   type CallFacts,
@@ -22,11 +21,18 @@ import {
   type ReportDecision,
 } from '../../workflows/waiting/decisions.ts';
 import { findApproval, lookAtApproval } from './approvals.ts';
-import { callOf, defaultAfterExecution, findCall, findWaiting, markWaiting, syncHead } from './calls.ts';
+import {
+  callOf,
+  defaultAfterExecution,
+  findCall,
+  findWaiting,
+  markWaiting,
+  rescheduleCheck,
+  syncHead,
+} from './calls.ts';
 import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
 import { type FinalReport, findDeferral, forgetDeferral, isFinal, keepDeferral } from './deferrals.ts';
 import { appendEvent } from './events.ts';
-import { checkAt } from './handover.ts';
 import { fenced } from './head.ts';
 import { limitsOf } from './limits.ts';
 import { profileByHash } from './profiles.ts';
@@ -117,7 +123,7 @@ async function carryOut(
     case 'defer': {
       const { reason } = decision.deferral;
       if (isFinal(report)) await keepDeferral(trx, turn.agent_turn_id, report, decision.deferral, now);
-      await checkAt(trx, turn.agent_turn_id, decision.deferral.nextRetryAt + FIRST_CHECK_MS);
+      await rescheduleCheck(trx, turn.agent_turn_id, head.resume_deadline, now);
       const payload = { ...noted, reason, phase: 'deferred' } as const;
       return appendEvent(trx, turn.agent_id, turn.agent_turn_id, { type: 'call', payload }, now);
     }
@@ -215,12 +221,14 @@ export async function resolveWaiting(
     const settled: SettledCall[] = [];
     const waiting: WaitingState['waiting'][number][] = [];
     const answers: ApprovalAnswer[] = [];
+    let escalated = false;
     for (const callId of callIds) {
       const row = await findWaiting(trx, fence.agentTurnId, callId);
       const question = row && row.kind !== 'approval' ? undefined : await openQuestion(trx, turn, callId);
       if (question) {
         const snapshot = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
         const look = await lookAtApproval(trx, turn, question, { snapshot, parse }, nowMs);
+        escalated ||= 'waitUntil' in look && look.waitUntil !== question.deadline;
         if ('answer' in look) answers.push(look.answer);
         else waiting.push({ callId, tool: question.tool_name, deadline: look.waitUntil });
         continue;
@@ -231,7 +239,7 @@ export async function resolveWaiting(
         waiting.push({ callId, tool: row.tool_name, deadline: row.deadline, ...early });
       } else settled.push(await applied(trx, turn, callId, row, progress?.result ?? null, ctx.profiles, now));
     }
-    if (settled.length > 0 || answers.length > 0) await syncHead(trx, head, fence.agentTurnId, now);
+    if (settled.length > 0 || answers.length > 0 || escalated) await syncHead(trx, head, fence.agentTurnId, now);
     const limits = limitsOf(turn);
     return { settled, waiting, ...(answers.length > 0 ? { answers } : {}), ...(limits ? { limits } : {}) };
   });

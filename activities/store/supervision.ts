@@ -3,6 +3,8 @@
  * not by how many agents and turns there are.
  */
 import { type RawBuilder, sql } from 'kysely';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { Timeouts } from '../../workflows/protocol/profile.ts';
 import type { CheckedTurn, DueTurn, NextCheck, SupervisorLease } from '../../workflows/protocol/supervision.ts';
 import type { HeadStatus } from '../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS } from '../../workflows/supervision/check.ts';
@@ -16,6 +18,8 @@ const SUPERVISOR = 'supervisor';
 
 /** A lease that was free for longer is a break: what happened meanwhile nobody has watched. */
 const BREAK_MS = 30_000;
+/** Clocks of several machines differ by less. */
+const MOST_SKEW_MS = 60_000;
 
 /** A retry of a report that is due for so long is one that its turn has missed (T18). */
 const MISSED_RETRY_MS = 5_000;
@@ -40,7 +44,14 @@ export async function holdSupervisorLease(
             expires_at: now + ttlMs,
             since: sql<number>`case when svc_leases.expires_at < ${now - BREAK_MS} then ${now} else svc_leases.since end`,
           })
-          .where((eb) => eb.or([eb('svc_leases.holder', '=', holder), eb('svc_leases.expires_at', '<=', now)])),
+          .where((eb) =>
+            eb.or([
+              eb('svc_leases.holder', '=', holder),
+              eb('svc_leases.expires_at', '<=', now),
+              // Its holder's clock was far ahead: nobody holds it for that long.
+              eb('svc_leases.expires_at', '>', now + ttlMs + MOST_SKEW_MS),
+            ]),
+          ),
       )
       .returning(['since', 'listed_until'])
       .executeTakeFirst();
@@ -96,7 +107,8 @@ type DueRow = Pick<
   resume_deadline: number | null;
   lifecycle: string | null;
   parent_status: string | null;
-  unread: number;
+  unread: number | null;
+  next_retry_at: number | null;
 };
 
 /** The statement behind `dueTurns`; exported for the test that looks at its plan. */
@@ -105,9 +117,8 @@ export const dueQuery = (now: number, limit: number): RawBuilder<DueRow> => sql<
     t.leased_at, t.accepted_at, t.ends_by, t.no_workers_since, t.workers_since, t.woken_at, t.report, t.on_parent_end,
     h.status as head_status, h.updated_at as head_updated_at, h.active_agent_turn_id, h.resume_deadline,
     a.lifecycle, p.status as parent_status,
-    case when exists (select 1 from turn_waiting w where w.agent_turn_id = t.agent_turn_id and w.status = 'received')
-      or exists (select 1 from deferred_reports d
-        where d.agent_turn_id = t.agent_turn_id and d.next_retry_at <= ${now - MISSED_RETRY_MS}) then 1 else 0 end as unread
+    (select 1 from turn_waiting w where w.agent_turn_id = t.agent_turn_id and w.status = 'received' limit 1) as unread,
+    (select min(d.next_retry_at) from deferred_reports d where d.agent_turn_id = t.agent_turn_id) as next_retry_at
   from turns t
   join agent_state_head h on h.agent_id = t.agent_id
   left join agents a on a.agent_id = t.agent_id
@@ -119,15 +130,15 @@ export const dueQuery = (now: number, limit: number): RawBuilder<DueRow> => sql<
 export const dueTurns = (ctx: StoreContext, limit: number): Promise<readonly DueTurn[]> =>
   read(ctx, async (db) => {
     const { rows } = await dueQuery(ctx.now(), limit).execute(db);
-    return Promise.all(rows.map((row) => dueTurn(db as Trx, row, ctx.profiles)));
+    const now = ctx.now();
+    return Promise.all(rows.map((row) => dueTurn(db as Trx, row, ctx.profiles, now)));
   });
 
 const UNSUCCESSFUL: ReadonlySet<string | null> = new Set(['failed', 'timeout', 'canceled']);
 
-async function dueTurn(db: Trx, row: DueRow, profiles: ProfileCache): Promise<DueTurn> {
+async function dueTurn(db: Trx, row: DueRow, profiles: ProfileCache, now: number): Promise<DueTurn> {
   const isActive = row.active_agent_turn_id === row.agent_turn_id;
-  const timeouts =
-    row.profile_hash === null ? null : (await profileByHash(db, row.profile_hash, profiles)).profile.timeouts;
+  const retryAt = row.next_retry_at === null ? null : row.next_retry_at + MISSED_RETRY_MS;
   return {
     agentId: row.agent_id,
     agentTurnId: row.agent_turn_id,
@@ -143,13 +154,25 @@ async function dueTurn(db: Trx, row: DueRow, profiles: ProfileCache): Promise<Du
     endsBy: row.ends_by,
     noWorkersSince: row.no_workers_since,
     workersSince: row.workers_since,
-    unread: Number(row.unread) === 1,
+    unread: row.unread !== null || (retryAt !== null && retryAt <= now),
+    retryAt,
     wokenAt: row.woken_at,
     agentIsFree: row.head_status === 'idle' && row.lifecycle !== 'stopped',
     reportDue: row.report === 'due',
     parentGone: row.on_parent_end === 'stop' && UNSUCCESSFUL.has(row.parent_status),
-    timeouts,
+    timeouts: await timeoutsOf(db, row.profile_hash, profiles),
   };
+}
+
+/** A row that names a profile which is not there must not keep all others from being checked: it is judged by no limit. */
+async function timeoutsOf(db: Trx, hash: string | null, profiles: ProfileCache): Promise<Timeouts | null> {
+  if (hash === null) return null;
+  try {
+    return (await profileByHash(db, hash, profiles)).profile.timeouts;
+  } catch (error) {
+    if (error instanceof CodedError && error.code === 'profile_not_found') return null;
+    throw error;
+  }
 }
 
 export async function scheduleCheck(ctx: StoreContext, turn: CheckedTurn, next: NextCheck): Promise<void> {
@@ -176,12 +199,14 @@ export async function scheduleCheck(ctx: StoreContext, turn: CheckedTurn, next: 
 
 export async function makeDue(ctx: StoreContext, agentTurnIds: readonly string[]): Promise<number> {
   if (agentTurnIds.length === 0) return 0;
+  const now = ctx.now();
   return write(ctx, async (trx) => {
     const { numUpdatedRows } = await trx
       .updateTable('turns')
-      .set({ check_at: 0 })
+      .set({ check_at: now })
       .where('agent_turn_id', 'in', agentTurnIds)
       .where('status', 'in', OPEN)
+      .where((eb) => eb.or([eb('check_at', 'is', null), eb('check_at', '>', now)]))
       .executeTakeFirst();
     return Number(numUpdatedRows);
   });

@@ -5,7 +5,6 @@
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import { turnIdForKey } from '../../activities/store/ids.ts';
 import type { AgentClient } from '../../client/agent-client.ts';
-import type { agent } from '../../workflows/agent.ts';
 import { enqueueSignal } from '../../workflows/messages.ts';
 import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
@@ -56,7 +55,7 @@ export class Foreign {
     const { temporal, ledger } = this.#deps;
     const taken = await patiently(ledger, 'signal with start', () =>
       reaching(temporal, async () => {
-        await temporal.workflow.signalWithStart<typeof agent, [unknown]>('agent', {
+        await temporal.workflow.signalWithStart('agent', {
           workflowId: agentWorkflowId(agentId),
           taskQueue: CONTROL_QUEUE,
           args: [{ agentId }],

@@ -231,7 +231,8 @@ function asMany({ turns, agents }: ChaosOptions, { counts }: Ledger, seen: numbe
 }
 
 const nameOf = (error: unknown): string => {
-  if (isGrpcServiceError(error)) return error.details;
+  // Without the id that some end with.
+  if (isGrpcServiceError(error)) return error.details.replace(/:.*/, '');
   return codeOf(error) ?? (error instanceof Error ? error.name : String(error));
 };
 

@@ -263,10 +263,6 @@ export const OTHERS: Readonly<Record<string, (recorder: Recorder, agentId: strin
     await recorder.startAcceptor(agentId, agentId);
     return { workflowId: agentWorkflowId(agentId) };
   },
-  'acceptor-refused-input': async (recorder, agentId) => {
-    await recorder.startAcceptor('not-its-own-id', agentId);
-    return { workflowId: agentWorkflowId(agentId) };
-  },
   // The run that leaves, and the one that goes on.
   'turn-continues-as-new': async (recorder, agentId) => {
     const { workflowId, runs } = await continuedTurn(recorder, agentId);

@@ -73,6 +73,19 @@ describe.each(BACKENDS)('the supervisor on %s', (backend) => {
     await second.release();
   });
 
+  test('checks what is due, and keeps its lease, while the list of workflows does not come, beside another one (T29)', async () => {
+    const released = Promise.withResolvers<void>();
+    const slow = await Promise.all([0, 1].map(() => connectFaulty(harness.address, harness.namespace)));
+    for (const { faults } of slow) faults.held.set('ListWorkflowExecutions', released.promise);
+    const turn = await lostStart();
+    const both = slow.map(({ client }) => supervisor({ temporal: client, leaseMs: 1_500 }));
+    await Promise.all(both.map((one) => passesUntil(one, () => hasEnded(turn))));
+    expect(await turn.get()).toMatchObject({ status: 'success', turnEpoch: 1 });
+    released.resolve();
+    for (const one of both) await one.release();
+    for (const { close } of slow) await close();
+  });
+
   test('two at once start, end and wake nothing twice (T29)', async () => {
     const starts = await Promise.all(Array.from({ length: 8 }, lostStart));
     const terminated = await Promise.all(Array.from({ length: 4 }, () => waiting()));

@@ -1,6 +1,6 @@
 /** Each check that needs Temporal, proven on a situation made for it on a real server; and that a healthy installation has none. */
 import { setTimeout } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import type { Client } from '@temporalio/client';
 import { v7 } from 'uuid';
 import { z } from 'zod';
@@ -15,7 +15,9 @@ import { agentWorkflowId, CONTROL_QUEUE, targetQueue, turnWorkflowId } from '../
 import { testApp } from '../support/app.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 
-const WAIT = { timeoutMs: 40_000 };
+jest.setTimeout(180_000);
+
+const WAIT = { timeoutMs: 120_000 };
 const ask = { kind: 'message', toolCalls: [{ name: 'ask', arguments: {} }] } as const;
 const say = (content: string) => ({ kind: 'message', content }) as const;
 /** So many that the server marks the workflow, and so few that it tries again at once. */
@@ -242,11 +244,11 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
   }
 
   test.each([
-    ['turn', targetQueue('worker_generic')],
-    ['mere acceptor', CONTROL_QUEUE],
-  ])('failing_workflow_task: a %s whose every task fails, until a worker that can run it comes', async (of, queue) => {
+    ['a turn', targetQueue('worker_generic')],
+    ['an acceptor', CONTROL_QUEUE],
+  ])('failing_workflow_task: %s whose every task fails, until a worker that can run it comes', async (of, queue) => {
     await registerApp();
-    const agentTurnId = of === 'turn' ? (await enqueue('alice', 'answer')).id : null;
+    const agentTurnId = of === 'a turn' ? (await enqueue('alice', 'answer')).id : null;
     const workflowId = agentTurnId === null ? agentWorkflowId('alice') : turnWorkflowId('alice', agentTurnId);
     if (agentTurnId === null) await signalWithStart('alice', '[script:answer] go');
     const broken = await startBrokenWorker(queue);

@@ -16,6 +16,8 @@ import { runScript } from '../support/processes.ts';
 
 const ANSWER = { instruction: '[script:answer] go', profile: 'tester' };
 
+const WORKFLOW_TASK_COMPLETED = 7;
+
 describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
@@ -76,24 +78,30 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
     expect(view).toMatchObject({ status: 'success', turnEpoch: 1 });
   });
 
-  test('a workflow that is not the turn of any head is closed (T29)', async () => {
+  test('a workflow that is not the turn of any head is closed; one of another store is left alone (T29)', async () => {
     const agentId = newAgent();
-    const turn = await harness.client.agent(agentId).enqueue(ANSWER);
-    await turn.result({ timeoutMs: 20_000 });
-    // Nobody serves its queue: it would wait for ever. Orphans are looked for among those that are a minute old.
-    const leftover = await harness.temporal.client.workflow.start('agentTurn', {
-      workflowId: turnWorkflowId(agentId, v7()),
-      taskQueue: 'agentturn.nobody',
-      args: [{}],
-      typedSearchAttributes: [{ key: AGENT_ID, value: agentId }],
-    });
+    const request = { ...ANSWER, priority: 'normal' as const, idempotencyKey: 'k' };
+    const accepted = await harness.store.accept({ agentId, request });
+    if (accepted.kind !== 'accepted') throw new Error(accepted.message);
+    await harness.store.stopTurn(accepted.agentTurnId, 'test');
+    // Nobody serves their queue: they would wait for ever.
+    const start = (agentTurnId: string) =>
+      harness.temporal.client.workflow.start('agentTurn', {
+        workflowId: turnWorkflowId(agentId, agentTurnId),
+        taskQueue: 'agentturn.nobody',
+        args: [{}],
+        typedSearchAttributes: [{ key: AGENT_ID, value: agentId }],
+      });
+    const unknown = await start(v7());
+    const leftover = await start(accepted.agentTurnId);
     const surplus = new RunningWorkflows({ store: harness.store, temporal: harness.temporal.client }, 0, 0);
     while ((await leftover.describe()).status.name === 'RUNNING') {
       await surplus.compare();
       await setTimeout(100);
     }
     expect((await leftover.describe()).status.name).toBe('TERMINATED');
-    expect(await harness.client.turn(turn.id).get()).toMatchObject({ status: 'success' });
+    expect((await unknown.describe()).status.name).toBe('RUNNING');
+    await unknown.terminate('test');
   });
 
   test('an unknown profile ends the turn with its code, and the queue goes on (T8)', async () => {
@@ -178,13 +186,63 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
       expect(dropped).toHaveLength(1);
     });
 
-    test('that starts the acceptor with another id or input fails at once and touches nothing', async () => {
+    test('that starts the acceptor with an id of nobody fails at once and touches nothing', async () => {
       const handle = await harness.temporal.client.workflow.start('agent', {
-        workflowId: `agents/${newAgent()}`,
+        workflowId: `agents/${newAgent()}/etc`,
         taskQueue: CONTROL_QUEUE,
-        args: [{ agentId: '../etc' }],
       });
       await expect(handle.result()).rejects.toMatchObject({ cause: { type: 'invalid_request' } });
+    });
+
+    test('that starts the acceptor with nonsense does not spoil it for others (T3)', async () => {
+      const agentId = newAgent();
+      const send = (input: unknown, body: unknown) =>
+        harness.temporal.client.workflow.signalWithStart('agent', {
+          workflowId: agentWorkflowId(agentId),
+          taskQueue: CONTROL_QUEUE,
+          args: [input],
+          signal: 'enqueue',
+          signalArgs: [body],
+        });
+      await send({ agentId: '../etc' }, { ...ANSWER, idempotencyKey: 'k0' });
+      await Promise.all([1, 2, 3].map((n) => send({ agentId }, { ...ANSWER, idempotencyKey: `k${n}` })));
+      expect((await turnsOf(agentId, 4)).map((one) => one.status)).toEqual(Array(4).fill('success'));
+    });
+
+    test('loses no request to a turn that was stopped over its head (T3, T21)', async () => {
+      const agentId = newAgent();
+      const turn = await harness.client.agent(agentId).enqueue({ ...ANSWER, instruction: '[script:ask] go' });
+      await suspended(turn);
+      const handle = harness.temporal.client.workflow.getHandle(turnWorkflowId(agentId, turn.id));
+      await harness.store.stopTurn(turn.id, 'test');
+      const keys = Array.from({ length: 10 }, (_, index) => `k${index}`);
+      await Promise.all([
+        ...keys.map((idempotencyKey) => handle.signal('enqueue', { ...ANSWER, idempotencyKey })),
+        handle.signal('tool_result', {}),
+      ]);
+      expect(await turnsOf(agentId, 11)).toHaveLength(11);
+    });
+
+    test('sent one request without a key to a turn that is reset afterwards: it is one turn (T2)', async () => {
+      const agentId = newAgent();
+      const turn = await harness.client.agent(agentId).enqueue({ ...ANSWER, instruction: '[script:ask] go' });
+      const [callId = ''] = await suspended(turn);
+      const { workflow, workflowService } = harness.temporal.client;
+      const handle = workflow.getHandle(turnWorkflowId(agentId, turn.id));
+      const { events } = await handle.fetchHistory();
+      const first = (events ?? []).find((event) => event.eventType === WORKFLOW_TASK_COMPLETED)?.eventId;
+      await handle.signal('enqueue', ANSWER);
+      while (((await harness.client.agent(agentId).get())?.queuedTurns ?? 0) === 0) await harness.store.changed(500);
+      await workflowService.resetWorkflowExecution({
+        namespace: harness.namespace,
+        workflowExecution: { workflowId: handle.workflowId },
+        workflowTaskFinishEventId: first ?? null,
+        requestId: v7(),
+        reason: 'test',
+      });
+      await turn.toolResult({ callId, status: 'success', result: 1 });
+      expect(await turn.result({ timeoutMs: 20_000 })).toMatchObject({ status: 'success', turnEpoch: 1 });
+      expect((await turnsOf(agentId, 2)).map((one) => one.status)).toEqual(['success', 'success']);
     });
 
     test('that copies the input of an open turn into a second workflow is refused before it writes anything (T1, T5)', async () => {

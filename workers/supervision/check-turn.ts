@@ -30,6 +30,9 @@ export class Queues {
   }
 }
 
+/** The server may not answer, and the next turn waits. */
+const LOOK_MS = 10_000;
+
 /** Returns what was done. Errors: those of store and server; then the turn stays due. */
 export async function checkTurn(
   deps: CheckDeps,
@@ -38,9 +41,11 @@ export async function checkTurn(
   supervisedSince: number,
 ): Promise<CheckAction['do']> {
   const { store, temporal } = deps;
-  const workflow = needsWorkflow(turn) ? await workflowFacts(temporal, turn) : null;
-  const asksQueue = workflow?.kind === 'running' && turn.workerTarget !== null && turn.timeouts !== null;
-  const queue = asksQueue ? await queues.of(turn.workerTarget ?? '') : null;
+  const { workflow, queue } = await temporal.withDeadline(Date.now() + LOOK_MS, async () => {
+    const workflow = needsWorkflow(turn) ? await workflowFacts(temporal, turn) : null;
+    const asksQueue = workflow?.kind === 'running' && turn.workerTarget !== null && turn.timeouts !== null;
+    return { workflow, queue: asksQueue ? await queues.of(turn.workerTarget ?? '') : null };
+  });
   const { action, next } = decideCheck({ turn, workflow, queue, supervisedSince, nowMs: Date.now() });
   await carryOut(deps, turn, action);
   // What was carried out may have given the turn another schedule: that one stands.
@@ -64,12 +69,13 @@ async function carryOut({ store, temporal, workflows }: CheckDeps, turn: DueTurn
       return workflows.wake(agentId, agentTurnId);
     case 'report':
       return workflows.handOver({ agentId, next: null, more: false, reports: [agentTurnId] });
+    case 'let_go':
+      return workflows.tellStop(agentId, agentTurnId);
     case 'close':
       return terminate(temporal, workflowId, action.reason);
     case 'stop': {
       const { ack, handover } = await store.stopTurn(agentTurnId, action.reason);
-      if (ack === 'stopped') await workflows.tellStop(agentId, agentTurnId);
-      return handOver(handover);
+      return workflows.stopped(handover, ack === 'stopped' ? { agentId, agentTurnId } : null);
     }
     case 'end': {
       const seen: Fence = { agentId, agentTurnId, turnEpoch: turnEpoch ?? 0 };
@@ -84,7 +90,7 @@ async function carryOut({ store, temporal, workflows }: CheckDeps, turn: DueTurn
 /** A workflow that is closed or gone needs no end. */
 export async function terminate(temporal: Client, workflowId: string, reason: string): Promise<void> {
   try {
-    await temporal.workflow.getHandle(workflowId).terminate(reason);
+    await temporal.withDeadline(Date.now() + LOOK_MS, () => temporal.workflow.getHandle(workflowId).terminate(reason));
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
   }

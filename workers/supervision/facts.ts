@@ -29,7 +29,9 @@ export async function workflowFacts(
   try {
     const description = await handle.describe();
     if (description.status.name === 'RUNNING') return runningFacts(description);
-    const failure = description.status.name === 'FAILED' ? await failureOf(handle) : undefined;
+    // Of this run: another one, after a reset, would be waited for.
+    const closed = temporal.workflow.getHandle(description.workflowId, description.runId, { followRuns: false });
+    const failure = description.status.name === 'FAILED' ? await failureOf(closed) : undefined;
     return { kind: 'closed', termination: terminationOf(description.status.name, failure) };
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return { kind: 'missing' };

@@ -6,14 +6,13 @@
 import type { Client } from '@temporalio/client';
 import { LRUCache } from 'lru-cache';
 import type { Store } from '../../workflows/protocol/store.ts';
-import { isTerminal } from '../../workflows/protocol/turn.ts';
 import { terminate } from './check-turn.ts';
 
 export const TURN_WORKFLOW_ID = /^agents\/([^/]+)\/turns\/([^/]+)$/;
 
 const PAGE = 1_000;
 /** The list lags, and clocks differ: what closed shortly before the last listing is listed again. */
-const OVERLAP_MS = 60_000;
+const OVERLAP_MS = 10 * 60_000;
 /** Where nobody has listed anything yet. */
 const FIRST_WINDOW_MS = 10 * 60_000;
 const REMEMBERED_RUNS = 20_000;
@@ -42,17 +41,18 @@ export class ClosedWorkflows {
     const query =
       `WorkflowType = 'agentTurn' AND ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Failed') ` +
       `AND CloseTime >= '${new Date(since).toISOString()}'`;
-    let found: string[] = [];
+    let found = new Map<string, string>();
+    const take = async () => {
+      await store.makeDue([...found.values()]);
+      for (const runId of found.keys()) this.#seen.set(runId, true);
+      found = new Map();
+    };
     for await (const { workflowId, runId } of temporal.workflow.list({ query, pageSize: PAGE })) {
-      if (this.#seen.has(runId)) continue;
-      this.#seen.set(runId, true);
       const agentTurnId = turnIdOf(workflowId);
-      if (agentTurnId !== null) found.push(agentTurnId);
-      if (found.length < PAGE) continue;
-      await store.makeDue(found);
-      found = [];
+      if (agentTurnId !== null && !this.#seen.has(runId)) found.set(runId, agentTurnId);
+      if (found.size >= PAGE) await take();
     }
-    await store.makeDue(found);
+    await take();
     return startedAt;
   }
 }
@@ -64,6 +64,7 @@ const PAUSE_PER_MS = 20;
 /** More workflows than open turns: some are on their way in or out, and a few may have missed their end. */
 const SURPLUS_PAUSE_MS = 5 * 60_000;
 const ORPHAN_AGE_MS = 60_000;
+const COMPARED_MS = 30_000;
 
 /**
  * Compares the numbers of open turns and of running workflows, which costs little, and the two lists only where they differ: fewer workflows
@@ -73,6 +74,7 @@ export class RunningWorkflows {
   readonly #deps: ListingDeps;
   readonly #surplusPauseMs: number;
   readonly #orphanAgeMs: number;
+  readonly #compared = new LRUCache<string, true>({ max: REMEMBERED_RUNS, ttl: COMPARED_MS });
   #notBefore = 0;
   #surplusNotBefore: number;
 
@@ -95,7 +97,8 @@ export class RunningWorkflows {
     const found = await this.#compareLists(surplus);
     if (surplus) this.#surplusNotBefore = Date.now() + this.#surplusPauseMs;
     const tookMs = Date.now() - startedAt;
-    this.#notBefore = found > 0 ? 0 : Date.now() + Math.max(LEAST_PAUSE_MS, PAUSE_PER_MS * tookMs);
+    const pauseMs = found > 0 ? LEAST_PAUSE_MS : Math.max(LEAST_PAUSE_MS, PAUSE_PER_MS * tookMs);
+    this.#notBefore = Date.now() + pauseMs;
   }
 
   async #compareLists(closeOrphans: boolean): Promise<number> {
@@ -116,16 +119,18 @@ export class RunningWorkflows {
       if (closeOrphans && startTime.getTime() <= oldest) orphans.push(workflowId);
     }
     for (const workflowId of orphans) await this.#closeOrphan(workflowId);
-    const missing = [...open];
+    // The list may be behind for long: what has just been looked at is not looked at again at once.
+    const missing = [...open].filter((id) => !this.#compared.has(id));
     for (let from = 0; from < missing.length; from += PAGE) await store.makeDue(missing.slice(from, from + PAGE));
+    for (const id of missing) this.#compared.set(id, true);
     return missing.length;
   }
 
-  /** A workflow whose turn has ended, or was never accepted, is not what any head points at (T29). */
+  /** A workflow whose turn ended a while ago is not what any head points at (T29). One whose turn is unknown may belong to another store. */
   async #closeOrphan(workflowId: string): Promise<void> {
     const agentTurnId = turnIdOf(workflowId);
-    const status = agentTurnId === null ? null : await this.#deps.store.getTurnStatus(agentTurnId);
-    if (status !== null && !isTerminal(status)) return;
+    const turn = agentTurnId === null ? null : await this.#deps.store.getTurn(agentTurnId);
+    if (turn?.endedAt == null || turn.endedAt > Date.now() - this.#orphanAgeMs) return;
     await terminate(this.#deps.temporal, workflowId, 'it is not the turn that its agent runs');
   }
 }

@@ -28,6 +28,8 @@ export interface DueTurn {
   readonly workersSince: number | null;
   /** The store holds results, answers or retries that its workflow has not read. */
   readonly unread: boolean;
+  /** When a report that could not be applied yet is to have been tried again; null when none is kept (T18). */
+  readonly retryAt: number | null;
   /** When the supervisor woke it for what is unread; null when it has not. */
   readonly wokenAt: number | null;
   /** The agent has no open turn and is started: its next queued turn may be leased. */
@@ -77,7 +79,7 @@ export interface SupervisorStore {
   dueTurns(limit: number): Promise<readonly DueTurn[]>;
   /** Schedules the next check, unless the turn itself has changed its schedule since it was found due. */
   scheduleCheck(turn: CheckedTurn, next: NextCheck): Promise<void>;
-  /** Makes those of the turns that are open due at once, before all others; returns how many they are. */
+  /** Makes those of the turns that are open and not due yet due now, behind what is due already; returns how many they are. */
   makeDue(agentTurnIds: readonly string[]): Promise<number>;
   /** Ends a turn over its head and leases the next one; null when it has moved since it was seen (T7). */
   reapTurn(seen: SeenTurn, termination: Termination): Promise<Handover | null>;

@@ -55,7 +55,9 @@ export type CheckAction =
   | { readonly do: 'start' }
   | { readonly do: 'wake' }
   | { readonly do: 'report' }
-  /** The turn has ended: its workflow is to be closed. */
+  /** The turn has ended: its workflow is asked to end itself. */
+  | { readonly do: 'let_go' }
+  /** It did not: it is closed. */
   | { readonly do: 'close'; readonly reason: string }
   | { readonly do: 'stop'; readonly reason: string }
   | { readonly do: 'end'; readonly termination: Termination };
@@ -84,6 +86,8 @@ export const needsWorkflow = ({ status, reportDue, parentGone }: DueTurn): boole
 
 export function decideCheck(facts: CheckFacts): CheckDecision {
   const { turn } = facts;
+  if (turn.parentGone && !isTerminal(turn.status))
+    return again(facts, { do: 'stop', reason: 'the turn that waited for it has ended' });
   if (turn.status === 'queued') return turn.agentIsFree ? again(facts, { do: 'lease' }) : done(turn);
   return isTerminal(turn.status) ? decideEnded(facts) : decideOpen(facts);
 }
@@ -91,13 +95,15 @@ export function decideCheck(facts: CheckFacts): CheckDecision {
 function decideEnded(facts: CheckFacts): CheckDecision {
   if (facts.turn.reportDue) return again(facts, { do: 'report' });
   if (facts.workflow?.kind !== 'running') return done(facts.turn);
+  // It passes on what foreign clients sent it before it lets go: it is asked first, and has until the next check in which it has workers.
+  if (facts.turn.everyMs <= FIRST_CHECK_MS) return again(facts, { do: 'let_go' });
+  if (facts.queue?.hasPollers === false) return again(facts, NOTHING);
   return again(facts, { do: 'close', reason: 'the turn has ended' });
 }
 
 function decideOpen(facts: CheckFacts): CheckDecision {
   const { turn, workflow, nowMs } = facts;
   const { status, endsBy, timeouts } = turn;
-  if (turn.parentGone) return again(facts, { do: 'stop', reason: 'the turn that waited for it has ended' });
   if (endsBy !== null && endsBy <= nowMs) {
     const took = timeouts?.turnMs === undefined ? '' : ` than ${timeouts.turnMs} ms`;
     return again(facts, end('timeout', 'turn_timeout', `the turn took longer${took}`));
@@ -163,7 +169,7 @@ function isQueueing(
 function again(facts: CheckFacts, action: CheckAction): CheckDecision {
   const { turn, nowMs } = facts;
   const everyMs = Math.min(2 * turn.everyMs, LONGEST_CHECK_MS);
-  const limits = [limitOf(facts), turn.endsBy].filter((at): at is number => at !== null && at > nowMs);
+  const limits = [limitOf(facts), turn.endsBy, turn.retryAt].filter((at): at is number => at !== null && at > nowMs);
   const regular =
     turn.status === 'suspended' && turn.resumeDeadline !== null && turn.resumeDeadline > nowMs && !turn.unread
       ? suspendedCheckAt(nowMs, turn.resumeDeadline)

@@ -1,5 +1,5 @@
 /** What every store must do, whatever its backend. Each backend's test file calls this with a way to open an empty store. */
-import { describe } from '@jest/globals';
+import { describe, jest } from '@jest/globals';
 import { describeAdmission } from './conformance/admission.ts';
 import { describeApprovals } from './conformance/approvals.ts';
 import { describeCalls } from './conformance/calls.ts';
@@ -11,7 +11,11 @@ import { describeSupervision } from './conformance/supervision.ts';
 import { describeSupervisorLease } from './conformance/supervisor-lease.ts';
 import { type OpenStore, StoreBench } from './store-bench.ts';
 
+/** Bounds a hang: some tests make thousands of transactions. */
+const LONGEST_MS = 300_000;
+
 export function describeStore(name: string, makeOpener: () => OpenStore): void {
+  jest.setTimeout(LONGEST_MS);
   describe(`store on ${name}`, () => {
     const bench = new StoreBench(makeOpener);
     describeAdmission(bench);

@@ -6,7 +6,6 @@ import { delegatedTurnId, stepCardId } from '../../../activities/store/ids.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { Delegation, DelegationTarget } from '../../../workflows/protocol/delegation.ts';
 import type { Lease } from '../../../workflows/protocol/store.ts';
-import type { TurnStatus } from '../../../workflows/protocol/turn.ts';
 import { ENGINE, fenceOf, LOST, newAgent, STORES, StoreBench, SUCCESS } from './store-bench.ts';
 
 const app = defineApp({
@@ -23,15 +22,9 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
   const bench = new StoreBench(fresh, app);
   const NEW_DOCTOR = { strategy: 'new', profile: 'doctor' } as const;
 
-  let steps = 0;
   const delegated = async (lease: Lease, target: DelegationTarget, more: Partial<Delegation> = {}) => {
-    steps += 1;
-    const tool = more.waitMs === undefined ? 'delegate_async' : 'ask_expert';
-    const { calls } = await bench.think(lease, steps, [tool]);
-    const callId = calls[0]?.callId ?? '';
-    const base = { callId, attempt: 1, target, instruction: 'look into it', onParentEnd: 'continue' } as const;
-    const delegation: Delegation = { ...base, ...more };
-    return { callId, delegation, ...(await bench.store.delegate(fenceOf(lease), delegation)) };
+    const made = await bench.delegated(lease, target, more);
+    return { ...made, callId: made.delegation.callId };
   };
   const asked = (lease: Lease, target: DelegationTarget = NEW_DOCTOR, more: Partial<Delegation> = {}) =>
     delegated(lease, target, { waitMs: 60_000, ...more });
@@ -158,7 +151,10 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       const { memory } = await bench.leased(withHistory.agentId);
       expect(memory).toMatchObject([{ fromSeq: 1, toSeq: before.length }]);
       expect(await bench.cardsOf(memory[0]?.boxId ?? '')).toEqual(before);
-      expect(before).not.toContain(stepCardId(lease.agentTurnId, steps, 'agent.thought'));
+      const [step] = (await bench.store.getTurn(lease.agentTurnId))?.steps ?? [];
+      const thought = stepCardId(lease.agentTurnId, step?.stepIndex ?? 0, 'agent.thought');
+      expect(await bench.cardsOf(lease.outputBoxId)).toContain(thought);
+      expect(before).not.toContain(thought);
 
       const withContext = childOf(await delegated(lease, NEW_DOCTOR, { contextBoxId }));
       expect((await bench.leased(withContext.agentId)).memory).toMatchObject([{ boxId: contextBoxId }]);
@@ -303,72 +299,6 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       };
       expect([enqueue, wait]).toMatchObject([parent, parent]);
       expect(answer).toMatchObject({ sourceAgentTurnId: child.agentTurnId, targetAgentTurnId: lease.agentTurnId });
-    });
-  });
-
-  describe('a turn whose parent has ended', () => {
-    /** Turns of the parent that it left to others, one in each status. */
-    const familyOf = async (parent: Lease, onParentEnd: Delegation['onParentEnd']) => {
-      const busy = await bench.started(newAgent(), { profile: 'doctor' });
-      const make = async (target: DelegationTarget = NEW_DOCTOR) =>
-        childOf(await asked(parent, target, { onParentEnd })).agentTurnId;
-      const leaseOf = async (agentTurnId: string) =>
-        bench.leased((await bench.store.getTurn(agentTurnId))?.agentId ?? '');
-      const family: Partial<Record<TurnStatus, string>> = {
-        queued: await make({ strategy: 'reuse', agentId: busy.agentId }),
-        dispatched: await make(),
-        running: await make(),
-        suspended: await make(),
-        success: await make(),
-      };
-      const { running = '', suspended = '', success = '' } = family;
-      await bench.think(await leaseOf(running), 1);
-      await bench.suspended(await leaseOf(suspended));
-      await bench.ended(await leaseOf(success), { ...SUCCESS, engine: ENGINE });
-      await toldOf(success);
-      return family;
-    };
-    const OPEN = ['queued', 'dispatched', 'running', 'suspended'];
-    /** In which statuses its turns are due at once because of it. */
-    const abandonedIn = async (family: Partial<Record<TurnStatus, string>>) => {
-      const due = await Promise.all(Object.values(family).map((agentTurnId) => bench.due(agentTurnId)));
-      for (const turn of due.filter((one) => one !== undefined))
-        expect(turn).toMatchObject({ parentGone: true, checkAt: bench.now });
-      return due.flatMap((turn) => (turn ? [turn.status] : []));
-    };
-
-    test.each<[how: string, end: (parent: Lease) => Promise<unknown>]>([
-      ['stopped', (parent) => bench.store.stopTurn(parent.agentTurnId, 'test')],
-      ['stopped with its agent', (parent) => bench.store.setLifecycle(parent.agentId, 'stopped', 'test')],
-      ['lost', (parent) => bench.reaped(parent)],
-      ['timed out', (parent) => bench.reaped(parent, { status: 'timeout', errorCode: 'turn_timeout' })],
-      [
-        'failed',
-        (parent) => bench.ended(parent, { ...SUCCESS, termination: { status: 'failed', errorCode: 'llm_failed' } }),
-      ],
-    ])('is due at once when the parent was %s and its call says stop (T21, T30)', async (_how, end) => {
-      const parent = await bench.started(newAgent());
-      const family = await familyOf(parent, 'stop');
-      const others = await familyOf(parent, 'continue');
-      expect(await abandonedIn(family)).toEqual([]);
-      await end(parent);
-      expect(await abandonedIn(family)).toEqual(OPEN);
-      expect(await abandonedIn(others)).toEqual([]);
-      for (const agentTurnId of Object.values(others))
-        expect((await bench.dueAt(bench.now + 3_600_000, agentTurnId))?.parentGone ?? false).toBe(false);
-      for (const agentTurnId of Object.values(family)) await bench.store.stopTurn(agentTurnId, 'its parent is gone');
-      const stopped = await Promise.all(Object.values(family).map((agentTurnId) => bench.store.getTurn(agentTurnId)));
-      expect(stopped.map((turn) => turn?.status)).toEqual(['canceled', 'failed', 'failed', 'failed', 'success']);
-      expect(await bench.store.violations()).toEqual([]);
-    });
-
-    test.each(['success', 'partial'] as const)('is left alone when the parent ended %s (T30)', async (status) => {
-      const parent = await bench.started(newAgent());
-      const family = await familyOf(parent, 'stop');
-      await bench.ended(parent, { ...SUCCESS, termination: { status } });
-      expect(await abandonedIn(family)).toEqual([]);
-      for (const agentTurnId of Object.values(family))
-        expect((await bench.dueAt(bench.now + 3_600_000, agentTurnId))?.parentGone ?? false).toBe(false);
     });
   });
 

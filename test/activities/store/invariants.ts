@@ -34,6 +34,11 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
   idle_head_with_active_turn: [`update agent_state_head set status = 'idle', active_agent_turn_id = null`],
   waiting_count_wrong: [`update agent_state_head set waiting_tool_count = 3`],
   suspended_without_waiting: [`update agent_state_head set status = 'suspended'`],
+  resume_deadline_wrong: [
+    `insert into turn_waiting (agent_turn_id, call_id, step_index, kind, tool_name, deadline, status, created_at)
+       values ('t3', 'c', 1, 'tool', 'x', 2, 'waiting', 1)`,
+    `update agent_state_head set status = 'suspended', waiting_tool_count = 1, resume_deadline = 3`,
+  ],
   waiting_after_end: [
     `insert into turn_waiting (agent_turn_id, call_id, step_index, kind, tool_name, deadline, status, created_at)
        values ('t1', 'c', 1, 'tool', 'x', 1, 'waiting', 1)`,
@@ -119,6 +124,7 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
     test.each([
       ['whose request is no JSON', `update turns set request = 'oops' where agent_turn_id = 'bad'`],
       ['whose request is malformed', `update turns set request = '{"contextBoxId":7}' where agent_turn_id = 'bad'`],
+      ['whose instruction has no text', `update cards set content = '{}' where agent_turn_id = 'bad'`],
       ['whose instruction is gone', `delete from cards where agent_turn_id = 'bad'`],
     ])('a queued turn %s ends invalid_request, and the next one runs (T8)', async (_, statement) => {
       planted = await open();
@@ -131,6 +137,20 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       expect(handover).toMatchObject({ next: { agentTurnId: 'good' }, more: false });
       expect(await store.getTurn('bad')).toMatchObject({ status: 'failed', errorCode: 'invalid_request' });
       expect(await store.violations()).toEqual([]);
+    });
+
+    test('a due turn whose profile is not in the store is found all the same, with no limits to judge it by (T12)', async () => {
+      const { store, plant } = await prepared();
+      await store.accept({
+        agentId: 'b',
+        agentTurnId: 't4',
+        request: { instruction: 'x', profile: 'tester', priority: 'normal' },
+      });
+      await plant(`update turns set profile_hash = 'gone' where agent_turn_id = 't3'`);
+      await plant(`update turns set check_at = 0 where agent_turn_id in ('t3', 't4')`);
+      const due = new Map((await store.dueTurns(10)).map((turn) => [turn.agentTurnId, turn.timeouts]));
+      expect(due.get('t3')).toBeNull();
+      expect(due.get('t4')).toMatchObject({ whenNoWorkers: 'wait' });
     });
 
     test('every check has its plant', () => {

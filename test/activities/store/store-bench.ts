@@ -9,6 +9,7 @@ import { callId as callIdOf } from '../../../activities/store/ids.ts';
 import { openPostgresStore } from '../../../activities/store/postgres/open.ts';
 import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
+import type { Delegation, DelegationOutcome, DelegationTarget } from '../../../workflows/protocol/delegation.ts';
 import { type EnqueueInput, enqueueRequestSchema, type RefusedRequest } from '../../../workflows/protocol/enqueue.ts';
 import type { AgentEvent } from '../../../workflows/protocol/events.ts';
 import type {
@@ -84,6 +85,7 @@ const END_OF_TIME = 1e15;
 export class StoreBench {
   readonly #open: () => OpenStore;
   readonly #app: App;
+  #steps = 0;
   now = 1_000_000;
   store!: Store;
   other!: Store;
@@ -186,6 +188,22 @@ export class StoreBench {
     const callId = calls[0]?.callId ?? '';
     await this.store.suspendCall(fenceOf(lease), callId, this.now + windowMs);
     return callId;
+  }
+
+  /** A call of a new step that hands work to another agent; it waits for it when `waitMs` is given. */
+  async delegated(
+    lease: Lease,
+    target: DelegationTarget,
+    more: Partial<Delegation> = {},
+  ): Promise<DelegationOutcome & { readonly delegation: Delegation }> {
+    this.#steps += 1;
+    const { calls } = await this.think(lease, this.#steps, [
+      more.waitMs === undefined ? 'delegate_async' : 'ask_expert',
+    ]);
+    const callId = calls[0]?.callId ?? '';
+    const base = { callId, attempt: 1, target, instruction: 'look into it', onParentEnd: 'continue' } as const;
+    const delegation: Delegation = { ...base, ...more };
+    return { delegation, ...(await this.store.delegate(fenceOf(lease), delegation)) };
   }
 
   async ended(lease: Lease, commit: TurnCommit = SUCCESS): Promise<TurnEnd> {

@@ -3,6 +3,7 @@ import { readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { TurnHandle } from '../../../client/agent-client.ts';
 import type { AgentView, TurnView } from '../../../workflows/protocol/views.ts';
+import { testApp } from '../../support/app.ts';
 import { BACKENDS } from '../../support/harness.ts';
 import { ADD, type Installation, openInstallation, PERSON, say } from './installation.ts';
 import { emptyFolder, jsonOf, runCli, sharedTemporal } from './processes.ts';
@@ -131,6 +132,28 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
     expect(stdout).toMatch(new RegExp(`^active +${turn.id}$`, 'm'));
     expect(stdout).toMatch(/^turns +12 accepted, 0 queued$/m);
     expect(stdout).toMatch(new RegExp(`^${turn.id} +suspended +12 +1 .* - +\\[script:person\\] go$`, 'm'));
+  });
+
+  test('a turn whose target nobody serves says so, and its agent too (T12)', async () => {
+    const { cli, harness } = installation;
+    const app = testApp([], { name: 'hermit', workerTarget: 'worker_nowhere' });
+    await harness.store.registerProfiles([...app.agents.values()]);
+    const turn = await harness.client.agent('ivan').enqueue({ instruction: 'hello?', profile: 'hermit' });
+    const { agentId, agentTurnId, leasedAt } = await turn.get();
+    const found = { agentId, agentTurnId, checkAt: (leasedAt ?? 0) + 10_000, noWorkersSince: null };
+    const later = { checkAt: Date.now() + 3_600_000, everyMs: 20_000, workersSince: null, wokenAt: null };
+    await harness.store.scheduleCheck(found, { ...later, noWorkersSince: Date.now() });
+    const shown = await cli(['turn', 'show', turn.id]);
+    expect(shown.stdout).toMatch(/^stalled +waiting for workers of worker_nowhere$/m);
+    expect(jsonOf(await cli(['turn', 'show', turn.id, '--json']))).toMatchObject({
+      waitingForWorkers: 'worker_nowhere',
+    });
+    expect((await cli(['agents', 'ls'])).stdout).toMatch(
+      /^ivan +hermit +dispatched, waiting for workers of worker_nowhere /m,
+    );
+    await turn.stop();
+    expect((await cli(['turn', 'show', turn.id])).stdout).not.toContain('stalled');
+    expect((await cli(['agents', 'ls'])).stdout).toMatch(/^ivan +hermit +idle +/m);
   });
 
   test.each([['get'], ['stop'], ['start']])('agents %s of one that is not there is an error', async (command) => {

@@ -21,6 +21,12 @@ describe('progress of a turn', () => {
     expect(linesOf(events)).toEqual(['   0.10 s  leased, epoch 3']);
   });
 
+  test('tells that no worker serves the turn, and the lease all the same when a worker has come (T12)', () => {
+    const stalled = { ...state, status: 'dispatched', activity: 'waiting_for_workers' } as const;
+    const events = [at(11_000, { type: 'state', payload: stalled }), at(12_000, { type: 'state', payload: state })];
+    expect(linesOf(events)).toEqual(['  10.00 s  waits for a worker', '  11.00 s  leased, epoch 3']);
+  });
+
   test('tells how long model and tool took, by the times of the events', () => {
     const lines = linesOf([
       at(2_000, { type: 'step', payload: { stepIndex: 1, phase: 'started' } }),

@@ -62,7 +62,7 @@ describe('enqueue', () => {
     const ack = jsonOf<EnqueueAck>(
       await cli(['enqueue', 'alice', '[script:sum] 2+3?', '--profile', 'clerk', '--json']),
     );
-    expect(ack).toMatchObject({ status: 'queued', position: 0, duplicate: false });
+    expect(ack).toMatchObject({ status: 'dispatched', position: 0, duplicate: false });
     await harness.client.turn(ack.agentTurnId).result({ timeoutMs: 30_000 });
     const view = jsonOf<TurnView>(await cli(['turn', 'show', ack.agentTurnId, '--json']));
     expect(view).toMatchObject({ agentId: 'alice', status: 'success', deliverable: { text: 'it is 5' }, stepCount: 2 });

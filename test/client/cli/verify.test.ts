@@ -32,16 +32,18 @@ describe('verify', () => {
     const [first] = await harness.client.agent('alice').turns();
     const database = new Database(harness.storePath);
     database.exec(`delete from events where type = 'task' and agent_turn_id = '${first?.agentTurnId}'`);
-    database.close();
     const request = { instruction: '[script:sum] go', profile: 'clerk', priority: 'normal' } as const;
-    // Nobody rings for it; a worker would look for such turns only after half a minute.
-    await harness.store.accept({ agentId: 'carol', agentTurnId: 'late', request });
+    for (const agentTurnId of ['early', 'late']) await harness.store.accept({ agentId: 'carol', agentTurnId, request });
+    await harness.store.setLifecycle('carol', 'stopped', 'test');
+    // Nothing leases a turn because somebody changed a row by hand.
+    database.exec(`update agents set lifecycle = 'started' where agent_id = 'carol'`);
+    database.close();
     const quiet = jsonOf<Verification>(await cli(['verify', '--json']));
     expect(quiet.violations.map((violation) => violation.check)).toEqual(['turn_without_task_event', 'event_gap']);
     const ended = await cli(['verify', '--older-than', '0.01', '--json']);
     expect(ended.code).toBe(1);
     const { violations, turns, agents } = jsonOf<Verification>(ended);
-    expect({ turns, agents }).toEqual({ turns: 4, agents: 3 });
+    expect({ turns, agents }).toEqual({ turns: 5, agents: 3 });
     expect(violations).toMatchObject([
       { check: 'turn_without_task_event', agentId: 'alice', agentTurnId: first?.agentTurnId },
       { check: 'event_gap', agentId: 'alice' },
@@ -50,8 +52,8 @@ describe('verify', () => {
     const human = await cli(['verify', '--older-than', '0.01']);
     expect(human.code).toBe(1);
     expect(human.stdout).toMatch(/^VIOLATION +AGENT +TURN +WHAT$/m);
-    expect(human.stdout).toMatch(/^stranded_turn +carol +late +queued for \d+ s and no mailbox runs$/m);
-    expect(human.stdout).toMatch(/^4 turns, 3 agents: 3 violations$/m);
+    expect(human.stdout).toMatch(/^stranded_turn +carol +late +queued for \d+ s, and its agent is idle$/m);
+    expect(human.stdout).toMatch(/^5 turns, 3 agents: 3 violations$/m);
   });
 
   test('without a server it is an error, not a clean bill of health', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { isAgentInput, isLease, isResultWakeUp, shallow } from '../../../workflows/messages.ts';
+import { isLease, isResultWakeUp, shallow } from '../../../workflows/messages.ts';
 import { toolResultReportSchema } from '../../../workflows/protocol/tool-result.ts';
 
 const RUNS = { numRuns: 1_000 };
@@ -50,29 +50,6 @@ describe('a tool_result signal', () => {
         const wakeUp = isResultWakeUp(body);
         expect(typeof wakeUp).toBe('boolean');
         if (wakeUp) expect(toolResultReportSchema.safeParse(body).success).toBe(false);
-      }),
-      RUNS,
-    );
-  });
-});
-
-describe('the input of the acceptor', () => {
-  test.each([
-    ['an agent id', { agentId: 'a' }, true],
-    ['an agent id and what an earlier version was started with', { agentId: 'a', maxHistoryEvents: 100 }, true],
-    ['no agent id', { maxHistoryEvents: 100 }, false],
-    ['an agent id that is no text', { agentId: 1 }, false],
-    ['a list', [{ agentId: 'a' }], false],
-    ['null', null, false],
-    ['nothing', undefined, false],
-  ])('with %s is recognised as such', (_, value, valid) => {
-    expect(isAgentInput(value)).toBe(valid);
-  });
-
-  test('is judged without a throw, whatever it is', () => {
-    fc.assert(
-      fc.property(fc.oneof(fc.anything(), nearly('agentId')), (value) => {
-        expect(typeof isAgentInput(value)).toBe('boolean');
       }),
       RUNS,
     );

@@ -33,6 +33,7 @@ const TURN: DueTurn = {
   workersSince: null,
   unread: false,
   wokenAt: null,
+  retryAt: null,
   agentIsFree: false,
   reportDue: false,
   parentGone: false,
@@ -97,7 +98,9 @@ describe('a check of', () => {
     ['a queued turn of a free agent', 'lease', { status: 'queued', agentIsFree: true }, null],
     ['a queued turn of a busy agent', 'nothing', { status: 'queued' }, null],
     ['an ended turn whose parent waits', 'report', { status: 'success', reportDue: true }, null],
-    ['an ended turn whose workflow runs on', 'close', { status: 'failed' }, IDLE],
+    ['an ended turn whose workflow runs on: it is asked first', 'let_go', { status: 'failed' }, IDLE],
+    ['an ended turn whose workflow did not let go', 'close', { status: 'failed', everyMs: 20_000 }, IDLE],
+    ['a queued turn whose parent has ended', 'stop', { status: 'queued', agentIsFree: true, parentGone: true }, null],
     ['an ended turn whose workflow is closed', 'nothing', { status: 'failed' }, CLOSED],
   ] as const)('%s → %s (T12, T23, T29)', (_what, expected, turn, workflow) => {
     expect(named(decideCheck(factsOf(turn, workflow)).action)).toBe(expected);

@@ -59,6 +59,21 @@ export function describeAdmission(bench: StoreBench): void {
     });
   });
 
+  test('a message that nobody can use leaves one event, however often it is handled, and each message its own (T3)', async () => {
+    const agentId = newAgent();
+    const drop = (messageId: string, reason: string, store = bench.store) =>
+      store.recordDropped(agentId, messageId, { what: 'enqueue', reason });
+    const [first, second] = [v7(), v7()];
+    await Promise.all([bench.store, bench.other, bench.store].map((store) => drop(first, 'no request', store)));
+    await drop(second, 'refused');
+    await drop(first, 'another reason');
+    const events = await bench.eventsOf(agentId);
+    expect(events.map(({ type, payload }) => [type, payload])).toEqual([
+      ['dropped', { what: 'enqueue', reason: 'no request' }],
+      ['dropped', { what: 'enqueue', reason: 'refused' }],
+    ]);
+  });
+
   describe('leasing', () => {
     test('a turn of an unknown profile ends with its own task event and does not block the next (T8)', async () => {
       const agentId = newAgent();

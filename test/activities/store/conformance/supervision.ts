@@ -125,6 +125,7 @@ export function describeSupervision(bench: StoreBench): void {
         workersSince: null,
         unread: false,
         wokenAt: null,
+        retryAt: null,
         agentIsFree: false,
         reportDue: false,
         parentGone: false,
@@ -232,7 +233,7 @@ export function describeSupervision(bench: StoreBench): void {
         bench.now += 100;
       }
       const [first = '', second = '', third = '', ...last] = turns;
-      await bench.store.makeDue(last);
+      expect(await bench.store.makeDue(last)).toBe(2);
       bench.now += 9_700;
       const all = await bench.store.dueTurns(1_000_000);
       const order = all.map(({ agentTurnId }) => agentTurnId).filter((id) => turns.includes(id));
@@ -257,10 +258,34 @@ export function describeSupervision(bench: StoreBench): void {
       expect(await bench.dueIn(turn)).toBe(20_000);
       expect(await due(turn)).toMatchObject({ everyMs: 20_000, wokenAt, workersSince, noWorkersSince: null });
       await answered(turn, callId);
-      // What comes after a wake-up may need another one.
-      expect(await due(turn)).toMatchObject({ checkAt: bench.now + 10_000, everyMs: 10_000, wokenAt: null });
+      expect(await due(turn)).toMatchObject({ checkAt: bench.now + 10_000, everyMs: 10_000, unread: true });
       await bench.ended(lease, { ...SUCCESS, engine: ENGINE });
       expect(await bench.dueIn(turn)).toBeNull();
+    });
+
+    test('keeps that the turn was woken until it has read what is there (T10, T12)', async () => {
+      const { lease, callId, turn } = await waiting(HOUR);
+      const other = await bench.suspended(lease, 2, HOUR);
+      await answered(turn, callId);
+      await schedule(await due(turn), { wokenAt: bench.now });
+      await bench.store.reportResult(turn, { callId: other, status: 'running' });
+      expect(await due(turn)).toMatchObject({ unread: true, wokenAt: bench.now });
+      await bench.store.resolveWaiting(fenceOf(lease), [callId, other], bench.now);
+      expect(await due(turn)).toMatchObject({ status: 'suspended', unread: false, wokenAt: null });
+    });
+
+    test('lets a result that comes after a wake-up be woken for, though nothing else was read since (T12, T18)', async () => {
+      const { lease, callId, turn } = await waiting(HOUR);
+      const other = await bench.suspended(lease, 2, HOUR);
+      await bench.store.reportResult(turn, { callId: other, status: 'success', toolResultCardId: v7() });
+      bench.now += 11_000;
+      expect(await due(turn, bench.now)).toMatchObject({ unread: true, wokenAt: null });
+      await schedule(await due(turn), { wokenAt: bench.now });
+      // The card is still not there: the turn has looked, and waits for both.
+      await bench.store.resolveWaiting(fenceOf(lease), [callId, other], bench.now);
+      await answered(turn, callId);
+      expect(await due(turn)).toMatchObject({ unread: true, wokenAt: null });
+      expect(await bench.dueIn(turn)).toBeLessThanOrEqual(10_000);
     });
 
     test('takes the turn off when nothing is left to be checked (T29)', async () => {
@@ -274,14 +299,14 @@ export function describeSupervision(bench: StoreBench): void {
       ['got a result', (lease, callId) => answered(lease.agentTurnId, callId), 10_000],
       ['was stopped', (lease) => bench.store.stopTurn(lease.agentTurnId, 'test'), 10_000],
       ['has ended', (lease) => bench.ended(lease, { ...SUCCESS, engine: ENGINE }), null],
-      ['was made due', (lease) => bench.store.makeDue([lease.agentTurnId]), -1],
+      ['was made due', (lease) => bench.store.makeDue([lease.agentTurnId]), 0],
     ])('leaves the schedule of a turn that %s meanwhile as it is (T12, T29)', async (_what, move, dueIn) => {
       const { lease, callId, turn } = await waiting(HOUR);
       const found = await due(turn);
       bench.now += 1;
       await move(lease, callId);
       await schedule(found, { noWorkersSince: bench.now });
-      expect(await bench.dueIn(turn)).toBe(dueIn === -1 ? -bench.now : dueIn);
+      expect(await bench.dueIn(turn)).toBe(dueIn);
       expect((await bench.store.getTurn(turn))?.waitingForWorkers).toBeNull();
     });
 
@@ -323,22 +348,25 @@ export function describeSupervision(bench: StoreBench): void {
   });
 
   describe('open turns', () => {
-    test('are made due before all others; those that are queued, ended or unknown are left alone (T7, T29)', async () => {
-      const [dispatched, open, { turn: suspended }] = [
-        await bench.started(newAgent()),
-        await running(),
-        await waiting(HOUR),
-      ];
+    test('are made due at once; those that are due already, queued, ended or unknown are left alone (T7, T29)', async () => {
+      const { turn: early } = await waiting(1_000);
+      bench.now += 12_000;
+      const [dispatched, open] = [await bench.started(newAgent()), await running()];
+      const { turn: suspended } = await waiting(HOUR);
       const queued = await bench.accepted(open.agentId);
       const [ended, stopped] = [await running(), await running()];
       await bench.ended(ended, { ...SUCCESS, engine: ENGINE });
       await bench.store.stopTurn(stopped.agentTurnId, 'test');
       const waitingTurns = [dispatched.agentTurnId, open.agentTurnId, suspended];
-      const others = [queued, ended.agentTurnId, stopped.agentTurnId];
-      expect(await bench.store.makeDue([...others, ...waitingTurns, v7()])).toBe(3);
-      // Nothing else was ever due at that time.
-      for (const turn of waitingTurns) expect(await bench.dueAt(0, turn)).toMatchObject({ checkAt: 0 });
-      expect(await Promise.all(others.map((turn) => bench.dueIn(turn)))).toEqual([null, null, 10_000]);
+      const others = [early, queued, ended.agentTurnId, stopped.agentTurnId];
+      const all = [...others, ...waitingTurns, v7()];
+      expect(await bench.store.makeDue(all)).toBe(3);
+      const dueIn = () => Promise.all(waitingTurns.map((turn) => bench.dueIn(turn)));
+      expect(await dueIn()).toEqual([0, 0, 0]);
+      expect(await Promise.all(others.map((turn) => bench.dueIn(turn)))).toEqual([-1_000, null, null, 10_000]);
+      bench.now += 1;
+      expect(await bench.store.makeDue(all)).toBe(0);
+      expect(await dueIn()).toEqual([-1, -1, -1]);
       expect(await bench.store.makeDue([])).toBe(0);
     });
 

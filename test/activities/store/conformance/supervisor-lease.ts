@@ -81,6 +81,18 @@ export function describeSupervisorLease(makeOpener: () => OpenStore): void {
       expect(await hold('b', other)).toEqual(held(now));
     });
 
+    test('of a holder whose clock is far ahead is free all the same, and one whose clock is a little ahead is not (T29)', async () => {
+      const ahead = async (ms: number) => {
+        now += ms;
+        expect(await hold('a')).not.toBeNull();
+        now -= ms;
+        return hold('b', other);
+      };
+      expect(await ahead(60_000)).toBeNull();
+      now += TTL + 60_001;
+      expect(await ahead(60_001)).not.toBeNull();
+    });
+
     test('keeps how far closed workflows were listed, from holder to holder (T7)', async () => {
       await hold('a');
       await store.noteListed('a', START - 5);

@@ -1,0 +1,122 @@
+/** What store activities do besides their transaction: start what was leased, tell who waits, drop what nobody can use. */
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { v7 } from 'uuid';
+import { storeActivities } from '../../activities/store-activities.ts';
+import type { Handover } from '../../workflows/protocol/store.ts';
+import { testApp } from '../support/app.ts';
+import { attempt, type LeasedTurn, leaseTurn } from './llm/leased-turn.ts';
+
+const app = testApp([]);
+const SUCCESS = { termination: { status: 'success' }, deliverable: { from: 'fallback' }, engine: null } as const;
+
+describe('a store activity', () => {
+  let turn: LeasedTurn;
+  let handovers: Handover[];
+  /** What the next handover fails with. */
+  let failure: Error | null;
+  beforeEach(async () => {
+    turn = await leaseTurn(app);
+    handovers = [];
+    failure = null;
+  });
+  afterEach(() => turn.close());
+
+  const activities = () =>
+    storeActivities({
+      store: turn.store,
+      app,
+      workflows: {
+        handOver: async (handover) => {
+          handovers.push(handover);
+          if (failure) throw failure;
+        },
+      },
+    });
+  const enqueue = { instruction: 'next', profile: 'tester' };
+  const queuedTurn = async () => {
+    const body = { ...enqueue, idempotencyKey: v7() };
+    await attempt(activities().acceptInline, { agentId: turn.fence.agentId, messageId: v7(), body });
+    const [queued] = await turn.store.listTurns(turn.fence.agentId, { status: 'queued' });
+    handovers = [];
+    return queued?.agentTurnId ?? '';
+  };
+
+  test('that commits the end of a turn hands over what was leased, and again in another attempt (T9, T29)', async () => {
+    const queued = await queuedTurn();
+    const { commitTurn } = activities();
+    const ended = await attempt(commitTurn, { ...turn.fence, ...SUCCESS });
+    expect(ended).toMatchObject({ agentTurnId: turn.fence.agentTurnId, status: 'success' });
+    expect(await attempt(commitTurn, { ...turn.fence, ...SUCCESS }, 2)).toEqual(ended);
+    expect(handovers).toHaveLength(2);
+    expect(handovers[0]?.next).toMatchObject({ agentTurnId: queued, turnEpoch: 2 });
+    expect(handovers[1]).toEqual(handovers[0]);
+  });
+
+  test('that commits the end of a turn has ended it, whatever becomes of the handover (T6, T29)', async () => {
+    const queued = await queuedTurn();
+    failure = new Error('the server is away');
+    const ended = await attempt(activities().commitTurn, { ...turn.fence, ...SUCCESS });
+    expect(ended).toMatchObject({ status: 'success' });
+    expect(await turn.store.getTurnStatus(queued)).toBe('dispatched');
+  });
+
+  test('that accepts a request of a foreign client starts its workflow, in each attempt the same (T3, T29)', async () => {
+    const request = { agentId: `agent-${v7()}`, messageId: v7(), body: enqueue };
+    const { acceptInline } = activities();
+    await attempt(acceptInline, request);
+    failure = new Error('the server is away');
+    await attempt(acceptInline, request, 2);
+    const [accepted, ...others] = await turn.store.listTurns(request.agentId);
+    expect(others).toEqual([]);
+    expect(handovers).toHaveLength(2);
+    expect(handovers[0]?.next).toMatchObject({ agentId: request.agentId, agentTurnId: accepted?.agentTurnId });
+    expect(handovers[1]).toEqual(handovers[0]);
+  });
+
+  test('that accepts requests makes one turn of each message, whatever the others say (T2)', async () => {
+    const agentId = `agent-${v7()}`;
+    const [first, second] = [v7(), v7()];
+    const other = { ...enqueue, instruction: 'something else' };
+    const messages = [
+      [first, enqueue],
+      [second, enqueue],
+      [first, enqueue],
+      [first, other],
+      [second, enqueue],
+    ] as const;
+    for (const [messageId, body] of messages) await attempt(activities().acceptInline, { agentId, messageId, body });
+    const instructions = (await turn.store.listTurns(agentId)).map(({ instruction }) => instruction);
+    // A message that has another body is another one: its workflow was reset.
+    expect(instructions).toEqual(['next', 'next', 'something else']);
+  });
+
+  test('that accepts a request to a busy agent starts nothing (T1, T3)', async () => {
+    const { agentId } = turn.fence;
+    await attempt(activities().acceptInline, { agentId, messageId: v7(), body: enqueue });
+    expect(handovers).toEqual([{ agentId, next: null, more: false, reports: [] }]);
+  });
+
+  test.each<[what: string, body: unknown, reason: string]>([
+    ['is no request', 'do it', 'enqueue signal dropped'],
+    ['is nothing', null, 'enqueue signal dropped'],
+    ['is refused', { ...enqueue, uiAction: true }, 'agent_busy: '],
+  ])('leaves one event of a request that %s, however often it is tried (T3)', async (_what, body, reason) => {
+    const { agentId } = turn.fence;
+    const request = { agentId, messageId: v7(), body };
+    for (const number of [1, 2, 3]) await attempt(activities().acceptInline, request, number);
+    const dropped = (await turn.store.readEvents({ agentId })).filter(({ type }) => type === 'dropped');
+    expect(dropped).toMatchObject([{ payload: { what: 'enqueue', reason: expect.stringContaining(reason) } }]);
+    expect(handovers).toEqual([]);
+    expect(await turn.store.listTurns(agentId)).toHaveLength(1);
+  });
+
+  test('leaves one event of a result that is none, and one of the next, however often they are tried (T14, T20)', async () => {
+    const { agentId, agentTurnId } = turn.fence;
+    const { reportInline } = activities();
+    const [first, second] = [v7(), v7()];
+    for (const messageId of [first, first, second, first, second])
+      await attempt(reportInline, { agentId, agentTurnId, messageId, body: { status: 'success' } });
+    const dropped = (await turn.store.readEvents({ agentId })).filter(({ type }) => type === 'dropped');
+    expect(dropped.map(({ payload }) => payload)).toMatchObject(Array(2).fill({ what: 'tool_result' }));
+  });
+});
