@@ -6,12 +6,12 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { bundleWorkflowCode, DefaultLogger, type WorkflowBundleOption } from '@temporalio/worker';
+import { bundleWorkflowCode, DefaultLogger, type WorkflowBundleWithSourceMap } from '@temporalio/worker';
 import { AgentClient } from '../client/agent-client.ts';
 import { connectClient } from '../workers/connect.ts';
 import { openStore } from '../workers/open-store.ts';
 import { findOrStartTemporal, type TemporalServer } from '../workers/temporal-server.ts';
-import { payloadConverterPath, workflowsPath } from '../workers/worker.ts';
+import { bundleWorkflows } from '../workers/worker.ts';
 import { SEARCH_ATTRIBUTES } from '../workflows/protocol/ids.ts';
 import type { Store } from '../workflows/protocol/store.ts';
 import type { CallerArgument } from './caller-process.ts';
@@ -66,10 +66,11 @@ export async function openLab(storeKind: StoreKind): Promise<Lab> {
       namespace,
       storeUrl,
       modelUrl: String(model.value),
-      bundlePath: await bundleTo(join(dir, 'workflows.js'), workflowsPath, payloadConverterPath),
+      bundlePath: bundleTo(join(dir, 'workflows.js'), await bundleWorkflows('ERROR')),
     };
     const floorSource = fileURLToPath(new URL('./floor/workflow.ts', import.meta.url));
-    const floorBundlePath = await bundleTo(join(dir, 'floor.js'), floorSource);
+    const floorBundle = await bundleWorkflowCode({ workflowsPath: floorSource, logger: new DefaultLogger('ERROR') });
+    const floorBundlePath = bundleTo(join(dir, 'floor.js'), floorBundle);
     const startWorker: Lab['startWorker'] = ({ floor }) =>
       startChild('./worker-process.ts', { ...argument, ...(floor ? { floorBundlePath } : {}) }, SMALL);
     return {
@@ -102,13 +103,7 @@ const startServer = (dir: string): Promise<TemporalServer> =>
   });
 
 /** Bundled once here, so that a worker's start and memory hold no bundler. */
-async function bundleTo(file: string, source: string, converter?: string): Promise<string> {
-  const bundle: WorkflowBundleOption = await bundleWorkflowCode({
-    workflowsPath: source,
-    ...(converter === undefined ? {} : { payloadConverterPath: converter }),
-    logger: new DefaultLogger('ERROR'),
-  });
-  if (!('code' in bundle)) throw new TypeError('the bundler returned no code');
-  writeFileSync(file, bundle.code);
+function bundleTo(file: string, { code }: WorkflowBundleWithSourceMap): string {
+  writeFileSync(file, code);
   return file;
 }

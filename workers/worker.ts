@@ -5,6 +5,7 @@
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import {
+  type BundleOptions,
   bundleWorkflowCode,
   DefaultLogger,
   type LogLevel,
@@ -64,14 +65,34 @@ const workflowFile = (name: string): string =>
 export const workflowsPath = workflowFile('index');
 export const payloadConverterPath = workflowFile('payload-converter');
 
-export const bundleWorkflows = (level: LogLevel = 'WARN'): Promise<WorkflowBundleWithSourceMap> =>
+type WebpackConfig = Parameters<NonNullable<BundleOptions['webpackConfigHook']>>[0];
+
+/** `options` take the place of a worker's own. */
+export const bundleWorkflows = (
+  level: LogLevel = 'WARN',
+  options: Partial<BundleOptions> = {},
+): Promise<WorkflowBundleWithSourceMap> =>
   bundleWorkflowCode({
     workflowsPath,
     payloadConverterPath,
     logger: new DefaultLogger(level),
     // Stack traces keep their files and lines; the text of every source would double the bundle.
-    webpackConfigHook: (config) => ({ ...config, devtool: 'inline-nosources-source-map' }),
+    webpackConfigHook: (config) => ({ ...asWritten(config), devtool: 'inline-nosources-source-map' }),
+    ...options,
   });
+
+/** The bundler compiles TypeScript for 2017, where each private field and each spread is a call of a helper; Node has them built in. */
+function asWritten(config: WebpackConfig): WebpackConfig {
+  const rules = config.module?.rules?.map((rule) => {
+    if (!rule || rule === '...') return rule;
+    const { use } = rule;
+    if (!use || typeof use !== 'object' || !('options' in use)) return rule;
+    const { options } = use;
+    if (typeof options !== 'object' || !options.jsc) return rule;
+    return { ...rule, use: { ...use, options: { ...options, jsc: { ...options.jsc, target: 'es2024' } } } };
+  });
+  return rules ? { ...config, module: { ...config.module, rules } } : config;
+}
 
 /** Errors: `temporal_not_ready` with the command that cures it. */
 export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {

@@ -7,9 +7,9 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writ
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { bundleWorkflowCode, DefaultLogger, Worker, type WorkflowBundleOption } from '@temporalio/worker';
+import { Worker, type WorkflowBundleOption } from '@temporalio/worker';
 import { installRuntime } from '../../workers/runtime.ts';
-import { payloadConverterPath, workflowsPath } from '../../workers/worker.ts';
+import { bundleWorkflows, workflowsPath } from '../../workers/worker.ts';
 import type { Termination } from '../../workflows/protocol/turn.ts';
 import { type Command, issuedCommands, type RecordedHistory, recordedCommands } from '../histories/commands.ts';
 import { OTHERS, TURNS } from '../histories/shapes.ts';
@@ -33,12 +33,7 @@ const workflowIdOf = ({ events }: RecordedHistory): string => {
 };
 
 const bundleOf = (path: string): Promise<WorkflowBundleOption> =>
-  bundleWorkflowCode({
-    workflowsPath: path,
-    payloadConverterPath,
-    workflowInterceptorModules: [SPY],
-    logger: new DefaultLogger('ERROR'),
-  });
+  bundleWorkflows('ERROR', { workflowsPath: path, workflowInterceptorModules: [SPY] });
 
 interface Replay {
   /** Null when the current code took the same way as the recorded one. */
