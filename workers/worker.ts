@@ -75,6 +75,7 @@ export const bundleWorkflows = (
   bundleWorkflowCode({
     workflowsPath,
     payloadConverterPath,
+    preloadModules: [workflowFile('preload')],
     logger: new DefaultLogger(level),
     // Stack traces keep their files and lines; the text of every source would double the bundle.
     webpackConfigHook: (config) => ({ ...asWritten(config), devtool: 'inline-nosources-source-map' }),

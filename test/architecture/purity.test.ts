@@ -66,6 +66,32 @@ describe('the kernel', () => {
   });
 });
 
+/** Variables of a module that could change: those bound again, and collections that begin empty. */
+function stateOf(text: string): string[] {
+  const statements = (parse(text) as Node[]).map((statement) => statement.declaration ?? statement);
+  return statements.filter(isNode).flatMap(({ type, kind, declarations }) => {
+    if (type !== 'VariableDeclaration') return [];
+    if (kind !== 'const') return [String(kind)];
+    return (declarations as Node[]).flatMap(({ init }) =>
+      isNode(init) && init.type === 'NewExpression' && (init.arguments as Node[]).length === 0 ? ['new'] : [],
+    );
+  });
+}
+
+describe('modules that all workflows of a thread share', () => {
+  test.each(globSync('workflows/**/*.ts', { cwd: root }))('keep no state in %s', (file) => {
+    expect(stateOf(read(file))).toEqual([]);
+  });
+
+  test.each([
+    ['let count = 0;', 'let'],
+    ['export let count = 0;', 'let'],
+    ['const seen = new Map<string, number>();', 'new'],
+  ])('would be caught at %s', (text, found) => {
+    expect(stateOf(text)).toEqual([found]);
+  });
+});
+
 /** Modules a text imports at run time: `import type` is erased, `import { type A }` is not. */
 function runtimeImports(text: string): string[] {
   return nodesOf(parse(text)).flatMap(({ type, source, typeOnly }) => {
