@@ -56,6 +56,8 @@ const shownOf = (type: CardType, content: string): string =>
  * A box of somebody else, a context box included, is `box_unavailable` (T24).
  */
 export async function appendToBox(trx: Trx, boxId: string, cardId: string, owner: string): Promise<number> {
+  const seq = await addToBox(trx, boxId, cardId, owner);
+  if (seq !== null) return seq;
   const present = await trx
     .selectFrom('box_cards')
     .select('seq')
@@ -63,14 +65,22 @@ export async function appendToBox(trx: Trx, boxId: string, cardId: string, owner
     .where('card_id', '=', cardId)
     .executeTakeFirst();
   if (present) return present.seq;
+  throw new CodedError('box_unavailable', `box ${boxId} does not exist or is not ${owner}'s to write`);
+}
+
+/** Appends the card unless the box has it or is not this owner's: then null. */
+async function addToBox(trx: Trx, boxId: string, cardId: string, owner: string): Promise<number | null> {
   const box = await trx
     .updateTable('boxes')
     .set((eb) => ({ last_seq: eb('last_seq', '+', 1) }))
     .where('box_id', '=', boxId)
     .where('owner_agent_id', '=', owner)
+    .where(({ not, exists, selectFrom }) =>
+      not(exists(selectFrom('box_cards').select('seq').where('box_id', '=', boxId).where('card_id', '=', cardId))),
+    )
     .returning('last_seq')
     .executeTakeFirst();
-  if (!box) throw new CodedError('box_unavailable', `box ${boxId} does not exist or is not ${owner}'s to write`);
+  if (!box) return null;
   const seq = box.last_seq;
   await trx.insertInto('box_cards').values({ box_id: boxId, seq, card_id: cardId, hidden_reason: null }).execute();
   return seq;

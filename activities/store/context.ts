@@ -3,6 +3,7 @@ import type { Kysely, Transaction } from 'kysely';
 import { LRUCache } from 'lru-cache';
 import type { Card } from '../../workflows/protocol/cards.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
+import { flushOutbox } from './events.ts';
 import type { Tables } from './rows.ts';
 
 export type Trx = Transaction<Tables>;
@@ -38,7 +39,11 @@ export interface StoreContext {
 /** One write transaction. Inside it only `trx` may be used: `db` would wait for the connection the transaction holds. */
 export async function write<T>(ctx: StoreContext, body: (trx: Trx) => Promise<T>): Promise<T> {
   try {
-    const result = await ctx.db.transaction().execute(body);
+    const result = await ctx.db.transaction().execute(async (trx) => {
+      const value = await body(trx);
+      await flushOutbox(trx);
+      return value;
+    });
     ctx.committed?.();
     return result;
   } catch (error) {
