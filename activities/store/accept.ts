@@ -13,9 +13,9 @@ import { handOver } from './handover.ts';
 import { lockHead } from './head.ts';
 import { instructionCardId, turnIdForKey } from './ids.ts';
 import { leaseOf } from './lease.ts';
-import { enrol, rosterEntry } from './roster.ts';
+import { enrol, type RosterEntry } from './roster.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
-import { insertTurn, turnOf } from './turns.ts';
+import { findTurn, insertTurn, turnOf } from './turns.ts';
 
 /** The request without its key, keys sorted: two requests are the same when their digests are. */
 function digestOf(request: EnqueueRequest): string {
@@ -31,24 +31,28 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
   const { agentId, request } = input;
   const now = ctx.now();
   const digest = digestOf(request);
+  const isNew = !request.idempotencyKey && !input.agentTurnId;
   const agentTurnId = request.idempotencyKey
     ? turnIdForKey(agentId, request.idempotencyKey)
     : (input.agentTurnId ?? v7());
   return write(ctx, async (trx) => {
     const head = await lockHead(trx, agentId, now);
-    const known = await trx.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
+    const known = isNew ? undefined : await findTurn(trx, agentTurnId);
     if (known) return acceptedBefore(ctx, trx, known, digest);
-    const refused =
-      (await admissionRefusal(ctx, trx, head, request.uiAction)) ?? (await missingReference(trx, request));
+    const inbox = await inboxOf(trx, agentId);
+    const refused = refusalOf(ctx, head, inbox, request.uiAction) ?? (await missingReference(trx, request));
     if (refused) return { kind: 'refused', ...refused };
-    await queue(trx, input, agentTurnId, digest, now);
-    const lease = head.status === 'idle' ? (await handOver(ctx, trx, head, now)).next : null;
+    if (!inbox.entry) await enrol(trx, agentId, request.profile ?? null, null, now);
+    const turn = await queue(trx, input, agentTurnId, digest, now);
+    const first = inbox.queued === 0 ? turn : undefined;
+    const idle = head.status === 'idle';
+    const lease = idle ? (await handOver(ctx, trx, head, now, first)).next : null;
     const accepted = { kind: 'accepted', agentTurnId, lease, duplicate: false } as const;
     if (lease?.agentTurnId === agentTurnId) return { ...accepted, position: 0, status: 'dispatched' };
-    const { status } = await turnOf(trx, agentTurnId);
+    const { status } = idle ? await turnOf(trx, agentTurnId) : turn;
     if (status !== 'queued') return { ...accepted, position: 0, status };
-    const ahead = await queuedAhead(trx, agentId, PRIORITIES.indexOf(request.priority));
-    return { ...accepted, position: ahead - 1 + (head.status === 'idle' && !lease ? 0 : 1), status };
+    const ahead = first ? 1 : await queuedAhead(trx, agentId, turn.lane);
+    return { ...accepted, position: ahead - 1 + (idle && !lease ? 0 : 1), status };
   });
 }
 
@@ -57,19 +61,42 @@ export interface Refusal {
   readonly message: string;
 }
 
+interface Inbox {
+  readonly entry: Pick<RosterEntry, 'lifecycle'> | undefined;
+  readonly queued: number;
+}
+
+/** An agent that is not on the roster has no turns: it is enrolled with its first. */
+async function inboxOf(trx: Trx, agentId: string): Promise<Inbox> {
+  const entry = await trx
+    .selectFrom('agents')
+    .select(({ selectFrom }) => [
+      'lifecycle',
+      selectFrom('turns')
+        .select((eb) => eb.fn.countAll<number>().as('count'))
+        .where('turns.agent_id', '=', agentId)
+        .where('turns.status', '=', 'queued')
+        .as('queued'),
+    ])
+    .where('agents.agent_id', '=', agentId)
+    .executeTakeFirst();
+  return { entry, queued: Number(entry?.queued ?? 0) };
+}
+
 /** A stopped agent takes nothing, a full inbox neither, and a `ui_action` does not wait (T10, T11). The caller holds the head row. */
-export async function admissionRefusal(
+export const admissionRefusal = async (ctx: StoreContext, trx: Trx, head: HeadRow): Promise<Refusal | null> =>
+  refusalOf(ctx, head, await inboxOf(trx, head.agent_id));
+
+function refusalOf(
   { maxQueuedTurns }: StoreContext,
-  trx: Trx,
-  head: HeadRow,
+  { agent_id: agentId, status }: HeadRow,
+  { entry, queued }: Inbox,
   uiAction = false,
-): Promise<Refusal | null> {
-  const { agent_id: agentId } = head;
-  if ((await rosterEntry(trx, agentId))?.lifecycle === 'stopped') {
+): Refusal | null {
+  if (entry?.lifecycle === 'stopped') {
     return { code: 'agent_stopped', message: `agent ${agentId} is stopped; start it, then enqueue again` };
   }
-  const queued = await queuedAhead(trx, agentId);
-  if (uiAction && (head.status !== 'idle' || queued > 0)) {
+  if (uiAction && (status !== 'idle' || queued > 0)) {
     return { code: 'agent_busy', message: `agent ${agentId} is at work and a UI action does not wait` };
   }
   if (queued < maxQueuedTurns) return null;
@@ -102,14 +129,14 @@ async function acceptedBefore(
   };
 }
 
-/** Queued turns of the agent; of lanes up to `lane` and accepted before `acceptSeq` where given. */
-async function queuedAhead(trx: Trx, agentId: string, lane?: number, acceptSeq?: number): Promise<number> {
+/** Queued turns of the agent of lanes up to `lane`; accepted before `acceptSeq` where given. */
+async function queuedAhead(trx: Trx, agentId: string, lane: number, acceptSeq?: number): Promise<number> {
   let query = trx
     .selectFrom('turns')
     .select((eb) => eb.fn.countAll<number>().as('count'))
     .where('agent_id', '=', agentId)
-    .where('status', '=', 'queued');
-  if (lane !== undefined) query = query.where('lane', '<=', lane);
+    .where('status', '=', 'queued')
+    .where('lane', '<=', lane);
   if (acceptSeq !== undefined) query = query.where('accept_seq', '<', acceptSeq);
   return Number((await query.executeTakeFirstOrThrow()).count);
 }
@@ -129,8 +156,7 @@ async function queue(
   agentTurnId: string,
   digest: string,
   now: number,
-): Promise<void> {
-  await enrol(trx, agentId, request.profile ?? null, null, now);
+): Promise<TurnRow> {
   const cardId = request.instructionCardId ?? instructionCardId(agentTurnId);
   if (request.instruction !== undefined) {
     const content = { text: request.instruction };
@@ -138,7 +164,7 @@ async function queue(
   }
   const { instruction: _, ...rest } = request;
   const lane = PRIORITIES.indexOf(request.priority);
-  await insertTurn(trx, { agentId, agentTurnId, lane, instructionCardId: cardId, digest, request: rest }, now);
+  return insertTurn(trx, { agentId, agentTurnId, lane, instructionCardId: cardId, digest, request: rest }, now);
 }
 
 /** What a foreign client sent and nobody can use leaves one event with its reason, however often the message is handled. */

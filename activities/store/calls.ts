@@ -22,7 +22,7 @@ import { fenced, updateHead } from './head.ts';
 import { profileByHash } from './profiles.ts';
 import { findResult, storeResult } from './results.ts';
 import type { HeadRow, TurnRow, WaitingRow } from './rows.ts';
-import { turnOf } from './turns.ts';
+import { heldTurn, turnOf } from './turns.ts';
 
 export interface StoredCall {
   readonly stepIndex: number;
@@ -79,13 +79,13 @@ export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClai
   const now = ctx.now();
   return write(ctx, async (trx) => {
     await fenced(trx, fence, now);
-    const turn = await turnOf(trx, fence.agentTurnId);
+    const turn = await heldTurn(trx, fence.agentTurnId);
     const { callId } = claim;
     const call = await callOf(trx, fence.agentTurnId, callId);
     const settled = await findResult(trx, turn, callId);
     if (settled) return { kind: 'settled', settled };
-    await actOnAnswers(trx, fence.agentTurnId, callId);
-    const waiting = await findWaiting(trx, fence.agentTurnId, callId);
+    if (turn.waited) await actOnAnswers(trx, fence.agentTurnId, callId);
+    const waiting = turn.waited ? await findWaiting(trx, fence.agentTurnId, callId) : undefined;
     if (waiting?.status === 'waiting') return { kind: 'suspended', deadline: waiting.deadline };
     const earlier = await trx
       .selectFrom('dispatch_claims')
@@ -97,7 +97,7 @@ export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClai
       const unknown = outcomeUnknown(call.content);
       return { kind: 'settled', settled: (await storeResult(trx, turn, call.stepIndex, unknown, now)).settled };
     }
-    const edited = await editedArguments(trx, fence.agentTurnId, callId);
+    const edited = turn.waited ? await editedArguments(trx, fence.agentTurnId, callId) : null;
     await insertClaim(trx, fence.agentTurnId, claim, now);
     const suspendTimeoutMs = await suspendTimeout(trx, turn, call.content.tool, ctx.profiles);
     const { traceparent = null } = JSON.parse(turn.request) as EnqueueRequest;
@@ -170,7 +170,7 @@ export async function settleCall(ctx: StoreContext, fence: Fence, result: CallRe
   const now = ctx.now();
   return write(ctx, async (trx) => {
     await fenced(trx, fence, now);
-    const turn = await turnOf(trx, fence.agentTurnId);
+    const turn = await heldTurn(trx, fence.agentTurnId);
     const { callId, attempt, content, durationMs } = result;
     const call = await callOf(trx, fence.agentTurnId, callId);
     const { settled } = await storeResult(trx, turn, call.stepIndex, content, now, durationMs);

@@ -69,7 +69,7 @@ export async function appendToBox(trx: Trx, boxId: string, cardId: string, owner
 }
 
 /** Appends the card unless the box has it or is not this owner's: then null. */
-async function addToBox(trx: Trx, boxId: string, cardId: string, owner: string): Promise<number | null> {
+export async function addToBox(trx: Trx, boxId: string, cardId: string, owner: string): Promise<number | null> {
   const box = await trx
     .updateTable('boxes')
     .set((eb) => ({ last_seq: eb('last_seq', '+', 1) }))

@@ -27,14 +27,21 @@ export async function leaseNext(ctx: StoreContext, agentId: string): Promise<Han
   return write(ctx, async (trx) => handOver(ctx, trx, await lockHead(trx, agentId, now), now));
 }
 
-/** The caller holds the head row, and gives it as it is now. */
-export async function handOver(ctx: StoreContext, trx: Trx, locked: HeadRow, now: number): Promise<Handover> {
+/** The caller holds the head row, and gives it as it is now; and `only`, the one queued turn of an agent that is not stopped, if it knows. */
+export async function handOver(
+  ctx: StoreContext,
+  trx: Trx,
+  locked: HeadRow,
+  now: number,
+  only?: TurnRow,
+): Promise<Handover> {
   const { agent_id: agentId, active_agent_turn_id: active } = locked;
   const nothing: Handover = { agentId, next: null, more: false, reports: [] };
   if (locked.status !== 'idle' && active !== null) {
     if (locked.status !== 'dispatched') return nothing;
     return { ...nothing, next: await leaseOf(trx, await turnOf(trx, active), ctx.profiles) };
   }
+  if (only) return leaseFrom(ctx, trx, locked, only, now);
   const turn = await nextQueued(trx, agentId);
   if (!turn || (await rosterEntry(trx, agentId))?.lifecycle === 'stopped') return nothing;
   return leaseFrom(ctx, trx, locked, turn, now);

@@ -18,7 +18,7 @@ import { isTerminal } from '../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS, firstCheckAt } from '../../workflows/supervision/check.ts';
 import { countTokens } from '../tokens.ts';
 import { forkBox } from './boxes.ts';
-import { appendToBox, createBox, insertCard } from './cards.ts';
+import { addToBox, appendToBox, createBox, insertCard } from './cards.ts';
 import type { ProfileCache, StoreContext, Trx } from './context.ts';
 import { appendState } from './events.ts';
 import { updateHead } from './head.ts';
@@ -56,9 +56,11 @@ export async function tryLease(
   const problem = (await parentProblem(trx, queued)) ?? (await requestProblem(trx, queued));
   const turn = problem === null ? queued : { ...queued, request: '{}' };
   const { boxId, missing } = await memoryBox(trx, head, turn, now);
-  const boxIds = [boxId, ...(turn.context_box_id ? [turn.context_box_id] : [])];
-  const memory = await memoryOf(trx, boxIds, profile?.snapshot.profile.context.windowTokens ?? 0);
+  const windowTokens = profile?.snapshot.profile.context.windowTokens ?? 0;
+  const context = await contextOf(trx, turn, windowTokens);
   const instructionSeq = await placeInstruction(trx, boxId, turn, now);
+  // What stands before the instruction, which is nothing for a new agent.
+  const own = instructionSeq === 1 ? [] : await memoryUnits(trx, boxId, instructionSeq, windowTokens);
   // Clocks of several machines differ: a lease never looks older than the end of the turn before it.
   const leasedAt = Math.max(now, head.updated_at);
   const leased: Partial<TurnRow> = {
@@ -66,7 +68,7 @@ export async function tryLease(
     turn_epoch: turnEpoch,
     output_box_id: boxId,
     instruction_seq: instructionSeq,
-    memory: JSON.stringify(memory.found),
+    memory: JSON.stringify([...own, ...context.found]),
     profile_name: profileName,
     profile_hash: profile?.hash ?? null,
     worker_target: profile?.snapshot.profile.workerTarget ?? null,
@@ -86,7 +88,7 @@ export async function tryLease(
   };
   const { accept_seq: _a, event_seq: _e, agent_id: _i, ...change } = nextHead;
   await updateHead(trx, turn.agent_id, change);
-  const refused = problem ?? refusal(profileName, profile !== null, [...missing, ...memory.missing]);
+  const refused = problem ?? refusal(profileName, profile !== null, [...missing, ...context.missing]);
   if (refused) {
     const status = refused.code === 'canceled' ? 'canceled' : 'failed';
     const termination = { status, errorCode: refused.code, reason: refused.reason } as const;
@@ -123,7 +125,7 @@ async function memoryBox(
     return { boxId, missing: [] };
   }
   const boxId = head.output_box_id ?? outputBoxId(owner);
-  await createBox(trx, { box_id: boxId, kind: 'output', owner_agent_id: owner }, now);
+  if (head.output_box_id === null) await createBox(trx, { box_id: boxId, kind: 'output', owner_agent_id: owner }, now);
   return { boxId, missing: asked === undefined ? [] : [asked] };
 }
 
@@ -133,6 +135,8 @@ async function memoryBox(
  */
 async function placeInstruction(trx: Trx, boxId: string, turn: TurnRow, now: number): Promise<number> {
   const { instruction_card_id: cardId, agent_turn_id: agentTurnId, agent_id: agentId } = turn;
+  const seq = await addToBox(trx, boxId, cardId, agentId);
+  if (seq !== null) return seq;
   const present = await trx
     .selectFrom('box_cards')
     .innerJoin('cards', 'cards.card_id', 'box_cards.card_id')
@@ -204,22 +208,17 @@ function refusal(profileName: string, profileKnown: boolean, missingBoxes: reado
   return box === undefined ? null : { code: 'box_unavailable', reason: `box ${box} does not exist` };
 }
 
-/** Of the boxes that are there, in order; and the ids of those that are not. */
-async function memoryOf(
+/** Of the box that came with the request; or its id when it is not there. */
+async function contextOf(
   trx: Trx,
-  boxIds: readonly string[],
+  { context_box_id: boxId }: TurnRow,
   windowTokens: number,
-): Promise<{ found: MemoryUnit[]; missing: string[] }> {
-  const rows = await trx.selectFrom('boxes').select(['box_id', 'last_seq']).where('box_id', 'in', boxIds).execute();
-  const lastSeq = new Map(rows.map((row) => [row.box_id, row.last_seq]));
-  const found: MemoryUnit[] = [];
-  const missing: string[] = [];
-  for (const boxId of boxIds) {
-    const toSeq = lastSeq.get(boxId);
-    if (toSeq === undefined) missing.push(boxId);
-    else if (toSeq > 0) found.push(...(await memoryUnits(trx, boxId, toSeq + 1, windowTokens)));
-  }
-  return { found, missing };
+): Promise<{ readonly found: readonly MemoryUnit[]; readonly missing: readonly string[] }> {
+  if (boxId === null) return { found: [], missing: [] };
+  const box = await trx.selectFrom('boxes').select('last_seq').where('box_id', '=', boxId).executeTakeFirst();
+  if (!box) return { found: [], missing: [boxId] };
+  const found = box.last_seq === 0 ? [] : await memoryUnits(trx, boxId, box.last_seq + 1, windowTokens);
+  return { found, missing: [] };
 }
 
 /** What the turn's workflow is started with, from the rows of its lease. */

@@ -9,6 +9,7 @@ import { read, type StoreContext, type Trx } from './context.ts';
 import { appendEdge, appendEvent } from './events.ts';
 import { resultCardId } from './ids.ts';
 import type { TurnRow } from './rows.ts';
+import type { MaybeHeld } from './turns.ts';
 
 export async function findResult(trx: Trx, turn: TurnRow, callId: string): Promise<SettledCall | null> {
   const row = await trx
@@ -45,7 +46,7 @@ export const readResult = (
 /** `fresh` is false when the call already had its result: that one is returned and nothing is written. */
 export async function storeResult(
   trx: Trx,
-  turn: TurnRow,
+  turn: MaybeHeld,
   stepIndex: number,
   result: ToolResultContent,
   now: number,
@@ -56,7 +57,7 @@ export async function storeResult(
   const cardId = resultCardId(agentTurnId, callId);
   const present = await findResult(trx, turn, callId);
   if (present) return { settled: present, fresh: false, cardId };
-  const leave = await leaveOf(trx, agentTurnId, callId);
+  const leave = turn.waited === false ? undefined : await leaveOf(trx, agentTurnId, callId);
   const content = withinLimit(leave ? { ...result, leave } : result);
   const tokens = await insertCard(
     trx,

@@ -18,9 +18,9 @@ import { limitsOf } from './limits.ts';
 import { profileByHash } from './profiles.ts';
 import { parseResultFields } from './result-fields.ts';
 import { storeResult } from './results.ts';
-import type { HeadRow, StepRow, TurnRow } from './rows.ts';
+import type { HeadRow, TurnRow } from './rows.ts';
 import { hasPendingSteers, pendingSteers, takeSteers } from './steers.ts';
-import { turnOf } from './turns.ts';
+import { type HeldTurn, held, selectHeld } from './turns.ts';
 
 export async function openStep(
   ctx: StoreContext,
@@ -33,19 +33,18 @@ export async function openStep(
   const now = ctx.now();
   return write(ctx, async (trx) => {
     const head = await fenced(trx, fence, now);
-    const turn = await turnOf(trx, fence.agentTurnId);
-    const row = await findStep(trx, fence, stepIndex);
-    const recorded = recordedOf(row, turn);
+    const turn = await turnAt(trx, fence, stepIndex);
+    const recorded = recordedOf(turn);
     const snapshot = await profileByHash(trx, profileHash, ctx.profiles);
     // A step that is stored (the workflow was reset) changes nothing: the turn may be suspended behind it.
     if (!recorded) await startRunning(trx, head, turn, snapshot.profile.timeouts, now);
-    if (!recorded) await actOnAnswers(trx, fence.agentTurnId);
+    if (!recorded && turn.waited) await actOnAnswers(trx, fence.agentTurnId);
     if (hide.length > 0) await hideCards(trx, turn.output_box_id ?? '', hide, 'rolled_back');
     const request = JSON.parse(turn.request) as EnqueueRequest;
     const { fields: resultFields, warnings } = parseResultFields(request.resultFields, snapshot);
-    if (!row) await appendNotices(trx, fence.agentId, fence.agentTurnId, noticed, now);
-    if (!row) await openRow(trx, fence, stepIndex, now);
-    const steers = recorded ? [] : await pendingSteers(trx, fence.agentTurnId);
+    if (turn.opened === null) await appendNotices(trx, fence.agentId, fence.agentTurnId, noticed, now);
+    if (turn.opened === null) await openRow(trx, fence, stepIndex, now);
+    const steers = recorded || !turn.steered ? [] : await pendingSteers(trx, fence.agentTurnId);
     const { criteria = [] } = request;
     return { recorded, snapshot, resultFields, criteria, steers, warnings: [...snapshot.warnings, ...warnings] };
   });
@@ -63,16 +62,24 @@ async function startRunning(trx: Trx, head: HeadRow, turn: TurnRow, timeouts: Ti
   await appendState(trx, { ...head, status: 'running' }, now, { activity: 'thinking' });
 }
 
-const findStep = (trx: Trx, { agentTurnId }: Fence, stepIndex: number): Promise<Pick<StepRow, 'outcome'> | undefined> =>
-  trx
-    .selectFrom('agent_steps')
-    .select(['outcome'])
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('step_index', '=', stepIndex)
-    .executeTakeFirst();
+/** The turn and its step: `opened` is null while there is none, `outcome` until it is committed. */
+interface TurnAtStep extends HeldTurn {
+  readonly opened: number | null;
+  readonly outcome: string | null;
+}
 
-const recordedOf = (row: Pick<StepRow, 'outcome'> | undefined, turn: TurnRow): StepOutcomeRecord | null =>
-  row?.outcome ? withBudgets(JSON.parse(row.outcome) as StepOutcomeRecord, turn) : null;
+async function turnAt(trx: Trx, { agentTurnId }: Fence, stepIndex: number): Promise<TurnAtStep> {
+  const row = await selectHeld(trx, agentTurnId)
+    .leftJoin('agent_steps as step', (join) =>
+      join.onRef('step.agent_turn_id', '=', 'turns.agent_turn_id').on('step.step_index', '=', stepIndex),
+    )
+    .select(['step.step_index as opened', 'step.outcome'])
+    .executeTakeFirst();
+  return held(row, agentTurnId);
+}
+
+const recordedOf = (turn: TurnAtStep): StepOutcomeRecord | null =>
+  turn.outcome === null ? null : withBudgets(JSON.parse(turn.outcome) as StepOutcomeRecord, turn);
 
 /** As they are set now, whenever the step was recorded. */
 const withBudgets = (outcome: StepOutcomeRecord, turn: TurnRow): StepOutcomeRecord => {
@@ -82,7 +89,7 @@ const withBudgets = (outcome: StepOutcomeRecord, turn: TurnRow): StepOutcomeReco
 
 async function openRow(trx: Trx, fence: Fence, stepIndex: number, now: number): Promise<void> {
   const { agentId, agentTurnId } = fence;
-  await completeStep(trx, fence, stepIndex - 1, now);
+  if (stepIndex > 1) await completeStep(trx, fence, stepIndex - 1, now);
   await trx
     .insertInto('agent_steps')
     .values({
@@ -121,13 +128,12 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
   const now = ctx.now();
   return write(ctx, async (trx) => {
     const head = await fenced(trx, fence, now);
-    const turn = await turnOf(trx, fence.agentTurnId);
-    const row = await findStep(trx, fence, commit.stepIndex);
-    const recorded = recordedOf(row, turn);
+    const turn = await turnAt(trx, fence, commit.stepIndex);
+    const recorded = recordedOf(turn);
     if (recorded) return recorded;
-    if (!row) await openRow(trx, fence, commit.stepIndex, now);
+    if (turn.opened === null) await openRow(trx, fence, commit.stepIndex, now);
     const boxId = turn.output_box_id ?? '';
-    const steers = await takeSteers(trx, turn, commit.stepIndex, commit.steerIds);
+    const steers = turn.steered ? await takeSteers(trx, turn, commit.stepIndex, commit.steerIds) : [];
     const note = await writeNote(trx, fence, commit, boxId, now);
     const thought = await writeThought(trx, fence, commit, boxId, now);
     const calls: CallRecord[] = [];
@@ -182,7 +188,7 @@ async function writeThought(
 async function writeCall(
   trx: Trx,
   fence: Fence,
-  turn: TurnRow,
+  turn: HeldTurn,
   { stepIndex, note }: StepCommit,
   { index, content, digest, skill, facts, result }: StepCommit['calls'][number],
   now: number,

@@ -18,6 +18,7 @@ import { deliverableCardId } from './ids.ts';
 import { storeResult } from './results.ts';
 import type { TurnRow } from './rows.ts';
 import { requeueSteers } from './steers.ts';
+import type { MaybeHeld } from './turns.ts';
 
 const BLANK_ANSWER = '(the agent ended its turn without a text)';
 
@@ -39,7 +40,7 @@ export const abandoned = (termination: Termination): TurnCommit => ({
 /** The caller holds the head row, and has checked that the turn is not terminal. */
 export async function finishTurn(
   trx: Trx,
-  turn: TurnRow,
+  turn: MaybeHeld,
   { termination, deliverable, engine, hide = [], noticed = [] }: TurnCommit,
   now: number,
 ): Promise<TurnEnd> {
@@ -67,7 +68,8 @@ export async function finishTurn(
     check_every: FIRST_CHECK_MS,
   };
   await trx.updateTable('turns').set(change).where('agent_turn_id', '=', agentTurnId).execute();
-  await closeOpenWork(trx, agentTurnId, status === 'success' ? 'completed' : 'failed', now);
+  if (turn.waited !== false) await closeWaits(trx, agentTurnId);
+  await closeSteps(trx, agentTurnId, status === 'success' ? 'completed' : 'failed', now);
   const idle = {
     status: 'idle',
     active_agent_turn_id: null,
@@ -81,7 +83,7 @@ export async function finishTurn(
     .where('agent_id', '=', agentId)
     .where('active_agent_turn_id', '=', agentTurnId)
     .execute();
-  await requeueSteers(trx, turn, now);
+  if (turn.steered !== false) await requeueSteers(trx, turn, now);
   if (status !== 'success' && status !== 'partial') await releaseChildren(trx, agentTurnId, now);
   await appendEdge(
     trx,
@@ -141,12 +143,7 @@ async function cancelOpenCalls(trx: Trx, turn: TurnRow, now: number): Promise<vo
   }
 }
 
-async function closeOpenWork(
-  trx: Trx,
-  agentTurnId: string,
-  stepStatus: 'completed' | 'failed',
-  now: number,
-): Promise<void> {
+async function closeWaits(trx: Trx, agentTurnId: string): Promise<void> {
   await trx
     .updateTable('turn_waiting')
     .set({ status: 'dropped' })
@@ -155,6 +152,14 @@ async function closeOpenWork(
     .execute();
   await dropApprovals(trx, agentTurnId);
   await trx.deleteFrom('deferred_reports').where('agent_turn_id', '=', agentTurnId).execute();
+}
+
+async function closeSteps(
+  trx: Trx,
+  agentTurnId: string,
+  stepStatus: 'completed' | 'failed',
+  now: number,
+): Promise<void> {
   await trx
     .updateTable('agent_steps')
     .set({ status: stepStatus, ended_at: now })

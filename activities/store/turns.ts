@@ -34,7 +34,7 @@ export interface QueuedTurn {
 }
 
 /** The caller holds the agent's head row. */
-export async function insertTurn(trx: Trx, queued: QueuedTurn, now: number): Promise<void> {
+export async function insertTurn(trx: Trx, queued: QueuedTurn, now: number): Promise<TurnRow> {
   const { agentId, agentTurnId, lane, request, origin } = queued;
   const depth = origin?.depth ?? 0;
   const { accept_seq } = await trx
@@ -104,14 +104,66 @@ export async function insertTurn(trx: Trx, queued: QueuedTurn, now: number): Pro
     depth,
     trace_id: row.trace_id,
   } as const;
-  await appendEdge(trx, agentTurnId, edge, now);
+  appendEdge(trx, agentTurnId, edge, now);
+  return row;
 }
 
+export const findTurn = (trx: Trx, agentTurnId: string): Promise<TurnRow | undefined> =>
+  trx.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
+
 export async function turnOf(trx: Trx, agentTurnId: string): Promise<TurnRow> {
-  const turn = await trx.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
+  const turn = await findTurn(trx, agentTurnId);
   if (turn) return turn;
-  throw new CodedError('protocol_violation', `turn ${agentTurnId} is not in the store: it was never accepted`);
+  throw neverAccepted(agentTurnId);
 }
+
+/**
+ * A turn whose agent's head row the caller holds, and whether there is anything of what few turns have. All of that is written under the
+ * head row, so what is not there stays away for the rest of a transaction that does not write it itself.
+ */
+export interface HeldTurn extends TurnRow {
+  /** A call waits or has waited: for its result, for an answer, or with a report that could not be applied yet. */
+  readonly waited: boolean;
+  /** Messages came that it has not taken. */
+  readonly steered: boolean;
+}
+
+/** What a function may be given that can do without the look. */
+export type MaybeHeld = TurnRow & Partial<Pick<HeldTurn, 'waited' | 'steered'>>;
+
+export const selectHeld = (trx: Trx, agentTurnId: string) =>
+  trx
+    .selectFrom('turns')
+    .selectAll('turns')
+    .select(({ or, exists, selectFrom, lit }) => [
+      or([
+        exists(selectFrom('turn_waiting').select(lit(1).as('one')).where('agent_turn_id', '=', agentTurnId)),
+        exists(selectFrom('approvals').select(lit(1).as('one')).where('agent_turn_id', '=', agentTurnId)),
+        exists(selectFrom('deferred_reports').select(lit(1).as('one')).where('agent_turn_id', '=', agentTurnId)),
+      ]).as('waited'),
+      exists(
+        selectFrom('steers')
+          .select(lit(1).as('one'))
+          .where('agent_turn_id', '=', agentTurnId)
+          .where('status', '=', 'pending'),
+      ).as('steered'),
+    ])
+    .where('turns.agent_turn_id', '=', agentTurnId);
+
+/** SQLite says 0 and 1. */
+export function held<T extends { waited: unknown; steered: unknown }>(
+  row: T | undefined,
+  agentTurnId: string,
+): T & { readonly waited: boolean; readonly steered: boolean } {
+  if (row) return { ...row, waited: Boolean(row.waited), steered: Boolean(row.steered) };
+  throw neverAccepted(agentTurnId);
+}
+
+export const heldTurn = async (trx: Trx, agentTurnId: string): Promise<HeldTurn> =>
+  held(await selectHeld(trx, agentTurnId).executeTakeFirst(), agentTurnId);
+
+const neverAccepted = (agentTurnId: string): CodedError =>
+  new CodedError('protocol_violation', `turn ${agentTurnId} is not in the store: it was never accepted`);
 
 /** Locks the head of whatever agent the turn belongs to; null when the turn was never accepted. */
 export async function lockTurn(
