@@ -4,13 +4,7 @@ import type { BoxExtent } from '../../workflows/kernel/state.ts';
 import type { Card, CardContents, ResultStatus } from '../../workflows/protocol/cards.ts';
 import type { AgentEvent } from '../../workflows/protocol/events.ts';
 import type { ClientStore } from '../../workflows/protocol/store.ts';
-import {
-  type Deliverable,
-  type EngineUsage,
-  isTerminal,
-  type TurnStatus,
-  type Usage,
-} from '../../workflows/protocol/turn.ts';
+import { type Deliverable, type EngineUsage, isTerminal, type Usage } from '../../workflows/protocol/turn.ts';
 import type { AgentView, CallView, StepView, TurnView } from '../../workflows/protocol/views.ts';
 import { toCard } from './cards.ts';
 import { read, type StoreContext } from './context.ts';
@@ -22,16 +16,6 @@ export const getTurn = (ctx: StoreContext, agentTurnId: string): Promise<TurnVie
   read(ctx, async (db) => {
     const turn = await db.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
     return turn ? viewOf(db, turn) : null;
-  });
-
-export const getTurnStatus = (ctx: StoreContext, agentTurnId: string): Promise<TurnStatus | null> =>
-  read(ctx, async (db) => {
-    const row = await db
-      .selectFrom('turns')
-      .select('status')
-      .where('agent_turn_id', '=', agentTurnId)
-      .executeTakeFirst();
-    return row?.status ?? null;
   });
 
 export const listTurns = (

@@ -15,7 +15,7 @@ import { leaseNext } from './handover.ts';
 import { violations } from './invariants.ts';
 import { readLimits } from './limits.ts';
 import { readProfile, registerProfiles } from './profiles.ts';
-import { getAgent, getTurn, getTurnStatus, listAgents, listTurns, readBox, readEvents, readExtents } from './reads.ts';
+import { getAgent, getTurn, listAgents, listTurns, readBox, readEvents, readExtents } from './reads.ts';
 import { reportResult, resolveWaiting } from './reports.ts';
 import { readResult } from './results.ts';
 import { commitStep, openStep } from './steps.ts';
@@ -30,6 +30,7 @@ import {
   releaseSupervisorLease,
   scheduleCheck,
 } from './supervision.ts';
+import { turnStatusReader } from './turn-status.ts';
 
 /** What only the backend can do: tell that something changed, and close. */
 export type Backend = Pick<Store, 'changed' | 'close'>;
@@ -79,7 +80,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   reportDelegation: (agentTurnId) => reportDelegation(ctx, agentTurnId),
   replaceOutputBox: (agentId, expected, cardIds) => replaceOutputBox(ctx, agentId, expected, cardIds),
   getTurn: (agentTurnId) => getTurn(ctx, agentTurnId),
-  getTurnStatus: (agentTurnId) => getTurnStatus(ctx, agentTurnId),
+  getTurnStatus: turnStatusReader(ctx),
   listAgents: () => listAgents(ctx),
   getAgent: (agentId) => getAgent(ctx, agentId),
   listTurns: (agentId, filter) => listTurns(ctx, agentId, filter),
