@@ -19,6 +19,19 @@ export interface NewCard<T extends CardType> {
 
 /** Inserts the card unless its id exists; returns its token count. A body over the limit is `payload_too_large`. */
 export async function insertCard<T extends CardType>(trx: Trx, card: NewCard<T>, now: number): Promise<number> {
+  const row = cardRow(card, now);
+  await insertCardRows(trx, [row]);
+  return row.token_count;
+}
+
+const insertCardRows = (trx: Trx, rows: readonly CardRow[]): Promise<unknown> =>
+  trx
+    .insertInto('cards')
+    .values(rows)
+    .onConflict((conflict) => conflict.column('card_id').doNothing())
+    .execute();
+
+function cardRow<T extends CardType>(card: NewCard<T>, now: number): CardRow {
   const content = JSON.stringify(card.content);
   const bytes = Buffer.byteLength(content);
   if (bytes > LIMITS.cardBytes) {
@@ -27,24 +40,18 @@ export async function insertCard<T extends CardType>(trx: Trx, card: NewCard<T>,
       `a ${card.type} card may have ${LIMITS.cardBytes} bytes, this one has ${bytes}`,
     );
   }
-  const tokens = countTokens(shownOf(card.type, content));
-  await trx
-    .insertInto('cards')
-    .values({
-      card_id: card.cardId,
-      type: card.type,
-      content,
-      author: card.author,
-      agent_turn_id: card.agentTurnId ?? null,
-      step_index: card.stepIndex ?? null,
-      call_id: card.callId ?? null,
-      token_count: tokens,
-      bytes,
-      created_at: now,
-    })
-    .onConflict((conflict) => conflict.column('card_id').doNothing())
-    .execute();
-  return tokens;
+  return {
+    card_id: card.cardId,
+    type: card.type,
+    content,
+    author: card.author,
+    agent_turn_id: card.agentTurnId ?? null,
+    step_index: card.stepIndex ?? null,
+    call_id: card.callId ?? null,
+    token_count: countTokens(shownOf(card.type, content)),
+    bytes,
+    created_at: now,
+  };
 }
 
 /** A result that is too large is never shown whole, so only what is shown of it counts (W11). */
@@ -69,21 +76,46 @@ export async function appendToBox(trx: Trx, boxId: string, cardId: string, owner
 }
 
 /** Appends the card unless the box has it or is not this owner's: then null. */
-export async function addToBox(trx: Trx, boxId: string, cardId: string, owner: string): Promise<number | null> {
+export const addToBox = (trx: Trx, boxId: string, cardId: string, owner: string): Promise<number | null> =>
+  addAllToBox(trx, boxId, [cardId], owner);
+
+/** Appends the cards, which differ, unless the box has one of them or is not this owner's: then null. Returns the place of the first. */
+async function addAllToBox(trx: Trx, boxId: string, cardIds: readonly string[], owner: string): Promise<number | null> {
   const box = await trx
     .updateTable('boxes')
-    .set((eb) => ({ last_seq: eb('last_seq', '+', 1) }))
+    .set((eb) => ({ last_seq: eb('last_seq', '+', cardIds.length) }))
     .where('box_id', '=', boxId)
     .where('owner_agent_id', '=', owner)
     .where(({ not, exists, selectFrom }) =>
-      not(exists(selectFrom('box_cards').select('seq').where('box_id', '=', boxId).where('card_id', '=', cardId))),
+      not(exists(selectFrom('box_cards').select('seq').where('box_id', '=', boxId).where('card_id', 'in', cardIds))),
     )
     .returning('last_seq')
     .executeTakeFirst();
   if (!box) return null;
-  const seq = box.last_seq;
-  await trx.insertInto('box_cards').values({ box_id: boxId, seq, card_id: cardId, hidden_reason: null }).execute();
-  return seq;
+  const first = box.last_seq - cardIds.length + 1;
+  const rows = cardIds.map((cardId, at) => ({ box_id: boxId, seq: first + at, card_id: cardId, hidden_reason: null }));
+  await trx.insertInto('box_cards').values(rows).execute();
+  return first;
+}
+
+/** Writes a few cards and appends them in their order; of each its place in the box and its token count. */
+export async function writeCards(
+  trx: Trx,
+  boxId: string,
+  cards: readonly NewCard<CardType>[],
+  owner: string,
+  now: number,
+): Promise<readonly { readonly seq: number; readonly tokens: number }[]> {
+  if (cards.length === 0) return [];
+  const rows = cards.map((card) => cardRow(card, now));
+  await insertCardRows(trx, rows);
+  const ids = rows.map((row) => row.card_id);
+  const first = new Set(ids).size === ids.length ? await addAllToBox(trx, boxId, ids, owner) : null;
+  if (first !== null) return rows.map((row, at) => ({ seq: first + at, tokens: row.token_count }));
+  const written: { seq: number; tokens: number }[] = [];
+  for (const row of rows)
+    written.push({ seq: await appendToBox(trx, boxId, row.card_id, owner), tokens: row.token_count });
+  return written;
 }
 
 export async function createBox(

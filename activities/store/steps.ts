@@ -1,6 +1,6 @@
 /** Steps: opening one moves the head to running; committing one stores thought, calls and usage in one transaction. */
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
-import type { ToolResultContent } from '../../workflows/protocol/cards.ts';
+import type { CardType, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import type { Notice } from '../../workflows/protocol/notices.ts';
 import type { Timeouts } from '../../workflows/protocol/profile.ts';
@@ -9,7 +9,7 @@ import { addUsage, type Fence, type Usage } from '../../workflows/protocol/turn.
 import { FIRST_CHECK_MS, firstCheckAt } from '../../workflows/supervision/check.ts';
 import { actOnAnswers } from './approvals.ts';
 import { hideCards } from './boxes.ts';
-import { appendToBox, insertCard } from './cards.ts';
+import { type NewCard, writeCards } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEdge, appendEvent, appendNotices, appendState } from './events.ts';
 import { fenced, updateHead } from './head.ts';
@@ -134,14 +134,24 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
     if (turn.opened === null) await openRow(trx, fence, commit.stepIndex, now);
     const boxId = turn.output_box_id ?? '';
     const steers = turn.steered ? await takeSteers(trx, turn, commit.stepIndex, commit.steerIds) : [];
-    const note = await writeNote(trx, fence, commit, boxId, now);
-    const thought = await writeThought(trx, fence, commit, boxId, now);
-    const calls: CallRecord[] = [];
-    for (const call of commit.calls) calls.push(await writeCall(trx, fence, turn, commit, call, now));
+    const note = noteOf(fence, commit);
+    const thought = thoughtOf(fence, commit);
+    // A result that comes with its call stands right behind it in the box.
+    const settledAt = commit.calls.findIndex((call) => call.result !== undefined);
+    const plain = settledAt < 0 ? commit.calls : commit.calls.slice(0, settledAt);
+    const cards = [...(note ? [note] : []), thought, ...plain.map((call) => callCard(fence, commit, call))];
+    const written = await writeCards(trx, boxId, cards, fence.agentId, now);
+    const said = written[note ? 1 : 0];
+    const calls: CallRecord[] = plain.map((call) => recordCall(trx, fence, turn, commit, call, now));
+    for (const call of commit.calls.slice(plain.length))
+      calls.push(await writeCall(trx, fence, turn, commit, call, now));
     const outcome: StepOutcomeRecord = {
       stepIndex: commit.stepIndex,
-      ...thought,
-      ...note,
+      thoughtCardId: thought.cardId,
+      thoughtSeq: said?.seq ?? 0,
+      thoughtTokens: said?.tokens ?? 0,
+      noteSeq: note ? (written[0]?.seq ?? null) : null,
+      noteTokens: note ? (written[0]?.tokens ?? 0) : 0,
       steers,
       hasText: commit.thought.text.trim() !== '',
       ...(commit.finishReason === 'length' ? { truncated: true as const } : {}),
@@ -157,52 +167,60 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
   });
 }
 
-type NotePart = Pick<StepOutcomeRecord, 'noteSeq' | 'noteTokens'>;
-type ThoughtPart = Pick<StepOutcomeRecord, 'thoughtCardId' | 'thoughtSeq' | 'thoughtTokens'>;
-
-async function writeNote(trx: Trx, fence: Fence, commit: StepCommit, boxId: string, now: number): Promise<NotePart> {
-  if (!commit.note) return { noteSeq: null, noteTokens: 0 };
-  const { agentTurnId } = fence;
-  const { stepIndex, note } = commit;
+function noteOf({ agentTurnId }: Fence, { stepIndex, note }: StepCommit): NewCard<CardType> | null {
+  if (!note) return null;
   const cardId = stepCardId(agentTurnId, stepIndex, note.type);
-  const card = { cardId, type: note.type, content: { text: note.text }, author: 'runtime', agentTurnId, stepIndex };
-  const noteTokens = await insertCard(trx, card, now);
-  return { noteSeq: await appendToBox(trx, boxId, cardId, fence.agentId), noteTokens };
+  return { cardId, type: note.type, content: { text: note.text }, author: 'runtime', agentTurnId, stepIndex };
 }
 
-async function writeThought(
-  trx: Trx,
-  fence: Fence,
-  commit: StepCommit,
-  boxId: string,
-  now: number,
-): Promise<ThoughtPart> {
-  const { agentTurnId, agentId } = fence;
-  const { stepIndex, thought } = commit;
+function thoughtOf({ agentTurnId, agentId }: Fence, { stepIndex, thought }: StepCommit): NewCard<CardType> {
   const cardId = stepCardId(agentTurnId, stepIndex, 'agent.thought');
-  const card = { cardId, type: 'agent.thought', content: thought, author: agentId, agentTurnId, stepIndex } as const;
-  const thoughtTokens = await insertCard(trx, card, now);
-  return { thoughtCardId: cardId, thoughtSeq: await appendToBox(trx, boxId, cardId, fence.agentId), thoughtTokens };
+  return { cardId, type: 'agent.thought', content: thought, author: agentId, agentTurnId, stepIndex };
+}
+
+type CommittedCall = StepCommit['calls'][number];
+
+function callCard(
+  { agentTurnId, agentId }: Fence,
+  { stepIndex }: StepCommit,
+  { index, content }: CommittedCall,
+): NewCard<CardType> {
+  const cardId = stepCardId(agentTurnId, stepIndex, 'tool.call', index);
+  const { callId } = content;
+  return { cardId, type: 'tool.call', content, author: agentId, agentTurnId, stepIndex, callId };
+}
+
+/** Its edge, and what the workflow is told of it. The card is written already. */
+function recordCall(
+  trx: Trx,
+  { agentTurnId, agentId }: Fence,
+  turn: TurnRow,
+  { stepIndex }: StepCommit,
+  { index, content, digest, skill, facts }: CommittedCall,
+  now: number,
+): CallRecord {
+  const { callId, tool } = content;
+  const edge = { primitive: 'tool_call', phase: 'request', kind: tool } as const;
+  const source = { source_agent_id: agentId, source_agent_turn_id: agentTurnId, source_step_index: stepIndex };
+  const call = { call_id: callId, call_index: index, depth: turn.depth, trace_id: turn.trace_id };
+  appendEdge(trx, callId, { ...edge, ...source, ...call }, now);
+  return { callId, tool, digest, ...(skill ? { skill } : {}), ...(facts ? { facts } : {}) };
 }
 
 async function writeCall(
   trx: Trx,
   fence: Fence,
   turn: HeldTurn,
-  { stepIndex, note }: StepCommit,
-  { index, content, digest, skill, facts, result }: StepCommit['calls'][number],
+  commit: StepCommit,
+  call: CommittedCall,
   now: number,
 ): Promise<CallRecord> {
   const { agentTurnId, agentId } = fence;
-  const { callId, tool } = content;
-  const cardId = stepCardId(agentTurnId, stepIndex, 'tool.call', index);
-  await insertCard(trx, { cardId, type: 'tool.call', content, author: agentId, agentTurnId, stepIndex, callId }, now);
-  await appendToBox(trx, turn.output_box_id ?? '', cardId, agentId);
-  const edge = { primitive: 'tool_call', phase: 'request', kind: tool } as const;
-  const source = { source_agent_id: agentId, source_agent_turn_id: agentTurnId, source_step_index: stepIndex };
-  const call = { call_id: callId, call_index: index, depth: turn.depth, trace_id: turn.trace_id };
-  await appendEdge(trx, callId, { ...edge, ...source, ...call }, now);
-  const record = { callId, tool, digest, ...(skill ? { skill } : {}), ...(facts ? { facts } : {}) };
+  const { stepIndex, note } = commit;
+  const { result } = call;
+  const { callId, tool } = call.content;
+  await writeCards(trx, turn.output_box_id ?? '', [callCard(fence, commit, call)], agentId, now);
+  const record = recordCall(trx, fence, turn, commit, call, now);
   if (!result) return record;
   // A report is the last word of a turn that ends in any case; what came in is the next turn (K9, T22).
   const own = tool === SUBMIT_RESULT && result.status === 'success' && note?.type !== 'sys.final_report';
