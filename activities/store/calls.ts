@@ -20,7 +20,7 @@ import { type ProfileCache, read, type StoreContext, type Trx, write } from './c
 import { appendEvent, appendState } from './events.ts';
 import { fenced, updateHead } from './head.ts';
 import { profileByHash } from './profiles.ts';
-import { findResult, storeResult } from './results.ts';
+import { findCallAndResult, findResult, storeResult } from './results.ts';
 import type { HeadRow, TurnRow, WaitingRow } from './rows.ts';
 import { heldTurn, turnOf } from './turns.ts';
 
@@ -50,8 +50,21 @@ export const readCall = (
 export async function callOf(trx: Trx, agentTurnId: string, callId: string): Promise<StoredCall> {
   const call = await findCall(trx, agentTurnId, callId);
   if (call) return call;
-  throw new CodedError('protocol_violation', `turn ${agentTurnId} has no call ${callId}`);
+  throw noCall(agentTurnId, callId);
 }
+
+async function callAndResultOf(
+  trx: Trx,
+  turn: TurnRow,
+  callId: string,
+): Promise<StoredCall & { readonly settled: SettledCall | null }> {
+  const found = await findCallAndResult(trx, turn, callId);
+  if (found) return found;
+  throw noCall(turn.agent_turn_id, callId);
+}
+
+const noCall = (agentTurnId: string, callId: string): CodedError =>
+  new CodedError('protocol_violation', `turn ${agentTurnId} has no call ${callId}`);
 
 export const findWaiting = (trx: Trx, agentTurnId: string, callId: string): Promise<WaitingRow | undefined> =>
   trx
@@ -81,8 +94,7 @@ export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClai
     await fenced(trx, fence, now);
     const turn = await heldTurn(trx, fence.agentTurnId);
     const { callId } = claim;
-    const call = await callOf(trx, fence.agentTurnId, callId);
-    const settled = await findResult(trx, turn, callId);
+    const { settled, ...call } = await callAndResultOf(trx, turn, callId);
     if (settled) return { kind: 'settled', settled };
     if (turn.waited) await actOnAnswers(trx, fence.agentTurnId, callId);
     const waiting = turn.waited ? await findWaiting(trx, fence.agentTurnId, callId) : undefined;
@@ -172,8 +184,8 @@ export async function settleCall(ctx: StoreContext, fence: Fence, result: CallRe
     await fenced(trx, fence, now);
     const turn = await heldTurn(trx, fence.agentTurnId);
     const { callId, attempt, content, durationMs } = result;
-    const call = await callOf(trx, fence.agentTurnId, callId);
-    const { settled } = await storeResult(trx, turn, call.stepIndex, content, now, durationMs);
+    const { stepIndex, settled: known } = await callAndResultOf(trx, turn, callId);
+    const { settled } = await storeResult(trx, turn, stepIndex, content, now, durationMs, known);
     await trx
       .updateTable('dispatch_claims')
       .set({ outcome: content.status, duration_ms: durationMs })

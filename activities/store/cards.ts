@@ -1,4 +1,5 @@
 /** Cards and boxes. A card is written once; a box is an ordered, append-only list of card ids with a single writer. */
+import { sql } from 'kysely';
 import type { Card, CardContents, CardType } from '../../workflows/protocol/cards.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { LIMITS } from '../../workflows/protocol/limits.ts';
@@ -86,9 +87,8 @@ async function addAllToBox(trx: Trx, boxId: string, cardIds: readonly string[], 
     .set((eb) => ({ last_seq: eb('last_seq', '+', cardIds.length) }))
     .where('box_id', '=', boxId)
     .where('owner_agent_id', '=', owner)
-    .where(({ not, exists, selectFrom }) =>
-      not(exists(selectFrom('box_cards').select('seq').where('box_id', '=', boxId).where('card_id', 'in', cardIds))),
-    )
+    .where(sql<boolean>`not exists (
+      select 1 from box_cards where box_cards.box_id = boxes.box_id and box_cards.card_id in (${sql.join(cardIds)}))`)
     .returning('last_seq')
     .executeTakeFirst();
   if (!box) return null;

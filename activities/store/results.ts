@@ -1,9 +1,10 @@
 /** Storing a tool result: one card per call, whoever comes first (T14). The caller holds the agent's head row. */
 import type { SettledCall } from '../../workflows/kernel/state.ts';
-import type { ToolResultContent } from '../../workflows/protocol/cards.ts';
+import type { CardContents, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import { LIMITS } from '../../workflows/protocol/limits.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { leaveOf } from './approvals.ts';
+import type { StoredCall } from './calls.ts';
 import { appendToBox, insertCard } from './cards.ts';
 import { read, type StoreContext, type Trx } from './context.ts';
 import { appendEdge, appendEvent } from './events.ts';
@@ -22,6 +23,34 @@ export async function findResult(trx: Trx, turn: TurnRow, callId: string): Promi
     .where('box_cards.box_id', '=', turn.output_box_id ?? '')
     .executeTakeFirst();
   return row ? toSettled(JSON.parse(row.content) as ToolResultContent, row.seq, row.token_count) : null;
+}
+
+/** The call of a turn, and its result when it has one; null when the turn has no such call. */
+export async function findCallAndResult(
+  trx: Trx,
+  turn: TurnRow,
+  callId: string,
+): Promise<(StoredCall & { readonly settled: SettledCall | null }) | null> {
+  const rows = await trx
+    .selectFrom('cards')
+    .leftJoin('box_cards', (join) =>
+      join.onRef('box_cards.card_id', '=', 'cards.card_id').on('box_cards.box_id', '=', turn.output_box_id ?? ''),
+    )
+    .select(['cards.type', 'cards.content', 'cards.step_index', 'cards.token_count', 'box_cards.seq'])
+    .where('cards.agent_turn_id', '=', turn.agent_turn_id)
+    .where('cards.call_id', '=', callId)
+    .where('cards.type', 'in', ['tool.call', 'tool.result'])
+    .execute();
+  const call = rows.find((row) => row.type === 'tool.call');
+  if (!call) return null;
+  const result = rows.find((row) => row.type === 'tool.result' && row.seq !== null);
+  return {
+    stepIndex: call.step_index ?? 0,
+    content: JSON.parse(call.content) as CardContents['tool.call'],
+    settled: result
+      ? toSettled(JSON.parse(result.content) as ToolResultContent, result.seq ?? 0, result.token_count)
+      : null,
+  };
 }
 
 /** Of any call whose result is in the agent's output box, whatever is shown of it (W11). */
@@ -43,7 +72,7 @@ export const readResult = (
     return row ? (JSON.parse(row.content) as ToolResultContent) : null;
   });
 
-/** `fresh` is false when the call already had its result: that one is returned and nothing is written. */
+/** `fresh` is false when the call already had its result, which is `known` where it was looked for: it is returned and nothing is written. */
 export async function storeResult(
   trx: Trx,
   turn: MaybeHeld,
@@ -51,11 +80,12 @@ export async function storeResult(
   result: ToolResultContent,
   now: number,
   durationMs?: number,
+  known?: SettledCall | null,
 ): Promise<{ settled: SettledCall; fresh: boolean; cardId: string }> {
   const { agent_turn_id: agentTurnId, agent_id: agentId } = turn;
   const { callId } = result;
   const cardId = resultCardId(agentTurnId, callId);
-  const present = await findResult(trx, turn, callId);
+  const present = known === undefined ? await findResult(trx, turn, callId) : known;
   if (present) return { settled: present, fresh: false, cardId };
   const leave = turn.waited === false ? undefined : await leaveOf(trx, agentTurnId, callId);
   const content = withinLimit(leave ? { ...result, leave } : result);

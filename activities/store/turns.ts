@@ -1,4 +1,5 @@
 /** Turn rows: queueing one, and finding one. */
+import { sql } from 'kysely';
 import type { ParentEndPolicy } from '../../workflows/protocol/delegation.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
@@ -131,24 +132,15 @@ export interface HeldTurn extends TurnRow {
 /** What a function may be given that can do without the look. */
 export type MaybeHeld = TurnRow & Partial<Pick<HeldTurn, 'waited' | 'steered'>>;
 
+const WAITED = sql<unknown>`(exists (select 1 from turn_waiting w where w.agent_turn_id = turns.agent_turn_id)
+  or exists (select 1 from approvals a where a.agent_turn_id = turns.agent_turn_id)
+  or exists (select 1 from deferred_reports d where d.agent_turn_id = turns.agent_turn_id))`.as('waited');
+
+const STEERED = sql<unknown>`exists (select 1 from steers s
+  where s.agent_turn_id = turns.agent_turn_id and s.status = 'pending')`.as('steered');
+
 export const selectHeld = (trx: Trx, agentTurnId: string) =>
-  trx
-    .selectFrom('turns')
-    .selectAll('turns')
-    .select(({ or, exists, selectFrom, lit }) => [
-      or([
-        exists(selectFrom('turn_waiting').select(lit(1).as('one')).where('agent_turn_id', '=', agentTurnId)),
-        exists(selectFrom('approvals').select(lit(1).as('one')).where('agent_turn_id', '=', agentTurnId)),
-        exists(selectFrom('deferred_reports').select(lit(1).as('one')).where('agent_turn_id', '=', agentTurnId)),
-      ]).as('waited'),
-      exists(
-        selectFrom('steers')
-          .select(lit(1).as('one'))
-          .where('agent_turn_id', '=', agentTurnId)
-          .where('status', '=', 'pending'),
-      ).as('steered'),
-    ])
-    .where('turns.agent_turn_id', '=', agentTurnId);
+  trx.selectFrom('turns').selectAll('turns').select([WAITED, STEERED]).where('turns.agent_turn_id', '=', agentTurnId);
 
 /** SQLite says 0 and 1. */
 export function held<T extends { waited: unknown; steered: unknown }>(
