@@ -14,7 +14,7 @@ import { lockHead } from './head.ts';
 import { instructionCardId, turnIdForKey } from './ids.ts';
 import { leaseOf } from './lease.ts';
 import { enrol, type RosterEntry } from './roster.ts';
-import type { HeadRow, TurnRow } from './rows.ts';
+import { constant, type HeadRow, type TurnRow } from './rows.ts';
 import { findTurn, insertTurn, turnOf } from './turns.ts';
 
 /** The request without its key, keys sorted: two requests are the same when their digests are. */
@@ -75,7 +75,7 @@ async function inboxOf(trx: Trx, agentId: string): Promise<Inbox> {
       selectFrom('turns')
         .select((eb) => eb.fn.countAll<number>().as('count'))
         .where('turns.agent_id', '=', agentId)
-        .where('turns.status', '=', 'queued')
+        .where('turns.status', '=', constant('queued'))
         .as('queued'),
     ])
     .where('agents.agent_id', '=', agentId)
@@ -135,7 +135,7 @@ async function queuedAhead(trx: Trx, agentId: string, lane: number, acceptSeq?: 
     .selectFrom('turns')
     .select((eb) => eb.fn.countAll<number>().as('count'))
     .where('agent_id', '=', agentId)
-    .where('status', '=', 'queued')
+    .where('status', '=', constant('queued'))
     .where('lane', '<=', lane);
   if (acceptSeq !== undefined) query = query.where('accept_seq', '<', acceptSeq);
   return Number((await query.executeTakeFirstOrThrow()).count);

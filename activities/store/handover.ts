@@ -14,7 +14,7 @@ import { type StoreContext, type Trx, write } from './context.ts';
 import { lockHead } from './head.ts';
 import { leaseOf, tryLease } from './lease.ts';
 import { rosterEntry } from './roster.ts';
-import type { HeadRow, TurnRow } from './rows.ts';
+import { constant, type HeadRow, type TurnRow } from './rows.ts';
 import { turnOf } from './turns.ts';
 
 /** Turns that cannot start, ended in one transaction. */
@@ -72,7 +72,7 @@ const nextQueued = (trx: Trx, agentId: string): Promise<TurnRow | undefined> =>
     .selectFrom('turns')
     .selectAll()
     .where('agent_id', '=', agentId)
-    .where('status', '=', 'queued')
+    .where('status', '=', constant('queued'))
     .orderBy('lane')
     .orderBy('accept_seq')
     .limit(1)

@@ -9,7 +9,7 @@ import { appendToBox, insertCard } from './cards.ts';
 import { read, type StoreContext, type Trx } from './context.ts';
 import { appendEdge, appendEvent } from './events.ts';
 import { resultCardId } from './ids.ts';
-import type { TurnRow } from './rows.ts';
+import { constant, type TurnRow } from './rows.ts';
 import type { MaybeHeld } from './turns.ts';
 
 export async function findResult(trx: Trx, turn: TurnRow, callId: string): Promise<SettledCall | null> {
@@ -33,13 +33,20 @@ export async function findCallAndResult(
 ): Promise<(StoredCall & { readonly settled: SettledCall | null }) | null> {
   const rows = await trx
     .selectFrom('cards')
-    .leftJoin('box_cards', (join) =>
-      join.onRef('box_cards.card_id', '=', 'cards.card_id').on('box_cards.box_id', '=', turn.output_box_id ?? ''),
-    )
-    .select(['cards.type', 'cards.content', 'cards.step_index', 'cards.token_count', 'box_cards.seq'])
+    .select(({ selectFrom }) => [
+      'cards.type',
+      'cards.content',
+      'cards.step_index',
+      'cards.token_count',
+      selectFrom('box_cards')
+        .select('seq')
+        .where('box_id', '=', turn.output_box_id ?? '')
+        .whereRef('box_cards.card_id', '=', 'cards.card_id')
+        .as('seq'),
+    ])
     .where('cards.agent_turn_id', '=', turn.agent_turn_id)
     .where('cards.call_id', '=', callId)
-    .where('cards.type', 'in', ['tool.call', 'tool.result'])
+    .where('cards.type', 'in', [constant('tool.call'), constant('tool.result')])
     .execute();
   const call = rows.find((row) => row.type === 'tool.call');
   if (!call) return null;

@@ -1,5 +1,6 @@
 /** The tables as Kysely sees them; JSON is text, times are epoch ms, so that both backends read the same. */
-import type { Generated } from 'kysely';
+
+import { type Generated, type RawBuilder, sql } from 'kysely';
 import type { ApprovalStatus } from '../../workflows/protocol/approvals.ts';
 import type { CardType } from '../../workflows/protocol/cards.ts';
 import type { ParentEndPolicy } from '../../workflows/protocol/delegation.ts';
@@ -258,6 +259,12 @@ export interface ServiceLeaseRow {
   since: number;
   listed_until: number | null;
 }
+
+/**
+ * A constant that is written into the statement. Where an index is partial on that column, SQLite would plan a statement with a parameter
+ * anew each time.
+ */
+export const constant = <T extends string>(value: T): RawBuilder<T> => sql.lit(value);
 
 export interface Tables {
   cards: CardRow;

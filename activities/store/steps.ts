@@ -1,4 +1,5 @@
 /** Steps: opening one moves the head to running; committing one stores thought, calls and usage in one transaction. */
+import { sql } from 'kysely';
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { CardType, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
@@ -69,11 +70,12 @@ interface TurnAtStep extends HeldTurn {
 }
 
 async function turnAt(trx: Trx, { agentTurnId }: Fence, stepIndex: number): Promise<TurnAtStep> {
+  const ofStep = <T>(column: 'step_index' | 'outcome') =>
+    sql<T | null>`(select s.${sql.ref(column)} from agent_steps s
+      where s.agent_turn_id = turns.agent_turn_id and s.step_index = ${stepIndex})`;
+  // No join: SQLite would plan it anew for every turn.
   const row = await selectHeld(trx, agentTurnId)
-    .leftJoin('agent_steps as step', (join) =>
-      join.onRef('step.agent_turn_id', '=', 'turns.agent_turn_id').on('step.step_index', '=', stepIndex),
-    )
-    .select(['step.step_index as opened', 'step.outcome'])
+    .select([ofStep<number>('step_index').as('opened'), ofStep<string>('outcome').as('outcome')])
     .executeTakeFirst();
   return held(row, agentTurnId);
 }

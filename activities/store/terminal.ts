@@ -16,7 +16,7 @@ import type { Trx } from './context.ts';
 import { appendEdge, appendEvent, appendNotices } from './events.ts';
 import { deliverableCardId } from './ids.ts';
 import { storeResult } from './results.ts';
-import type { TurnRow } from './rows.ts';
+import { constant, type TurnRow } from './rows.ts';
 import { requeueSteers } from './steers.ts';
 import type { MaybeHeld } from './turns.ts';
 
@@ -235,7 +235,7 @@ async function contentOf<T extends 'agent.thought' | 'tool.call' | 'tool.result'
     .selectFrom('cards')
     .select('content')
     .where('agent_turn_id', '=', agentTurnId)
-    .where('type', '=', type)
+    .where('type', '=', constant(type))
     .where(column, '=', id)
     .executeTakeFirst();
   return row ? (JSON.parse(row.content) as CardContents[T]) : null;
