@@ -270,8 +270,14 @@ export async function startWaiting(
   await syncHead(trx, head, agentTurnId, now);
 }
 
-/** Brings head and turn row in line with the waiting set, and schedules the turn's check anew. */
-export async function syncHead(trx: Trx, head: HeadRow, agentTurnId: string, now: number): Promise<void> {
+/** Brings head and turn row in line with the waiting set, and schedules the turn's check anew. `hasNews`: there is something to wake it for. */
+export async function syncHead(
+  trx: Trx,
+  head: HeadRow,
+  agentTurnId: string,
+  now: number,
+  hasNews = true,
+): Promise<void> {
   const waiting = await trx
     .selectFrom('turn_waiting')
     .select('deadline')
@@ -288,7 +294,7 @@ export async function syncHead(trx: Trx, head: HeadRow, agentTurnId: string, now
   } as const;
   await updateHead(trx, head.agent_id, change);
   await trx.updateTable('turns').set({ status }).where('agent_turn_id', '=', agentTurnId).execute();
-  await rescheduleCheck(trx, agentTurnId, resumeDeadline, now);
+  await rescheduleCheck(trx, agentTurnId, resumeDeadline, now, hasNews);
   const activity = waiting.length > 0 ? ({ activity: 'awaiting_tool_result' } as const) : undefined;
   await appendState(trx, { ...head, ...change }, now, activity);
 }
@@ -302,6 +308,7 @@ export async function rescheduleCheck(
   agentTurnId: string,
   resumeDeadline: number | null,
   now: number,
+  hasNews: boolean,
 ): Promise<void> {
   const {
     check_at: planned,
@@ -337,7 +344,7 @@ export async function rescheduleCheck(
   const change = {
     check_at: planned !== null && planned <= now ? now : Math.max(next, now),
     check_every: FIRST_CHECK_MS,
-    woken_at: unread ? woken_at : null,
+    woken_at: unread && !hasNews ? woken_at : null,
   };
   await trx.updateTable('turns').set(change).where('agent_turn_id', '=', agentTurnId).execute();
 }

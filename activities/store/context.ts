@@ -30,24 +30,32 @@ export interface StoreContext {
   readonly maxQueuedTurns: number;
   /** Turns a driver's error into a CodedError where it knows better; everything else comes back unchanged. */
   readonly mapError: (error: unknown) => unknown;
+  /** Whether a transaction was chosen to give way to another one, and may be tried again at once. Absent where none ever is. */
+  readonly isConflict?: (error: unknown) => boolean;
   /** Held to the end of the transaction: waits of delegated calls come one at a time. Absent where all writes do. */
   readonly lockWaits?: (trx: Trx) => Promise<void>;
   /** Called after each write transaction, for a backend that must tell others itself. */
   readonly committed?: () => void;
 }
 
+const ATTEMPTS = 4;
+
 /** One write transaction. Inside it only `trx` may be used: `db` would wait for the connection the transaction holds. */
 export async function write<T>(ctx: StoreContext, body: (trx: Trx) => Promise<T>): Promise<T> {
-  try {
-    const result = await ctx.db.transaction().execute(async (trx) => {
-      const value = await body(trx);
-      await flushOutbox(trx);
-      return value;
-    });
-    ctx.committed?.();
-    return result;
-  } catch (error) {
-    throw ctx.mapError(error);
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      const result = await ctx.db.transaction().execute(async (trx) => {
+        const value = await body(trx);
+        await flushOutbox(trx);
+        return value;
+      });
+      ctx.committed?.();
+      return result;
+    } catch (error) {
+      // It was rolled back for the sake of another one, and nothing of it is left.
+      if (attempt < ATTEMPTS && ctx.isConflict?.(error)) continue;
+      throw ctx.mapError(error);
+    }
   }
 }
 

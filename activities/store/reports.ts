@@ -119,11 +119,11 @@ async function carryOut(
       );
     case 'extend':
       if (waiting) await markWaiting(trx, waiting, { deadline: decision.deadline, created_at: now });
-      return syncHead(trx, head, turn.agent_turn_id, now);
+      return syncHead(trx, head, turn.agent_turn_id, now, false);
     case 'defer': {
       const { reason } = decision.deferral;
       if (isFinal(report)) await keepDeferral(trx, turn.agent_turn_id, report, decision.deferral, now);
-      await rescheduleCheck(trx, turn.agent_turn_id, head.resume_deadline, now);
+      await rescheduleCheck(trx, turn.agent_turn_id, head.resume_deadline, now, true);
       const payload = { ...noted, reason, phase: 'deferred' } as const;
       return appendEvent(trx, turn.agent_id, turn.agent_turn_id, { type: 'call', payload }, now);
     }

@@ -129,8 +129,8 @@ export const dueQuery = (now: number, limit: number): RawBuilder<DueRow> => sql<
 
 export const dueTurns = (ctx: StoreContext, limit: number): Promise<readonly DueTurn[]> =>
   read(ctx, async (db) => {
-    const { rows } = await dueQuery(ctx.now(), limit).execute(db);
     const now = ctx.now();
+    const { rows } = await dueQuery(now, limit).execute(db);
     return Promise.all(rows.map((row) => dueTurn(db as Trx, row, ctx.profiles, now)));
   });
 

@@ -44,6 +44,10 @@ function cureOf(code: string): string {
   return 'check that the server is up';
 }
 
+/** A deadlock, or a serialisation failure: the server ended this transaction so that others can go on. */
+export const isConflict = (error: unknown): boolean =>
+  isNativeError(error) && 'code' in error && (error.code === '40P01' || error.code === '40001');
+
 export function withoutPassword(url: string): string {
   try {
     const parsed = new URL(url);

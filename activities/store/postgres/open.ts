@@ -9,7 +9,7 @@ import { migrate, type SchemaDialect } from '../migrations.ts';
 import type { Tables } from '../rows.ts';
 import { createStore } from '../store.ts';
 import { ChangeFeed } from './changes.ts';
-import { mapPostgresError, withoutPassword } from './errors.ts';
+import { isConflict, mapPostgresError, withoutPassword } from './errors.ts';
 import { poolWithoutNul } from './text.ts';
 
 /** Measured: docs/performance.md. */
@@ -83,6 +83,7 @@ export async function openPostgresStore({
       db,
       now,
       mapError,
+      isConflict,
       maxQueuedTurns,
       cards: cardCache(),
       profiles: profileCache(),

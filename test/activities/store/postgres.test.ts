@@ -3,6 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import pg from 'pg';
 import { mapPostgresError } from '../../../activities/store/postgres/errors.ts';
 import { openPostgresStore } from '../../../activities/store/postgres/open.ts';
+import { testApp } from '../../support/app.ts';
 import { freshSchemaUrl } from '../../support/postgres.ts';
 import { describeStore } from './conformance.ts';
 import { describeInvariants } from './invariants.ts';
@@ -28,6 +29,37 @@ describe('a PostgreSQL server', () => {
     await expect(stores[3]?.listAgents()).resolves.toEqual([]);
     await Promise.all(stores.map((store) => store.close()));
   });
+});
+
+test('a transaction that the server ends because of a deadlock is run again', async () => {
+  const url = await freshSchemaUrl();
+  const store = await openPostgresStore({ url });
+  await store.registerProfiles([...testApp([]).agents.values()]);
+  const request = { instruction: 'go', profile: 'tester', priority: 'normal' } as const;
+  const ids: string[] = [];
+  for (const agentId of ['alice', 'bob']) {
+    const outcome = await store.accept({ agentId, request });
+    if (outcome.kind === 'accepted') ids.push(outcome.agentTurnId);
+  }
+  const other = new pg.Client({ connectionString: url });
+  await other.connect();
+  // It waits longer than the store's transaction, which is therefore the one that the server ends.
+  await other.query(`set deadlock_timeout = '30s'`);
+  const touch = (id = '') => other.query('update turns set step_count = step_count where agent_turn_id = $1', [id]);
+  await other.query('begin');
+  await touch(ids[1]);
+  const made = store.makeDue(ids);
+  const blocked = 'select 1 from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))';
+  while ((await other.query(blocked)).rowCount === 0) await setTimeout(20);
+  await touch(ids[0]);
+  await other.query('commit');
+  expect(await made).toBe(2);
+  const { rows } = await other.query<{ deadlocks: number }>(
+    'select deadlocks from pg_stat_database where datname = current_database()',
+  );
+  expect(Number(rows[0]?.deadlocks)).toBeGreaterThan(0);
+  await other.end();
+  await store.close();
 });
 
 describe('a connection that the server ends', () => {

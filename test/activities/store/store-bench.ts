@@ -89,6 +89,10 @@ export class StoreBench {
   now = 1_000_000;
   store!: Store;
   other!: Store;
+  /** Looks at one time after the other. */
+  #watcher!: Store;
+  #watcherNow = 0;
+  #looking: Promise<unknown> = Promise.resolve();
 
   /** Opens before all tests of the block and closes after them. */
   constructor(open: () => OpenStore, app = testApp([])) {
@@ -102,12 +106,14 @@ export class StoreBench {
     const open = this.#open();
     this.store = await open(() => this.now);
     this.other = await open(() => this.now);
+    this.#watcher = await open(() => this.#watcherNow);
     await this.store.registerProfiles([...this.#app.agents.values()]);
   }
 
   async close(): Promise<void> {
     await this.store?.close();
     await this.other?.close();
+    await this.#watcher?.close();
   }
 
   accept(agentId: string, input: Partial<EnqueueInput> = {}, on = this.store): Promise<Accepted | RefusedRequest> {
@@ -140,13 +146,13 @@ export class StoreBench {
   }
 
   /** The turn as the supervisor finds it at that time; undefined when it is not due then. */
-  async dueAt(at: number, agentTurnId: string): Promise<DueTurn | undefined> {
-    const { now } = this;
-    this.now = at;
-    // It looks at the clock before it first waits.
-    const due = this.store.dueTurns(1_000_000);
-    this.now = now;
-    return (await due).find((turn) => turn.agentTurnId === agentTurnId);
+  dueAt(at: number, agentTurnId: string): Promise<DueTurn | undefined> {
+    const look = this.#looking.then(async () => {
+      this.#watcherNow = at;
+      return (await this.#watcher.dueTurns(1_000_000)).find((turn) => turn.agentTurnId === agentTurnId);
+    });
+    this.#looking = look.catch(() => {});
+    return look;
   }
 
   due(agentTurnId: string): Promise<DueTurn | undefined> {
