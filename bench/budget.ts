@@ -17,7 +17,7 @@ export interface BudgetLine {
   readonly limit: number;
   /** The limit is the least that is allowed; without this it is the most. */
   readonly atLeast?: boolean;
-  /** Null: not judged, because too few blocks were undisturbed. */
+  /** Null: not judged, because the run was short, or too few blocks were undisturbed. */
   readonly ok: boolean | null;
 }
 
@@ -44,7 +44,12 @@ export function suspendedBudget({ failed, worker }: SuspendedResults): string[] 
   ];
 }
 
-export function checkBudget(histories: HistoryResults, { one, many, idle }: Comparison): BudgetLine[] {
+/** `judgesTime`: false for a short run, on a machine that others may use: then only what does not depend on it is judged. */
+export function checkBudget(
+  histories: HistoryResults,
+  { one, many, idle }: Comparison,
+  judgesTime: boolean,
+): BudgetLine[] {
   const { oneTool, steps, suspendingStepEvents, timedOutStepEvents } = histories;
   return [
     ...VARIANTS.flatMap((variant) => [
@@ -52,9 +57,11 @@ export function checkBudget(histories: HistoryResults, { one, many, idle }: Comp
       line(`workflow tasks of it, ${variant} agent`, oneTool[variant].workflowTasks, LIMITS.oneToolTasks),
     ]),
     line('workflows of idle agents', idle.workflows, LIMITS.idleWorkflows),
-    ...ratioLines('p50 of a one-tool turn over the bare one', one, ({ p50Ms }) => p50Ms, LIMITS.p50Ratio),
-    ...ratioLines('turns per second over the bare ones', many, ({ perSecond }) => perSecond, LIMITS.rateRatio, true),
-    ...ratioLines('processor time of a turn over the bare one', many, totalCpuMs, LIMITS.cpuRatio),
+    ...[
+      ...ratioLines('p50 of a one-tool turn over the bare one', one, ({ p50Ms }) => p50Ms, LIMITS.p50Ratio),
+      ...ratioLines('turns per second over the bare ones', many, ({ perSecond }) => perSecond, LIMITS.rateRatio, true),
+      ...ratioLines('processor time of a turn over the bare one', many, totalCpuMs, LIMITS.cpuRatio),
+    ].map((timed) => (judgesTime ? timed : { ...timed, ok: null })),
     ...steps.map(({ from, to, eventsPerStep }) =>
       line(`events per further step, ${from} → ${to} calls`, eventsPerStep, LIMITS.furtherStepEvents),
     ),

@@ -67,7 +67,7 @@ export const budgetTable = (budget: readonly BudgetLine[]): string =>
       what,
       Number.isNaN(measured) ? '–' : precise(measured),
       `${atLeast ? 'at least ' : ''}${precise(limit)}`,
-      ok === null ? 'not judged: too few undisturbed blocks' : ok ? 'ok' : 'OVER',
+      ok === null ? 'not judged: too short, or disturbed' : ok ? 'ok' : 'OVER',
     ]),
   );
 

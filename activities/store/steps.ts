@@ -54,7 +54,11 @@ export async function openStep(
 /** The first activity of a turn moves head and row dispatched→running (T12). */
 async function startRunning(trx: Trx, head: HeadRow, turn: TurnRow, timeouts: Timeouts, now: number): Promise<void> {
   if (turn.status === 'dispatched') {
-    const check = { check_at: firstCheckAt(now, timeouts), check_every: FIRST_CHECK_MS, no_workers_since: null };
+    const check = {
+      check_at: Math.min(firstCheckAt(now, timeouts), turn.ends_by ?? Number.POSITIVE_INFINITY),
+      check_every: FIRST_CHECK_MS,
+      no_workers_since: null,
+    };
     const change = { status: 'running', started_at: now, ...check } as const;
     await trx.updateTable('turns').set(change).where('agent_turn_id', '=', turn.agent_turn_id).execute();
   }
