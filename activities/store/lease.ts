@@ -30,7 +30,7 @@ import { parseResultFields } from './result-fields.ts';
 import { rosterEntry } from './roster.ts';
 import type { BoxRow, HeadRow, TurnRow } from './rows.ts';
 import { abandoned, finishTurn } from './terminal.ts';
-import { turnOf } from './turns.ts';
+import { findTurn } from './turns.ts';
 
 const TITLE_LENGTH = 120;
 
@@ -168,7 +168,7 @@ async function parentProblem(
   { on_parent_end, parent_agent_turn_id: parentId }: TurnRow,
 ): Promise<LeaseRefusal | null> {
   if (on_parent_end !== 'stop' || parentId === null) return null;
-  const { status } = await turnOf(trx, parentId);
+  const status = (await findTurn(trx, parentId))?.status ?? 'success';
   if (!isTerminal(status) || status === 'success' || status === 'partial') return null;
   return { code: 'canceled', reason: 'the turn that waited for it has ended' };
 }

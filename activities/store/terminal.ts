@@ -66,6 +66,7 @@ export async function finishTurn(
     // A parent must be told, or a workflow that did not end itself must let go: both are checked.
     check_at: turn.report === 'pending' || (engine === null && turn.turn_epoch !== null) ? now + FIRST_CHECK_MS : null,
     check_every: FIRST_CHECK_MS,
+    woken_at: null,
   };
   await trx.updateTable('turns').set(change).where('agent_turn_id', '=', agentTurnId).execute();
   if (turn.waited !== false) await closeWaits(trx, agentTurnId);

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import type { TurnHandle } from '../../client/agent-client.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
+import { RunningWorkflows } from '../../workers/supervision/listing.ts';
 import { Supervisor, type SupervisorOptions } from '../../workers/supervisor.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { testApp } from '../support/app.ts';
@@ -156,6 +157,42 @@ describe.each(BACKENDS)('the supervisor on %s', (backend) => {
       expect(await turn.get()).toMatchObject({ status: 'failed', errorCode: 'terminated' });
     } finally {
       await one.release();
+      await faulty.close();
+    }
+  });
+
+  test('finds what is gone although a leftover workflow cannot be closed (T7, T29)', async () => {
+    const faulty = await connectFaulty(harness.address, harness.namespace);
+    const { client, faults } = faulty;
+    const leftovers: { terminate(reason: string): Promise<unknown> }[] = [];
+    try {
+      for (let count = 0; count < 3; count += 1) {
+        const ended = await lostStart();
+        const { agentId } = await ended.get();
+        await harness.store.stopTurn(ended.id, 'test');
+        const workflowId = turnWorkflowId(agentId, ended.id);
+        leftovers.push(
+          await client.workflow.start('agentTurn', { workflowId, taskQueue: 'agentturn.nobody', args: [] }),
+        );
+      }
+      const gone = await waiting();
+      const workflowExecution = { workflowId: gone.handle.workflowId };
+      const { namespace } = harness;
+      await client.workflowService.deleteWorkflowExecution({ namespace, workflowExecution });
+      faults.failing.add('TerminateWorkflowExecution');
+      const running = new RunningWorkflows({ store: harness.store, temporal: client }, 0, 0);
+      const isDue = async () =>
+        (await harness.store.dueTurns(1_000)).some(({ agentTurnId }) => agentTurnId === gone.turn.id);
+      const until = Date.now() + 10_000;
+      while (!(await isDue()) && Date.now() < until) {
+        await running.compare().catch(() => {});
+        await sleep(100);
+      }
+      expect(await isDue()).toBe(true);
+      await gone.turn.stop();
+    } finally {
+      faults.failing.clear();
+      for (const leftover of leftovers) await leftover.terminate('test');
       await faulty.close();
     }
   });

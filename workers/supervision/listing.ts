@@ -118,11 +118,15 @@ export class RunningWorkflows {
       if (agentTurnId !== null && open.delete(agentTurnId)) continue;
       if (closeOrphans && startTime.getTime() <= oldest) orphans.push(workflowId);
     }
-    for (const workflowId of orphans) await this.#closeOrphan(workflowId);
     // The list may be behind for long: what has just been looked at is not looked at again at once.
     const missing = [...open].filter((id) => !this.#compared.has(id));
     for (let from = 0; from < missing.length; from += PAGE) await store.makeDue(missing.slice(from, from + PAGE));
     for (const id of missing) this.#compared.set(id, true);
+    // Last, and each for itself: one that cannot be closed must not keep the others from it, nor what is gone from being found.
+    const failed: unknown[] = [];
+    for (const workflowId of orphans)
+      await this.#closeOrphan(workflowId).catch((error: unknown) => void failed.push(error));
+    if (failed.length > 0) throw failed[0];
     return missing.length;
   }
 

@@ -30,7 +30,7 @@ export interface DueTurn {
   readonly unread: boolean;
   /** When a report that could not be applied yet is to have been tried again; null when none is kept (T18). */
   readonly retryAt: number | null;
-  /** When the supervisor woke it for what is unread; null when it has not. */
+  /** When the supervisor woke it for what is unread, or asked it to end itself after its turn had ended; null when it has not. */
   readonly wokenAt: number | null;
   /** The agent has no open turn and is started: its next queued turn may be leased. */
   readonly agentIsFree: boolean;

@@ -96,7 +96,7 @@ function decideEnded(facts: CheckFacts): CheckDecision {
   if (facts.turn.reportDue) return again(facts, { do: 'report' });
   if (facts.workflow?.kind !== 'running') return done(facts.turn);
   // It passes on what foreign clients sent it before it lets go: it is asked first, and has until the next check in which it has workers.
-  if (facts.turn.everyMs <= FIRST_CHECK_MS) return again(facts, { do: 'let_go' });
+  if (facts.turn.wokenAt === null) return again(facts, { do: 'let_go' });
   if (facts.queue?.hasPollers === false) return again(facts, NOTHING);
   return again(facts, { do: 'close', reason: 'the turn has ended' });
 }
@@ -182,7 +182,7 @@ function again(facts: CheckFacts, action: CheckAction): CheckDecision {
       everyMs,
       noWorkersSince: null,
       workersSince,
-      wokenAt: action.do === 'wake' ? nowMs : turn.wokenAt,
+      wokenAt: action.do === 'wake' || action.do === 'let_go' ? nowMs : turn.wokenAt,
     },
   };
 }

@@ -139,6 +139,18 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       expect(await store.violations()).toEqual([]);
     });
 
+    test('a queued turn that names a parent which is not in the store does not hold up the queue (T8)', async () => {
+      planted = await open();
+      const { store, plant } = planted;
+      await store.registerProfiles([...testApp([]).agents.values()]);
+      const request = { instruction: 'x', profile: 'tester', priority: 'normal' } as const;
+      for (const agentTurnId of ['open', 'orphan']) await store.accept({ agentId: 'a', agentTurnId, request });
+      await plant(
+        `update turns set on_parent_end = 'stop', parent_agent_turn_id = 'gone' where agent_turn_id = 'orphan'`,
+      );
+      expect(await store.stopTurn('open', 'test')).toMatchObject({ handover: { next: { agentTurnId: 'orphan' } } });
+    });
+
     test('a due turn whose profile is not in the store is found all the same, with no limits to judge it by (T12)', async () => {
       const { store, plant } = await prepared();
       await store.accept({

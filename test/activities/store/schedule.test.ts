@@ -56,6 +56,19 @@ describe.each(STORES)('the schedule of checks on %s', (_, fresh) => {
       expect(await bench.dueIn(turn)).toBe(SOON - 6_000);
     });
 
+    test('of a turn that has ended does not count what it was woken for before (T10)', async () => {
+      const lease = await bench.started(newAgent());
+      const callId = await bench.suspended(lease, 1, HOUR);
+      await reported(lease.agentTurnId, callId);
+      bench.now += SOON;
+      const seen = await bench.due(lease.agentTurnId);
+      if (!seen) throw new Error('it is not due');
+      const woken = { checkAt: bench.now + SOON, everyMs: SOON, noWorkersSince: null, workersSince: null };
+      await bench.store.scheduleCheck(seen, { ...woken, wokenAt: bench.now });
+      await bench.store.stopTurn(lease.agentTurnId, 'test');
+      expect(await bench.dueAt(bench.now + SOON, lease.agentTurnId)).toMatchObject({ status: 'failed', wokenAt: null });
+    });
+
     test('is made due behind what is due already, once (T12)', async () => {
       const [first, second] = [await bench.started(newAgent()), await bench.started(newAgent())];
       bench.now += 1_000;

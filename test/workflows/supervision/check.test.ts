@@ -99,7 +99,8 @@ describe('a check of', () => {
     ['a queued turn of a busy agent', 'nothing', { status: 'queued' }, null],
     ['an ended turn whose parent waits', 'report', { status: 'success', reportDue: true }, null],
     ['an ended turn whose workflow runs on: it is asked first', 'let_go', { status: 'failed' }, IDLE],
-    ['an ended turn whose workflow did not let go', 'close', { status: 'failed', everyMs: 20_000 }, IDLE],
+    ['an ended turn whose check failed before it was asked', 'let_go', { status: 'failed', everyMs: 20_000 }, IDLE],
+    ['an ended turn whose workflow did not let go', 'close', { status: 'failed', wokenAt: NOW - MINUTE }, IDLE],
     ['a queued turn whose parent has ended', 'stop', { status: 'queued', agentIsFree: true, parentGone: true }, null],
     ['an ended turn whose workflow is closed', 'nothing', { status: 'failed' }, CLOSED],
   ] as const)('%s → %s (T12, T23, T29)', (_what, expected, turn, workflow) => {
