@@ -95,6 +95,8 @@ export const configs: fc.Arbitrary<KernelConfig> = record({
     { windowTokens: 1_000_000, answerTokens: 0, fixedTokens: 0 },
     { windowTokens: 4_000, answerTokens: 200, fixedTokens: 300 },
     { windowTokens: 10_000, answerTokens: 500, fixedTokens: 300 },
+    // So small that what may not be dropped does not always fit.
+    { windowTokens: 900, answerTokens: 200, fixedTokens: 300 },
   ),
   mustEndWith: fc.subarray(['publish', 'submit_result']),
   submitResult: fc.boolean(),
