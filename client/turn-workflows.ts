@@ -8,7 +8,7 @@ import {
   WorkflowExecutionAlreadyStartedError,
   WorkflowNotFoundError,
 } from '@temporalio/client';
-import { defineSearchAttributeKey, SearchAttributeType, type SignalDefinition } from '@temporalio/common';
+import type { SignalDefinition } from '@temporalio/common';
 import type { agentTurn } from '../workflows/agent-turn.ts';
 import { limitsSignal, stopSignal, toolResultSignal } from '../workflows/messages.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
@@ -16,13 +16,7 @@ import { targetQueue, turnWorkflowId } from '../workflows/protocol/ids.ts';
 import { clip } from '../workflows/protocol/limits.ts';
 import type { ClientStore, Handover, Lease } from '../workflows/protocol/store.ts';
 import type { Fence } from '../workflows/protocol/turn.ts';
-
-const keyword = (name: string) => defineSearchAttributeKey(name, SearchAttributeType.KEYWORD);
-const AGENT_ID = keyword('AgentId');
-const AGENT_TURN_ID = keyword('AgentTurnId');
-const WORKER_TARGET = keyword('WorkerTarget');
-const PROFILE = keyword('Profile');
-const TURN_EPOCH = defineSearchAttributeKey('TurnEpoch', SearchAttributeType.INT);
+import { AGENT_ID, AGENT_TURN_ID, PROFILE, TURN_EPOCH, WORKER_TARGET } from '../workflows/search-attributes.ts';
 
 const CALL_MS = 10_000;
 /** How long one process ends turns that cannot start; the supervisor goes on with the rest. */

@@ -17,11 +17,10 @@ import {
 import { NamespaceNotFoundError } from '@temporalio/common';
 import type { Verification } from '../client/cli/environment.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
-import { turnWorkflowId } from '../workflows/protocol/ids.ts';
+import { AGENT_WORKFLOW_ID, TURN_WORKFLOW_ID, turnWorkflowId } from '../workflows/protocol/ids.ts';
 import type { ClientStore, Violation } from '../workflows/protocol/store.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
 import type { AgentView } from '../workflows/protocol/views.ts';
-import { TURN_WORKFLOW_ID } from './supervision/listing.ts';
 
 export interface VerifyDeps {
   readonly store: ClientStore;
@@ -31,7 +30,6 @@ export interface VerifyDeps {
 }
 
 const GRACE_MS = 60_000;
-const AGENT_WORKFLOW_ID = /^agents\/([^/]+)$/;
 const NO_PROBLEM_REPORTS = 'failing_workflow_task: this server does not mark workflows whose tasks fail';
 
 /** Errors: `temporal_unreachable`, those of the store. */

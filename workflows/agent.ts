@@ -11,7 +11,7 @@ import { ApplicationFailure, condition, setHandler, workflowInfo } from '@tempor
 import { MessageIds } from './message-ids.ts';
 import { enqueueSignal, shallow } from './messages.ts';
 import { type AcceptInlineInput, storeActivities } from './ports.ts';
-import { isUserId } from './protocol/ids.ts';
+import { AGENT_WORKFLOW_ID, isUserId } from './protocol/ids.ts';
 
 /** One that was started without a signal waits so long for the first. */
 const FIRST_REQUEST_MS = 10_000;
@@ -29,7 +29,7 @@ export async function agent(): Promise<void> {
 
 function ownAgentId(): string {
   const { workflowId } = workflowInfo();
-  const [, agentId] = /^agents\/([^/]+)$/.exec(workflowId) ?? [];
+  const [, agentId] = AGENT_WORKFLOW_ID.exec(workflowId) ?? [];
   if (isUserId(agentId)) return agentId;
   throw ApplicationFailure.nonRetryable(`expected the workflow id agents/ID, got ${workflowId}`, 'invalid_request');
 }

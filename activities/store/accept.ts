@@ -4,7 +4,7 @@ import type { EnqueueRequest, RefusedRequest } from '../../workflows/protocol/en
 import type { DroppedEvent } from '../../workflows/protocol/events.ts';
 import type { FailureCode } from '../../workflows/protocol/failures.ts';
 import type { Accepted, AcceptInput } from '../../workflows/protocol/store.ts';
-import { isTerminal, PRIORITIES } from '../../workflows/protocol/turn.ts';
+import { PRIORITIES } from '../../workflows/protocol/turn.ts';
 import { canonicalDigest } from '../canonical.ts';
 import { insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
@@ -117,12 +117,11 @@ async function acceptedBefore(
       message: `idempotency key ${turn.idempotency_key} of agent ${turn.agent_id} belongs to another request (turn ${turn.agent_turn_id})`,
     };
   }
-  const ahead = turn.status === 'queued' ? await queuedAhead(trx, turn.agent_id, turn.lane, turn.accept_seq) : 0;
-  const active = isTerminal(turn.status) || turn.status !== 'queued' ? 0 : 1;
+  const isQueued = turn.status === 'queued';
   return {
     kind: 'accepted',
     agentTurnId: turn.agent_turn_id,
-    position: ahead + active,
+    position: isQueued ? (await queuedAhead(trx, turn.agent_id, turn.lane, turn.accept_seq)) + 1 : 0,
     status: turn.status,
     duplicate: true,
     lease: turn.status === 'dispatched' ? await leaseOf(trx, turn, profiles) : null,
@@ -178,6 +177,6 @@ export async function recordDropped(
   await write(ctx, async (trx) => {
     await lockHead(trx, agentId, now);
     const known = await trx.selectFrom('events').select('id').where('message_id', '=', messageId).executeTakeFirst();
-    if (!known) await appendEvent(trx, agentId, null, { type: 'dropped', payload }, now, messageId);
+    if (!known) appendEvent(trx, agentId, null, { type: 'dropped', payload }, now, messageId);
   });
 }

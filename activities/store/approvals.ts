@@ -115,7 +115,7 @@ async function ask(
     .execute();
   const content = { callId, tool, arguments: {} };
   await startWaiting(trx, head, { stepIndex, content }, 'approval', deadline, now);
-  await appendEvent(
+  appendEvent(
     trx,
     agentId,
     agentTurnId,
@@ -162,7 +162,7 @@ export async function answerApproval(
     // Kept like all others: budgets that are set later are added to these.
     if (limits) await addLimits(trx, turn, limits);
     const payload = { callId: row.call_id, tool: row.tool_name, phase: decision, ...(by === null ? {} : { by }) };
-    await appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, now);
+    appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, now);
     await syncHead(trx, head, agentTurnId, now);
     return { ack: 'applied', agentId };
   });
@@ -193,7 +193,7 @@ export async function answerByLimits(trx: Trx, turn: TurnRow, limits: Limits, no
   for (const row of lifted) {
     await close(trx, row, { status: 'approved', limits: JSON.stringify(limits), answered_at: now });
     const payload = { callId: row.call_id, tool: '', phase: 'approved', reason: 'the budget was raised' } as const;
-    await appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, now);
+    appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, now);
   }
   return lifted.length > 0;
 }
@@ -286,12 +286,12 @@ export async function lookAtApproval(
     await change(trx, row, { escalated_at: nowMs, deadline });
     await markWaiting(trx, row, { deadline });
     const payload = { callId, tool, phase: 'escalated', deadline } as const;
-    await appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, nowMs);
+    appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, nowMs);
     return { waitUntil: deadline };
   }
   await close(trx, row, { status: 'unanswered', answered_at: nowMs });
   const payload = { callId, tool, phase: 'unanswered' } as const;
-  await appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, nowMs);
+  appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, nowMs);
   return { answer: { callId, decision: 'unanswered' } };
 }
 

@@ -266,7 +266,7 @@ export async function startWaiting(
     })
     .execute();
   const payload = { callId, tool, phase: 'suspended', deadline } as const;
-  await appendEvent(trx, agentId, agentTurnId, { type: 'call', payload }, now);
+  appendEvent(trx, agentId, agentTurnId, { type: 'call', payload }, now);
   await syncHead(trx, head, agentTurnId, now);
 }
 
@@ -296,7 +296,7 @@ export async function syncHead(
   await trx.updateTable('turns').set({ status }).where('agent_turn_id', '=', agentTurnId).execute();
   await rescheduleCheck(trx, agentTurnId, resumeDeadline, now, hasNews);
   const activity = waiting.length > 0 ? ({ activity: 'awaiting_tool_result' } as const) : undefined;
-  await appendState(trx, { ...head, ...change }, now, activity);
+  appendState(trx, { ...head, ...change }, now, activity);
 }
 
 /**

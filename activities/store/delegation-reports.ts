@@ -37,7 +37,7 @@ export async function reportDelegation(ctx: StoreContext, agentTurnId: string): 
       .set({ report: ack, ...check })
       .where('agent_turn_id', '=', agentTurnId)
       .execute();
-    await appendEdge(trx, callId, joinResponse(child, parent.turn, callId), now);
+    appendEdge(trx, callId, joinResponse(child, parent.turn, callId), now);
     return { ack, wake, ...to };
   });
 }

@@ -261,7 +261,7 @@ async function callAfter(
   const source = { source_agent_id: turn.agent_id, source_agent_turn_id: turn.agent_turn_id };
   const target = { target_agent_id: child.agent_id, target_agent_turn_id: child.agent_turn_id };
   const more = { source_step_index: call.stepIndex, call_id: callId, depth: child.depth, trace_id: child.trace_id };
-  await appendEdge(trx, callId, { ...edge, ...source, ...target, ...more }, now);
+  appendEdge(trx, callId, { ...edge, ...source, ...target, ...more }, now);
   return { kind: 'suspended', deadline };
 }
 

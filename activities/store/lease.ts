@@ -95,7 +95,7 @@ export async function tryLease(
     await finishTurn(trx, { ...turn, ...leased }, abandoned(termination), now);
     return { kind: 'rejected', turnEpoch };
   }
-  await appendState(trx, nextHead, now);
+  appendState(trx, nextHead, now);
   return { kind: 'leased', lease: await leaseOf(trx, { ...turn, ...leased }, profiles) };
 }
 

@@ -108,7 +108,7 @@ export async function storeResult(
     kind: content.status === 'timeout' ? 'timeout' : 'tool_result',
   } as const;
   const target = { target_agent_id: agentId, target_agent_turn_id: agentTurnId, call_id: callId };
-  await appendEdge(trx, callId, { ...edge, ...target, depth: turn.depth, trace_id: turn.trace_id }, now);
+  appendEdge(trx, callId, { ...edge, ...target, depth: turn.depth, trace_id: turn.trace_id }, now);
   const payload = {
     callId,
     tool: content.tool,
@@ -117,7 +117,7 @@ export async function storeResult(
     cardId,
     ...(durationMs === undefined ? {} : { durationMs }),
   } as const;
-  await appendEvent(trx, agentId, agentTurnId, { type: 'call', payload }, now);
+  appendEvent(trx, agentId, agentTurnId, { type: 'call', payload }, now);
   return { settled: toSettled(content, seq, tokens), fresh: true, cardId };
 }
 

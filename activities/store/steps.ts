@@ -43,7 +43,7 @@ export async function openStep(
     if (hide.length > 0) await hideCards(trx, turn.output_box_id ?? '', hide, 'rolled_back');
     const request = JSON.parse(turn.request) as EnqueueRequest;
     const { fields: resultFields, warnings } = parseResultFields(request.resultFields, snapshot);
-    if (turn.opened === null) await appendNotices(trx, fence.agentId, fence.agentTurnId, noticed, now);
+    if (turn.opened === null) appendNotices(trx, fence.agentId, fence.agentTurnId, noticed, now);
     if (turn.opened === null) await openRow(trx, fence, stepIndex, now);
     const steers = recorded || !turn.steered ? [] : await pendingSteers(trx, fence.agentTurnId);
     const { criteria = [] } = request;
@@ -64,7 +64,7 @@ async function startRunning(trx: Trx, head: HeadRow, turn: TurnRow, timeouts: Ti
   }
   if (head.status === 'running') return;
   await updateHead(trx, head.agent_id, { status: 'running' });
-  await appendState(trx, { ...head, status: 'running' }, now, { activity: 'thinking' });
+  appendState(trx, { ...head, status: 'running' }, now, { activity: 'thinking' });
 }
 
 /** The turn and its step: `opened` is null while there is none, `outcome` until it is committed. */
@@ -114,7 +114,7 @@ async function openRow(trx: Trx, fence: Fence, stepIndex: number, now: number): 
       ended_at: null,
     })
     .execute();
-  await appendEvent(trx, agentId, agentTurnId, { type: 'step', payload: { stepIndex, phase: 'started' } }, now);
+  appendEvent(trx, agentId, agentTurnId, { type: 'step', payload: { stepIndex, phase: 'started' } }, now);
 }
 
 async function completeStep(trx: Trx, { agentId, agentTurnId }: Fence, stepIndex: number, now: number): Promise<void> {
@@ -126,7 +126,7 @@ async function completeStep(trx: Trx, { agentId, agentTurnId }: Fence, stepIndex
     .where('ended_at', 'is', null)
     .executeTakeFirst();
   if (done.numUpdatedRows === 0n) return;
-  await appendEvent(trx, agentId, agentTurnId, { type: 'step', payload: { stepIndex, phase: 'completed' } }, now);
+  appendEvent(trx, agentId, agentTurnId, { type: 'step', payload: { stepIndex, phase: 'completed' } }, now);
 }
 
 /** The first writer wins: another attempt of the same step gets what was recorded (T5). */
@@ -292,7 +292,7 @@ async function announce(
   const open = calls.filter((call) => !call.settled).map((call) => call.tool);
   const phase = calls.length > 0 ? 'executing' : 'completed';
   const payload = { stepIndex, phase, tools: calls.map((call) => call.tool), cardIds: [thoughtCardId] } as const;
-  await appendEvent(trx, agentId, agentTurnId, { type: 'step', payload }, now);
+  appendEvent(trx, agentId, agentTurnId, { type: 'step', payload }, now);
   const [currentTool] = open;
-  if (currentTool !== undefined) await appendState(trx, head, now, { activity: 'executing_tool', currentTool });
+  if (currentTool !== undefined) appendState(trx, head, now, { activity: 'executing_tool', currentTool });
 }

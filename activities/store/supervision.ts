@@ -193,7 +193,7 @@ export async function scheduleCheck(ctx: StoreContext, turn: CheckedTurn, next: 
       .where('check_at', '=', turn.checkAt)
       .executeTakeFirst();
     if (head?.active_agent_turn_id === turn.agentTurnId && numUpdatedRows > 0n)
-      await appendState(trx, head, now, { activity: 'waiting_for_workers' });
+      appendState(trx, head, now, { activity: 'waiting_for_workers' });
   });
 }
 

@@ -46,7 +46,7 @@ export async function finishTurn(
 ): Promise<TurnEnd> {
   const { agent_turn_id: agentTurnId, agent_id: agentId, output_box_id: boxId } = turn;
   if (boxId === null) throw new CodedError('protocol_violation', `turn ${agentTurnId} was never leased`);
-  await appendNotices(trx, agentId, agentTurnId, noticed, now);
+  appendNotices(trx, agentId, agentTurnId, noticed, now);
   const cardId = deliverableCardId(agentTurnId);
   if (hide.length > 0) await hideCards(trx, boxId, hide, 'rolled_back');
   const content = await deliverableOf(trx, turn, termination, deliverable);
@@ -86,7 +86,7 @@ export async function finishTurn(
     .execute();
   if (turn.steered !== false) await requeueSteers(trx, turn, now);
   if (status !== 'success' && status !== 'partial') await releaseChildren(trx, agentTurnId, now);
-  await appendEdge(
+  appendEdge(
     trx,
     agentTurnId,
     {
@@ -101,7 +101,7 @@ export async function finishTurn(
     now,
   );
   const payload = { status, errorCode, deliverableCardId: cardId, outputBoxId: boxId };
-  await appendEvent(trx, agentId, agentTurnId, { type: 'task', payload }, now);
+  appendEvent(trx, agentId, agentTurnId, { type: 'task', payload }, now);
   return { agentTurnId, status, errorCode, deliverableCardId: cardId, outputBoxId: boxId };
 }
 

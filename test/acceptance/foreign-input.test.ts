@@ -9,7 +9,8 @@ import { defineAgent, defineApp } from '../../activities/app.ts';
 import type { TurnHandle } from '../../client/agent-client.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import type { AgentEvent } from '../../workflows/protocol/events.ts';
-import { agentWorkflowId, CONTROL_QUEUE, targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import { CONTROL_QUEUE, targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import { signalAcceptor } from '../support/acceptor.ts';
 import { askScripts, askTool, suspended, taskEvents, WAIT } from '../support/asking.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 import { temporalCli } from '../support/processes.ts';
@@ -58,14 +59,7 @@ describe.each(BACKENDS)('foreign input on %s', (backend) => {
     harness.client.agent(agentId).enqueue({ instruction: `[script:${script}] go`, profile: 'tester' });
   const signal = (workflowId: string, name: string, ...args: unknown[]) =>
     harness.temporal.client.workflow.getHandle(workflowId).signal(name, ...args);
-  const signalAcceptor = (agentId: string, body: unknown) =>
-    harness.temporal.client.workflow.signalWithStart('agent', {
-      workflowId: agentWorkflowId(agentId),
-      taskQueue: CONTROL_QUEUE,
-      args: [{ agentId }],
-      signal: 'enqueue',
-      signalArgs: [body],
-    });
+  const toAcceptor = (agentId: string, body: unknown) => signalAcceptor(harness.temporal.client, agentId, body);
   const rawSignal = (workflowId: string, signalName: string, payload: RawPayload) =>
     harness.temporal.client.workflowService.signalWorkflowExecution({
       namespace: harness.namespace,
@@ -182,7 +176,7 @@ describe.each(BACKENDS)('foreign input on %s', (backend) => {
     ];
     for (const body of bodies) {
       await signal(one.turnWorkflow, 'enqueue', body);
-      await signalAcceptor(other.agentId, body);
+      await toAcceptor(other.agentId, body);
     }
     for (const each of [one, other]) {
       await goesOn(each);
@@ -203,7 +197,7 @@ describe.each(BACKENDS)('foreign input on %s', (backend) => {
     const agent = harness.client.agent(agentId);
     await expect(agent.enqueue({ ...request, idempotencyKey: NUL })).rejects.toMatchObject({ code: 'invalid_request' });
     const turn = await agent.enqueue({ ...request, metadata: { [NUL]: NUL } });
-    await signalAcceptor(agentId, request);
+    await toAcceptor(agentId, request);
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
     const nowhere = harness.client.turn(`turn ${NUL}`);
     await expect(nowhere.get()).rejects.toMatchObject({ code: 'turn_not_found' });

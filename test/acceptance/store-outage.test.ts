@@ -16,7 +16,8 @@ import { textOf } from '../../workers/model-server/chat-request.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import type { AnswerFunction } from '../../workers/model-server/wire.ts';
 import type { TurnLook } from '../../workflows/messages.ts';
-import { agentWorkflowId, CONTROL_QUEUE, turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import { signalAcceptor } from '../support/acceptor.ts';
 import { calls, say, suspended, taskEvents } from '../support/asking.ts';
 import { BACKENDS, type Backend, type Harness, openHarness } from '../support/harness.ts';
 import { holdingApp, letGo, whatWasDone } from '../support/holding-app.ts';
@@ -153,13 +154,7 @@ async function began(dir: string): Promise<void> {
 async function signalled({ harness }: Scene, turn: TurnHandle, callId: string): Promise<{ agentId: string }> {
   const agentId = `agent-${v7()}`;
   const { workflow } = harness.temporal.client;
-  await workflow.signalWithStart('agent', {
-    workflowId: agentWorkflowId(agentId),
-    taskQueue: CONTROL_QUEUE,
-    args: [{ agentId }],
-    signal: 'enqueue',
-    signalArgs: [{ instruction: '[script:answer] go', profile: 'tester' }],
-  });
+  await signalAcceptor(harness.temporal.client, agentId, { instruction: '[script:answer] go', profile: 'tester' });
   // Where the turn belongs, a store that does not answer cannot say.
   for await (const { workflowId } of workflow.list({
     query: `WorkflowType = 'agentTurn' AND AgentTurnId = '${turn.id}'`,

@@ -260,7 +260,7 @@ export const OTHERS: Readonly<Record<string, (recorder: Recorder, agentId: strin
     return { workflowId: agentWorkflowId(agentId) };
   },
   'acceptor-without-request': async (recorder, agentId) => {
-    await recorder.startAcceptor(agentId, agentId);
+    await recorder.startAcceptor(agentId);
     return { workflowId: agentWorkflowId(agentId) };
   },
   // The run that leaves, and the one that goes on.

@@ -11,6 +11,7 @@ import { type ScriptedServer, startScriptedModel } from '../../workers/model-ser
 import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
 import { agentWorkflowId, CONTROL_QUEUE, turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { app, type Closed, OTHERS, TURNS, type TurnShape } from '../histories/shapes.ts';
+import { signalAcceptor } from './acceptor.ts';
 import setUp from './global-setup.ts';
 import tearDown from './global-teardown.ts';
 import { type Harness, openHarness } from './harness.ts';
@@ -40,16 +41,13 @@ export class Recorder {
 
   /** As a foreign client does it. */
   async signalAcceptor(agentId: string, body: unknown): Promise<void> {
-    await this.harness.temporal.client.workflow.signalWithStart('agent', {
-      ...acceptorOf(agentId, agentId),
-      signal: 'enqueue',
-      signalArgs: [body],
-    });
+    await signalAcceptor(this.harness.temporal.client, agentId, body);
   }
 
-  /** Without any request; `agentId` is what its input says. */
-  async startAcceptor(inputId: string, agentId: string): Promise<void> {
-    await this.harness.temporal.client.workflow.start('agent', acceptorOf(inputId, agentId));
+  /** Without any request. */
+  async startAcceptor(agentId: string): Promise<void> {
+    const workflowId = agentWorkflowId(agentId);
+    await this.harness.temporal.client.workflow.start('agent', { workflowId, taskQueue: CONTROL_QUEUE });
   }
 
   async turn(name: string, { request, expected = 'success', meanwhile }: TurnShape): Promise<Closed> {
@@ -75,12 +73,6 @@ export class Recorder {
     console.log(`${name}: ${events.length} events, ${Math.round(text.length / 1024)} KiB`);
   }
 }
-
-const acceptorOf = (inputId: string, agentId: string) => ({
-  workflowId: agentWorkflowId(agentId),
-  taskQueue: CONTROL_QUEUE,
-  args: [{ agentId: inputId }],
-});
 
 /** Nothing of the machine it was recorded on. */
 const withoutPlace = (json: string): string =>

@@ -12,6 +12,7 @@ import { startSupervisor } from '../../workers/supervisor.ts';
 import { type VerifyDeps, verifyInstallation } from '../../workers/verify.ts';
 import type { RunningWorker } from '../../workers/worker.ts';
 import { agentWorkflowId, CONTROL_QUEUE, targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import { signalAcceptor } from '../support/acceptor.ts';
 import { testApp } from '../support/app.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 
@@ -273,13 +274,7 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
   });
 
   const signalWithStart = (agentId: string, instruction: string) =>
-    harness.temporal.client.workflow.signalWithStart('agent', {
-      workflowId: agentWorkflowId(agentId),
-      taskQueue: CONTROL_QUEUE,
-      args: [{ agentId }],
-      signal: 'enqueue',
-      signalArgs: [{ instruction, profile: 'tester' }],
-    });
+    signalAcceptor(harness.temporal.client, agentId, { instruction, profile: 'tester' });
 
   /** Takes workflow tasks and fails each, as a worker with incompatible code does. */
   async function startBrokenWorker(queue: string): Promise<{ stop(): Promise<void> }> {

@@ -9,6 +9,7 @@ import type { EnqueueAck } from '../../workflows/protocol/enqueue.ts';
 import { agentWorkflowId, CONTROL_QUEUE, turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import type { TurnView } from '../../workflows/protocol/views.ts';
 import { AGENT_ID } from '../../workflows/search-attributes.ts';
+import { signalAcceptor } from '../support/acceptor.ts';
 import { testApp } from '../support/app.ts';
 import { askScripts, askTool, suspended } from '../support/asking.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
@@ -137,14 +138,7 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
   });
 
   describe('a foreign client', () => {
-    const signalWithStart = (agentId: string, body: unknown) =>
-      harness.temporal.client.workflow.signalWithStart('agent', {
-        workflowId: agentWorkflowId(agentId),
-        taskQueue: CONTROL_QUEUE,
-        args: [{ agentId }],
-        signal: 'enqueue',
-        signalArgs: [body],
-      });
+    const signalWithStart = (agentId: string, body: unknown) => signalAcceptor(harness.temporal.client, agentId, body);
     const turnsOf = async (agentId: string, count: number) => {
       for (;;) {
         const turns = await harness.client.agent(agentId).turns();
@@ -196,16 +190,9 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
 
     test('that starts the acceptor with nonsense does not spoil it for others (T3)', async () => {
       const agentId = newAgent();
-      const send = (input: unknown, body: unknown) =>
-        harness.temporal.client.workflow.signalWithStart('agent', {
-          workflowId: agentWorkflowId(agentId),
-          taskQueue: CONTROL_QUEUE,
-          args: [input],
-          signal: 'enqueue',
-          signalArgs: [body],
-        });
-      await send({ agentId: '../etc' }, { ...ANSWER, idempotencyKey: 'k0' });
-      await Promise.all([1, 2, 3].map((n) => send({ agentId }, { ...ANSWER, idempotencyKey: `k${n}` })));
+      const nonsense = [{ agentId: '../etc' }];
+      await signalAcceptor(harness.temporal.client, agentId, { ...ANSWER, idempotencyKey: 'k0' }, nonsense);
+      await Promise.all([1, 2, 3].map((n) => signalWithStart(agentId, { ...ANSWER, idempotencyKey: `k${n}` })));
       expect((await turnsOf(agentId, 4)).map((one) => one.status)).toEqual(Array(4).fill('success'));
     });
 

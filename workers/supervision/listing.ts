@@ -5,16 +5,13 @@
  */
 import type { Client } from '@temporalio/client';
 import { LRUCache } from 'lru-cache';
+import { TURN_WORKFLOW_ID } from '../../workflows/protocol/ids.ts';
 import type { Store } from '../../workflows/protocol/store.ts';
 import { terminate } from './check-turn.ts';
 
-export const TURN_WORKFLOW_ID = /^agents\/([^/]+)\/turns\/([^/]+)$/;
-
 const PAGE = 1_000;
-/** The list lags, and clocks differ: what closed shortly before the last listing is listed again. */
+/** The list lags, and clocks differ: what closed shortly before the last listing, or before the first, is listed too. */
 const OVERLAP_MS = 10 * 60_000;
-/** Where nobody has listed anything yet. */
-const FIRST_WINDOW_MS = 10 * 60_000;
 const REMEMBERED_RUNS = 20_000;
 
 const turnIdOf = (workflowId: string): string | null => TURN_WORKFLOW_ID.exec(workflowId)?.[2] ?? null;
@@ -37,7 +34,7 @@ export class ClosedWorkflows {
   async list(listedUntil: number | null): Promise<number> {
     const { store, temporal } = this.#deps;
     const startedAt = Date.now();
-    const since = listedUntil === null ? startedAt - FIRST_WINDOW_MS : listedUntil - OVERLAP_MS;
+    const since = (listedUntil ?? startedAt) - OVERLAP_MS;
     const query =
       `WorkflowType = 'agentTurn' AND ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Failed') ` +
       `AND CloseTime >= '${new Date(since).toISOString()}'`;

@@ -14,6 +14,9 @@ export const DEFAULT_WORKER_TARGET = 'worker_generic';
 
 export const isUserId = (value: unknown): value is string => typeof value === 'string' && USER_ID_PATTERN.test(value);
 
+export const AGENT_WORKFLOW_ID = /^agents\/([^/]+)$/;
+export const TURN_WORKFLOW_ID = /^agents\/([^/]+)\/turns\/([^/]+)$/;
+
 export const agentWorkflowId = (agentId: string): string => `agents/${agentId}`;
 
 export const turnWorkflowId = (agentId: string, agentTurnId: string): string =>
