@@ -99,7 +99,7 @@ export const MUTANTS: readonly Mutant[] = [
     find: `ExecutionStatus IN ('Terminated', 'Canceled'`,
     replace: `ExecutionStatus IN ('Canceled'`,
     test: 'test/workers/supervisor.test.ts',
-    only: 'on sqlite .*is terminated',
+    only: 'on sqlite .*the list of closed workflows',
   },
   {
     rule: 'T8',
@@ -340,7 +340,7 @@ export const MUTANTS: readonly Mutant[] = [
     find: ` || head.updated_at !== seen.progressAt) return null;`,
     replace: `) return null;`,
     test: STORE,
-    only: 'on SQLite .*moved',
+    only: 'on SQLite .*suspended turn .*meanwhile',
   },
   {
     rule: 'T30',

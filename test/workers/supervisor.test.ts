@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import type { TurnHandle } from '../../client/agent-client.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
-import { RunningWorkflows } from '../../workers/supervision/listing.ts';
+import { ClosedWorkflows, RunningWorkflows } from '../../workers/supervision/listing.ts';
 import { Supervisor, type SupervisorOptions } from '../../workers/supervisor.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { testApp } from '../support/app.ts';
@@ -62,6 +62,8 @@ describe.each(BACKENDS)('the supervisor on %s', (backend) => {
       await sleep(100);
     }
   }
+  const isDue = async (turn: TurnHandle) =>
+    (await harness.store.dueTurns(1_000)).some(({ agentTurnId }) => agentTurnId === turn.id);
   const hasEnded = async (turn: TurnHandle) => (await turn.get()).endedAt !== null;
 
   test('is active in one process at a time, and another takes over when it is released (T3)', async () => {
@@ -181,14 +183,10 @@ describe.each(BACKENDS)('the supervisor on %s', (backend) => {
       await client.workflowService.deleteWorkflowExecution({ namespace, workflowExecution });
       faults.failing.add('TerminateWorkflowExecution');
       const running = new RunningWorkflows({ store: harness.store, temporal: client }, 0, 0);
-      const isDue = async () =>
-        (await harness.store.dueTurns(1_000)).some(({ agentTurnId }) => agentTurnId === gone.turn.id);
-      const until = Date.now() + 10_000;
-      while (!(await isDue()) && Date.now() < until) {
+      while (!(await isDue(gone.turn))) {
         await running.compare().catch(() => {});
         await sleep(100);
       }
-      expect(await isDue()).toBe(true);
       await gone.turn.stop();
     } finally {
       faults.failing.clear();
@@ -241,6 +239,15 @@ describe.each(BACKENDS)('the supervisor on %s', (backend) => {
       await one.release();
     },
   );
+
+  test('the list of closed workflows makes a turn due whose workflow is terminated (T7)', async () => {
+    const { turn, handle } = await waiting();
+    expect(await isDue(turn)).toBe(false);
+    await handle.terminate('test');
+    const closed = new ClosedWorkflows({ store: harness.store, temporal: harness.temporal.client });
+    for (let since: number | null = null; !(await isDue(turn)); await sleep(100)) since = await closed.list(since);
+    await turn.stop();
+  });
 
   test('a reset turn is left alone: the run that was reset is closed, the turn goes on in another (T29)', async () => {
     const one = supervisor();

@@ -188,6 +188,14 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
       expect(await bench.store.violations()).toEqual([]);
     });
 
+    test('and are left after a batch make the idle agent refuse a UI action (T11)', async () => {
+      const agentId = newAgent();
+      const open = await bench.started(agentId);
+      for (let i = 0; i < BATCH + 1; i += 1) await bench.accepted(agentId, UNKNOWN);
+      expect((await bench.store.commitTurn(fenceOf(open), SUCCESS)).handover.more).toBe(true);
+      expect(await bench.accept(agentId, { uiAction: true })).toMatchObject({ kind: 'refused', code: 'agent_busy' });
+    });
+
     test('and fill a batch exactly leave nothing to be done (T8)', async () => {
       const agentId = newAgent();
       const open = await bench.started(agentId);

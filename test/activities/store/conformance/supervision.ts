@@ -68,7 +68,7 @@ export function describeSupervision(bench: StoreBench): void {
       ],
       ['looked at its calls', (lease, callId) => bench.store.resolveWaiting(fenceOf(lease), [callId], bench.now)],
       ['went on', (lease) => bench.think(lease, 2)],
-    ])('is refused when a suspended turn %s meanwhile (T12)', async (_what, move) => {
+    ])('is refused when a suspended turn %s meanwhile (T12, T29)', async (_what, move) => {
       const { lease, callId, turn } = await waiting(1_000);
       const before = await seen(lease);
       bench.now += 1;
