@@ -11,7 +11,7 @@ import type { GovernancePolicy } from '../../workflows/protocol/governance.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import type { Skill } from '../../workflows/protocol/profile.ts';
 import type { NewCall } from '../../workflows/protocol/store.ts';
-import type { App } from '../app.ts';
+import { type App, isRepeatable } from '../app.ts';
 import { describeError } from '../failure.ts';
 import { callId } from '../store/ids.ts';
 
@@ -86,7 +86,11 @@ function readCall(call: ProposedCall, asked: string, index: number, alone: boole
   if (tool === READ_RESULT) return { index, content, digest, result: readAnswer(id, checked.args, context) };
   if (tool === UPDATE_PLAN) return { index, content, digest, result: noted(id) };
   if (tool === SKILL) return { index, content, digest, ...skillAnswer(id, checked.args, context) };
-  if (tool !== SUBMIT_RESULT) return { index, content, digest, ...factsOf(context.governance, tool, checked.args) };
+  if (tool !== SUBMIT_RESULT) {
+    const claimed = context.governance === undefined && isRepeatable(context.app.tools.get(tool));
+    const facts = factsOf(context.governance, tool, checked.args);
+    return { index, content, digest, ...facts, ...(claimed ? { claimed } : {}) };
+  }
   return {
     index,
     content,

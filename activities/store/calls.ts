@@ -2,7 +2,8 @@
  * Calls of a turn: claims, results of our own tools, entry into the waiting set.
  *
  * Invariants
- * 1. A claim is written before any effect; a lost attempt of an unsafe tool is never followed by a second one (W10).
+ * 1. A claim is written before any effect, with the call itself where nothing can forbid its start; a lost attempt of an unsafe tool is
+ *    never followed by a second one (W10).
  * 2. The head's `waiting_tool_count` and `resume_deadline` always equal what `turn_waiting` says (T13).
  */
 
@@ -18,7 +19,7 @@ import { FIRST_CHECK_MS, suspendedCheckAt } from '../../workflows/supervision/ch
 import { actOnAnswers, editedArguments } from './approvals.ts';
 import { type ProfileCache, read, type StoreContext, type Trx, write } from './context.ts';
 import { appendEvent, appendState } from './events.ts';
-import { fenced, updateHead } from './head.ts';
+import { checkLease, fenced, updateHead } from './head.ts';
 import { profileByHash } from './profiles.ts';
 import { findCallAndResult, findResult, storeResult } from './results.ts';
 import type { HeadRow, TurnRow, WaitingRow } from './rows.ts';
@@ -90,6 +91,8 @@ export async function markWaiting(
 
 export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClaim): Promise<ClaimOutcome> {
   const now = ctx.now();
+  const claimed = claim.repeatable && claim.attempt === 1 ? await claimedWithItsStep(ctx, fence, claim.callId) : null;
+  if (claimed) return claimed;
   return write(ctx, async (trx) => {
     await fenced(trx, fence, now);
     const turn = await heldTurn(trx, fence.agentTurnId);
@@ -99,41 +102,72 @@ export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClai
     if (turn.waited) await actOnAnswers(trx, fence.agentTurnId, callId);
     const waiting = turn.waited ? await findWaiting(trx, fence.agentTurnId, callId) : undefined;
     if (waiting?.status === 'waiting') return { kind: 'suspended', deadline: waiting.deadline };
-    const earlier = await trx
-      .selectFrom('dispatch_claims')
-      .select('attempt')
-      .where('agent_turn_id', '=', fence.agentTurnId)
-      .where('call_id', '=', callId)
-      .executeTakeFirst();
-    if (earlier && !claim.repeatable) {
+    if (!claim.repeatable && (await isClaimed(trx, fence, callId))) {
       const unknown = outcomeUnknown(call.content);
       return { kind: 'settled', settled: (await storeResult(trx, turn, call.stepIndex, unknown, now)).settled };
     }
     const edited = turn.waited ? await editedArguments(trx, fence.agentTurnId, callId) : null;
-    await insertClaim(trx, fence.agentTurnId, claim, now);
-    const suspendTimeoutMs = await suspendTimeout(trx, turn, call.content.tool, ctx.profiles);
-    const { traceparent = null } = JSON.parse(turn.request) as EnqueueRequest;
+    await insertClaims(trx, fence.agentTurnId, [claim], now);
     const content = edited === null ? call.content : { ...call.content, arguments: edited };
-    return { kind: 'go', call: content, edited: edited !== null, suspendTimeoutMs, traceparent };
+    return start(ctx, trx, turn, content, edited !== null);
   });
 }
 
-export async function insertClaim(
+/** Null when it was not, or when what the turn waits for must be looked at first. Writes nothing. */
+const claimedWithItsStep = (ctx: StoreContext, fence: Fence, callId: string): Promise<ClaimOutcome | null> =>
+  read(ctx, async (db) => {
+    const trx = db as Trx;
+    const turn = await heldTurn(trx, fence.agentTurnId);
+    if (turn.waited) return null;
+    const { settled, content } = await callAndResultOf(trx, turn, callId);
+    if (!settled && !(await isClaimed(trx, fence, callId))) return null;
+    const outcome = settled ? ({ kind: 'settled', settled } as const) : await start(ctx, trx, turn, content, false);
+    // Last, right before the effect: none may start under a lease that is over.
+    await checkLease(trx, fence);
+    return outcome;
+  });
+
+async function isClaimed(trx: Trx, { agentTurnId }: Fence, callId: string): Promise<boolean> {
+  const claim = await trx
+    .selectFrom('dispatch_claims')
+    .select('attempt')
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('call_id', '=', callId)
+    .executeTakeFirst();
+  return claim !== undefined;
+}
+
+async function start(
+  ctx: StoreContext,
+  trx: Trx,
+  turn: TurnRow,
+  call: StoredCall['content'],
+  edited: boolean,
+): Promise<ClaimOutcome> {
+  const suspendTimeoutMs = await suspendTimeout(trx, turn, call.tool, ctx.profiles);
+  const { traceparent = null } = JSON.parse(turn.request) as EnqueueRequest;
+  return { kind: 'go', call, edited, suspendTimeoutMs, traceparent };
+}
+
+export async function insertClaims(
   trx: Trx,
   agentTurnId: string,
-  { callId, attempt }: Pick<CallClaim, 'callId' | 'attempt'>,
+  claims: readonly Pick<CallClaim, 'callId' | 'attempt'>[],
   now: number,
 ): Promise<void> {
+  if (claims.length === 0) return;
   await trx
     .insertInto('dispatch_claims')
-    .values({
-      agent_turn_id: agentTurnId,
-      call_id: callId,
-      attempt,
-      started_at: now,
-      outcome: null,
-      duration_ms: null,
-    })
+    .values(
+      claims.map(({ callId, attempt }) => ({
+        agent_turn_id: agentTurnId,
+        call_id: callId,
+        attempt,
+        started_at: now,
+        outcome: null,
+        duration_ms: null,
+      })),
+    )
     .onConflict((conflict) => conflict.doNothing())
     .execute();
 }

@@ -15,7 +15,7 @@ import type { Handover } from '../../workflows/protocol/store.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { admissionRefusal, type Refusal } from './accept.ts';
 import { forkBox } from './boxes.ts';
-import { callOf, findWaiting, insertClaim, type StoredCall, startWaiting } from './calls.ts';
+import { callOf, findWaiting, insertClaims, type StoredCall, startWaiting } from './calls.ts';
 import { insertCard } from './cards.ts';
 import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
 import { appendEdge } from './events.ts';
@@ -59,7 +59,7 @@ export async function delegate(ctx: StoreContext, fence: Fence, delegation: Dele
     const done = await doneBefore(ctx, trx, turn, callId);
     if (done) return done;
     const call = await callOf(trx, fence.agentTurnId, callId);
-    await insertClaim(trx, fence.agentTurnId, delegation, now);
+    await insertClaims(trx, fence.agentTurnId, [delegation], now);
     const caller = { turn, head, call };
     const target = await targetOf(trx, turn, delegation, ctx.profiles);
     const made = 'code' in target ? target : await makeTurn(ctx, trx, caller, target, delegation, now);

@@ -67,16 +67,19 @@ async function leaseFrom(ctx: StoreContext, trx: Trx, locked: HeadRow, first: Tu
   return { agentId, next: null, more: turn !== undefined, reports };
 }
 
-const nextQueued = (trx: Trx, agentId: string): Promise<TurnRow | undefined> =>
-  trx
+/** The id first: mostly there is none, and SQLite plans the statement anew at each use, the longer the more columns it names. */
+async function nextQueued(trx: Trx, agentId: string): Promise<TurnRow | undefined> {
+  const next = await trx
     .selectFrom('turns')
-    .selectAll()
+    .select('agent_turn_id')
     .where('agent_id', '=', agentId)
     .where('status', '=', constant('queued'))
     .orderBy('lane')
     .orderBy('accept_seq')
     .limit(1)
     .executeTakeFirst();
+  return next && turnOf(trx, next.agent_turn_id);
+}
 
 /** Makes the turn due for a check at that time, whatever its schedule was; what the check wakes it for is new. */
 export async function checkAt(trx: Trx, agentTurnId: string, at: number): Promise<void> {

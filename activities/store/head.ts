@@ -47,6 +47,18 @@ export async function fenced(trx: Trx, fence: Fence, now: number): Promise<HeadR
   throw staleEpoch(fence);
 }
 
+/** For what writes nothing. Errors: `stale_epoch`, when the lease does not hold any more (T5). */
+export async function checkLease(db: Pick<Trx, 'selectFrom'>, fence: Fence): Promise<void> {
+  const head = await db
+    .selectFrom('agent_state_head')
+    .select('agent_id')
+    .where('agent_id', '=', fence.agentId)
+    .where('turn_epoch', '=', fence.turnEpoch)
+    .where('active_agent_turn_id', '=', fence.agentTurnId)
+    .executeTakeFirst();
+  if (!head) throw staleEpoch(fence);
+}
+
 /** Whether the head still carries this lease. */
 export const holds = (head: HeadRow, { agentTurnId, turnEpoch }: Fence): boolean =>
   head.turn_epoch === turnEpoch && head.active_agent_turn_id === agentTurnId;

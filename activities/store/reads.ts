@@ -37,17 +37,7 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
   const deliverable = turn.deliverable_card_id
     ? await cardContent<'task.deliverable'>(db, turn.deliverable_card_id)
     : null;
-  const waiting = await db
-    .selectFrom('turn_waiting')
-    .leftJoin('deferred_reports as deferred', (join) =>
-      join
-        .onRef('deferred.agent_turn_id', '=', 'turn_waiting.agent_turn_id')
-        .onRef('deferred.call_id', '=', 'turn_waiting.call_id'),
-    )
-    .select(['turn_waiting.call_id', 'kind', 'tool_name', 'deadline', 'defer_reason', 'retry_count', 'next_retry_at'])
-    .where('turn_waiting.agent_turn_id', '=', agentTurnId)
-    .where('turn_waiting.status', '=', 'waiting')
-    .execute();
+  const waiting = isTerminal(turn.status) ? [] : await waitingOf(db, agentTurnId);
   return {
     agentTurnId,
     agentId: turn.agent_id,
@@ -88,6 +78,19 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     endedAt: turn.ended_at,
   };
 }
+
+const waitingOf = (db: Db, agentTurnId: string) =>
+  db
+    .selectFrom('turn_waiting')
+    .leftJoin('deferred_reports as deferred', (join) =>
+      join
+        .onRef('deferred.agent_turn_id', '=', 'turn_waiting.agent_turn_id')
+        .onRef('deferred.call_id', '=', 'turn_waiting.call_id'),
+    )
+    .select(['turn_waiting.call_id', 'kind', 'tool_name', 'deadline', 'defer_reason', 'retry_count', 'next_retry_at'])
+    .where('turn_waiting.agent_turn_id', '=', agentTurnId)
+    .where('turn_waiting.status', '=', 'waiting')
+    .execute();
 
 async function cardContent<T extends keyof CardContents>(db: Db, cardId: string): Promise<CardContents[T] | null> {
   const row = await db.selectFrom('cards').select('content').where('card_id', '=', cardId).executeTakeFirst();

@@ -10,6 +10,7 @@ import { addUsage, type Fence, type Usage } from '../../workflows/protocol/turn.
 import { FIRST_CHECK_MS, firstCheckAt } from '../../workflows/supervision/check.ts';
 import { actOnAnswers } from './approvals.ts';
 import { hideCards } from './boxes.ts';
+import { insertClaims } from './calls.ts';
 import { type NewCard, writeCards } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEdge, appendEvent, appendNotices, appendState } from './events.ts';
@@ -168,6 +169,9 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
       latencyMs: commit.latencyMs,
     };
     await recordStep(trx, fence, turn, commit, outcome, now);
+    const claimed = commit.calls.filter((call) => call.claimed);
+    const claims = claimed.map(({ content: { callId } }) => ({ callId, attempt: 1 }));
+    await insertClaims(trx, fence.agentTurnId, claims, now);
     await announce(trx, head, fence, outcome, now);
     return withBudgets(outcome, turn);
   });

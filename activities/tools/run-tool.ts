@@ -11,7 +11,7 @@ import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/limits.ts';
 import type { ClaimOutcome, Store } from '../../workflows/protocol/store.ts';
 import { effectiveAfterExecution, suspendTimeoutOf } from '../../workflows/waiting/after-execution.ts';
-import type { App, Tool, ToolContext } from '../app.ts';
+import { type App, isRepeatable, type Tool, type ToolContext } from '../app.ts';
 import { describeError } from '../failure.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
@@ -35,8 +35,7 @@ export const runTool =
       const { attempt } = Context.current().info;
       if (isDelegation(name)) return runDelegation({ store, workflows }, fence, input, attempt);
       const tool = app.tools.get(name);
-      const repeatable = tool !== undefined && tool.spec.sideEffects !== 'unsafe';
-      const claim = await store.claimCall(fence, { callId, attempt, repeatable });
+      const claim = await store.claimCall(fence, { callId, attempt, repeatable: isRepeatable(tool) });
       if (claim.kind !== 'go') return claim;
       const { traceparent } = claim;
       const context = { agentId, agentTurnId, callId, idempotencyKey: callId, attempt, traceparent };

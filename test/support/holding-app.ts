@@ -33,7 +33,7 @@ export function holdingApp(dir: string): App {
         };
         note('began');
         // It ignores its signal: a stale one must be kept from writing by others than itself.
-        while (attempt === 1 && !existsSync(gateOf(dir))) await sleep(LOOK_EVERY_MS);
+        while (attempt === 1 && !existsSync(gateOf(dir))) await sleep(LOOK_EVERY_MS, undefined, { ref: false });
         note('ended');
         return { by: process.pid };
       },

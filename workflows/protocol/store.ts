@@ -137,6 +137,8 @@ export interface NewCall {
   /** The skill it takes up (K8). */
   readonly skill?: string;
   readonly facts?: CallFacts;
+  /** Its first start is claimed with the step: it may be started twice, and no rule can forbid it (W10). */
+  readonly claimed?: true;
   /** A result known at once: refused arguments, or an accepted `submit_result`. */
   readonly result?: ToolResultContent;
 }

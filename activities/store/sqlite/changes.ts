@@ -8,8 +8,8 @@
 import type SqliteDatabase from 'better-sqlite3';
 
 const POLL_MS = 5;
-/** A thousand waiters look once a second, sixteen some sixty times. */
-const LOOK_MS = 1;
+/** Five hundred waiters look once a second, sixteen some thirty times. */
+const LOOK_MS = 2;
 
 export class ChangeWatcher {
   readonly #open: () => SqliteDatabase.Database;

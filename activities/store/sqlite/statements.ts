@@ -5,18 +5,18 @@
  */
 import type SqliteDatabase from 'better-sqlite3';
 import type { SqliteDatabase as KyselyDatabase } from 'kysely';
-import { LRUCache } from 'lru-cache';
 
 /** The store has fewer texts than this, but for lists whose length varies. */
 const KEPT = 500;
 
 export function preparedOnce(database: SqliteDatabase.Database): KyselyDatabase {
-  const statements = new LRUCache<string, SqliteDatabase.Statement>({ max: KEPT });
+  const statements = new Map<string, SqliteDatabase.Statement>();
   return {
     prepare: (sql) => {
       const known = statements.get(sql);
       if (known) return known;
       const statement = database.prepare(sql);
+      if (statements.size >= KEPT) statements.clear();
       statements.set(sql, statement);
       return statement;
     },

@@ -7,6 +7,7 @@ import type { StreamedCall } from '../../../activities/llm/openai.ts';
 import { type ProposalContext, readProposals } from '../../../activities/llm/proposals.ts';
 import { callId } from '../../../activities/store/ids.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
+import { governanceSchema } from '../../../workflows/protocol/governance.ts';
 import { testApp } from '../../support/app.ts';
 
 const TURN = '0190f3a0-0000-7000-8000-000000000001';
@@ -23,12 +24,19 @@ const nested = defineTool({
   parameters: z.object({ order: z.object({ lines: z.array(z.object({ amount: z.number().max(5) })) }) }),
   execute: () => null,
 });
-const app = testApp([add, nested]);
+const look = defineTool({
+  name: 'look',
+  description: 'changes nothing',
+  parameters: z.object({}),
+  sideEffects: 'none',
+  execute: () => null,
+});
+const app = testApp([add, nested, look]);
 
 const context = (more: Partial<ProposalContext> = {}): ProposalContext => ({
   agentTurnId: TURN,
   stepIndex: 3,
-  offered: new Set(['add', 'nested', 'submit_result']),
+  offered: new Set(['add', 'nested', 'look', 'submit_result']),
   app,
   resultFields: null,
   ...more,
@@ -204,7 +212,7 @@ describe('a call of a tool that is not offered', () => {
     const { error } = readOne('subtract', { a: 1 });
     expect(error).toMatchObject({ code: 'unknown_tool' });
     expect(error?.message).toContain('subtract');
-    expect(error?.message).toContain('add, nested, submit_result');
+    expect(error?.message).toContain('add, nested, look, submit_result');
   });
 
   test('that exists but is not offered in this request is unknown_tool (W9, K8)', () => {
@@ -288,5 +296,18 @@ describe('whatever the model sends', () => {
       }),
       { numRuns: 1_000 },
     );
+  });
+});
+
+describe('the first start of a call', () => {
+  const claimed = (name: string, args: unknown, more: Partial<ProposalContext> = {}) =>
+    readProposals([call(name, args)], context(more)).calls[0]?.claimed;
+
+  test('is claimed with its step where it may be repeated and no rule can forbid it (W10)', () => {
+    expect(claimed('look', {})).toBe(true);
+    expect(claimed('add', { a: 1 })).toBeUndefined();
+    expect(claimed('look', {}, { governance: governanceSchema.parse({}) })).toBeUndefined();
+    expect(claimed('look', 'not JSON')).toBeUndefined();
+    expect(claimed('submit_result', {})).toBeUndefined();
   });
 });

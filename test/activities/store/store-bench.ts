@@ -16,6 +16,7 @@ import type {
   Accepted,
   Handover,
   Lease,
+  NewCall,
   StepOutcomeRecord,
   Store,
   TurnCommit,
@@ -166,7 +167,12 @@ export class StoreBench {
   }
 
   /** One step with these calls; returns what the kernel is told. */
-  async think(lease: Lease, stepIndex: number, tools: readonly string[] = []): Promise<StepOutcomeRecord> {
+  async think(
+    lease: Lease,
+    stepIndex: number,
+    tools: readonly string[] = [],
+    more: Partial<NewCall> = {},
+  ): Promise<StepOutcomeRecord> {
     const fence = fenceOf(lease);
     await this.store.openStep(fence, stepIndex, lease.profileHash);
     return this.store.commitStep(fence, {
@@ -178,6 +184,7 @@ export class StoreBench {
         index,
         digest: `${tool}-${stepIndex}`,
         content: { callId: callIdOf(lease.agentTurnId, stepIndex, index), tool, arguments: {} },
+        ...more,
       })),
       usage: { input: 10, output: 2, cached: 0 },
       model: 'm',

@@ -42,6 +42,12 @@ export function describeCalls(bench: StoreBench): void {
   });
 
   describe('steps and calls', () => {
+    async function claimedWithStep() {
+      const lease = await bench.started(newAgent());
+      const { calls } = await bench.think(lease, 1, ['t'], { claimed: true });
+      return { lease, callId: calls[0]?.callId ?? '' };
+    }
+
     test('a step that is stored is returned, not written again (T29)', async () => {
       const agentId = newAgent();
       const lease = await bench.started(agentId);
@@ -87,6 +93,44 @@ export function describeCalls(bench: StoreBench): void {
       expect(results).toEqual(['second']);
       expect(await bench.store.claimCall(fence, { callId, attempt: 3, repeatable: true })).toMatchObject({
         kind: 'settled',
+      });
+    });
+
+    test('a call claimed with its step starts without a write, under its lease only, and adopts a result (T5, W10)', async () => {
+      const { lease, callId } = await claimedWithStep();
+      const fence = fenceOf(lease);
+      const first = { callId, attempt: 1, repeatable: true };
+      const before = await bench.eventsOf(lease.agentId);
+      bench.now += 1_000;
+      const progressAt = async () =>
+        (await bench.store.listAgents()).find((agent) => agent.agentId === lease.agentId)?.updatedAt;
+      const seen = await progressAt();
+      expect(await bench.other.claimCall(fence, first)).toMatchObject({ kind: 'go', edited: false, call: { callId } });
+      expect(await progressAt()).toBe(seen);
+      expect(await bench.eventsOf(lease.agentId)).toEqual(before);
+      const stale = { code: 'stale_epoch' };
+      await expect(bench.store.claimCall({ ...fence, turnEpoch: fence.turnEpoch + 1 }, first)).rejects.toMatchObject(
+        stale,
+      );
+      const settled = await bench.store.settleCall(fence, {
+        callId,
+        attempt: 1,
+        content: result(callId),
+        durationMs: 7,
+      });
+      expect(await bench.store.claimCall(fence, first)).toEqual({ kind: 'settled', settled });
+      const [call] = (await bench.store.getTurn(lease.agentTurnId))?.steps[0]?.calls ?? [];
+      expect(call).toMatchObject({ durationMs: 7 });
+      await bench.reaped(lease);
+      await expect(bench.store.claimCall(fence, first)).rejects.toMatchObject(stale);
+      expect(await bench.store.violations()).toEqual([]);
+    });
+
+    test('a call claimed with its step that is unsafe where it runs is outcome_unknown (W10)', async () => {
+      const { lease, callId } = await claimedWithStep();
+      expect(await bench.store.claimCall(fenceOf(lease), { callId, attempt: 1, repeatable: false })).toMatchObject({
+        kind: 'settled',
+        settled: { errorCode: 'outcome_unknown' },
       });
     });
 
