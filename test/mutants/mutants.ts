@@ -72,9 +72,21 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T5',
     breaks: 'the fence does not look at the epoch',
     file: 'activities/store/head.ts',
-    find: `    .where('turn_epoch', '=', fence.turnEpoch)\n`,
+    find: `    .set({ updated_at: now })
+    .where('agent_id', '=', fence.agentId)
+    .where('turn_epoch', '=', fence.turnEpoch)`,
+    replace: `    .set({ updated_at: now })
+    .where('agent_id', '=', fence.agentId)`,
+    test: STORE,
+  },
+  {
+    rule: 'T5',
+    breaks: 'a call that was claimed with its step starts under a lease that is over',
+    file: 'activities/store/calls.ts',
+    find: `    await checkLease(trx, fence);\n`,
     replace: '',
     test: STORE,
+    only: 'on SQLite ',
   },
   {
     rule: 'T6',
