@@ -277,7 +277,7 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
   });
 
   describe('a queue of thousands', () => {
-    const QUEUED = 2_000;
+    const QUEUED = Number(process.env.AGENTTURN_TEST_QUEUED ?? 2_000);
     const long = new StoreBench(() => {
       const open = makeOpener();
       return (now) => open(now, { maxQueuedTurns: QUEUED });
@@ -312,7 +312,7 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
   });
 
   describe('what is repeated', () => {
-    const REPEATS = 200;
+    const REPEATS = Number(process.env.AGENTTURN_TEST_REPEATS ?? 200);
     const repeat = <T>(again: () => Promise<T>): Promise<T[]> =>
       Array.from({ length: REPEATS }).reduce<Promise<T[]>>(
         async (before) => [...(await before), await again()],
