@@ -30,6 +30,7 @@ const environmentSchema = z.object({
   AGENTTURN_APP: z.string().min(1).optional(),
   AGENTTURN_MODEL: z.string().min(1).default(DEFAULT_MODEL),
   AGENTTURN_WORKER_TARGETS: targets.default([DEFAULT_WORKER_TARGET]),
+  AGENTTURN_SUPERVISOR: z.enum(['process', 'schedule', 'none']).default('process'),
   OPENAI_API_KEY: z.string().min(1).optional(),
   OPENAI_BASE_URL: z.url({ protocol: /^https?$/, error: 'must be an http(s) URL' }).optional(),
   PATH: z.string().default(''),
@@ -49,6 +50,8 @@ export interface Config {
   readonly storeConnections: number;
   readonly appModule: string | undefined;
   readonly workerTargets: readonly string[];
+  /** Where the supervisor of this installation runs: in its worker processes, as a Temporal Schedule, or not by this process. */
+  readonly supervisor: 'process' | 'schedule' | 'none';
   readonly model: ModelOptions;
   /** Undefined when neither environment nor profile file names a server. */
   readonly temporal: TemporalConfig | undefined;
@@ -69,6 +72,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     storeConnections: vars.AGENTTURN_STORE_CONNECTIONS,
     appModule: vars.AGENTTURN_APP,
     workerTargets: vars.AGENTTURN_WORKER_TARGETS,
+    supervisor: vars.AGENTTURN_SUPERVISOR,
     model: { apiKey: vars.OPENAI_API_KEY, baseUrl: vars.OPENAI_BASE_URL, defaultModel: vars.AGENTTURN_MODEL },
     temporal: temporalConfig(given),
     path: vars.PATH,

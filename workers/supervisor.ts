@@ -14,7 +14,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { TurnWorkflows } from '../client/turn-workflows.ts';
 import type { Store } from '../workflows/protocol/store.ts';
-import type { DueTurn, SupervisorLease } from '../workflows/protocol/supervision.ts';
+import type { DueTurn, SupervisorLease, SupervisorPass } from '../workflows/protocol/supervision.ts';
 import { type CheckDeps, checkTurn, Queues } from './supervision/check-turn.ts';
 import { ClosedWorkflows, RunningWorkflows } from './supervision/listing.ts';
 
@@ -30,14 +30,6 @@ export interface SupervisorOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** What one pass has done. */
-export interface Pass {
-  /** False: another supervisor is active. */
-  readonly active: boolean;
-  readonly checked: number;
-  readonly failed: number;
-}
-
 const EVERY_MS = 2_000;
 const LEASE_MS = 10_000;
 /** Checks in one pass; what is due beyond that is checked in the next one, which follows at once. */
@@ -50,7 +42,7 @@ const LIST_WAIT_MS = 1_000;
 const LIST_MS = 60_000;
 const COMPARE_MS = 5 * 60_000;
 
-const INACTIVE: Pass = { active: false, checked: 0, failed: 0 };
+const INACTIVE: SupervisorPass = { active: false, checked: 0, failed: 0 };
 
 export class Supervisor {
   readonly #options: SupervisorOptions;
@@ -73,7 +65,7 @@ export class Supervisor {
   }
 
   /** One pass over what is due, if this supervisor is the active one. Errors: those of the store. */
-  async pass(): Promise<Pass> {
+  async pass(): Promise<SupervisorPass> {
     const lease = await this.#hold();
     if (!lease) return INACTIVE;
     // Mostly the list is here at once, and what it found is checked in this pass.
@@ -92,9 +84,34 @@ export class Supervisor {
     return { active: true, checked: due.length - waiting.length, failed };
   }
 
+  /**
+   * For a Temporal Schedule: passes until nothing is due any more, with the list of workflows to its end, and leaves the lease to whoever
+   * comes next. Errors: those of the store; the lease then expires.
+   */
+  async once(): Promise<SupervisorPass> {
+    let [checked, failed] = [0, 0];
+    for (let wasLate = false; ; ) {
+      const pass = await this.pass();
+      checked += pass.checked;
+      failed += pass.failed;
+      const late = this.#listing;
+      await late;
+      // What a late list has found is due by now: one more pass.
+      if (!pass.active || (pass.checked < BATCH && (late === null || wasLate))) {
+        await this.#giveBack();
+        return { ...pass, checked, failed };
+      }
+      wasLate = late !== null;
+    }
+  }
+
   async release(): Promise<void> {
     this.#ended.abort();
     await this.#listing;
+    await this.#giveBack();
+  }
+
+  async #giveBack(): Promise<void> {
     if (this.#heldUntil > 0) await this.#options.store.releaseSupervisorLease(this.#holder);
     this.#heldUntil = 0;
   }

@@ -19,11 +19,13 @@ import type { App } from '../activities/app.ts';
 import { createActivities } from '../activities/index.ts';
 import { type ModelOptions, openAiModel } from '../activities/llm/openai.ts';
 import { TurnWorkflows } from '../client/turn-workflows.ts';
+import type { SupervisorActivities } from '../workflows/ports.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { CONTROL_QUEUE, SEARCH_ATTRIBUTES, targetQueue } from '../workflows/protocol/ids.ts';
 import type { Store } from '../workflows/protocol/store.ts';
 import type { TemporalClient } from './connect.ts';
-import { type SupervisorOptions, startSupervisor } from './supervisor.ts';
+import { Supervisor, type SupervisorOptions, startSupervisor } from './supervisor.ts';
+import { ensureSupervisorSchedule } from './supervisor-schedule.ts';
 import { missingSearchAttributes } from './temporal-search-attributes.ts';
 
 export interface WorkerDeps {
@@ -38,8 +40,11 @@ export interface WorkerDeps {
   /** Made once and shared by all workers of a process; bundled here when left out. */
   readonly bundle?: WorkflowBundleOption;
   readonly limits?: WorkerLimits;
-  /** Null: no supervisor in this process. One that serves a sandbox may leave that to others. */
-  readonly supervisor?: Pick<SupervisorOptions, 'everyMs' | 'leaseMs' | 'orphansEveryMs'> | null;
+  /**
+   * Left out or options: a supervisor in this process, one of them active. `schedule`: a Temporal Schedule starts a pass every 10 s, which
+   * any worker with an acceptor may run. Null: neither; one that serves a sandbox may leave that to others.
+   */
+  readonly supervisor?: Pick<SupervisorOptions, 'everyMs' | 'leaseMs' | 'orphansEveryMs'> | 'schedule' | null;
   readonly log: (line: string) => void;
 }
 
@@ -99,18 +104,24 @@ function asWritten(config: WebpackConfig): WebpackConfig {
 export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
   await checkSearchAttributes(deps);
   await deps.store.registerProfiles([...deps.app.agents.values()]);
+  if (deps.supervisor === 'schedule') await ensureSupervisorSchedule(deps.temporal.client);
   const { store } = deps;
   const temporal = deps.temporal.client;
   const workflows = new TurnWorkflows(temporal, store);
-  const activities = createActivities({ ...deps, workflows, model: openAiModel(deps.model) });
+  const onError = (error: unknown) => deps.log(`supervisor: ${String(error)}`);
+  const scheduled = new Supervisor({ store, temporal, onError });
+  const ours = createActivities({ ...deps, workflows, model: openAiModel(deps.model) });
+  const activities = { ...ours, supervise: () => scheduled.once() } satisfies SupervisorActivities & typeof ours;
   const workflowBundle = deps.bundle ?? (await bundleWorkflows());
   const queues = [...(deps.acceptor === false ? [] : [CONTROL_QUEUE]), ...deps.targets.map(targetQueue)];
   const workers = await Promise.all(
     queues.map((taskQueue) => Worker.create({ ...optionsOf(deps), workflowBundle, activities, taskQueue })),
   );
-  const onError = (error: unknown) => deps.log(`supervisor: ${String(error)}`);
+  const { supervisor } = deps;
   const stopSupervisor =
-    deps.supervisor === null ? async () => {} : startSupervisor({ ...deps.supervisor, store, temporal, onError });
+    supervisor === null || supervisor === 'schedule'
+      ? async () => {}
+      : startSupervisor({ ...supervisor, store, temporal, onError });
   const done = Promise.all(workers.map((worker) => worker.run())).then(
     () => stopSupervisor(),
     async (error) => {

@@ -15,6 +15,7 @@ import type { SettledCall } from './kernel/state.ts';
 import type { ApprovalRequest, Limits } from './protocol/approvals.ts';
 import type { Notice } from './protocol/notices.ts';
 import type { StepOutcomeRecord, SummaryRecord, TurnCommit, TurnEnd, WaitingState } from './protocol/store.ts';
+import type { SupervisorPass } from './protocol/supervision.ts';
 import type { Fence } from './protocol/turn.ts';
 
 export interface CallModelInput extends Fence {
@@ -82,6 +83,10 @@ export interface TurnActivities {
   /** Never fails because of the model: what it cannot write is written by rule. */
   summarize(input: SummarizeInput): Promise<SummaryRecord>;
   runTool(input: RunToolInput): Promise<RunToolOutcome>;
+}
+
+export interface SupervisorActivities {
+  supervise(): Promise<SupervisorPass>;
 }
 
 /** Error types that no retry can heal. */

@@ -22,7 +22,7 @@ describe('the workflow bundle', () => {
     modules = [...code.matchAll(/^\/\*{3}\/ "([^"]+)"/gm)].flatMap(([, path]) => path ?? []);
   });
 
-  test('exports the two workflows and what answers for any other type, and loads where nothing of Node is there', () => {
+  test('exports the three workflows and what answers for any other type, and loads where nothing of Node is there', () => {
     const sandbox = createContext({
       __webpack_module_cache__: {},
       TextEncoder,
@@ -36,6 +36,7 @@ describe('the workflow bundle', () => {
     expect(loaded).toEqual({
       agent: expect.any(Function),
       agentTurn: expect.any(Function),
+      supervise: expect.any(Function),
       default: expect.any(Function),
     });
     expect(runInContext('typeof process + typeof Buffer + typeof require', sandbox)).toBe('undefined'.repeat(3));

@@ -6,6 +6,7 @@ import { loadTokenizer } from '../../activities/tokens.ts';
 import { AgentClient } from '../../client/agent-client.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 import type { Store } from '../../workflows/protocol/store.ts';
+import type { Config } from '../config.ts';
 import { connectClient, connectWorker, type TemporalAddress, type TemporalClient } from '../connect.ts';
 import { openStore } from '../open-store.ts';
 import { installRuntime } from '../runtime.ts';
@@ -44,19 +45,23 @@ export interface WorkerParts {
   readonly app: App;
   readonly model: ModelOptions;
   readonly targets: readonly string[];
+  /** Default: in this process. */
+  readonly supervisor?: Config['supervisor'];
   readonly log: (line: string) => void;
   readonly logLevel: LogLevel;
 }
 
 /** Errors: `temporal_unreachable`, `temporal_not_ready`. */
 export async function runWorker(backend: Backend, parts: WorkerParts, cleanup: Cleanup): Promise<RunningWorker> {
-  const { logLevel, ...rest } = parts;
+  const { logLevel, supervisor = 'process', ...rest } = parts;
   installRuntime(logLevel);
   const [bundle] = await Promise.all([bundleWorkflows(logLevel), loadTokenizer()]);
   const connection = await connectWorker(backend.address);
   cleanup.add(() => connection.close());
   const { store, temporal } = backend;
-  const worker = await startWorker({ connection, temporal, store, bundle, ...rest });
+  const where = { process: {}, schedule: 'schedule', none: null } as const;
+  const deps = { connection, temporal, store, bundle, ...rest, supervisor: where[supervisor] };
+  const worker = await startWorker(deps);
   // Awaited by the command too; a failure before that must not count as unhandled.
   worker.done.catch(() => {});
   cleanup.add(() => worker.stop());

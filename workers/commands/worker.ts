@@ -27,7 +27,8 @@ export function worker(config: Config, io: CliIo, options: WorkerOptions): Promi
     const address = await locateTemporal(settings);
     const backend = await openBackend(address, settings, cleanup);
     const logLevel = options.debug ? 'DEBUG' : 'WARN';
-    const running = await runWorker(backend, { app, model: config.model, targets, log: io.err, logLevel }, cleanup);
+    const { model, supervisor } = config;
+    const running = await runWorker(backend, { app, model, targets, supervisor, log: io.err, logLevel }, cleanup);
     const unserved = targetsOf(app).filter((target) => !targets.includes(target));
     if (unserved.length > 0) io.err(`not served here, though agents of the app use them: ${unserved.join(', ')}`);
     const ready = {

@@ -88,3 +88,11 @@ export interface SupervisorStore {
   /** Up to `limit` ids of turns that run or are suspended, in their order, after `afterId`. */
   listOpenTurns(afterId: string, limit: number): Promise<readonly string[]>;
 }
+
+/** What a pass of the supervisor has done. */
+export interface SupervisorPass {
+  /** False: another supervisor is active. */
+  readonly active: boolean;
+  readonly checked: number;
+  readonly failed: number;
+}

@@ -11,8 +11,8 @@ import type pg from 'pg';
 
 const CHANNEL = 'agentturn';
 const GATHER_MS = 3;
-/** A thousand waiters look once a second, sixteen some sixty times. */
-const LOOK_MS = 1;
+/** Five hundred waiters look once a second, sixteen some thirty times. */
+const LOOK_MS = 2;
 
 export class ChangeFeed {
   readonly #pool: pg.Pool;
