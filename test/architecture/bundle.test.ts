@@ -1,5 +1,6 @@
 /** The bundle that Temporal's sandbox loads, made from the real entry as a worker makes it. */
 import { Buffer } from 'node:buffer';
+import { readFileSync } from 'node:fs';
 import { createContext, runInContext } from 'node:vm';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { bundleWorkflows } from '../../workers/worker.ts';
@@ -68,6 +69,25 @@ describe('the workflow bundle', () => {
     expect(modules.filter(isEmptied)).toHaveLength(emptied.length);
     expect(/require\(["']node:/.test(code)).toBe(false);
     expect(modules.filter((path) => /^(node:|external )/.test(path))).toEqual([]);
+  });
+
+  test('keeps the SDK from taking a stack trace of every promise, by the sources that this SDK asks with', () => {
+    const globals = { __webpack_module_cache__: {}, TextEncoder, TextDecoder, AbortController, URL, console };
+    const sandbox = createContext(globals);
+    runInContext(code, sandbox);
+    const stackOf = `new (Promise.resolve().constructor.constructor('return globalThis.Error')())().stack`;
+    expect(runInContext(`typeof ${stackOf}`, sandbox)).toBe('string');
+    runInContext('__TEMPORAL__.preloadModules()', sandbox);
+    expect(runInContext(`typeof ${stackOf}`, sandbox)).toBe('undefined');
+    expect(runInContext(`Promise.constructor('return 1 + 1')()`, sandbox)).toBe(2);
+    const sdk = readFileSync(
+      new URL('../../node_modules/@temporalio/worker/lib/workflow/vm-shared.js', import.meta.url),
+      'utf8',
+    );
+    for (const source of ['return globalThis.__TEMPORAL_ACTIVATOR__', 'return globalThis.Error']) {
+      expect(sdk).toContain(`'${source}'`);
+      expect(code).toContain(source);
+    }
   });
 
   test(`is smaller than ${MAX_BYTES} bytes`, () => {
