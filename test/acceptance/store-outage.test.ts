@@ -91,9 +91,12 @@ async function atRest({ harness }: Scene, turn: TurnHandle): Promise<void> {
 }
 
 /** Resolves when the store refuses writes, and says so by name. */
-async function gone(scene: Scene): Promise<void> {
+async function gone({ harness }: Scene): Promise<void> {
+  const knocking = harness.client.agent('knocking');
+  const request = { instruction: '[script:answer] go', profile: 'tester', idempotencyKey: 'knock' };
   for (;;) {
-    const error = await enqueue(scene, 'answer', 'knocking').then(
+    // Always the same request: one that is new each time fills the inbox where the outage begins late.
+    const error = await knocking.enqueue(request).then(
       () => null,
       (reason: unknown) => reason,
     );
