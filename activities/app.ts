@@ -66,11 +66,11 @@ export interface Tool {
 
 const DEFAULT_TOOL_TIMEOUT_MS = 60_000;
 
-/** Errors: `invalid_config` naming the tool and the field. */
 /** Whether a start that was lost may be followed by another one (W10). A tool that this worker does not know is not repeated. */
 export const isRepeatable = (tool: Tool | undefined): boolean =>
   tool !== undefined && tool.spec.sideEffects !== 'unsafe';
 
+/** Errors: `invalid_config` naming the tool and the field. */
 export function defineTool<Schema extends z.ZodObject>(definition: ToolDefinition<Schema>): Tool {
   const { name, parameters, execute, afterExecution = 'continue' } = definition;
   if (BUILTINS.includes(name))

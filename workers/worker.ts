@@ -118,10 +118,14 @@ export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
     queues.map((taskQueue) => Worker.create({ ...optionsOf(deps), workflowBundle, activities, taskQueue })),
   );
   const { supervisor } = deps;
-  const stopSupervisor =
+  const stopLoop =
     supervisor === null || supervisor === 'schedule'
       ? async () => {}
       : startSupervisor({ ...supervisor, store, temporal, onError });
+  // A scheduled pass that has outlived its activity must not go on with a store that is closed.
+  const stopSupervisor = async () => {
+    await Promise.all([stopLoop(), scheduled.release().catch(onError)]);
+  };
   const done = Promise.all(workers.map((worker) => worker.run())).then(
     () => stopSupervisor(),
     async (error) => {
