@@ -55,6 +55,15 @@ describe.each(BACKENDS)('the supervisor on %s', (backend) => {
     await harness.store.makeDue([accepted.agentTurnId]);
     return harness.client.turn(accepted.agentTurnId);
   }
+  /** The workflow of a turn that has ended, which nobody serves. */
+  async function leftover() {
+    const ended = await lostStart();
+    const { agentId } = await ended.get();
+    await harness.store.stopTurn(ended.id, 'test');
+    const workflowId = turnWorkflowId(agentId, ended.id);
+    const options = { workflowId, taskQueue: 'agentturn.nobody', args: [] };
+    return harness.temporal.client.workflow.start('agentTurn', options);
+  }
   /** Passes until nothing open is due and the server's list has caught up. */
   async function passesUntil(one: Supervisor, done: () => Promise<boolean>): Promise<void> {
     while (!(await done())) {
@@ -168,15 +177,7 @@ describe.each(BACKENDS)('the supervisor on %s', (backend) => {
     const { client, faults } = faulty;
     const leftovers: { terminate(reason: string): Promise<unknown> }[] = [];
     try {
-      for (let count = 0; count < 3; count += 1) {
-        const ended = await lostStart();
-        const { agentId } = await ended.get();
-        await harness.store.stopTurn(ended.id, 'test');
-        const workflowId = turnWorkflowId(agentId, ended.id);
-        leftovers.push(
-          await client.workflow.start('agentTurn', { workflowId, taskQueue: 'agentturn.nobody', args: [] }),
-        );
-      }
+      for (let count = 0; count < 3; count += 1) leftovers.push(await leftover());
       const gone = await waiting();
       const workflowExecution = { workflowId: gone.handle.workflowId };
       const { namespace } = harness;
@@ -191,6 +192,25 @@ describe.each(BACKENDS)('the supervisor on %s', (backend) => {
     } finally {
       faults.failing.clear();
       for (const leftover of leftovers) await leftover.terminate('test');
+      await faulty.close();
+    }
+  });
+
+  test('looks for leftovers no more often when one cannot be closed (T29)', async () => {
+    const faulty = await connectFaulty(harness.address, harness.namespace);
+    const leftovers = await Promise.all(Array.from({ length: 3 }, leftover));
+    try {
+      faulty.faults.failing.add('TerminateWorkflowExecution');
+      const running = new RunningWorkflows({ store: harness.store, temporal: faulty.client }, 3_000, 0);
+      const fails = () =>
+        running.compare().then(
+          () => false,
+          () => true,
+        );
+      while (!(await fails())) await sleep(100);
+      expect(await fails()).toBe(false);
+    } finally {
+      for (const one of leftovers) await one.terminate('test');
       await faulty.close();
     }
   });

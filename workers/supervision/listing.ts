@@ -91,8 +91,9 @@ export class RunningWorkflows {
     const { count } = await temporal.workflow.count(RUNNING);
     const surplus = count > open && startedAt >= this.#surplusNotBefore;
     if (count >= open && !surplus) return;
+    // Before: what cannot be closed must not have the lists compared in every pass.
+    if (surplus) this.#surplusNotBefore = startedAt + this.#surplusPauseMs;
     const found = await this.#compareLists(surplus);
-    if (surplus) this.#surplusNotBefore = Date.now() + this.#surplusPauseMs;
     const tookMs = Date.now() - startedAt;
     const pauseMs = found > 0 ? LEAST_PAUSE_MS : Math.max(LEAST_PAUSE_MS, PAUSE_PER_MS * tookMs);
     this.#notBefore = Date.now() + pauseMs;
