@@ -181,7 +181,7 @@ export class TurnHandle {
     for (;;) {
       const left = deadline - Date.now();
       // Begun before the look, so that a commit between the two is not slept through.
-      const change = store.changed(Math.min(Math.max(left, 0), LOOK_AGAIN_MS));
+      const change = store.changed(Math.min(Math.max(left, 0), LOOK_AGAIN_MS), 'turn_ended');
       change.catch(() => {});
       const status = await store.getTurnStatus(this.id);
       if (status === null || isTerminal(status)) return this.get();

@@ -10,12 +10,12 @@ import { insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEvent } from './events.ts';
 import { handOver } from './handover.ts';
-import { lockHead } from './head.ts';
+import { lockHead, lockHeadWith } from './head.ts';
 import { instructionCardId, turnIdForKey } from './ids.ts';
 import { leaseOf } from './lease.ts';
 import { enrol, type RosterEntry } from './roster.ts';
 import { constant, type HeadRow, type TurnRow } from './rows.ts';
-import { findTurn, insertTurn, turnOf } from './turns.ts';
+import { insertTurn, selectTurn, turnOf } from './turns.ts';
 
 /** The request without its key, keys sorted: two requests are the same when their digests are. */
 function digestOf(request: EnqueueRequest): string {
@@ -36,10 +36,16 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
     ? turnIdForKey(agentId, request.idempotencyKey)
     : (input.agentTurnId ?? v7());
   return write(ctx, async (trx) => {
-    const head = await lockHead(trx, agentId, now);
-    const known = isNew ? undefined : await findTurn(trx, agentTurnId);
+    const [head, [entry], turns] = await lockHeadWith(
+      trx,
+      agentId,
+      now,
+      selectInbox(trx, agentId),
+      ...(isNew ? [] : [selectTurn(trx, agentTurnId)]),
+    );
+    const known = turns?.[0];
     if (known) return acceptedBefore(ctx, trx, known, digest);
-    const inbox = await inboxOf(trx, agentId);
+    const inbox = inboxFrom(entry);
     const refused = refusalOf(ctx, head, inbox, request.uiAction) ?? (await missingReference(trx, request));
     if (refused) return { kind: 'refused', ...refused };
     if (!inbox.entry) await enrol(trx, agentId, request.profile ?? null, null, now);
@@ -67,8 +73,8 @@ interface Inbox {
 }
 
 /** An agent that is not on the roster has no turns: it is enrolled with its first. */
-async function inboxOf(trx: Trx, agentId: string): Promise<Inbox> {
-  const entry = await trx
+const selectInbox = (trx: Trx, agentId: string) =>
+  trx
     .selectFrom('agents')
     .select(({ selectFrom }) => [
       'lifecycle',
@@ -78,14 +84,16 @@ async function inboxOf(trx: Trx, agentId: string): Promise<Inbox> {
         .where('turns.status', '=', constant('queued'))
         .as('queued'),
     ])
-    .where('agents.agent_id', '=', agentId)
-    .executeTakeFirst();
-  return { entry, queued: Number(entry?.queued ?? 0) };
-}
+    .where('agents.agent_id', '=', agentId);
+
+const inboxFrom = (entry: (Pick<RosterEntry, 'lifecycle'> & { queued: unknown }) | undefined): Inbox => ({
+  entry,
+  queued: Number(entry?.queued ?? 0),
+});
 
 /** A stopped agent takes nothing, a full inbox neither, and a `ui_action` does not wait (T10, T11). The caller holds the head row. */
 export const admissionRefusal = async (ctx: StoreContext, trx: Trx, head: HeadRow): Promise<Refusal | null> =>
-  refusalOf(ctx, head, await inboxOf(trx, head.agent_id));
+  refusalOf(ctx, head, inboxFrom(await selectInbox(trx, head.agent_id).executeTakeFirst()));
 
 function refusalOf(
   { maxQueuedTurns }: StoreContext,

@@ -72,11 +72,16 @@ export async function forkBox(trx: Trx, { from, to, kind, owner, beforeSeq }: Fo
   const known = await trx.selectFrom('boxes').select('box_id').where('box_id', '=', to).executeTakeFirst();
   if (known) return;
   const before = beforeSeq ?? Number.MAX_SAFE_INTEGER;
-  const { numAffectedRows } = await sql`insert into box_cards (box_id, seq, card_id, hidden_reason)
+  await sql`insert into box_cards (box_id, seq, card_id, hidden_reason)
     select cast(${to} as text), row_number() over (order by seq), card_id, null from box_cards
     where box_id = ${from} and hidden_reason is null and seq < ${before}`.execute(trx);
+  const { copied } = await trx
+    .selectFrom('box_cards')
+    .select((eb) => eb.fn.countAll<number>().as('copied'))
+    .where('box_id', '=', to)
+    .executeTakeFirstOrThrow();
   const row = { box_id: to, kind, owner_agent_id: owner, parent_ids: JSON.stringify([from]) };
-  await createBox(trx, { ...row, last_seq: Number(numAffectedRows ?? 0) }, now);
+  await createBox(trx, { ...row, last_seq: Number(copied) }, now);
 }
 
 /** A turn that is open goes on writing to the old box: nothing of it would be remembered, so only an idle agent changes boxes. */

@@ -17,13 +17,13 @@ import type { CallClaim, CallResult, ClaimOutcome } from '../../workflows/protoc
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS, suspendedCheckAt } from '../../workflows/supervision/check.ts';
 import { actOnAnswers, editedArguments } from './approvals.ts';
-import { type ProfileCache, read, type StoreContext, type Trx, write } from './context.ts';
+import { type ProfileCache, read, type StoreContext, type Trx, together, write } from './context.ts';
 import { appendEvent, appendState } from './events.ts';
-import { checkLease, fenced, updateHead } from './head.ts';
+import { fenced, fencedWith, selectLease, staleEpoch, updateHead } from './head.ts';
 import { profileByHash } from './profiles.ts';
-import { findCallAndResult, findResult, storeResult } from './results.ts';
+import { callAndResultOf, findResult, noCall, selectCallAndResult, storeResult } from './results.ts';
 import type { HeadRow, TurnRow, WaitingRow } from './rows.ts';
-import { heldTurn, turnOf } from './turns.ts';
+import { asHeld, type HeldTurn, held, selectHeld, turnOf } from './turns.ts';
 
 export interface StoredCall {
   readonly stepIndex: number;
@@ -54,19 +54,6 @@ export async function callOf(trx: Trx, agentTurnId: string, callId: string): Pro
   throw noCall(agentTurnId, callId);
 }
 
-async function callAndResultOf(
-  trx: Trx,
-  turn: TurnRow,
-  callId: string,
-): Promise<StoredCall & { readonly settled: SettledCall | null }> {
-  const found = await findCallAndResult(trx, turn, callId);
-  if (found) return found;
-  throw noCall(turn.agent_turn_id, callId);
-}
-
-const noCall = (agentTurnId: string, callId: string): CodedError =>
-  new CodedError('protocol_violation', `turn ${agentTurnId} has no call ${callId}`);
-
 export const findWaiting = (trx: Trx, agentTurnId: string, callId: string): Promise<WaitingRow | undefined> =>
   trx
     .selectFrom('turn_waiting')
@@ -94,10 +81,8 @@ export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClai
   const claimed = claim.repeatable && claim.attempt === 1 ? await claimedWithItsStep(ctx, fence, claim.callId) : null;
   if (claimed) return claimed;
   return write(ctx, async (trx) => {
-    await fenced(trx, fence, now);
-    const turn = await heldTurn(trx, fence.agentTurnId);
     const { callId } = claim;
-    const { settled, ...call } = await callAndResultOf(trx, turn, callId);
+    const { turn, settled, call } = await fencedCall(trx, fence, callId, now);
     if (settled) return { kind: 'settled', settled };
     if (turn.waited) await actOnAnswers(trx, fence.agentTurnId, callId);
     const waiting = turn.waited ? await findWaiting(trx, fence.agentTurnId, callId) : undefined;
@@ -113,29 +98,54 @@ export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClai
   });
 }
 
+/** Locks the head if the lease holds; reads its turn, and the call with its result when it has one. */
+async function fencedCall(
+  trx: Trx,
+  fence: Fence,
+  callId: string,
+  now: number,
+): Promise<{ turn: HeldTurn; call: StoredCall; settled: SettledCall | null }> {
+  const { agentTurnId } = fence;
+  const [, [row], rows] = await fencedWith(
+    trx,
+    fence,
+    now,
+    selectHeld(trx, agentTurnId),
+    selectCallAndResult(trx, agentTurnId, callId),
+  );
+  const { settled, ...call } = callAndResultOf(rows, agentTurnId, callId);
+  return { turn: held(trx, row, agentTurnId), call, settled };
+}
+
 /** Null when it was not, or when what the turn waits for must be looked at first. Writes nothing. */
 const claimedWithItsStep = (ctx: StoreContext, fence: Fence, callId: string): Promise<ClaimOutcome | null> =>
   read(ctx, async (db) => {
-    const trx = db as Trx;
-    const turn = await heldTurn(trx, fence.agentTurnId);
+    const { agentTurnId } = fence;
+    const [[row], rows, claims, [lease]] = await together(
+      db,
+      selectHeld(db, agentTurnId),
+      selectCallAndResult(db, agentTurnId, callId),
+      selectClaims(db, agentTurnId, callId),
+      // Last, right before the effect: none may start under a lease that is over.
+      selectLease(db, fence),
+    );
+    const turn = asHeld(row, agentTurnId);
     if (turn.waited) return null;
-    const { settled, content } = await callAndResultOf(trx, turn, callId);
-    if (!settled && !(await isClaimed(trx, fence, callId))) return null;
-    const outcome = settled ? ({ kind: 'settled', settled } as const) : await start(ctx, trx, turn, content, false);
-    // Last, right before the effect: none may start under a lease that is over.
-    await checkLease(trx, fence);
-    return outcome;
+    const { settled, content } = callAndResultOf(rows, agentTurnId, callId);
+    if (!settled && claims.length === 0) return null;
+    if (!lease) throw staleEpoch(fence);
+    return settled ? { kind: 'settled', settled } : start(ctx, db as Trx, turn, content, false);
   });
 
-async function isClaimed(trx: Trx, { agentTurnId }: Fence, callId: string): Promise<boolean> {
-  const claim = await trx
+const selectClaims = (db: Pick<Trx, 'selectFrom'>, agentTurnId: string, callId: string) =>
+  db
     .selectFrom('dispatch_claims')
     .select('attempt')
     .where('agent_turn_id', '=', agentTurnId)
-    .where('call_id', '=', callId)
-    .executeTakeFirst();
-  return claim !== undefined;
-}
+    .where('call_id', '=', callId);
+
+const isClaimed = async (trx: Trx, { agentTurnId }: Fence, callId: string): Promise<boolean> =>
+  (await selectClaims(trx, agentTurnId, callId).executeTakeFirst()) !== undefined;
 
 async function start(
   ctx: StoreContext,
@@ -215,11 +225,9 @@ const outcomeUnknown = ({ callId, tool }: CardContents['tool.call']): ToolResult
 export async function settleCall(ctx: StoreContext, fence: Fence, result: CallResult): Promise<SettledCall> {
   const now = ctx.now();
   return write(ctx, async (trx) => {
-    await fenced(trx, fence, now);
-    const turn = await heldTurn(trx, fence.agentTurnId);
     const { callId, attempt, content, durationMs } = result;
-    const { stepIndex, settled: known } = await callAndResultOf(trx, turn, callId);
-    const { settled } = await storeResult(trx, turn, stepIndex, content, now, durationMs, known);
+    const { turn, call, settled: known } = await fencedCall(trx, fence, callId, now);
+    const { settled } = await storeResult(trx, turn, call.stepIndex, content, now, durationMs, known);
     await trx
       .updateTable('dispatch_claims')
       .set({ outcome: content.status, duration_ms: durationMs })

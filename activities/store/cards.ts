@@ -80,6 +80,35 @@ export async function appendToBox(trx: Trx, boxId: string, cardId: string, owner
 export const addToBox = (trx: Trx, boxId: string, cardId: string, owner: string): Promise<number | null> =>
   addAllToBox(trx, boxId, [cardId], owner);
 
+/** Last places of boxes whose owner's head row the transaction holds: nobody else appends to them meanwhile. */
+const boxEnds = new WeakMap<Trx, Map<string, number>>();
+
+/** What was read under the head row of the box's owner. */
+export function noteBoxEnd(trx: Trx, boxId: string, lastSeq: number): void {
+  const known = boxEnds.get(trx);
+  if (known) known.set(boxId, lastSeq);
+  else boxEnds.set(trx, new Map([[boxId, lastSeq]]));
+}
+
+/** Appends a card that is new with this transaction, and so in no box. Errors: `box_unavailable` (T24). */
+export async function appendNew(trx: Trx, boxId: string, cardId: string, owner: string): Promise<number> {
+  return (await appendAllNew(trx, boxId, [cardId], owner)) ?? appendToBox(trx, boxId, cardId, owner);
+}
+
+async function appendAllNew(
+  trx: Trx,
+  boxId: string,
+  cardIds: readonly string[],
+  owner: string,
+): Promise<number | null> {
+  const end = boxEnds.get(trx)?.get(boxId);
+  if (end === undefined) return addAllToBox(trx, boxId, cardIds, owner);
+  const lastSeq = end + cardIds.length;
+  await trx.updateTable('boxes').set({ last_seq: lastSeq }).where('box_id', '=', boxId).execute();
+  noteBoxEnd(trx, boxId, lastSeq);
+  return insertPlaces(trx, boxId, end + 1, cardIds);
+}
+
 /** Appends the cards, which differ, unless the box has one of them or is not this owner's: then null. Returns the place of the first. */
 async function addAllToBox(trx: Trx, boxId: string, cardIds: readonly string[], owner: string): Promise<number | null> {
   const box = await trx
@@ -92,14 +121,18 @@ async function addAllToBox(trx: Trx, boxId: string, cardIds: readonly string[], 
     .returning('last_seq')
     .executeTakeFirst();
   if (!box) return null;
-  const first = box.last_seq - cardIds.length + 1;
+  noteBoxEnd(trx, boxId, box.last_seq);
+  return insertPlaces(trx, boxId, box.last_seq - cardIds.length + 1, cardIds);
+}
+
+async function insertPlaces(trx: Trx, boxId: string, first: number, cardIds: readonly string[]): Promise<number> {
   const rows = cardIds.map((cardId, at) => ({ box_id: boxId, seq: first + at, card_id: cardId, hidden_reason: null }));
   await trx.insertInto('box_cards').values(rows).execute();
   return first;
 }
 
-/** Writes a few cards and appends them in their order; of each its place in the box and its token count. */
-export async function writeCards(
+/** Writes a few new cards and appends them in their order; of each its place in the box and its token count. */
+export async function writeNewCards(
   trx: Trx,
   boxId: string,
   cards: readonly NewCard<CardType>[],
@@ -110,7 +143,7 @@ export async function writeCards(
   const rows = cards.map((card) => cardRow(card, now));
   await insertCardRows(trx, rows);
   const ids = rows.map((row) => row.card_id);
-  const first = new Set(ids).size === ids.length ? await addAllToBox(trx, boxId, ids, owner) : null;
+  const first = new Set(ids).size === ids.length ? await appendAllNew(trx, boxId, ids, owner) : null;
   if (first !== null) return rows.map((row, at) => ({ seq: first + at, tokens: row.token_count }));
   const written: { seq: number; tokens: number }[] = [];
   for (const row of rows)

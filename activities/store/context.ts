@@ -1,5 +1,5 @@
 /** What every store function gets: the database, the clock, and how the backend's errors map to the catalogue. */
-import type { Kysely, Transaction } from 'kysely';
+import type { Compilable, Kysely, Transaction } from 'kysely';
 import { LRUCache } from 'lru-cache';
 import type { Card } from '../../workflows/protocol/cards.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
@@ -30,39 +30,51 @@ export interface StoreContext {
   readonly maxQueuedTurns: number;
   /** Turns a driver's error into a CodedError where it knows better; everything else comes back unchanged. */
   readonly mapError: (error: unknown) => unknown;
-  /** Whether a transaction was chosen to give way to another one, and may be tried again at once. Absent where none ever is. */
+  /** Whether it wrote nothing and may be tried again at once: the server chose it to give way to another. Absent where it never does. */
   readonly isConflict?: (error: unknown) => boolean;
   /** Held to the end of the transaction: waits of delegated calls come one at a time. Absent where all writes do. */
   readonly lockWaits?: (trx: Trx) => Promise<void>;
   /** Called after each write transaction, for a backend that must tell others itself. */
-  readonly committed?: () => void;
+  readonly committed?: (turnEnded: boolean) => void;
 }
 
 const ATTEMPTS = 4;
 
 /** One write transaction. Inside it only `trx` may be used: `db` would wait for the connection the transaction holds. */
 export async function write<T>(ctx: StoreContext, body: (trx: Trx) => Promise<T>): Promise<T> {
+  const { value, turnEnded } = await attempted(ctx, () =>
+    ctx.db.transaction().execute(async (trx) => ({ value: await body(trx), ...(await flushOutbox(trx)) })),
+  );
+  ctx.committed?.(turnEnded);
+  return value;
+}
+
+export const read = <T>(ctx: StoreContext, body: (db: Kysely<Tables>) => Promise<T>): Promise<T> =>
+  attempted(ctx, () => body(ctx.db));
+
+/** Again at once after a conflict: what was written is rolled back, and nothing of it is left. */
+async function attempted<T>({ isConflict, mapError }: StoreContext, run: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      const result = await ctx.db.transaction().execute(async (trx) => {
-        const value = await body(trx);
-        await flushOutbox(trx);
-        return value;
-      });
-      ctx.committed?.();
-      return result;
+      return await run();
     } catch (error) {
-      // It was rolled back for the sake of another one, and nothing of it is left.
-      if (attempt < ATTEMPTS && ctx.isConflict?.(error)) continue;
-      throw ctx.mapError(error);
+      if (attempt < ATTEMPTS && isConflict?.(error)) continue;
+      throw mapError(error);
     }
   }
 }
 
-export async function read<T>(ctx: StoreContext, body: (db: Kysely<Tables>) => Promise<T>): Promise<T> {
-  try {
-    return await body(ctx.db);
-  } catch (error) {
-    throw ctx.mapError(error);
-  }
-}
+/** The rows that each of the queries answers. */
+export type Answers<Q extends readonly Compilable[]> = {
+  readonly [K in keyof Q]: Q[K] extends Compilable<infer Row> ? readonly Row[] : never;
+};
+
+/**
+ * Runs statements in their order, none of which needs the rows of another: on PostgreSQL in one round trip. Each sees what was committed
+ * before it began, so one that locks a row goes before those that read under the lock.
+ */
+export const together = <Q extends readonly Compilable[]>(db: Kysely<Tables>, ...queries: Q): Promise<Answers<Q>> =>
+  db.getExecutor().provideConnection(async (connection) => {
+    const answers = await Promise.all(queries.map((query) => connection.executeQuery(query.compile())));
+    return answers.map((answer) => answer.rows) as unknown as Answers<Q>;
+  });

@@ -10,13 +10,12 @@ import { handOver } from './handover.ts';
 import { holds, lockHead, staleEpoch, updateHead } from './head.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
 import { abandoned, endOf, finishTurn } from './terminal.ts';
-import { heldTurn, type MaybeHeld, turnOf } from './turns.ts';
+import { lockedTurn, type MaybeHeld, turnOf } from './turns.ts';
 
 export async function commitTurn(ctx: StoreContext, fence: Fence, commit: TurnCommit): Promise<Ending> {
   const now = ctx.now();
   return write(ctx, async (trx) => {
-    const head = await lockHead(trx, fence.agentId, now);
-    const turn = await heldTurn(trx, fence.agentTurnId);
+    const { head, turn } = await lockedTurn(trx, fence, now);
     // A second run, or a turn that was ended over its head meanwhile: what is recorded stands.
     if (isTerminal(turn.status)) {
       const handover = await handOver(ctx, trx, head, now);

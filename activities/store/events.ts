@@ -5,6 +5,7 @@
  * for all of them. Nothing in a transaction reads what it has appended.
  */
 import type { EventBody, StateEvent } from '../../workflows/protocol/events.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Notice } from '../../workflows/protocol/notices.ts';
 import type { Trx } from './context.ts';
 import { edgeKey } from './ids.ts';
@@ -15,6 +16,14 @@ type NewEvent = Omit<EventRow, 'id' | 'seq'>;
 interface Outbox {
   readonly events: NewEvent[];
   readonly edges: EdgeRow[];
+  /** Of the agents whose head rows the transaction holds: nobody else moves them meanwhile, so they are written once, at the end. */
+  readonly counters: Map<string, Counters>;
+}
+
+interface Counters {
+  readonly stored: Pick<HeadRow, 'accept_seq' | 'event_seq'>;
+  acceptSeq: number;
+  eventSeq: number;
 }
 
 const outboxes = new WeakMap<Trx, Outbox>();
@@ -22,7 +31,7 @@ const outboxes = new WeakMap<Trx, Outbox>();
 function outboxOf(trx: Trx): Outbox {
   const known = outboxes.get(trx);
   if (known) return known;
-  const outbox: Outbox = { events: [], edges: [] };
+  const outbox: Outbox = { events: [], edges: [], counters: new Map() };
   outboxes.set(trx, outbox);
   return outbox;
 }
@@ -30,13 +39,14 @@ function outboxOf(trx: Trx): Outbox {
 /** SQLite takes at most 32,766 parameters in one statement. */
 const ROWS_PER_INSERT = 1_000;
 
-/** Writes what the transaction has appended; the last thing it does. */
-export async function flushOutbox(trx: Trx): Promise<void> {
+/** Writes what the transaction has appended; the last thing it does. Tells whether a turn has ended by it. */
+export async function flushOutbox(trx: Trx): Promise<{ readonly turnEnded: boolean }> {
   const outbox = outboxes.get(trx);
-  if (!outbox) return;
+  if (!outbox) return { turnEnded: false };
   outboxes.delete(trx);
-  const { events, edges } = outbox;
-  const rows = await numbered(trx, events);
+  const { events, edges, counters } = outbox;
+  const rows = events.map((event) => ({ ...event, seq: next(countersOf(outbox, event.agent_id), 'eventSeq') }));
+  for (const [agentId, counter] of counters) await storeCounters(trx, agentId, counter);
   for (let from = 0; from < rows.length; from += ROWS_PER_INSERT)
     await trx
       .insertInto('events')
@@ -48,26 +58,38 @@ export async function flushOutbox(trx: Trx): Promise<void> {
       .values(edges.slice(from, from + ROWS_PER_INSERT))
       .onConflict((conflict) => conflict.column('edge_key').doNothing())
       .execute();
+  return { turnEnded: events.some((event) => event.type === 'task') };
 }
 
-async function numbered(trx: Trx, events: readonly NewEvent[]): Promise<(NewEvent & { seq: number })[]> {
-  const counts = new Map<string, number>();
-  for (const { agent_id: agentId } of events) counts.set(agentId, (counts.get(agentId) ?? 0) + 1);
-  const next = new Map<string, number>();
-  for (const [agentId, count] of counts) {
-    const { event_seq: last } = await trx
-      .updateTable('agent_state_head')
-      .set((eb) => ({ event_seq: eb('event_seq', '+', count) }))
-      .where('agent_id', '=', agentId)
-      .returning('event_seq')
-      .executeTakeFirstOrThrow();
-    next.set(agentId, last - count + 1);
-  }
-  return events.map((event) => {
-    const seq = next.get(event.agent_id) ?? 0;
-    next.set(event.agent_id, seq + 1);
-    return { ...event, seq };
-  });
+/** The head row as it was when the transaction locked it. */
+export function noteHead(trx: Trx, head: HeadRow): void {
+  const { counters } = outboxOf(trx);
+  if (counters.has(head.agent_id)) return;
+  counters.set(head.agent_id, { stored: head, acceptSeq: head.accept_seq, eventSeq: head.event_seq });
+}
+
+/** The place of a new turn among all that the agent ever accepted. */
+export const nextAcceptSeq = (trx: Trx, agentId: string): number =>
+  next(countersOf(outboxOf(trx), agentId), 'acceptSeq');
+
+function countersOf({ counters }: Outbox, agentId: string): Counters {
+  const known = counters.get(agentId);
+  if (known) return known;
+  throw new CodedError('protocol_violation', `the head row of agent ${agentId} is not locked: nothing was written`);
+}
+
+function next(counters: Counters, which: 'acceptSeq' | 'eventSeq'): number {
+  counters[which] += 1;
+  return counters[which];
+}
+
+async function storeCounters(trx: Trx, agentId: string, { stored, acceptSeq, eventSeq }: Counters): Promise<void> {
+  if (acceptSeq === stored.accept_seq && eventSeq === stored.event_seq) return;
+  await trx
+    .updateTable('agent_state_head')
+    .set({ accept_seq: acceptSeq, event_seq: eventSeq })
+    .where('agent_id', '=', agentId)
+    .execute();
 }
 
 /** `messageId` names the foreign message that the event is about: one event each. */

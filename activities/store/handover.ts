@@ -10,10 +10,10 @@
  */
 import type { Handover } from '../../workflows/protocol/store.ts';
 import { FIRST_CHECK_MS } from '../../workflows/supervision/check.ts';
-import { type StoreContext, type Trx, write } from './context.ts';
+import { type StoreContext, type Trx, together, write } from './context.ts';
 import { lockHead } from './head.ts';
 import { leaseOf, tryLease } from './lease.ts';
-import { rosterEntry } from './roster.ts';
+import { selectRosterEntry } from './roster.ts';
 import { constant, type HeadRow, type TurnRow } from './rows.ts';
 import { turnOf } from './turns.ts';
 
@@ -42,9 +42,9 @@ export async function handOver(
     return { ...nothing, next: await leaseOf(trx, await turnOf(trx, active), ctx.profiles) };
   }
   if (only) return leaseFrom(ctx, trx, locked, only, now);
-  const turn = await nextQueued(trx, agentId);
-  if (!turn || (await rosterEntry(trx, agentId))?.lifecycle === 'stopped') return nothing;
-  return leaseFrom(ctx, trx, locked, turn, now);
+  const [[next], [entry]] = await together(trx, selectNextQueued(trx, agentId), selectRosterEntry(trx, agentId));
+  if (!next || entry?.lifecycle === 'stopped') return nothing;
+  return leaseFrom(ctx, trx, locked, await turnOf(trx, next.agent_turn_id), now);
 }
 
 async function leaseFrom(ctx: StoreContext, trx: Trx, locked: HeadRow, first: TurnRow, now: number): Promise<Handover> {
@@ -61,25 +61,23 @@ async function leaseFrom(ctx: StoreContext, trx: Trx, locked: HeadRow, first: Tu
     }
     if (turn.report !== null) reports.push(turn.agent_turn_id);
     head = { ...head, turn_epoch: attempt.turnEpoch };
-    turn = await nextQueued(trx, agentId);
+    const next = await selectNextQueued(trx, agentId).executeTakeFirst();
+    turn = next && (await turnOf(trx, next.agent_turn_id));
   }
   if (turn) await checkAt(trx, turn.agent_turn_id, now);
   return { agentId, next: null, more: turn !== undefined, reports };
 }
 
 /** The id first: mostly there is none, and SQLite plans the statement anew at each use, the longer the more columns it names. */
-async function nextQueued(trx: Trx, agentId: string): Promise<TurnRow | undefined> {
-  const next = await trx
+const selectNextQueued = (trx: Trx, agentId: string) =>
+  trx
     .selectFrom('turns')
     .select('agent_turn_id')
     .where('agent_id', '=', agentId)
     .where('status', '=', constant('queued'))
     .orderBy('lane')
     .orderBy('accept_seq')
-    .limit(1)
-    .executeTakeFirst();
-  return next && turnOf(trx, next.agent_turn_id);
-}
+    .limit(1);
 
 /** Makes the turn due for a check at that time, whatever its schedule was; what the check wakes it for is new. */
 export async function checkAt(trx: Trx, agentTurnId: string, at: number): Promise<void> {

@@ -5,14 +5,27 @@
  * 1. Whoever writes for an agent holds its head row first, so event and box sequences have no gaps and no ties.
  * 2. The epoch rises at lease and at reap, never on resume (T2).
  */
+import type { Compilable } from 'kysely';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
-import type { Trx } from './context.ts';
+import { type Answers, type Trx, together } from './context.ts';
+import { noteHead } from './events.ts';
 import type { HeadRow } from './rows.ts';
 
 /** Locks the head of an agent, making an idle one for an agent never seen. */
 export async function lockHead(trx: Trx, agentId: string, now: number): Promise<HeadRow> {
-  return trx
+  const [head] = await lockHeadWith(trx, agentId, now);
+  return head;
+}
+
+/** Also what is read under the lock, in the same round trip. */
+export async function lockHeadWith<Q extends readonly Compilable[]>(
+  trx: Trx,
+  agentId: string,
+  now: number,
+  ...queries: Q
+): Promise<readonly [HeadRow, ...Answers<Q>]> {
+  const lock = trx
     .insertInto('agent_state_head')
     .values({
       agent_id: agentId,
@@ -29,35 +42,47 @@ export async function lockHead(trx: Trx, agentId: string, now: number): Promise<
     .onConflict((conflict) =>
       conflict.column('agent_id').doUpdateSet((eb) => ({ status: eb.ref('agent_state_head.status') })),
     )
-    .returningAll()
-    .executeTakeFirstOrThrow();
+    .returningAll();
+  const [[head], ...answers] = await together(trx, lock, ...queries);
+  if (!head) throw new CodedError('protocol_violation', `the head row of agent ${agentId} cannot be locked`);
+  noteHead(trx, head);
+  return [head, ...answers];
 }
 
 /** Locks the head if the lease still holds; otherwise `stale_epoch`, and the transaction writes nothing (T5). */
 export async function fenced(trx: Trx, fence: Fence, now: number): Promise<HeadRow> {
-  const head = await trx
+  const [head] = await fencedWith(trx, fence, now);
+  return head;
+}
+
+/** Also what is read under the lock, in the same round trip. */
+export async function fencedWith<Q extends readonly Compilable[]>(
+  trx: Trx,
+  fence: Fence,
+  now: number,
+  ...queries: Q
+): Promise<readonly [HeadRow, ...Answers<Q>]> {
+  const lock = trx
     .updateTable('agent_state_head')
     .set({ updated_at: now })
     .where('agent_id', '=', fence.agentId)
     .where('turn_epoch', '=', fence.turnEpoch)
     .where('active_agent_turn_id', '=', fence.agentTurnId)
-    .returningAll()
-    .executeTakeFirst();
-  if (head) return head;
-  throw staleEpoch(fence);
+    .returningAll();
+  const [[head], ...answers] = await together(trx, lock, ...queries);
+  if (!head) throw staleEpoch(fence);
+  noteHead(trx, head);
+  return [head, ...answers];
 }
 
-/** For what writes nothing. Errors: `stale_epoch`, when the lease does not hold any more (T5). */
-export async function checkLease(db: Pick<Trx, 'selectFrom'>, fence: Fence): Promise<void> {
-  const head = await db
+/** For what writes nothing: a row where the lease holds. */
+export const selectLease = (db: Pick<Trx, 'selectFrom'>, fence: Fence) =>
+  db
     .selectFrom('agent_state_head')
     .select('agent_id')
     .where('agent_id', '=', fence.agentId)
     .where('turn_epoch', '=', fence.turnEpoch)
-    .where('active_agent_turn_id', '=', fence.agentTurnId)
-    .executeTakeFirst();
-  if (!head) throw staleEpoch(fence);
-}
+    .where('active_agent_turn_id', '=', fence.agentTurnId);
 
 /** Whether the head still carries this lease. */
 export const holds = (head: HeadRow, { agentTurnId, turnEpoch }: Fence): boolean =>

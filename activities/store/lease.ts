@@ -19,16 +19,16 @@ import { FIRST_CHECK_MS, firstCheckAt } from '../../workflows/supervision/check.
 import { countTokens } from '../tokens.ts';
 import { forkBox } from './boxes.ts';
 import { addToBox, appendToBox, createBox, insertCard } from './cards.ts';
-import type { ProfileCache, StoreContext, Trx } from './context.ts';
+import { type ProfileCache, type StoreContext, type Trx, together } from './context.ts';
 import { appendState } from './events.ts';
 import { updateHead } from './head.ts';
 import { forkedBoxId, instructionCardId, outputBoxId } from './ids.ts';
 import { limitsOf } from './limits.ts';
 import { memoryUnits } from './memory.ts';
-import { anyProfile, currentProfile, profileByHash } from './profiles.ts';
+import { anyProfile, profileAt, profileByHash, selectProfileHead } from './profiles.ts';
 import { parseResultFields } from './result-fields.ts';
 import { rosterEntry } from './roster.ts';
-import type { BoxRow, HeadRow, TurnRow } from './rows.ts';
+import type { BoxRow, CardRow, HeadRow, TurnRow } from './rows.ts';
 import { abandoned, finishTurn } from './terminal.ts';
 import { findTurn } from './turns.ts';
 
@@ -51,9 +51,14 @@ export async function tryLease(
 ): Promise<LeaseAttempt> {
   const turnEpoch = head.turn_epoch + 1;
   const profileName = queued.profile_name ?? (await rosterEntry(trx, queued.agent_id))?.profile ?? queued.agent_id;
-  const profile = await currentProfile(trx, profileName, profiles);
+  const [[profileHead], [card]] = await together(
+    trx,
+    selectProfileHead(trx, profileName),
+    selectInstruction(trx, queued.instruction_card_id),
+  );
+  const profile = await profileAt(trx, profileHead, profiles);
   if (!profile && !(await anyProfile(trx))) return { kind: 'too_early' };
-  const problem = (await parentProblem(trx, queued)) ?? (await requestProblem(trx, queued));
+  const problem = (await parentProblem(trx, queued)) ?? requestProblem(queued, card);
   const turn = problem === null ? queued : { ...queued, request: '{}' };
   const { boxId, missing } = await memoryBox(trx, head, turn, now);
   const windowTokens = profile?.snapshot.profile.context.windowTokens ?? 0;
@@ -96,7 +101,7 @@ export async function tryLease(
     return { kind: 'rejected', turnEpoch };
   }
   appendState(trx, nextHead, now);
-  return { kind: 'leased', lease: await leaseOf(trx, { ...turn, ...leased }, profiles) };
+  return { kind: 'leased', lease: await leaseOf(trx, { ...turn, ...leased }, profiles, card) };
 }
 
 const firstCheck = (leasedAt: number, timeouts: Timeouts): Partial<TurnRow> => ({
@@ -155,6 +160,11 @@ async function placeInstruction(trx: Trx, boxId: string, turn: TurnRow, now: num
 const findBox = (trx: Trx, boxId: string): Promise<BoxRow | undefined> =>
   trx.selectFrom('boxes').selectAll().where('box_id', '=', boxId).executeTakeFirst();
 
+const selectInstruction = (trx: Trx, cardId: string) =>
+  trx.selectFrom('cards').select(['type', 'content', 'token_count']).where('card_id', '=', cardId);
+
+type InstructionRow = Pick<CardRow, 'type' | 'content' | 'token_count'>;
+
 const instructionSchema = z.object({ text: z.string() });
 
 interface LeaseRefusal {
@@ -174,14 +184,9 @@ async function parentProblem(
 }
 
 /** A row that another version, or somebody by hand, wrote in a way that cannot be run (T8). */
-async function requestProblem(trx: Trx, turn: TurnRow): Promise<LeaseRefusal | null> {
+function requestProblem(turn: TurnRow, card: InstructionRow | undefined): LeaseRefusal | null {
   const refused = (reason: string): LeaseRefusal => ({ code: 'invalid_request', reason });
   const cardId = turn.instruction_card_id;
-  const card = await trx
-    .selectFrom('cards')
-    .select(['type', 'content'])
-    .where('card_id', '=', cardId)
-    .executeTakeFirst();
   if (card?.type !== 'task.instruction') return refused(`its instruction card ${cardId} is not in the store`);
   if (!instructionSchema.safeParse(parsedOrNull(card.content)).success)
     return refused(`its instruction card ${cardId} has no text`);
@@ -221,8 +226,13 @@ async function contextOf(
   return { found, missing: [] };
 }
 
-/** What the turn's workflow is started with, from the rows of its lease. */
-export async function leaseOf(trx: Trx, turn: TurnRow, profiles: ProfileCache): Promise<Lease> {
+/** What the turn's workflow is started with, from the rows of its lease; `instruction` where the caller has read it. */
+export async function leaseOf(
+  trx: Trx,
+  turn: TurnRow,
+  profiles: ProfileCache,
+  instruction?: InstructionRow,
+): Promise<Lease> {
   const { turn_epoch, profile_hash, profile_name, worker_target, output_box_id, instruction_seq, memory } = turn;
   if (
     turn_epoch === null ||
@@ -236,11 +246,7 @@ export async function leaseOf(trx: Trx, turn: TurnRow, profiles: ProfileCache): 
   }
   const snapshot = await profileByHash(trx, profile_hash, profiles);
   const request = JSON.parse(turn.request) as EnqueueRequest;
-  const card = await trx
-    .selectFrom('cards')
-    .select(['content', 'token_count'])
-    .where('card_id', '=', turn.instruction_card_id)
-    .executeTakeFirstOrThrow();
+  const card = instruction ?? (await selectInstruction(trx, turn.instruction_card_id).executeTakeFirstOrThrow());
   const { text } = JSON.parse(card.content) as { text: string };
   const { fields } = parseResultFields(request.resultFields, snapshot);
   const kernel = kernelConfig(

@@ -27,12 +27,23 @@ export async function registerProfiles(ctx: StoreContext, snapshots: readonly Pr
   });
 }
 
-export async function currentProfile(
+export const selectProfileHead = (trx: Trx, name: string) =>
+  trx.selectFrom('profile_heads').select('hash').where('name', '=', name);
+
+export interface CurrentProfile {
+  readonly hash: string;
+  readonly snapshot: ProfileSnapshot;
+}
+
+export const currentProfile = async (trx: Trx, name: string, cache: ProfileCache): Promise<CurrentProfile | null> =>
+  profileAt(trx, await selectProfileHead(trx, name).executeTakeFirst(), cache);
+
+/** The profile that the head row of its name points to; null without one. */
+export async function profileAt(
   trx: Trx,
-  name: string,
+  head: { readonly hash: string } | undefined,
   cache: ProfileCache,
-): Promise<{ hash: string; snapshot: ProfileSnapshot } | null> {
-  const head = await trx.selectFrom('profile_heads').select('hash').where('name', '=', name).executeTakeFirst();
+): Promise<CurrentProfile | null> {
   return head ? { hash: head.hash, snapshot: await profileByHash(trx, head.hash, cache) } : null;
 }
 

@@ -7,8 +7,8 @@ import type { ClientStore } from '../../workflows/protocol/store.ts';
 import { type Deliverable, type EngineUsage, isTerminal, type Usage } from '../../workflows/protocol/turn.ts';
 import type { AgentView, CallView, StepView, TurnView } from '../../workflows/protocol/views.ts';
 import { toCard } from './cards.ts';
-import { read, type StoreContext } from './context.ts';
-import type { StepRow, Tables, TurnRow } from './rows.ts';
+import { read, type StoreContext, together } from './context.ts';
+import type { CardRow, ClaimRow, StepRow, Tables, TurnRow } from './rows.ts';
 
 type Db = Kysely<Tables>;
 
@@ -33,10 +33,15 @@ export const listTurns = (
 
 async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
   const agentTurnId = turn.agent_turn_id;
-  const instruction = await cardContent<'task.instruction'>(db, turn.instruction_card_id);
-  const deliverable = turn.deliverable_card_id
-    ? await cardContent<'task.deliverable'>(db, turn.deliverable_card_id)
-    : null;
+  const cardOf = (cardId: string | null) => db.selectFrom('cards').select('content').where('card_id', '=', cardId);
+  const [[instruction], [deliverable], steps, calls, claims] = await together(
+    db,
+    cardOf(turn.instruction_card_id),
+    cardOf(turn.deliverable_card_id),
+    selectSteps(db, agentTurnId),
+    selectCalls(db, agentTurnId),
+    selectDurations(db, agentTurnId),
+  );
   const waiting = isTerminal(turn.status) ? [] : await waitingOf(db, agentTurnId);
   return {
     agentTurnId,
@@ -46,8 +51,8 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     reason: turn.reason,
     turnEpoch: turn.turn_epoch,
     profile: turn.profile_name,
-    instruction: instruction?.text ?? '',
-    deliverable: deliverable as Deliverable | null,
+    instruction: instruction ? (JSON.parse(instruction.content) as CardContents['task.instruction']).text : '',
+    deliverable: deliverable ? (JSON.parse(deliverable.content) as Deliverable) : null,
     deliverableCardId: turn.deliverable_card_id,
     outputBoxId: turn.output_box_id,
     usage: JSON.parse(turn.usage) as Usage,
@@ -55,7 +60,7 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     engine: turn.engine ? (JSON.parse(turn.engine) as EngineUsage) : null,
     stepCount: turn.step_count,
     waitingForWorkers: turn.no_workers_since === null || isTerminal(turn.status) ? null : turn.worker_target,
-    steps: await stepViews(db, agentTurnId),
+    steps: stepViews(steps, callViews(calls, claims)),
     waiting: waiting.map((row) => ({
       kind: row.kind,
       callId: row.call_id,
@@ -92,20 +97,25 @@ const waitingOf = (db: Db, agentTurnId: string) =>
     .where('turn_waiting.status', '=', 'waiting')
     .execute();
 
-async function cardContent<T extends keyof CardContents>(db: Db, cardId: string): Promise<CardContents[T] | null> {
-  const row = await db.selectFrom('cards').select('content').where('card_id', '=', cardId).executeTakeFirst();
-  return row ? (JSON.parse(row.content) as CardContents[T]) : null;
-}
+const selectSteps = (db: Db, agentTurnId: string) =>
+  db.selectFrom('agent_steps').selectAll().where('agent_turn_id', '=', agentTurnId).orderBy('step_index');
 
-async function stepViews(db: Db, agentTurnId: string): Promise<StepView[]> {
-  const steps = await db
-    .selectFrom('agent_steps')
-    .selectAll()
+const selectCalls = (db: Db, agentTurnId: string) =>
+  db
+    .selectFrom('cards')
+    .select(['type', 'content'])
     .where('agent_turn_id', '=', agentTurnId)
-    .orderBy('step_index')
-    .execute();
-  const calls = await callViews(db, agentTurnId);
-  return steps.map((row: StepRow) => ({
+    .where('type', 'in', ['tool.call', 'tool.result']);
+
+const selectDurations = (db: Db, agentTurnId: string) =>
+  db
+    .selectFrom('dispatch_claims')
+    .select(['call_id', 'duration_ms'])
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('duration_ms', 'is not', null);
+
+const stepViews = (steps: readonly StepRow[], calls: ReadonlyMap<string, CallView>): StepView[] =>
+  steps.map((row) => ({
     stepIndex: row.step_index,
     model: row.model,
     usage: row.llm_usage ? (JSON.parse(row.llm_usage) as Usage) : null,
@@ -114,21 +124,11 @@ async function stepViews(db: Db, agentTurnId: string): Promise<StepView[]> {
     firstTokenMs: row.first_token_ms,
     calls: (JSON.parse(row.tool_call_ids) as string[]).flatMap((id) => calls.get(id) ?? []),
   }));
-}
 
-async function callViews(db: Db, agentTurnId: string): Promise<Map<string, CallView>> {
-  const cards = await db
-    .selectFrom('cards')
-    .select(['type', 'content'])
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('type', 'in', ['tool.call', 'tool.result'])
-    .execute();
-  const claims = await db
-    .selectFrom('dispatch_claims')
-    .select(['call_id', 'duration_ms'])
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('duration_ms', 'is not', null)
-    .execute();
+function callViews(
+  cards: readonly Pick<CardRow, 'type' | 'content'>[],
+  claims: readonly Pick<ClaimRow, 'call_id' | 'duration_ms'>[],
+): Map<string, CallView> {
   const durations = new Map(claims.map((row) => [row.call_id, row.duration_ms]));
   const contents = cards.map((row) => ({ type: row.type, content: JSON.parse(row.content) as unknown }));
   const results = new Map(

@@ -1,15 +1,16 @@
 /** Storing a tool result: one card per call, whoever comes first (T14). The caller holds the agent's head row. */
 import type { SettledCall } from '../../workflows/kernel/state.ts';
 import type { CardContents, ToolResultContent } from '../../workflows/protocol/cards.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
 import { LIMITS } from '../../workflows/protocol/limits.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { leaveOf } from './approvals.ts';
 import type { StoredCall } from './calls.ts';
-import { appendToBox, insertCard } from './cards.ts';
+import { appendNew, insertCard } from './cards.ts';
 import { read, type StoreContext, type Trx } from './context.ts';
 import { appendEdge, appendEvent } from './events.ts';
 import { resultCardId } from './ids.ts';
-import { constant, type TurnRow } from './rows.ts';
+import { type CardRow, constant, type TurnRow } from './rows.ts';
 import type { MaybeHeld } from './turns.ts';
 
 export async function findResult(trx: Trx, turn: TurnRow, callId: string): Promise<SettledCall | null> {
@@ -25,13 +26,9 @@ export async function findResult(trx: Trx, turn: TurnRow, callId: string): Promi
   return row ? toSettled(JSON.parse(row.content) as ToolResultContent, row.seq, row.token_count) : null;
 }
 
-/** The call of a turn, and its result when it has one; null when the turn has no such call. */
-export async function findCallAndResult(
-  trx: Trx,
-  turn: TurnRow,
-  callId: string,
-): Promise<(StoredCall & { readonly settled: SettledCall | null }) | null> {
-  const rows = await trx
+/** The call of a turn, and its result when it has one. */
+export const selectCallAndResult = (db: Pick<Trx, 'selectFrom'>, agentTurnId: string, callId: string) =>
+  db
     .selectFrom('cards')
     .select(({ selectFrom }) => [
       'cards.type',
@@ -40,16 +37,28 @@ export async function findCallAndResult(
       'cards.token_count',
       selectFrom('box_cards')
         .select('seq')
-        .where('box_id', '=', turn.output_box_id ?? '')
+        .where('box_id', '=', ({ selectFrom }) =>
+          selectFrom('turns').select('output_box_id').where('turns.agent_turn_id', '=', agentTurnId),
+        )
         .whereRef('box_cards.card_id', '=', 'cards.card_id')
         .as('seq'),
     ])
-    .where('cards.agent_turn_id', '=', turn.agent_turn_id)
+    .where('cards.agent_turn_id', '=', agentTurnId)
     .where('cards.call_id', '=', callId)
-    .where('cards.type', 'in', [constant('tool.call'), constant('tool.result')])
-    .execute();
+    .where('cards.type', 'in', [constant('tool.call'), constant('tool.result')]);
+
+type CallAndResultRow = Pick<CardRow, 'type' | 'content' | 'step_index' | 'token_count'> & {
+  readonly seq: number | null;
+};
+
+/** Errors: `protocol_violation`, when the turn has no such call. */
+export function callAndResultOf(
+  rows: readonly CallAndResultRow[],
+  agentTurnId: string,
+  callId: string,
+): StoredCall & { readonly settled: SettledCall | null } {
   const call = rows.find((row) => row.type === 'tool.call');
-  if (!call) return null;
+  if (!call) throw noCall(agentTurnId, callId);
   const result = rows.find((row) => row.type === 'tool.result' && row.seq !== null);
   return {
     stepIndex: call.step_index ?? 0,
@@ -59,6 +68,9 @@ export async function findCallAndResult(
       : null,
   };
 }
+
+export const noCall = (agentTurnId: string, callId: string): CodedError =>
+  new CodedError('protocol_violation', `turn ${agentTurnId} has no call ${callId}`);
 
 /** Of any call whose result is in the agent's output box, whatever is shown of it (W11). */
 export const readResult = (
@@ -101,7 +113,7 @@ export async function storeResult(
     { cardId, type: 'tool.result', content, author: agentId, agentTurnId, stepIndex, callId },
     now,
   );
-  const seq = await appendToBox(trx, turn.output_box_id ?? '', cardId, agentId);
+  const seq = await appendNew(trx, turn.output_box_id ?? '', cardId, agentId);
   const edge = {
     primitive: 'report',
     phase: 'response',

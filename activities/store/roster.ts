@@ -10,12 +10,11 @@ export interface RosterEntry {
   readonly parent_agent_id: string | null;
 }
 
+export const selectRosterEntry = (trx: Trx, agentId: string) =>
+  trx.selectFrom('agents').select(['profile', 'lifecycle', 'parent_agent_id']).where('agent_id', '=', agentId);
+
 export const rosterEntry = (trx: Trx, agentId: string): Promise<RosterEntry | undefined> =>
-  trx
-    .selectFrom('agents')
-    .select(['profile', 'lifecycle', 'parent_agent_id'])
-    .where('agent_id', '=', agentId)
-    .executeTakeFirst();
+  selectRosterEntry(trx, agentId).executeTakeFirst();
 
 /** Puts the agent on the roster; one that is there stays as it is. */
 export async function enrol(

@@ -11,10 +11,10 @@ import { FIRST_CHECK_MS, firstCheckAt } from '../../workflows/supervision/check.
 import { actOnAnswers } from './approvals.ts';
 import { hideCards } from './boxes.ts';
 import { insertClaims } from './calls.ts';
-import { type NewCard, writeCards } from './cards.ts';
+import { type NewCard, writeNewCards } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEdge, appendEvent, appendNotices, appendState } from './events.ts';
-import { fenced, updateHead } from './head.ts';
+import { fencedWith, updateHead } from './head.ts';
 import { stepCardId } from './ids.ts';
 import { limitsOf } from './limits.ts';
 import { profileByHash } from './profiles.ts';
@@ -34,8 +34,7 @@ export async function openStep(
 ): Promise<StepOpening> {
   const now = ctx.now();
   return write(ctx, async (trx) => {
-    const head = await fenced(trx, fence, now);
-    const turn = await turnAt(trx, fence, stepIndex);
+    const { head, turn } = await fencedTurnAt(trx, fence, stepIndex, now);
     const recorded = recordedOf(turn);
     const snapshot = await profileByHash(trx, profileHash, ctx.profiles);
     // A step that is stored (the workflow was reset) changes nothing: the turn may be suspended behind it.
@@ -74,15 +73,23 @@ interface TurnAtStep extends HeldTurn {
   readonly outcome: string | null;
 }
 
-async function turnAt(trx: Trx, { agentTurnId }: Fence, stepIndex: number): Promise<TurnAtStep> {
+async function fencedTurnAt(
+  trx: Trx,
+  fence: Fence,
+  stepIndex: number,
+  now: number,
+): Promise<{ head: HeadRow; turn: TurnAtStep }> {
+  const { agentTurnId } = fence;
   const ofStep = <T>(column: 'step_index' | 'outcome') =>
     sql<T | null>`(select s.${sql.ref(column)} from agent_steps s
       where s.agent_turn_id = turns.agent_turn_id and s.step_index = ${stepIndex})`;
   // No join: SQLite would plan it anew for every turn.
-  const row = await selectHeld(trx, agentTurnId)
-    .select([ofStep<number>('step_index').as('opened'), ofStep<string>('outcome').as('outcome')])
-    .executeTakeFirst();
-  return held(row, agentTurnId);
+  const query = selectHeld(trx, agentTurnId).select([
+    ofStep<number>('step_index').as('opened'),
+    ofStep<string>('outcome').as('outcome'),
+  ]);
+  const [head, [row]] = await fencedWith(trx, fence, now, query);
+  return { head, turn: held(trx, row, agentTurnId) };
 }
 
 const recordedOf = (turn: TurnAtStep): StepOutcomeRecord | null =>
@@ -125,8 +132,9 @@ async function completeStep(trx: Trx, { agentId, agentTurnId }: Fence, stepIndex
     .where('agent_turn_id', '=', agentTurnId)
     .where('step_index', '=', stepIndex)
     .where('ended_at', 'is', null)
+    .returning('step_index')
     .executeTakeFirst();
-  if (done.numUpdatedRows === 0n) return;
+  if (!done) return;
   appendEvent(trx, agentId, agentTurnId, { type: 'step', payload: { stepIndex, phase: 'completed' } }, now);
 }
 
@@ -134,8 +142,7 @@ async function completeStep(trx: Trx, { agentId, agentTurnId }: Fence, stepIndex
 export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCommit): Promise<StepOutcomeRecord> {
   const now = ctx.now();
   return write(ctx, async (trx) => {
-    const head = await fenced(trx, fence, now);
-    const turn = await turnAt(trx, fence, commit.stepIndex);
+    const { head, turn } = await fencedTurnAt(trx, fence, commit.stepIndex, now);
     const recorded = recordedOf(turn);
     if (recorded) return recorded;
     if (turn.opened === null) await openRow(trx, fence, commit.stepIndex, now);
@@ -147,7 +154,7 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
     const settledAt = commit.calls.findIndex((call) => call.result !== undefined);
     const plain = settledAt < 0 ? commit.calls : commit.calls.slice(0, settledAt);
     const cards = [...(note ? [note] : []), thought, ...plain.map((call) => callCard(fence, commit, call))];
-    const written = await writeCards(trx, boxId, cards, fence.agentId, now);
+    const written = await writeNewCards(trx, boxId, cards, fence.agentId, now);
     const said = written[note ? 1 : 0];
     const calls: CallRecord[] = plain.map((call) => recordCall(trx, fence, turn, commit, call, now));
     for (const call of commit.calls.slice(plain.length))
@@ -229,7 +236,7 @@ async function writeCall(
   const { stepIndex, note } = commit;
   const { result } = call;
   const { callId, tool } = call.content;
-  await writeCards(trx, turn.output_box_id ?? '', [callCard(fence, commit, call)], agentId, now);
+  await writeNewCards(trx, turn.output_box_id ?? '', [callCard(fence, commit, call)], agentId, now);
   const record = recordCall(trx, fence, turn, commit, call, now);
   if (!result) return record;
   // A report is the last word of a turn that ends in any case; what came in is the next turn (K9, T22).

@@ -88,6 +88,6 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   readEvents: (filter) => readEvents(ctx, filter),
   readBox: (boxId, all) => readBox(ctx, boxId, all),
   violations: () => violations(ctx),
-  changed: (timeoutMs) => backend.changed(timeoutMs),
+  changed: (timeoutMs, only) => backend.changed(timeoutMs, only),
   close: () => backend.close(),
 });

@@ -180,7 +180,7 @@ export async function scheduleCheck(ctx: StoreContext, turn: CheckedTurn, next: 
   const announces = turn.noWorkersSince === null && next.noWorkersSince !== null;
   await write(ctx, async (trx) => {
     const head = announces ? await lockHead(trx, turn.agentId, now) : null;
-    const { numUpdatedRows } = await trx
+    const scheduled = await trx
       .updateTable('turns')
       .set({
         check_at: next.checkAt,
@@ -191,8 +191,9 @@ export async function scheduleCheck(ctx: StoreContext, turn: CheckedTurn, next: 
       })
       .where('agent_turn_id', '=', turn.agentTurnId)
       .where('check_at', '=', turn.checkAt)
+      .returning('agent_turn_id')
       .executeTakeFirst();
-    if (head?.active_agent_turn_id === turn.agentTurnId && numUpdatedRows > 0n)
+    if (scheduled && head?.active_agent_turn_id === turn.agentTurnId)
       appendState(trx, head, now, { activity: 'waiting_for_workers' });
   });
 }
@@ -201,14 +202,15 @@ export async function makeDue(ctx: StoreContext, agentTurnIds: readonly string[]
   if (agentTurnIds.length === 0) return 0;
   const now = ctx.now();
   return write(ctx, async (trx) => {
-    const { numUpdatedRows } = await trx
+    const made = await trx
       .updateTable('turns')
       .set({ check_at: now })
       .where('agent_turn_id', 'in', agentTurnIds)
       .where('status', 'in', OPEN)
       .where((eb) => eb.or([eb('check_at', 'is', null), eb('check_at', '>', now)]))
-      .executeTakeFirst();
-    return Number(numUpdatedRows);
+      .returning('agent_turn_id')
+      .execute();
+    return made.length;
   });
 }
 

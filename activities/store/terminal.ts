@@ -11,7 +11,7 @@ import type { Deliverable, DeliverableField, Termination } from '../../workflows
 import { FIRST_CHECK_MS } from '../../workflows/supervision/check.ts';
 import { dropApprovals } from './approvals.ts';
 import { hideCards } from './boxes.ts';
-import { appendToBox, insertCard } from './cards.ts';
+import { appendNew, insertCard } from './cards.ts';
 import type { Trx } from './context.ts';
 import { appendEdge, appendEvent, appendNotices } from './events.ts';
 import { deliverableCardId } from './ids.ts';
@@ -52,7 +52,7 @@ export async function finishTurn(
   const content = await deliverableOf(trx, turn, termination, deliverable);
   if (termination.status !== 'success') await cancelOpenCalls(trx, turn, now);
   await insertCard(trx, { cardId, type: 'task.deliverable', content, author: agentId, agentTurnId }, now);
-  await appendToBox(trx, boxId, cardId, agentId);
+  await appendNew(trx, boxId, cardId, agentId);
   const { status } = termination;
   const errorCode = termination.errorCode ?? null;
   const change = {

@@ -3,10 +3,11 @@ import { sql } from 'kysely';
 import type { ParentEndPolicy } from '../../workflows/protocol/delegation.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import { NO_USAGE } from '../../workflows/protocol/turn.ts';
+import { type Fence, NO_USAGE } from '../../workflows/protocol/turn.ts';
+import { noteBoxEnd } from './cards.ts';
 import type { Trx } from './context.ts';
-import { appendEdge } from './events.ts';
-import { lockHead } from './head.ts';
+import { appendEdge, nextAcceptSeq } from './events.ts';
+import { lockHead, lockHeadWith } from './head.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
 
 /** The lane of what must run next: steers that outlived their turn (T22). Requests have lanes from 0. */
@@ -38,16 +39,10 @@ export interface QueuedTurn {
 export async function insertTurn(trx: Trx, queued: QueuedTurn, now: number): Promise<TurnRow> {
   const { agentId, agentTurnId, lane, request, origin } = queued;
   const depth = origin?.depth ?? 0;
-  const { accept_seq } = await trx
-    .updateTable('agent_state_head')
-    .set((eb) => ({ accept_seq: eb('accept_seq', '+', 1) }))
-    .where('agent_id', '=', agentId)
-    .returning('accept_seq')
-    .executeTakeFirstOrThrow();
   const row: TurnRow = {
     agent_turn_id: agentTurnId,
     agent_id: agentId,
-    accept_seq,
+    accept_seq: nextAcceptSeq(trx, agentId),
     lane,
     turn_epoch: null,
     status: 'queued',
@@ -109,8 +104,11 @@ export async function insertTurn(trx: Trx, queued: QueuedTurn, now: number): Pro
   return row;
 }
 
+export const selectTurn = (trx: Trx, agentTurnId: string) =>
+  trx.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId);
+
 export const findTurn = (trx: Trx, agentTurnId: string): Promise<TurnRow | undefined> =>
-  trx.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
+  selectTurn(trx, agentTurnId).executeTakeFirst();
 
 export async function turnOf(trx: Trx, agentTurnId: string): Promise<TurnRow> {
   const turn = await findTurn(trx, agentTurnId);
@@ -139,11 +137,21 @@ const WAITED = sql<unknown>`(exists (select 1 from turn_waiting w where w.agent_
 const STEERED = sql<unknown>`exists (select 1 from steers s
   where s.agent_turn_id = turns.agent_turn_id and s.status = 'pending')`.as('steered');
 
-export const selectHeld = (trx: Trx, agentTurnId: string) =>
-  trx.selectFrom('turns').selectAll('turns').select([WAITED, STEERED]).where('turns.agent_turn_id', '=', agentTurnId);
+/** The last place in the turn's output box; null where the box is not its agent's to write. */
+const BOX_END = sql<number | null>`(select b.last_seq from boxes b
+  where b.box_id = turns.output_box_id and b.owner_agent_id = turns.agent_id)`.as('box_end');
+
+export const selectHeld = (db: Pick<Trx, 'selectFrom'>, agentTurnId: string) =>
+  db
+    .selectFrom('turns')
+    .selectAll('turns')
+    .select([WAITED, STEERED, BOX_END])
+    .where('turns.agent_turn_id', '=', agentTurnId);
+
+type HeldRow = TurnRow & { readonly waited: unknown; readonly steered: unknown; readonly box_end: number | null };
 
 /** SQLite says 0 and 1. */
-export function held<T extends { waited: unknown; steered: unknown }>(
+export function asHeld<T extends HeldRow>(
   row: T | undefined,
   agentTurnId: string,
 ): T & { readonly waited: boolean; readonly steered: boolean } {
@@ -151,8 +159,26 @@ export function held<T extends { waited: unknown; steered: unknown }>(
   throw neverAccepted(agentTurnId);
 }
 
-export const heldTurn = async (trx: Trx, agentTurnId: string): Promise<HeldTurn> =>
-  held(await selectHeld(trx, agentTurnId).executeTakeFirst(), agentTurnId);
+/** The turn as it was read under its agent's head row, which the transaction holds. */
+export function held<T extends HeldRow>(
+  trx: Trx,
+  row: T | undefined,
+  agentTurnId: string,
+): T & { readonly waited: boolean; readonly steered: boolean } {
+  const turn = asHeld(row, agentTurnId);
+  if (turn.output_box_id !== null && turn.box_end !== null) noteBoxEnd(trx, turn.output_box_id, turn.box_end);
+  return turn;
+}
+
+/** Locks the head of a turn's agent, and reads the turn. */
+export async function lockedTurn(
+  trx: Trx,
+  { agentId, agentTurnId }: Pick<Fence, 'agentId' | 'agentTurnId'>,
+  now: number,
+): Promise<{ head: HeadRow; turn: HeldTurn }> {
+  const [head, [row]] = await lockHeadWith(trx, agentId, now, selectHeld(trx, agentTurnId));
+  return { head, turn: held(trx, row, agentTurnId) };
+}
 
 const neverAccepted = (agentTurnId: string): CodedError =>
   new CodedError('protocol_violation', `turn ${agentTurnId} is not in the store: it was never accepted`);

@@ -314,8 +314,11 @@ export interface ClientStore {
   readBox(boxId: string, all?: boolean): Promise<readonly { readonly seq: number; readonly card: Card }[]>;
   /** What breaks the promise in this store; empty when all is well. */
   violations(): Promise<readonly Violation[]>;
-  /** Resolves soon after any process committed something, at the latest after `timeoutMs`. */
-  changed(timeoutMs: number): Promise<void>;
+  /**
+   * Resolves soon after any process committed something, at the latest after `timeoutMs`. One who waits for turns to end says so: some
+   * backends then wake him for nothing else.
+   */
+  changed(timeoutMs: number, only?: 'turn_ended'): Promise<void>;
   close(): Promise<void>;
 }
 

@@ -45,8 +45,15 @@ function cureOf(code: string): string {
 }
 
 /** A deadlock, or a serialisation failure: the server ended this transaction so that others can go on. */
+const GIVEN_WAY: readonly unknown[] = ['40P01', '40001'];
+
+/** Whether the transaction may be tried again at once. */
 export const isConflict = (error: unknown): boolean =>
-  isNativeError(error) && 'code' in error && (error.code === '40P01' || error.code === '40001');
+  isOutdatedPlan(error) || (isNativeError(error) && 'code' in error && GIVEN_WAY.includes(error.code));
+
+/** A statement was prepared before another process changed the schema; the server has one code for all it does not support. */
+export const isOutdatedPlan = (error: unknown): boolean =>
+  isNativeError(error) && 'code' in error && error.code === '0A000' && error.message.startsWith('cached plan');
 
 export function withoutPassword(url: string): string {
   try {

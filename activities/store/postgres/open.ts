@@ -9,8 +9,8 @@ import { migrate, type SchemaDialect } from '../migrations.ts';
 import type { Tables } from '../rows.ts';
 import { createStore } from '../store.ts';
 import { ChangeFeed } from './changes.ts';
+import { storePool } from './client.ts';
 import { isConflict, mapPostgresError, withoutPassword } from './errors.ts';
-import { poolWithoutNul } from './text.ts';
 
 /** Measured: docs/performance.md. */
 export const DEFAULT_CONNECTIONS = 20;
@@ -59,6 +59,8 @@ export async function openPostgresStore({
   const pool = new pg.Pool({
     connectionString: url,
     max: connections,
+    // A write is sent without waiting for the one before it: `StoreClient`.
+    pipeline: true,
     connectionTimeoutMillis: waitMs,
     // Counters and epoch ms fit a double; everything else keeps the driver's parser.
     types: { getTypeParser: (oid, format) => (oid === INT8_OID ? Number : pg.types.getTypeParser(oid, format)) },
@@ -67,7 +69,7 @@ export async function openPostgresStore({
   pool.on('error', () => {});
   // The pool listens only to idle connections; one that breaks in use fails its query and must not end the process besides.
   pool.on('connect', (client) => client.on('error', () => {}));
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: poolWithoutNul(pool) }) });
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(pool) }) });
   try {
     await migrate(db, schema);
   } catch (error) {
@@ -88,10 +90,10 @@ export async function openPostgresStore({
       cards: cardCache(),
       profiles: profileCache(),
       lockWaits: (trx) => lock(trx, WAITS_LOCK),
-      committed: () => changes.announce(),
+      committed: (turnEnded) => changes.announce(turnEnded),
     },
     {
-      changed: (timeoutMs) => changes.wait(timeoutMs),
+      changed: (timeoutMs, only) => changes.wait(timeoutMs, only === 'turn_ended'),
       close: async () => {
         await changes.close();
         await db.destroy();
