@@ -13,7 +13,6 @@ import type pg from 'pg';
 const CHANNEL = 'agentturn';
 const TURN_ENDED = 'turn_ended';
 const GATHER_MS = 25;
-const GATHER_ENDS_MS = 3;
 /** Five hundred waiters look once a second, sixteen some thirty times. */
 const LOOK_MS = 2;
 
@@ -50,7 +49,9 @@ export class ChangeFeed {
   readonly #forEnds = new Waiters();
   readonly #forAny = new Waiters();
   #listener: Promise<pg.PoolClient | null> | null = null;
-  #announcing: { readonly turnEnded: boolean; readonly timer: NodeJS.Timeout } | null = null;
+  #announcing: NodeJS.Timeout | undefined;
+  /** A notification that a turn has ended is under way; `again` when another turn has ended since. */
+  #ending: { again: boolean } | null = null;
   #closed = false;
 
   constructor(pool: pg.Pool) {
@@ -58,13 +59,24 @@ export class ChangeFeed {
   }
 
   announce(turnEnded: boolean): void {
-    if (this.#closed || this.#announcing?.turnEnded || (this.#announcing && !turnEnded)) return;
-    clearTimeout(this.#announcing?.timer);
-    const send = () => {
-      this.#announcing = null;
-      this.#pool.query(turnEnded ? `notify ${CHANNEL}, '${TURN_ENDED}'` : `notify ${CHANNEL}`).catch(() => {});
-    };
-    this.#announcing = { turnEnded, timer: setTimeout(send, turnEnded ? GATHER_ENDS_MS : GATHER_MS) };
+    if (this.#closed) return;
+    if (!turnEnded) this.#announcing ??= setTimeout(() => this.#announceAny(), GATHER_MS);
+    else if (this.#ending) this.#ending.again = true;
+    else void this.#announceEnds();
+  }
+
+  #announceAny(): void {
+    this.#announcing = undefined;
+    this.#pool.query(`notify ${CHANNEL}`).catch(() => {});
+  }
+
+  /** One at a time: what ends meanwhile is told by the next. */
+  async #announceEnds(): Promise<void> {
+    const ending = { again: false };
+    this.#ending = ending;
+    await this.#pool.query(`notify ${CHANNEL}, '${TURN_ENDED}'`).catch(() => {});
+    this.#ending = null;
+    if (ending.again) this.announce(true);
   }
 
   async wait(timeoutMs: number, turnEndsOnly = false): Promise<void> {
@@ -76,7 +88,7 @@ export class ChangeFeed {
 
   async close(): Promise<void> {
     this.#closed = true;
-    clearTimeout(this.#announcing?.timer);
+    clearTimeout(this.#announcing);
     this.#wakeAll();
     (await this.#listener)?.release(true);
   }

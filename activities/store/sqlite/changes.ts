@@ -1,13 +1,17 @@
 /**
  * Tells that some connection committed: `PRAGMA data_version` on a connection of its own changes with every commit of any other
- * connection, in this process or another, and costs microseconds. It is polled only while somebody waits.
+ * connection, in this process or another, and costs microseconds. It is polled only while somebody waits, and the less often the longer
+ * nothing was committed.
  *
  * Whoever is woken looks into the store. The more there are, the more commits they are woken for at once: what they do together stays
  * within bounds, however many wait and however busy the store is.
  */
 import type SqliteDatabase from 'better-sqlite3';
 
-const POLL_MS = 5;
+const FASTEST_POLL_MS = 2;
+const SLOWEST_POLL_MS = 20;
+/** After a quiet time, one poll in a twentieth of it. */
+const POLLS_PER_QUIET = 20;
 /** Five hundred waiters look once a second, sixteen some thirty times. */
 const LOOK_MS = 2;
 
@@ -18,6 +22,7 @@ export class ChangeWatcher {
   #timer: NodeJS.Timeout | null = null;
   #version = -1;
   #quietUntil = 0;
+  #changedAt = 0;
   #closed = false;
 
   constructor(open: () => SqliteDatabase.Database) {
@@ -48,12 +53,22 @@ export class ChangeWatcher {
     if (this.#timer) return;
     this.#database ??= this.#open();
     // The version is kept while nobody waits, so a commit between two waits is seen at once.
-    this.#timer = setInterval(() => this.#poll(), POLL_MS);
+    this.#changedAt = performance.now();
+    this.#pollSoon();
     this.#poll();
   }
 
+  #pollSoon(): void {
+    const pause = (performance.now() - this.#changedAt) / POLLS_PER_QUIET;
+    const next = () => {
+      this.#pollSoon();
+      this.#poll();
+    };
+    this.#timer = setTimeout(next, Math.min(Math.max(pause, FASTEST_POLL_MS), SLOWEST_POLL_MS));
+  }
+
   #stop(): void {
-    if (this.#timer) clearInterval(this.#timer);
+    if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
   }
 
@@ -62,7 +77,8 @@ export class ChangeWatcher {
     const version = this.#database?.pragma('data_version', { simple: true }) as number | undefined;
     if (version === undefined || version === this.#version) return;
     this.#version = version;
-    this.#quietUntil = performance.now() + this.#waiting.size * LOOK_MS;
+    this.#changedAt = performance.now();
+    this.#quietUntil = this.#changedAt + this.#waiting.size * LOOK_MS;
     this.#wake();
   }
 
