@@ -1,7 +1,7 @@
 /** The store's transactions as activities, and the parsing of what foreign clients sent inline. */
 import { log } from '@temporalio/activity';
 import { z } from 'zod';
-import type { StoreActivities } from '../workflows/ports.ts';
+import type { InlineMessage, ReportInlineInput, StoreActivities } from '../workflows/ports.ts';
 import { isDelegation } from '../workflows/protocol/builtins.ts';
 import { enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
 import type { JsonObject } from '../workflows/protocol/json.ts';
@@ -27,29 +27,14 @@ export interface StoreActivityDeps {
 }
 
 export const storeActivities = ({ store, app, workflows }: StoreActivityDeps): StoreActivities => ({
-  async acceptInline({ agentId, messageId, body }) {
-    const agentTurnId = turnIdForMessage(messageId, canonicalDigest(body));
-    const parsed = enqueueRequestSchema.safeParse(body);
-    if (!parsed.success) {
-      const reason = `enqueue signal dropped: ${z.prettifyError(parsed.error)}${saying(body)}`;
-      log.warn(reason, { agentId });
-      return store.recordDropped(agentId, messageId, { what: 'enqueue', reason });
-    }
-    const outcome = await store.accept({ agentId, agentTurnId, request: parsed.data });
-    if (outcome.kind === 'accepted')
-      return tryHandOver(workflows, { agentId, next: outcome.lease, more: false, reports: [] });
-    await store.recordDropped(agentId, messageId, { what: 'enqueue', reason: `${outcome.code}: ${outcome.message}` });
+  async acceptInline({ agentId, requests }) {
+    const accepted: boolean[] = [];
+    for (const request of requests) accepted.push(await isAccepted({ store, workflows }, agentId, request));
+    return accepted;
   },
 
-  async reportInline({ agentId, agentTurnId, messageId, body }) {
-    const parsed = toolResultReportSchema.safeParse(normalised(body));
-    if (!parsed.success) {
-      const reason = `tool_result signal dropped: ${z.prettifyError(parsed.error)}${saying(body)}`;
-      log.warn(reason, { agentId, agentTurnId });
-      return store.recordDropped(agentId, messageId, { what: 'tool_result', reason });
-    }
-    const { ack } = await store.reportResult(agentTurnId, parsed.data);
-    log.info('tool_result signal', { agentTurnId, callId: parsed.data.callId, ack });
+  async reportInline({ results, ...turn }) {
+    for (const result of results) await reportResult(store, turn, result);
   },
 
   refuseCalls: ({ refusals, ...fence }) => store.refuseCalls(fence, refusals),
@@ -67,6 +52,44 @@ export const storeActivities = ({ store, app, workflows }: StoreActivityDeps): S
     return ended;
   },
 });
+
+/** Otherwise an event says why not. */
+async function isAccepted(
+  { store, workflows }: Omit<StoreActivityDeps, 'app'>,
+  agentId: string,
+  { messageId, body }: InlineMessage,
+): Promise<boolean> {
+  const agentTurnId = turnIdForMessage(messageId, canonicalDigest(body));
+  const parsed = enqueueRequestSchema.safeParse(body);
+  if (!parsed.success) {
+    const reason = `enqueue signal dropped: ${z.prettifyError(parsed.error)}${saying(body)}`;
+    log.warn(reason, { agentId });
+    await store.recordDropped(agentId, messageId, { what: 'enqueue', reason });
+    return false;
+  }
+  const outcome = await store.accept({ agentId, agentTurnId, request: parsed.data });
+  if (outcome.kind === 'accepted') {
+    await tryHandOver(workflows, { agentId, next: outcome.lease, more: false, reports: [] });
+    return true;
+  }
+  await store.recordDropped(agentId, messageId, { what: 'enqueue', reason: `${outcome.code}: ${outcome.message}` });
+  return false;
+}
+
+async function reportResult(
+  store: Store,
+  { agentId, agentTurnId }: Omit<ReportInlineInput, 'results'>,
+  { messageId, body }: InlineMessage,
+): Promise<void> {
+  const parsed = toolResultReportSchema.safeParse(normalised(body));
+  if (!parsed.success) {
+    const reason = `tool_result signal dropped: ${z.prettifyError(parsed.error)}${saying(body)}`;
+    log.warn(reason, { agentId, agentTurnId });
+    return store.recordDropped(agentId, messageId, { what: 'tool_result', reason });
+  }
+  const { ack } = await store.reportResult(agentTurnId, parsed.data);
+  log.info('tool_result signal', { agentTurnId, callId: parsed.data.callId, ack });
+}
 
 /**
  * A result of an unknown status, or a success with an error, is a failed result of the call it names: its sender gets no answer, and the

@@ -8,24 +8,35 @@
  * 2. It ends in the same breath as the check that nothing is pending: a signal that comes with the command makes the server ask again.
  */
 import { ApplicationFailure, condition, setHandler, workflowInfo } from '@temporalio/workflow';
+import { InlineRequests } from './inline-requests.ts';
 import { MessageIds } from './message-ids.ts';
-import { enqueueSignal, shallow } from './messages.ts';
-import { type AcceptInlineInput, storeActivities } from './ports.ts';
+import { enqueueSignal } from './messages.ts';
 import { AGENT_WORKFLOW_ID, isUserId } from './protocol/ids.ts';
 
 /** One that was started without a signal waits so long for the first. */
 const FIRST_REQUEST_MS = 10_000;
+/**
+ * One that got several waits so long for the next: what is sent to a run that is about to close, the server refuses for the moment, and
+ * senders that are refused again and again get slow.
+ */
+const NEXT_REQUEST_MS = 500;
+/** Then it closes: senders that do not pause are made to, before they send faster than the store takes. */
+const MOST_REQUESTS = 200;
+const MOST_BYTES = 4 * 1024 * 1024;
 
 export async function agent(): Promise<void> {
   const agentId = ownAgentId();
   const ids = new MessageIds();
-  const requests: AcceptInlineInput[] = [];
-  setHandler(enqueueSignal, (body) => {
-    requests.push({ agentId, messageId: ids.next(), body: shallow(body ?? null) });
-  });
-  if (requests.length === 0) await condition(() => requests.length > 0, FIRST_REQUEST_MS);
-  for (let request = requests.shift(); request; request = requests.shift()) await storeActivities.acceptInline(request);
+  const requests = new InlineRequests(agentId, ids);
+  setHandler(enqueueSignal, (body) => requests.push(body));
+  if (!requests.isWaiting) await condition(() => requests.isWaiting, FIRST_REQUEST_MS);
+  do {
+    while (requests.isWaiting) await requests.acceptSome();
+  } while (isBurst(ids.taken) && (await condition(() => requests.isWaiting, NEXT_REQUEST_MS)));
 }
+
+const isBurst = (requests: number): boolean =>
+  requests > 1 && requests < MOST_REQUESTS && workflowInfo().historySize < MOST_BYTES;
 
 function ownAgentId(): string {
   const { workflowId } = workflowInfo();

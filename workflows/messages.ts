@@ -28,7 +28,7 @@ export interface TurnLook {
 }
 export const turnStateQuery = defineQuery<TurnLook>('turn_state');
 
-const isRecord = (value: unknown): value is Record<string, unknown> =>
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** A report without a status has nothing to store: it can only wake the turn. What is no report at all is refused by name. */

@@ -37,23 +37,28 @@ export type RunToolOutcome =
 
 export interface CommitTurnInput extends Fence, TurnCommit {}
 
-/**
- * A foreign client's inline request, as it came: validated by the activity, not by the workflow. `messageId` is the same however often it
- * is handled.
- */
-export interface AcceptInlineInput {
-  readonly agentId: string;
+/** What a foreign client sent inline, as it came: validated by the activity, not by the workflow. */
+export interface InlineMessage {
+  /** The same however often the message is handled. */
   readonly messageId: string;
   readonly body: unknown;
 }
 
-/** A foreign client's inline result, as it came; `messageId` is the same however often it is handled. */
+/** In the order they came; at most `INLINE_BATCH`. */
+export interface AcceptInlineInput {
+  readonly agentId: string;
+  readonly requests: readonly InlineMessage[];
+}
+
+/** In the order they came; at most `INLINE_BATCH`. */
 export interface ReportInlineInput {
   readonly agentId: string;
   readonly agentTurnId: string;
-  readonly messageId: string;
-  readonly body: unknown;
+  readonly results: readonly InlineMessage[];
 }
+
+/** Messages in one activity, which takes less time than it takes for a hundred to come: then the server gives the task up. */
+export const INLINE_BATCH = 20;
 
 /** A call, or a question, that waits until `deadline`, epoch ms. */
 export interface Suspension {
@@ -62,8 +67,8 @@ export interface Suspension {
 }
 
 export interface StoreActivities {
-  /** Accepts the request, and starts the workflow of what was leased; what is malformed leaves an event that says why. */
-  acceptInline(input: AcceptInlineInput): Promise<void>;
+  /** Accepts the requests, and starts the workflow of what was leased; what cannot be accepted leaves an event that says why. Tells of each whether it is accepted. */
+  acceptInline(input: AcceptInlineInput): Promise<readonly boolean[]>;
   reportInline(input: ReportInlineInput): Promise<void>;
   refuseCalls(input: Fence & { refusals: readonly Refusal[] }): Promise<readonly SettledCall[]>;
   askApprovals(input: Fence & { requests: readonly ApprovalRequest[] }): Promise<readonly Suspension[]>;

@@ -7,16 +7,11 @@
  *    calls, and before it ends.
  */
 import { allHandlersFinished, CancellationScope, condition, log, setHandler } from '@temporalio/workflow';
+import { InlineRequests } from './inline-requests.ts';
 import { MessageIds } from './message-ids.ts';
 import { enqueueSignal, isResultWakeUp, limitsSignal, shallow, toolResultSignal } from './messages.ts';
-import { storeActivities } from './ports.ts';
+import { INLINE_BATCH, type InlineMessage, storeActivities } from './ports.ts';
 import type { Fence } from './protocol/turn.ts';
-
-/** A foreign client's result, as it came. */
-export interface InlineResult {
-  readonly messageId: string;
-  readonly body: unknown;
-}
 
 /** Carried over to the next run, when no message is left that the store has not got. */
 export interface InboxCarry {
@@ -30,8 +25,9 @@ export class TurnInbox {
   readonly #fence: Fence;
   readonly #count: () => void;
   readonly #ids: MessageIds;
-  readonly #results: InlineResult[] = [];
-  #accepting: Promise<void> = Promise.resolve();
+  readonly #results: InlineMessage[] = [];
+  readonly #requests: InlineRequests;
+  #accepting: Promise<void> | null = null;
   /** The store holds something that the turn may wait for. */
   woken: boolean;
   /** An operator has set budgets that the turn has not read yet. */
@@ -42,6 +38,7 @@ export class TurnInbox {
     this.#fence = fence;
     this.#count = count;
     this.#ids = new MessageIds(carry?.messages);
+    this.#requests = new InlineRequests(fence.agentId, this.#ids);
     this.woken = carry?.woken ?? false;
     this.newLimits = carry?.newLimits ?? false;
     setHandler(toolResultSignal, (body) => {
@@ -75,20 +72,30 @@ export class TurnInbox {
 
   async acceptResults(): Promise<void> {
     const { agentId, agentTurnId } = this.#fence;
-    for (let result = this.#results.shift(); result; result = this.#results.shift()) {
+    while (this.#results.length > 0) {
       this.#count();
-      await storeActivities.reportInline({ agentId, agentTurnId, ...result });
+      const results = this.#results.splice(0, INLINE_BATCH);
+      await storeActivities.reportInline({ agentId, agentTurnId, results });
     }
   }
 
-  /** What the activity throws in spite of its retries must not fail the turn that merely passes the request on. */
+  /** The handler is finished when the store has got all that came so far. */
   #acceptRequest(body: unknown): Promise<void> {
-    const { agentId } = this.#fence;
-    const request = { agentId, messageId: this.#ids.next(), body: shallow(body ?? null) };
-    this.#count();
-    this.#accepting = this.#accepting
-      .then(() => CancellationScope.nonCancellable(() => storeActivities.acceptInline(request)))
-      .catch((error: unknown) => log.warn('a request could not be accepted', { agentId, error: String(error) }));
+    this.#requests.push(body);
+    this.#accepting ??= this.#acceptRequests();
     return this.#accepting;
+  }
+
+  /** What the activity throws in spite of its retries must not fail the turn that merely passes the requests on. */
+  async #acceptRequests(): Promise<void> {
+    while (this.#requests.isWaiting) {
+      this.#count();
+      try {
+        await CancellationScope.nonCancellable(() => this.#requests.acceptSome());
+      } catch (error) {
+        log.warn('requests could not be accepted', { agentId: this.#fence.agentId, error: String(error) });
+      }
+    }
+    this.#accepting = null;
   }
 }

@@ -35,7 +35,7 @@ describe('a store activity', () => {
   const enqueue = { instruction: 'next', profile: 'tester' };
   const queuedTurn = async () => {
     const body = { ...enqueue, idempotencyKey: v7() };
-    await attempt(activities().acceptInline, { agentId: turn.fence.agentId, messageId: v7(), body });
+    await attempt(activities().acceptInline, { agentId: turn.fence.agentId, requests: [{ messageId: v7(), body }] });
     const [queued] = await turn.store.listTurns(turn.fence.agentId, { status: 'queued' });
     handovers = [];
     return queued?.agentTurnId ?? '';
@@ -61,7 +61,7 @@ describe('a store activity', () => {
   });
 
   test('that accepts a request of a foreign client starts its workflow, in each attempt the same (T3, T29)', async () => {
-    const request = { agentId: `agent-${v7()}`, messageId: v7(), body: enqueue };
+    const request = { agentId: `agent-${v7()}`, requests: [{ messageId: v7(), body: enqueue }] };
     const { acceptInline } = activities();
     await attempt(acceptInline, request);
     failure = new Error('the server is away');
@@ -84,7 +84,8 @@ describe('a store activity', () => {
       [first, other],
       [second, enqueue],
     ] as const;
-    for (const [messageId, body] of messages) await attempt(activities().acceptInline, { agentId, messageId, body });
+    const requests = messages.map(([messageId, body]) => ({ messageId, body }));
+    expect(await attempt(activities().acceptInline, { agentId, requests })).toEqual(Array(5).fill(true));
     const instructions = (await turn.store.listTurns(agentId)).map(({ instruction }) => instruction);
     // A message that has another body is another one: its workflow was reset.
     expect(instructions).toEqual(['next', 'next', 'something else']);
@@ -92,7 +93,7 @@ describe('a store activity', () => {
 
   test('that accepts a request to a busy agent starts nothing (T1, T3)', async () => {
     const { agentId } = turn.fence;
-    await attempt(activities().acceptInline, { agentId, messageId: v7(), body: enqueue });
+    await attempt(activities().acceptInline, { agentId, requests: [{ messageId: v7(), body: enqueue }] });
     expect(handovers).toEqual([{ agentId, next: null, more: false, reports: [] }]);
   });
 
@@ -102,8 +103,8 @@ describe('a store activity', () => {
     ['is refused', { ...enqueue, uiAction: true }, 'agent_busy: '],
   ])('leaves one event of a request that %s, however often it is tried (T3)', async (_what, body, reason) => {
     const { agentId } = turn.fence;
-    const request = { agentId, messageId: v7(), body };
-    for (const number of [1, 2, 3]) await attempt(activities().acceptInline, request, number);
+    const request = { agentId, requests: [{ messageId: v7(), body }] };
+    for (const number of [1, 2, 3]) expect(await attempt(activities().acceptInline, request, number)).toEqual([false]);
     const dropped = (await turn.store.readEvents({ agentId })).filter(({ type }) => type === 'dropped');
     expect(dropped).toMatchObject([{ payload: { what: 'enqueue', reason: expect.stringContaining(reason) } }]);
     expect(handovers).toEqual([]);
@@ -114,8 +115,11 @@ describe('a store activity', () => {
     const { agentId, agentTurnId } = turn.fence;
     const { reportInline } = activities();
     const [first, second] = [v7(), v7()];
-    for (const messageId of [first, first, second, first, second])
-      await attempt(reportInline, { agentId, agentTurnId, messageId, body: { status: 'success' } });
+    const results = [first, first, second, first, second].map((messageId) => ({
+      messageId,
+      body: { status: 'success' },
+    }));
+    await attempt(reportInline, { agentId, agentTurnId, results });
     const dropped = (await turn.store.readEvents({ agentId })).filter(({ type }) => type === 'dropped');
     expect(dropped.map(({ payload }) => payload)).toMatchObject(Array(2).fill({ what: 'tool_result' }));
   });

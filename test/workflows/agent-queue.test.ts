@@ -165,6 +165,31 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
       expect(overlaps(turns)).toEqual([]);
     });
 
+    test('may repeat a request: refused, it is tried again; accepted, it changes nothing any more (T2, T10)', async () => {
+      const agentId = newAgent();
+      const agent = harness.client.agent(agentId);
+      await agent.enqueue(ANSWER);
+      await agent.stop('closed for a moment');
+      const repeat = { ...ANSWER, idempotencyKey: 'again' };
+      const acceptors = new Set<string>();
+      const send = async () => void acceptors.add((await signalWithStart(agentId, repeat)).signaledRunId);
+      const drops = async () => (await harness.store.readEvents({ agentId })).filter(({ type }) => type === 'dropped');
+      await Promise.all([send(), send()]);
+      while ((await drops()).length < 2) await harness.store.changed(500);
+      await agent.start();
+      await Promise.all(Array.from({ length: 100 }, send));
+      expect(await turnsOf(agentId, 2)).toHaveLength(2);
+      expect(await drops()).toHaveLength(2);
+      let markers = 0;
+      for (const runId of acceptors) {
+        const acceptor = harness.temporal.client.workflow.getHandle(agentWorkflowId(agentId), runId);
+        await acceptor.result();
+        const { events } = await acceptor.fetchHistory();
+        markers += events?.filter((event) => event.markerRecordedEventAttributes).length ?? 0;
+      }
+      expect(markers).toBeLessThan(50);
+    });
+
     test('may signal a running turn of the agent: the request is queued behind it, at once (T3)', async () => {
       const agentId = newAgent();
       const turn = await harness.client.agent(agentId).enqueue({ ...ANSWER, instruction: '[script:ask] go' });
