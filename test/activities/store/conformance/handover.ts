@@ -283,32 +283,37 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
       return (now) => open(now, { maxQueuedTurns: QUEUED });
     });
 
-    test('is leased by lane and by order, and takes no more than it may (T9, T10)', async () => {
-      const agentId = newAgent();
-      let lease = await long.started(agentId);
-      const lanes: Record<Priority, string[]> = { background: [], normal: [], now: [] };
-      for (let i = 0; i < QUEUED; i += 1) {
-        const priority = i % 50 === 0 ? 'now' : i % 50 === 1 ? 'normal' : 'background';
-        lanes[priority].push(await long.accepted(agentId, { priority }));
-      }
-      expect(await long.accept(agentId)).toMatchObject({ kind: 'refused', code: 'inbox_full' });
-      const expected = [...lanes.now, ...lanes.normal, ...lanes.background].slice(0, 150);
-      const order: string[] = [];
-      const leaseNext = async () => {
-        const { handover } = await long.store.commitTurn(fenceOf(lease), SUCCESS);
-        if (!handover.next) throw new Error('nothing was leased');
-        lease = handover.next;
-        return lease.agentTurnId;
-      };
-      while (order.length < expected.length) order.push(await leaseNext());
-      expect(order).toEqual(expected);
-      expect(lanes.background).toContain(order.at(-1));
-      const urgent = await long.accepted(agentId, { priority: 'now' });
-      expect(await leaseNext()).toBe(urgent);
-      expect(lease.turnEpoch).toBe(1 + expected.length + 1);
-      expect(await long.store.getAgent(agentId)).toMatchObject({ queuedTurns: QUEUED - expected.length });
-      expect(await long.store.violations()).toEqual([]);
-    });
+    const timeoutMs = 30_000 + QUEUED * 40;
+    test(
+      'is leased by lane and by order, and takes no more than it may (T9, T10)',
+      async () => {
+        const agentId = newAgent();
+        let lease = await long.started(agentId);
+        const lanes: Record<Priority, string[]> = { background: [], normal: [], now: [] };
+        for (let i = 0; i < QUEUED; i += 1) {
+          const priority = i % 50 === 0 ? 'now' : i % 50 === 1 ? 'normal' : 'background';
+          lanes[priority].push(await long.accepted(agentId, { priority }));
+        }
+        expect(await long.accept(agentId)).toMatchObject({ kind: 'refused', code: 'inbox_full' });
+        const expected = [...lanes.now, ...lanes.normal, ...lanes.background].slice(0, 150);
+        const order: string[] = [];
+        const leaseNext = async () => {
+          const { handover } = await long.store.commitTurn(fenceOf(lease), SUCCESS);
+          if (!handover.next) throw new Error('nothing was leased');
+          lease = handover.next;
+          return lease.agentTurnId;
+        };
+        while (order.length < expected.length) order.push(await leaseNext());
+        expect(order).toEqual(expected);
+        expect(lanes.background).toContain(order.at(-1));
+        const urgent = await long.accepted(agentId, { priority: 'now' });
+        expect(await leaseNext()).toBe(urgent);
+        expect(lease.turnEpoch).toBe(1 + expected.length + 1);
+        expect(await long.store.getAgent(agentId)).toMatchObject({ queuedTurns: QUEUED - expected.length });
+        expect(await long.store.violations()).toEqual([]);
+      },
+      timeoutMs,
+    );
   });
 
   describe('what is repeated', () => {
