@@ -295,7 +295,7 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
           lanes[priority].push(await long.accepted(agentId, { priority }));
         }
         expect(await long.accept(agentId)).toMatchObject({ kind: 'refused', code: 'inbox_full' });
-        const expected = [...lanes.now, ...lanes.normal, ...lanes.background].slice(0, 150);
+        const expected = [...lanes.now, ...lanes.normal, ...lanes.background.slice(0, 70)];
         const order: string[] = [];
         const leaseNext = async () => {
           const { handover } = await long.store.commitTurn(fenceOf(lease), SUCCESS);
