@@ -14,6 +14,8 @@ export function describeError(error: unknown): string {
 /** Errors of these codes heal by themselves; Temporal retries the activity. */
 const RETRIED = new Set(['store_unavailable', 'store_locked', 'temporal_unreachable']);
 
+export const isRetried = ({ code }: CodedError): boolean => RETRIED.has(code) || FAILURES[code].retryable;
+
 export interface RetryHint {
   readonly retryAfterMs?: number | undefined;
   readonly nonRetryable?: boolean;
@@ -24,7 +26,7 @@ export function toApplicationFailure(error: unknown, hint: RetryHint = {}): unkn
   return ApplicationFailure.create({
     message: error.message,
     type: error.code,
-    nonRetryable: hint.nonRetryable ?? !(RETRIED.has(error.code) || FAILURES[error.code].retryable),
+    nonRetryable: hint.nonRetryable ?? !isRetried(error),
     ...(error.cause instanceof Error ? { cause: error.cause } : {}),
     ...(hint.retryAfterMs === undefined ? {} : { nextRetryDelay: hint.retryAfterMs }),
   });

@@ -4,12 +4,14 @@ import { z } from 'zod';
 import type { InlineMessage, ReportInlineInput, StoreActivities } from '../workflows/ports.ts';
 import { isDelegation } from '../workflows/protocol/builtins.ts';
 import { enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
+import { CodedError } from '../workflows/protocol/failures.ts';
 import type { JsonObject } from '../workflows/protocol/json.ts';
 import { clip } from '../workflows/protocol/limits.ts';
 import type { Store } from '../workflows/protocol/store.ts';
 import { toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 import type { App } from './app.ts';
 import { canonicalDigest } from './canonical.ts';
+import { isRetried } from './failure.ts';
 import { turnIdForMessage } from './store/ids.ts';
 import { parseDelegation } from './tools/delegation.ts';
 import { type TurnWorkflows, tryHandOver } from './turn-workflows.ts';
@@ -28,13 +30,15 @@ export interface StoreActivityDeps {
 
 export const storeActivities = ({ store, app, workflows }: StoreActivityDeps): StoreActivities => ({
   async acceptInline({ agentId, requests }) {
-    const accepted: boolean[] = [];
-    for (const request of requests) accepted.push(await isAccepted({ store, workflows }, agentId, request));
-    return accepted;
+    const drop = (messageId: string, reason: string) =>
+      store.recordDropped(agentId, messageId, { what: 'enqueue', reason });
+    return inOrder(requests, (request) => isAccepted({ store, workflows }, agentId, request), drop);
   },
 
   async reportInline({ results, ...turn }) {
-    for (const result of results) await reportResult(store, turn, result);
+    const drop = (messageId: string, reason: string) =>
+      store.recordDropped(turn.agentId, messageId, { what: 'tool_result', reason });
+    return (await inOrder(results, (result) => reportResult(store, turn, result), drop)).length;
   },
 
   refuseCalls: ({ refusals, ...fence }) => store.refuseCalls(fence, refusals),
@@ -52,6 +56,31 @@ export const storeActivities = ({ store, app, workflows }: StoreActivityDeps): S
     return ended;
   },
 });
+
+/** Shorter than an attempt may take, so that a slow store makes progress: what was handled counts, and the rest comes again. */
+const BATCH_MS = 5_000;
+
+/** Handles messages in their order until the time is up, at least one. One that the store refuses is dropped and does no harm to the next. */
+async function inOrder<T>(
+  messages: readonly InlineMessage[],
+  handle: (message: InlineMessage) => Promise<T>,
+  drop: (messageId: string, reason: string) => Promise<void>,
+): Promise<(T | false)[]> {
+  const until = performance.now() + BATCH_MS;
+  const handled: (T | false)[] = [];
+  for (const message of messages) {
+    if (handled.length > 0 && performance.now() > until) break;
+    try {
+      handled.push(await handle(message));
+    } catch (error) {
+      if (!(error instanceof CodedError) || isRetried(error)) throw error;
+      log.warn('a message could not be handled', { messageId: message.messageId, error: error.message });
+      await drop(message.messageId, `${error.code}: ${error.message}`);
+      handled.push(false);
+    }
+  }
+  return handled;
+}
 
 /** Otherwise an event says why not. */
 async function isAccepted(

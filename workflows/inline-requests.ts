@@ -13,38 +13,49 @@ import { INLINE_BATCH, type InlineMessage, storeActivities } from './ports.ts';
 /** Between two activities: what was accepted is recorded before a hundred messages have come, when the server gives the task up. */
 const PAUSE_MS = 1;
 
+interface Request extends InlineMessage {
+  /** The whole request, when it has a key. */
+  readonly keyed: string | null;
+}
+
 export class InlineRequests {
   readonly #agentId: string;
   readonly #ids: MessageIds;
   readonly #accepted = new Set<string>();
-  #waiting: InlineMessage[] = [];
+  #waiting: Request[] = [];
 
   constructor(agentId: string, ids: MessageIds) {
     this.#agentId = agentId;
     this.#ids = ids;
   }
 
-  push(body: unknown): void {
-    this.#waiting.push({ messageId: this.#ids.next(), body: shallow(body ?? null) });
+  push(sent: unknown): void {
+    const messageId = this.#ids.next();
+    const body = shallow(sent ?? null);
+    const request = { messageId, body, keyed: keyedOf(body) };
+    if (!this.#isAccepted(request)) this.#waiting.push(request);
   }
 
-  /** Whether one is there that is not known to be accepted. */
   get isWaiting(): boolean {
-    if (this.#accepted.size > 0) this.#waiting = this.#waiting.filter(({ body }) => !this.#accepted.has(keyed(body)));
     return this.#waiting.length > 0;
   }
 
   /** Errors: what the activity throws in spite of its retries; the requests of that attempt are not tried again. */
   async acceptSome(): Promise<void> {
-    const requests = this.#waiting.splice(0, INLINE_BATCH);
+    const batch = this.#waiting.splice(0, INLINE_BATCH);
+    const requests = batch.map(({ messageId, body }) => ({ messageId, body }));
     const accepted = await storeActivities.acceptInline({ agentId: this.#agentId, requests });
-    requests.forEach(({ body }, at) => {
-      if (accepted[at] && keyed(body) !== '') this.#accepted.add(keyed(body));
+    batch.forEach(({ keyed }, at) => {
+      if (accepted[at] && keyed !== null) this.#accepted.add(keyed);
     });
+    this.#waiting = [...batch.slice(accepted.length), ...this.#waiting].filter((request) => !this.#isAccepted(request));
     if (this.isWaiting) await sleep(PAUSE_MS);
+  }
+
+  #isAccepted({ keyed }: Request): boolean {
+    return keyed !== null && this.#accepted.has(keyed);
   }
 }
 
-/** The whole request; empty when it has no key. */
-const keyed = (body: unknown): string =>
-  isRecord(body) && typeof body.idempotencyKey === 'string' ? JSON.stringify(body) : '';
+const keyedOf = (body: unknown): string | null =>
+  isRecord(body) && typeof body.idempotencyKey === 'string' ? JSON.stringify(body) : null;

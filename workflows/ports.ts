@@ -67,9 +67,13 @@ export interface Suspension {
 }
 
 export interface StoreActivities {
-  /** Accepts the requests, and starts the workflow of what was leased; what cannot be accepted leaves an event that says why. Tells of each whether it is accepted. */
+  /**
+   * Accepts the requests, and starts the workflow of what was leased; what cannot be accepted leaves an event that says why. Tells of each
+   * whether it is accepted; the last of them may be left for another time.
+   */
   acceptInline(input: AcceptInlineInput): Promise<readonly boolean[]>;
-  reportInline(input: ReportInlineInput): Promise<void>;
+  /** How many it has handled: the last of them may be left for another time. */
+  reportInline(input: ReportInlineInput): Promise<number>;
   refuseCalls(input: Fence & { refusals: readonly Refusal[] }): Promise<readonly SettledCall[]>;
   askApprovals(input: Fence & { requests: readonly ApprovalRequest[] }): Promise<readonly Suspension[]>;
   readLimits(input: Fence): Promise<Limits | null>;

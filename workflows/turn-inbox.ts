@@ -75,15 +75,17 @@ export class TurnInbox {
     while (this.#results.length > 0) {
       this.#count();
       const results = this.#results.splice(0, INLINE_BATCH);
-      await storeActivities.reportInline({ agentId, agentTurnId, results });
+      const handled = await storeActivities.reportInline({ agentId, agentTurnId, results });
+      this.#results.unshift(...results.slice(handled));
     }
   }
 
   /** The handler is finished when the store has got all that came so far. */
   #acceptRequest(body: unknown): Promise<void> {
     this.#requests.push(body);
-    this.#accepting ??= this.#acceptRequests();
-    return this.#accepting;
+    // Not for a repeated one: what never waits would end before it is kept here, and nothing would be accepted any more.
+    if (this.#requests.isWaiting) this.#accepting ??= this.#acceptRequests();
+    return this.#accepting ?? Promise.resolve();
   }
 
   /** What the activity throws in spite of its retries must not fail the turn that merely passes the requests on. */

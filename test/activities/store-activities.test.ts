@@ -1,8 +1,9 @@
 /** What store activities do besides their transaction: start what was leased, tell who waits, drop what nobody can use. */
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { storeActivities } from '../../activities/store-activities.ts';
-import type { Handover } from '../../workflows/protocol/store.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { Handover, Store } from '../../workflows/protocol/store.ts';
 import { testApp } from '../support/app.ts';
 import { attempt, type LeasedTurn, leaseTurn } from './llm/leased-turn.ts';
 
@@ -21,9 +22,9 @@ describe('a store activity', () => {
   });
   afterEach(() => turn.close());
 
-  const activities = () =>
+  const activities = (store: Store = turn.store) =>
     storeActivities({
-      store: turn.store,
+      store,
       app,
       workflows: {
         handOver: async (handover) => {
@@ -109,6 +110,45 @@ describe('a store activity', () => {
     expect(dropped).toMatchObject([{ payload: { what: 'enqueue', reason: expect.stringContaining(reason) } }]);
     expect(handovers).toEqual([]);
     expect(await turn.store.listTurns(agentId)).toHaveLength(1);
+  });
+
+  test('drops what the store refuses for good, with its reason, and goes on with the next (T3)', async () => {
+    const agentId = `agent-${v7()}`;
+    const damaged = { ...enqueue, instruction: 'damaged' };
+    const accept: Store['accept'] = async (input) => {
+      if (input.request.instruction === 'damaged') throw new CodedError('protocol_violation', 'its rows are damaged');
+      return turn.store.accept(input);
+    };
+    const { acceptInline } = activities({ ...turn.store, accept });
+    const requests = [damaged, enqueue].map((body) => ({ messageId: v7(), body }));
+    expect(await attempt(acceptInline, { agentId, requests })).toEqual([false, true]);
+    expect(await turn.store.listTurns(agentId)).toHaveLength(1);
+    const dropped = (await turn.store.readEvents({ agentId })).filter(({ type }) => type === 'dropped');
+    expect(dropped).toMatchObject([
+      { payload: { what: 'enqueue', reason: 'protocol_violation: its rows are damaged' } },
+    ]);
+  });
+
+  test('gives the rest of a batch back when the store is slow, and fails as a whole when it is away (T3)', async () => {
+    const agentId = `agent-${v7()}`;
+    const requests = Array.from({ length: 3 }, () => ({ messageId: v7(), body: enqueue }));
+    const now = jest.spyOn(performance, 'now');
+    const slow: Store['accept'] = async (input) => {
+      now.mockReturnValue(now.getMockImplementation() ? performance.now() + 3_000 : 3_000);
+      return turn.store.accept(input);
+    };
+    now.mockReturnValue(0);
+    expect(await attempt(activities({ ...turn.store, accept: slow }).acceptInline, { agentId, requests })).toEqual([
+      true,
+      true,
+    ]);
+    now.mockRestore();
+    const away: Store['accept'] = async () => {
+      throw new CodedError('store_unavailable', 'away');
+    };
+    const failing = attempt(activities({ ...turn.store, accept: away }).acceptInline, { agentId, requests });
+    await expect(failing).rejects.toMatchObject({ code: 'store_unavailable' });
+    expect(await turn.store.listTurns(agentId)).toHaveLength(2);
   });
 
   test('leaves one event of a result that is none, and one of the next, however often they are tried (T14, T20)', async () => {

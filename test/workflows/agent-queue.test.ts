@@ -195,12 +195,21 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
       const turn = await harness.client.agent(agentId).enqueue({ ...ANSWER, instruction: '[script:ask] go' });
       const [callId = ''] = await suspended(turn);
       const handle = harness.temporal.client.workflow.getHandle(turnWorkflowId(agentId, turn.id));
+      const queued = async (count: number) => {
+        while (((await harness.client.agent(agentId).get())?.queuedTurns ?? 0) < count)
+          await harness.store.changed(500);
+      };
       await handle.signal('enqueue', { ...ANSWER, idempotencyKey: 'behind' });
       await handle.signal('enqueue', 'not a request');
-      while (((await harness.client.agent(agentId).get())?.queuedTurns ?? 0) === 0) await harness.store.changed(500);
+      await queued(1);
       expect((await turn.get()).status).toBe('suspended');
+      // A repeated one is passed over, and does not stand in the way of the next.
+      await handle.signal('enqueue', { ...ANSWER, idempotencyKey: 'behind' });
+      await handle.query('turn_state');
+      await handle.signal('enqueue', { ...ANSWER, idempotencyKey: 'last' });
+      await queued(2);
       await turn.toolResult({ callId, status: 'success', result: 1 });
-      expect((await turnsOf(agentId, 2)).map((one) => one.status)).toEqual(['success', 'success']);
+      expect((await turnsOf(agentId, 3)).map((one) => one.status)).toEqual(Array(3).fill('success'));
       const dropped = (await harness.store.readEvents({ agentId })).filter(({ type }) => type === 'dropped');
       expect(dropped).toHaveLength(1);
     });

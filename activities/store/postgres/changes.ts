@@ -48,7 +48,8 @@ export class ChangeFeed {
   readonly #pool: pg.Pool;
   readonly #forEnds = new Waiters();
   readonly #forAny = new Waiters();
-  #listener: Promise<pg.PoolClient | null> | null = null;
+  /** Gives the connection back. */
+  #listener: Promise<() => void> | null = null;
   #announcing: NodeJS.Timeout | undefined;
   /** A notification that a turn has ended is under way; `again` when another turn has ended since. */
   #ending: { again: boolean } | null = null;
@@ -90,29 +91,31 @@ export class ChangeFeed {
     this.#closed = true;
     clearTimeout(this.#announcing);
     this.#wakeAll();
-    (await this.#listener)?.release(true);
+    (await this.#listener)?.();
   }
 
   /** Keeps one connection; when it breaks, the next waiter opens another. */
-  async #listen(): Promise<pg.PoolClient | null> {
-    try {
-      const client = await this.#pool.connect();
-      client.on('notification', ({ payload }) => {
-        this.#forAny.wakeSoon();
-        if (payload === TURN_ENDED) this.#forEnds.wakeSoon();
-      });
-      client.once('error', () => {
-        this.#listener = null;
-        client.release(true);
-      });
-      await client.query(`listen ${CHANNEL}`);
-      // Whatever was committed before the subscription stood is seen by looking once more.
-      this.#wakeAll();
-      return client;
-    } catch {
+  async #listen(): Promise<() => void> {
+    const client = await this.#pool.connect().catch(() => null);
+    let isHeld = true;
+    const release = () => {
+      if (!isHeld) return;
+      isHeld = false;
       this.#listener = null;
-      return null;
+      client?.release(true);
+    };
+    if (client === null) {
+      release();
+      return release;
     }
+    client.once('error', release);
+    client.on('notification', ({ payload }) => {
+      this.#forAny.wakeSoon();
+      if (payload === TURN_ENDED) this.#forEnds.wakeSoon();
+    });
+    // Whatever was committed before the subscription stood is seen by looking once more. A standby listens to nothing.
+    await client.query(`listen ${CHANNEL}`).then(() => this.#wakeAll(), release);
+    return release;
   }
 
   #wakeAll(): void {

@@ -3,9 +3,11 @@
  *
  * Invariants
  * 1. Statements run in the order they were given, and a transaction fails with the first error of them.
- * 2. Inside a transaction nobody waits for a write that returns no rows: its error comes with the next statement or with the commit.
+ * 2. Nobody waits for BEGIN. When it fails, which takes an operator, the first statement that returns rows stands for itself and nothing
+ *    else is written: in a transaction of more than one statement that is the lock of a head row.
+ * 3. Inside a transaction nobody waits for a write that returns no rows: its error comes with the next statement or with the commit.
  *    So it tells no number of rows either; whoever needs one asks for it by RETURNING.
- * 3. PostgreSQL's text cannot hold NUL: a value with one fails its statement, however often it is repeated, and a foreign client could
+ * 4. PostgreSQL's text cannot hold NUL: a value with one fails its statement, however often it is repeated, and a foreign client could
  *    stop an agent by it. It is kept as U+FFFD instead, as a lone surrogate is.
  */
 import type { PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';

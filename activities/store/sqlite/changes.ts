@@ -74,12 +74,21 @@ export class ChangeWatcher {
 
   #poll(): void {
     if (performance.now() < this.#quietUntil) return;
-    const version = this.#database?.pragma('data_version', { simple: true }) as number | undefined;
+    const version = this.#versionOf();
     if (version === undefined || version === this.#version) return;
     this.#version = version;
     this.#changedAt = performance.now();
     this.#quietUntil = this.#changedAt + this.#waiting.size * LOOK_MS;
     this.#wake();
+  }
+
+  /** Undefined while it cannot be read, as when another process recovers the log: it is looked at again soon. */
+  #versionOf(): number | undefined {
+    try {
+      return this.#database?.pragma('data_version', { simple: true }) as number | undefined;
+    } catch {
+      return undefined;
+    }
   }
 
   #wake(): void {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Kysely, PostgresDialect, sql } from 'kysely';
 import pg from 'pg';
 import { together } from '../../../activities/store/context.ts';
+import { ChangeFeed } from '../../../activities/store/postgres/changes.ts';
 import { storePool } from '../../../activities/store/postgres/client.ts';
 import { openPostgresStore } from '../../../activities/store/postgres/open.ts';
 import type { Tables } from '../../../activities/store/rows.ts';
@@ -103,6 +104,19 @@ describe('a connection of the store', () => {
       where statement like '%"since"%"service" =%'`.execute(db);
     expect(rows).toEqual([{ runs: 2 }]);
   });
+});
+
+test('one that waits for changes holds no connection on which it cannot listen, as on a standby', async () => {
+  const pool = new pg.Pool({ connectionString: await freshSchemaUrl(), max: 2 });
+  pool.on('connect', (client) => {
+    const query = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>;
+    Object.assign(client, { query: (text: string) => query(text.startsWith('listen') ? 'select 1 / 0' : text) });
+  });
+  const feed = new ChangeFeed(pool);
+  for (let wait = 0; wait < 4; wait += 1) await feed.wait(50);
+  expect(pool.totalCount - pool.idleCount).toBe(0);
+  await feed.close();
+  await pool.end();
 });
 
 test('statements that were prepared before another process changed the schema are prepared anew', async () => {
