@@ -106,6 +106,8 @@ describe('the watchdog', () => {
     const turn = await enqueue('lively', 'ask', agentId);
     for await (const event of turn.events()) if (event.type === 'state' && event.payload.waitingToolCount === 1) break;
     const workflow = harness.temporal.client.workflow.getHandle(turnWorkflowId(agentId, turn.id));
+    // The store knows of a waiting call a moment before the workflow does.
+    while ((await workflow.query<{ status: string }>('turn_state')).status !== 'suspended') await sleep(50);
     while ((await workflow.describe()).raw.pendingWorkflowTask) await sleep(50);
     const { historyLength } = await workflow.describe();
     await harness.store.makeDue([turn.id]);
