@@ -34,11 +34,14 @@ export class ChangeWatcher {
     const { promise, resolve } = Promise.withResolvers<void>();
     const timeout = setTimeout(resolve, timeoutMs);
     this.#waiting.add(resolve);
-    this.#start();
-    await promise;
-    clearTimeout(timeout);
-    this.#waiting.delete(resolve);
-    if (this.#waiting.size === 0) this.#stop();
+    try {
+      this.#start();
+      await promise;
+    } finally {
+      clearTimeout(timeout);
+      this.#waiting.delete(resolve);
+      if (this.#waiting.size === 0) this.#stop();
+    }
   }
 
   close(): void {
@@ -53,16 +56,15 @@ export class ChangeWatcher {
     if (this.#timer) return;
     this.#database ??= this.#open();
     // The version is kept while nobody waits, so a commit between two waits is seen at once.
-    this.#changedAt = performance.now();
-    this.#pollSoon();
     this.#poll();
+    this.#pollSoon();
   }
 
   #pollSoon(): void {
     const pause = (performance.now() - this.#changedAt) / POLLS_PER_QUIET;
     const next = () => {
-      this.#pollSoon();
       this.#poll();
+      this.#pollSoon();
     };
     this.#timer = setTimeout(next, Math.min(Math.max(pause, FASTEST_POLL_MS), SLOWEST_POLL_MS));
   }
