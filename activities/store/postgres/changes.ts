@@ -12,7 +12,9 @@ import type pg from 'pg';
 
 const CHANNEL = 'agentturn';
 const TURN_ENDED = 'turn_ended';
+const ANYTHING = 'anything';
 const GATHER_MS = 25;
+const GATHER_ENDS_MS = 1;
 /** Five hundred waiters look once a second, sixteen some thirty times. */
 const LOOK_MS = 2;
 
@@ -50,9 +52,7 @@ export class ChangeFeed {
   readonly #forAny = new Waiters();
   /** Gives the connection back. */
   #listener: Promise<() => void> | null = null;
-  #announcing: NodeJS.Timeout | undefined;
-  /** A notification that a turn has ended is under way; `again` when another turn has ended since. */
-  #ending: { again: boolean } | null = null;
+  readonly #announcing = new Map<string, NodeJS.Timeout>();
   #closed = false;
 
   constructor(pool: pg.Pool) {
@@ -60,24 +60,13 @@ export class ChangeFeed {
   }
 
   announce(turnEnded: boolean): void {
-    if (this.#closed) return;
-    if (!turnEnded) this.#announcing ??= setTimeout(() => this.#announceAny(), GATHER_MS);
-    else if (this.#ending) this.#ending.again = true;
-    else void this.#announceEnds();
-  }
-
-  #announceAny(): void {
-    this.#announcing = undefined;
-    this.#pool.query(`notify ${CHANNEL}`).catch(() => {});
-  }
-
-  /** One at a time: what ends meanwhile is told by the next. */
-  async #announceEnds(): Promise<void> {
-    const ending = { again: false };
-    this.#ending = ending;
-    await this.#pool.query(`notify ${CHANNEL}, '${TURN_ENDED}'`).catch(() => {});
-    this.#ending = null;
-    if (ending.again) this.announce(true);
+    const what = turnEnded ? TURN_ENDED : ANYTHING;
+    if (this.#closed || this.#announcing.has(what)) return;
+    const send = () => {
+      this.#announcing.delete(what);
+      this.#pool.query(`notify ${CHANNEL}, '${what}'`).catch(() => {});
+    };
+    this.#announcing.set(what, setTimeout(send, turnEnded ? GATHER_ENDS_MS : GATHER_MS));
   }
 
   async wait(timeoutMs: number, turnEndsOnly = false): Promise<void> {
@@ -89,7 +78,7 @@ export class ChangeFeed {
 
   async close(): Promise<void> {
     this.#closed = true;
-    clearTimeout(this.#announcing);
+    for (const timer of this.#announcing.values()) clearTimeout(timer);
     this.#wakeAll();
     (await this.#listener)?.();
   }
