@@ -70,11 +70,18 @@ export type Answers<Q extends readonly Compilable[]> = {
 };
 
 /**
- * Runs statements in their order, none of which needs the rows of another: on PostgreSQL in one round trip. Each sees what was committed
- * before it began, so one that locks a row goes before those that read under the lock.
+ * Runs statements in their order, none of which needs the rows of another: on PostgreSQL in one round trip. Each answers with rows: it is
+ * a select, or a write with RETURNING. Each sees what was committed before it began, so one that locks a row goes before those that read
+ * under the lock.
  */
 export const together = <Q extends readonly Compilable[]>(db: Kysely<Tables>, ...queries: Q): Promise<Answers<Q>> =>
   db.getExecutor().provideConnection(async (connection) => {
     const answers = await Promise.all(queries.map((query) => connection.executeQuery(query.compile())));
     return answers.map((answer) => answer.rows) as unknown as Answers<Q>;
   });
+
+/** The same ids, some of them twice: lists of few lengths, so that prepared statements are found again. */
+export function ofFewLengths(ids: readonly string[]): readonly string[] {
+  const most = 2 ** Math.ceil(Math.log2(ids.length));
+  return [...ids, ...Array<string>(most - ids.length).fill(ids[0] ?? '')];
+}

@@ -43,8 +43,19 @@ export async function lockHeadWith<Q extends readonly Compilable[]>(
       conflict.column('agent_id').doUpdateSet((eb) => ({ status: eb.ref('agent_state_head.status') })),
     )
     .returningAll();
+  const held = await locked(trx, lock, queries);
+  if (held) return held;
+  throw new CodedError('protocol_violation', `the head row of agent ${agentId} cannot be locked`);
+}
+
+/** What the lock and the queries answer; null when there is no such head. */
+async function locked<Q extends readonly Compilable[]>(
+  trx: Trx,
+  lock: Compilable<HeadRow>,
+  queries: Q,
+): Promise<readonly [HeadRow, ...Answers<Q>] | null> {
   const [[head], ...answers] = await together(trx, lock, ...queries);
-  if (!head) throw new CodedError('protocol_violation', `the head row of agent ${agentId} cannot be locked`);
+  if (!head) return null;
   noteHead(trx, head);
   return [head, ...answers];
 }
@@ -69,10 +80,9 @@ export async function fencedWith<Q extends readonly Compilable[]>(
     .where('turn_epoch', '=', fence.turnEpoch)
     .where('active_agent_turn_id', '=', fence.agentTurnId)
     .returningAll();
-  const [[head], ...answers] = await together(trx, lock, ...queries);
-  if (!head) throw staleEpoch(fence);
-  noteHead(trx, head);
-  return [head, ...answers];
+  const held = await locked(trx, lock, queries);
+  if (held) return held;
+  throw staleEpoch(fence);
 }
 
 /** For what writes nothing: a row where the lease holds. */

@@ -7,7 +7,7 @@ import type { ClientStore } from '../../workflows/protocol/store.ts';
 import { type Deliverable, type EngineUsage, isTerminal, type Usage } from '../../workflows/protocol/turn.ts';
 import type { AgentView, CallView, StepView, TurnView } from '../../workflows/protocol/views.ts';
 import { toCard } from './cards.ts';
-import { read, type StoreContext, together } from './context.ts';
+import { ofFewLengths, read, type StoreContext, together } from './context.ts';
 import type { CardRow, ClaimRow, StepRow, Tables, TurnRow } from './rows.ts';
 
 type Db = Kysely<Tables>;
@@ -292,6 +292,6 @@ async function idsOf(db: Db, { boxId, fromSeq, toSeq }: BoxExtent): Promise<stri
 }
 
 async function fetchCards(db: Db, ids: readonly string[]): Promise<Card[]> {
-  const rows = await db.selectFrom('cards').selectAll().where('card_id', 'in', ids).execute();
+  const rows = await db.selectFrom('cards').selectAll().where('card_id', 'in', ofFewLengths(ids)).execute();
   return rows.map(toCard);
 }

@@ -1,6 +1,6 @@
 /** The status of a turn. Whoever waits for turns asks at every commit: all who ask in one tick share one statement. */
 import type { TurnStatus } from '../../workflows/protocol/turn.ts';
-import { read, type StoreContext } from './context.ts';
+import { ofFewLengths, read, type StoreContext } from './context.ts';
 
 /** SQLite takes at most 32,766 parameters in one statement. */
 const MOST_IDS = 1_024;
@@ -35,13 +35,10 @@ async function ticked(): Promise<void> {
 
 const readStatuses = (ctx: StoreContext, ids: readonly string[]): Promise<ReadonlyMap<string, TurnStatus>> =>
   read(ctx, async (db) => {
-    // Of few lengths, so that prepared statements are found again.
-    const most = 2 ** Math.ceil(Math.log2(ids.length));
-    const padded = [...ids, ...Array<string>(most - ids.length).fill(ids[0] ?? '')];
     const rows = await db
       .selectFrom('turns')
       .select(['agent_turn_id', 'status'])
-      .where('agent_turn_id', 'in', padded)
+      .where('agent_turn_id', 'in', ofFewLengths(ids))
       .execute();
     return new Map(rows.map((row) => [row.agent_turn_id, row.status]));
   });
