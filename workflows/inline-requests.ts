@@ -21,12 +21,15 @@ interface Request extends InlineMessage {
 export class InlineRequests {
   readonly #agentId: string;
   readonly #ids: MessageIds;
+  readonly #count: () => void;
   readonly #accepted = new Set<string>();
   #waiting: Request[] = [];
 
-  constructor(agentId: string, ids: MessageIds) {
+  /** `count` is called for each billable action. */
+  constructor(agentId: string, ids: MessageIds, count: () => void = () => {}) {
     this.#agentId = agentId;
     this.#ids = ids;
+    this.#count = count;
   }
 
   push(sent: unknown): void {
@@ -44,12 +47,15 @@ export class InlineRequests {
   async acceptSome(): Promise<void> {
     const batch = this.#waiting.splice(0, INLINE_BATCH);
     const requests = batch.map(({ messageId, body }) => ({ messageId, body }));
+    this.#count();
     const accepted = await storeActivities.acceptInline({ agentId: this.#agentId, requests });
     batch.forEach(({ keyed }, at) => {
       if (accepted[at] && keyed !== null) this.#accepted.add(keyed);
     });
     this.#waiting = [...batch.slice(accepted.length), ...this.#waiting].filter((request) => !this.#isAccepted(request));
-    if (this.isWaiting) await sleep(PAUSE_MS);
+    if (!this.isWaiting) return;
+    this.#count();
+    await sleep(PAUSE_MS);
   }
 
   #isAccepted({ keyed }: Request): boolean {

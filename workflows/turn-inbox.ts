@@ -38,7 +38,7 @@ export class TurnInbox {
     this.#fence = fence;
     this.#count = count;
     this.#ids = new MessageIds(carry?.messages);
-    this.#requests = new InlineRequests(fence.agentId, this.#ids);
+    this.#requests = new InlineRequests(fence.agentId, this.#ids, count);
     this.woken = carry?.woken ?? false;
     this.newLimits = carry?.newLimits ?? false;
     setHandler(toolResultSignal, (body) => {
@@ -91,7 +91,6 @@ export class TurnInbox {
   /** What the activity throws in spite of its retries must not fail the turn that merely passes the requests on. */
   async #acceptRequests(): Promise<void> {
     while (this.#requests.isWaiting) {
-      this.#count();
       try {
         await CancellationScope.nonCancellable(() => this.#requests.acceptSome());
       } catch (error) {
