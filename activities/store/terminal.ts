@@ -3,24 +3,23 @@
  * exactly one `task` event (T6, T7).
  */
 
-import type { DeliverableSource } from '../../workflows/kernel/actions.ts';
 import type { CardContents } from '../../workflows/protocol/cards.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
+import { clip } from '../../workflows/protocol/limits.ts';
 import type { TurnCommit, TurnEnd } from '../../workflows/protocol/store.ts';
-import type { Deliverable, DeliverableField, Termination } from '../../workflows/protocol/turn.ts';
+import type { Termination } from '../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS } from '../../workflows/supervision/check.ts';
 import { dropApprovals } from './approvals.ts';
 import { hideCards } from './boxes.ts';
 import { appendNew, insertCard } from './cards.ts';
 import type { Trx } from './context.ts';
+import { deliverableOf } from './deliverables.ts';
 import { appendEdge, appendEvent, appendNotices } from './events.ts';
 import { deliverableCardId } from './ids.ts';
 import { storeResult } from './results.ts';
-import { constant, type TurnRow } from './rows.ts';
+import type { TurnRow } from './rows.ts';
 import { requeueSteers } from './steers.ts';
 import type { MaybeHeld } from './turns.ts';
-
-const BLANK_ANSWER = '(the agent ended its turn without a text)';
 
 export const endOf = (turn: TurnRow): TurnEnd => ({
   agentTurnId: turn.agent_turn_id,
@@ -37,13 +36,19 @@ export const abandoned = (termination: Termination): TurnCommit => ({
   engine: null,
 });
 
+const REASON_BYTES = 2_000;
+
+const clipped = (termination: Termination): Termination =>
+  termination.reason === undefined ? termination : { ...termination, reason: clip(termination.reason, REASON_BYTES) };
+
 /** The caller holds the head row, and has checked that the turn is not terminal. */
 export async function finishTurn(
   trx: Trx,
   turn: MaybeHeld,
-  { termination, deliverable, engine, hide = [], noticed = [] }: TurnCommit,
+  { termination: given, deliverable, engine, hide = [], noticed = [] }: TurnCommit,
   now: number,
 ): Promise<TurnEnd> {
+  const termination = clipped(given);
   const { agent_turn_id: agentTurnId, agent_id: agentId, output_box_id: boxId } = turn;
   if (boxId === null) throw new CodedError('protocol_violation', `turn ${agentTurnId} was never leased`);
   appendNotices(trx, agentId, agentTurnId, noticed, now);
@@ -167,77 +172,4 @@ async function closeSteps(
     .where('agent_turn_id', '=', agentTurnId)
     .where('ended_at', 'is', null)
     .execute();
-}
-
-async function deliverableOf(
-  trx: Trx,
-  turn: TurnRow,
-  termination: Termination,
-  source: DeliverableSource,
-): Promise<Deliverable> {
-  switch (source.from) {
-    case 'thought': {
-      const texts: string[] = [];
-      for (const cardId of [...(source.parts ?? []), source.cardId])
-        texts.push((await contentOf(trx, turn.agent_turn_id, 'agent.thought', 'card_id', cardId))?.text ?? '');
-      const text = texts.join('');
-      return { text: text.trim() ? text : BLANK_ANSWER };
-    }
-    case 'submit_result': {
-      const call = await contentOf(trx, turn.agent_turn_id, 'tool.call', 'call_id', source.callId);
-      // The shape was checked when the call was accepted; anything else here is a bug worth a visible failure.
-      return { fields: call?.arguments.fields as unknown as readonly DeliverableField[] };
-    }
-    case 'tool_result': {
-      const result = await contentOf(trx, turn.agent_turn_id, 'tool.result', 'call_id', source.callId);
-      const value = result?.result ?? result?.error?.message ?? '';
-      return { text: typeof value === 'string' ? value : JSON.stringify(value) };
-    }
-    case 'fallback':
-      return { fallback: await fallbackOf(trx, turn.agent_turn_id, termination) };
-  }
-}
-
-/** Best effort, from this turn's own cards only: an older turn's deliverable is never taken for this one's (T7). */
-async function fallbackOf(
-  trx: Trx,
-  agentTurnId: string,
-  termination: Termination,
-): Promise<NonNullable<Deliverable['fallback']>> {
-  const { count } = await trx
-    .selectFrom('cards')
-    .select((eb) => eb.fn.countAll<number>().as('count'))
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('type', '=', 'tool.result')
-    .executeTakeFirstOrThrow();
-  const thoughts = await trx
-    .selectFrom('cards')
-    .select('content')
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('type', '=', 'agent.thought')
-    .orderBy('step_index', 'desc')
-    .limit(5)
-    .execute();
-  const lastThought = thoughts
-    .map(({ content }) => (JSON.parse(content) as { text: string }).text)
-    .find((text) => text.trim());
-  const reason = termination.reason ?? termination.errorCode ?? termination.status;
-  return { reason, toolResults: Number(count), ...(lastThought ? { lastThought } : {}) };
-}
-
-async function contentOf<T extends 'agent.thought' | 'tool.call' | 'tool.result'>(
-  trx: Trx,
-  agentTurnId: string,
-  type: T,
-  column: 'card_id' | 'call_id',
-  id: string,
-): Promise<CardContents[T] | null> {
-  const row = await trx
-    .selectFrom('cards')
-    .select('content')
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('type', '=', constant(type))
-    .where(column, '=', id)
-    .executeTakeFirst();
-  return row ? (JSON.parse(row.content) as CardContents[T]) : null;
 }

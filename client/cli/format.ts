@@ -32,13 +32,14 @@ export const indent = (text: string, by = '  '): string =>
 /** On one line, and no longer than that. */
 export function shortened(text: string, characters: number): string {
   const line = text.replace(/\s+/g, ' ').trim();
-  return line.length > characters ? `${line.slice(0, characters)}...` : line;
+  return line.length > characters ? `${line.slice(0, characters).replace(/[\ud800-\udbff]$/, '')}...` : line;
 }
 
-export function deliverableText({ text, fields, fallback }: Deliverable): string {
+export function deliverableText({ text, fields, fallback, wholeBytes }: Deliverable): string {
   if (fields) return fields.map(({ name, value }) => `${name}:\n${indent(valueText(value))}`).join('\n');
-  if (fallback === undefined) return text ?? '';
-  const last = fallback.lastThought === undefined ? '' : `\nlast thought: ${fallback.lastThought}`;
+  const cut = wholeBytes === undefined ? '' : `\n(cut: the whole has ${wholeBytes} bytes)`;
+  if (fallback === undefined) return `${text ?? ''}${cut}`;
+  const last = fallback.lastThought === undefined ? '' : `\nlast thought: ${fallback.lastThought}${cut}`;
   return `(no answer: ${fallback.reason}; ${fallback.toolResults} tool results)${last}`;
 }
 

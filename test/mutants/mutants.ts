@@ -99,7 +99,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T7',
     breaks: 'the fallback quotes the last thought of an older turn',
-    file: 'activities/store/terminal.ts',
+    file: 'activities/store/deliverables.ts',
     find: `    .select('content')\n    .where('agent_turn_id', '=', agentTurnId)\n    .where('type', '=', 'agent.thought')`,
     replace: `    .select('content')\n    .where('type', '=', 'agent.thought')`,
     test: STORE,
@@ -112,6 +112,14 @@ export const MUTANTS: readonly Mutant[] = [
     replace: `ExecutionStatus IN ('Canceled'`,
     test: 'test/workers/supervisor.test.ts',
     only: 'on sqlite .*the list of closed workflows',
+  },
+  {
+    rule: 'T7',
+    breaks: 'a last thought that no card can hold keeps its turn open for ever',
+    file: 'activities/store/deliverables.ts',
+    find: `for (let size = jsonBytes(kept); size > most; size = jsonBytes(kept))`,
+    replace: `for (let size = utf8Bytes(kept); size > most; size = utf8Bytes(kept))`,
+    test: STORE,
   },
   {
     rule: 'T8',

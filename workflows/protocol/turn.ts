@@ -65,4 +65,6 @@ export interface Deliverable {
   readonly text?: string;
   readonly fields?: readonly DeliverableField[];
   readonly fallback?: { readonly reason: string; readonly toolResults: number; readonly lastThought?: string };
+  /** Bytes in UTF-8 of the text as it was written; only where a card could not hold all of it. */
+  readonly wholeBytes?: number;
 }

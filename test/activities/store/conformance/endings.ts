@@ -2,8 +2,25 @@
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { callId as callIdOf } from '../../../../activities/store/ids.ts';
+import { LIMITS } from '../../../../workflows/protocol/limits.ts';
 import type { Lease, StepCommit } from '../../../../workflows/protocol/store.ts';
 import { fenceOf, LOST, newAgent, nothing, result, type StoreBench, SUCCESS } from '../store-bench.ts';
+
+const stepWith = (bench: StoreBench, lease: Lease, stepIndex: number, commit: Partial<StepCommit> = {}) =>
+  bench.store.commitStep(fenceOf(lease), {
+    stepIndex,
+    steerIds: [],
+    note: null,
+    thought: { text: 'x', toolCalls: [] },
+    calls: [],
+    usage: { input: 1, output: 1, cached: 0 },
+    model: 'm',
+    finishReason: 'stop',
+    cost: null,
+    latencyMs: 1,
+    firstTokenMs: null,
+    ...commit,
+  });
 
 export function describeEndings(bench: StoreBench): void {
   describe('ending', () => {
@@ -35,6 +52,69 @@ export function describeEndings(bench: StoreBench): void {
         status: 'idle',
         activeAgentTurnId: null,
       });
+    });
+
+    /** A step whose thought, or whose one call's result, is this text. */
+    const said = async (lease: Lease, text: string, terminating?: string) => {
+      const fence = fenceOf(lease);
+      await bench.store.openStep(fence, 1, lease.profileHash);
+      const callId = callIdOf(lease.agentTurnId, 1, 0);
+      const content = { callId, tool: 't', arguments: {} };
+      const commit = {
+        thought: { text, toolCalls: [] },
+        ...(terminating ? { calls: [{ index: 0, content, digest: 'd' }] } : {}),
+      };
+      const { thoughtCardId } = await stepWith(bench, lease, 1, commit);
+      const done = result(callId, { result: { text: terminating ?? '' }, afterExecution: 'terminate' });
+      if (terminating) await bench.store.settleCall(fence, { callId, attempt: 1, content: done, durationMs: 1 });
+      return { thoughtCardId, callId };
+    };
+    const deliveredBy = async ({ agentTurnId }: Lease) => (await bench.store.getTurn(agentTurnId))?.deliverable ?? {};
+    // Each byte of it takes two in a card.
+    const quotes = (bytes: number) => '"'.repeat(bytes);
+    const HALF = LIMITS.cardBytes / 2 - 500;
+
+    test('an answer in several parts that no card can hold is cut and says how large it was (T6)', async () => {
+      const lease = await bench.started(newAgent());
+      const { thoughtCardId: cardId } = await said(lease, quotes(HALF));
+      const deliverable = { from: 'thought', cardId, parts: [cardId] } as const;
+      expect(await bench.ended(lease, { ...SUCCESS, deliverable })).toMatchObject({ status: 'success' });
+      const { text = '', wholeBytes } = await deliveredBy(lease);
+      expect(wholeBytes).toBe(2 * HALF);
+      expect(text).toMatch(/^"{400000,}…$/);
+      expect(await bench.store.violations()).toEqual([]);
+    });
+
+    test('a terminating tool may return as much as a card holds (T6)', async () => {
+      const lease = await bench.started(newAgent());
+      const { callId } = await said(lease, 'thinking', quotes(HALF));
+      const deliverable = { from: 'tool_result', callId } as const;
+      expect(await bench.ended(lease, { ...SUCCESS, deliverable })).toMatchObject({ status: 'success' });
+      const { text = '', wholeBytes } = await deliveredBy(lease);
+      // Escaped once in its card, and once more in the text that is delivered.
+      expect(wholeBytes).toBe(2 * HALF + '{"text":""}'.length);
+      expect(text).toMatch(/^\{"text":"(\\"){200000,}\\?…$/);
+    });
+
+    test('a turn can be ended whatever its last thought and the reason of its end are (T7)', async () => {
+      const lease = await bench.started(newAgent());
+      // A control character takes six bytes in a card.
+      const thought = `\u{1f600}${'\u0001'.repeat(LIMITS.cardBytes / 6 - 100)}`;
+      await said(lease, thought);
+      const next = await bench.accepted(lease.agentId);
+      const reason = 'why '.repeat(LIMITS.cardBytes);
+      const { ack, handover } = await bench.store.stopTurn(lease.agentTurnId, reason);
+      expect({ ack, next: handover?.next?.agentTurnId }).toEqual({ ack: 'stopped', next });
+      const { fallback, wholeBytes } = await deliveredBy(lease);
+      expect(fallback?.reason).toMatch(/^(why )+\w*…$/);
+      expect(wholeBytes).toBe(Buffer.byteLength(thought));
+      const last = fallback?.lastThought ?? '';
+      expect({ from: last.slice(0, 2), to: last.at(-1), most: last.length > 170_000 }).toEqual({
+        from: '\u{1f600}',
+        to: '…',
+        most: true,
+      });
+      expect(await bench.tasksOf(lease.agentId)).toHaveLength(1);
     });
 
     test('a turn that did not commit is reaped: epoch up, fallback of its own, next turn leased (T7)', async () => {
@@ -96,22 +176,6 @@ export function describeEndings(bench: StoreBench): void {
   });
 
   describe('stopping and steering', () => {
-    const stepWith = async (lease: Lease, stepIndex: number, commit: Partial<StepCommit> = {}) =>
-      bench.store.commitStep(fenceOf(lease), {
-        stepIndex,
-        steerIds: [],
-        note: null,
-        thought: { text: 'x', toolCalls: [] },
-        calls: [],
-        usage: { input: 1, output: 1, cached: 0 },
-        model: 'm',
-        finishReason: 'stop',
-        cost: null,
-        latencyMs: 1,
-        firstTokenMs: null,
-        ...commit,
-      });
-
     test('stop ends an active turn at once: open calls canceled, epoch up, one task event, late results stale (T21)', async () => {
       const agentId = newAgent();
       const lease = await bench.started(agentId);
@@ -194,7 +258,7 @@ export function describeEndings(bench: StoreBench): void {
       const steers = await steersAt(lease, 1);
       expect(steers.map((card) => card.content)).toEqual([{ text: 'one' }, { text: 'two' }]);
       expect(await steersAt(lease, 1)).toEqual(steers);
-      const outcome = await stepWith(lease, 1, { steerIds: steers.map((card) => card.cardId) });
+      const outcome = await stepWith(bench, lease, 1, { steerIds: steers.map((card) => card.cardId) });
       expect(outcome.steers).toMatchObject([{ seq: 2 }, { seq: 3 }]);
       expect(outcome.thoughtSeq).toBe(4);
       expect(await textsIn(lease.outputBoxId)).toEqual(['do it', 'one', 'two', 'x']);
@@ -207,7 +271,7 @@ export function describeEndings(bench: StoreBench): void {
       await bench.store.steerTurn(lease.agentTurnId, 'late');
       const second = await steersAt(lease, 1);
       expect(second).toHaveLength(1);
-      expect((await stepWith(lease, 1)).steers).toEqual([]);
+      expect((await stepWith(bench, lease, 1)).steers).toEqual([]);
       expect(await steersAt(lease, 2)).toEqual(second);
     });
 
@@ -216,7 +280,7 @@ export function describeEndings(bench: StoreBench): void {
       await bench.store.steerTurn(lease.agentTurnId, 'hear me');
       const steers = await steersAt(lease, 1);
       expect(await steersAt(lease, 2)).toEqual(steers);
-      await stepWith(lease, 2, { steerIds: steers.map((card) => card.cardId) });
+      await stepWith(bench, lease, 2, { steerIds: steers.map((card) => card.cardId) });
       expect(await textsIn(lease.outputBoxId)).toEqual(['do it', 'hear me', 'x']);
       const { ended: end, handover } = await bench.store.commitTurn(fenceOf(lease), SUCCESS);
       expect(handover).toEqual(nothing(lease.agentId));
@@ -265,7 +329,7 @@ export function describeEndings(bench: StoreBench): void {
       const accepted = result(callId, { tool: 'submit_result', afterExecution: 'terminate' });
       const content = { callId, tool: 'submit_result', arguments: {} };
       const step = { ...commit, calls: [{ index: 0, content, digest: 'd', result: accepted }] };
-      return { lease, settled: (await stepWith(lease, 1, step)).calls[0]?.settled };
+      return { lease, settled: (await stepWith(bench, lease, 1, step)).calls[0]?.settled };
     };
 
     test('submit_result waits for messages that were not read yet (W12)', async () => {
