@@ -1,6 +1,14 @@
-/** The one place where an error crosses into Temporal: an ApplicationFailure whose type is the catalogue code. */
-import { ApplicationFailure } from '@temporalio/common';
+/**
+ * The one place where an error crosses into Temporal: an ApplicationFailure whose type is the catalogue code.
+ *
+ * Invariant: what crosses stays in the history for as long as that is kept, so it has messages of ours only. Causes, stacks and the words of
+ * libraries and servers, which may quote a prompt or a password, go to the worker's log.
+ */
+import { Context } from '@temporalio/activity';
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { CodedError, FAILURES } from '../workflows/protocol/failures.ts';
+import { clip } from '../workflows/protocol/limits.ts';
+import { redact } from './redact.ts';
 
 /** What went wrong, in words; anything can be thrown, also what has no string form. */
 export function describeError(error: unknown): string {
@@ -21,15 +29,43 @@ export interface RetryHint {
   readonly nonRetryable?: boolean;
 }
 
-export function toApplicationFailure(error: unknown, hint: RetryHint = {}): unknown {
-  if (!(error instanceof CodedError)) return error;
-  return ApplicationFailure.create({
-    message: error.message,
+const MESSAGE_BYTES = 2_000;
+
+export const toApplicationFailure = (error: CodedError, hint: RetryHint = {}): ApplicationFailure =>
+  ApplicationFailure.create({
+    message: clip(redact(error.message), MESSAGE_BYTES),
     type: error.code,
     nonRetryable: hint.nonRetryable ?? !isRetried(error),
-    ...(error.cause instanceof Error ? { cause: error.cause } : {}),
     ...(hint.retryAfterMs === undefined ? {} : { nextRetryDelay: hint.retryAfterMs }),
   });
+
+/** What nobody foresaw may pass, and is tried again; for about two minutes where the policy has no bound of its own. */
+const UNFORESEEN_ATTEMPTS = 20;
+
+/** What was mapped before stays as it is, and so does what the runtime reads as the end of an aborted activity. */
+const isMapped = (error: unknown, signal: AbortSignal): boolean =>
+  error instanceof ApplicationFailure ||
+  error instanceof CancelledFailure ||
+  (signal.aborted && (error === signal.reason || (error instanceof Error && error.name === 'AbortError')));
+
+function crossing(name: string, error: unknown): unknown {
+  const { cancellationSignal, info, log } = Context.current();
+  if (isMapped(error, cancellationSignal)) return error;
+  const { cause } = error instanceof Error ? error : {};
+  if (!(error instanceof CodedError) || cause !== undefined)
+    log.warn(`${name} failed`, { attempt: info.attempt, error: redact(inFull(error)) });
+  if (error instanceof CodedError) return toApplicationFailure(error);
+  const message = `the activity ${name} failed in a way that nobody foresaw; the log of the worker says how`;
+  const nonRetryable = info.attempt >= UNFORESEEN_ATTEMPTS;
+  return ApplicationFailure.create({ message, type: 'internal_error', nonRetryable });
+}
+
+/** With stack and causes. */
+function inFull(error: unknown): string {
+  if (!(error instanceof Error)) return describeError(error);
+  const { cause } = error;
+  const own = error.stack ?? describeError(error);
+  return cause === undefined || cause === error ? own : `${own}\ncaused by ${inFull(cause)}`;
 }
 
 /** Wraps every function of an activity set so that what it throws is mapped. */
@@ -40,7 +76,7 @@ export function mapFailures<T extends object>(activities: T): T {
       try {
         return await run(...args);
       } catch (error) {
-        throw toApplicationFailure(error);
+        throw crossing(name, error);
       }
     },
   ]);

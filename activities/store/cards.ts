@@ -5,6 +5,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import { LIMITS } from '../../workflows/protocol/limits.ts';
 import { shownResult } from '../spool.ts';
 import { countTokens } from '../tokens.ts';
+import { storedJson } from '../well-formed.ts';
 import type { Trx } from './context.ts';
 import type { BoxRow, CardRow } from './rows.ts';
 
@@ -33,7 +34,7 @@ const insertCardRows = (trx: Trx, rows: readonly CardRow[]): Promise<unknown> =>
     .execute();
 
 function cardRow<T extends CardType>(card: NewCard<T>, now: number): CardRow {
-  const content = JSON.stringify(card.content);
+  const content = storedJson(card.content);
   const bytes = Buffer.byteLength(content);
   if (bytes > LIMITS.cardBytes) {
     throw new CodedError(

@@ -12,6 +12,7 @@ import type { MemoryUnit } from '../../workflows/kernel/state.ts';
 import type { CardContents } from '../../workflows/protocol/cards.ts';
 import { type EnqueueRequest, storedRequestSchema } from '../../workflows/protocol/enqueue.ts';
 import { CodedError, type FailureCode } from '../../workflows/protocol/failures.ts';
+import { clip } from '../../workflows/protocol/limits.ts';
 import type { ProfileSnapshot, Timeouts } from '../../workflows/protocol/profile.ts';
 import type { Lease } from '../../workflows/protocol/store.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
@@ -32,7 +33,7 @@ import type { BoxRow, CardRow, HeadRow, TurnRow } from './rows.ts';
 import { abandoned, finishTurn } from './terminal.ts';
 import { findTurn } from './turns.ts';
 
-const TITLE_LENGTH = 120;
+const TITLE_BYTES = 120;
 
 export type LeaseAttempt =
   | { readonly kind: 'leased'; readonly lease: Lease }
@@ -269,9 +270,11 @@ export async function leaseOf(
     instructionSeq: instruction_seq,
     instructionTokens: card.token_count,
     ...(snapshot.profile.maxHistoryEvents === undefined ? {} : { maxEvents: snapshot.profile.maxHistoryEvents }),
-    title: text.replace(/\s+/g, ' ').trim().slice(0, TITLE_LENGTH),
+    title: snapshot.profile.privateTitles ? `a turn of ${profile_name}` : titleOf(text),
   };
 }
+
+const titleOf = (text: string): string => clip(text.replace(/\s+/g, ' ').trim().toWellFormed(), TITLE_BYTES);
 
 const counted = new WeakMap<ProfileSnapshot, number>();
 

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { type ProfileSnapshot, profileSchema } from '../../workflows/protocol/profile.ts';
+import { storedJson } from '../well-formed.ts';
 import { type ProfileCache, read, type StoreContext, type Trx, write } from './context.ts';
 
 const hashOf = (snapshot: string): string => createHash('sha256').update(snapshot).digest('hex');
@@ -10,7 +11,7 @@ export async function registerProfiles(ctx: StoreContext, snapshots: readonly Pr
   const now = ctx.now();
   await write(ctx, async (trx) => {
     for (const entry of snapshots) {
-      const snapshot = JSON.stringify(entry);
+      const snapshot = storedJson(entry);
       const hash = hashOf(snapshot);
       const { name } = entry.profile;
       await trx

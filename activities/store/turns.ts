@@ -4,6 +4,7 @@ import type { ParentEndPolicy } from '../../workflows/protocol/delegation.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { type Fence, NO_USAGE } from '../../workflows/protocol/turn.ts';
+import { storedJson } from '../well-formed.ts';
 import { noteBoxEnd } from './cards.ts';
 import type { Trx } from './context.ts';
 import { appendEdge, nextAcceptSeq } from './events.ts';
@@ -48,7 +49,7 @@ export async function insertTurn(trx: Trx, queued: QueuedTurn, now: number): Pro
     status: 'queued',
     reason: null,
     error_code: null,
-    request: JSON.stringify(request),
+    request: storedJson(request),
     request_digest: queued.digest,
     idempotency_key: request.idempotencyKey ?? null,
     instruction_card_id: queued.instructionCardId,

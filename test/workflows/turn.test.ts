@@ -2,12 +2,11 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { z } from 'zod';
-import { defineTool } from '../../activities/app.ts';
+import { defineAgent, defineApp, defineTool } from '../../activities/app.ts';
 import type { TurnHandle } from '../../client/agent-client.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { agentWorkflowId, turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import type { TurnView } from '../../workflows/protocol/views.ts';
-import { testApp } from '../support/app.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 import { temporalCli } from '../support/processes.ts';
 
@@ -95,7 +94,8 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
         unauthorized: [{ kind: 'error', status: 401, message: 'bad key' }],
       },
     });
-    await harness.startWorker(testApp(tools), model);
+    const agents = [defineAgent({ name: 'tester' }), defineAgent({ name: 'discreet', privateTitles: true })];
+    await harness.startWorker(defineApp({ agents, tools }), model);
   });
   afterAll(async () => {
     await harness?.close();
@@ -320,6 +320,16 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
     const texts = kept.map(textOf);
     expect(texts.map((text) => text.includes(turn.id))).toEqual([true, true]);
     for (const body of ['what-was-asked', 'what-was-answered', 'thanks']) expect(texts.join('\n')).not.toContain(body);
+  });
+
+  test('histories do not even hold the first words of what was asked where titles are private (T4)', async () => {
+    const agentId = newAgent();
+    const turn = await enqueue('answer', agentId, { instruction: '[script:answer] unheard-of', profile: 'discreet' });
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
+    const handle = harness.temporal.client.workflow.getHandle(turnWorkflowId(agentId, turn.id));
+    const text = textOf(await handle.fetchHistory());
+    expect(text).toContain('a turn of discreet');
+    expect(text).not.toContain('unheard-of');
   });
 
   test('refused credentials end the turn provider_auth, at once and once (W14, T8)', async () => {

@@ -58,6 +58,10 @@ async function failureOf(handle: { result(): Promise<unknown> }): Promise<Error 
   }
 }
 
+/** The failure of an activity says only that it failed; what it failed of is its cause. */
+const innermost = (failure: Error | undefined): Error | undefined =>
+  failure?.cause instanceof Error ? innermost(failure.cause) : failure;
+
 /** What the store records of a turn whose workflow closed without committing its end (T7). */
 export function terminationOf(status: WorkflowExecutionStatusName, failure: Error | undefined): Termination {
   switch (status) {
@@ -69,7 +73,7 @@ export function terminationOf(status: WorkflowExecutionStatusName, failure: Erro
       return { status: 'timeout', errorCode: 'turn_timeout', reason: 'the workflow timed out' };
     case 'FAILED': {
       const violation = failure instanceof ApplicationFailure && failure.type === 'protocol_violation';
-      const reason = clip(failure?.message ?? 'the workflow failed', REASON_BYTES);
+      const reason = clip(innermost(failure)?.message ?? 'the workflow failed', REASON_BYTES);
       return { status: 'failed', errorCode: violation ? 'protocol_violation' : 'internal_error', reason };
     }
     default:

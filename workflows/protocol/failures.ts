@@ -91,7 +91,7 @@ export const FAILURES = {
     'turn',
     false,
     'The runtime failed.',
-    'Report it with the turn id; the workflow history has the stack.',
+    'Report it with the turn id and what the log of the worker says of it.',
   ),
 
   // What a model sees in a tool result (T17, T20, W9, W10).

@@ -145,6 +145,8 @@ export const profileSchema = z.strictObject({
   /** Kinds of tool errors that take the step back, besides `fatal` and `user_interrupt` (K13). */
   rollbackOn: z.array(z.enum(['provider_failure', 'timeout', 'governance_denied'])).default([]),
   timeouts: timeoutsSchema.prefault({}),
+  /** Nothing of the request is shown in Temporal: turns are titled by their profile instead of the first words of their instruction. */
+  privateTitles: z.boolean().default(false),
   /** A run of a turn's workflow continues as new after so many history events; 2,500 when left out (K22). */
   maxHistoryEvents: z.int().min(5).optional(),
   /** Deadline of suspended calls of tools that set none, in ms. */

@@ -219,4 +219,26 @@ export function describeContext(bench: StoreBench): void {
       expect(await set({ maxSteps: 10 })).toBeNull();
     });
   });
+  describe('half a surrogate pair', () => {
+    const HALF = '\ud83d';
+    test('is nowhere in what a model is shown later, whoever sent it (T24)', async () => {
+      const lease = await bench.started(newAgent(), { instruction: `do ${HALF}`, criteria: [`until ${HALF}`] });
+      const fence = fenceOf(lease);
+      await bench.store.steerTurn(lease.agentTurnId, `steer ${HALF}`);
+      const { steers, criteria } = await bench.store.openStep(fence, 1, lease.profileHash);
+      const { calls } = await bench.think(lease, 1, ['t']);
+      const [{ callId } = { callId: '' }] = calls;
+      await bench.store.suspendCall(fence, callId, bench.now + 1_000);
+      await bench.store.reportResult(lease.agentTurnId, { callId, status: 'success', result: { [HALF]: HALF } });
+      await bench.ended(lease);
+      const shown = JSON.stringify([steers, criteria, await bench.store.readBox(lease.outputBoxId)]);
+      expect(shown).toContain('steer \ufffd');
+      expect(shown).not.toMatch(/\\ud[89a-f]/);
+    });
+
+    test('is not made by cutting the title of a turn', async () => {
+      const { title } = await bench.started(newAgent(), { instruction: '\u{1f600}'.repeat(500) });
+      expect(title).toMatch(/^\u{1f600}+…$/u);
+    });
+  });
 }
