@@ -47,6 +47,8 @@ export const storeActivities = ({ store, app, workflows }: StoreActivityDeps): S
 
   readLimits: (fence) => store.readLimits(fence),
 
+  closeStep: ({ stepIndex, ...fence }) => store.closeStep(fence, stepIndex),
+
   resolveWaiting: ({ callIds, nowMs, ...fence }) =>
     store.resolveWaiting(fence, callIds, nowMs, (tool, args) => parseArguments(app, tool, args)),
 

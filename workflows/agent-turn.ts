@@ -8,7 +8,6 @@
  * 4. No message is lost at the end of a run: all handlers have finished, and nothing is awaited between that check and the command.
  */
 import {
-  ApplicationFailure,
   allHandlersFinished,
   CancellationScope,
   ContinueAsNew,
@@ -33,13 +32,12 @@ import type {
 import type { ApprovalAnswer, KernelEvent } from './kernel/events.ts';
 import { initialState, type KernelState, restored } from './kernel/state.ts';
 import { step } from './kernel/step.ts';
-import { isLease, stopSignal, type TurnLook, turnStateQuery } from './messages.ts';
+import { stopSignal, type TurnLook, turnStateQuery } from './messages.ts';
+import { ownLease } from './own-lease.ts';
 import { modelActivities, storeActivities } from './ports.ts';
-import { turnWorkflowId } from './protocol/ids.ts';
-import { clip } from './protocol/limits.ts';
 import { isNotice, type Notice, noticeText } from './protocol/notices.ts';
 import type { Limits } from './protocol/profile.ts';
-import type { Lease, TurnEnd } from './protocol/store.ts';
+import type { Lease, StepOutcomeRecord, TurnEnd } from './protocol/store.ts';
 import type { EngineUsage, Fence, TurnStatus } from './protocol/turn.ts';
 import { showTurnStatus, TURN_STATUS } from './search-attributes.ts';
 import { TurnCalls } from './turn-calls.ts';
@@ -51,7 +49,7 @@ setWorkflowOptions({ failureExceptionTypes: [Error] }, agentTurn);
 
 /** `carry` is what the run before left; a turn is started without one. */
 export async function agentTurn(lease: Lease, carry?: TurnCarry): Promise<TurnEnd> {
-  return new TurnDriver(checked(lease), carry).run();
+  return new TurnDriver(ownLease(lease), carry).run();
 }
 
 /** Our own threshold of a run (K22), well below the server's. */
@@ -69,22 +67,6 @@ export interface TurnCarry {
   readonly noticed?: readonly Notice[];
   /** Of all runs so far. */
   readonly engine: EngineUsage;
-}
-
-/**
- * The shape, and whether the lease names this workflow: one that somebody started with a copy of another turn's input is refused (T1).
- * Whether the lease holds, the store says at the first activity.
- */
-function checked(lease: unknown): Lease {
-  if (!isLease(lease)) {
-    const message = `expected the lease that a turn is started with, got ${clip(JSON.stringify(lease) ?? 'nothing', 200)}`;
-    throw ApplicationFailure.nonRetryable(message, 'invalid_request');
-  }
-  const holder = turnWorkflowId(lease.agentId, lease.agentTurnId);
-  const { workflowId } = workflowInfo();
-  if (workflowId === holder) return lease;
-  const message = `the lease in the input is held by workflow ${holder}, not by ${workflowId}`;
-  throw ApplicationFailure.nonRetryable(message, 'protocol_violation');
 }
 
 class TurnDriver {
@@ -248,14 +230,21 @@ class TurnDriver {
     try {
       this.#actions += 1;
       const { profileHash } = this.#lease;
-      const record = await callModel({ ...this.#fence, profileHash, request, ...this.#takeNoticed() });
-      this.#display.thought(record);
-      this.#budgets(record.limits);
-      return responseEvent(record);
+      return this.#answered(await callModel({ ...this.#fence, profileHash, request, ...this.#takeNoticed() }));
     } catch (error) {
       if (isCancellation(error)) throw error;
-      return modelFailure(error, request.stepIndex);
+      const failed = modelFailure(error, request.stepIndex);
+      this.#actions += 1;
+      // An attempt that was given up for lost may still be at work: it has answered by now, or its answer does not count any more.
+      const late = await storeActivities.closeStep({ ...this.#fence, stepIndex: request.stepIndex });
+      return late ? this.#answered(late) : failed;
     }
+  }
+
+  #answered(record: StepOutcomeRecord): KernelEvent {
+    this.#display.thought(record);
+    this.#budgets(record.limits);
+    return responseEvent(record);
   }
 
   async #summarize(request: SummarizeAction): Promise<KernelEvent> {
@@ -324,7 +313,7 @@ class TurnDriver {
       for (const call of settled) this.#display.call(call.callId, call.status, null);
       this.#showWaiting(waiting);
       this.#budgets(look.limits);
-      if (answers.length > 0) return this.#answered(answers, settled.length > 0);
+      if (answers.length > 0) return this.#approved(answers, settled.length > 0);
       if (settled.length > 0) return { type: 'tool_results', nowMs: Date.now(), settled, suspended: waiting };
       deadline = Math.min(...waiting.map((call) => call.wakeAt ?? call.deadline));
       this.#lookAt = deadline;
@@ -333,7 +322,7 @@ class TurnDriver {
   }
 
   /** Results that came with the answers stay in the store until the answers have been acted on: the next look finds them. */
-  #answered(answers: readonly ApprovalAnswer[], moreWaits: boolean): KernelEvent {
+  #approved(answers: readonly ApprovalAnswer[], moreWaits: boolean): KernelEvent {
     this.#inbox.woken ||= moreWaits;
     return { type: 'approval', nowMs: Date.now(), answers };
   }

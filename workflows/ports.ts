@@ -77,6 +77,8 @@ export interface StoreActivities {
   refuseCalls(input: Fence & { refusals: readonly Refusal[] }): Promise<readonly SettledCall[]>;
   askApprovals(input: Fence & { requests: readonly ApprovalRequest[] }): Promise<readonly Suspension[]>;
   readLimits(input: Fence): Promise<Limits | null>;
+  /** Gives up a step whose model call has failed; what an attempt has recorded of it all the same (K13). */
+  closeStep(input: Fence & { stepIndex: number }): Promise<StepOutcomeRecord | null>;
   resolveWaiting(input: Fence & { callIds: readonly string[]; nowMs: number }): Promise<WaitingState>;
   /** Ends the turn, starts the agent's next one and tells the waiting parent; a second run finds what the first one did (T29, T30). */
   commitTurn(input: CommitTurnInput): Promise<TurnEnd>;

@@ -45,6 +45,9 @@ export function modelFailure(error: unknown, stepIndex: number): KernelEvent {
     return { type: 'timeout', nowMs: Date.now(), stepIndex, message: 'the model did not answer in time' };
   const cause = error instanceof ActivityFailure ? error.cause : error;
   const type = cause instanceof ApplicationFailure ? cause.type : undefined;
+  // This run was reset to before a step that its turn has given up: it goes on without it, as it did then.
+  if (type === 'step_closed')
+    return { type: 'timeout', nowMs: Date.now(), stepIndex, message: 'the step was given up' };
   const code = isFailureCode(type) && FAILURES[type].scope === 'turn' ? type : 'provider_error';
   return { type: 'llm_failed', nowMs: Date.now(), stepIndex, code, message: messageOf(cause) };
 }

@@ -3,6 +3,7 @@ import { sql } from 'kysely';
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { CardType, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Notice } from '../../workflows/protocol/notices.ts';
 import type { Timeouts } from '../../workflows/protocol/profile.ts';
 import type { CallRecord, StepCommit, StepOpening, StepOutcomeRecord } from '../../workflows/protocol/store.ts';
@@ -36,6 +37,7 @@ export async function openStep(
   return write(ctx, async (trx) => {
     const { head, turn } = await fencedTurnAt(trx, fence, stepIndex, now);
     const recorded = recordedOf(turn);
+    if (!recorded) refuseClosed(turn, stepIndex);
     const snapshot = await profileByHash(trx, profileHash, ctx.profiles);
     // A step that is stored (the workflow was reset) changes nothing: the turn may be suspended behind it.
     if (!recorded) await startRunning(trx, head, turn, snapshot.profile.timeouts, now);
@@ -67,10 +69,11 @@ async function startRunning(trx: Trx, head: HeadRow, turn: TurnRow, timeouts: Ti
   appendState(trx, { ...head, status: 'running' }, now, { activity: 'thinking' });
 }
 
-/** The turn and its step: `opened` is null while there is none, `outcome` until it is committed. */
+/** The turn and its step: `opened` is null while there is none, `outcome` until it is committed, `closed` until it has ended. */
 interface TurnAtStep extends HeldTurn {
   readonly opened: number | null;
   readonly outcome: string | null;
+  readonly closed: number | null;
 }
 
 async function fencedTurnAt(
@@ -80,13 +83,14 @@ async function fencedTurnAt(
   now: number,
 ): Promise<{ head: HeadRow; turn: TurnAtStep }> {
   const { agentTurnId } = fence;
-  const ofStep = <T>(column: 'step_index' | 'outcome') =>
+  const ofStep = <T>(column: 'step_index' | 'outcome' | 'ended_at') =>
     sql<T | null>`(select s.${sql.ref(column)} from agent_steps s
       where s.agent_turn_id = turns.agent_turn_id and s.step_index = ${stepIndex})`;
   // No join: SQLite would plan it anew for every turn.
   const query = selectHeld(trx, agentTurnId).select([
     ofStep<number>('step_index').as('opened'),
     ofStep<string>('outcome').as('outcome'),
+    ofStep<number>('ended_at').as('closed'),
   ]);
   const [head, [row]] = await fencedWith(trx, fence, now, query);
   return { head, turn: held(trx, row, agentTurnId) };
@@ -145,6 +149,7 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
     const { head, turn } = await fencedTurnAt(trx, fence, commit.stepIndex, now);
     const recorded = recordedOf(turn);
     if (recorded) return recorded;
+    refuseClosed(turn, commit.stepIndex);
     if (turn.opened === null) await openRow(trx, fence, commit.stepIndex, now);
     const boxId = turn.output_box_id ?? '';
     const steers = turn.steered ? await takeSteers(trx, turn, commit.stepIndex, commit.steerIds) : [];
@@ -181,6 +186,33 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
     await insertClaims(trx, fence.agentTurnId, claims, now);
     await announce(trx, head, fence, outcome, now);
     return withBudgets(outcome, turn);
+  });
+}
+
+/** Errors: `step_closed`, when the turn has gone on without this step (K13). */
+function refuseClosed({ agent_turn_id: agentTurnId, closed }: TurnAtStep, stepIndex: number): void {
+  if (closed === null) return;
+  const message = `turn ${agentTurnId} has gone on without step ${stepIndex}: nothing was written`;
+  throw new CodedError('step_closed', message);
+}
+
+export async function closeStep(ctx: StoreContext, fence: Fence, stepIndex: number): Promise<StepOutcomeRecord | null> {
+  const now = ctx.now();
+  return write(ctx, async (trx) => {
+    const { turn } = await fencedTurnAt(trx, fence, stepIndex, now);
+    const recorded = recordedOf(turn);
+    if (recorded || turn.closed !== null) return recorded;
+    // Of an attempt that has not begun yet there is no row to close.
+    if (turn.opened === null) await openRow(trx, fence, stepIndex, now);
+    await trx
+      .updateTable('agent_steps')
+      .set({ status: 'failed', ended_at: now })
+      .where('agent_turn_id', '=', fence.agentTurnId)
+      .where('step_index', '=', stepIndex)
+      .execute();
+    const payload = { stepIndex, phase: 'failed' } as const;
+    appendEvent(trx, fence.agentId, fence.agentTurnId, { type: 'step', payload }, now);
+    return null;
   });
 }
 

@@ -18,7 +18,7 @@ import { readProfile, registerProfiles } from './profiles.ts';
 import { getAgent, getTurn, listAgents, listTurns, readBox, readEvents, readExtents } from './reads.ts';
 import { reportResult, resolveWaiting } from './reports.ts';
 import { readResult } from './results.ts';
-import { commitStep, openStep } from './steps.ts';
+import { closeStep, commitStep, openStep } from './steps.ts';
 import { commitSummary, findSummary } from './summaries.ts';
 import {
   countOpenTurns,
@@ -60,6 +60,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   openStep: (fence, stepIndex, profileHash, hide, noticed) =>
     openStep(ctx, fence, stepIndex, profileHash, hide, noticed),
   commitStep: (fence, commit) => commitStep(ctx, fence, commit),
+  closeStep: (fence, stepIndex) => closeStep(ctx, fence, stepIndex),
   findSummary: (fence, hide) => findSummary(ctx, fence, hide),
   commitSummary: (fence, commit) => commitSummary(ctx, fence, commit),
   readCall: (fence, callId) => readCall(ctx, fence, callId),

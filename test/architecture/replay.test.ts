@@ -191,6 +191,7 @@ describe('what the current code asks of the store', () => {
     expect([...new Set(commands.map(({ name }) => name))].sort()).toEqual([
       'acceptInline',
       'askApprovals',
+      'closeStep',
       'commitTurn',
       'refuseCalls',
       'reportInline',

@@ -166,6 +166,14 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   },
   {
     rule: 'K13',
+    breaks: 'an attempt that was given up for lost commits its step all the same',
+    file: 'activities/store/steps.ts',
+    find: `    refuseClosed(turn, commit.stepIndex);`,
+    replace: ``,
+    test: 'test/activities/store/sqlite.test.ts',
+  },
+  {
+    rule: 'K13',
     breaks: 'what users said during a step goes with it when it is taken back',
     file: 'workflows/kernel/rollback.ts',
     find: `const gone = step.filter(([, role]) => role !== 'user')`,

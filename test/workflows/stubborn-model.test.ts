@@ -7,6 +7,7 @@ import type { TurnHandle } from '../../client/agent-client.ts';
 import { type ChatRequest, textOf } from '../../workers/model-server/chat-request.ts';
 import type { ModelAnswer } from '../../workers/model-server/completion.ts';
 import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
+import { NO_USAGE } from '../../workflows/protocol/turn.ts';
 import { type Harness, openHarness } from '../support/harness.ts';
 
 const WAIT = { timeoutMs: 60_000 };
@@ -44,6 +45,7 @@ const HABITS: Readonly<Record<string, (request: ChatRequest, count: number) => M
   'repeats-denied': () => call('denied'),
   'repeats-failing': () => call('fails'),
   'varies-failing': (_, count) => call('fails', { n: count }),
+  refuses: () => ({ kind: 'error', status: 401, message: 'no' }),
   'says-nothing': () => ({ kind: 'message', content: '' }),
   truncated: () => ({ kind: 'message', content: 'and so on ', finishReason: 'length' }),
 };
@@ -52,12 +54,15 @@ describe('a model that', () => {
   let harness: Harness;
   let model: ModelServer;
   let count = 0;
+  /** What happens while the model is asked. */
+  let meanwhile = async (): Promise<void> => {};
 
   beforeAll(async () => {
     harness = await openHarness();
     model = await startModelServer({
-      answer: (request) => {
+      answer: async (request) => {
         count += 1;
+        await meanwhile();
         const [first] = request.messages.filter((message) => message.role === 'user').map(textOf);
         const habit = HABITS[first?.split(' ')[0] ?? ''];
         return habit?.(request, count) ?? { kind: 'error', status: 400, message: `no habit for ${first}` };
@@ -75,6 +80,32 @@ describe('a model that', () => {
     await turn.result(WAIT);
     return turn;
   };
+
+  test('fails on the attempt that counts, while one that was given up for lost has answered, is heard all the same (K13)', async () => {
+    const agentId = `reporting-${v7()}`;
+    const { store } = harness;
+    const enqueued = harness.client.agent(agentId).enqueue({ instruction: 'refuses please', profile: 'reporting' });
+    meanwhile = async () => {
+      const agentTurnId = (await enqueued).id;
+      const { turnEpoch = 0 } = (await store.getAgent(agentId)) ?? {};
+      const answered = { thought: { text: 'in the end', toolCalls: [] }, finishReason: 'stop', usage: NO_USAGE };
+      const step = {
+        stepIndex: 1,
+        steerIds: [],
+        note: null,
+        calls: [],
+        model: 'm',
+        cost: 0,
+        latencyMs: 1,
+        firstTokenMs: 1,
+      };
+      await store.commitStep({ agentId, agentTurnId, turnEpoch }, { ...step, ...answered });
+    };
+    const view = await (await enqueued).result(WAIT);
+    meanwhile = async () => {};
+    expect(view).toMatchObject({ status: 'success', deliverable: { text: 'in the end' } });
+    expect(view.steps).toHaveLength(1);
+  });
 
   test('repeats a denied call for ever gets no more than nine of them, then ends no_progress (K6, K12)', async () => {
     const view = await (await run('reporting', 'repeats-denied')).get();

@@ -244,6 +244,12 @@ export const FAILURES = {
     'The lease of this turn is over; nothing was written.',
     'Nothing to do: a newer turn has taken over.',
   ),
+  step_closed: entry(
+    'process',
+    false,
+    'The turn has given this step up and gone on; nothing was written.',
+    'Nothing to do: the answer came too late.',
+  ),
 } as const satisfies Record<string, FailureEntry>;
 
 export type FailureCode = keyof typeof FAILURES;

@@ -17,6 +17,7 @@ import type {
   Handover,
   Lease,
   NewCall,
+  StepCommit,
   StepOutcomeRecord,
   Store,
   TurnCommit,
@@ -192,6 +193,24 @@ export class StoreBench {
       cost: 0.5,
       latencyMs: 1,
       firstTokenMs: 1,
+    });
+  }
+
+  /** One step that an attempt has opened before. */
+  committed(lease: Lease, stepIndex: number, commit: Partial<StepCommit> = {}): Promise<StepOutcomeRecord> {
+    return this.store.commitStep(fenceOf(lease), {
+      stepIndex,
+      steerIds: [],
+      note: null,
+      thought: { text: 'x', toolCalls: [] },
+      calls: [],
+      usage: { input: 1, output: 1, cached: 0 },
+      model: 'm',
+      finishReason: 'stop',
+      cost: null,
+      latencyMs: 1,
+      firstTokenMs: null,
+      ...commit,
     });
   }
 

@@ -262,4 +262,50 @@ export function describeCalls(bench: StoreBench): void {
       expect((await bench.store.resolveWaiting(fence, ids, bench.now)).settled).toMatchObject([{ status: 'success' }]);
     });
   });
+
+  describe('a step that is given up', () => {
+    const closing = async () => {
+      const lease = await bench.started(newAgent());
+      const [fence, box] = [fenceOf(lease), () => bench.store.readBox(lease.outputBoxId, true)];
+      const open = (stepIndex: number) => bench.store.openStep(fence, stepIndex, lease.profileHash);
+      return { lease, fence, box, open, close: () => bench.store.closeStep(fence, 1) };
+    };
+    const closed = { code: 'step_closed' };
+
+    test('cannot be committed any more by an attempt that comes late, and the next one is as if it had never been (K13)', async () => {
+      const { lease, box, open, close } = await closing();
+      await open(1);
+      await bench.store.steerTurn(lease.agentTurnId, 'hear me');
+      expect(await close()).toBeNull();
+      expect(await close()).toBeNull();
+      const before = await box();
+      await expect(bench.committed(lease, 1)).rejects.toMatchObject(closed);
+      expect((await open(2)).steers).toHaveLength(1);
+      await expect(bench.committed(lease, 1)).rejects.toMatchObject(closed);
+      expect(await box()).toEqual(before);
+      await bench.think(lease, 2);
+      const view = await bench.store.getTurn(lease.agentTurnId);
+      expect(view?.usage).toEqual({ input: 10, output: 2, cached: 0 });
+      const phases = (await bench.eventsOf(lease.agentId)).flatMap((event) =>
+        event.type === 'step' && event.payload.stepIndex === 1 ? [event.payload.phase] : [],
+      );
+      expect(phases).toEqual(['started', 'failed']);
+      await bench.ended(lease);
+      expect(await bench.store.violations()).toEqual([]);
+    });
+
+    test('cannot be opened any more by an attempt that had not begun yet (K13)', async () => {
+      const { open, close } = await closing();
+      expect(await close()).toBeNull();
+      await expect(open(1)).rejects.toMatchObject(closed);
+    });
+
+    test('counts all the same when an attempt has committed it by then (K13)', async () => {
+      const { lease, close, box } = await closing();
+      const recorded = await bench.think(lease, 1, ['t']);
+      const before = await box();
+      expect(await close()).toEqual(recorded);
+      expect(await box()).toEqual(before);
+    });
+  });
 }

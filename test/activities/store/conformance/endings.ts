@@ -6,22 +6,6 @@ import { LIMITS } from '../../../../workflows/protocol/limits.ts';
 import type { Lease, StepCommit } from '../../../../workflows/protocol/store.ts';
 import { fenceOf, LOST, newAgent, nothing, result, type StoreBench, SUCCESS } from '../store-bench.ts';
 
-const stepWith = (bench: StoreBench, lease: Lease, stepIndex: number, commit: Partial<StepCommit> = {}) =>
-  bench.store.commitStep(fenceOf(lease), {
-    stepIndex,
-    steerIds: [],
-    note: null,
-    thought: { text: 'x', toolCalls: [] },
-    calls: [],
-    usage: { input: 1, output: 1, cached: 0 },
-    model: 'm',
-    finishReason: 'stop',
-    cost: null,
-    latencyMs: 1,
-    firstTokenMs: null,
-    ...commit,
-  });
-
 export function describeEndings(bench: StoreBench): void {
   describe('ending', () => {
     test('commit writes the deliverable into the output box, then one task event; a second run adds nothing (T2, T6, T29)', async () => {
@@ -64,7 +48,7 @@ export function describeEndings(bench: StoreBench): void {
         thought: { text, toolCalls: [] },
         ...(terminating ? { calls: [{ index: 0, content, digest: 'd' }] } : {}),
       };
-      const { thoughtCardId } = await stepWith(bench, lease, 1, commit);
+      const { thoughtCardId } = await bench.committed(lease, 1, commit);
       const done = result(callId, { result: { text: terminating ?? '' }, afterExecution: 'terminate' });
       if (terminating) await bench.store.settleCall(fence, { callId, attempt: 1, content: done, durationMs: 1 });
       return { thoughtCardId, callId };
@@ -258,7 +242,7 @@ export function describeEndings(bench: StoreBench): void {
       const steers = await steersAt(lease, 1);
       expect(steers.map((card) => card.content)).toEqual([{ text: 'one' }, { text: 'two' }]);
       expect(await steersAt(lease, 1)).toEqual(steers);
-      const outcome = await stepWith(bench, lease, 1, { steerIds: steers.map((card) => card.cardId) });
+      const outcome = await bench.committed(lease, 1, { steerIds: steers.map((card) => card.cardId) });
       expect(outcome.steers).toMatchObject([{ seq: 2 }, { seq: 3 }]);
       expect(outcome.thoughtSeq).toBe(4);
       expect(await textsIn(lease.outputBoxId)).toEqual(['do it', 'one', 'two', 'x']);
@@ -271,7 +255,7 @@ export function describeEndings(bench: StoreBench): void {
       await bench.store.steerTurn(lease.agentTurnId, 'late');
       const second = await steersAt(lease, 1);
       expect(second).toHaveLength(1);
-      expect((await stepWith(bench, lease, 1)).steers).toEqual([]);
+      expect((await bench.committed(lease, 1)).steers).toEqual([]);
       expect(await steersAt(lease, 2)).toEqual(second);
     });
 
@@ -280,7 +264,7 @@ export function describeEndings(bench: StoreBench): void {
       await bench.store.steerTurn(lease.agentTurnId, 'hear me');
       const steers = await steersAt(lease, 1);
       expect(await steersAt(lease, 2)).toEqual(steers);
-      await stepWith(bench, lease, 2, { steerIds: steers.map((card) => card.cardId) });
+      await bench.committed(lease, 2, { steerIds: steers.map((card) => card.cardId) });
       expect(await textsIn(lease.outputBoxId)).toEqual(['do it', 'hear me', 'x']);
       const { ended: end, handover } = await bench.store.commitTurn(fenceOf(lease), SUCCESS);
       expect(handover).toEqual(nothing(lease.agentId));
@@ -329,7 +313,7 @@ export function describeEndings(bench: StoreBench): void {
       const accepted = result(callId, { tool: 'submit_result', afterExecution: 'terminate' });
       const content = { callId, tool: 'submit_result', arguments: {} };
       const step = { ...commit, calls: [{ index: 0, content, digest: 'd', result: accepted }] };
-      return { lease, settled: (await stepWith(bench, lease, 1, step)).calls[0]?.settled };
+      return { lease, settled: (await bench.committed(lease, 1, step)).calls[0]?.settled };
     };
 
     test('submit_result waits for messages that were not read yet (W12)', async () => {
