@@ -152,6 +152,11 @@ export class AgentHandle {
   }
 }
 
+export interface SteerOptions {
+  /** Whoever got no answer sends the message again with the same key, and it counts once. */
+  readonly key?: string;
+}
+
 export class TurnHandle {
   readonly #options: AgentClientOptions;
   readonly id: string;
@@ -205,11 +210,14 @@ export class TurnHandle {
     return ack;
   }
 
-  /** A message for the running turn: shown to the model before its next call, or run as the next turn if this one ends first (T22). */
-  async steer(text: string): Promise<SteerAck> {
+  /**
+   * A message for the running turn: shown to the model before its next call, or run as the next turn if this one ends first (T22).
+   * Errors: `invalid_request`, `inbox_full` (too many that it has not read), `idempotency_conflict`.
+   */
+  async steer(text: string, { key }: SteerOptions = {}): Promise<SteerAck> {
     const parsed = steerSchema.safeParse(text);
     if (!parsed.success) throw new CodedError('invalid_request', `a steer ${z.prettifyError(parsed.error)}`);
-    return this.#options.store.steerTurn(this.id, parsed.data);
+    return this.#options.store.steerTurn(this.id, parsed.data, key);
   }
 
   /** Answers a suspended call. The ACK is final; a repeated one is `duplicate` and changes nothing (T14). */

@@ -30,7 +30,7 @@ import type {
   SummarizeAction,
 } from './kernel/actions.ts';
 import type { ApprovalAnswer, KernelEvent } from './kernel/events.ts';
-import { initialState, type KernelState, restored } from './kernel/state.ts';
+import { initialState, type KernelState } from './kernel/state.ts';
 import { step } from './kernel/step.ts';
 import { stopSignal, type TurnLook, turnStateQuery } from './messages.ts';
 import { ownLease } from './own-lease.ts';
@@ -93,7 +93,7 @@ class TurnDriver {
     this.#lease = lease;
     this.#fence = { agentId: lease.agentId, agentTurnId: lease.agentTurnId, turnEpoch: lease.turnEpoch };
     this.#carry = carry;
-    this.#state = carry ? restored(carry.state) : initialState(lease.kernel);
+    this.#state = carry ? carry.state : initialState(lease.kernel);
     this.#status = carry?.status ?? 'running';
     this.#noticed = carry?.noticed ?? [];
     this.#actions = carry?.engine.actions ?? 2;

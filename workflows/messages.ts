@@ -37,6 +37,7 @@ export const isResultWakeUp = (body: unknown): boolean =>
 
 export function isLease(value: unknown): value is Lease {
   if (!isRecord(value) || !isRecord(value.kernel) || !Array.isArray(value.memory)) return false;
+  if (!isRecord(value.kernel.budgets) || !isRecord(value.kernel.context)) return false;
   const texts = [value.agentId, value.agentTurnId, value.outputBoxId, value.profileName, value.title];
   return texts.every((text) => typeof text === 'string') && typeof value.turnEpoch === 'number';
 }

@@ -1,20 +1,14 @@
 /** What the outside answered a turn, as events of the kernel. */
 import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/workflow';
 import type { KernelEvent } from './kernel/events.ts';
-import type { BoxExtent, Handle, MemoryUnit } from './kernel/state.ts';
+import type { Handle } from './kernel/state.ts';
 import { FAILURES, isFailureCode } from './protocol/failures.ts';
 import type { Lease, StepOutcomeRecord } from './protocol/store.ts';
 
 export function startEvent({ outputBoxId, memory, instructionSeq, instructionTokens }: Lease): KernelEvent {
   const instruction: Handle = [instructionSeq, 'user', instructionTokens];
-  return { type: 'start', nowMs: Date.now(), outputBoxId, memory: memory.map(measured), instruction };
+  return { type: 'start', nowMs: Date.now(), outputBoxId, memory, instruction };
 }
-
-/** A lease of an earlier version does not say how large its memory is. */
-const measured = (unit: BoxExtent & { readonly tokens?: MemoryUnit['tokens'] }): MemoryUnit => ({
-  ...unit,
-  tokens: unit.tokens ?? [0, 0, 0, 0],
-});
 
 export function responseEvent(record: StepOutcomeRecord): KernelEvent {
   const { stepIndex, thoughtCardId, thoughtSeq, thoughtTokens, noteSeq, noteTokens } = record;

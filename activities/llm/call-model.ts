@@ -28,8 +28,10 @@ export const callModel =
     withHeartbeat(async (signal) => {
       const { agentId, agentTurnId, turnEpoch, profileHash, request: action, noticed } = input;
       const fence = { agentId, agentTurnId, turnEpoch };
+      const { hide = [], room } = action;
+      const begun = { hide, ...(noticed ? { noticed } : {}), ...(room === undefined ? {} : { room }) };
       const opening = await outlastOutage(signal, () =>
-        deps.store.openStep(fence, action.stepIndex, profileHash, action.hide, noticed),
+        deps.store.openStep(fence, action.stepIndex, profileHash, begun),
       );
       if (opening.recorded) return opening.recorded;
       for (const warning of opening.warnings) log.warn(warning, { agentTurnId });

@@ -9,6 +9,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Ending, Handover, LifecycleChange, LimitsChange } from '../../workflows/protocol/store.ts';
 import { type AgentLifecycle, isTerminal } from '../../workflows/protocol/turn.ts';
 import { canonicalDigest } from '../canonical.ts';
+import { storedJson } from '../well-formed.ts';
 import { answerByLimits } from './approvals.ts';
 import { syncHead } from './calls.ts';
 import { createBox, insertCard } from './cards.ts';
@@ -16,10 +17,11 @@ import { type StoreContext, type Trx, write } from './context.ts';
 import { endTurn, reap } from './endings.ts';
 import { handOver } from './handover.ts';
 import { lockHead } from './head.ts';
-import { outputBoxId } from './ids.ts';
+import { outputBoxId, steerIdFor } from './ids.ts';
 import { addLimits, limitsOf } from './limits.ts';
 import { rosterEntry } from './roster.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
+import { countPendingSteers } from './steers.ts';
 import { abandoned } from './terminal.ts';
 import { lockTurn, turnOf } from './turns.ts';
 
@@ -65,19 +67,29 @@ async function cancelQueued(
   return endTurn(ctx, trx, head, { ...turn, output_box_id: boxId }, canceled, now);
 }
 
+/** Messages that a turn has not read; they wait in its prompt's way and in memory. */
+const MOST_PENDING_STEERS = 100;
+
 /** Queues a message for the next safe boundary of a turn; a turn that has ended is `stale` and nothing is kept. */
-export async function steerTurn(ctx: StoreContext, agentTurnId: string, text: string): Promise<SteerAck> {
+export async function steerTurn(ctx: StoreContext, agentTurnId: string, text: string, key?: string): Promise<SteerAck> {
   const now = ctx.now();
+  const cardId = key === undefined ? v7() : steerIdFor(agentTurnId, key);
   return write(ctx, async (trx) => {
     const found = await lockTurn(trx, agentTurnId, now);
     if (!found) return { ack: 'unknown' };
-    if (isTerminal(found.turn.status)) return { ack: 'stale', agentId: found.turn.agent_id };
+    const { agent_id: agentId } = found.turn;
+    const known = key === undefined ? null : await steerBefore(trx, cardId, text, key);
+    if (known) return { ack: 'accepted', agentId, seq: known.seq };
+    if (isTerminal(found.turn.status)) return { ack: 'stale', agentId };
+    if ((await countPendingSteers(trx, agentTurnId)) >= MOST_PENDING_STEERS) {
+      const message = `turn ${agentTurnId} has ${MOST_PENDING_STEERS} messages it has not read; send this one later`;
+      throw new CodedError('inbox_full', message);
+    }
     const { last } = await trx
       .selectFrom('steers')
       .select((eb) => eb.fn.coalesce(eb.fn.max('seq'), eb.lit(0)).as('last'))
       .where('agent_turn_id', '=', agentTurnId)
       .executeTakeFirstOrThrow();
-    const cardId = v7();
     await insertCard(trx, { cardId, type: 'task.instruction', content: { text }, author: 'client', agentTurnId }, now);
     const seq = Number(last) + 1;
     const row = {
@@ -92,8 +104,21 @@ export async function steerTurn(ctx: StoreContext, agentTurnId: string, text: st
       .insertInto('steers')
       .values({ ...row, status: 'pending' })
       .execute();
-    return { ack: 'accepted', agentId: found.turn.agent_id, seq };
+    return { ack: 'accepted', agentId, seq };
   });
+}
+
+/** The message that was sent with this key before. Errors: `idempotency_conflict`, when it was another one. */
+async function steerBefore(trx: Trx, steerId: string, text: string, key: string): Promise<{ seq: number } | null> {
+  const row = await trx
+    .selectFrom('steers')
+    .innerJoin('cards', 'cards.card_id', 'steers.card_id')
+    .select(['steers.seq', 'cards.content'])
+    .where('steers.steer_id', '=', steerId)
+    .executeTakeFirst();
+  if (!row) return null;
+  if (row.content === storedJson({ text })) return { seq: row.seq };
+  throw new CodedError('idempotency_conflict', `the key ${key} belongs to another message for this turn`);
 }
 
 /** New budgets for a turn that has not ended; a question that they answer is answered by them (K9). */

@@ -22,6 +22,8 @@ export const callId = (agentTurnId: string, stepIndex: number, index: number): s
 export const resultCardId = (agentTurnId: string, call: string): string => derive('result', agentTurnId, call);
 export const summaryCardId = (agentTurnId: string, hide: readonly BoxExtent[]): string =>
   derive('summary', agentTurnId, JSON.stringify(hide.map(({ fromSeq, toSeq }) => [fromSeq, toSeq])));
+/** Of a message that its sender gave a key: the same however often it is sent. */
+export const steerIdFor = (agentTurnId: string, key: string): string => derive('steer', agentTurnId, key);
 export const steerTurnId = (steerId: string): string => derive('steer', steerId);
 export const delegatedTurnId = (call: string): string => derive('delegate', call);
 /** Names the agent after its profile; `call` makes it one of its own. */

@@ -4,6 +4,7 @@
  * Invariant: a steer is pending until a step that rendered it is committed, which puts it into the output box, or its turn closed and it
  * became a turn of its own: never lost, never doubled, never reordered.
  */
+import { MESSAGE_TOKENS } from '../../workflows/kernel/pressure.ts';
 import type { Card } from '../../workflows/protocol/cards.ts';
 import { appendToBox, toCard } from './cards.ts';
 import type { Trx } from './context.ts';
@@ -29,8 +30,29 @@ export async function pendingSteers(trx: Trx, agentTurnId: string): Promise<Card
   return rows.map(toCard);
 }
 
+/** The oldest of them, as many as have room in the prompt; one at least, which the conversation then makes room for (K15). */
+export async function steersWithin(trx: Trx, agentTurnId: string, room = Number.POSITIVE_INFINITY): Promise<Card[]> {
+  const pending = await pendingSteers(trx, agentTurnId);
+  let left = room;
+  const fitting = pending.findIndex(({ tokens }) => {
+    left -= tokens + MESSAGE_TOKENS;
+    return left < 0;
+  });
+  return fitting < 0 ? pending : pending.slice(0, Math.max(1, fitting));
+}
+
+export const countPendingSteers = async (trx: Trx, agentTurnId: string): Promise<number> => {
+  const { count } = await trx
+    .selectFrom('steers')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('status', '=', 'pending')
+    .executeTakeFirstOrThrow();
+  return Number(count);
+};
+
 export const hasPendingSteers = async (trx: Trx, agentTurnId: string): Promise<boolean> =>
-  (await pendingSteers(trx, agentTurnId)).length > 0;
+  (await countPendingSteers(trx, agentTurnId)) > 0;
 
 /** What a committed step rendered is part of the conversation; what came since, the model has not seen. */
 export async function takeSteers(

@@ -4,9 +4,14 @@ import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { CardType, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import type { Notice } from '../../workflows/protocol/notices.ts';
 import type { Timeouts } from '../../workflows/protocol/profile.ts';
-import type { CallRecord, StepCommit, StepOpening, StepOutcomeRecord } from '../../workflows/protocol/store.ts';
+import type {
+  CallRecord,
+  StepBegin,
+  StepCommit,
+  StepOpening,
+  StepOutcomeRecord,
+} from '../../workflows/protocol/store.ts';
 import { addUsage, type Fence, type Usage } from '../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS, firstCheckAt } from '../../workflows/supervision/check.ts';
 import { actOnAnswers } from './approvals.ts';
@@ -22,7 +27,7 @@ import { profileByHash } from './profiles.ts';
 import { parseResultFields } from './result-fields.ts';
 import { storeResult } from './results.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
-import { hasPendingSteers, pendingSteers, takeSteers } from './steers.ts';
+import { hasPendingSteers, steersWithin, takeSteers } from './steers.ts';
 import { type HeldTurn, held, selectHeld } from './turns.ts';
 
 export async function openStep(
@@ -30,8 +35,7 @@ export async function openStep(
   fence: Fence,
   stepIndex: number,
   profileHash: string,
-  hide: readonly number[] = [],
-  noticed: readonly Notice[] = [],
+  { hide = [], noticed = [], room }: StepBegin = {},
 ): Promise<StepOpening> {
   const now = ctx.now();
   return write(ctx, async (trx) => {
@@ -47,7 +51,7 @@ export async function openStep(
     const { fields: resultFields, warnings } = parseResultFields(request.resultFields, snapshot);
     if (turn.opened === null) appendNotices(trx, fence.agentId, fence.agentTurnId, noticed, now);
     if (turn.opened === null) await openRow(trx, fence, stepIndex, now);
-    const steers = recorded || !turn.steered ? [] : await pendingSteers(trx, fence.agentTurnId);
+    const steers = recorded || !turn.steered ? [] : await steersWithin(trx, fence.agentTurnId, room);
     const { criteria = [] } = request;
     return { recorded, snapshot, resultFields, criteria, steers, warnings: [...snapshot.warnings, ...warnings] };
   });

@@ -39,7 +39,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   accept: (input) => accept(ctx, input),
   recordDropped: (agentId, messageId, drop) => recordDropped(ctx, agentId, messageId, drop),
   stopTurn: (agentTurnId, reason) => stopTurn(ctx, agentTurnId, reason),
-  steerTurn: (agentTurnId, text) => steerTurn(ctx, agentTurnId, text),
+  steerTurn: (agentTurnId, text, key) => steerTurn(ctx, agentTurnId, text, key),
   setLifecycle: (agentId, lifecycle, reason) => setLifecycle(ctx, agentId, lifecycle, reason),
   reportResult: (agentTurnId, report) => reportResult(ctx, agentTurnId, report),
   writeInstructionCard: (text) => writeInstructionCard(ctx, text),
@@ -57,8 +57,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   reapTurn: (seen, termination) => reapTurn(ctx, seen, termination),
   countOpenTurns: () => countOpenTurns(ctx),
   listOpenTurns: (afterId, limit) => listOpenTurns(ctx, afterId, limit),
-  openStep: (fence, stepIndex, profileHash, hide, noticed) =>
-    openStep(ctx, fence, stepIndex, profileHash, hide, noticed),
+  openStep: (fence, stepIndex, profileHash, begun) => openStep(ctx, fence, stepIndex, profileHash, begun),
   commitStep: (fence, commit) => commitStep(ctx, fence, commit),
   closeStep: (fence, stepIndex) => closeStep(ctx, fence, stepIndex),
   findSummary: (fence, hide) => findSummary(ctx, fence, hide),

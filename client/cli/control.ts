@@ -1,6 +1,6 @@
 /** `turn stop`, `turn steer`, `agents stop` and `agents start`. */
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import type { AgentHandle } from '../agent-client.ts';
+import type { AgentHandle, SteerOptions } from '../agent-client.ts';
 import { type CliEnvironment, type CommonOptions, connected } from './environment.ts';
 
 export interface StopOptions extends CommonOptions {
@@ -32,12 +32,12 @@ export async function steerTurn(
   environment: CliEnvironment,
   turnId: string,
   message: string,
-  options: CommonOptions,
+  options: SteerOptions & CommonOptions,
 ): Promise<number> {
   const { io } = environment;
   const text = message === '-' ? await io.readStdin() : message;
   return connected(environment, options, async ({ client }) => {
-    const ack = await client.turn(turnId).steer(text);
+    const ack = await client.turn(turnId).steer(text, options);
     const place = ack.seq === undefined ? '' : ` (message ${ack.seq} of this turn)`;
     io.out(options.json ? JSON.stringify(ack) : `${ack.ack}${place}: ${STEER_MEANING[ack.ack]}`);
     return ack.ack === 'accepted' ? 0 : 1;

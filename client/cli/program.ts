@@ -141,10 +141,11 @@ function addTurns(program: Command, environment: CliEnvironment, run: Run): void
   command(turn, 'stop <turn>', 'End a turn now, queued or running.')
     .option(...REASON)
     .action((turnId: string, options: StopOptions) => run(options, () => stopTurn(environment, turnId, options)));
-  command(turn, 'steer <turn> <text>', 'Tell a running turn something; "-" reads it from standard input.').action(
-    (turnId: string, text: string, options: CommonOptions) =>
+  command(turn, 'steer <turn> <text>', 'Tell a running turn something; "-" reads it from standard input.')
+    .option('--key <key>', 'the same message again with the same key counts once')
+    .action((turnId: string, text: string, options: CommonOptions) =>
       run(options, () => steerTurn(environment, turnId, text, options)),
-  );
+    );
   command(turn, 'limits <turn> <json>', 'Give a running turn new budgets, e.g. {"maxTokens":2000000}.').action(
     (turnId: string, limits: string, options: CommonOptions) =>
       run(options, () => setLimits(environment, turnId, limits, options)),

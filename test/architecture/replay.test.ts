@@ -115,6 +115,7 @@ describe('what the recordings hold', () => {
       'onlyTools',
       'plan',
       'requireTool',
+      'room',
       'stateBlock',
       'stepIndex',
       'type',

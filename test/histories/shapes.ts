@@ -311,7 +311,8 @@ const REQUEST = { instruction: '[script:turn-0-calls] Go.', profile: 'tester' };
 function forgedLease(agentId: string) {
   const ids = { agentId, agentTurnId: 'forged', turnEpoch: 1, outputBoxId: 'forged', title: 'forged' };
   const profile = { profileName: 'tester', profileHash: 'none', workerTarget: 'worker_generic' };
-  const kernel = { budgets: { maxSteps: 5, maxTokens: 1_000 }, mustEndWith: [], submitResult: true };
+  const context = { windowTokens: 8_000, answerTokens: 1_000, fixedTokens: 0 };
+  const kernel = { budgets: { maxSteps: 5, maxTokens: 1_000 }, context, mustEndWith: [], submitResult: true };
   return { ...ids, ...profile, kernel, memory: [], instructionSeq: 1, instructionTokens: 1 };
 }
 

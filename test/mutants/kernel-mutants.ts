@@ -222,11 +222,11 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   },
   {
     rule: 'K22',
-    breaks: 'a snapshot of an earlier version lacks the sizes',
-    file: 'workflows/kernel/state.ts',
-    find: `kept, config: fresh.config, version`,
-    replace: `kept, version`,
-    test: `${KERNEL}/snapshot.test.ts`,
+    breaks: 'the next run of a turn begins without what the one before it had counted',
+    file: 'workflows/agent-turn.ts',
+    find: `this.#state = carry ? carry.state : initialState(lease.kernel);`,
+    replace: `this.#state = carry ? { ...carry.state, stepIndex: 0 } : initialState(lease.kernel);`,
+    test: 'test/workflows/continued.test.ts',
   },
   {
     rule: 'K22',

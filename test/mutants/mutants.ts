@@ -262,6 +262,14 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     rule: 'T22',
+    breaks: 'all messages that wait come into one prompt, whatever the window takes',
+    file: 'activities/store/steers.ts',
+    find: `return fitting < 0 ? pending : pending.slice(0, Math.max(1, fitting));`,
+    replace: `return pending.slice(0, Math.max(pending.length, fitting));`,
+    test: STORE,
+  },
+  {
+    rule: 'T22',
     breaks: 'a steer counts as read that the committed attempt did not render',
     file: 'activities/store/steers.ts',
     find: `if (!rendered.includes(cardId)) continue;`,

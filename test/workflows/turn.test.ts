@@ -232,7 +232,12 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
       profileName: 'tester',
       profileHash: 'x',
       workerTarget: 'worker_generic',
-      kernel: { budgets: { maxSteps: 5, maxTokens: 1000 }, mustEndWith: [], submitResult: true },
+      kernel: {
+        budgets: { maxSteps: 5, maxTokens: 1000 },
+        context: { windowTokens: 8_000, answerTokens: 1_000, fixedTokens: 0 },
+        mustEndWith: [],
+        submitResult: true,
+      },
       outputBoxId: v7(),
       memory: [],
       instructionSeq: 1,

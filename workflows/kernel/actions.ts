@@ -30,6 +30,8 @@ export interface CallLlmAction extends CallExtra {
   readonly plan: Plan;
   /** Absent when there is nothing to say. */
   readonly stateBlock?: readonly StateLine[];
+  /** Tokens that messages for the turn may add to the prompt, which it has not read yet and the plan does not know (T22). */
+  readonly room: number;
   /** Cards of the output box that a rollback took back; to be hidden before anything else (K13). */
   readonly hide?: readonly number[];
 }

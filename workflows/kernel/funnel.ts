@@ -16,6 +16,7 @@ import { inUse, offeredTools } from './exposure.ts';
 import { FUSE_WARNS, toolOf } from './fuse.ts';
 import { toldBy } from './handles.ts';
 import { planOf, planOfDeparting } from './plan.ts';
+import { roomLeft } from './pressure.ts';
 import type { CallExtra, KernelState } from './state.ts';
 
 /** How long an operator has, when the profile's approvals say nothing else. */
@@ -149,6 +150,7 @@ function request(
     type: 'call_llm',
     stepIndex,
     plan: planOf(next),
+    room: roomLeft(next, tokens),
     ...(offered ? { onlyTools: offered } : {}),
     ...extra,
     ...(stateBlock.length > 0 ? { stateBlock } : {}),

@@ -159,12 +159,17 @@ export const pressureOf = (state: KernelState, tokens: number): number =>
 export const fits = (state: KernelState, tokens: number): boolean =>
   Math.floor(tokens * state.context.correction) <= promptLimit(state);
 
+/** Of what a prompt of that estimate leaves of the window, in tokens as we count them: the rest is for what comes of the step. */
+export const roomLeft = (state: KernelState, tokens: number): number =>
+  Math.max(0, Math.floor((promptLimit(state) / state.context.correction - tokens) / 2));
+
 /** Providers count otherwise than we do, and more is what must not surprise us. */
 const MOST_CORRECTION = 4;
 
-/** By the count of the provider for the prompt that was estimated last. */
-export function corrected(state: KernelState, observedTokens: number): number {
+/** By the count of the provider for the prompt that was estimated last; `added`: what the prompt had besides, which no plan knew. */
+export function corrected(state: KernelState, observedTokens: number, added: readonly Handle[]): number {
   const { correction, estimate } = state.context;
   if (estimate === 0 || observedTokens === 0) return correction;
-  return Math.min(MOST_CORRECTION, Math.max(1, observedTokens / estimate));
+  const rendered = added.reduce((sum, [, , tokens]) => sum + tokens + MESSAGE_TOKENS, estimate);
+  return Math.min(MOST_CORRECTION, Math.max(1, observedTokens / rendered));
 }

@@ -16,8 +16,6 @@ import type { ActiveSkill, Exposure } from './exposure.ts';
 import type { RateWindows } from './governance.ts';
 import { type Marks, NO_MARKS } from './pressure.ts';
 
-export const KERNEL_STATE_VERSION = 4;
-
 export type ErrorKind = NonNullable<ToolError['kind']> | 'governance_denied';
 
 export interface KernelConfig {
@@ -162,7 +160,6 @@ export interface BatchVerdict {
 }
 
 export interface KernelState {
-  readonly version: typeof KERNEL_STATE_VERSION;
   readonly config: KernelConfig;
   readonly lifecycle: Lifecycle;
   /** `delta`: the conversation is being shortened; the model call `delayed` follows. */
@@ -215,14 +212,8 @@ export interface KernelState {
   readonly termination: Termination | null;
 }
 
-/** As an earlier version leased it: without sizes, which then never matter. */
-export type LeasedConfig = Omit<KernelConfig, 'context'> & { readonly context?: ContextConfig };
-
-const UNBOUNDED: ContextConfig = { windowTokens: 1_000_000, answerTokens: 0, fixedTokens: 0 };
-
-export const initialState = (config: LeasedConfig): KernelState => ({
-  version: KERNEL_STATE_VERSION,
-  config: { ...config, context: config.context ?? UNBOUNDED },
+export const initialState = (config: KernelConfig): KernelState => ({
+  config,
   lifecycle: 'ready',
   phase: 'reason',
   stepIndex: 0,
@@ -265,13 +256,3 @@ export const initialState = (config: LeasedConfig): KernelState => ({
   ending: null,
   termination: null,
 });
-
-/** A snapshot as it was carried on; one of an earlier version gets what came since (K22). */
-export function restored(snapshot: KernelState): KernelState {
-  if (snapshot.version === KERNEL_STATE_VERSION) return snapshot;
-  const fresh = initialState(snapshot.config);
-  const { operator, checkpoint, skills } = snapshot;
-  const asks = operator ? [operator.code] : [];
-  const kept = checkpoint && { ...checkpoint, skills };
-  return { ...fresh, ...snapshot, asks, checkpoint: kept, config: fresh.config, version: KERNEL_STATE_VERSION };
-}

@@ -18,7 +18,7 @@ import { merge } from './handles.ts';
 import { mismatch } from './legality.ts';
 import { corrected, promptLimit } from './pressure.ts';
 import { rollback } from './rollback.ts';
-import type { ContextState, KernelState, OutstandingCall } from './state.ts';
+import type { ContextState, Handle, KernelState, OutstandingCall } from './state.ts';
 
 export function step(state: KernelState, event: KernelEvent): StepOutcome {
   const reason = mismatch(state, event);
@@ -76,6 +76,10 @@ function beforeLastThought(state: KernelState): KernelState {
   return { ...state, checkpoint: { seq, lastThought: null, requiredToolDone: false, planCall: null, skills: [] } };
 }
 
+/** Messages of users, and a note, that the model was shown in the prompt of its answer and no handle stood for before. */
+const shownIn = ({ handles }: LlmResponseEvent): readonly Handle[] =>
+  handles.filter(([, role]) => role !== 'assistant');
+
 const REFUSAL: Termination = { status: 'failed', errorCode: 'provider_refusal', reason: 'the model refused' };
 
 function onResponse(state: KernelState, event: LlmResponseEvent): StepOutcome {
@@ -85,7 +89,7 @@ function onResponse(state: KernelState, event: LlmResponseEvent): StepOutcome {
     ...withUsage(state, event.usage, event.cost),
     context: {
       ...state.context,
-      correction: corrected(state, event.usage.input),
+      correction: corrected(state, event.usage.input, shownIn(event)),
       overflows: 0,
       activityAt: event.nowMs,
     },

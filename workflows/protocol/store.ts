@@ -9,7 +9,7 @@
 
 import type { DeliverableSource, Refusal } from '../kernel/actions.ts';
 import type { CallFacts } from '../kernel/governance.ts';
-import type { BoxExtent, LeasedConfig, MemoryUnit, SettledCall } from '../kernel/state.ts';
+import type { BoxExtent, KernelConfig, MemoryUnit, SettledCall } from '../kernel/state.ts';
 import type {
   ApprovalAck,
   ApprovalAnswer,
@@ -44,11 +44,11 @@ export interface Lease extends Fence {
   readonly profileName: string;
   readonly profileHash: string;
   readonly workerTarget: string;
-  readonly kernel: LeasedConfig;
+  readonly kernel: KernelConfig;
   readonly timeouts: Timeouts;
   readonly outputBoxId: string;
-  /** Earlier turns of the output box, oldest first, then what came with the request; with sizes since version 2 (K15). */
-  readonly memory: readonly (BoxExtent & { readonly tokens?: MemoryUnit['tokens'] })[];
+  /** Earlier turns of the output box, oldest first, then what came with the request (K15). */
+  readonly memory: readonly MemoryUnit[];
   readonly instructionSeq: number;
   readonly instructionTokens: number;
   /** Continue as new after this many history events; the default is our own threshold (K22). */
@@ -115,6 +115,16 @@ export interface StepOutcomeRecord {
   readonly latencyMs: number;
   /** Budgets that operators set so far, when there are any: the signal that told of them may have been lost (K9). */
   readonly limits?: Limits;
+}
+
+/** What comes with the opening of a step. */
+export interface StepBegin {
+  /** Places in the output box that a rollback takes out of view first (K13). */
+  readonly hide?: readonly number[];
+  /** Told of once, with a new step. */
+  readonly noticed?: readonly Notice[];
+  /** Tokens that messages for the turn may take in this step's prompt; unbounded when left out. The first one is shown in any case (T22). */
+  readonly room?: number;
 }
 
 export interface StepOpening {
@@ -289,7 +299,8 @@ export interface ClientStore {
   /** New budgets for a queued or running turn; null when it has ended or was never accepted (K9). */
   setLimits(agentTurnId: string, limits: Limits): Promise<LimitsChange | null>;
   /** Queues a message for a turn's next step (T22). */
-  steerTurn(agentTurnId: string, text: string): Promise<SteerAck>;
+  /** `key`: the same message again changes nothing. Errors: `inbox_full`, `idempotency_conflict`. */
+  steerTurn(agentTurnId: string, text: string, key?: string): Promise<SteerAck>;
   setLifecycle(agentId: string, lifecycle: AgentLifecycle, reason: string): Promise<LifecycleChange>;
   getTurn(agentTurnId: string): Promise<TurnView | null>;
   /** Cheaper than `getTurn`: where the turn stands, null when it was never accepted. */
@@ -329,14 +340,8 @@ export interface Store extends ClientStore, SupervisorStore {
   registerProfiles(snapshots: readonly ProfileSnapshot[]): Promise<void>;
   /** The pinned version of an agent definition. Errors: `profile_not_found`. */
   readProfile(hash: string): Promise<ProfileSnapshot>;
-  /** `hide`: places in the output box that a rollback takes out of view first (K13); `noticed` is told of once, with a new step. */
-  openStep(
-    fence: Fence,
-    stepIndex: number,
-    profileHash: string,
-    hide?: readonly number[],
-    noticed?: readonly Notice[],
-  ): Promise<StepOpening>;
+  /** Errors: `step_closed`. */
+  openStep(fence: Fence, stepIndex: number, profileHash: string, begun?: StepBegin): Promise<StepOpening>;
   commitStep(fence: Fence, commit: StepCommit): Promise<StepOutcomeRecord>;
   /**
    * Gives up a step whose model call has failed, before the turn goes on without it: from then on no late attempt can open or commit it

@@ -40,7 +40,7 @@ export function modelInput(
   more: Partial<CallModelInput['request']> = {},
 ): CallModelInput {
   const own = { boxId: lease.outputBoxId, fromSeq: 1, toSeq: 1_000_000 };
-  const request = { type: 'call_llm', stepIndex: 1, plan: { ranges: [own] }, ...more } as const;
+  const request = { type: 'call_llm', stepIndex: 1, plan: { ranges: [own] }, room: 100_000, ...more } as const;
   return { ...fence, profileHash: lease.profileHash, request };
 }
 

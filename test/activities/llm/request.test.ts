@@ -43,7 +43,7 @@ function requestOf({ profile, tools, cards, action, resultFields, facts, attempt
   const request = buildRequest({
     snapshot: snapshot(profile, tools),
     resultFields: resultFields ?? null,
-    action: { type: 'call_llm', stepIndex: 1, plan: { ranges: [] }, ...action },
+    action: { type: 'call_llm', stepIndex: 1, plan: { ranges: [] }, room: 0, ...action },
     cards: cards ?? [instruction('do it')],
     facts: { criteria: [], told: [], plan: null, ...facts },
     defaultModel: 'default-model',

@@ -17,6 +17,7 @@ describe('a turn that must end with a tool', () => {
       onlyTools: ['publish', 'reject'],
       requireTool: true,
       note: { kind: 'must_end_with', tools: ['publish', 'reject'] },
+      room: expect.any(Number),
     });
     expect(turn.observations).toEqual([{ type: 'reminded', tools: ['publish', 'reject'] }]);
   });

@@ -7,6 +7,7 @@ import {
   raised,
   renderedTokens,
   residencyAt,
+  roomLeft,
   unitTokens,
 } from '../../../workflows/kernel/pressure.ts';
 import { type Handle, initialState, type KernelState } from '../../../workflows/kernel/state.ts';
@@ -63,5 +64,16 @@ describe('the estimates of a prompt', () => {
       expect(levels).toEqual(levels.toSorted((a, b) => b - a));
     });
     fc.assert(property, { numRuns: 500 });
+  });
+});
+
+describe('the room for messages that the plan does not know', () => {
+  const context = { windowTokens: 10_000, answerTokens: 2_000, fixedTokens: FIXED };
+  const state = initialState({ ...config(), context });
+
+  test('is half of what the prompt leaves of the window, in tokens as we count them, and never less than nothing (T22)', () => {
+    expect([roomLeft(state, 1_000), roomLeft(state, 8_000), roomLeft(state, 9_000)]).toEqual([3_500, 0, 0]);
+    const denser = { ...state, context: { ...state.context, correction: 2 } };
+    expect(roomLeft(denser, 1_000)).toBe(1_500);
   });
 });

@@ -21,6 +21,7 @@ describe('a turn', () => {
       type: 'call_llm',
       stepIndex: 1,
       plan: { ranges: [{ boxId: 'output', fromSeq: 1, toSeq: 5 }] },
+      room: expect.any(Number),
     });
     expect(turn.state).toMatchObject({ lifecycle: 'running', phase: 'reason', stepIndex: 1 });
   });

@@ -64,7 +64,7 @@ describe('the input of a turn', () => {
     outputBoxId: 'b',
     profileName: 'p',
     title: '',
-    kernel: {},
+    kernel: { budgets: {}, context: {} },
     memory: [],
   };
   const without = (key: string) => Object.fromEntries(Object.entries(lease).filter(([name]) => name !== key));

@@ -36,7 +36,7 @@ export function describeContext(bench: StoreBench): void {
     test('loses the cards of a step that was taken back (K13)', async () => {
       const lease = await bench.started(newAgent());
       const { thoughtSeq } = await bench.think(lease, 1);
-      await bench.store.openStep(fenceOf(lease), 2, lease.profileHash, [thoughtSeq]);
+      await bench.store.openStep(fenceOf(lease), 2, lease.profileHash, { hide: [thoughtSeq] });
       expect(await textsOf(lease)).toEqual(['do it']);
     });
 

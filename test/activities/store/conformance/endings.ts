@@ -2,6 +2,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { callId as callIdOf } from '../../../../activities/store/ids.ts';
+import { MESSAGE_TOKENS } from '../../../../workflows/kernel/pressure.ts';
 import { LIMITS } from '../../../../workflows/protocol/limits.ts';
 import type { Lease, StepCommit } from '../../../../workflows/protocol/store.ts';
 import { fenceOf, LOST, newAgent, nothing, result, type StoreBench, SUCCESS } from '../store-bench.ts';
@@ -247,6 +248,44 @@ export function describeEndings(bench: StoreBench): void {
       expect(outcome.thoughtSeq).toBe(4);
       expect(await textsIn(lease.outputBoxId)).toEqual(['do it', 'one', 'two', 'x']);
       expect(await steersAt(lease, 2)).toEqual([]);
+    });
+
+    test('steers are shown as far as the prompt has room for them, one at least; the others wait, in order (T22, K15)', async () => {
+      const lease = await bench.started(newAgent());
+      for (const text of ['one', 'two', 'three', 'four']) await bench.store.steerTurn(lease.agentTurnId, text);
+      const shown = async (stepIndex: number, room: number) =>
+        (await bench.store.openStep(fenceOf(lease), stepIndex, lease.profileHash, { room })).steers;
+      const [{ tokens = 0 } = {}] = await shown(1, 0);
+      const first = await shown(1, 2 * (tokens + MESSAGE_TOKENS));
+      expect(first.map(({ content }) => content)).toEqual([{ text: 'one' }, { text: 'two' }]);
+      await bench.committed(lease, 1, { steerIds: first.map(({ cardId }) => cardId) });
+      expect((await shown(2, 0)).map(({ content }) => content)).toEqual([{ text: 'three' }]);
+      expect(await shown(2, 1_000)).toHaveLength(2);
+    });
+
+    test('a turn takes no more than a hundred messages that it has not read, and none of them is lost (T22)', async () => {
+      const lease = await bench.started(newAgent());
+      const steer = (text: string) => bench.store.steerTurn(lease.agentTurnId, text);
+      for (let n = 1; n <= 100; n += 1) await steer(`message ${n}`);
+      await expect(steer('one more')).rejects.toMatchObject({ code: 'inbox_full' });
+      const steers = await steersAt(lease, 1);
+      expect(steers).toHaveLength(100);
+      await bench.committed(lease, 1, { steerIds: steers.map(({ cardId }) => cardId) });
+      expect(await steer('one more')).toMatchObject({ ack: 'accepted', seq: 101 });
+    });
+
+    test('a steer that is sent again with its key counts once, also when its turn has ended meanwhile (T22)', async () => {
+      const lease = await bench.started(newAgent());
+      const steer = (text: string, on = bench.store) => on.steerTurn(lease.agentTurnId, text, 'k');
+      const ack = await steer('hear me');
+      expect(await Promise.all([steer('hear me'), steer('hear me', bench.other)])).toEqual([ack, ack]);
+      await expect(steer('something else')).rejects.toMatchObject({ code: 'idempotency_conflict' });
+      expect(await steersAt(lease, 1)).toHaveLength(1);
+      await bench.ended(lease);
+      expect(await steer('hear me')).toEqual(ack);
+      const next = await bench.leased(lease.agentId);
+      await bench.ended(next);
+      expect(await bench.tasksOf(lease.agentId)).toHaveLength(2);
     });
 
     test('a steer the committed attempt did not see is shown again at the next step (T22)', async () => {
