@@ -45,7 +45,7 @@ export const storeActivities = ({ store, app, workflows }: StoreActivityDeps): S
 
   askApprovals: ({ requests, ...fence }) => store.askApprovals(fence, requests),
 
-  readLimits: (fence) => store.readLimits(fence),
+  readBudgets: (fence) => store.readBudgets(fence),
 
   closeStep: ({ stepIndex, ...fence }) => store.closeStep(fence, stepIndex),
 

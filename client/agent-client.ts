@@ -231,7 +231,7 @@ export class TurnHandle {
 
   /**
    * Answers a question of this turn: a call that needs leave, or a budget that is used up. The ACK is final (K7, K9).
-   * Errors: `invalid_request`, `approval_refused` (not an approver, or arguments that do not fit).
+   * Errors: `invalid_request`, `approval_refused` (not an approver, or arguments that do not fit), `budget_refused`.
    */
   async answer(answer: z.input<typeof approvalAnswerSchema>): Promise<ApprovalAck> {
     const parsed = approvalAnswerSchema.safeParse(answer);
@@ -241,7 +241,10 @@ export class TurnHandle {
     return ack;
   }
 
-  /** New budgets, effective before the next model call; those left out stay (K9). Errors: `invalid_request`, `turn_not_found`. */
+  /**
+   * New budgets, effective before the next model call; those left out stay (K9). Errors: `invalid_request`, `turn_not_found`,
+   * `budget_refused` where a delegated turn would get more than the turn it works for has left.
+   */
   async setLimits(limits: Limits): Promise<void> {
     const parsed = limitsSchema.safeParse(limits);
     if (!parsed.success) throw new CodedError('invalid_request', `limits: ${z.prettifyError(parsed.error)}`);

@@ -35,9 +35,9 @@ import { step } from './kernel/step.ts';
 import { stopSignal, type TurnLook, turnStateQuery } from './messages.ts';
 import { ownLease } from './own-lease.ts';
 import { modelActivities, storeActivities } from './ports.ts';
+import { isDelegation } from './protocol/builtins.ts';
 import { isNotice, type Notice, noticeText } from './protocol/notices.ts';
-import type { Limits } from './protocol/profile.ts';
-import type { Lease, StepOutcomeRecord, TurnEnd } from './protocol/store.ts';
+import type { BudgetStanding, Lease, StepOutcomeRecord, TurnEnd } from './protocol/store.ts';
 import type { EngineUsage, Fence, TurnStatus } from './protocol/turn.ts';
 import { showTurnStatus, TURN_STATUS } from './search-attributes.ts';
 import { TurnCalls } from './turn-calls.ts';
@@ -134,7 +134,7 @@ class TurnDriver {
         action = this.#resumed(action);
         continue;
       }
-      await this.#readLimits(event);
+      await this.#readBudgets(action, event);
       action = this.#feed(event);
     }
     return this.#finish(action);
@@ -183,16 +183,18 @@ class TurnDriver {
     return noticed.length > 0 ? { noticed } : {};
   }
 
-  /** Before the kernel looks at its budgets again (K9). */
-  async #readLimits(next: KernelEvent): Promise<void> {
-    if (!this.#inbox.newLimits || next.type === 'stop') return;
+  /** Before the kernel looks at its budgets again (K9). Model calls and looks at what waits say themselves how they stand. */
+  async #readBudgets(action: KernelAction, next: KernelEvent): Promise<void> {
+    const ran = action.type === 'execute_tools' && next.type === 'tool_results' && next.suspended.length === 0;
+    const held = ran && (this.#state.delegated.open || action.calls.some(({ tool }) => isDelegation(tool)));
+    if (next.type === 'stop' || !(held || this.#inbox.newLimits)) return;
     this.#inbox.newLimits = false;
     this.#actions += 1;
-    this.#budgets(await storeActivities.readLimits(this.#fence));
+    this.#budgets(await storeActivities.readBudgets(this.#fence));
   }
 
-  #budgets(limits: Limits | null | undefined): void {
-    if (limits) this.#step({ type: 'limits', nowMs: Date.now(), limits });
+  #budgets({ limits = {}, delegated }: BudgetStanding): void {
+    this.#step({ type: 'limits', nowMs: Date.now(), limits, ...(delegated ? { delegated } : {}) });
   }
 
   /** Null: nothing has come of it yet, and the run is long. */
@@ -243,7 +245,7 @@ class TurnDriver {
 
   #answered(record: StepOutcomeRecord): KernelEvent {
     this.#display.thought(record);
-    this.#budgets(record.limits);
+    this.#budgets(record);
     return responseEvent(record);
   }
 
@@ -312,7 +314,7 @@ class TurnDriver {
       const { settled, waiting, answers = [] } = look;
       for (const call of settled) this.#display.call(call.callId, call.status, null);
       this.#showWaiting(waiting);
-      this.#budgets(look.limits);
+      this.#budgets(look);
       if (answers.length > 0) return this.#approved(answers, settled.length > 0);
       if (settled.length > 0) return { type: 'tool_results', nowMs: Date.now(), settled, suspended: waiting };
       deadline = Math.min(...waiting.map((call) => call.wakeAt ?? call.deadline));

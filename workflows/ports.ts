@@ -12,9 +12,16 @@ import {
 } from '@temporalio/workflow';
 import type { CallLlmAction, Refusal, SummarizeAction } from './kernel/actions.ts';
 import type { SettledCall } from './kernel/state.ts';
-import type { ApprovalRequest, Limits } from './protocol/approvals.ts';
+import type { ApprovalRequest } from './protocol/approvals.ts';
 import type { Notice } from './protocol/notices.ts';
-import type { StepOutcomeRecord, SummaryRecord, TurnCommit, TurnEnd, WaitingState } from './protocol/store.ts';
+import type {
+  BudgetStanding,
+  StepOutcomeRecord,
+  SummaryRecord,
+  TurnCommit,
+  TurnEnd,
+  WaitingState,
+} from './protocol/store.ts';
 import type { SupervisorPass } from './protocol/supervision.ts';
 import type { Fence } from './protocol/turn.ts';
 
@@ -76,7 +83,7 @@ export interface StoreActivities {
   reportInline(input: ReportInlineInput): Promise<number>;
   refuseCalls(input: Fence & { refusals: readonly Refusal[] }): Promise<readonly SettledCall[]>;
   askApprovals(input: Fence & { requests: readonly ApprovalRequest[] }): Promise<readonly Suspension[]>;
-  readLimits(input: Fence): Promise<Limits | null>;
+  readBudgets(input: Fence): Promise<BudgetStanding>;
   /** Gives up a step whose model call has failed; what an attempt has recorded of it all the same (K13). */
   closeStep(input: Fence & { stepIndex: number }): Promise<StepOutcomeRecord | null>;
   resolveWaiting(input: Fence & { callIds: readonly string[]; nowMs: number }): Promise<WaitingState>;

@@ -34,7 +34,8 @@ import { stepCardId } from './ids.ts';
 import { addLimits, limitsOf } from './limits.ts';
 import { profileByHash } from './profiles.ts';
 import type { ApprovalRow, HeadRow, TurnRow } from './rows.ts';
-import { lockTurn, turnOf } from './turns.ts';
+import { lockForLimits, refuseUnfunded } from './tree-budgets.ts';
+import { turnOf } from './turns.ts';
 
 export const findApproval = (trx: Trx, agentTurnId: string, callId: string): Promise<ApprovalRow | undefined> =>
   trx
@@ -131,7 +132,10 @@ async function rootOf(trx: Trx, turn: TurnRow): Promise<string> {
   return root.agent_turn_id;
 }
 
-/** Errors: `approval_refused` for somebody who may not answer, for arguments that do not fit, for a budget without new limits. */
+/**
+ * Errors: `approval_refused` for somebody who may not answer, for arguments that do not fit, for a budget without new limits;
+ * `budget_refused` for limits of a delegated turn that nobody can pay for.
+ */
 export async function answerApproval(
   ctx: StoreContext,
   agentTurnId: string,
@@ -139,7 +143,7 @@ export async function answerApproval(
 ): Promise<ApprovalAck> {
   const now = ctx.now();
   return write(ctx, async (trx) => {
-    const found = await lockTurn(trx, agentTurnId, now);
+    const found = await lockForLimits(trx, agentTurnId, answer.limits, now);
     const row = found && (await findApproval(trx, agentTurnId, answer.callId));
     if (!found || !row) return { ack: 'unknown' };
     const { head, turn } = found;
@@ -149,6 +153,7 @@ export async function answerApproval(
     if (row.status !== 'waiting') return { ack: 'duplicate', agentId };
     const { tools } = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
     refuseUnfit(row, answer, limitsOf(turn), tools, now);
+    if (answer.limits) await refuseUnfunded(ctx, trx, turn, answer.limits);
     const { decision, by = null, reason = null, limits } = answer;
     const edited = await changedArguments(trx, row, answer);
     await close(trx, row, {

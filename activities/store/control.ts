@@ -23,6 +23,7 @@ import { rosterEntry } from './roster.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
 import { countPendingSteers } from './steers.ts';
 import { abandoned } from './terminal.ts';
+import { lockForLimits, refuseUnfunded } from './tree-budgets.ts';
 import { lockTurn, turnOf } from './turns.ts';
 
 /** Ends the turn here and now: a queued one `canceled`, an active one `failed/stopped` with the epoch raised (T21). */
@@ -125,9 +126,10 @@ async function steerBefore(trx: Trx, steerId: string, text: string, key: string)
 export async function setLimits(ctx: StoreContext, agentTurnId: string, limits: Limits): Promise<LimitsChange | null> {
   const now = ctx.now();
   return write(ctx, async (trx) => {
-    const found = await lockTurn(trx, agentTurnId, now);
+    const found = await lockForLimits(trx, agentTurnId, limits, now);
     if (!found || isTerminal(found.turn.status)) return null;
     const { head, turn } = found;
+    await refuseUnfunded(ctx, trx, turn, limits);
     const all = await addLimits(trx, turn, limits);
     const changed = canonicalDigest(all) !== canonicalDigest(limitsOf(turn) ?? {});
     const answered = await answerByLimits(trx, turn, all, now);

@@ -5,11 +5,10 @@
  * Invariant: `turns.report` goes pending → due → answer, and the answer is written with the result of the call.
  */
 
-import type { Spent } from '../../workflows/kernel/state.ts';
 import type { DelegationReport } from '../../workflows/protocol/delegation.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
-import { type Deliverable, isTerminal, type Usage } from '../../workflows/protocol/turn.ts';
+import { type Deliverable, isTerminal } from '../../workflows/protocol/turn.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import type { FinalReport } from './deferrals.ts';
 import { appendEdge } from './events.ts';
@@ -57,7 +56,7 @@ const joinResponse = (child: TurnRow, parent: TurnRow, callId: string) =>
     trace_id: child.trace_id,
   }) as const;
 
-async function reportOf(trx: Trx, child: TurnRow, callId: string): Promise<FinalReport & { spent: Spent }> {
+async function reportOf(trx: Trx, child: TurnRow, callId: string): Promise<FinalReport> {
   const { status } = child;
   if (!isTerminal(status)) throw new CodedError('protocol_violation', `turn ${child.agent_turn_id} has not ended`);
   const card = await trx
@@ -67,35 +66,13 @@ async function reportOf(trx: Trx, child: TurnRow, callId: string): Promise<Final
     .executeTakeFirstOrThrow();
   const deliverable: Deliverable & JsonObject = JSON.parse(card.content);
   const result: JsonObject = { status, agent_id: child.agent_id, agent_turn_id: child.agent_turn_id, deliverable };
-  const spent = await spentBy(trx, child);
-  if (status === 'success') return { callId, status, result, spent };
+  if (status === 'success') return { callId, status, result };
   return {
     callId,
     status,
     result,
-    spent,
     error: { code: child.error_code ?? status, message: reasonOf(child, deliverable) },
   };
-}
-
-/** By the turn and by all that it delegated, down the tree (K9). */
-async function spentBy(trx: Trx, turn: TurnRow): Promise<Spent> {
-  let tokens = 0;
-  let cost: number | null = 0;
-  for (let level: readonly Pick<TurnRow, 'agent_turn_id' | 'usage' | 'cost'>[] = [turn]; level.length > 0; ) {
-    for (const { usage, cost: own } of level) {
-      const { input, output } = JSON.parse(usage) as Usage;
-      tokens += input + output;
-      cost = cost === null || own === null ? null : cost + own;
-    }
-    const parents = level.map((row) => row.agent_turn_id);
-    level = await trx
-      .selectFrom('turns')
-      .select(['agent_turn_id', 'usage', 'cost'])
-      .where('parent_agent_turn_id', 'in', parents)
-      .execute();
-  }
-  return { tokens, cost };
 }
 
 const reasonOf = (child: TurnRow, { fallback }: Deliverable): string =>

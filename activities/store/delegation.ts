@@ -10,7 +10,7 @@ import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import type { FailureCode } from '../../workflows/protocol/failures.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS, LIMITS } from '../../workflows/protocol/limits.ts';
-import type { DelegationPolicy } from '../../workflows/protocol/profile.ts';
+import type { Budgets, DelegationPolicy } from '../../workflows/protocol/profile.ts';
 import type { Handover } from '../../workflows/protocol/store.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { admissionRefusal, type Refusal } from './accept.ts';
@@ -27,7 +27,8 @@ import { currentProfile, profileByHash } from './profiles.ts';
 import { findResult, storeResult } from './results.ts';
 import { enrol, rosterEntry } from './roster.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
-import { insertTurn, turnOf } from './turns.ts';
+import { shareOf } from './tree-budgets.ts';
+import { insertTurn, type Share, turnOf } from './turns.ts';
 import { wouldWaitForItself } from './waits-for.ts';
 
 const NORMAL_LANE = 1;
@@ -44,6 +45,8 @@ interface Target {
   readonly profile: string;
   /** The agent whose memory a clone starts with. */
   readonly original: string | null;
+  /** Of that profile, and of the caller's. */
+  readonly budgets: { readonly target: Budgets; readonly caller: Budgets };
 }
 
 export async function delegate(ctx: StoreContext, fence: Fence, delegation: Delegation): Promise<DelegationOutcome> {
@@ -101,7 +104,8 @@ async function targetOf(
   { callId, target }: Delegation,
   profiles: ProfileCache,
 ): Promise<Target | Refusal> {
-  const policy = (await profileByHash(trx, turn.profile_hash ?? '', profiles)).profile.delegationPolicy;
+  const { delegationPolicy: policy, budgets: own } = (await profileByHash(trx, turn.profile_hash ?? '', profiles))
+    .profile;
   const named = target.strategy === 'new' ? target.profile : await profileOfAgent(trx, target.agentId);
   if (named === null) {
     return {
@@ -116,9 +120,10 @@ async function targetOf(
     const message = `delegation to profile ${named} is not allowed; allowed: ${allowed.join(', ') || 'none'}`;
     return { code: 'delegation_denied', message };
   }
-  if (target.strategy === 'reuse') return { agentId: target.agentId, profile: named, original: null };
+  const budgets = { target: profile.snapshot.profile.budgets, caller: own };
+  if (target.strategy === 'reuse') return { agentId: target.agentId, profile: named, original: null, budgets };
   const original = target.strategy === 'clone' ? target.agentId : null;
-  return { agentId: delegatedAgentId(named, callId), profile: named, original };
+  return { agentId: delegatedAgentId(named, callId), profile: named, original, budgets };
 }
 
 const nameOf = (target: DelegationTarget): string => (target.strategy === 'new' ? target.profile : target.agentId);
@@ -152,6 +157,10 @@ async function makeTurn(
     const message = `agent ${target.agentId} waits, itself or through others, for ${turn.agent_id}: it would never answer`;
     return { code: 'delegation_cycle', message };
   }
+  const { stepIndex } = call;
+  const { target: budgets, caller } = target.budgets;
+  const share = await shareOf(trx, turn, caller, { stepIndex, maxTokens: delegation.maxTokens, budgets });
+  if ('code' in share) return share;
   const context = await contextOf(trx, turn, call, delegation, now);
   if ('code' in context) return context;
   const head = await lockHead(trx, target.agentId, now);
@@ -159,20 +168,19 @@ async function makeTurn(
   if (refused) return refused;
   await enrol(trx, target.agentId, target.profile, turn.agent_id, now);
   if (target.original !== null) await inheritMemory(trx, target.original, head, delegation.callId, now);
-  await queueChild(trx, turn, call, target, context.boxId, delegation, depth, now);
+  await queueChild(trx, { turn, depth, stepIndex, share }, target, context.boxId, delegation, now);
   return handOver(ctx, trx, await lockHead(trx, target.agentId, now), now);
 }
 
 async function queueChild(
   trx: Trx,
-  turn: TurnRow,
-  { stepIndex }: StoredCall,
+  from: { readonly turn: TurnRow; readonly depth: number; readonly stepIndex: number; readonly share: Share },
   { agentId, profile }: Target,
   contextBoxId: string | undefined,
   { callId, target, instruction, waitMs, onParentEnd }: Delegation,
-  depth: number,
   now: number,
 ): Promise<void> {
+  const { turn } = from;
   const agentTurnId = delegatedTurnId(callId);
   const cardId = instructionCardId(agentTurnId);
   const author = turn.agent_id;
@@ -185,7 +193,7 @@ async function queueChild(
     ...(turn.correlation_id === null ? {} : { correlationId: turn.correlation_id }),
     ...(traceparent === undefined ? {} : { traceparent }),
   } as const;
-  const origin = { turn, depth, stepIndex, callId, awaited: waitMs !== undefined, onParentEnd };
+  const origin = { ...from, callId, awaited: waitMs !== undefined, onParentEnd };
   await insertTurn(
     trx,
     { agentId, agentTurnId, lane: NORMAL_LANE, instructionCardId: cardId, digest: '', origin, request },
@@ -276,6 +284,7 @@ async function started(trx: Trx, child: TurnRow, { content }: StoredCall): Promi
     status: 'accepted',
     agent_id: child.agent_id,
     agent_turn_id: child.agent_turn_id,
+    max_tokens: child.given_tokens,
     context_box_id: child.context_box_id,
     output_box_id: head.output_box_id ?? outputBoxId(child.agent_id),
   };

@@ -5,6 +5,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { Violation } from '../../workflows/protocol/store.ts';
 import { read, type StoreContext } from './context.ts';
+import { overdrawn } from './tree-budgets.ts';
 
 interface Found {
   agent_id: string | null;
@@ -151,7 +152,10 @@ const CHECKS: Readonly<Record<string, RawBuilder<Found>>> = {
     join boxes x on x.box_id = b.box_id group by b.box_id having max(b.seq) <> count(*)`,
 };
 
-export const CHECK_NAMES: readonly string[] = Object.keys(CHECKS);
+/** Its sums go down whole trees: added up here, not by the database. */
+const OVERDRAWN = 'given_more_than_it_has';
+
+export const CHECK_NAMES: readonly string[] = [...Object.keys(CHECKS), OVERDRAWN];
 
 export const violations = (ctx: StoreContext): Promise<readonly Violation[]> =>
   read(ctx, async (db) => {
@@ -161,6 +165,10 @@ export const violations = (ctx: StoreContext): Promise<readonly Violation[]> =>
       found.push(
         ...rows.map((row) => ({ check, agentId: row.agent_id, agentTurnId: row.agent_turn_id, detail: row.detail })),
       );
+    }
+    for (const { turn, held } of await overdrawn(db)) {
+      const detail = `its delegated turns hold or have spent ${held} tokens of ${turn.given_tokens}`;
+      found.push({ check: OVERDRAWN, agentId: turn.agent_id, agentTurnId: turn.agent_turn_id, detail });
     }
     return found;
   });

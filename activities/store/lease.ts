@@ -6,14 +6,13 @@
  * 2. A turn that cannot start ends here, with its own task event (T8).
  */
 import { z } from 'zod';
-import { withLimits } from '../../workflows/kernel/budgets.ts';
 import { kernelConfig } from '../../workflows/kernel/config.ts';
 import type { MemoryUnit } from '../../workflows/kernel/state.ts';
 import type { CardContents } from '../../workflows/protocol/cards.ts';
 import { type EnqueueRequest, storedRequestSchema } from '../../workflows/protocol/enqueue.ts';
 import { CodedError, type FailureCode } from '../../workflows/protocol/failures.ts';
 import { clip } from '../../workflows/protocol/limits.ts';
-import type { ProfileSnapshot, Timeouts } from '../../workflows/protocol/profile.ts';
+import type { Budgets, ProfileSnapshot, Timeouts } from '../../workflows/protocol/profile.ts';
 import type { Lease } from '../../workflows/protocol/store.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS, firstCheckAt } from '../../workflows/supervision/check.ts';
@@ -24,7 +23,7 @@ import { type ProfileCache, type StoreContext, type Trx, together } from './cont
 import { appendState } from './events.ts';
 import { updateHead } from './head.ts';
 import { forkedBoxId, instructionCardId, outputBoxId } from './ids.ts';
-import { limitsOf } from './limits.ts';
+import { budgetsOf } from './limits.ts';
 import { memoryUnits } from './memory.ts';
 import { anyProfile, profileAt, profileByHash, selectProfileHead } from './profiles.ts';
 import { parseResultFields } from './result-fields.ts';
@@ -80,6 +79,7 @@ export async function tryLease(
     worker_target: profile?.snapshot.profile.workerTarget ?? null,
     leased_at: leasedAt,
     ...(profile ? firstCheck(leasedAt, profile.snapshot.profile.timeouts) : {}),
+    ...(profile && turn.parent_call_id === null ? given(turn, profile.snapshot.profile.budgets) : {}),
   };
   await trx.updateTable('turns').set(leased).where('agent_turn_id', '=', turn.agent_turn_id).execute();
   const nextHead: HeadRow = {
@@ -110,6 +110,12 @@ const firstCheck = (leasedAt: number, timeouts: Timeouts): Partial<TurnRow> => (
   check_every: FIRST_CHECK_MS,
   ends_by: timeouts.turnMs === undefined ? null : leasedAt + timeouts.turnMs,
 });
+
+/** To a turn from outside: what its budgets say. A delegated one was given its share when it was made (K20). */
+function given(turn: TurnRow, ofProfile: Budgets): Partial<TurnRow> {
+  const { maxTokens, maxCost = null } = budgetsOf(turn, ofProfile);
+  return { given_tokens: maxTokens, given_cost: maxCost };
+}
 
 /**
  * The box this turn remembers and writes to: the one it asked for, else the agent's own. A box of somebody else is forked, so that no
@@ -263,7 +269,7 @@ export async function leaseOf(
     profileHash: profile_hash,
     workerTarget: worker_target,
     // Budgets may have been set while the turn was queued (K9).
-    kernel: { ...kernel, budgets: withLimits(kernel.budgets, limitsOf(turn) ?? {}) },
+    kernel: { ...kernel, budgets: budgetsOf(turn, kernel.budgets) },
     timeouts: snapshot.profile.timeouts,
     outputBoxId: output_box_id,
     memory: JSON.parse(memory ?? '[]') as MemoryUnit[],

@@ -126,6 +126,12 @@ const supervision: Migration = ({ int }) => [
      listed_until ${int})`,
 ];
 
+const treeBudgets: Migration = ({ int }) => [
+  // What a turn may spend with all that it delegates: of a delegated one, its share of its caller's budget.
+  `alter table turns add column given_tokens ${int}`,
+  `alter table turns add column given_cost double precision`,
+];
+
 const MIGRATIONS: readonly Migration[] = [
   foundation,
   stopAndSteer,
@@ -134,6 +140,7 @@ const MIGRATIONS: readonly Migration[] = [
   approvals,
   budgetAsks,
   supervision,
+  treeBudgets,
 ];
 
 export async function migrate(db: Kysely<Tables>, dialect: SchemaDialect): Promise<void> {

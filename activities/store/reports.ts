@@ -34,10 +34,10 @@ import { type ProfileCache, type StoreContext, type Trx, write } from './context
 import { type FinalReport, findDeferral, forgetDeferral, isFinal, keepDeferral } from './deferrals.ts';
 import { appendEvent } from './events.ts';
 import { fenced } from './head.ts';
-import { limitsOf } from './limits.ts';
 import { profileByHash } from './profiles.ts';
 import { findResult, storeResult } from './results.ts';
 import type { ApprovalRow, HeadRow, TurnRow, WaitingRow } from './rows.ts';
+import { standingOf } from './tree-budgets.ts';
 import { lockTurn, turnOf } from './turns.ts';
 
 /** The answer is final and immediate; see the rules at T14 for what each means. */
@@ -63,15 +63,12 @@ export async function reportResult(
  */
 export type Reported = ReportAck & { readonly wake: boolean };
 
-/** What a delegated turn spent: its parent is charged with it (K9). */
-type WithSpent = Pick<ToolResultContent, 'spent'>;
-
 /** The caller holds the head row of the turn's agent. */
 export async function reportTo(
   trx: Trx,
   head: HeadRow,
   turn: TurnRow,
-  report: ToolResultReport & WithSpent,
+  report: ToolResultReport,
   profiles: ProfileCache,
   now: number,
 ): Promise<Reported> {
@@ -174,14 +171,14 @@ async function bodyOf(trx: Trx, report: ToolResultReport): Promise<Body | null> 
 function resultContent(
   { callId, tool }: CardContents['tool.call'],
   otherwise: EndOfCall,
-  report: FinalReport & WithSpent,
+  report: FinalReport,
   { result, problem }: Body,
 ): ToolResultContent {
   if (problem !== undefined) return failure(callId, tool, otherwise, 'invalid_result', problem);
   // A result that is there cannot suspend its call again.
   const effective = effectiveAfterExecution(result, report.afterExecution, otherwise);
   const afterExecution = effective === 'terminate' ? 'terminate' : 'continue';
-  const base = { callId, tool, afterExecution, ...(report.spent ? { spent: report.spent } : {}) } as const;
+  const base = { callId, tool, afterExecution } as const;
   const { status } = report;
   if (status === 'success') return { ...base, status, result: result ?? null };
   const error = report.error ?? {
@@ -240,8 +237,8 @@ export async function resolveWaiting(
       } else settled.push(await applied(trx, turn, callId, row, progress?.result ?? null, ctx.profiles, now));
     }
     if (settled.length > 0 || answers.length > 0 || escalated) await syncHead(trx, head, fence.agentTurnId, now);
-    const limits = limitsOf(turn);
-    return { settled, waiting, ...(answers.length > 0 ? { answers } : {}), ...(limits ? { limits } : {}) };
+    const standing = await standingOf(trx, turn);
+    return { settled, waiting, ...(answers.length > 0 ? { answers } : {}), ...standing };
   });
 }
 

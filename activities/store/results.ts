@@ -148,7 +148,6 @@ const toSettled = (content: ToolResultContent, seq: number, tokens: number): Set
   afterExecution: content.afterExecution,
   ...(content.error ? { errorCode: content.error.code } : {}),
   ...(content.error?.kind && content.error.kind !== 'recoverable' ? { errorKind: content.error.kind } : {}),
-  ...(content.spent ? { spent: content.spent } : {}),
   seq,
   tokens,
 });

@@ -109,6 +109,13 @@ export interface TurnRow {
   report: ReportState | null;
   /** Budgets an operator set while it ran (K9). */
   limits: string | null;
+  /**
+   * The most tokens it was ever given to spend with all that it delegates; of a delegated turn, what its caller's budget holds for it while it
+   * has not ended (K20). Null until a turn from outside is leased.
+   */
+  given_tokens: number | null;
+  /** The same in money; null where there is no limit. */
+  given_cost: number | null;
   /** What becomes of a delegated turn when its parent's turn ends without success (T30). */
   on_parent_end: ParentEndPolicy | null;
   /** When the supervisor checks the turn; null when it need not. */

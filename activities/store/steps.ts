@@ -22,12 +22,12 @@ import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEdge, appendEvent, appendNotices, appendState } from './events.ts';
 import { fencedWith, updateHead } from './head.ts';
 import { stepCardId } from './ids.ts';
-import { limitsOf } from './limits.ts';
 import { profileByHash } from './profiles.ts';
 import { parseResultFields } from './result-fields.ts';
 import { storeResult } from './results.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
 import { hasPendingSteers, steersWithin, takeSteers } from './steers.ts';
+import { standingOf } from './tree-budgets.ts';
 import { type HeldTurn, held, selectHeld } from './turns.ts';
 
 export async function openStep(
@@ -40,7 +40,7 @@ export async function openStep(
   const now = ctx.now();
   return write(ctx, async (trx) => {
     const { head, turn } = await fencedTurnAt(trx, fence, stepIndex, now);
-    const recorded = recordedOf(turn);
+    const recorded = await recordedOf(trx, turn);
     if (!recorded) refuseClosed(turn, stepIndex);
     const snapshot = await profileByHash(trx, profileHash, ctx.profiles);
     // A step that is stored (the workflow was reset) changes nothing: the turn may be suspended behind it.
@@ -100,14 +100,10 @@ async function fencedTurnAt(
   return { head, turn: held(trx, row, agentTurnId) };
 }
 
-const recordedOf = (turn: TurnAtStep): StepOutcomeRecord | null =>
-  turn.outcome === null ? null : withBudgets(JSON.parse(turn.outcome) as StepOutcomeRecord, turn);
-
-/** As they are set now, whenever the step was recorded. */
-const withBudgets = (outcome: StepOutcomeRecord, turn: TurnRow): StepOutcomeRecord => {
-  const limits = limitsOf(turn);
-  return limits === null ? outcome : { ...outcome, limits };
-};
+const recordedOf = async (trx: Trx, turn: TurnAtStep): Promise<StepOutcomeRecord | null> =>
+  turn.outcome === null
+    ? null
+    : { ...(JSON.parse(turn.outcome) as StepOutcomeRecord), ...(await standingOf(trx, turn)) };
 
 async function openRow(trx: Trx, fence: Fence, stepIndex: number, now: number): Promise<void> {
   const { agentId, agentTurnId } = fence;
@@ -151,7 +147,7 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
   const now = ctx.now();
   return write(ctx, async (trx) => {
     const { head, turn } = await fencedTurnAt(trx, fence, commit.stepIndex, now);
-    const recorded = recordedOf(turn);
+    const recorded = await recordedOf(trx, turn);
     if (recorded) return recorded;
     refuseClosed(turn, commit.stepIndex);
     if (turn.opened === null) await openRow(trx, fence, commit.stepIndex, now);
@@ -189,7 +185,7 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
     const claims = claimed.map(({ content: { callId } }) => ({ callId, attempt: 1 }));
     await insertClaims(trx, fence.agentTurnId, claims, now);
     await announce(trx, head, fence, outcome, now);
-    return withBudgets(outcome, turn);
+    return { ...outcome, ...(await standingOf(trx, turn)) };
   });
 }
 
@@ -204,7 +200,7 @@ export async function closeStep(ctx: StoreContext, fence: Fence, stepIndex: numb
   const now = ctx.now();
   return write(ctx, async (trx) => {
     const { turn } = await fencedTurnAt(trx, fence, stepIndex, now);
-    const recorded = recordedOf(turn);
+    const recorded = await recordedOf(trx, turn);
     if (recorded || turn.closed !== null) return recorded;
     // Of an attempt that has not begun yet there is no row to close.
     if (turn.opened === null) await openRow(trx, fence, stepIndex, now);

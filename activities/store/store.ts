@@ -13,7 +13,6 @@ import { listEdges } from './edges.ts';
 import { commitTurn, reapTurn } from './endings.ts';
 import { leaseNext } from './handover.ts';
 import { violations } from './invariants.ts';
-import { readLimits } from './limits.ts';
 import { readProfile, registerProfiles } from './profiles.ts';
 import { getAgent, getTurn, listAgents, listTurns, readBox, readEvents, readExtents } from './reads.ts';
 import { reportResult, resolveWaiting } from './reports.ts';
@@ -30,6 +29,7 @@ import {
   releaseSupervisorLease,
   scheduleCheck,
 } from './supervision.ts';
+import { readBudgets } from './tree-budgets.ts';
 import { turnStatusReader } from './turn-status.ts';
 
 /** What only the backend can do: tell that something changed, and close. */
@@ -74,7 +74,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   answerApproval: (agentTurnId, answer) => answerApproval(ctx, agentTurnId, answer),
   listApprovals: (filter) => listApprovals(ctx, filter),
   setLimits: (agentTurnId, limits) => setLimits(ctx, agentTurnId, limits),
-  readLimits: (fence) => readLimits(ctx, fence),
+  readBudgets: (fence) => readBudgets(ctx, fence),
   resolveWaiting: (fence, callIds, nowMs, parse) => resolveWaiting(ctx, fence, callIds, nowMs, parse),
   commitTurn: (fence, commit) => commitTurn(ctx, fence, commit),
   reportDelegation: (agentTurnId) => reportDelegation(ctx, agentTurnId),

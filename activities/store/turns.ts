@@ -14,6 +14,13 @@ import type { HeadRow, TurnRow } from './rows.ts';
 /** The lane of what must run next: steers that outlived their turn (T22). Requests have lanes from 0. */
 export const FRONT_LANE = -1;
 
+/** What a delegated turn may spend with all that it delegates itself (K20). */
+export interface Share {
+  readonly tokens: number;
+  /** Null where its caller has no limit. */
+  readonly cost: number | null;
+}
+
 export interface TurnOrigin {
   readonly turn: TurnRow;
   readonly depth: number;
@@ -23,6 +30,8 @@ export interface TurnOrigin {
   readonly awaited?: boolean;
   /** What becomes of this turn when the one that made it ends without success; it goes on when left out. */
   readonly onParentEnd?: ParentEndPolicy;
+  /** Of the caller's budgets; absent where nobody's budget is used. */
+  readonly share?: Share;
 }
 
 export interface QueuedTurn {
@@ -58,6 +67,8 @@ export async function insertTurn(trx: Trx, queued: QueuedTurn, now: number): Pro
     instruction_seq: null,
     memory: null,
     limits: null,
+    given_tokens: origin?.share?.tokens ?? null,
+    given_cost: origin?.share?.cost ?? null,
     profile_name: request.profile ?? null,
     profile_hash: null,
     worker_target: null,
@@ -126,10 +137,12 @@ export interface HeldTurn extends TurnRow {
   readonly waited: boolean;
   /** Messages came that it has not taken. */
   readonly steered: boolean;
+  /** It made turns of others. */
+  readonly delegated: boolean;
 }
 
 /** What a function may be given that can do without the look. */
-export type MaybeHeld = TurnRow & Partial<Pick<HeldTurn, 'waited' | 'steered'>>;
+export type MaybeHeld = TurnRow & Partial<Pick<HeldTurn, 'waited' | 'steered' | 'delegated'>>;
 
 const WAITED = sql<unknown>`(exists (select 1 from turn_waiting w where w.agent_turn_id = turns.agent_turn_id)
   or exists (select 1 from approvals a where a.agent_turn_id = turns.agent_turn_id)
@@ -137,6 +150,9 @@ const WAITED = sql<unknown>`(exists (select 1 from turn_waiting w where w.agent_
 
 const STEERED = sql<unknown>`exists (select 1 from steers s
   where s.agent_turn_id = turns.agent_turn_id and s.status = 'pending')`.as('steered');
+
+const DELEGATED = sql<unknown>`exists (select 1 from turns made
+  where made.parent_agent_turn_id = turns.agent_turn_id)`.as('delegated');
 
 /** The last place in the turn's output box; null where the box is not its agent's to write. */
 const BOX_END = sql<number | null>`(select b.last_seq from boxes b
@@ -146,26 +162,29 @@ export const selectHeld = (db: Pick<Trx, 'selectFrom'>, agentTurnId: string) =>
   db
     .selectFrom('turns')
     .selectAll('turns')
-    .select([WAITED, STEERED, BOX_END])
+    .select([WAITED, STEERED, DELEGATED, BOX_END])
     .where('turns.agent_turn_id', '=', agentTurnId);
 
-type HeldRow = TurnRow & { readonly waited: unknown; readonly steered: unknown; readonly box_end: number | null };
+interface HeldRow extends TurnRow {
+  readonly waited: unknown;
+  readonly steered: unknown;
+  readonly delegated: unknown;
+  readonly box_end: number | null;
+}
+
+type AsHeld<T> = T & Pick<HeldTurn, 'waited' | 'steered' | 'delegated'>;
 
 /** SQLite says 0 and 1. */
-export function asHeld<T extends HeldRow>(
-  row: T | undefined,
-  agentTurnId: string,
-): T & { readonly waited: boolean; readonly steered: boolean } {
-  if (row) return { ...row, waited: Boolean(row.waited), steered: Boolean(row.steered) };
+export function asHeld<T extends HeldRow>(row: T | undefined, agentTurnId: string): AsHeld<T> {
+  if (row) {
+    const { waited, steered, delegated } = row;
+    return { ...row, waited: Boolean(waited), steered: Boolean(steered), delegated: Boolean(delegated) };
+  }
   throw neverAccepted(agentTurnId);
 }
 
 /** The turn as it was read under its agent's head row, which the transaction holds. */
-export function held<T extends HeldRow>(
-  trx: Trx,
-  row: T | undefined,
-  agentTurnId: string,
-): T & { readonly waited: boolean; readonly steered: boolean } {
+export function held<T extends HeldRow>(trx: Trx, row: T | undefined, agentTurnId: string): AsHeld<T> {
   const turn = asHeld(row, agentTurnId);
   if (turn.output_box_id !== null && turn.box_end !== null) noteBoxEnd(trx, turn.output_box_id, turn.box_end);
   return turn;

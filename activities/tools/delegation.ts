@@ -22,6 +22,14 @@ const text = z
     error: `must be at most ${LIMITS.instructionBytes} bytes`,
   });
 
+const maxTokens = z
+  .int()
+  .positive()
+  .optional()
+  .describe(
+    'tokens of your own budget it may use, with all it delegates; when left out, an equal part of what you have left',
+  );
+
 const delegateAsyncSchema = z.object({
   target_strategy: z
     .enum(['new', 'reuse', 'clone'])
@@ -33,6 +41,7 @@ const delegateAsyncSchema = z.object({
     .enum(PARENT_END_POLICIES)
     .default('continue')
     .describe('what becomes of the task when you are stopped or fail: it is stopped too, or it goes on'),
+  max_tokens: maxTokens,
 });
 
 const askExpertSchema = z
@@ -46,6 +55,7 @@ const askExpertSchema = z
       .enum(PARENT_END_POLICIES)
       .default('stop')
       .describe('what becomes of the question when you are stopped or fail: it is stopped too, or it goes on'),
+    max_tokens: maxTokens,
   })
   .refine(({ profile, agent_id }) => (profile === undefined) !== (agent_id === undefined), {
     error: 'exactly one of profile and agent_id is expected',
@@ -95,9 +105,10 @@ function delegationOf(tool: string, args: JsonObject, call: { callId: string; at
   if (tool === DELEGATE_ASYNC) {
     const given = delegateAsyncSchema.parse(args);
     const { target_strategy: strategy, target_ref: ref, instruction, context_box_id, on_parent_end } = given;
+    const tokens = given.max_tokens === undefined ? {} : { maxTokens: given.max_tokens };
     const target = strategy === 'new' ? ({ strategy, profile: ref } as const) : ({ strategy, agentId: ref } as const);
     const context = context_box_id === undefined ? {} : { contextBoxId: context_box_id };
-    return { ...call, target, instruction, onParentEnd: on_parent_end, ...context };
+    return { ...call, target, instruction, onParentEnd: on_parent_end, ...context, ...tokens };
   }
   const given = askExpertSchema.parse(args);
   const { profile, agent_id: agentId, question, include_history, timeout_seconds, on_parent_end } = given;
@@ -113,6 +124,7 @@ function delegationOf(tool: string, args: JsonObject, call: { callId: string; at
     includeHistory: include_history,
     waitMs,
     onParentEnd: on_parent_end,
+    ...(given.max_tokens === undefined ? {} : { maxTokens: given.max_tokens }),
   };
 }
 

@@ -2,6 +2,7 @@
 import type { Mutant } from './mutant.ts';
 
 const KERNEL = 'test/workflows/kernel';
+const TREE = 'test/activities/store/tree-budgets.test.ts';
 
 export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
@@ -107,6 +108,59 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     find: `if (tokens >= maxTokens) return`,
     replace: `if (tokens > maxTokens) return`,
     test: `${KERNEL}/budgets.test.ts`,
+  },
+  {
+    rule: 'K9',
+    breaks: 'what delegated turns hold counts for nothing',
+    file: 'workflows/kernel/budgets.ts',
+    find: `usage.input + usage.output + delegated.tokens`,
+    replace: `usage.input + usage.output + 0 * delegated.tokens`,
+    test: `${KERNEL}/budgets.test.ts`,
+  },
+  {
+    rule: 'K9',
+    breaks: 'the share of a delegated turn stays spent when the turn has ended',
+    file: 'activities/store/tree-budgets.ts',
+    find: `tokens += ended ? spent.tokens : Math.max(`,
+    replace: `tokens += Math.max(`,
+    test: TREE,
+    only: 'on SQLite ',
+  },
+  {
+    rule: 'K9',
+    breaks: 'a delegated turn counts only with what it has spent so far',
+    file: 'activities/store/tree-budgets.ts',
+    find: `Math.max(spent.tokens, child.given_tokens ?? 0)`,
+    replace: `spent.tokens`,
+    test: TREE,
+    only: 'on SQLite ',
+  },
+  {
+    rule: 'K9',
+    breaks: 'a turn goes on before it knows what it has just given away',
+    file: 'workflows/agent-turn.ts',
+    find: `!(held || this.#inbox.newLimits)`,
+    replace: `!this.#inbox.newLimits`,
+    test: 'test/workflows/tree-budgets.test.ts',
+    only: 'on sqlite .*given all it had away',
+  },
+  {
+    rule: 'K9',
+    breaks: 'a delegated turn has the budget of its profile, whatever it was given',
+    file: 'activities/store/limits.ts',
+    find: `Math.min(set.maxTokens, turn.given_tokens)`,
+    replace: `set.maxTokens`,
+    test: TREE,
+    only: 'on SQLite ',
+  },
+  {
+    rule: 'K9',
+    breaks: 'an operator gives a delegated turn what nobody has left',
+    file: 'activities/store/tree-budgets.ts',
+    find: `if (more.tokens <= left.tokens && more.cost <= left.cost) return;`,
+    replace: `if (more.tokens >= 0) return;`,
+    test: TREE,
+    only: 'on SQLite ',
   },
   {
     rule: 'K9',

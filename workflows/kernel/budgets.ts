@@ -4,6 +4,8 @@
  * Invariants
  * 1. A budget is hit when what was used reaches the limit; beyond it go what was in flight, and one model call for the report.
  * 2. A cost that is not known counts as a limit reached: money nobody can count is not spent.
+ * 3. Delegated turns count with what they spent or may still spend, as one sum that the store gives and each later one replaces: however
+ *    late they end, they count, and none counts twice.
  */
 import type { Limits } from '../protocol/profile.ts';
 import { addUsage, type Termination } from '../protocol/turn.ts';
@@ -46,11 +48,16 @@ export function shortfall({ code, used, limit }: BudgetAsk, limits: Limits, aske
   return `${code}: ${usedNow} of ${limit} used; ${axis} must be more than ${usedNow}`;
 }
 
-export const tokensUsed = ({ usage, childTokens }: KernelState): number => usage.input + usage.output + childTokens;
+export const tokensUsed = ({ usage, delegated }: Pick<KernelState, 'usage' | 'delegated'>): number =>
+  usage.input + usage.output + delegated.tokens;
+
+export const costUsed = ({ cost, delegated }: Pick<KernelState, 'cost' | 'delegated'>): number | null =>
+  addCost(cost, delegated.cost);
 
 export function exhaustedBudget(state: KernelState, nowMs: number): BudgetHit | null {
   const { maxSteps, maxToolCalls, maxTokens, maxWallTimeMs, maxCost } = state.limits;
-  const { stepIndex, toolCalls, cost } = state;
+  const { stepIndex, toolCalls } = state;
+  const cost = costUsed(state);
   const tokens = tokensUsed(state);
   const wallMs = nowMs - state.startedAt;
   const streak = longestStreak(state.streaks);

@@ -7,7 +7,7 @@
  */
 import { UPDATE_PLAN } from '../protocol/builtins.ts';
 import type { ExecuteToolsAction, Observation, Refusal, StepOutcome } from './actions.ts';
-import { addCost, exhaustedBudget, withNewLimits } from './budgets.ts';
+import { exhaustedBudget, withNewLimits } from './budgets.ts';
 import { done, emit, isSubmission, terminationBy } from './ending.ts';
 import type { ApprovalAnswer, ApprovalEvent, ProposedCallFact, ToolResultsEvent } from './events.ts';
 import { activated } from './exposure.ts';
@@ -16,7 +16,7 @@ import { type Gated, gate } from './gate.ts';
 import { judge, takeSlot } from './governance.ts';
 import { merge } from './handles.ts';
 import { rollback, rollbackReason } from './rollback.ts';
-import type { Handle, KernelState, OperatorAsk, OutstandingCall, SettledCall, Spent } from './state.ts';
+import type { Handle, KernelState, OperatorAsk, OutstandingCall, SettledCall } from './state.ts';
 
 export function onProposals(state: KernelState, calls: readonly ProposedCallFact[], nowMs: number): StepOutcome {
   const gated = gate(state, calls, nowMs);
@@ -58,10 +58,8 @@ export function onResults(state: KernelState, event: ToolResultsEvent): StepOutc
     settled: call.settled ?? settled.get(call.callId) ?? null,
     deadline: settled.has(call.callId) ? null : (deadlines.get(call.callId) ?? call.deadline),
   }));
-  const spent = event.settled.flatMap((call) => call.spent ?? []);
   const next: KernelState = {
     ...state,
-    ...withSpent(state, spent),
     outstanding,
     handles: merge(state.handles, event.settled.map(toHandle)),
   };
@@ -70,12 +68,6 @@ export function onResults(state: KernelState, event: ToolResultsEvent): StepOutc
   const deadline = Math.min(...waiting.map((call) => call.deadline ?? Number.POSITIVE_INFINITY));
   const wait = waiting.some((call) => call.gated !== undefined) ? 'approval' : 'tools';
   return emit({ ...next, lifecycle: 'suspended' }, { type: 'await', wait, deadline });
-}
-
-function withSpent(state: KernelState, spent: readonly Spent[]): Pick<KernelState, 'childTokens' | 'cost'> {
-  const tokens = spent.reduce((sum, part) => sum + part.tokens, state.childTokens);
-  const cost = spent.reduce<number | null>((sum, part) => addCost(sum, part.cost), state.cost);
-  return { childTokens: tokens, cost };
 }
 
 /** All calls of the step are settled: a terminating one ends the turn, else the model goes on (T19). */

@@ -3,7 +3,7 @@ import type { FailureCode } from '../protocol/failures.ts';
 import type { Limits } from '../protocol/profile.ts';
 import type { Usage } from '../protocol/turn.ts';
 import type { CallFacts } from './governance.ts';
-import type { Handle, MemoryUnit, SettledCall } from './state.ts';
+import type { Delegated, Handle, MemoryUnit, SettledCall } from './state.ts';
 
 interface Timed {
   /** Epoch ms. */
@@ -98,10 +98,12 @@ export interface ApprovalEvent extends Timed {
   readonly answers: readonly ApprovalAnswer[];
 }
 
-/** An operator set new budgets; yields no action (K9). */
+/** Where the budgets stand, as the store knows it: what operators set, and what delegated turns use of them; yields no action (K9). */
 export interface LimitsEvent extends Timed {
   readonly type: 'limits';
   readonly limits: Limits;
+  /** Takes the place of what was known; absent: that stays. */
+  readonly delegated?: Delegated;
 }
 
 export interface StopEvent extends Timed {

@@ -8,7 +8,7 @@
  */
 import { SUBMIT_RESULT } from '../protocol/builtins.ts';
 import type { CallLlmAction, Observation, StateLine, StepOutcome, SummarizeAction } from './actions.ts';
-import { type BudgetHit, exhaustedBudget, terminationOf, withUsage } from './budgets.ts';
+import { type BudgetHit, costUsed, exhaustedBudget, terminationOf, withUsage } from './budgets.ts';
 import { done, emit } from './ending.ts';
 import type { SummarizedEvent } from './events.ts';
 import { type Departure, departingExtents, makeRoom, summaryTokens, withoutDeparted } from './eviction.ts';
@@ -41,8 +41,8 @@ export function callModel(
 }
 
 /** Nothing lifts the fuse, nor a limit of what nobody can count. */
-const extendable = ({ cost }: KernelState, { code }: BudgetHit): boolean =>
-  code !== 'no_progress' && (code !== 'budget_cost' || cost !== null);
+const extendable = (state: KernelState, { code }: BudgetHit): boolean =>
+  code !== 'no_progress' && (code !== 'budget_cost' || costUsed(state) !== null);
 
 export function finalReport(
   state: KernelState,

@@ -90,14 +90,15 @@ export interface SettledCall {
   readonly errorKind?: ErrorKind;
   readonly seq: number;
   readonly tokens: number;
-  /** What a delegated turn spent, its own delegations included (K9). */
-  readonly spent?: Spent;
 }
 
-export interface Spent {
+/** What the turns that a turn delegated have spent or still hold of its budgets, down the tree, as the store knew it last (K9). */
+export interface Delegated {
   readonly tokens: number;
   /** Null when a price is not known. */
   readonly cost: number | null;
+  /** One of them has not ended: the sum may fall. */
+  readonly open: boolean;
 }
 
 export interface OutstandingCall {
@@ -171,9 +172,8 @@ export interface KernelState {
   /** As configured, or as an operator changed them. */
   readonly limits: Budgets;
   readonly usage: Usage;
-  /** Of delegated turns. */
-  readonly childTokens: number;
-  /** Null as soon as a price is not known. */
+  readonly delegated: Delegated;
+  /** Of its own model calls; null as soon as a price is not known. */
   readonly cost: number | null;
   /** Calls that were started, or wait for leave to. */
   readonly toolCalls: number;
@@ -220,7 +220,7 @@ export const initialState = (config: KernelConfig): KernelState => ({
   startedAt: 0,
   limits: config.budgets,
   usage: { input: 0, output: 0, cached: 0 },
-  childTokens: 0,
+  delegated: { tokens: 0, cost: 0, open: false },
   cost: 0,
   toolCalls: 0,
   callsRefused: false,

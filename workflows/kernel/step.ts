@@ -155,7 +155,8 @@ function onModelFailure(state: KernelState, event: LlmFailedEvent): StepOutcome 
 }
 
 /** Told again and again, for a signal may be lost: what is known already changes nothing. */
-function onLimits(state: KernelState, { limits }: LimitsEvent): StepOutcome {
+function onLimits(known: KernelState, { limits, delegated }: LimitsEvent): StepOutcome {
+  const state = delegated ? { ...known, delegated } : known;
   const next = withNewLimits(state, limits);
   if (sameLimits(next.limits, state.limits)) return { state, actions: [], observations: [] };
   return { state: next, actions: [], observations: [{ type: 'limits_changed', limits }] };

@@ -54,8 +54,6 @@ export interface ToolResultContent {
   readonly error?: ToolError;
   /** The approver changed the arguments, or said something: the model is told (K7). */
   readonly leave?: { readonly by?: string; readonly reason?: string; readonly arguments?: JsonObject };
-  /** What a delegated turn and its own delegations spent; not shown to the model (K9). */
-  readonly spent?: { readonly tokens: number; readonly cost: number | null };
 }
 
 /** Stands for older cards of its box; `usage` and `cost` are of writing it. */

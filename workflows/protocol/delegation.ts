@@ -18,6 +18,8 @@ export interface Delegation {
   readonly includeHistory?: boolean;
   /** The call waits for the new turn's end, at most `waitMs`; absent: it does not wait. Null: as long as the profile says. */
   readonly waitMs?: number | null;
+  /** What the new turn and all below it may spend of the caller's tokens; absent: an equal part. Less where less is left. */
+  readonly maxTokens?: number;
   /** What becomes of the new turn when the caller's turn ends without success. */
   readonly onParentEnd: ParentEndPolicy;
 }

@@ -169,6 +169,12 @@ export const FAILURES = {
     'The answer to a question cannot be accepted.',
     'Read the message; answer as one of the approvers, with arguments that match the schema.',
   ),
+  budget_refused: entry(
+    'request',
+    false,
+    'A delegated turn cannot get more than the turn it works for has left.',
+    'Raise the budget of the turn that the message names first.',
+  ),
   agent_busy: entry('request', true, 'The agent is at work.', 'Retry when it is idle, or enqueue without uiAction.'),
   inbox_full: entry('request', true, 'Too many turns are queued.', 'Retry later or raise maxQueuedTurns.'),
   idempotency_conflict: entry(

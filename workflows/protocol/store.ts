@@ -9,7 +9,7 @@
 
 import type { DeliverableSource, Refusal } from '../kernel/actions.ts';
 import type { CallFacts } from '../kernel/governance.ts';
-import type { BoxExtent, KernelConfig, MemoryUnit, SettledCall } from '../kernel/state.ts';
+import type { BoxExtent, Delegated, KernelConfig, MemoryUnit, SettledCall } from '../kernel/state.ts';
 import type {
   ApprovalAck,
   ApprovalAnswer,
@@ -96,7 +96,16 @@ export interface CallRecord {
   readonly settled?: SettledCall;
 }
 
-export interface StepOutcomeRecord {
+/** What a turn's budgets are up to, besides what it spends itself (K9). */
+export interface BudgetStanding {
+  /** Budgets that operators set so far, when there are any: the signal that told of them may have been lost. */
+  readonly limits?: Limits;
+  /** Absent when it has delegated nothing. */
+  readonly delegated?: Delegated;
+}
+
+/** With the budgets as they stand now, whenever the step was recorded. */
+export interface StepOutcomeRecord extends BudgetStanding {
   readonly stepIndex: number;
   readonly thoughtCardId: string;
   readonly thoughtSeq: number;
@@ -113,8 +122,6 @@ export interface StepOutcomeRecord {
   readonly usage: Usage;
   readonly cost: number | null;
   readonly latencyMs: number;
-  /** Budgets that operators set so far, when there are any: the signal that told of them may have been lost (K9). */
-  readonly limits?: Limits;
 }
 
 /** What comes with the opening of a step. */
@@ -227,12 +234,10 @@ export interface TurnCommit {
   readonly noticed?: readonly Notice[];
 }
 
-export interface WaitingState {
+export interface WaitingState extends BudgetStanding {
   readonly settled: readonly SettledCall[];
   /** Questions that have an answer; their calls are neither settled nor waiting. */
   readonly answers?: readonly ApprovalAnswer[];
-  /** As with a step. */
-  readonly limits?: Limits;
   /** `wakeAt` when the store must be asked before the deadline: a report is to be tried again (T18). */
   readonly waiting: readonly {
     readonly callId: string;
@@ -293,10 +298,13 @@ export interface ClientStore {
   replaceOutputBox(agentId: string, expectedBoxId: string, cardIds: readonly string[]): Promise<string>;
   /** Ends a queued or active turn at once (T8, T21); the handover is null when nothing was ended. */
   stopTurn(agentTurnId: string, reason: string): Promise<StopAck & { readonly handover: Handover | null }>;
-  /** Answers a question about a call or a budget, once (K7, K9). Errors: `approval_refused`. */
+  /** Answers a question about a call or a budget, once (K7, K9). Errors: `approval_refused`, `budget_refused`. */
   answerApproval(agentTurnId: string, answer: ApprovalInput): Promise<ApprovalAck>;
   listApprovals(filter: ApprovalFilter): Promise<readonly ApprovalView[]>;
-  /** New budgets for a queued or running turn; null when it has ended or was never accepted (K9). */
+  /**
+   * New budgets for a queued or running turn; null when it has ended or was never accepted (K9). Errors: `budget_refused` where a delegated
+   * turn would get more than the turn it works for has left (K20).
+   */
   setLimits(agentTurnId: string, limits: Limits): Promise<LimitsChange | null>;
   /** Queues a message for a turn's next step (T22). */
   /** `key`: the same message again changes nothing. Errors: `inbox_full`, `idempotency_conflict`. */
@@ -369,8 +377,7 @@ export interface Store extends ClientStore, SupervisorStore {
     fence: Fence,
     requests: readonly ApprovalRequest[],
   ): Promise<readonly { readonly callId: string; readonly deadline: number }[]>;
-  /** The budgets an operator set, null when none. */
-  readLimits(fence: Fence): Promise<Limits | null>;
+  readBudgets(fence: Fence): Promise<BudgetStanding>;
   /** Injects timeout results for calls overdue at `nowMs`, then tells where every call of the waiting set stands (T17). */
   resolveWaiting(
     fence: Fence,

@@ -10,7 +10,12 @@ import { ENGINE, fenceOf, LOST, newAgent, STORES, StoreBench, SUCCESS } from './
 
 const app = defineApp({
   agents: [
-    defineAgent({ name: 'tester', delegationPolicy: { profiles: ['tester'], tags: ['expert'] } }),
+    defineAgent({
+      name: 'tester',
+      delegationPolicy: { profiles: ['tester'], tags: ['expert'] },
+      // Each of twenty generations is given half of what the one before had left.
+      budgets: { maxTokens: 1_000_000_000 },
+    }),
     defineAgent({ name: 'doctor', tags: ['expert'] }),
     defineAgent({ name: 'stranger' }),
   ],

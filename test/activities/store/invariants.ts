@@ -71,6 +71,9 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
     `insert into agent_state_head (agent_id, status, turn_epoch, output_box_id, waiting_tool_count, accept_seq, event_seq, updated_at)
        select 'b', 'idle', 0, output_box_id, 0, 0, 0, 1 from agent_state_head`,
   ],
+  given_more_than_it_has: [
+    `update turns set status = 'running', parent_agent_turn_id = 't3', parent_call_id = 'c', given_tokens = 1000001 where agent_turn_id = 't1'`,
+  ],
   event_gap: [`delete from events where seq = 2`],
   box_gap: [`delete from box_cards where seq = 2`],
 };

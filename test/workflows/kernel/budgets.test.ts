@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { KernelAction, SummarizeAction } from '../../../workflows/kernel/actions.ts';
+import type { Delegated } from '../../../workflows/kernel/state.ts';
 import { type ConfigPart, NOW, Turn } from './turn.ts';
 
 const modelCalls = (actions: readonly KernelAction[]): number =>
@@ -123,13 +124,44 @@ describe('the other budgets', () => {
     }
   });
 
-  test('are charged with what delegated turns spent (K9)', () => {
-    const spent = { tokens: 900, cost: 0.5 };
-    const turn = new Turn({ budgets: { maxTokens: 912 } });
+  const told = (turn: Turn, delegated: Delegated) => turn.feed({ type: 'limits', nowMs: NOW, limits: {}, delegated });
+
+  test.each([
+    ['tokens', { maxTokens: 912 }, { tokens: 900, cost: 0.5, open: true }, true],
+    ['tokens that are one short of it', { maxTokens: 913 }, { tokens: 900, cost: 0.5, open: true }, false],
+    ['money', { maxCost: 0.5 }, { tokens: 1, cost: 0.5, open: false }, true],
+    ['money that nobody can count', { maxCost: 9 }, { tokens: 1, cost: null, open: false }, true],
+    ['money that nobody limits', {}, { tokens: 1, cost: null, open: false }, false],
+  ] as const)('are used up by what delegated turns hold or spent: %s (K9)', (_, budgets, delegated, hit) => {
+    const turn = new Turn({ budgets });
     turn.start();
     turn.call('a');
-    expect(turn.results({ a: { spent } })).toMatchObject(report);
-    expect(turn.state).toMatchObject({ childTokens: 900, cost: 0.5 });
+    expect(told(turn, delegated)).toBeUndefined();
+    const next = turn.results({ a: {} });
+    expect(next?.type === 'call_llm' && next.note !== undefined).toBe(hit);
+  });
+
+  test('count delegated turns by the last sum that was told: none twice, and a smaller one gives back (K9)', () => {
+    const turn = new Turn({ budgets: { maxTokens: 1_000 } });
+    turn.start();
+    for (const tokens of [900, 900, 990, 300]) {
+      turn.call('a');
+      told(turn, { tokens, cost: 0, open: tokens > 300 });
+      // What is told without a sum leaves it as it is.
+      turn.feed({ type: 'limits', nowMs: NOW, limits: { maxSteps: 40 } });
+      if (tokens === 990) told(turn, { tokens: 300, cost: 0, open: false });
+      expect(turn.results({ a: {} })).not.toHaveProperty('note');
+    }
+    expect(turn.state.delegated).toEqual({ tokens: 300, cost: 0, open: false });
+    expect(turn.state.usage).toMatchObject({ input: 40, output: 8 });
+  });
+
+  test('ask no operator about money that nobody can count (K9)', () => {
+    const turn = new Turn({ budgets: { maxCost: 1, onExhausted: 'ask' } });
+    turn.start();
+    turn.call('a');
+    told(turn, { tokens: 1, cost: null, open: false });
+    expect(turn.results({ a: {} })).toMatchObject(report);
   });
 
   test('may be changed while the turn runs, and count before the next model call (K9)', () => {

@@ -5,6 +5,7 @@ import type { KernelAction, StepOutcome } from '../../../workflows/kernel/action
 import type { KernelEvent } from '../../../workflows/kernel/events.ts';
 import {
   type BoxExtent,
+  type Delegated,
   initialState,
   type KernelConfig,
   type KernelState,
@@ -43,7 +44,7 @@ function walk(config: KernelConfig, rolls: readonly Die[], by: typeof step): Vis
 /** What the events that applied add up to, counted without the kernel. */
 class Books {
   usage: Usage = NO_USAGE;
-  childTokens = 0;
+  delegated: Delegated = { tokens: 0, cost: 0, open: false };
   cost = 0;
   modelCalls = 0;
   reports = 0;
@@ -72,12 +73,7 @@ class Books {
       this.usage = addUsage(this.usage, event.usage);
       this.cost += event.cost ?? 0;
     }
-    if (event.type === 'tool_results') {
-      for (const { spent } of event.settled) {
-        this.childTokens += spent?.tokens ?? 0;
-        this.cost += spent?.cost ?? 0;
-      }
-    }
+    if (event.type === 'limits') this.delegated = event.delegated ?? this.delegated;
     if (event.type === 'limits') this.limits = { ...this.limits, ...event.limits } as Budgets;
     if (event.type === 'approval')
       for (const { limits } of event.answers) this.limits = { ...this.limits, ...limits } as Budgets;
@@ -145,10 +141,10 @@ class Books {
   }
 
   /** Plain comparisons: an `expect` for each of 200,000 steps takes minutes. */
-  difference({ usage, childTokens, toolCalls, handles, stepIndex, limits }: KernelState): string | null {
-    const kernel = [usage, childTokens, toolCalls, handles.map(([seq]) => seq), stepIndex, limits];
+  difference({ usage, delegated, toolCalls, handles, stepIndex, limits }: KernelState): string | null {
+    const kernel = [usage, delegated, toolCalls, handles.map(([seq]) => seq), stepIndex, limits];
     const seqs = [...this.cards.keys()].sort((a, b) => a - b);
-    const books = [this.usage, this.childTokens, this.started, seqs, this.modelCalls, this.limits];
+    const books = [this.usage, this.delegated, this.started, seqs, this.modelCalls, this.limits];
     const [is, should] = [JSON.stringify(kernel), JSON.stringify(books)];
     return is === should ? null : `the kernel has ${is}, the books have ${should}`;
   }
@@ -156,8 +152,10 @@ class Books {
   /** A budget that is used up allows nothing but the one report. */
   #spent(): boolean {
     const { maxSteps, maxTokens, maxCost = Number.POSITIVE_INFINITY } = this.limits;
-    const tokens = this.usage.input + this.usage.output + this.childTokens;
-    return this.modelCalls > maxSteps || tokens >= maxTokens || this.cost >= maxCost;
+    const { tokens: held, cost } = this.delegated;
+    const tokens = this.usage.input + this.usage.output + held;
+    const isUnknown = cost === null && maxCost !== Number.POSITIVE_INFINITY;
+    return this.modelCalls > maxSteps || tokens >= maxTokens || isUnknown || this.cost + (cost ?? 0) >= maxCost;
   }
 }
 

@@ -64,6 +64,7 @@ const die = record({
   cost: fc.constantFrom(0, 0.25, 0.5, 0.5, 1),
   truncated: fc.nat(9).map((roll) => roll === 3),
   limits: record({ maxSteps: fc.integer({ min: 1, max: 60 }), maxTokens: fc.integer({ min: 1, max: 40_000 }) }),
+  delegated: record({ tokens: fc.nat(4_000), cost: fc.constantFrom(0, 0.1, 3, null), open: fc.boolean() }),
   deadline: fc.integer({ min: NOW, max: NOW * 100 }),
 });
 export type Die = typeof die extends fc.Arbitrary<infer T> ? T : never;
@@ -142,7 +143,7 @@ export class Walk {
       case 'approval':
         return this.#answers(state, roll);
       case 'limits':
-        return { type: 'limits', nowMs: this.#nowMs, limits: roll.limits };
+        return { type: 'limits', nowMs: this.#nowMs, limits: roll.limits, delegated: roll.delegated };
       case 'stop':
         return { type: 'stop', nowMs: this.#nowMs, code: 'stopped', reason: 'r' };
       case 'again':
@@ -230,7 +231,6 @@ export class Walk {
       status,
       afterExecution: terminate && roll === 5 ? 'terminate' : 'continue',
       ...(status === 'success' || roll > 7 ? {} : { errorCode: 'tool_failed', ...(kind ? { errorKind: kind } : {}) }),
-      ...(roll === 6 ? { spent: { tokens: 10, cost: 0.1 } } : {}),
       seq: this.#next(),
       tokens,
     };

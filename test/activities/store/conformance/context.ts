@@ -142,7 +142,7 @@ export function describeContext(bench: StoreBench): void {
       await bench.store.setLimits(lease.agentTurnId, { maxTokens: 5_000 });
       await bench.store.setLimits(lease.agentTurnId, { maxTokens: undefined, maxToolCalls: 7 });
       const all = { maxSteps: 20, maxTokens: 5_000, maxCost: 2, maxToolCalls: 7 };
-      expect(await bench.store.readLimits(fenceOf(lease))).toEqual(all);
+      expect(await bench.store.readBudgets(fenceOf(lease))).toEqual({ limits: all });
     });
 
     test('that are raised while an operator is asked answer the question, once, and only when that is enough (K9)', async () => {
@@ -208,13 +208,13 @@ export function describeContext(bench: StoreBench): void {
 
     test('are set by an operator, added to what was set before, and are there for its workflow (K9)', async () => {
       const lease = await bench.started(newAgent());
-      expect(await bench.store.readLimits(fenceOf(lease))).toBeNull();
+      expect(await bench.store.readBudgets(fenceOf(lease))).toEqual({});
       const set = (limits: Limits) => bench.store.setLimits(lease.agentTurnId, limits);
       const changed = { agentId: lease.agentId, changed: true, answered: false };
       expect(await set({ maxSteps: 9 })).toEqual(changed);
       expect(await set({ maxCost: 2 })).toEqual(changed);
       expect(await set({ maxSteps: 9 })).toEqual({ ...changed, changed: false });
-      expect(await bench.store.readLimits(fenceOf(lease))).toEqual({ maxSteps: 9, maxCost: 2 });
+      expect(await bench.store.readBudgets(fenceOf(lease))).toEqual({ limits: { maxSteps: 9, maxCost: 2 } });
       await bench.store.commitTurn(fenceOf(lease), SUCCESS);
       expect(await set({ maxSteps: 10 })).toBeNull();
     });
