@@ -26,9 +26,7 @@ const maxTokens = z
   .int()
   .positive()
   .optional()
-  .describe(
-    'tokens of your own budget it may use, with all it delegates; when left out, an equal part of what you have left',
-  );
+  .describe('what it may use of your own tokens; if left out, an equal part of what is left');
 
 const delegateAsyncSchema = z.object({
   target_strategy: z

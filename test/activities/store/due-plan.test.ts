@@ -1,15 +1,16 @@
-/** What a look for due turns costs: it reads what is due, however many agents and turns there are (T12). */
+/** What statements cost that are run often: they read by index what they are about, however many agents and turns there are (T12, K9). */
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import SqliteDatabase from 'better-sqlite3';
-import { Kysely, PostgresDialect, SqliteDialect, sql } from 'kysely';
+import { Kysely, PostgresDialect, type RawBuilder, SqliteDialect, sql } from 'kysely';
 import pg from 'pg';
 import { openPostgresStore } from '../../../activities/store/postgres/open.ts';
 import type { Tables } from '../../../activities/store/rows.ts';
 import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
 import { dueQuery } from '../../../activities/store/supervision.ts';
+import { branchQuery } from '../../../activities/store/tree-budgets.ts';
 import type { Store } from '../../../workflows/protocol/store.ts';
 import { testApp } from '../../support/app.ts';
 import { freshSchemaUrl } from '../../support/postgres.ts';
@@ -25,7 +26,7 @@ interface Opened {
   readonly db: Kysely<Tables>;
   /** The tables that the statement reads as a whole, and the indexes it uses. */
   readonly plan: (
-    limit: number,
+    statement: RawBuilder<unknown>,
   ) => Promise<{ readonly scanned: readonly string[]; readonly indexes: readonly string[] }>;
 }
 
@@ -36,7 +37,7 @@ const BACKENDS: readonly (readonly [name: string, open: () => Promise<Opened>])[
       const path = join(mkdtempSync(join(tmpdir(), 'agentturn-sqlite-')), 'store.db');
       const store = await openSqliteStore({ path, now: () => NOW });
       const db = new Kysely<Tables>({ dialect: new SqliteDialect({ database: new SqliteDatabase(path) }) });
-      return { store, db, plan: (limit) => sqlitePlan(db, limit) };
+      return { store, db, plan: (statement) => sqlitePlan(db, statement) };
     },
   ],
   [
@@ -46,13 +47,13 @@ const BACKENDS: readonly (readonly [name: string, open: () => Promise<Opened>])[
       const store = await openPostgresStore({ url, now: () => NOW });
       const pool = new pg.Pool({ connectionString: url });
       const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
-      return { store, db, plan: (limit) => postgresPlan(db, limit) };
+      return { store, db, plan: (statement) => postgresPlan(db, statement) };
     },
   ],
 ];
 
-async function sqlitePlan(db: Kysely<Tables>, limit: number) {
-  const { rows } = await sql<{ detail: string }>`explain query plan ${dueQuery(NOW, limit)}`.execute(db);
+async function sqlitePlan(db: Kysely<Tables>, statement: RawBuilder<unknown>) {
+  const { rows } = await sql<{ detail: string }>`explain query plan ${statement}`.execute(db);
   const named = (pattern: RegExp) => rows.flatMap(({ detail }) => pattern.exec(detail)?.[1] ?? []);
   return { scanned: named(/^SCAN (\S+)/), indexes: named(/ USING (?:COVERING )?INDEX (\S+)/) };
 }
@@ -64,10 +65,10 @@ interface PlanNode {
   readonly Plans?: readonly PlanNode[];
 }
 
-async function postgresPlan(db: Kysely<Tables>, limit: number) {
+async function postgresPlan(db: Kysely<Tables>, statement: RawBuilder<unknown>) {
   const { rows } = await sql<{
     'QUERY PLAN': [{ Plan: PlanNode }];
-  }>`explain (format json) ${dueQuery(NOW, limit)}`.execute(db);
+  }>`explain (format json) ${statement}`.execute(db);
   const nodes: PlanNode[] = [];
   const visit = (node: PlanNode): void => {
     nodes.push(node);
@@ -80,7 +81,7 @@ async function postgresPlan(db: Kysely<Tables>, limit: number) {
   };
 }
 
-describe.each(BACKENDS)('a look for due turns on %s', (_, open) => {
+describe.each(BACKENDS)('in a large store on %s', (_, open) => {
   let opened: Opened;
 
   beforeAll(async () => {
@@ -148,19 +149,33 @@ describe.each(BACKENDS)('a look for due turns on %s', (_, open) => {
   test.each([
     ['before the server knows the sizes of its tables', false],
     ['when it knows them', true],
-  ])('reads by the index of what is due, and no table as a whole, %s (T12)', async (_when, analysed) => {
-    if (analysed) await sql`analyze`.execute(opened.db);
-    const { scanned, indexes } = await opened.plan(IN_ONE_PASS);
-    expect(scanned).toEqual([]);
-    expect(indexes).toContain('turns_due');
-  });
+  ])(
+    'a look for due turns reads by the index of what is due, and no table as a whole, %s (T12)',
+    async (_when, analysed) => {
+      if (analysed) await sql`analyze`.execute(opened.db);
+      const { scanned, indexes } = await opened.plan(dueQuery(NOW, IN_ONE_PASS));
+      expect(scanned).toEqual([]);
+      expect(indexes).toContain('turns_due');
+    },
+  );
 
-  test('finds a thousand turns among tens of thousands, the longest due first (T12)', async () => {
+  test('a look for due turns finds a thousand among tens of thousands, the longest due first (T12)', async () => {
     const { store } = opened;
     const due = await store.dueTurns(DUE);
     expect(due.map(({ agentTurnId }) => agentTurnId)).toEqual(Array.from({ length: DUE }, (__, i) => `due-${i + 1}`));
     expect(due[0]).toMatchObject({ agentId: 'due-1', status: 'running', checkAt: NOW - DUE + 1, unread: true });
     expect(await store.dueTurns(10)).toEqual(due.slice(0, 10));
     expect(await store.countOpenTurns()).toBe(2 * DUE);
+  });
+
+  test('what a turn delegated is read by the index of callers, also among many that did (K9)', async () => {
+    const { db, plan } = opened;
+    await sql`update turns set parent_call_id = 'c', parent_agent_turn_id = 'due-' || (cast(substr(agent_turn_id, 6) as integer) % 2500)
+      where agent_turn_id like 'idle-%'`.execute(db);
+    await sql`analyze`.execute(db);
+    const { scanned, indexes } = await plan(branchQuery('due-12'));
+    // The rows found so far, of which each leads to those below it.
+    expect(scanned.filter((name) => name !== 'b' && name !== 'branch')).toEqual([]);
+    expect(new Set(indexes)).toEqual(new Set(['turns_by_parent']));
   });
 });
