@@ -3,6 +3,8 @@
  * provider counts corrects both. The one piece of state here is whether it has been loaded.
  */
 
+import { atCodePoint } from '../workflows/protocol/limits.ts';
+
 /** Longer runs without a boundary take quadratic time: half a second for 25 KiB of base64. */
 const PIECE = 512;
 
@@ -20,6 +22,10 @@ export async function loadTokenizer(): Promise<void> {
 export function countTokens(text: string): number {
   if (countPiece === null) return Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN);
   let tokens = 0;
-  for (let at = 0; at < text.length; at += PIECE) tokens += countPiece(text.slice(at, at + PIECE));
+  for (let at = 0; at < text.length; ) {
+    const end = atCodePoint(text, at + PIECE);
+    tokens += countPiece(text.slice(at, end));
+    at = end;
+  }
   return tokens;
 }

@@ -3,6 +3,7 @@ import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio
 import type { KernelEvent } from './kernel/events.ts';
 import type { Handle } from './kernel/state.ts';
 import { FAILURES, isFailureCode } from './protocol/failures.ts';
+import { clip } from './protocol/limits.ts';
 import type { Lease, StepOutcomeRecord } from './protocol/store.ts';
 
 export function startEvent({ outputBoxId, memory, instructionSeq, instructionTokens }: Lease): KernelEvent {
@@ -53,4 +54,8 @@ export function leaseLost(error: unknown): ApplicationFailure | null {
   return ApplicationFailure.nonRetryable(cause.message, 'protocol_violation');
 }
 
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, 500);
+/** Bytes of what is said of a failure. */
+const REASON_BYTES = 500;
+
+const messageOf = (error: unknown): string =>
+  clip(error instanceof Error ? error.message : String(error), REASON_BYTES);

@@ -3,10 +3,13 @@ import { z } from 'zod';
 import { READ_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
+import { atCodePoint, clip } from '../../workflows/protocol/limits.ts';
 import { parametersOf } from '../parameters.ts';
 import { resultText } from './projection.ts';
 
 const MOST_CHARACTERS = 16_000;
+/** Of an id that the model made up. */
+const SHOWN_ID_BYTES = 100;
 const DEFAULT_CHARACTERS = 8_000;
 
 export const readResultSchema = z.object({
@@ -29,11 +32,14 @@ export function answerRead(
   found: ToolResultContent | null,
 ): ReadAnswer {
   if (!found) {
-    const message = `there is no result of a call ${callId} in this conversation; use the call_id that the shortened result names`;
+    const message = `there is no result of a call ${clip(callId, SHOWN_ID_BYTES)} in this conversation; use the call_id that the shortened result names`;
     return { error: { code: 'invalid_arguments', message, kind: 'recoverable' } };
   }
   const text = resultText(found);
-  const part = text.slice(offset, offset + limit);
-  const next = offset + part.length;
-  return { result: { text: part, offset, total: text.length, next_offset: next < text.length ? next : null } };
+  // Nothing is cut between the halves of a character; of a pair alone more is read than was asked for.
+  const from = atCodePoint(text, offset);
+  const end = atCodePoint(text, from + limit);
+  const part = text.slice(from, end > from ? end : from + 2);
+  const next = from + part.length;
+  return { result: { text: part, offset: from, total: text.length, next_offset: next < text.length ? next : null } };
 }

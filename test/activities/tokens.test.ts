@@ -16,6 +16,11 @@ describe('tokens', () => {
     expect(countTokens('<|endoftext|>')).toBeGreaterThan(1);
   });
 
+  test('are counted in pieces that part no character (K15)', () => {
+    const odd = `a${'🧬'.repeat(1_000)}`;
+    expect(countTokens(odd)).toBe(countTokens('a🧬') - countTokens('🧬') + 1_000 * countTokens('🧬'));
+  });
+
   test('of long runs without a boundary are counted piece by piece, in time that grows with their length (K15)', () => {
     const started = performance.now();
     expect(countTokens('a'.repeat(200_000))).toBeGreaterThan(20_000);

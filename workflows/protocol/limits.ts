@@ -27,6 +27,10 @@ export function utf8Bytes(text: string): number {
   return bytes;
 }
 
+/** Where a text may be cut: the index, or the one before it where that would part a surrogate pair. */
+export const atCodePoint = (text: string, index: number): number =>
+  (text.codePointAt(index - 1) ?? 0) > 0xffff ? index - 1 : index;
+
 /** The text cut to at most `maxBytes` of UTF-8 at a code point, with an ellipsis where something is missing. */
 export function clip(text: string, maxBytes: number): string {
   if (utf8Bytes(text) <= maxBytes) return text;

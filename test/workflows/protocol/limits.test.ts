@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { clip, utf8Bytes } from '../../../workflows/protocol/limits.ts';
+import { atCodePoint, clip, utf8Bytes } from '../../../workflows/protocol/limits.ts';
 
 /** Also lone surrogates: texts come from models and from anywhere else. */
 const text = fc.oneof(
@@ -18,6 +18,17 @@ describe('the length of a text', () => {
       { numRuns: 2_000 },
     );
   });
+});
+
+test('a place to cut is never between the halves of a character, nor behind the one that was asked for', () => {
+  fc.assert(
+    fc.property(text, fc.nat(50), (value, index) => {
+      const at = atCodePoint(value, index);
+      expect(index - at === 0 || index - at === 1).toBe(true);
+      if (value.isWellFormed()) expect(value.slice(0, at).isWellFormed() && value.slice(at).isWellFormed()).toBe(true);
+    }),
+    { numRuns: 2_000 },
+  );
 });
 
 describe('a clipped text', () => {
