@@ -2,7 +2,7 @@
 import { setCurrentDetails } from '@temporalio/workflow';
 import { clip } from './protocol/limits.ts';
 import type { Lease, StepOutcomeRecord } from './protocol/store.ts';
-import { addUsage, NO_USAGE, type Usage } from './protocol/turn.ts';
+import { addUsage, NO_USAGE, shownTokens, type Usage } from './protocol/turn.ts';
 
 const SHOWN_STEPS = 15;
 const SHOWN_NOTICES = 5;
@@ -111,13 +111,13 @@ export class TurnDisplay {
 
   #render(): void {
     const { agentId, turnEpoch, title, profileName } = this.#lease;
-    const { input, output } = this.#usage;
+    const usage = this.#usage;
     const lines = [
       `**Goal:** ${escapeMarkdown(title)}`,
       '',
       `**State:** ${this.#state} · agent ${agentId} · profile ${profileName} · epoch ${turnEpoch}`,
       '',
-      `**Tokens:** ${input} in, ${output} out · **steps:** ${this.#stepCount}`,
+      `**Tokens:** ${shownTokens(usage.input, usage)} in, ${shownTokens(usage.output, usage)} out · **steps:** ${this.#stepCount}`,
       ...this.#waiting.map(
         ({ tool, callId, deadline }) =>
           `\n**Waiting for** ${tool} (call ${callId}) until ${new Date(deadline).toISOString()}`,
@@ -132,7 +132,7 @@ export class TurnDisplay {
 
 const stepLine = ({ stepIndex, latencyMs, usage, calls }: StepLine): string => {
   const tools = [...calls.values()].map(({ tool, status, ms }) => `${tool} ${status}${ms === null ? '' : ` ${ms} ms`}`);
-  return `- **step ${stepIndex}** · model ${latencyMs} ms · ${usage.input} + ${usage.output} tokens${tools.map((tool) => ` · ${tool}`).join('')}`;
+  return `- **step ${stepIndex}** · model ${latencyMs} ms · ${shownTokens(usage.input, usage)} + ${shownTokens(usage.output, usage)} tokens${tools.map((tool) => ` · ${tool}`).join('')}`;
 };
 
 const escapeMarkdown = (text: string): string => text.replace(/[\\`*_{}[\]<>|#]/g, '\\$&');

@@ -4,14 +4,14 @@ import type { ModelPrice } from '../app.ts';
 
 const MILLION = 1_000_000;
 
-/** Null when the model has no price (W17). Providers report dated names: `gpt-5-mini-2025-08-07` costs what `gpt-5-mini` does. */
+/** Null when the model has no price, or nobody counted the tokens (W17). Providers report dated names: `gpt-5-mini-2025-08-07` costs what `gpt-5-mini` does. */
 export function costOf(
   prices: ReadonlyMap<string, ModelPrice>,
   models: readonly string[],
   usage: Usage,
 ): number | null {
   const price = models.map((model) => prices.get(model)).find((found) => found !== undefined);
-  if (!price) return null;
+  if (!price || usage.estimated) return null;
   const fresh = usage.input - usage.cached;
   return (
     (fresh * price.input + usage.cached * (price.cachedInput ?? price.input) + usage.output * price.output) / MILLION

@@ -1,5 +1,6 @@
 /** One turn as a page of text: what was asked, what happened step by step, what waits, what came out. */
 import { isDelegation } from '../../workflows/protocol/builtins.ts';
+import { shownTokens } from '../../workflows/protocol/turn.ts';
 import type { CallView, StepView, TurnView } from '../../workflows/protocol/views.ts';
 import { deliverableText, duration, indent, shortened, table, time } from './format.ts';
 
@@ -26,7 +27,10 @@ function headRows(view: TurnView): string[][] {
     ['asked', shortened(instruction, ASKED_CHARACTERS)],
     ...(parent === null ? [] : [['asked by', `${parent.agentId}, turn ${parent.agentTurnId}, at depth ${depth}`]]),
     ['times', timesOf(view)],
-    ['tokens', `${usage.input} in (${usage.cached} cached), ${usage.output} out`],
+    [
+      'tokens',
+      `${shownTokens(usage.input, usage)} in (${usage.cached} cached), ${shownTokens(usage.output, usage)} out`,
+    ],
   ];
 }
 
@@ -49,7 +53,7 @@ function stepRows(view: TurnView): string[][] {
 }
 
 function rowsOf({ stepIndex, model, latencyMs, usage, calls }: StepView, waiting: ReadonlySet<string>): string[][] {
-  const tokens = usage ? `${usage.input}+${usage.output}` : '-';
+  const tokens = usage ? `${shownTokens(usage.input, usage)}+${shownTokens(usage.output, usage)}` : '-';
   const step = [String(stepIndex), model ?? '(asking)', latencyMs === null ? '-' : duration(latencyMs), tokens];
   if (calls.length === 0) return [step];
   return calls.map((call, index) => [...(index === 0 ? step : ['', '', '', '']), ...callCells(call, waiting)]);

@@ -260,6 +260,14 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   },
   {
     rule: 'K15',
+    breaks: 'a count of our own is taken for one of the provider',
+    file: 'workflows/kernel/pressure.ts',
+    find: `observed.input === 0 || observed.estimated`,
+    replace: `observed.input === 0`,
+    test: `${KERNEL}/overflow.test.ts`,
+  },
+  {
+    rule: 'K15',
     breaks: 'dense texts take more tokens than the kernel reckons with',
     file: 'activities/spool.ts',
     find: `head * share >= 1 && countTokens(shown) > mostTokens`,

@@ -1,6 +1,7 @@
 /** What the demo says at the end: to a person as text, to a program as one JSON object. */
 import { printFailure, turnFailure } from '../../client/cli/failure.ts';
 import { deliverableText, duration, indent } from '../../client/cli/format.ts';
+import { shownTokens } from '../../workflows/protocol/turn.ts';
 import type { TurnView } from '../../workflows/protocol/views.ts';
 import type { Answer, Check, CheckedSource } from './checks.ts';
 import type { HistorySize } from './history.ts';
@@ -67,7 +68,7 @@ function figureLines({ view, history, webUi, data, model }: DemoReport): string[
     `${events} events${bytes === null ? '' : `, ${(bytes / 1_024).toFixed(1)} KiB`}`;
   return [
     `turn:     ${view.agentTurnId}, ${stepCount} steps${took}`,
-    `tokens:   ${usage.input} in (${usage.cached} cached), ${usage.output} out; ${model}`,
+    `tokens:   ${shownTokens(usage.input, usage)} in (${usage.cached} cached), ${shownTokens(usage.output, usage)} out; ${model}`,
     `history:  ${size(history)}`,
     ...(webUi === undefined ? [] : [`Web UI:   ${webUi}`]),
     `data:     ${data.dir}, ${data.store}${data.effectsLog === undefined ? '' : `, log of the tools ${data.effectsLog}`}`,

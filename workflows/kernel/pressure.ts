@@ -6,6 +6,7 @@
  * 2. Only results of tools shrink; users, the model and notes are rendered whole until a summary takes their place.
  * 3. Each residency takes at most what the one before it takes, in a window of any size.
  */
+import type { Usage } from '../protocol/turn.ts';
 import { indexAfter } from './handles.ts';
 import type { Handle, KernelState, MemoryUnit } from './state.ts';
 
@@ -166,10 +167,13 @@ export const roomLeft = (state: KernelState, tokens: number): number =>
 /** Providers count otherwise than we do, and more is what must not surprise us. */
 const MOST_CORRECTION = 4;
 
-/** By the count of the provider for the prompt that was estimated last; `added`: what the prompt had besides, which no plan knew. */
-export function corrected(state: KernelState, observedTokens: number, added: readonly Handle[]): number {
+/**
+ * By the count of the provider for the prompt that was estimated last; a count of our own says nothing about it. `added`: what the prompt had
+ * besides, which no plan knew.
+ */
+export function corrected(state: KernelState, observed: Usage, added: readonly Handle[]): number {
   const { correction, estimate } = state.context;
-  if (estimate === 0 || observedTokens === 0) return correction;
+  if (estimate === 0 || observed.input === 0 || observed.estimated) return correction;
   const rendered = added.reduce((sum, [, , tokens]) => sum + tokens + MESSAGE_TOKENS, estimate);
-  return Math.min(MOST_CORRECTION, Math.max(1, observedTokens / rendered));
+  return Math.min(MOST_CORRECTION, Math.max(1, observed.input / rendered));
 }

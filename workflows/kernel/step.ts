@@ -89,7 +89,7 @@ function onResponse(state: KernelState, event: LlmResponseEvent): StepOutcome {
     ...withUsage(state, event.usage, event.cost),
     context: {
       ...state.context,
-      correction: corrected(state, event.usage.input, shownIn(event)),
+      correction: corrected(state, event.usage, shownIn(event)),
       overflows: 0,
       activityAt: event.nowMs,
     },

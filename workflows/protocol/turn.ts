@@ -19,18 +19,26 @@ export const isTerminal = (status: string): status is TerminalStatus =>
 export const PRIORITIES = ['now', 'normal', 'background'] as const;
 export type Priority = (typeof PRIORITIES)[number];
 
-/** Token usage of one model call or a sum of them; `cached` is part of `input`. */
+/**
+ * Token usage of one model call or a sum of them; `cached` is part of `input`. `estimated`: of some of it no provider gave a count that can
+ * be believed, so we counted.
+ */
 export interface Usage {
   readonly input: number;
   readonly output: number;
   readonly cached: number;
+  readonly estimated?: true;
 }
 
 export const addUsage = (a: Usage, b: Usage): Usage => ({
   input: a.input + b.input,
   output: a.output + b.output,
   cached: a.cached + b.cached,
+  ...(a.estimated || b.estimated ? { estimated: true } : {}),
 });
+
+/** For people: a tilde says that it is about so many. */
+export const shownTokens = (tokens: number, { estimated }: Usage): string => `${estimated ? '~' : ''}${tokens}`;
 
 /** What the engine itself spent on a turn; billable Actions by Temporal's table, retries not counted (W17). */
 export interface EngineUsage {

@@ -23,4 +23,8 @@ describe('the cost of a model call', () => {
     expect(costOf(new Map(), ['small'], usage)).toBeNull();
     expect(costOf(prices, ['local'], usage)).toBe(0);
   });
+
+  test('is unknown for tokens that no provider counted (W17)', () => {
+    for (const model of ['small', 'local']) expect(costOf(prices, [model], { ...usage, estimated: true })).toBeNull();
+  });
 });

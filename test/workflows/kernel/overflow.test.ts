@@ -72,6 +72,17 @@ describe('a prompt that the provider finds too long', () => {
     expect(overflows(turn)).toEqual([1, 2, 1]);
   });
 
+  test('is foreseen by what a provider counted; a count of our own teaches nothing about ours (K15)', () => {
+    const used = { input: 1_000, output: 2, cached: 0 };
+    const own = turnIn.thinking();
+    own.respond({ usage: { ...used, estimated: true } });
+    expect(own.state.context.correction).toBe(1);
+    expect(own.state.usage).toEqual({ ...used, estimated: true });
+    const theirs = turnIn.thinking();
+    theirs.respond({ usage: used });
+    expect(theirs.state.context.correction).toBeGreaterThan(1);
+  });
+
   test('teaches that our count was too low (K11, K15)', () => {
     const turn = turnIn.thinking();
     long(turn, 2);
