@@ -3,15 +3,18 @@ import { Context, log } from '@temporalio/activity';
 import type { StateLine } from '../../workflows/kernel/actions.ts';
 import type { CallModelInput } from '../../workflows/ports.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
+import { clip } from '../../workflows/protocol/limits.ts';
 import type { StepCommit, StepOpening, StepOutcomeRecord, Store } from '../../workflows/protocol/store.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import type { App } from '../app.ts';
 import { toApplicationFailure } from '../failure.ts';
 import { withHeartbeat } from '../heartbeat.ts';
+import { redact } from '../redact.ts';
 import { outlastOutage } from '../store-outage.ts';
-import { type Model, type ModelReply, type ModelRequest, providerFailure } from './openai.ts';
+import type { Model, ModelReply, ModelRequest } from './openai.ts';
 import { costOf } from './pricing.ts';
 import { type ReadResults, readProposals, readsOf } from './proposals.ts';
+import { providerFailure } from './provider-failure.ts';
 import { buildRequest, noteCard, offeredNames } from './request.ts';
 import { readShown } from './shown.ts';
 import type { StateFacts } from './state-block.ts';
@@ -116,6 +119,9 @@ async function readResults(
   return new Map(await Promise.all(found));
 }
 
+/** Of the provider's words, in the log. */
+const SAID_BYTES = 2_000;
+
 export async function ask(model: Model, request: ModelRequest, signal: AbortSignal): Promise<ModelReply> {
   try {
     // A heartbeat with each chunk, throttled by the worker, so that a stop reaches a running stream within a second or so (T21).
@@ -124,6 +130,9 @@ export async function ask(model: Model, request: ModelRequest, signal: AbortSign
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     const failure = providerFailure(error);
-    throw failure ? toApplicationFailure(failure.error, failure.hint) : error;
+    if (!failure) throw error;
+    const said = clip(redact(failure.said, model.secrets), SAID_BYTES);
+    log.warn('the model provider failed', { code: failure.error.code, said });
+    throw toApplicationFailure(failure.error, failure.hint);
   }
 }

@@ -8,18 +8,18 @@ import { isDelegation, READ_RESULT, SKILL, SUBMIT_RESULT, UPDATE_PLAN } from '..
 import type { ProposedCall, ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import type { GovernancePolicy } from '../../workflows/protocol/governance.ts';
-import type { JsonObject } from '../../workflows/protocol/json.ts';
+import { isDeeperThan, type JsonObject } from '../../workflows/protocol/json.ts';
+import { clip } from '../../workflows/protocol/limits.ts';
 import type { Skill } from '../../workflows/protocol/profile.ts';
 import type { NewCall } from '../../workflows/protocol/store.ts';
 import { type App, isRepeatable } from '../app.ts';
 import { describeError } from '../failure.ts';
 import { callId } from '../store/ids.ts';
-
 import { parseDelegation } from '../tools/delegation.ts';
 import { digestOf, factsOf } from './facts.ts';
-import type { StreamedCall } from './openai.ts';
 import { planSchema } from './plan-tool.ts';
 import { answerRead, readResultSchema } from './read-result.ts';
+import { REPLY_BOUNDS, type StreamedCall } from './reply.ts';
 import { answerSkill, skillSchema } from './skills.ts';
 import { submissionError, submitResultSchema } from './submit-result.ts';
 
@@ -50,33 +50,40 @@ export function readProposals(streamed: readonly StreamedCall[], context: Propos
   const seen = new Set<string>();
   const proposed = streamed.map((call, index): ProposedCall => {
     const id = callId(context.agentTurnId, context.stepIndex, index);
-    // A missing or repeated provider id would make the next request malformed: ours takes its place on the wire.
-    const providerCallId = call.id && !seen.has(call.id) ? call.id : id;
+    // A missing, repeated or ill-formed provider id would make the next request malformed: ours takes its place on the wire.
+    const providerCallId = WIRE_ID.test(call.id) && !seen.has(call.id) ? call.id : id;
     seen.add(providerCallId);
     return { callId: id, providerCallId, name: wireName(call.name), arguments: call.arguments };
   });
   const alone = streamed.length === 1 || context.finalReport === true;
   const calls = proposed.map((call, index) => readCall(call, streamed[index]?.name ?? '', index, alone, context));
-  // Text that is not JSON goes back on the wire as an empty object: providers refuse a history that does not parse.
+  // Text that cannot be read goes back on the wire as an empty object: providers refuse a history that does not parse.
   return {
-    proposed: proposed.map((call) => ({ ...call, arguments: isObjectText(call.arguments) ? call.arguments : '{}' })),
+    proposed: proposed.map((call) => ({ ...call, arguments: wireArguments(call.arguments) })),
     calls,
   };
 }
+
+const wireArguments = (text: string): string => (text.trim() !== '' && 'args' in readArguments(text) ? text : '{}');
+
+/** Printable, without spaces. */
+const WIRE_ID = /^[\x21-\x7e]{1,128}$/;
 
 const wireName = (name: string): string => name.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) || 'unnamed';
 
 function readCall(call: ProposedCall, asked: string, index: number, alone: boolean, context: ProposalContext): NewCall {
   const { callId: id, name: tool } = call;
-  const args = parseObject(call.arguments);
-  const checked = args === null ? { error: notAnObject(call) } : check(asked, args, alone, context);
+  const read = readArguments(call.arguments);
+  const args = 'args' in read ? read.args : null;
+  const checked =
+    'args' in read ? check(asked, read.args, alone, context) : { error: invalidArguments(tool, read.problem) };
   if ('error' in checked) {
     const result: ToolResultContent = {
       callId: id,
       tool,
       status: 'failed',
       afterExecution: 'continue',
-      error: checked.error,
+      error: { ...checked.error, message: clip(checked.error.message, MESSAGE_BYTES) },
     };
     const content = { callId: id, tool, arguments: args ?? {} };
     return { index, content, digest: digestOf(args ?? { unread: call.arguments }), result };
@@ -131,10 +138,15 @@ const noted = (callId: string): ToolResultContent => ({
 export function readsOf(streamed: readonly StreamedCall[]): readonly string[] {
   const asked = streamed.filter((call) => call.name === READ_RESULT);
   return asked.flatMap((call) => {
-    const { data } = readResultSchema.safeParse(parseObject(call.arguments));
+    const read = readArguments(call.arguments);
+    const { data } = readResultSchema.safeParse('args' in read ? read.args : null);
     return data ? [data.call_id] : [];
   });
 }
+
+/** What is wrong with a call, as the model reads it. */
+const MESSAGE_BYTES = 8 * 1024;
+const MOST_ISSUES = 20;
 
 type Checked = { readonly args: JsonObject } | { readonly error: ToolError };
 
@@ -155,20 +167,29 @@ function check(
     };
   }
   try {
-    if (isDelegation(tool)) return { args: parseDelegation(tool, args) };
-    if (tool === READ_RESULT) return { args: readResultSchema.parse(args) };
-    if (tool === SKILL) return { args: skillSchema.parse(args) };
-    if (tool === UPDATE_PLAN) return { args: jsonOnly(planSchema.parse(args) as JsonObject) };
-    if (tool !== SUBMIT_RESULT) return { args: jsonOnly(app.tools.get(tool)?.parse(args) ?? args) };
-    const parsed = submitResultSchema.parse(args) as unknown as JsonObject;
-    const error = submissionError(parsed, alone, resultFields);
+    const parsed = parse(tool, args, app);
+    if (isTooLarge(parsed)) return { error: invalidArguments(tool, TOO_LARGE) };
+    const error = tool === SUBMIT_RESULT ? submissionError(parsed, alone, resultFields) : null;
     return error ? { error } : { args: parsed };
   } catch (error) {
-    return {
-      error: invalidArguments(tool, error instanceof z.ZodError ? z.prettifyError(error) : describeError(error)),
-    };
+    return { error: invalidArguments(tool, `they do not match its schema:\n${problemOf(error)}`) };
   }
 }
+
+function parse(tool: string, args: JsonObject, app: App): JsonObject {
+  if (isDelegation(tool)) return parseDelegation(tool, args);
+  if (tool === READ_RESULT) return readResultSchema.parse(args);
+  if (tool === SKILL) return skillSchema.parse(args);
+  if (tool === UPDATE_PLAN) return jsonOnly(planSchema.parse(args) as JsonObject);
+  if (tool === SUBMIT_RESULT) return submitResultSchema.parse(args) as unknown as JsonObject;
+  return jsonOnly(app.tools.get(tool)?.parse(args) ?? args);
+}
+
+/** Of thousands of wrong items the first ones say enough. */
+const problemOf = (error: unknown): string =>
+  error instanceof z.ZodError
+    ? z.prettifyError(new z.ZodError(error.issues.slice(0, MOST_ISSUES)))
+    : describeError(error);
 
 /** What is stored must be what the tool gets: a transform that yields a Date, a Map or a bigint is a mistake of the schema. */
 function jsonOnly(args: JsonObject): JsonObject {
@@ -190,25 +211,33 @@ const withoutUndefined = (args: JsonObject): JsonObject =>
 
 const invalidArguments = (tool: string, problem: string): ToolError => ({
   code: 'invalid_arguments',
-  message: `the arguments of ${tool} do not match its schema:\n${problem}\nCorrect them and call again.`,
+  message: `the arguments of ${tool} cannot be taken: ${problem}\nCorrect them and call again.`,
   kind: 'recoverable',
 });
 
-const notAnObject = (call: ProposedCall): ToolError => ({
-  code: 'invalid_arguments',
-  message: `the arguments of ${call.name} must be one JSON object, got: ${call.arguments.slice(0, 200) || '(nothing)'}`,
-  kind: 'recoverable',
-});
+/** Of arguments that are none. */
+const SHOWN_BYTES = 200;
+const TOO_LARGE = `they are larger than ${REPLY_BOUNDS.bytes / 1024} KiB`;
 
-const isObjectText = (text: string): boolean => text.trim() !== '' && parseObject(text) !== null;
+/** A short number may be a long one when it is written again. */
+const isTooLarge = (args: JsonObject): boolean => Buffer.byteLength(JSON.stringify(args)) > REPLY_BOUNDS.bytes;
 
-/** An empty text counts as no arguments at all. */
-function parseObject(text: string): JsonObject | null {
-  if (text.trim() === '') return {};
+/** An empty text counts as no arguments at all. What is read can be walked by recursion, and fits a card. */
+function readArguments(text: string): { readonly args: JsonObject } | { readonly problem: string } {
+  const value = text.trim() === '' ? {} : parsed(text);
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return { problem: `they must be one JSON object, got: ${clip(text, SHOWN_BYTES) || '(nothing)'}` };
+  if (isDeeperThan(value, REPLY_BOUNDS.depth))
+    return { problem: `they are nested more than ${REPLY_BOUNDS.depth} deep` };
+  const args = value as JsonObject;
+  return isTooLarge(args) ? { problem: TOO_LARGE } : { args };
+}
+
+/** Undefined when it is not JSON. */
+function parsed(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : null;
+    return JSON.parse(text);
   } catch {
-    return null;
+    return undefined;
   }
 }

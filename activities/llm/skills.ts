@@ -3,7 +3,11 @@ import { z } from 'zod';
 import { SKILL } from '../../workflows/protocol/builtins.ts';
 import type { ToolError } from '../../workflows/protocol/cards.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
+import { clip } from '../../workflows/protocol/limits.ts';
 import type { Skill } from '../../workflows/protocol/profile.ts';
+
+/** Of a name that the model made up. */
+const SHOWN_NAME_BYTES = 100;
 
 export const skillSchema = z.object({ name: z.string().min(1) });
 
@@ -35,6 +39,6 @@ export function answerSkill(
   const skill = skills.find((known) => known.name === name);
   if (skill) return { result: { skill: name, instructions: skill.content } };
   const names = skills.map((known) => known.name).join(', ');
-  const message = `there is no skill ${name}; there are: ${names}`;
+  const message = `there is no skill ${clip(name, SHOWN_NAME_BYTES)}; there are: ${names}`;
   return { error: { code: 'invalid_arguments', message, kind: 'recoverable' } };
 }

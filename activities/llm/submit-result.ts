@@ -56,7 +56,12 @@ export function submissionError(args: JsonObject, alone: boolean, resultFields: 
   const missing =
     resultFields?.fields.filter((field) => field.required && !names.includes(field.name)).map((field) => field.name) ??
     [];
-  const doubled = names.filter((name, index) => names.indexOf(name) !== index);
+  const seen = new Set<string>();
+  const doubled = names.filter((name) => {
+    const again = seen.has(name);
+    seen.add(name);
+    return again;
+  });
   if (missing.length === 0 && doubled.length === 0) return null;
   const problems = [
     ...(missing.length > 0 ? [`missing: ${missing.join(', ')}`] : []),

@@ -1,4 +1,4 @@
-/** Every rule of the turn protocol and of the kernel is named by a test and broken by a mutant, and every mutant still has its place in the code. */
+/** Every rule of the turn protocol, of the kernel and of the model wire is named by a test and broken by a mutant, and every mutant still has its place in the code. */
 import { globSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
@@ -9,13 +9,18 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const read = (file: string): string => readFileSync(`${root}/${file}`, 'utf8');
 
 const KERNEL = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 22];
-const RULES = [...Array.from({ length: 30 }, (_, index) => `T${index + 1}`), ...KERNEL.map((rule) => `K${rule}`)];
+const WIRE = ['W14', 'W15', 'W17'];
+const RULES = [
+  ...Array.from({ length: 30 }, (_, index) => `T${index + 1}`),
+  ...KERNEL.map((rule) => `K${rule}`),
+  ...WIRE,
+];
 
 /** The codes that end a test's name: `… (T2, W9)`. Comments name rules too, but do not end in a quote. */
 const codesIn = (text: string): string[] =>
   [...text.matchAll(/\(([A-Z]\d+(?:, [A-Z]\d+)*)\)['"`]/g)].flatMap(([, codes]) => codes?.split(', ') ?? []);
 
-describe('the rules of the turn protocol and of the kernel', () => {
+describe('the rules of the turn protocol, of the kernel and of the model wire', () => {
   const tests = globSync('test/{activities,bench,client,workers,workflows}/**/*.ts', { cwd: root });
   const named = new Set(tests.flatMap((file) => codesIn(read(file))));
   const broken = new Set(MUTANTS.map(({ rule }) => rule));

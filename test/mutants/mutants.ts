@@ -1,6 +1,7 @@
 /** One broken rule each, in the order of the rules; test/architecture/rules.test.ts lists the rules that have none yet. */
 import { KERNEL_MUTANTS } from './kernel-mutants.ts';
 import type { Mutant } from './mutant.ts';
+import { WIRE_MUTANTS } from './wire-mutants.ts';
 
 const STORE = 'test/activities/store/sqlite.test.ts';
 const WAITING = 'test/workflows/waiting/waiting-set.test.ts';
@@ -380,4 +381,5 @@ export const MUTANTS: readonly Mutant[] = [
     only: 'on SQLite ',
   },
   ...KERNEL_MUTANTS,
+  ...WIRE_MUTANTS,
 ];

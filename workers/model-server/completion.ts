@@ -57,7 +57,14 @@ export interface BrokenAnswer {
   readonly partial?: Pick<MessageAnswer, 'content' | 'toolCalls'>;
 }
 
-export type ModelAnswer = MessageAnswer | ErrorAnswer | BrokenAnswer;
+/** A stream of whatever is given, for a provider that keeps to nothing; it may have no end. */
+export interface RawAnswer {
+  readonly kind: 'raw';
+  /** Each is the data of one event, as JSON; a text goes out as it is. Read as fast as the client takes them. */
+  readonly chunks: Iterable<unknown>;
+}
+
+export type ModelAnswer = MessageAnswer | ErrorAnswer | BrokenAnswer | RawAnswer;
 
 interface Envelope {
   readonly id: string;

@@ -14,6 +14,7 @@ import {
   completionOf,
   type MessageAnswer,
   type ModelAnswer,
+  type RawAnswer,
 } from './completion.ts';
 import { checkConversation } from './conversation.ts';
 
@@ -128,6 +129,8 @@ async function reply(response: ServerResponse, request: ChatRequest, options: Mo
       await pause(answer.delayMs, response);
       if (!request.stream) return sendJson(response, 200, completionOf(request, answer, model));
       return stream(response, request, answer, model);
+    case 'raw':
+      return streamRaw(response, answer);
     case 'reset':
     case 'stall':
       return breakOff(response, request, answer, model);
@@ -158,6 +161,27 @@ async function stream(
     response.write(eventOf(JSON.stringify(chunk)));
   }
   response.end(eventOf('[DONE]'));
+}
+
+async function streamRaw(response: ServerResponse, { chunks }: RawAnswer): Promise<void> {
+  openStream(response);
+  for (const chunk of chunks) {
+    const free = response.write(typeof chunk === 'string' ? chunk : eventOf(JSON.stringify(chunk)));
+    if (!free) await drained(response);
+    if (response.closed) return;
+  }
+  response.end(eventOf('[DONE]'));
+}
+
+/** Resolves when more can be written, or when the client is gone. */
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const go = () => {
+      response.off('drain', go).off('close', go);
+      resolve();
+    };
+    response.once('drain', go).once('close', go);
+  });
 }
 
 async function breakOff(

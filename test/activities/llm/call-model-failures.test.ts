@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import type { ModelAnswer } from '../../../workers/model-server/wire.ts';
 import { Attempt, attempt, modelInput } from './leased-turn.ts';
-import { bench, cardsOf, closeBenches, failureOf } from './model-bench.ts';
+import { API_KEY, bench, cardsOf, closeBenches, failureOf } from './model-bench.ts';
 
 afterEach(closeBenches);
 
@@ -34,6 +34,23 @@ describe('a failure', () => {
     expect(error).toBeInstanceOf(ApplicationFailure);
     expect(error).toMatchObject(expected);
     expect(await cardsOf(on)).toHaveLength(1);
+  });
+
+  test('leaves the words of the provider, key and prompt in them, in the log of the worker alone, and the key not even there (W14)', async () => {
+    const words = `Incorrect key ${API_KEY} or sk-proj-a1b2c3, sent as "Bearer ${API_KEY}", for the prompt: do it`;
+    for (const status of [400, 401, 404, 429, 500]) {
+      const on = await bench({ kind: 'error', status, message: words });
+      const environment = new Attempt();
+      const error = await failureOf(environment.of(on.run, modelInput(on.turn)));
+      expect(error).toBeInstanceOf(ApplicationFailure);
+      const { message, stack = '', cause } = error as ApplicationFailure;
+      expect(cause).toBeUndefined();
+      expect(`${message}${stack}`).not.toMatch(/0123|sk-proj|do it/);
+      expect(message).toContain(String(status));
+      const logged = JSON.stringify(environment.logged.map(({ meta }) => meta));
+      expect(logged).toContain('for the prompt: do it');
+      expect(logged).not.toMatch(/0123|a1b2c3/);
+    }
   });
 
   test('with retry-after says when to try again (W14)', async () => {

@@ -3,7 +3,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { MockActivityEnvironment } from '@temporalio/testing';
-import { DefaultLogger } from '@temporalio/worker';
+import { DefaultLogger, type LogEntry } from '@temporalio/worker';
 import { v7 } from 'uuid';
 import type { App } from '../../../activities/app.ts';
 import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
@@ -44,10 +44,14 @@ export function modelInput(
   return { ...fence, profileHash: lease.profileHash, request };
 }
 
-/** Where one attempt of an activity runs, without its log lines. */
+/** Where one attempt of an activity runs; its log lines are kept, not printed. */
 export class Attempt extends MockActivityEnvironment {
+  readonly logged: readonly LogEntry[];
+
   constructor(number = 1) {
-    super({ attempt: number }, { logger: new DefaultLogger('ERROR', () => {}) });
+    const logged: LogEntry[] = [];
+    super({ attempt: number }, { logger: new DefaultLogger('WARN', (entry) => void logged.push(entry)) });
+    this.logged = logged;
   }
 
   of<Input, Output>(activity: (input: Input) => Promise<Output>, input: Input): Promise<Output> {

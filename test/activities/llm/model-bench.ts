@@ -12,6 +12,9 @@ import type { EnqueueInput } from '../../../workflows/protocol/enqueue.ts';
 import { testApp } from '../../support/app.ts';
 import { type LeasedTurn, leaseTurn } from './leased-turn.ts';
 
+/** No word of it is one that another text would have. */
+export const API_KEY = 'key-of-the-worker-0123';
+
 const open: { close(): Promise<void> }[] = [];
 
 /** Closes the stores and servers of all benches so far. */
@@ -32,7 +35,7 @@ export async function bench(
   const turn = await leaseTurn(app, request);
   const server = await startModelServer({ answer: typeof answer === 'function' ? answer : () => answer });
   open.push(turn, server);
-  const model = openAiModel({ apiKey: 'k', baseUrl: server.url, defaultModel: 'default-model' });
+  const model = openAiModel({ apiKey: API_KEY, baseUrl: server.url, defaultModel: 'default-model' });
   return { turn, server, run: callModel({ store: turn.store, app, model }) };
 }
 

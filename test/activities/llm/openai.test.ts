@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import OpenAI from 'openai';
-import { type ModelOptions, openAiModel, providerFailure } from '../../../activities/llm/openai.ts';
+import { type ModelOptions, openAiModel } from '../../../activities/llm/openai.ts';
+import { providerFailure } from '../../../activities/llm/provider-failure.ts';
 import { type ModelAnswer, type ModelServer, startModelServer } from '../../../workers/model-server/wire.ts';
 
 const servers: ModelServer[] = [];
@@ -74,11 +75,22 @@ describe('a reply', () => {
       output: 7,
       cached: 64,
     });
-    expect((await replyTo({ kind: 'message', content: 'x', usage: null })).usage).toEqual({
-      input: 0,
-      output: 0,
-      cached: 0,
-    });
+  });
+
+  test.each([
+    ['nothing', null],
+    ['a negative count', { prompt_tokens: -5 }],
+    ['less than nothing said', { completion_tokens: -5 }],
+    ['half a token', { completion_tokens: 0.5 }],
+    ['more than any window holds', { prompt_tokens: 1e15 }],
+    ['more cached than there is', { prompt_tokens: 10, prompt_tokens_details: { cached_tokens: 11 } }],
+  ])('has a count of ours, and says so, when the provider reports %s (W17)', async (_, usage) => {
+    const { input, output, ...rest } = (await replyTo({ kind: 'message', content: 'some words of mine', usage })).usage;
+    expect(rest).toEqual({ cached: 0, estimated: true });
+    expect(input).toBeGreaterThan(20);
+    expect(input).toBeLessThan(100);
+    expect(output).toBeGreaterThan(2);
+    expect(output).toBeLessThan(10);
   });
 
   test('tells of each chunk as it comes (T21)', async () => {
@@ -145,10 +157,28 @@ describe('an error of the provider', () => {
     });
   });
 
-  test.each([400, 404, 422])('%i is provider_error with its message, not retried (W14)', async (status) => {
-    const failure = await failureOf({ kind: 'error', status, message: 'What is this?' });
+  test.each([400, 404, 422])('%i is provider_error, not retried, and names the status (W14)', async (status) => {
+    const failure = await failureOf({ kind: 'error', status, code: 'model_not_found' });
     expect(failure).toMatchObject({ code: 'provider_error', nonRetryable: true });
-    expect(failure.message).toContain('What is this?');
+    expect(failure.message).toContain(`${status}, model_not_found`);
+  });
+
+  test.each([400, 401, 403, 404, 429, 500])('%i leaves the words of the provider behind (W14)', async (status) => {
+    const words = 'wrong key sk-proj-a1b2c3d4e5, prompt: my secret plan';
+    const { model } = await modelOn({ kind: 'error', status, code: 'sk-a1b2c3d4e5', message: words });
+    const error = await model.stream(request, new AbortController().signal).catch((reason: unknown) => reason);
+    const failure = providerFailure(error);
+    expect(failure?.error.cause).toBeUndefined();
+    expect(failure?.error.message).not.toMatch(/sk-|secret plan/);
+    expect(failure?.said).toContain(words);
+  });
+
+  test('that never ends is read only so far (W14)', async () => {
+    const { model } = await modelOn({ kind: 'error', status: 400, message: 'x'.repeat(5_000_000) });
+    const error = await model.stream(request, new AbortController().signal).catch((reason: unknown) => reason);
+    const failure = providerFailure(error);
+    expect(failure?.hint.nonRetryable).toBe(true);
+    expect(failure?.said.length).toBeLessThan(20_000);
   });
 
   test.each([408, 409, 429, 500, 502, 503, 529])('%i is provider_error and retried (W14)', async (status) => {

@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { z } from 'zod';
 import { defineTool } from '../../../activities/app.ts';
 import { digestOf } from '../../../activities/llm/facts.ts';
-import type { StreamedCall } from '../../../activities/llm/openai.ts';
 import { type ProposalContext, readProposals } from '../../../activities/llm/proposals.ts';
+import type { StreamedCall } from '../../../activities/llm/reply.ts';
 import { callId } from '../../../activities/store/ids.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import { governanceSchema } from '../../../workflows/protocol/governance.ts';
@@ -192,6 +192,49 @@ describe('a call of a built-in tool is answered while it is proposed', () => {
     ],
   ])('read_result %j, by that part (W11)', (args, result) => {
     expect(answerOf('read_result', args)).toMatchObject({ result: { status: 'success', result } });
+  });
+
+  test('read_result never parts the halves of a character, and reads on to the end (W11)', () => {
+    const text = '😀ab😀😀c';
+    const halves: ToolResultContent = {
+      callId: 'c9',
+      tool: 'add',
+      status: 'success',
+      afterExecution: 'continue',
+      result: text,
+    };
+    for (const limit of [1, 2, 3, 4]) {
+      const parts: string[] = [];
+      for (let offset: unknown = 0; typeof offset === 'number' && parts.length < 20; ) {
+        const context = { offered, skills, results: new Map([['c9', halves]]) };
+        const answer = readOne('read_result', { call_id: 'c9', offset, limit }, context).call?.result?.result as {
+          text: string;
+          next_offset: number | null;
+        };
+        parts.push(answer.text);
+        offset = answer.next_offset;
+      }
+      expect(parts.join('')).toBe(text);
+      expect(parts.every((part) => part.isWellFormed())).toBe(true);
+    }
+    const inTheMiddle = readOne(
+      'read_result',
+      { call_id: 'c9', offset: 1, limit: 3 },
+      { offered, skills, results: new Map([['c9', halves]]) },
+    );
+    expect(inTheMiddle.call?.result?.result).toMatchObject({ text: '😀a', offset: 0, next_offset: 3 });
+  });
+
+  test.each([
+    ['skill', { name: 'x'.repeat(100_000) }],
+    ['read_result', { call_id: '🧬'.repeat(50_000) }],
+    ['nobody', {}],
+  ])('%s, asked for what has a very long name, says so in few words (W11, K8)', (name, args) => {
+    const asked = name === 'nobody' ? 'n'.repeat(100_000) : name;
+    const { message = '' } = readOne(asked, args, { offered, skills, results }).error ?? {};
+    expect(message.isWellFormed()).toBe(true);
+    expect(Buffer.byteLength(message)).toBeLessThan(9_000);
+    expect(message).not.toBe('');
   });
 
   test('read_result of a call that nobody made, by an error (W11)', () => {

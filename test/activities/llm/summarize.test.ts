@@ -42,6 +42,14 @@ describe('a summary', () => {
     expect(await on.shown()).toMatchObject([{ text: 'Rome is the goal' }]);
   });
 
+  test('whose tokens the provider does not count is counted by us, and its cost is not known (K15, W17)', async () => {
+    const on = await shortening({ kind: 'message', content: 'Rome is the goal', usage: null });
+    const record = await on.attempt();
+    expect(record).toMatchObject({ usage: { cached: 0, estimated: true }, cost: null });
+    expect(record.usage.input).toBeGreaterThan(50);
+    expect(record.usage.output).toBeGreaterThan(2);
+  });
+
   test('that is stored is not written again (K15)', async () => {
     const on = await shortening({ kind: 'message', content: 'once' });
     const first = await on.attempt();

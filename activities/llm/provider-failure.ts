@@ -1,0 +1,100 @@
+/**
+ * What the provider's errors mean (W14).
+ *
+ * Invariant: no word of the provider leaves for Temporal, where it would stay in the history: it may echo the key or the prompt.
+ */
+import { APIConnectionError, APIConnectionTimeoutError, APIError, APIUserAbortError } from 'openai';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import { describeError, type RetryHint } from '../failure.ts';
+import { StreamFailure } from './stream-guard.ts';
+
+export interface ProviderFailure {
+  readonly error: CodedError;
+  readonly hint: RetryHint;
+  /** As the provider said it, secrets included: for `redact`, and for the worker's log alone. */
+  readonly said: string;
+}
+
+/** Null when the error is none of the provider's. */
+export function providerFailure(error: unknown): ProviderFailure | null {
+  if (!(error instanceof APIError) || error instanceof APIUserAbortError) return null;
+  const said = [error, ...causesOf(error)].map(describeError).join(': ');
+  return { ...meaningOf(error), said };
+}
+
+function meaningOf(error: APIError): Omit<ProviderFailure, 'said'> {
+  const { status } = error;
+  if (status === 401 || status === 403) {
+    const message = `the model provider refused the credentials (${answered(error)}): set a valid OPENAI_API_KEY for the worker`;
+    return { error: new CodedError('provider_auth', message), hint: { nonRetryable: true } };
+  }
+  if (isOverflow(error)) {
+    const message = `the prompt is longer than the model takes (${answered(error)})`;
+    return { error: new CodedError('context_overflow', message), hint: { nonRetryable: true } };
+  }
+  const transient = status === undefined || status === 408 || status === 409 || status === 429 || status >= 500;
+  const message =
+    error instanceof APIConnectionError
+      ? `cannot reach the model (${whyUnreached(error)}); check OPENAI_BASE_URL`
+      : `the model provider failed (${answered(error)}): ${cureOf(status)}; its own words are in the worker's log`;
+  return {
+    error: new CodedError('provider_error', message),
+    hint: { nonRetryable: !transient, retryAfterMs: transient ? retryAfterMs(error.headers) : undefined },
+  };
+}
+
+const isOverflow = ({ status, code, message }: APIError): boolean =>
+  ((status === 400 || status === undefined) && code === 'context_length_exceeded') ||
+  (status === 400 && /context length|too many tokens/i.test(message));
+
+/** A word of a protocol has no digits: keys do. */
+const PLAIN_WORD = /^[a-z]+(?:[._][a-z]+){0,6}$/i;
+const MOST_CHARACTERS = 48;
+
+/** The status, and the provider's code or type where that is a plain word. */
+function answered({ status, code, type }: APIError): string {
+  const word = [code, type].find(
+    (name) => typeof name === 'string' && name.length <= MOST_CHARACTERS && PLAIN_WORD.test(name),
+  );
+  return [status ?? 'in the middle of the stream', ...(word ? [word] : [])].join(', ');
+}
+
+function cureOf(status: number | undefined): string {
+  if (status === 404) return 'check the name of the model and OPENAI_BASE_URL';
+  if (status === 429) return 'its rate limit or the quota of the account is used up';
+  if (status === undefined || status >= 500) return 'check its status page';
+  return 'it does not take this request';
+}
+
+function whyUnreached(error: APIConnectionError): string {
+  const code = causesOf(error)
+    .map((cause) => ('code' in cause ? cause.code : undefined))
+    .find((found) => typeof found === 'string' && /^[A-Z_]{1,48}$/.test(found));
+  const what =
+    error instanceof StreamFailure
+      ? [error.message]
+      : error instanceof APIConnectionTimeoutError
+        ? ['it timed out']
+        : [];
+  const parts = [...what, ...(typeof code === 'string' ? [code] : [])];
+  return parts.length > 0 ? parts.join(', ') : 'the connection failed';
+}
+
+const MOST_CAUSES = 5;
+
+function causesOf(error: Error): readonly Error[] {
+  const causes: Error[] = [];
+  for (let { cause } = error; cause instanceof Error && causes.length < MOST_CAUSES; { cause } = cause)
+    causes.push(cause);
+  return causes;
+}
+
+/** `retry-after-ms`, or `retry-after` in seconds or as a date; at most an hour. */
+function retryAfterMs(headers: Headers | undefined): number | undefined {
+  const value = headers?.get('retry-after');
+  const ms = Number(headers?.get('retry-after-ms') ?? Number.NaN);
+  const seconds = Number(value ?? Number.NaN);
+  const until = value ? Date.parse(value) - Date.now() : Number.NaN;
+  const delay = [ms, seconds * 1000, until].find((candidate) => Number.isFinite(candidate) && candidate >= 0);
+  return delay === undefined ? undefined : Math.min(Math.round(delay), 3_600_000);
+}

@@ -1,0 +1,244 @@
+/**
+ * From the chunks of a stream to one reply (W14, W15).
+ *
+ * Invariant: a provider may send anything. What is kept has the right type, is well-formed Unicode and within REPLY_BOUNDS, and each piece
+ * is handled in time that grows with its length alone.
+ */
+import { isDeeperThan } from '../../workflows/protocol/json.ts';
+import { atCodePoint } from '../../workflows/protocol/limits.ts';
+import type { Usage } from '../../workflows/protocol/turn.ts';
+import { countedUsage } from './usage.ts';
+
+export interface StreamedCall {
+  readonly id: string;
+  readonly name: string;
+  readonly arguments: string;
+}
+
+export const REPLY_BOUNDS = {
+  /** Of text, refusal, names, ids and arguments, as JSON in UTF-8: half of what a card holds. */
+  bytes: 512 * 1024,
+  calls: 128,
+  /** Characters of a name or id; one so long is none that was offered or can go back on the wire. */
+  label: 256,
+  /** Layers of objects and lists in arguments. */
+  depth: 200,
+} as const;
+
+/** What came; `usage` is null when the provider counted nothing that can be believed. */
+export interface StreamedReply {
+  readonly text: string;
+  readonly refusal: string;
+  readonly calls: readonly StreamedCall[];
+  readonly finishReason: string;
+  readonly model: string;
+  readonly usage: Usage | null;
+  readonly firstTokenMs: number | null;
+}
+
+/** A call as far as it has come, and where its arguments stand as JSON. */
+interface OpenCall {
+  id: string;
+  name: string;
+  arguments: string;
+  layers: number;
+  inString: boolean;
+  escaped: boolean;
+  complete: boolean;
+}
+
+interface CallPiece {
+  readonly index: number | null;
+  readonly id: string;
+  readonly name: string;
+  readonly arguments: string;
+}
+
+export class ReplyBuilder {
+  /** In the order in which they appeared. */
+  readonly #calls: OpenCall[] = [];
+  readonly #byIndex = new Map<number, OpenCall>();
+  #last: OpenCall | null = null;
+  #room: number = REPLY_BOUNDS.bytes;
+  #full = false;
+  #model: string;
+  #text = '';
+  #refusal = '';
+  #finishReason = '';
+  #usage: Usage | null = null;
+  #firstTokenMs: number | null = null;
+
+  constructor(model: string) {
+    this.#model = model;
+  }
+
+  get isEmpty(): boolean {
+    return this.#text === '' && this.#refusal === '' && this.#calls.length === 0;
+  }
+
+  /** False when the reply is full: it ends here, as by the provider's own output limit, and the rest of the stream is of no use. */
+  add(chunk: unknown, elapsedMs: number): boolean {
+    const { model, usage, choices } = membersOf(chunk);
+    if (typeof model === 'string' && MODEL_NAME.test(model)) this.#model = model;
+    if (usage !== undefined && usage !== null) this.#usage = countedUsage(usage);
+    const choice = membersOf(Array.isArray(choices) ? choices[0] : undefined);
+    const delta = membersOf(choice.delta);
+    this.#text += this.#kept(contentText(delta.content));
+    this.#refusal += this.#kept(stringOf(delta.refusal));
+    for (const piece of Array.isArray(delta.tool_calls) ? delta.tool_calls : []) {
+      if (this.#full) break;
+      this.#addCall(pieceOf(piece));
+    }
+    if (!this.isEmpty) this.#firstTokenMs ??= Math.round(elapsedMs);
+    this.#finishReason = finishReasonOf(choice.finish_reason) || this.#finishReason;
+    return !this.#full;
+  }
+
+  /** Ends it with what came so far. */
+  cut(): void {
+    this.#full = true;
+  }
+
+  /** Null when the stream ended before it was finished. */
+  finish(): StreamedReply | null {
+    const finishReason = this.#full ? 'length' : this.#finishReason;
+    if (finishReason === '') return null;
+    // Without its arguments a call that was cut off could be taken for one that has none.
+    const calls = this.#calls.filter(
+      (call) => finishReason !== 'length' || call !== this.#last || call.arguments.trim() !== '',
+    );
+    return {
+      text: this.#text.toWellFormed(),
+      refusal: this.#refusal.toWellFormed(),
+      calls: calls.map((call) => ({
+        id: call.id,
+        name: call.name.toWellFormed(),
+        arguments: wellFormedJson(call.arguments),
+      })),
+      finishReason,
+      model: this.#model,
+      usage: this.#usage,
+      firstTokenMs: this.#firstTokenMs,
+    };
+  }
+
+  #addCall(piece: CallPiece): void {
+    if (piece.id === '' && piece.name === '' && piece.arguments === '') return;
+    const call = this.#callOf(piece);
+    if (!call) return;
+    this.#last = call;
+    if (call.id === '') call.id = this.#kept(piece.id.slice(0, REPLY_BOUNDS.label));
+    if (call.arguments === '' && !(piece.id === call.id && piece.name === call.name))
+      call.name += this.#kept(piece.name.slice(0, REPLY_BOUNDS.label - call.name.length));
+    const added = this.#kept(piece.arguments);
+    call.arguments += added;
+    follow(call, added);
+  }
+
+  /** The call that a piece belongs to, or a new one; null when there is no place for it. */
+  #callOf(piece: CallPiece): OpenCall | null {
+    const known = piece.index === null ? this.#unnumbered(piece) : this.#byIndex.get(piece.index);
+    if (known && !beginsAnother(known, piece)) return known;
+    if (this.#calls.length === REPLY_BOUNDS.calls) {
+      this.#full = true;
+      return null;
+    }
+    const call = { id: '', name: '', arguments: '', layers: 0, inString: false, escaped: false, complete: false };
+    this.#calls.push(call);
+    if (piece.index !== null) this.#byIndex.set(piece.index, call);
+    return call;
+  }
+
+  /** Some servers leave the index out, mostly those that send each call whole. */
+  #unnumbered({ id, name }: CallPiece): OpenCall | undefined {
+    if (id !== '') return this.#calls.findLast((call) => call.id === id);
+    return name === '' ? (this.#last ?? undefined) : undefined;
+  }
+
+  /** As much of the text as there is room for. */
+  #kept(text: string): string {
+    const bytes = text === '' ? 0 : encodedBytes(text);
+    if (bytes <= this.#room) {
+      this.#room -= bytes;
+      return text;
+    }
+    this.#full = true;
+    let end = 0;
+    for (let size = text.length; size >= 1; size = Math.floor(size / 2)) {
+      const to = atCodePoint(text, end + size);
+      const more = encodedBytes(text.slice(end, to));
+      if (more > this.#room) continue;
+      this.#room -= more;
+      end = to;
+    }
+    return text.slice(0, end);
+  }
+}
+
+/** Some servers give every call of a message the same index: another id, or a name behind arguments, begins another call. */
+function beginsAnother(call: OpenCall, { id, name, arguments: args }: CallPiece): boolean {
+  if (id !== '' && call.id !== '' && id.slice(0, REPLY_BOUNDS.label) !== call.id) return true;
+  if (name === '' || call.arguments === '') return false;
+  // Others say id and name again with each piece.
+  return call.complete ? args !== '' || id === '' : name !== call.name;
+}
+
+/** Follows the arguments as JSON, so that their end is known without parsing them again with each piece. */
+function follow(call: OpenCall, piece: string): void {
+  for (const char of piece) {
+    if (call.inString) {
+      if (call.escaped) call.escaped = false;
+      else if (char === '\\') call.escaped = true;
+      else if (char === '"') call.inString = false;
+    } else if (char === '"') call.inString = true;
+    else if (char === '{' || char === '[') call.layers += 1;
+    else if (char === '}' || char === ']') {
+      call.layers -= 1;
+      call.complete ||= call.layers === 0;
+    }
+  }
+}
+
+const MODEL_NAME = /^[\x20-\x7e]{1,200}$/;
+
+const membersOf = (value: unknown): Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
+
+const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '');
+
+/** A text, or a list of parts of which some are text. */
+function contentText(content: unknown): string {
+  if (!Array.isArray(content)) return stringOf(content);
+  return content.map((part: unknown) => stringOf(part) || stringOf(membersOf(part).text)).join('');
+}
+
+function pieceOf(value: unknown): CallPiece {
+  const { index, id, function: called } = membersOf(value);
+  const { name, arguments: args } = membersOf(called);
+  return {
+    index: typeof index === 'number' ? index : null,
+    id: stringOf(id),
+    name: stringOf(name),
+    arguments: argumentsText(args),
+  };
+}
+
+/** Some servers send an object in place of its text. One that is nested too deeply cannot be written as text: it is no object then. */
+function argumentsText(args: unknown): string {
+  if (args === undefined || args === null) return '';
+  if (typeof args === 'string') return args;
+  return isDeeperThan(args, REPLY_BOUNDS.depth) ? '(nested too deeply)' : JSON.stringify(args);
+}
+
+/** A plain word is kept as it is: it is stored and looked at. */
+const finishReasonOf = (reason: unknown): string =>
+  /^[a-zA-Z_-]{0,40}$/.test(stringOf(reason)) ? stringOf(reason) : 'other';
+
+const encodedBytes = (text: string): number => Buffer.byteLength(JSON.stringify(text)) - 2;
+
+/** A pair of escapes, half of one, or any other escape, so that an escaped backslash is not taken for the beginning of one. */
+const ESCAPES = /\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(\\u[dD][89a-fA-F][\da-fA-F]{2})|\\[\s\S]/g;
+
+/** JSON whose strings are well-formed, those with escapes too. */
+const wellFormedJson = (json: string): string =>
+  json.toWellFormed().replace(ESCAPES, (whole: string, half: string | undefined) => (half ? '\\ufffd' : whole));

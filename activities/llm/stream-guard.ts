@@ -1,0 +1,107 @@
+/** The bounds of one model call that are not its content: time until the first chunk, between chunks and in all; bytes of the response. */
+import { APIConnectionError } from 'openai';
+
+export interface CallTimes {
+  /** Until the first chunk; default 10 min (T23). */
+  readonly firstByteTimeoutMs?: number;
+  /** Between chunks; default 60 s. */
+  readonly streamIdleTimeoutMs?: number;
+  /** From the request to the last chunk; default 20 min, less than the activity may take. */
+  readonly callTimeoutMs?: number;
+}
+
+export const FIRST_BYTE_TIMEOUT_MS = 10 * 60_000;
+const STREAM_IDLE_TIMEOUT_MS = 60_000;
+const CALL_TIMEOUT_MS = 20 * 60_000;
+
+const MIB = 1024 * 1024;
+/** What the largest reply takes when each of its tokens comes in a chunk of its own. */
+const STREAM_BYTES = 64 * MIB;
+/** One chunk. */
+const LINE_BYTES = 8 * MIB;
+/** An error that says more is cut. */
+const ERROR_BYTES = 16 * 1024;
+
+/** Our own words about a stream that failed; what others said of it is the `cause`. */
+export class StreamFailure extends APIConnectionError {
+  constructor(message: string, cause?: Error) {
+    super({ message, cause });
+  }
+}
+
+/** It went on beyond a bound: what came until then is an answer that was cut short. */
+export class Overlong extends StreamFailure {}
+
+/** Aborts a stream that does not start, does not go on or does not end. */
+export class StreamGuard {
+  readonly #controller = new AbortController();
+  readonly #idleMs: number;
+  readonly signal: AbortSignal;
+  readonly #end: NodeJS.Timeout;
+  #next: NodeJS.Timeout;
+
+  constructor(outer: AbortSignal, { firstByteTimeoutMs, streamIdleTimeoutMs, callTimeoutMs }: CallTimes) {
+    this.#idleMs = streamIdleTimeoutMs ?? STREAM_IDLE_TIMEOUT_MS;
+    this.#next = this.#silence(firstByteTimeoutMs ?? FIRST_BYTE_TIMEOUT_MS);
+    const most = callTimeoutMs ?? CALL_TIMEOUT_MS;
+    this.#end = setTimeout(() => this.#controller.abort(new Overlong(`the model was not done after ${most} ms`)), most);
+    this.signal = AbortSignal.any([outer, this.#controller.signal]);
+  }
+
+  moved(): void {
+    clearTimeout(this.#next);
+    this.#next = this.#silence(this.#idleMs);
+  }
+
+  /** Why it was aborted here; null when it was not. */
+  reason(): StreamFailure | null {
+    return this.#controller.signal.aborted ? (this.#controller.signal.reason as StreamFailure) : null;
+  }
+
+  done(): void {
+    clearTimeout(this.#next);
+    clearTimeout(this.#end);
+  }
+
+  #silence(ms: number): NodeJS.Timeout {
+    return setTimeout(() => this.#controller.abort(new StreamFailure(`the model sent nothing for ${ms} ms`)), ms);
+  }
+}
+
+/** As `fetch`, but a response never has more bytes than a model's answer can need: the client behind it keeps what it reads. */
+export const boundedFetch: typeof fetch = async (input, init) => {
+  const response = await fetch(input, init);
+  if (!response.body) return response;
+  const { status, statusText, headers } = response;
+  const body = response.body.pipeThrough(response.ok ? boundedStream() : boundedError());
+  return new Response(body, { status, statusText, headers });
+};
+
+type Bytes = TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>;
+
+function boundedStream(): Bytes {
+  let all = 0;
+  let line = 0;
+  return new TransformStream({
+    transform(chunk, controller) {
+      all += chunk.length;
+      const newline = Math.max(chunk.lastIndexOf(10), chunk.lastIndexOf(13));
+      line = newline < 0 ? line + chunk.length : chunk.length - newline - 1;
+      if (all <= STREAM_BYTES && line <= LINE_BYTES) return controller.enqueue(chunk);
+      controller.error(
+        new Overlong(`the model sent more than ${(line > LINE_BYTES ? LINE_BYTES : STREAM_BYTES) / MIB} MiB`),
+      );
+    },
+  });
+}
+
+function boundedError(): Bytes {
+  let left = ERROR_BYTES;
+  return new TransformStream({
+    transform(chunk, controller) {
+      controller.enqueue(chunk.subarray(0, left));
+      left -= chunk.length;
+      if (left <= 0) controller.terminate();
+    },
+  });
+}
