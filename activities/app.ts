@@ -21,13 +21,18 @@ import { parametersOf } from './parameters.ts';
 export interface ToolContext {
   readonly agentId: string;
   readonly agentTurnId: string;
+  /** Rises with every turn of the agent: what the tool changes can refuse a writer with a smaller one (a fencing token). */
+  readonly turnEpoch: number;
   readonly callId: string;
   /** The same in every attempt of this call: hand it to whatever the tool changes. */
   readonly idempotencyKey: string;
   readonly attempt: number;
   /** W3C trace context of the request, to be passed on to whatever the tool calls; null when it came without one. */
   readonly traceparent: string | null;
-  /** Aborted when the turn is stopped, the tool's timeout passed or the worker shuts down. */
+  /**
+   * Aborted when the turn is stopped or was given to another worker, the tool's timeout passed, the worker shuts down, or what the tool
+   * left behind failed.
+   */
   readonly signal: AbortSignal;
 }
 

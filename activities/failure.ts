@@ -13,7 +13,7 @@ import { redact } from './redact.ts';
 /** What went wrong, in words; anything can be thrown, also what has no string form. */
 export function describeError(error: unknown): string {
   try {
-    return (error instanceof Error ? error.message : String(error)) || 'it failed without a message';
+    return String(error instanceof Error ? error.message : error) || 'it failed without a message';
   } catch {
     return 'something without a string form was thrown';
   }

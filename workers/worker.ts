@@ -24,6 +24,7 @@ import { CodedError } from '../workflows/protocol/failures.ts';
 import { CONTROL_QUEUE, SEARCH_ATTRIBUTES, targetQueue } from '../workflows/protocol/ids.ts';
 import type { Store } from '../workflows/protocol/store.ts';
 import type { TemporalClient } from './connect.ts';
+import { watchFaults } from './process-faults.ts';
 import { Supervisor, type SupervisorOptions, startSupervisor } from './supervisor.ts';
 import { ensureSupervisorSchedule } from './supervisor-schedule.ts';
 import { missingSearchAttributes } from './temporal-search-attributes.ts';
@@ -45,6 +46,8 @@ export interface WorkerDeps {
    * any worker with an acceptor may run. Null: neither; one that serves a sandbox may leave that to others.
    */
   readonly supervisor?: Pick<SupervisorOptions, 'everyMs' | 'leaseMs' | 'orphansEveryMs'> | 'schedule' | null;
+  /** Whether the process is there for workers alone; then it goes on whatever fails in it outside of all calls. Default no. */
+  readonly ownsProcess?: boolean;
   readonly log: (line: string) => void;
 }
 
@@ -126,13 +129,16 @@ export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
   const stopSupervisor = async () => {
     await Promise.all([stopLoop(), scheduled.release().catch(onError)]);
   };
-  const done = Promise.all(workers.map((worker) => worker.run())).then(
-    () => stopSupervisor(),
-    async (error) => {
-      await stopSupervisor();
-      throw error;
-    },
-  );
+  const stopWatch = watchFaults({ log: deps.log, ours: deps.ownsProcess ?? false });
+  const done = Promise.all(workers.map((worker) => worker.run()))
+    .then(
+      () => stopSupervisor(),
+      async (error) => {
+        await stopSupervisor();
+        throw error;
+      },
+    )
+    .finally(stopWatch);
   const stop = async () => {
     for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
     await done;

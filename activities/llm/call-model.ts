@@ -8,7 +8,7 @@ import type { StepCommit, StepOpening, StepOutcomeRecord, Store } from '../../wo
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import type { App } from '../app.ts';
 import { toApplicationFailure } from '../failure.ts';
-import { withHeartbeat } from '../heartbeat.ts';
+import { leaseCheck, withHeartbeat } from '../heartbeat.ts';
 import { redact } from '../redact.ts';
 import { outlastOutage } from '../store-outage.ts';
 import type { Model, ModelReply, ModelRequest } from './openai.ts';
@@ -28,7 +28,8 @@ export interface ModelDeps {
 export const callModel =
   (deps: ModelDeps) =>
   (input: CallModelInput): Promise<StepOutcomeRecord> =>
-    withHeartbeat(async (signal) => {
+    withHeartbeat(leaseCheck(deps.store, input), async (holding) => {
+      const { signal } = holding;
       const { agentId, agentTurnId, turnEpoch, profileHash, request: action, noticed } = input;
       const fence = { agentId, agentTurnId, turnEpoch };
       const { hide = [], room } = action;
@@ -39,6 +40,7 @@ export const callModel =
       if (opening.recorded) return opening.recorded;
       for (const warning of opening.warnings) log.warn(warning, { agentTurnId });
       const request = await render(deps, input, opening, signal);
+      await holding.confirm();
       const reply = await ask(deps.model, request, signal);
       const results = await readResults(deps.store, fence, readsOf(reply.calls), signal);
       const { proposed, calls } = readProposals(reply.calls, {

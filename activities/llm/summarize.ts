@@ -10,7 +10,7 @@ import { clip } from '../../workflows/protocol/limits.ts';
 import type { SummaryRecord } from '../../workflows/protocol/store.ts';
 import { NO_USAGE, type Usage } from '../../workflows/protocol/turn.ts';
 import { describeError } from '../failure.ts';
-import { withHeartbeat } from '../heartbeat.ts';
+import { leaseCheck, withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
 import { countTokens } from '../tokens.ts';
 import { ask, type ModelDeps } from './call-model.ts';
@@ -30,7 +30,8 @@ interface Written {
 export const summarize =
   (deps: ModelDeps) =>
   (input: SummarizeInput): Promise<SummaryRecord> =>
-    withHeartbeat(async (signal) => {
+    withHeartbeat(leaseCheck(deps.store, input), async (holding) => {
+      const { signal } = holding;
       const { agentId, agentTurnId, turnEpoch, profileHash, request } = input;
       const fence = { agentId, agentTurnId, turnEpoch };
       const { store } = deps;
@@ -42,6 +43,7 @@ export const summarize =
       const messages = toMessages(cards, profile.context.windowTokens);
       const byRule = (): Written => ({ text: ruleSummary(cards, messages), usage: NO_USAGE, cost: 0 });
       const model = profile.context.summaryModel ?? profile.model.name ?? deps.model.defaultModel;
+      await holding.confirm();
       const written =
         request.mode === 'sprint' || request.byRule
           ? byRule()

@@ -17,6 +17,7 @@ import type { CallClaim, CallResult, ClaimOutcome } from '../../workflows/protoc
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS, suspendedCheckAt } from '../../workflows/supervision/check.ts';
 import { actOnAnswers, editedArguments } from './approvals.ts';
+import { insertClaims, isClaimed, selectClaims } from './claims.ts';
 import { type ProfileCache, read, type StoreContext, type Trx, together, write } from './context.ts';
 import { appendEvent, appendState } from './events.ts';
 import { fenced, fencedWith, selectLease, staleEpoch, updateHead } from './head.ts';
@@ -137,16 +138,6 @@ const claimedWithItsStep = (ctx: StoreContext, fence: Fence, callId: string): Pr
     return settled ? { kind: 'settled', settled } : start(ctx, db as Trx, turn, content, false);
   });
 
-const selectClaims = (db: Pick<Trx, 'selectFrom'>, agentTurnId: string, callId: string) =>
-  db
-    .selectFrom('dispatch_claims')
-    .select('attempt')
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('call_id', '=', callId);
-
-const isClaimed = async (trx: Trx, { agentTurnId }: Fence, callId: string): Promise<boolean> =>
-  (await selectClaims(trx, agentTurnId, callId).executeTakeFirst()) !== undefined;
-
 async function start(
   ctx: StoreContext,
   trx: Trx,
@@ -157,29 +148,6 @@ async function start(
   const suspendTimeoutMs = await suspendTimeout(trx, turn, call.tool, ctx.profiles);
   const { traceparent = null } = JSON.parse(turn.request) as EnqueueRequest;
   return { kind: 'go', call, edited, suspendTimeoutMs, traceparent };
-}
-
-export async function insertClaims(
-  trx: Trx,
-  agentTurnId: string,
-  claims: readonly Pick<CallClaim, 'callId' | 'attempt'>[],
-  now: number,
-): Promise<void> {
-  if (claims.length === 0) return;
-  await trx
-    .insertInto('dispatch_claims')
-    .values(
-      claims.map(({ callId, attempt }) => ({
-        agent_turn_id: agentTurnId,
-        call_id: callId,
-        attempt,
-        started_at: now,
-        outcome: null,
-        duration_ms: null,
-      })),
-    )
-    .onConflict((conflict) => conflict.doNothing())
-    .execute();
 }
 
 async function suspendTimeout(trx: Trx, turn: TurnRow, tool: string, profiles: ProfileCache): Promise<number | null> {

@@ -16,8 +16,8 @@ import { addUsage, type Fence, type Usage } from '../../workflows/protocol/turn.
 import { FIRST_CHECK_MS, firstCheckAt } from '../../workflows/supervision/check.ts';
 import { actOnAnswers } from './approvals.ts';
 import { hideCards } from './boxes.ts';
-import { insertClaims } from './calls.ts';
 import { type NewCard, writeNewCards } from './cards.ts';
+import { insertClaims } from './claims.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEdge, appendEvent, appendNotices, appendState } from './events.ts';
 import { fencedWith, updateHead } from './head.ts';

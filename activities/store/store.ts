@@ -5,6 +5,7 @@ import { listApprovals } from './approval-views.ts';
 import { answerApproval, askApprovals } from './approvals.ts';
 import { replaceOutputBox, writeContextBox, writeInstructionCard, writeOutputCard } from './boxes.ts';
 import { claimCall, readCall, refuseCalls, settleCall, suspendCall } from './calls.ts';
+import { checkLease } from './claims.ts';
 import type { StoreContext } from './context.ts';
 import { setLifecycle, setLimits, steerTurn, stopTurn } from './control.ts';
 import { delegate } from './delegation.ts';
@@ -66,6 +67,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   readResult: (fence, callId) => readResult(ctx, fence, callId),
   readExtents: (extents) => readExtents(ctx, extents),
   claimCall: (fence, claim) => claimCall(ctx, fence, claim),
+  checkLease: (fence, attempt) => checkLease(ctx, fence, attempt),
   delegate: (fence, delegation) => delegate(ctx, fence, delegation),
   settleCall: (fence, result) => settleCall(ctx, fence, result),
   suspendCall: (fence, callId, deadline) => suspendCall(ctx, fence, callId, deadline),

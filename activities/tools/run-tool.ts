@@ -13,10 +13,11 @@ import type { ClaimOutcome, Store } from '../../workflows/protocol/store.ts';
 import { effectiveAfterExecution, suspendTimeoutOf } from '../../workflows/waiting/after-execution.ts';
 import { type App, isRepeatable, type Tool, type ToolContext } from '../app.ts';
 import { describeError } from '../failure.ts';
-import { withHeartbeat } from '../heartbeat.ts';
+import { type Holding, withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
 import type { TurnWorkflows } from '../turn-workflows.ts';
 import { runDelegation } from './delegation.ts';
+import { ToolRun } from './tool-faults.ts';
 
 export interface ToolDeps {
   readonly store: Store;
@@ -28,19 +29,21 @@ type Body = Pick<ToolResultContent, 'status' | 'result' | 'error'>;
 
 export const runTool =
   ({ store, app, workflows }: ToolDeps) =>
-  (input: RunToolInput): Promise<RunToolOutcome> =>
-    withHeartbeat(async (signal) => {
-      const { agentId, agentTurnId, turnEpoch, callId, tool: name } = input;
-      const fence = { agentId, agentTurnId, turnEpoch };
-      const { attempt } = Context.current().info;
+  (input: RunToolInput): Promise<RunToolOutcome> => {
+    const { agentId, agentTurnId, turnEpoch, callId, tool: name } = input;
+    const fence = { agentId, agentTurnId, turnEpoch };
+    const { attempt } = Context.current().info;
+    const mayGoOn = () => store.checkLease(fence, { callId, attempt });
+    return withHeartbeat(mayGoOn, async (holding) => {
+      const { signal } = holding;
       if (isDelegation(name)) return runDelegation({ store, workflows }, fence, input, attempt);
       const tool = app.tools.get(name);
       const claim = await store.claimCall(fence, { callId, attempt, repeatable: isRepeatable(tool) });
       if (claim.kind !== 'go') return claim;
       const { traceparent } = claim;
-      const context = { agentId, agentTurnId, callId, idempotencyKey: callId, attempt, traceparent };
+      const context = { agentId, agentTurnId, turnEpoch, callId, idempotencyKey: callId, attempt, traceparent };
       const startedAt = performance.now();
-      const body = await execute(tool, name, claim, context, signal);
+      const body = await execute(tool, name, claim, context, holding);
       const durationMs = Math.round(performance.now() - startedAt);
       const effective = effectiveAfterExecution(body.result, undefined, tool?.spec.afterExecution ?? 'continue');
       if (effective === 'suspend' && body.status === 'success') {
@@ -53,6 +56,7 @@ export const runTool =
       const result = { callId, attempt, content, durationMs };
       return { kind: 'settled', settled: await outlastOutage(signal, () => store.settleCall(fence, result)) };
     });
+  };
 
 function answered(outcome: ClaimOutcome): RunToolOutcome {
   if (outcome.kind !== 'go') return outcome;
@@ -64,23 +68,26 @@ async function execute(
   name: string,
   claim: Extract<ClaimOutcome, { kind: 'go' }>,
   context: Omit<ToolContext, 'signal'>,
-  signal: AbortSignal,
+  holding: Holding,
 ): Promise<Body> {
   if (!tool)
     return failed({ code: 'unknown_tool', message: `this worker's app has no tool ${name}`, kind: 'recoverable' });
   const args = claim.edited ? reparsed(tool, claim.call.arguments) : claim.call.arguments;
   if (args instanceof Error)
     return failed({ code: 'invalid_arguments', message: `as edited: ${args.message}`, kind: 'recoverable' });
+  // Nothing but the first line of the tool comes after this: what is claimed may be over by now (W10).
+  await holding.confirm();
   const { timeoutMs } = tool.spec;
+  const { signal: ended } = holding;
   const timeout = AbortSignal.timeout(timeoutMs);
-  const both = AbortSignal.any([signal, timeout]);
+  const run = new ToolRun(name, context.callId);
+  const signal = AbortSignal.any([ended, timeout, run.fault]);
   try {
-    const value = await raceAbort(tool.execute(args, { ...context, signal: both }), both);
-    return succeeded(name, value);
+    return succeeded(name, await run.wait(() => tool.execute(args, { ...context, signal }), signal));
   } catch (error) {
     // The turn is ending, or this worker is: there is no result to speak of. A tool that finished all the same keeps its own.
-    if (signal.aborted) throw signal.reason;
-    if (timeout.aborted) return timedOut(name, timeoutMs);
+    if (ended.aborted) throw ended.reason;
+    if (timeout.aborted && !run.fault.aborted) return timedOut(name, timeoutMs);
     const message = describeError(error);
     log.info(`tool ${name} failed`, { callId: context.callId, error: message });
     return failed({ code: 'tool_failed', message, kind: 'recoverable' });
@@ -94,15 +101,6 @@ function reparsed(tool: Tool, args: JsonObject): JsonObject | Error {
   } catch (error) {
     return new Error(error instanceof z.ZodError ? z.prettifyError(error) : describeError(error));
   }
-}
-
-/** A tool that ignores its signal is left behind when the signal fires; what it returns then is dropped. */
-function raceAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  if (signal.aborted) abort();
-  signal.addEventListener('abort', abort, { once: true });
-  return Promise.race([work, promise]).finally(() => signal.removeEventListener('abort', abort));
 }
 
 function succeeded(name: string, value: JsonValue | undefined): Body {

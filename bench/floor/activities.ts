@@ -28,7 +28,7 @@ export function floorActivities(model: Model, app: App): FloorActivities {
       if (!tool) throw new Error(`the floor has no tool ${call.name}`);
       const args = tool.parse(JSON.parse(call.arguments));
       const signal = Context.current().cancellationSignal;
-      const ids = { agentId: '', agentTurnId: '', callId: call.id, idempotencyKey: call.id };
+      const ids = { agentId: '', agentTurnId: '', turnEpoch: 1, callId: call.id, idempotencyKey: call.id };
       const context = { ...ids, attempt: 1, traceparent: null, signal };
       return JSON.stringify(await tool.execute(args, context));
     },

@@ -117,6 +117,43 @@ describe('scenario 3: a worker frozen in the middle of its activities', () => {
   );
 });
 
+describe('a worker frozen between the claim of a call and its effect', () => {
+  test.concurrent.each(BACKENDS)(
+    'does not begin when it wakes after others have taken over, on %s (T5, W10)',
+    async (backend) => {
+      const dir = mkdtempSync(join(tmpdir(), 'agentturn-frozen-'));
+      const harness = await openHarness(backend);
+      const model = await startScriptedModel({ scripts: { count: [calls('count'), say('counted, or not')] } });
+      await harness.startWorker(holdingApp(dir), model, { targets: [] });
+      const limits = { activities: 1, workflowTasks: 2 };
+      const frozen = await startWorkerProcess(harness, model.url, dir, {
+        acceptor: false,
+        freezeAfterClaim: true,
+        limits,
+      });
+      try {
+        const agent = harness.client.agent(`agent-${v7()}`);
+        const turn = await agent.enqueue({ instruction: '[script:count] go', profile: 'tester' });
+        await frozen.frozen;
+        await harness.startWorker(holdingApp(dir), model, { acceptor: false });
+        expect(await turn.result(WAIT)).toMatchObject({
+          status: 'success',
+          steps: [{ calls: [{ error: { code: 'outcome_unknown' } }] }, {}],
+        });
+        frozen.signal('SIGCONT');
+        await frozen.end('SIGTERM');
+        expect(whatWasDone(dir)).toEqual([]);
+        expect(await harness.store.violations()).toEqual([]);
+      } finally {
+        await frozen.end('SIGKILL');
+        await harness.close();
+        await model.close();
+      }
+    },
+    180_000,
+  );
+});
+
 /** All that the store says of every agent: turns, events, and what is in their boxes. */
 async function everything({ client, store }: Harness): Promise<unknown> {
   const agents = await client.listAgents();

@@ -82,6 +82,14 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     rule: 'T5',
+    breaks: 'a process that stood still begins what it was about to, whatever happened meanwhile',
+    file: 'activities/heartbeat.ts',
+    find: `while (msSince(this.#seenAt) > CERTAIN_FOR_MS)`,
+    replace: `while (msSince(this.#seenAt) < 0)`,
+    test: 'test/activities/tools/standstill.test.ts',
+  },
+  {
+    rule: 'T5',
     breaks: 'a call that was claimed with its step starts under a lease that is over',
     file: 'activities/store/calls.ts',
     find: `    if (!lease) throw staleEpoch(fence);\n`,

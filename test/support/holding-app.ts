@@ -60,12 +60,32 @@ export function holdingApp(dir: string): App {
       return { counted: true };
     },
   });
+  /** What it does goes wrong where nobody catches it. */
+  const faulty = (name: string, leaveBehind: () => unknown, result: () => Promise<string>): Tool =>
+    defineTool({
+      name,
+      description: 'leaves a fault behind',
+      parameters: z.object({}),
+      execute: () => {
+        leaveBehind();
+        return result();
+      },
+    });
+  const throwSoon = () =>
+    setTimeout(() => {
+      throw new Error('in a timer');
+    }, 1);
+  const rejectSoon = () => Promise.reject(new Error('nobody awaits this'));
+  const rejectLater = () => sleep(200).then(() => rejectSoon());
   const deadline = (name: string, suspendTimeoutMs: number): Tool =>
     defineTool({ name, description: name, parameters: z.object({}), afterExecution: 'suspend', suspendTimeoutMs });
   const tools = [
     askTool,
     spend,
     count,
+    faulty('reject', rejectSoon, async () => 'all is well'),
+    faulty('throw_in_timer', throwSoon, () => new Promise(() => {})),
+    faulty('reject_later', rejectLater, async () => 'all is well'),
     hold('hold', 'idempotent'),
     hold('hold_unsafe', 'unsafe'),
     deadline('ask_3_s', 3_000),

@@ -29,7 +29,13 @@ export interface WorkerProcess {
   /** Resolves when it is gone. */
   end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void>;
   signal(name: 'SIGSTOP' | 'SIGCONT'): void;
+  /** Makes it throw where nobody catches it, and no tool is to blame. */
+  fault(): void;
+  /** What it wrote to standard error so far. */
+  errors(): string;
   isRunning(): boolean;
+  /** Resolves when it says that it freezes, for one with `freezeAfterClaim`. */
+  readonly frozen: Promise<unknown>;
   /** Resolves when it has ended, however that was. */
   readonly gone: Promise<unknown>;
 }
@@ -42,22 +48,29 @@ export async function startWorkerProcess(
   {
     acceptor = true,
     limits = {},
-    dieAfter,
-  }: Partial<Pick<WorkerProcessArgument, 'acceptor' | 'limits' | 'dieAfter'>> = {},
+    ...faults
+  }: Partial<Omit<WorkerProcessArgument, 'dir' | 'modelUrl' | 'bundlePath' | keyof Harness>> = {},
 ): Promise<WorkerProcess> {
   const bundlePath = testBundlePath();
   const place = { address, namespace, storeUrl, modelUrl, bundlePath, dir };
-  const fault = dieAfter === undefined ? {} : { dieAfter };
-  const argument: WorkerProcessArgument = { ...place, acceptor, limits, ...fault };
+  const argument: WorkerProcessArgument = { ...place, acceptor, limits, ...faults };
   const path = fileURLToPath(new URL('worker-process.ts', import.meta.url));
-  const child = spawn(process.execPath, [path, JSON.stringify(argument)], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [path, JSON.stringify(argument)], { stdio: ['pipe', 'pipe', 'pipe'] });
+  let errors = '';
+  child.stderr.on('data', (chunk) => {
+    errors += String(chunk);
+    process.stderr.write(chunk);
+  });
   const gone = once(child, 'exit');
   await Promise.race([once(child.stdout, 'data'), gone]);
   if (child.exitCode !== null || child.pid === undefined) throw new Error(`the worker ended: ${child.exitCode}`);
   return {
     pid: child.pid,
     gone,
+    frozen: once(child.stdout, 'data'),
+    errors: () => errors,
     isRunning: () => isRunning(child),
+    fault: () => void child.stdin.write('\n'),
     signal: (name) => void child.kill(name),
     async end(signal) {
       if (isRunning(child)) child.kill(signal);

@@ -1,4 +1,5 @@
 /** A worker in a process of its own, on the same code as production, for tests that kill or freeze it. Its app is holdingApp. */
+import { writeSync } from 'node:fs';
 import { connectClient, connectWorker } from '../../workers/connect.ts';
 import { openStore } from '../../workers/open-store.ts';
 import { installRuntime } from '../../workers/runtime.ts';
@@ -17,6 +18,10 @@ export interface WorkerProcessArgument {
   readonly limits: WorkerLimits;
   /** The process kills itself right after this method of the store has committed, the first time. */
   readonly dieAfter?: FaultPoint;
+  /** The process freezes right after it has claimed a call for the first time, says so, and goes on when it gets SIGCONT. */
+  readonly freezeAfterClaim?: boolean;
+  /** Default yes, as in the processes that our commands start. */
+  readonly ownsProcess?: boolean;
 }
 
 export type FaultPoint = 'commitTurn' | 'reapTurn' | 'leaseNext' | 'delegate';
@@ -37,6 +42,20 @@ function doomed(store: Store, dieAfter: FaultPoint | undefined): Store {
   return { ...store, [dieAfter]: last };
 }
 
+function freezing(store: Store, once: boolean): Store {
+  let armed = once;
+  const claimCall: Store['claimCall'] = async (...args) => {
+    const outcome = await store.claimCall(...args);
+    if (armed && outcome.kind === 'go') {
+      armed = false;
+      writeSync(1, 'frozen\n');
+      process.kill(process.pid, 'SIGSTOP');
+    }
+    return outcome;
+  };
+  return { ...store, claimCall };
+}
+
 const isDecisive = (result: unknown): boolean => {
   if (result === null) return false;
   const { handover, next } = result as { handover?: Handover | null; next?: Handover['next'] };
@@ -47,14 +66,19 @@ installRuntime('WARN');
 const worker = await startWorker({
   temporal: await connectClient(argument),
   connection: await connectWorker(argument),
-  store: doomed(await openStore(argument.storeUrl), argument.dieAfter),
+  store: freezing(doomed(await openStore(argument.storeUrl), argument.dieAfter), argument.freezeAfterClaim ?? false),
   app: holdingApp(argument.dir),
   model: { apiKey: 'test', baseUrl: argument.modelUrl, defaultModel: 'scripted' },
   targets: ['worker_generic'],
   acceptor: argument.acceptor,
   bundle: { codePath: argument.bundlePath },
   limits: { shutdownGraceMs: 1_000, ...argument.limits },
+  ownsProcess: argument.ownsProcess ?? true,
   log: (line) => console.error(line),
+});
+// A fault that no tool is to blame for, when the test writes something.
+process.stdin.on('data', () => {
+  throw new Error('of nobody');
 });
 process.once('SIGTERM', () => void worker.stop());
 console.log('ready');

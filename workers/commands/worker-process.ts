@@ -60,7 +60,7 @@ export async function runWorker(backend: Backend, parts: WorkerParts, cleanup: C
   cleanup.add(() => connection.close());
   const { store, temporal } = backend;
   const where = { process: {}, schedule: 'schedule', none: null } as const;
-  const deps = { connection, temporal, store, bundle, ...rest, supervisor: where[supervisor] };
+  const deps = { connection, temporal, store, bundle, ...rest, supervisor: where[supervisor], ownsProcess: true };
   const worker = await startWorker(deps);
   // Awaited by the command too; a failure before that must not count as unhandled.
   worker.done.catch(() => {});

@@ -366,6 +366,11 @@ export interface Store extends ClientStore, SupervisorStore {
   /** The whole result of a call of this agent, null when there is none in its output box (W11). */
   readResult(fence: Fence, callId: string): Promise<ToolResultContent | null>;
   claimCall(fence: Fence, claim: CallClaim): Promise<ClaimOutcome>;
+  /**
+   * A cheap look: whether the lease holds, and whether that attempt is still the one the call waits for. Writes nothing. Errors:
+   * `stale_epoch` (T5, W10).
+   */
+  checkLease(fence: Fence, attempt?: Pick<CallClaim, 'callId' | 'attempt'>): Promise<void>;
   /** The delegation call of a turn: its claim, the new turn and its own result or wait, in one transaction (W10, T26, T27). */
   delegate(fence: Fence, delegation: Delegation): Promise<DelegationOutcome>;
   settleCall(fence: Fence, result: CallResult): Promise<SettledCall>;

@@ -44,13 +44,16 @@ export function modelInput(
   return { ...fence, profileHash: lease.profileHash, request };
 }
 
+/** As the workflows give them to tools (workflows/ports.ts). */
+const TIMES = { startToCloseTimeoutMs: 24 * 3_600_000, heartbeatTimeoutMs: 20_000 };
+
 /** Where one attempt of an activity runs; its log lines are kept, not printed. */
 export class Attempt extends MockActivityEnvironment {
   readonly logged: readonly LogEntry[];
 
   constructor(number = 1) {
     const logged: LogEntry[] = [];
-    super({ attempt: number }, { logger: new DefaultLogger('WARN', (entry) => void logged.push(entry)) });
+    super({ attempt: number, ...TIMES }, { logger: new DefaultLogger('WARN', (entry) => void logged.push(entry)) });
     this.logged = logged;
   }
 

@@ -3,6 +3,8 @@ import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { fenceOf, newAgent, result, type StoreBench, SUCCESS } from '../store-bench.ts';
 
+type CallAttempt = { readonly callId: string; readonly attempt: number };
+
 export function describeCalls(bench: StoreBench): void {
   describe('fencing', () => {
     test('every write of a turn that lost its lease is stale_epoch and writes nothing (T5)', async () => {
@@ -25,6 +27,31 @@ export function describeCalls(bench: StoreBench): void {
       expect({ events: await bench.eventsOf(agentId), box: await bench.store.readBox(lease.outputBoxId) }).toEqual(
         before,
       );
+    });
+
+    test('a look at the lease writes nothing, and says when others have taken over (T5, W10)', async () => {
+      const lease = await bench.started(newAgent());
+      const { calls } = await bench.think(lease, 1, ['t', 't']);
+      const fence = fenceOf(lease);
+      const [first, second] = calls.map(({ callId }) => ({ callId, attempt: 1 })) as [CallAttempt, CallAttempt];
+      for (const attempt of [first, second]) await bench.store.claimCall(fence, { ...attempt, repeatable: true });
+      const before = await bench.eventsOf(lease.agentId);
+      const stale = { code: 'stale_epoch' };
+      for (const store of [bench.store, bench.other]) {
+        await store.checkLease(fence);
+        await store.checkLease(fence, first);
+      }
+      await bench.other.claimCall(fence, { ...first, attempt: 2, repeatable: true });
+      await expect(bench.store.checkLease(fence, first)).rejects.toMatchObject(stale);
+      await bench.store.checkLease(fence, { ...first, attempt: 2 });
+      await bench.store.checkLease(fence, second);
+      expect(await bench.eventsOf(lease.agentId)).toEqual(before);
+      const { callId } = second;
+      await bench.store.settleCall(fence, { ...second, content: result(callId), durationMs: 1 });
+      await expect(bench.store.checkLease(fence, second)).rejects.toMatchObject(stale);
+      await bench.store.checkLease(fence);
+      await bench.reaped(lease);
+      await expect(bench.store.checkLease(fence)).rejects.toMatchObject(stale);
     });
 
     test('a turn cannot write under another epoch or another turn of its agent (T5)', async () => {
