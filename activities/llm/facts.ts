@@ -19,5 +19,6 @@ export function factsOf(
 ): { readonly facts?: CallFacts } {
   if (!policy) return {};
   const facts = factsAt(policy, tool, args);
-  return Object.keys(facts.values).length + facts.oversized.length > 0 ? { facts } : {};
+  const { values, oversized, unreadable = [] } = facts;
+  return Object.keys(values).length + oversized.length + unreadable.length > 0 ? { facts } : {};
 }

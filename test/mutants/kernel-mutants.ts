@@ -54,6 +54,14 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     test: `${KERNEL}/governance.test.ts`,
   },
   {
+    rule: 'K5',
+    breaks: 'a range lets through what is no number',
+    file: 'workflows/kernel/governance.ts',
+    find: `    if (typeof value !== 'number') return`,
+    replace: `    if (typeof value !== 'number') return null;\n    if (typeof value !== 'number') return`,
+    test: `${KERNEL}/governance.test.ts`,
+  },
+  {
     rule: 'K6',
     breaks: 'a denied call that is reported keeps its siblings from running',
     file: 'workflows/kernel/gate.ts',

@@ -6,6 +6,7 @@
  * 2. A rollback keeps the streaks: a call that is taken back each time is a repetition all the same.
  */
 import { isMetaTool } from '../protocol/builtins.ts';
+import { own } from '../protocol/json.ts';
 import type { ProposedCallFact } from './events.ts';
 
 /** The model is told. */
@@ -24,7 +25,7 @@ export const signatureOf = ({ tool, digest }: ProposedCallFact): string | null =
 export function afterProposals(streaks: Streaks, calls: readonly ProposedCallFact[]): Streaks {
   if (calls.every((call) => isMetaTool(call.tool))) return streaks;
   const signatures = new Set(calls.map(signatureOf).filter((signature) => signature !== null));
-  return Object.fromEntries([...signatures].map((signature) => [signature, (streaks[signature] ?? 0) + 1]));
+  return Object.fromEntries([...signatures].map((signature) => [signature, (own(streaks, signature) ?? 0) + 1]));
 }
 
 export const longestStreak = (streaks: Streaks): number => Math.max(0, ...Object.values(streaks));

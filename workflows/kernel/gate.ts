@@ -6,6 +6,7 @@
  * 2. With `onDenied` other than `report` a denied call keeps its siblings from running.
  * 3. Never more calls are started than the budget of calls has left.
  */
+import { own } from '../protocol/json.ts';
 import type { ApprovalAsk, Observation, Refusal } from './actions.ts';
 import { callsLeft } from './budgets.ts';
 import type { ProposedCallFact } from './events.ts';
@@ -25,7 +26,7 @@ export function gate(state: KernelState, calls: readonly ProposedCallFact[], now
   const streaks = afterProposals(state.streaks, calls);
   const batch = new Batch(state, nowMs);
   for (const call of calls) {
-    const times = streaks[signatureOf(call) ?? ''] ?? 0;
+    const times = own(streaks, signatureOf(call) ?? '') ?? 0;
     if (call.settled === undefined) batch.place(call, times);
   }
   const repeating = Object.entries(streaks)

@@ -5,16 +5,20 @@
  * 1. Every stage runs; deny > ask > rate-limited > allow, and within a class the first stage that said so is named.
  * 2. Only a call that would otherwise run takes a slot of its rate limit.
  * 3. A rule on a path whose value did not travel because of its size denies (K4).
+ * 4. What a check cannot judge it denies: a number in a text, a list, an object, a path that leads through a text. Null counts as absent.
+ * 5. Names and paths come from outside: a record is asked only for what it itself holds.
  */
 
 import type { Condition, Constraint, GovernancePolicy, RateLimit } from '../protocol/governance.ts';
-import type { JsonObject, JsonValue } from '../protocol/json.ts';
+import { type JsonObject, type JsonValue, own } from '../protocol/json.ts';
 import { LIMITS, utf8Bytes } from '../protocol/limits.ts';
 
 /** What of the arguments rules may look at: the values at the paths they name, and which of those were too large. */
 export interface CallFacts {
   readonly values: Readonly<Record<string, JsonValue>>;
   readonly oversized: readonly string[];
+  /** Paths that lead through something that has no parts of that name to speak of: a text, a number, a list. Absent when there are none. */
+  readonly unreadable?: readonly string[];
 }
 
 export const NO_FACTS: CallFacts = { values: {}, oversized: [] };
@@ -83,22 +87,28 @@ export function pathsOf({ rules, constraints }: GovernancePolicy, tool: string):
 
 /** What rules may look at of a call's arguments: the values at their paths, as far as they are small (K4). */
 export function factsAt(policy: GovernancePolicy, tool: string, args: JsonObject): CallFacts {
-  const values: Record<string, JsonValue> = {};
+  const values: [string, JsonValue][] = [];
   const oversized: string[] = [];
+  const unreadable: string[] = [];
   for (const path of pathsOf(policy, tool)) {
     const value = valueAt(args, path);
     if (value === undefined) continue;
-    if (utf8Bytes(JSON.stringify(value)) > LIMITS.factBytes) oversized.push(path);
-    else values[path] = value;
+    if (value === UNREADABLE) unreadable.push(path);
+    else if (utf8Bytes(JSON.stringify(value)) > LIMITS.factBytes) oversized.push(path);
+    else values.push([path, value]);
   }
-  return { values, oversized };
+  // Not by assignment: a path may be named __proto__.
+  return { values: Object.fromEntries(values), oversized, ...(unreadable.length > 0 ? { unreadable } : {}) };
 }
 
-function valueAt(args: JsonObject, path: string): JsonValue | undefined {
+const UNREADABLE = Symbol('a path that leads through something without parts');
+
+function valueAt(args: JsonObject, path: string): JsonValue | undefined | typeof UNREADABLE {
   let value: JsonValue | undefined = args;
   for (const key of path.split('.')) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
-    value = (value as JsonObject)[key];
+    if (value === undefined || value === null) return undefined;
+    if (typeof value !== 'object' || (Array.isArray(value) && !Object.hasOwn(value, key))) return UNREADABLE;
+    value = own(value as JsonObject, key);
   }
   return value;
 }
@@ -107,7 +117,10 @@ function permission(policy: GovernancePolicy, tool: string, facts: CallFacts): V
   for (const { tool: pattern, action, when, reason } of policy.rules) {
     if (!matches(pattern, tool)) continue;
     if (when && facts.oversized.includes(when.path)) return tooLarge('permission', when.path);
-    if (when && !holds(when, facts.values[when.path])) continue;
+    const problem = when ? unjudgeable(when, facts) : null;
+    // A rule that would allow gives no leave then, and the next one is asked.
+    if (when && problem !== null && action !== 'allow') return denied('permission', when.path, problem);
+    if (when && !holds(when, own(facts.values, when.path))) continue;
     return by(action, reason ?? `the rule for ${pattern} says ${action}`);
   }
   return by(policy.default, `no rule names ${tool}, and the default is ${policy.default}`);
@@ -130,27 +143,52 @@ function constraints(policy: GovernancePolicy, tool: string, facts: CallFacts): 
     if (!matches(constraint.tool, tool)) continue;
     const { path } = constraint;
     if (facts.oversized.includes(path)) return tooLarge('constraint', path);
-    const problem = breach(constraint, facts.values[path]);
-    if (problem !== null) return { decision: 'deny', stage: 'constraint', reason: `argument ${path} ${problem}` };
+    const problem = breach(constraint, facts);
+    if (problem !== null) return denied('constraint', path, problem);
   }
   return ALLOW;
 }
 
-/** Absent values break only `required`; a value of another type than a check is about is for the tool's schema to refuse. */
-function breach({ required, oneOf, min, max, maxLength }: Constraint, value: JsonValue | undefined): string | null {
+/** Absent values, and null, break only `required`. */
+function breach(constraint: Constraint, facts: CallFacts): string | null {
+  const { path, required, oneOf, min, max, maxLength } = constraint;
+  if (facts.unreadable?.includes(path)) return LEADS_NOWHERE;
+  const value = own(facts.values, path);
   if (value === undefined || value === null) return required ? 'is required' : null;
-  if (oneOf && typeof value !== 'object' && !isOneOf(oneOf, value)) return `must be one of ${JSON.stringify(oneOf)}`;
-  if (typeof value === 'number' && !inRange(value, min, max)) return `must be within ${min ?? '…'} and ${max ?? '…'}`;
-  if (typeof value === 'string' && maxLength !== undefined && value.length > maxLength)
-    return `must have at most ${maxLength} characters`;
-  return null;
+  if (oneOf && !isOneOf(oneOf, value)) return `must be one of ${JSON.stringify(oneOf)}`;
+  if (min !== undefined || max !== undefined) {
+    if (typeof value !== 'number') return `must be a number, and is ${kindOf(value)}`;
+    if (!inRange(value, min, max)) return `must be within ${min ?? '…'} and ${max ?? '…'}`;
+  }
+  if (maxLength === undefined) return null;
+  if (typeof value !== 'string') return `must be a text, and is ${kindOf(value)}`;
+  return value.length > maxLength ? `must have at most ${maxLength} characters` : null;
 }
 
-const tooLarge = (stage: Stage, path: string): Verdict => ({
+const LEADS_NOWHERE = 'cannot be found, because a part of the path is neither an object nor absent';
+
+/** Why nobody can say whether the condition holds; null when it can be said. */
+function unjudgeable({ path, oneOf }: Condition, facts: CallFacts): string | null {
+  if (facts.unreadable?.includes(path)) return LEADS_NOWHERE;
+  const value = own(facts.values, path);
+  if (value === undefined || value === null) return null;
+  if (!oneOf) return typeof value === 'number' ? null : `must be a number, and is ${kindOf(value)}`;
+  if (typeof value !== 'object' && oneOf.some((known) => typeof known === typeof value)) return null;
+  return `is ${kindOf(value)}, which ${JSON.stringify(oneOf)} says nothing about`;
+}
+
+function kindOf(value: JsonValue): string {
+  if (typeof value === 'object') return Array.isArray(value) ? 'a list' : 'an object';
+  return typeof value === 'string' ? 'a text' : `a ${typeof value}`;
+}
+
+const denied = (stage: Stage, path: string, problem: string): Verdict => ({
   decision: 'deny',
   stage,
-  reason: `argument ${path} is too large to be checked`,
+  reason: `argument ${path} ${problem}`,
 });
+
+const tooLarge = (stage: Stage, path: string): Verdict => denied(stage, path, 'is too large to be checked');
 
 function veto({ veto: patterns }: GovernancePolicy, tool: string): Verdict {
   return patterns.some((pattern) => matches(pattern, tool))
@@ -163,7 +201,7 @@ const limitsOf = ({ rateLimits }: GovernancePolicy, tool: string): readonly Rate
 
 /** An entry exactly at the edge still counts. */
 const recent = (windows: RateWindows, tool: string, windowMs: number, nowMs: number): readonly number[] =>
-  (windows[tool] ?? []).filter((startedAt) => startedAt >= nowMs - windowMs);
+  (own(windows, tool) ?? []).filter((startedAt) => startedAt >= nowMs - windowMs);
 
 function rateVerdict(policy: GovernancePolicy, windows: RateWindows, tool: string, nowMs: number): Verdict {
   for (const { max, windowMs } of limitsOf(policy, tool)) {

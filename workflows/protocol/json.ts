@@ -2,6 +2,10 @@
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue };
 export type JsonObject = { readonly [key: string]: JsonValue };
 
+/** What a record holds under a name that came from outside: `toString` is there only when somebody put it there. */
+export const own = <T>(record: Readonly<Record<string, T>>, name: string): T | undefined =>
+  Object.hasOwn(record, name) ? record[name] : undefined;
+
 /** Whether something is left of the value after `levels` layers of arrays and objects; walks in width, so no depth overflows the stack. */
 export function isDeeperThan(value: unknown, levels: number): boolean {
   let layer: unknown[] = [value];

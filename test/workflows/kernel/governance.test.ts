@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
 import {
   type CallFacts,
   factsAt,
@@ -9,11 +10,12 @@ import {
   type RateWindows,
   takeSlot,
 } from '../../../workflows/kernel/governance.ts';
-import type { JsonValue } from '../../../workflows/protocol/json.ts';
+import type { JsonObject, JsonValue } from '../../../workflows/protocol/json.ts';
 import { LIMITS } from '../../../workflows/protocol/limits.ts';
 import { governance, NOW } from './turn.ts';
 
 type Input = Parameters<typeof governance>[0];
+type Check = Omit<NonNullable<Input['constraints']>[number], 'tool' | 'path'>;
 
 const facts = (values: Readonly<Record<string, JsonValue>>, oversized: readonly string[] = []): CallFacts => ({
   values,
@@ -66,7 +68,7 @@ describe('permission', () => {
     ['a number within', small, { amount: 10 }, true],
     ['a number outside', small, { amount: 10.5 }, false],
     ['a number below the least', { path: 'amount', min: 5 }, { amount: 4 }, false],
-    ['a text where a number is asked for', small, { amount: '3' }, false],
+    ['no value but null', small, { amount: null }, false],
     ['no value', small, {}, false],
     ['one of the values', oneOf, { currency: 'EUR' }, true],
     ['null, where it is one of them', oneOf, { currency: null }, true],
@@ -75,6 +77,27 @@ describe('permission', () => {
   ])('of a rule with a condition, %s: it applies or does not (K5)', (_, when, values, applies) => {
     const rules: Input['rules'] = [{ tool: 'pay', action: 'deny', when }];
     expect(decision({ rules }, facts(values))).toBe(applies ? 'deny' : 'allow');
+  });
+});
+
+describe('a condition that cannot be judged', () => {
+  const small = { path: 'amount', max: 10 };
+  const euro = { path: 'amount', oneOf: ['EUR', null] };
+  const values: readonly JsonValue[] = [true, [], {}, ['EUR'], { EUR: 1 }];
+
+  test.each(['ask', 'deny'] as const)('of a rule that says %s denies (K5)', (action) => {
+    for (const when of [small, euro])
+      for (const amount of [...values, when === small ? '100' : 100])
+        expect(verdict({ rules: [{ tool: 'pay', action, when }] }, 'pay', facts({ amount }))).toMatchObject({
+          decision: 'deny',
+          stage: 'permission',
+          reason: expect.stringMatching(/^argument amount (must be a number, and|is) /),
+        });
+  });
+
+  test('gives no leave: the next rule decides (K5)', () => {
+    const rules = [small, euro].map((when) => ({ tool: 'pay', action: 'allow' as const, when }));
+    for (const amount of values) expect(decision({ rules, default: 'ask' }, facts({ amount }))).toBe('ask');
   });
 });
 
@@ -89,17 +112,83 @@ describe('a constraint', () => {
     ['one of and another', { oneOf: ['a', 'b'] }, { x: 'c' }, true],
     ['one of and the same', { oneOf: ['a', 'b'] }, { x: 'b' }, false],
     ['one of and absent', { oneOf: ['a'] }, {}, false],
-    ['one of and an object, which its schema refuses', { oneOf: ['a'] }, { x: { y: 1 } }, false],
+    ['one of and an object', { oneOf: ['a'] }, { x: { y: 1 } }, true],
+    ['one of and a list of one', { oneOf: ['a'] }, { x: ['a'] }, true],
+    ['one of and the number in a text', { oneOf: [1] }, { x: '1' }, true],
+    ['one of and null', { oneOf: ['a'] }, { x: null }, false],
+    ['a range and a list', { max: 10 }, { x: [1] }, true],
+    ['a range and an object', { max: 10 }, { x: {} }, true],
+    ['a range and a boolean', { max: 10 }, { x: true }, true],
+    ['a range and null', { max: 10 }, { x: null }, false],
+    ['a length and a list', { maxLength: 3 }, { x: [] }, true],
     ['a range and its edge', { min: 0, max: 10 }, { x: 10 }, false],
     ['a range and its lower edge', { min: 0, max: 10 }, { x: 0 }, false],
     ['a range and a number outside', { min: 0, max: 10 }, { x: 100 }, true],
     ['a range and one below', { min: 0 }, { x: -1 }, true],
-    ['a range and a text', { max: 10 }, { x: '100' }, false],
+    ['a range and a text', { max: 10 }, { x: '100' }, true],
     ['a length and a text as long', { maxLength: 3 }, { x: 'abc' }, false],
     ['a length and a longer text', { maxLength: 3 }, { x: 'abcd' }, true],
-    ['a length and a number', { maxLength: 3 }, { x: 12_345 }, false],
+    ['a length and a number', { maxLength: 3 }, { x: 12_345 }, true],
   ])('%s (K5)', (_, constraint, values, denied) => {
     expect(denies(constraint, values)).toBe(denied);
+  });
+
+  /** What the checks say, word by word. */
+  const keeps = (check: Check, value: JsonValue | undefined): boolean => {
+    if (value === undefined || value === null) return check.required !== true;
+    const { oneOf, min = -Infinity, max = Infinity, maxLength } = check;
+    const ranged = check.min !== undefined || check.max !== undefined;
+    return (
+      (oneOf === undefined || oneOf.some((one) => one === value)) &&
+      (!ranged || (typeof value === 'number' && value >= min && value <= max)) &&
+      (maxLength === undefined || (typeof value === 'string' && value.length <= maxLength))
+    );
+  };
+
+  test('lets through what keeps it and nothing else, whatever type it has (K5)', () => {
+    const scalars = fc.constantFrom('a', 'ab', '5', 5, -1, 0, 7, true, false, null);
+    const value = fc.option(fc.oneof(scalars, fc.array(scalars), fc.dictionary(fc.string(), scalars)), {
+      nil: undefined,
+    });
+    const check = fc.record(
+      {
+        required: fc.constant(true as const),
+        oneOf: fc.array(scalars, { minLength: 1 }),
+        min: fc.integer({ min: -2, max: 6 }),
+        max: fc.integer({ min: -2, max: 6 }),
+        maxLength: fc.nat(2),
+      },
+      { requiredKeys: [], noNullPrototype: true },
+    );
+    fc.assert(
+      fc.property(check, value, fc.constantFrom('x', 'x.y', '__proto__', 'constructor.name'), (checks, at, path) => {
+        fc.pre(Object.keys(checks).length > 0);
+        const policy = governance({ constraints: [{ tool: 'pay', path, ...checks }] });
+        const args = path.split('.').reduceRight<unknown>((inner, key) => Object.fromEntries([[key, inner]]), at);
+        // As it comes out of the model: what is undefined is not there.
+        const written = JSON.parse(JSON.stringify(args)) as JsonObject;
+        const sent = JSON.parse(JSON.stringify(factsAt(policy, 'pay', written))) as CallFacts;
+        fc.pre(sent.oversized.length === 0);
+        const allowed = judge(policy, {}, 'pay', sent, NOW).verdict.decision === 'allow';
+        expect(allowed).toBe(keeps(checks, at));
+      }),
+    );
+  });
+
+  test.each<[string, JsonObject, boolean]>([
+    ['is not there', {}, false],
+    ['is null', { to: null }, false],
+    ['is an object without it', { to: {} }, false],
+    ['is a text', { to: '{"amount":1}' }, true],
+    ['is a number', { to: 1 }, true],
+    ['is a list', { to: [{ amount: 1 }] }, true],
+  ])('on a part of what %s: a value that cannot be found denies (K5)', (_, args, denied) => {
+    const policy = governance({ constraints: [{ tool: 'pay', path: 'to.amount', max: 10 }] });
+    expect(judge(policy, {}, 'pay', factsAt(policy, 'pay', args), NOW).verdict.decision).toBe(
+      denied ? 'deny' : 'allow',
+    );
+    const rules = governance({ rules: [{ tool: 'pay', action: 'ask', when: { path: 'to.amount', min: 10 } }] });
+    expect(judge(rules, {}, 'pay', factsAt(rules, 'pay', args), NOW).verdict.decision).toBe(denied ? 'deny' : 'allow');
   });
 
   test('that is broken is named, the first of several, and only for its tools (K5)', () => {
@@ -117,6 +206,32 @@ describe('a constraint', () => {
       reason: expect.stringContaining('argument amount'),
     });
     expect(verdict({ constraints }, 'refund', facts({ amount: 1 }))).toEqual({ decision: 'allow' });
+  });
+});
+
+describe('names that every object knows', () => {
+  const names = ['toString', 'constructor', '__proto__', 'hasOwnProperty'];
+  const throughJson = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
+
+  test.each(names)('a tool named %s has a rate limit of its own, also after a snapshot (K5, K22)', (tool) => {
+    const policy = governance({ rateLimits: [{ tool: '*', max: 2, windowMs: 1_000 }] });
+    let windows: RateWindows = {};
+    for (const expected of ['allow', 'allow', 'rate_limited']) {
+      const judged = judge(policy, throughJson(windows), tool, NO_FACTS, NOW);
+      expect(judged.verdict.decision).toBe(expected);
+      windows = judged.windows;
+    }
+    expect(Object.entries(windows)).toEqual([[tool, [NOW, NOW]]]);
+    expect(judge(policy, windows, 'other', NO_FACTS, NOW).verdict.decision).toBe('allow');
+  });
+
+  test.each(names)('a path named %s finds what was sent there, and nothing else (K4)', (path) => {
+    const policy = governance({ constraints: [{ tool: 'pay', path, required: true, max: 10 }] });
+    const at = (text: string) =>
+      judge(policy, {}, 'pay', throughJson(factsAt(policy, 'pay', JSON.parse(text) as JsonObject)), NOW).verdict;
+    expect(at('{}')).toMatchObject({ decision: 'deny', reason: `argument ${path} is required` });
+    expect(at(`{"${path}": 3}`)).toEqual({ decision: 'allow' });
+    expect(at(`{"${path}": 11}`)).toMatchObject({ decision: 'deny' });
   });
 });
 

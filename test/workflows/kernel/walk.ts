@@ -12,19 +12,10 @@ import { NOW, OUTPUT_BOX } from './turn.ts';
 const record = <T>(parts: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> =>
   fc.record<T>(parts, { noNullPrototype: true }) as fc.Arbitrary<T>;
 
-const TOOLS = [
-  'a',
-  'b',
-  'a',
-  'b',
-  'gated',
-  'gated',
-  'denied',
-  'limited',
-  'publish',
-  'publish',
-  'submit_result',
-] as const;
+/** A name that every object knows. */
+const LIMITED = '__proto__';
+
+const TOOLS = ['a', 'b', 'a', 'b', 'gated', 'gated', 'denied', LIMITED, 'publish', 'publish', 'submit_result'] as const;
 
 const callDie = record({
   tool: fc.constantFrom(...TOOLS),
@@ -75,7 +66,7 @@ const policy = (onDenied: GovernancePolicy['onDenied'], max: number): Governance
   governanceSchema.parse({
     rules: [{ tool: 'gated', action: 'ask' }],
     veto: ['denied'],
-    rateLimits: [{ tool: 'limited', max, windowMs: 1_000 }],
+    rateLimits: [{ tool: LIMITED, max, windowMs: 1_000 }],
     onDenied,
   });
 
