@@ -1,7 +1,8 @@
 /** What the Web UI's workflow page says about a turn: the current details, as Markdown. Costs no history event. */
-import { setCurrentDetails } from '@temporalio/workflow';
+import { log, setCurrentDetails } from '@temporalio/workflow';
 import { clip } from './protocol/limits.ts';
 import type { Lease, StepOutcomeRecord } from './protocol/store.ts';
+import { shownTime } from './protocol/time.ts';
 import { addUsage, NO_USAGE, shownTokens, type Usage } from './protocol/turn.ts';
 
 const SHOWN_STEPS = 15;
@@ -37,8 +38,18 @@ export interface DisplayCarry {
   readonly notices?: readonly string[];
 }
 
+/** Where the details go, and what went wrong with them. */
+export interface DisplayOutlet {
+  readonly show: (details: string) => void;
+  readonly warn: (message: string) => void;
+}
+
+const WEB_UI: DisplayOutlet = { show: setCurrentDetails, warn: (message) => log.warn(message) };
+
+/** Invariant: what cannot be shown is a warning and a line that says so. No turn fails because of it. */
 export class TurnDisplay {
   readonly #lease: Lease;
+  readonly #outlet: DisplayOutlet;
   /** The last ones. */
   #steps: readonly StepLine[];
   #stepCount: number;
@@ -48,8 +59,9 @@ export class TurnDisplay {
   /** The last ones. */
   #notices: readonly string[];
 
-  constructor(lease: Lease, carry?: DisplayCarry) {
+  constructor(lease: Lease, carry?: DisplayCarry, outlet: DisplayOutlet = WEB_UI) {
     this.#lease = lease;
+    this.#outlet = outlet;
     this.#steps = carry?.steps.map((line) => ({ ...line, calls: new Map(line.calls) })) ?? [];
     this.#stepCount = carry?.stepCount ?? 0;
     this.#usage = carry?.usage ?? NO_USAGE;
@@ -110,6 +122,16 @@ export class TurnDisplay {
   }
 
   #render(): void {
+    const { show, warn } = this.#outlet;
+    try {
+      show(clip(this.#details(), 18_000));
+    } catch (error) {
+      warn(`the details of the turn cannot be shown: ${String(error)}`);
+      show(`**State:** ${this.#state}\n\nThe rest cannot be shown; the log of the worker says why.`);
+    }
+  }
+
+  #details(): string {
     const { agentId, turnEpoch, title, profileName } = this.#lease;
     const usage = this.#usage;
     const lines = [
@@ -119,14 +141,13 @@ export class TurnDisplay {
       '',
       `**Tokens:** ${shownTokens(usage.input, usage)} in, ${shownTokens(usage.output, usage)} out · **steps:** ${this.#stepCount}`,
       ...this.#waiting.map(
-        ({ tool, callId, deadline }) =>
-          `\n**Waiting for** ${tool} (call ${callId}) until ${new Date(deadline).toISOString()}`,
+        ({ tool, callId, deadline }) => `\n**Waiting for** ${tool} (call ${callId}) until ${shownTime(deadline)}`,
       ),
       ...this.#notices.map((text) => `\n**Noticed** after ${escapeMarkdown(text)}`),
       '',
       ...this.#steps.map(stepLine),
     ];
-    setCurrentDetails(clip(lines.join('\n'), 18_000));
+    return lines.join('\n');
   }
 }
 

@@ -10,6 +10,7 @@ import type { ToolError, ToolResultContent } from '../../workflows/protocol/card
 import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/limits.ts';
 import type { ClaimOutcome, Store } from '../../workflows/protocol/store.ts';
+import { MAX_WAIT_MS } from '../../workflows/protocol/time.ts';
 import { effectiveAfterExecution, suspendTimeoutOf } from '../../workflows/waiting/after-execution.ts';
 import { type App, isRepeatable, type Tool, type ToolContext } from '../app.ts';
 import { describeError } from '../failure.ts';
@@ -47,8 +48,9 @@ export const runTool =
       const durationMs = Math.round(performance.now() - startedAt);
       const effective = effectiveAfterExecution(body.result, undefined, tool?.spec.afterExecution ?? 'continue');
       if (effective === 'suspend' && body.status === 'success') {
-        const waitMs = suspendTimeoutOf(body.result) ?? claim.suspendTimeoutMs ?? DEFAULT_SUSPEND_TIMEOUT_MS;
-        const deadline = Date.now() + waitMs;
+        const wantedMs = suspendTimeoutOf(body.result) ?? claim.suspendTimeoutMs ?? DEFAULT_SUSPEND_TIMEOUT_MS;
+        if (wantedMs > MAX_WAIT_MS) log.warn(`${name} wants to wait ${wantedMs} ms: a year is the most`, { callId });
+        const deadline = Date.now() + Math.min(wantedMs, MAX_WAIT_MS);
         return answered(await outlastOutage(signal, () => store.suspendCall(fence, callId, deadline)));
       }
       const afterExecution = effective === 'terminate' ? 'terminate' : 'continue';

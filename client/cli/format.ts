@@ -1,4 +1,5 @@
 /** Plain text for people: durations, times, tables, values. */
+import { shownTime } from '../../workflows/protocol/time.ts';
 import type { Deliverable } from '../../workflows/protocol/turn.ts';
 
 export function duration(ms: number): string {
@@ -7,7 +8,7 @@ export function duration(ms: number): string {
   return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1_000)} s`;
 }
 
-export const time = (epochMs: number): string => new Date(epochMs).toISOString();
+export const time = shownTime;
 
 /** Columns as wide as their widest cell; the last one is left as it is. */
 export function table(rows: readonly (readonly string[])[]): string[] {

@@ -223,7 +223,7 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T16',
     breaks: 'a heartbeat leaves the deadline where it was',
     file: 'workflows/waiting/decisions.ts',
-    find: `deadline: nowMs + call.windowMs`,
+    find: `deadline: nowMs + Math.min(call.windowMs, MAX_WAIT_MS)`,
     replace: `deadline: call.deadline`,
     test: WAITING,
   },

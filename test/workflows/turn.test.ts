@@ -54,6 +54,12 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
       parameters: empty,
       execute: () => ({ __cg_control: { after_execution: 'suspend' } }),
     }),
+    defineTool({
+      name: 'wait_for_ever',
+      description: 'wants to wait longer than there are dates',
+      parameters: empty,
+      execute: () => ({ __cg_control: { after_execution: 'suspend', suspend_timeout_ms: 1e300 } }),
+    }),
   ];
 
   beforeAll(async () => {
@@ -90,6 +96,7 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
             toolCalls: [{ name: 'submit_result', arguments: { fields: [{ name: 'a', value: 'x' }] } }],
           },
         ],
+        patient: [call('wait_for_ever'), say('at last')],
         decided: [call('decide'), say('not reached')],
         unauthorized: [{ kind: 'error', status: 401, message: 'bad key' }],
       },
@@ -273,6 +280,14 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
     const view = await turn.result(WAIT);
     expect(view).toMatchObject({ status: 'success', stepCount: 1 });
     expect(view.deliverable?.text).toContain('final');
+  });
+
+  test('a wait that no date could end is one of a year, and the turn goes on (T13)', async () => {
+    const turn = await enqueue('patient');
+    const [waiting] = (await suspended(turn)).waiting;
+    expect(waiting?.deadline).toBeLessThanOrEqual(Date.now() + 365 * 24 * 3_600_000);
+    await turn.toolResult({ callId: waiting?.callId ?? '', status: 'success', result: 'now' });
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success', deliverable: { text: 'at last' } });
   });
 
   test('submit_result delivers fields once the required ones are there (T28, W12)', async () => {

@@ -1,5 +1,6 @@
 /** What an agent may do without asking, as data of its profile (K5–K7); `workflows/kernel/governance.ts` decides by it. */
 import { z } from 'zod';
+import { durationMs } from './duration.ts';
 
 /** `*`, `prefix*`, `*suffix` or a whole name. */
 const toolPattern = z.string().regex(/^(\*|[a-zA-Z0-9_-]{1,64}\*?|\*[a-zA-Z0-9_-]{1,64})$/, {
@@ -13,7 +14,10 @@ const argumentPath = z.string().regex(/^[^.\s]+(\.[^.\s]+)*$/, {
 
 const scalar = z.union([z.string().max(512), z.number(), z.boolean(), z.null()]);
 
-/** Holds when the value at `path` is one of `oneOf`, or a number within `min` and `max`, both inclusive. */
+/**
+ * Holds when the value at `path` is one of `oneOf`, or a number within `min` and `max`, both inclusive. An absent value, or null, is in no
+ * range. A value of another type than `oneOf` or a range speaks of cannot be judged: a rule that asks or denies denies it then.
+ */
 export const conditionSchema = z
   .strictObject({
     path: argumentPath,
@@ -36,6 +40,7 @@ export const ruleSchema = z.strictObject({
 });
 export type PermissionRule = z.output<typeof ruleSchema>;
 
+/** Of a value that is there and not null; one of a type that a check does not speak of breaks it. `required`: it must be there. */
 export const constraintSchema = z
   .strictObject({
     tool: toolPattern,
@@ -56,22 +61,15 @@ export const rateLimitSchema = z.strictObject({
   tool: toolPattern,
   /** Calls that may start within any window of `windowMs`, per tool name. */
   max: z.int().positive().max(10_000),
-  windowMs: z.int().positive(),
+  windowMs: durationMs,
 });
 export type RateLimit = z.output<typeof rateLimitSchema>;
-
-/** Node timers reach no further; approvals that wait longer are escalated. */
-const MAX_DEADLINE_MS = 2_147_483_647;
 
 export const approvalPolicySchema = z
   .strictObject({
     /** Names that may answer; anybody when empty. */
     approvers: z.array(z.string().min(1)).default([]),
-    deadlineMs: z
-      .int()
-      .positive()
-      .max(MAX_DEADLINE_MS)
-      .default(24 * 3_600_000),
+    deadlineMs: durationMs.default(24 * 3_600_000),
     /** What an approval that nobody answered in time means: a refusal, or the same time again for `escalateTo`, then a refusal. */
     onUnanswered: z.enum(['deny', 'escalate']).default('deny'),
     escalateTo: z.array(z.string().min(1)).default([]),

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { AFTER_EXECUTION } from './cards.ts';
+import { durationMs, durationMsOrZero } from './duration.ts';
 import { resultFieldsSchema } from './enqueue.ts';
 import { governanceSchema } from './governance.ts';
 import { DEFAULT_WORKER_TARGET, TOOL_NAME_PATTERN, USER_ID_PATTERN, WORKER_TARGET_PATTERN } from './ids.ts';
@@ -24,7 +25,7 @@ export const toolSpecSchema = z.strictObject({
   parameters: z.record(z.string(), z.json()),
   afterExecution: z.enum(AFTER_EXECUTION),
   timeoutMs: z.int().positive().max(MAX_TIMER_MS),
-  suspendTimeoutMs: z.int().positive().optional(),
+  suspendTimeoutMs: durationMs.optional(),
   /** `unsafe` tools are never run twice (W10). */
   sideEffects: z.enum(['none', 'idempotent', 'unsafe']),
 });
@@ -37,7 +38,7 @@ export const budgetsSchema = z.strictObject({
   /** Input and output of all model calls, those of delegated turns included. */
   maxTokens: z.int().positive().default(1_000_000),
   /** Of the whole turn, waiting included. */
-  maxWallTimeMs: z.int().positive().optional(),
+  maxWallTimeMs: durationMs.optional(),
   /** In the currency of the app's price list. A model without a price uses it up at once. */
   maxCost: z.number().positive().optional(),
   /** What happens then: a final report, or an operator is asked to extend it (K9). */
@@ -78,30 +79,21 @@ export const contextSchema = z.strictObject({
   summaryModel: z.string().min(1).optional(),
 });
 
-/** Watchdogs of a turn, in ms (T12, T23). */
+/** Watchdogs of a turn, in ms, each at most a year (T12, T23). */
 export const timeoutsSchema = z.strictObject({
   /** From lease to first activity; 0 = never. */
-  dispatchMs: z
-    .int()
-    .nonnegative()
-    .default(5 * 60_000),
+  dispatchMs: durationMsOrZero.default(5 * 60_000),
   /** What to do when nobody polls the target's queue at all: keep waiting, or time out like any other turn. */
   whenNoWorkers: z.enum(['wait', 'fail']).default('wait'),
   /**
    * A running turn without a completed step or an applied result. Waiting is not counted: while it is suspended, while an activity runs or
    * waits for a slot or its next attempt, while its target has no workers.
    */
-  noProgressMs: z
-    .int()
-    .positive()
-    .default(15 * 60_000),
+  noProgressMs: durationMs.default(15 * 60_000),
   /** The whole turn, waiting included; unbounded when left out. */
-  turnMs: z.int().positive().optional(),
+  turnMs: durationMs.optional(),
   /** A suspended turn whose workflow does not go on is ended so long after its deadline: time enough to roll a bad deploy back. */
-  deadWorkflowGraceMs: z
-    .int()
-    .positive()
-    .default(10 * 60_000),
+  deadWorkflowGraceMs: durationMs.default(10 * 60_000),
 });
 export type Timeouts = z.infer<typeof timeoutsSchema>;
 
@@ -150,7 +142,7 @@ export const profileSchema = z.strictObject({
   /** A run of a turn's workflow continues as new after so many history events; 2,500 when left out (K22). */
   maxHistoryEvents: z.int().min(5).optional(),
   /** Deadline of suspended calls of tools that set none, in ms. */
-  suspendTimeoutMs: z.int().positive().optional(),
+  suspendTimeoutMs: durationMs.optional(),
   /** Absent: it may not delegate, and the tools for it are not offered (W12). */
   delegationPolicy: delegationPolicySchema.optional(),
   tags: z.array(z.string()).default([]),

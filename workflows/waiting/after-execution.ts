@@ -1,6 +1,6 @@
 /** What happens after a call: the result's own word, then the report's, then the tool's default (T19). */
 import { AFTER_EXECUTION, type AfterExecution } from '../protocol/cards.ts';
-import type { JsonValue } from '../protocol/json.ts';
+import { type JsonObject, type JsonValue, own } from '../protocol/json.ts';
 
 export function effectiveAfterExecution(
   result: JsonValue | undefined,
@@ -17,13 +17,14 @@ function controlOf(result: JsonValue | undefined): AfterExecution | undefined {
   return AFTER_EXECUTION.find((known) => known === value);
 }
 
-/** How long this very call may wait, ms: `__cg_control.suspend_timeout_ms` of what its tool returned, before tool and profile (T13). */
+/**
+ * How long this very call may wait, ms: `__cg_control.suspend_timeout_ms` of what its tool returned, before tool and profile (T13). As it
+ * says, which may be longer than anything waits.
+ */
 export function suspendTimeoutOf(result: JsonValue | undefined): number | undefined {
   const value = member(member(result, '__cg_control'), 'suspend_timeout_ms');
-  return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : undefined;
+  return typeof value === 'number' && Number.isInteger(value) && value > 0 ? value : undefined;
 }
 
 const member = (value: JsonValue | undefined, key: string): JsonValue | undefined =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? (value as { readonly [key: string]: JsonValue })[key]
-    : undefined;
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? own(value as JsonObject, key) : undefined;

@@ -2,6 +2,7 @@
  * What a report or the clock means for one call of a turn (T13–T18). Pure: the store looks up the facts and carries out the decision,
  * under the lock of the agent's head, so that of several reports exactly one wins.
  */
+import { MAX_WAIT_MS } from '../protocol/time.ts';
 import type { ToolResultReport } from '../protocol/tool-result.ts';
 
 /**
@@ -57,7 +58,7 @@ export function onReport(
   if (call.phase === 'dropped' || turn.closed) return { ack: 'stale', effect: 'drop' };
   if (report.status === 'running') {
     if (call.phase === 'open') return { ack: 'buffered', effect: 'nothing' };
-    return { ack: 'applied', effect: 'extend', deadline: nowMs + call.windowMs };
+    return { ack: 'applied', effect: 'extend', deadline: nowMs + Math.min(call.windowMs, MAX_WAIT_MS) };
   }
   if (bodyFound) return { ack: call.phase === 'waiting' ? 'applied' : 'buffered', effect: 'settle' };
   if (call.deferral) return { ack: 'deferred', effect: 'nothing' };

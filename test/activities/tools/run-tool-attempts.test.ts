@@ -5,6 +5,7 @@ import type { z } from 'zod';
 import type { ToolContext, ToolDefinition } from '../../../activities/app.ts';
 import { runTool } from '../../../activities/tools/run-tool.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../../workflows/protocol/limits.ts';
+import { MAX_WAIT_MS } from '../../../workflows/protocol/time.ts';
 import { testApp } from '../../support/app.ts';
 import { Attempt, attempt } from '../llm/leased-turn.ts';
 import { type Call, call, closeCalls, NO_WORKFLOWS, work } from './proposed-call.ts';
@@ -131,6 +132,9 @@ describe('a suspending tool', () => {
   test.each([
     [{ suspend_timeout_ms: 1_234 }, 1_234],
     [{ suspend_timeout_ms: -1 }, 5_000],
+    [{ suspend_timeout_ms: MAX_WAIT_MS + 1 }, MAX_WAIT_MS],
+    [{ suspend_timeout_ms: Number.MAX_SAFE_INTEGER }, MAX_WAIT_MS],
+    [{ suspend_timeout_ms: 1e300 }, MAX_WAIT_MS],
     [{ suspend_timeout_ms: 'soon' }, 5_000],
   ])('that returns __cg_control %j waits %d ms with this call (T13)', async (control, timeout) => {
     const on = await call(work(() => ({ __cg_control: control }), { ...suspending, suspendTimeoutMs: 5_000 }));

@@ -7,6 +7,8 @@ const problems = (schema: z.ZodType, value: unknown): string => {
   return parsed.success ? '' : z.prettifyError(parsed.error);
 };
 
+const tooLong = 365 * 24 * 3_600_000 + 1;
+
 describe('a profile', () => {
   test('needs a name only; everything else has a default', () => {
     expect(profileSchema.parse({ name: 'helper' })).toMatchObject({
@@ -39,6 +41,21 @@ describe('a profile', () => {
   });
 
   test.each([
+    ['suspendTimeoutMs', { suspendTimeoutMs: tooLong }],
+    ['budgets.maxWallTimeMs', { budgets: { maxWallTimeMs: tooLong } }],
+    ['timeouts.dispatchMs', { timeouts: { dispatchMs: tooLong } }],
+    ['timeouts.noProgressMs', { timeouts: { noProgressMs: tooLong } }],
+    ['timeouts.turnMs', { timeouts: { turnMs: tooLong } }],
+    ['timeouts.deadWorkflowGraceMs', { timeouts: { deadWorkflowGraceMs: Number.MAX_SAFE_INTEGER } }],
+    ['governance.approvals.deadlineMs', { governance: { approvals: { deadlineMs: tooLong } } }],
+    ['governance.rateLimits[0].windowMs', { governance: { rateLimits: [{ tool: '*', max: 1, windowMs: tooLong }] } }],
+  ])('with a %s of more than a year is refused by that path (T13)', (path, more) => {
+    const said = problems(profileSchema, { name: 'helper', ...more });
+    expect(said).toContain(`at ${path}`);
+    expect(said).toContain('a year');
+  });
+
+  test.each([
     ['instruction', { instruction: 'x' }],
     ['maxStep', { budgets: { maxStep: 3 } }],
     ['temprature', { model: { temprature: 1 } }],
@@ -62,6 +79,7 @@ describe('the spec of a tool', () => {
     ['timeoutMs', { timeoutMs: 0 }],
     ['timeoutMs', { timeoutMs: 2_500_000_000 }],
     ['suspendTimeoutMs', { suspendTimeoutMs: 0 }],
+    ['suspendTimeoutMs', { suspendTimeoutMs: tooLong }],
     ['afterExecution', { afterExecution: 'stop' }],
     ['sideEffects', { sideEffects: 'some' }],
   ])('with a bad %s is refused by that path', (path, more) => {

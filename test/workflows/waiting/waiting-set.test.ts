@@ -1,6 +1,7 @@
 /** The waiting set by itself: whatever the order of reports, heartbeats, deadlines and noise, the model sees the same results. */
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
+import { MAX_WAIT_MS } from '../../../workflows/protocol/time.ts';
 import type { ReportAnswer, ToolResultReport } from '../../../workflows/protocol/tool-result.ts';
 import {
   DEFERRAL_TRIES,
@@ -105,6 +106,12 @@ describe('the order of what comes', () => {
 });
 
 describe('a heartbeat', () => {
+  test('moves it by a year at most (T13, T16)', () => {
+    const call = { phase: 'waiting', deadline: 1e300, windowMs: 1e300, deferral: null } as const;
+    const turn = { turnEpoch: EPOCH, closed: false };
+    expect(onReport(turn, call, { status: 'running' }, false, SOON)).toMatchObject({ deadline: SOON + MAX_WAIT_MS });
+  });
+
   test("moves its call's deadline by the whole window, and no other's (T13, T16)", () => {
     const { set } = play(
       ['a', 'b'],
