@@ -16,7 +16,7 @@ import {
   type ToolSpec,
   toolSpecSchema,
 } from '../workflows/protocol/profile.ts';
-import { parametersOf } from './parameters.ts';
+import { isTransforming, parametersOf } from './parameters.ts';
 
 export interface ToolContext {
   readonly agentId: string;
@@ -90,6 +90,7 @@ export function defineTool<Schema extends z.ZodObject>(definition: ToolDefinitio
     name,
     description: definition.description,
     parameters: jsonSchemaOf(name, parameters),
+    ...(isTransforming(parameters) ? { transforms: true as const } : {}),
     afterExecution,
     timeoutMs: definition.timeoutMs ?? DEFAULT_TOOL_TIMEOUT_MS,
     ...(definition.suspendTimeoutMs === undefined ? {} : { suspendTimeoutMs: definition.suspendTimeoutMs }),
@@ -129,6 +130,7 @@ export interface App {
   readonly agents: ReadonlyMap<string, ProfileSnapshot>;
   readonly tools: ReadonlyMap<string, Tool>;
   readonly prices: ReadonlyMap<string, ModelPrice>;
+  readonly revision: number;
 }
 
 export interface AppDefinition {
@@ -136,10 +138,17 @@ export interface AppDefinition {
   readonly tools?: readonly Tool[];
   /** Prices by model name as the provider reports it; the cost of a model that is not here is unknown, not 0 (W17). */
   readonly models?: Readonly<Record<string, ModelPrice>>;
+  /**
+   * A whole number that rises with each deployment, such as a build number or a build time; default 0. Workers with the highest one say
+   * what new turns get. Among equal ones it is the version that came last, so that going back to an earlier one needs a higher number.
+   */
+  readonly revision?: number;
 }
 
+const revisionSchema = z.int().nonnegative();
+
 /** Errors: `invalid_config` for a name that is there twice. */
-export function defineApp({ agents, tools = [], models = {} }: AppDefinition): App {
+export function defineApp({ agents, tools = [], models = {}, revision = 0 }: AppDefinition): App {
   const byTool = unique('tool', tools, (tool) => tool.spec.name);
   const byAgent = unique('agent', agents, (agent) => agent.name);
   const prices = new Map(
@@ -148,6 +157,7 @@ export function defineApp({ agents, tools = [], models = {} }: AppDefinition): A
   return {
     tools: byTool,
     prices,
+    revision: checked('revision', revisionSchema, revision),
     agents: new Map([...byAgent].map(([name, profile]) => [name, snapshotOf(profile, byTool)])),
   };
 }

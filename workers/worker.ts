@@ -46,6 +46,8 @@ export interface WorkerDeps {
    * any worker with an acceptor may run. Null: neither; one that serves a sandbox may leave that to others.
    */
   readonly supervisor?: Pick<SupervisorOptions, 'everyMs' | 'leaseMs' | 'orphansEveryMs'> | 'schedule' | null;
+  /** Its definitions of agents take the place of all others, newer ones too: for a store that one alone works with. Default no. */
+  readonly takeOver?: boolean;
   /** Whether the process is there for workers alone; then it goes on whatever fails in it outside of all calls. Default no. */
   readonly ownsProcess?: boolean;
   readonly log: (line: string) => void;
@@ -106,7 +108,7 @@ function asWritten(config: WebpackConfig): WebpackConfig {
 /** Errors: `temporal_not_ready` with the command that cures it. */
 export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
   await checkSearchAttributes(deps);
-  await deps.store.registerProfiles([...deps.app.agents.values()]);
+  await registerApp(deps);
   if (deps.supervisor === 'schedule') await ensureSupervisorSchedule(deps.temporal.client);
   const { store } = deps;
   const temporal = deps.temporal.client;
@@ -157,6 +159,16 @@ function optionsOf({ connection, temporal, limits = {} }: WorkerDeps): Omit<Work
     maxHeartbeatThrottleInterval: '1s',
     shutdownGraceTime: limits.shutdownGraceMs ?? 5_000,
   };
+}
+
+async function registerApp({ store, app, takeOver = false, log }: WorkerDeps): Promise<void> {
+  const { agents, revision } = app;
+  const outdated = await store.registerProfiles([...agents.values()], { revision, takeOver });
+  if (outdated.length === 0) return;
+  const names = outdated.join(', ');
+  log(
+    `new turns of ${names} get a newer definition than this worker's; to go back to this one, raise "revision" in defineApp`,
+  );
 }
 
 async function checkSearchAttributes({ temporal }: WorkerDeps): Promise<void> {

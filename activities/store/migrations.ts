@@ -29,7 +29,7 @@ const foundation: Migration = ({ autoId, int }) => [
      primary key (box_id, seq), unique (box_id, card_id))`,
   `create table agents (agent_id text primary key, profile text, created_at ${int} not null)`,
   `create table profiles (hash text primary key, name text not null, snapshot text not null, created_at ${int} not null)`,
-  `create table profile_heads (name text primary key, hash text not null, updated_at ${int} not null)`,
+  `create table profile_heads (name text primary key, hash text not null, revision ${int} not null, updated_at ${int} not null)`,
   `create table agent_state_head (agent_id text primary key, status text not null, turn_epoch ${int} not null,
      active_agent_turn_id text, output_box_id text, waiting_tool_count ${int} not null, resume_deadline ${int},
      accept_seq ${int} not null, event_seq ${int} not null, updated_at ${int} not null)`,

@@ -2,29 +2,47 @@
 import { createHash } from 'node:crypto';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { type ProfileSnapshot, profileSchema } from '../../workflows/protocol/profile.ts';
+import type { Registration } from '../../workflows/protocol/store.ts';
 import { storedJson } from '../well-formed.ts';
 import { type ProfileCache, read, type StoreContext, type Trx, write } from './context.ts';
 
 const hashOf = (snapshot: string): string => createHash('sha256').update(snapshot).digest('hex');
 
-export async function registerProfiles(ctx: StoreContext, snapshots: readonly ProfileSnapshot[]): Promise<void> {
+/**
+ * Keeps the versions, and makes each the one that new turns get, unless it is an older one: one that the store knows already, of an app
+ * whose revision is not higher than that of the version in use. So a worker of the old version that starts again in the middle of a
+ * deployment sets nothing back. Returns the names that stay with another version.
+ */
+export async function registerProfiles(
+  ctx: StoreContext,
+  snapshots: readonly ProfileSnapshot[],
+  { revision = 0, takeOver = false }: Registration = {},
+): Promise<readonly string[]> {
   const now = ctx.now();
-  await write(ctx, async (trx) => {
+  return write(ctx, async (trx) => {
+    const outdated: string[] = [];
     for (const entry of snapshots) {
       const snapshot = storedJson(entry);
       const hash = hashOf(snapshot);
       const { name } = entry.profile;
-      await trx
+      const [unseen] = await trx
         .insertInto('profiles')
         .values({ hash, name, snapshot, created_at: now })
         .onConflict((conflict) => conflict.column('hash').doNothing())
+        .returning('hash')
         .execute();
       await trx
         .insertInto('profile_heads')
-        .values({ name, hash, updated_at: now })
-        .onConflict((conflict) => conflict.column('name').doUpdateSet({ hash, updated_at: now }))
+        .values({ name, hash, revision, updated_at: now })
+        .onConflict((conflict) => {
+          const move = conflict.column('name').doUpdateSet({ hash, revision, updated_at: now });
+          return takeOver ? move : move.where('profile_heads.revision', unseen ? '<=' : '<', revision);
+        })
         .execute();
+      const head = await selectProfileHead(trx, name).executeTakeFirst();
+      if (head?.hash !== hash) outdated.push(name);
     }
+    return outdated;
   });
 }
 

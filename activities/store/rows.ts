@@ -59,6 +59,8 @@ export interface ProfileRow {
 export interface ProfileHeadRow {
   name: string;
   hash: string;
+  /** Of the app that set it. */
+  revision: number;
   updated_at: number;
 }
 

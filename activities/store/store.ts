@@ -46,7 +46,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   writeInstructionCard: (text) => writeInstructionCard(ctx, text),
   writeOutputCard: (value) => writeOutputCard(ctx, value),
   writeContextBox: (texts) => writeContextBox(ctx, texts),
-  registerProfiles: (snapshots) => registerProfiles(ctx, snapshots),
+  registerProfiles: (snapshots, registration) => registerProfiles(ctx, snapshots, registration),
   leaseNext: (agentId) => leaseNext(ctx, agentId),
   readProfile: (hash) => readProfile(ctx, hash),
   holdSupervisorLease: (holder, ttlMs) => holdSupervisorLease(ctx, holder, ttlMs),

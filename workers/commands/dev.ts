@@ -35,7 +35,9 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     await prepareNamespace(backend);
     const targets = targetsOf(app);
     const logLevel = options.debug ? 'DEBUG' : 'WARN';
-    const worker = await runWorker(backend, { app, model: model.options, targets, log: io.err, logLevel }, cleanup);
+    // What is edited here counts at once, also when it was so before.
+    const parts = { app, model: model.options, targets, takeOver: true, log: io.err, logLevel } as const;
+    const worker = await runWorker(backend, parts, cleanup);
     const agents = [...app.agents.keys()];
     const { address: temporal, namespace } = address;
     const where = { temporal, namespace, webUi: server.uiUrl ?? null, temporalPid: server.pid ?? null };

@@ -47,6 +47,7 @@ export interface WorkerParts {
   readonly targets: readonly string[];
   /** Default: in this process. */
   readonly supervisor?: Config['supervisor'];
+  readonly takeOver?: boolean;
   readonly log: (line: string) => void;
   readonly logLevel: LogLevel;
 }

@@ -23,6 +23,8 @@ export const toolSpecSchema = z.strictObject({
   description: z.string(),
   /** JSON Schema of the arguments, an object schema. */
   parameters: z.record(z.string(), z.json()),
+  /** Its function gets other values than those that `parameters` describes: only a worker can tell which. */
+  transforms: z.literal(true).optional(),
   afterExecution: z.enum(AFTER_EXECUTION),
   timeoutMs: z.int().positive().max(MAX_TIMER_MS),
   suspendTimeoutMs: durationMs.optional(),

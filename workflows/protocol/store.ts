@@ -341,11 +341,20 @@ export interface ClientStore {
   close(): Promise<void>;
 }
 
+/** How an app stands to those that were registered before it. */
+export interface Registration {
+  /** Rises with each deployment. A higher one always counts, the same one only for versions that the store has not seen; default 0. */
+  readonly revision?: number;
+  /** Whatever was registered before: for whoever has the store for himself. */
+  readonly takeOver?: boolean;
+}
+
 /** What activities use besides. */
 export interface Store extends ClientStore, SupervisorStore {
   /** Writes down that a foreign client's message could not be used, once for each `messageId`. */
   recordDropped(agentId: string, messageId: string, drop: DroppedEvent['payload']): Promise<void>;
-  registerProfiles(snapshots: readonly ProfileSnapshot[]): Promise<void>;
+  /** Which version new turns get is decided by `Registration`; returns the names that stay with another version (W4). */
+  registerProfiles(snapshots: readonly ProfileSnapshot[], registration?: Registration): Promise<readonly string[]>;
   /** The pinned version of an agent definition. Errors: `profile_not_found`. */
   readProfile(hash: string): Promise<ProfileSnapshot>;
   /** Errors: `step_closed`. */

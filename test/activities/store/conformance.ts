@@ -7,6 +7,7 @@ import { describeContext } from './conformance/context.ts';
 import { describeEndings } from './conformance/endings.ts';
 import { describeHandover } from './conformance/handover.ts';
 import { describeLooks } from './conformance/looks.ts';
+import { describeProfiles } from './conformance/profiles.ts';
 import { describeSupervision } from './conformance/supervision.ts';
 import { describeSupervisorLease } from './conformance/supervisor-lease.ts';
 import { type OpenStore, StoreBench } from './store-bench.ts';
@@ -20,6 +21,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
     const bench = new StoreBench(makeOpener);
     describeAdmission(bench);
     describeHandover(bench, makeOpener);
+    describeProfiles(bench);
     describeCalls(bench);
     describeApprovals(bench);
     describeEndings(bench);
