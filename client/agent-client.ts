@@ -8,6 +8,7 @@ import { z } from 'zod';
 import {
   type ApprovalAck,
   type ApprovalFilter,
+  type ApprovalInput,
   type ApprovalView,
   approvalAnswerSchema,
   type Limits,
@@ -30,6 +31,11 @@ import { TurnWorkflows } from './turn-workflows.ts';
 export interface AgentClientOptions {
   readonly temporal: Client;
   readonly store: ClientStore;
+  /**
+   * Whether it is really the one who answers a question, and may: `by` is what the caller of `answer` says. Asked before the answer is
+   * recorded, besides the rule about approvers; false refuses it. Left out: the name is believed (K7).
+   */
+  readonly verifyApprover?: (by: string | undefined, approval: ApprovalView) => boolean | Promise<boolean>;
 }
 
 const steerSchema = z
@@ -231,14 +237,31 @@ export class TurnHandle {
 
   /**
    * Answers a question of this turn: a call that needs leave, or a budget that is used up. The ACK is final (K7, K9).
-   * Errors: `invalid_request`, `approval_refused` (not an approver, or arguments that do not fit), `budget_refused`.
+   * Errors: `invalid_request`, `approval_refused` (not an approver, or arguments that do not fit the schema or the rules),
+   * `budget_refused`.
    */
   async answer(answer: z.input<typeof approvalAnswerSchema>): Promise<ApprovalAck> {
     const parsed = approvalAnswerSchema.safeParse(answer);
     if (!parsed.success) throw new CodedError('invalid_request', z.prettifyError(parsed.error));
+    if (!(await this.#isVerified(parsed.data))) return { ack: 'unknown' };
     const ack = await this.#options.store.answerApproval(this.id, parsed.data);
     if (ack.ack === 'applied') await workflowsOf(this.#options).wake(ack.agentId ?? '', this.id, parsed.data.callId);
     return ack;
+  }
+
+  /** False when there is no such question yet: one that comes a moment later has not been shown to who verifies. Errors: `approval_refused`. */
+  async #isVerified({ callId, by }: ApprovalInput): Promise<boolean> {
+    const { store, verifyApprover } = this.#options;
+    if (!verifyApprover) return true;
+    const turn = await store.getTurn(this.id);
+    const asked = turn ? await store.listApprovals({ agentId: turn.agentId, all: true }) : [];
+    const approval = asked.find((one) => one.agentTurnId === this.id && one.callId === callId);
+    if (!approval) return false;
+    if (await verifyApprover(by, approval)) return true;
+    throw new CodedError(
+      'approval_refused',
+      `${by ?? 'an answer without a name'} could not be verified as an approver`,
+    );
   }
 
   /**

@@ -6,7 +6,7 @@
  * 2. While it waits it is also a row of the waiting set, so that the turn is suspended and its deadline is kept (T13).
  * 3. That row stays, as `received`, until the turn has acted on the answer: a turn whose wake-up was lost is found by it.
  */
-import { z } from 'zod';
+import type { z } from 'zod';
 import { type BudgetAsk, shortfall, withLimits } from '../../workflows/kernel/budgets.ts';
 import { type CallFacts, factsAt } from '../../workflows/kernel/governance.ts';
 import type {
@@ -16,7 +16,6 @@ import type {
   ApprovalRequest,
   Limits,
 } from '../../workflows/protocol/approvals.ts';
-import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import type { CardContents, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { approvalPolicySchema } from '../../workflows/protocol/governance.ts';
@@ -25,7 +24,7 @@ import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
 import type { ParseArguments } from '../../workflows/protocol/store.ts';
 import { type Fence, isTerminal } from '../../workflows/protocol/turn.ts';
 import { canonicalDigest } from '../canonical.ts';
-import { delegationSchema } from '../tools/delegation.ts';
+import { refuseForbidden, refuseMisshapen } from './approval-edits.ts';
 import { findCall, markWaiting, startWaiting, syncHead } from './calls.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { appendEvent } from './events.ts';
@@ -151,11 +150,12 @@ export async function answerApproval(
     if (row.status === 'dropped' || (row.status === 'waiting' && isTerminal(turn.status)))
       return { ack: 'stale', agentId };
     if (row.status !== 'waiting') return { ack: 'duplicate', agentId };
-    const { tools } = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
-    refuseUnfit(row, answer, limitsOf(turn), tools, now);
+    const snapshot = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
+    refuseUnfit(row, answer, limitsOf(turn), snapshot.tools, now);
     if (answer.limits) await refuseUnfunded(ctx, trx, turn, answer.limits);
     const { decision, by = null, reason = null, limits } = answer;
     const edited = await changedArguments(trx, row, answer);
+    if (edited) refuseForbidden(row.tool_name, edited, snapshot);
     await close(trx, row, {
       status: decision,
       answered_by: by,
@@ -225,14 +225,7 @@ function refuseUnfit(
   }
   if (answer.limits) refuse('a call has no limits; pass arguments, or nothing');
   if (!answer.arguments) return;
-  const { error } = schemaOf(row.tool_name, tools).safeParse(answer.arguments);
-  if (error) refuse(`the arguments do not match the schema of ${row.tool_name}:\n${z.prettifyError(error)}`);
-}
-
-function schemaOf(name: string, tools: ProfileSnapshot['tools']): z.ZodType {
-  if (isDelegation(name)) return delegationSchema(name);
-  const spec = tools.find((tool) => tool.name === name);
-  return spec ? z.fromJSONSchema(spec.parameters as Parameters<typeof z.fromJSONSchema>[0]) : z.unknown();
+  refuseMisshapen(row.tool_name, answer.arguments, tools);
 }
 
 /** Null when the limits lift the budget that is asked about, as far as can be known. */

@@ -43,6 +43,17 @@ describe('a tool', () => {
     expect(tool(more).spec).toMatchObject(more);
   });
 
+  test.each([
+    ['a transform', z.string().transform(Number), true],
+    ['a pipe to another type', z.string().transform(Number).pipe(z.number()), true],
+    ['a codec', z.stringbool(), true],
+    ['a default', z.number().default(1), false],
+    ['a limit', z.string().trim().max(3), false],
+  ])('says whether its schema makes other values of those it is given: with %s (K7)', (_, field, transforms) => {
+    const { spec } = defineTool({ name: 't', description: '', parameters: z.object({ field }), execute: () => null });
+    expect(spec.transforms ?? false).toBe(transforms);
+  });
+
   test('parses arguments by its schema and throws what is wrong with them (W9)', () => {
     expect(tool().parse({ city: 'Rome' })).toEqual({ city: 'Rome', days: 1 });
     expect(() => tool().parse({ city: 7 })).toThrow(z.ZodError);

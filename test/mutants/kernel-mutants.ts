@@ -102,6 +102,15 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     test: 'test/workflows/approvals.test.ts',
   },
   {
+    rule: 'K7',
+    breaks: 'an edit that the rules deny is answered as applied',
+    file: 'activities/store/approvals.ts',
+    find: `if (edited) refuseForbidden(row.tool_name, edited, snapshot);`,
+    replace: '',
+    test: 'test/workflows/approvals.test.ts',
+    only: 'on sqlite ',
+  },
+  {
     rule: 'K8',
     breaks: 'skills in use narrow nothing',
     file: 'workflows/kernel/exposure.ts',

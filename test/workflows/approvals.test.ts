@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../activities/app.ts';
-import type { TurnHandle } from '../../client/agent-client.ts';
+import { AgentClient, type TurnHandle } from '../../client/agent-client.ts';
 import { textOf } from '../../workers/model-server/chat-request.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import type { ApprovalView } from '../../workflows/protocol/approvals.ts';
@@ -187,12 +187,46 @@ describe.each(BACKENDS)('leave, on %s', (backend) => {
 
     const greedy = await enqueue('careful', 'refund');
     const [question] = await asked(greedy);
-    const more = { callId: question?.callId ?? '', decision: 'approved', arguments: { amount: 5_000 } } as const;
-    expect((await greedy.answer(more)).ack).toBe('applied');
+    const more = (amount: number) =>
+      greedy.answer({ callId: question?.callId ?? '', decision: 'approved', arguments: { amount } });
+    await expect(more(5_000)).rejects.toMatchObject({
+      code: 'approval_refused',
+      message: 'the rules (constraint) deny refund with these arguments: argument amount must be within … and 1000',
+    });
+    expect(await asked(greedy)).toMatchObject([{ status: 'waiting' }]);
+    expect((await more(1_000)).ack).toBe('applied');
     expect(await greedy.result(WAIT)).toMatchObject({ status: 'success' });
-    expect(await callsOf(greedy)).toMatchObject([
-      { status: 'failed', error: { code: 'governance_denied', message: expect.stringContaining('1000') } },
-    ]);
+    expect(await callsOf(greedy)).toMatchObject([{ status: 'success', leave: { arguments: { amount: 1_000 } } }]);
+  });
+
+  test('an approver whom the program does not vouch for is refused, and nothing is recorded (K7)', async () => {
+    const seen: unknown[] = [];
+    const guarded = new AgentClient({
+      temporal: harness.temporal.client,
+      store: harness.store,
+      verifyApprover: async (by, { tool, arguments: args }) => {
+        seen.push({ by, tool, args });
+        return by === 'ann';
+      },
+    });
+    const turn = await enqueue('careful', 'refund');
+    const handle = guarded.turn(turn.id);
+    const [{ callId } = { callId: '' }] = await asked(turn);
+    for (const by of ['bob', undefined])
+      await expect(handle.answer({ callId, decision: 'approved', ...(by ? { by } : {}) })).rejects.toMatchObject({
+        code: 'approval_refused',
+        message: expect.stringContaining(by ?? 'without a name'),
+      });
+    expect(await asked(turn)).toMatchObject([{ callId, status: 'waiting' }]);
+    expect(await handle.answer({ callId: 'not-asked-yet', decision: 'approved', by: 'ann' })).toEqual({
+      ack: 'unknown',
+    });
+    expect((await handle.answer({ callId, decision: 'approved', by: 'ann' })).ack).toBe('applied');
+    expect((await handle.answer({ callId, decision: 'approved', by: 'ann' })).ack).toBe('duplicate');
+    const args = { amount: 5, turn: '' };
+    const asking = (by: string | undefined) => ({ by, tool: 'refund', args });
+    expect(seen).toEqual([asking('bob'), asking(undefined), asking('ann'), asking('ann')]);
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
   });
 
   test('arguments are shown as they will run and as they were written; edited ones are parsed once, then judged (K7)', async () => {

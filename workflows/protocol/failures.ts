@@ -167,7 +167,7 @@ export const FAILURES = {
     'request',
     false,
     'The answer to a question cannot be accepted.',
-    'Read the message; answer as one of the approvers, with arguments that match the schema.',
+    'Read the message; answer as one of the approvers, with arguments that fit the schema and the rules.',
   ),
   budget_refused: entry(
     'request',
