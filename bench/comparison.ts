@@ -2,7 +2,9 @@
  * What one turn with one tool call costs beside the bare workflow: time, turns per second, processor time. Ours and the floor take turns
  * block by block, so that what disturbs one disturbs the other, and each block of ours is compared with the floor's of the same round.
  */
+
 import { setTimeout as sleep } from 'node:timers/promises';
+import { everyAgent } from '../client/agent-pages.ts';
 import { MANY_CALLERS } from './acks.ts';
 import type { CallerTask, CallerTimes } from './caller-process.ts';
 import type { Child } from './child.ts';
@@ -115,7 +117,7 @@ async function runBlock({ lab, worker, callers }: Bench, task: CallerTask): Prom
 
 /** Counts when no workflow runs any more, or after a while: the server's list is a little behind. */
 async function lookAtIdleAgents({ store, temporal }: Lab): Promise<Comparison['idle']> {
-  const agents = (await store.listAgents()).filter(({ status }) => status === 'idle').length;
+  const agents = (await Array.fromAsync(everyAgent(store))).filter(({ status }) => status === 'idle').length;
   const deadline = Date.now() + IDLE_MS;
   for (;;) {
     const { count } = await temporal.client.workflow.count(`ExecutionStatus = 'Running'`);

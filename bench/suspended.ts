@@ -2,8 +2,10 @@
  * What thousands of turns cost that wait for an answer from outside, each of an agent of its own, on one worker: until they wait, while
  * they wait, and until all have their answers and are done.
  */
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TurnHandle } from '../client/agent-client.ts';
+import { everyAgent } from '../client/agent-pages.ts';
 import { turnWorkflowId } from '../workflows/protocol/ids.ts';
 import { type Facts, gatherFacts, loadNow } from './facts.ts';
 import type { Lab, StoreKind } from './lab.ts';
@@ -155,7 +157,7 @@ async function untilIdle(lab: Lab, say: (line: string) => void): Promise<void> {
   let fewest = Number.POSITIVE_INFINITY;
   let movedAt = Date.now();
   for (let round = 0; ; round += 1) {
-    const busy = (await lab.store.listAgents()).filter(({ status }) => status !== 'idle').length;
+    const busy = (await Array.fromAsync(everyAgent(lab.store))).filter(({ status }) => status !== 'idle').length;
     if (busy === 0) return;
     if (busy < fewest) movedAt = Date.now();
     fewest = Math.min(fewest, busy);

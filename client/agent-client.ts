@@ -21,10 +21,11 @@ import { CodedError } from '../workflows/protocol/failures.ts';
 import { isUserId, USER_ID_PATTERN } from '../workflows/protocol/ids.ts';
 import type { JsonValue } from '../workflows/protocol/json.ts';
 import { LIMITS, utf8Bytes } from '../workflows/protocol/limits.ts';
-import type { ClientStore } from '../workflows/protocol/store.ts';
+import type { ClientStore, TurnFilter } from '../workflows/protocol/store.ts';
 import { type ReportAck, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
 import type { AgentView, TurnView } from '../workflows/protocol/views.ts';
+import { everyAgent } from './agent-pages.ts';
 import { followEvents } from './event-tail.ts';
 import { TurnWorkflows } from './turn-workflows.ts';
 
@@ -72,13 +73,17 @@ export class AgentClient {
     return new TurnHandle(this.#options, agentTurnId);
   }
 
-  /** What waits for people, oldest first: of everybody, of one agent, or of one turn and all it delegated (K7). */
+  /**
+   * What waits for people, oldest first, at most `limit` (1,000): of everybody, of one agent, or of one turn and all it delegated (K7).
+   * The last one of a page is the next page's `after`.
+   */
   approvals(filter: ApprovalFilter = {}): Promise<readonly ApprovalView[]> {
     return this.#options.store.listApprovals(filter);
   }
 
-  listAgents(): Promise<readonly AgentView[]> {
-    return this.#options.store.listAgents();
+  /** All agents by id, read page by page. */
+  listAgents(): AsyncGenerator<AgentView, void> {
+    return everyAgent(this.#options.store);
   }
 
   /** For instructions over 32 KiB: returns the id to pass as `instructionCardId`. */
@@ -148,8 +153,9 @@ export class AgentHandle {
     return this.#options.store.getAgent(this.id);
   }
 
-  turns(): Promise<readonly TurnView[]> {
-    return this.#options.store.listTurns(this.id);
+  /** Oldest first, at most `limit` (100); the `acceptSeq` of a page's last turn is the next page's `after`. */
+  turns(filter: TurnFilter = {}): Promise<readonly TurnView[]> {
+    return this.#options.store.listTurns(this.id, filter);
   }
 
   /** The agent's events from `afterSeq` on, each once, in order, for as long as the reader wants them. */

@@ -15,6 +15,7 @@ import {
   WorkflowNotFoundError,
 } from '@temporalio/client';
 import { NamespaceNotFoundError } from '@temporalio/common';
+import { everyAgent } from '../client/agent-pages.ts';
 import type { Verification } from '../client/cli/environment.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { AGENT_WORKFLOW_ID, TURN_WORKFLOW_ID, turnWorkflowId } from '../workflows/protocol/ids.ts';
@@ -32,28 +33,45 @@ export interface VerifyDeps {
 const GRACE_MS = 60_000;
 const NO_PROBLEM_REPORTS = 'failing_workflow_task: this server does not mark workflows whose tasks fail';
 
-/** Errors: `temporal_unreachable`, those of the store. */
-export async function verifyInstallation(deps: VerifyDeps): Promise<Verification> {
-  const { store, temporal } = deps;
+/** Findings that are told at a time. */
+const PAGE = 1_000;
+const QUEUED_PAGE = 100;
+
+/** Tells what is wrong, a page at a time: memory does not grow with it. Errors: `temporal_unreachable`, those of the store. */
+export async function verifyInstallation(
+  deps: VerifyDeps,
+  tell: (found: readonly Violation[]) => void,
+): Promise<Verification> {
+  const { temporal } = deps;
+  const installation = new Comparison(deps);
   try {
-    const inStore = await store.violations();
-    // The workflows before the heads: what starts between the two is not in the list, and is asked for by itself.
-    const running = await runningTurns(temporal);
-    const agents = await store.listAgents();
-    const between = await new Comparison(deps).violations(agents, running);
+    // First, so that a server that is not there is noticed before anything is told.
     const reportsProblems = await hasProblemReports(temporal);
-    const failing = reportsProblems ? await failingTasks(temporal) : [];
-    return {
-      violations: [...inStore, ...between, ...failing],
-      unchecked: reportsProblems ? [] : [NO_PROBLEM_REPORTS],
-      turns: agents.reduce((sum, agent) => sum + agent.acceptedTurns, 0),
-      agents: agents.length,
-    };
+    let page: Violation[] = [];
+    for await (const violation of findings(deps, installation, reportsProblems)) {
+      page.push(violation);
+      if (page.length < PAGE) continue;
+      tell(page);
+      page = [];
+    }
+    if (page.length > 0) tell(page);
+    const { turns, agents } = installation;
+    return { unchecked: reportsProblems ? [] : [NO_PROBLEM_REPORTS], turns, agents };
   } catch (error) {
     if (!isOfTemporal(error)) throw error;
     const message = `the Temporal server did not answer a question about namespace ${temporal.options.namespace}`;
     throw new CodedError('temporal_unreachable', `${message} (${error.message})`, { cause: error });
   }
+}
+
+async function* findings(
+  { store, temporal }: VerifyDeps,
+  installation: Comparison,
+  reportsProblems: boolean,
+): AsyncGenerator<Violation, void> {
+  for await (const page of store.violationPages()) yield* page;
+  yield* installation.violations();
+  if (reportsProblems) yield* failingTasks(temporal);
 }
 
 const isOfTemporal = (error: unknown): error is Error =>
@@ -64,21 +82,16 @@ async function hasProblemReports({ connection, options: { namespace } }: Client)
   return namespaceInfo?.capabilities?.reportedProblemsSearchAttribute === true;
 }
 
-interface RunningTurn {
-  readonly workflowId: string;
-  readonly runId: string;
-}
-
-async function runningTurns({ workflow }: Client): Promise<RunningTurn[]> {
-  const found: RunningTurn[] = [];
+/** Run ids by workflow id. As many as there are open turns: all else is read page by page. */
+async function runningTurns({ workflow }: Client): Promise<Map<string, string>> {
+  const found = new Map<string, string>();
   const query = `WorkflowType = 'agentTurn' AND ExecutionStatus = 'Running'`;
-  for await (const { workflowId, runId } of workflow.list({ query })) found.push({ workflowId, runId });
+  for await (const { workflowId, runId } of workflow.list({ query })) found.set(workflowId, runId);
   return found;
 }
 
 /** Workflows of ours whose tasks Temporal retries in vain. */
-async function failingTasks({ workflow }: Client): Promise<Violation[]> {
-  const found: Violation[] = [];
+async function* failingTasks({ workflow }: Client): AsyncGenerator<Violation, void> {
   const ours = `WorkflowType IN ('agent', 'agentTurn') AND ExecutionStatus = 'Running'`;
   const query = `${ours} AND TemporalReportedProblems IS NOT NULL`;
   for await (const { workflowId, searchAttributes } of workflow.list({ query })) {
@@ -86,9 +99,8 @@ async function failingTasks({ workflow }: Client): Promise<Violation[]> {
       TURN_WORKFLOW_ID.exec(workflowId) ?? AGENT_WORKFLOW_ID.exec(workflowId) ?? [];
     const problems = searchAttributes.TemporalReportedProblems?.join(', ') ?? '';
     const detail = `the tasks of workflow ${workflowId} fail again and again: ${problems}`;
-    found.push({ check: 'failing_workflow_task', agentId, agentTurnId, detail });
+    yield { check: 'failing_workflow_task', agentId, agentTurnId, detail };
   }
-  return found;
 }
 
 /** What store and server say about the same turns. */
@@ -105,12 +117,22 @@ class Comparison {
     this.#now = now;
   }
 
-  async violations(agents: readonly AgentView[], running: readonly RunningTurn[]): Promise<Violation[]> {
-    return [
-      ...(await this.#lostTurns(agents, running)),
-      ...(await this.#orphanWorkflows(agents, running)),
-      ...(await this.#strandedTurns(agents)),
-    ];
+  /** Agents that were looked at, and turns that they have accepted. */
+  agents = 0;
+  turns = 0;
+
+  async *violations(): AsyncGenerator<Violation, void> {
+    // The workflows before the heads: what starts between the two is not in the list, and is asked for by itself.
+    const running = await runningTurns(this.#temporal);
+    for await (const agent of everyAgent(this.#store)) {
+      this.agents += 1;
+      this.turns += agent.acceptedTurns;
+      const { agentId, activeAgentTurnId: active } = agent;
+      const isRunning = active !== null && running.delete(turnWorkflowId(agentId, active));
+      if (active !== null && !isRunning) yield* this.#lostTurn(agent, active);
+      yield* this.#strandedTurns(agent);
+    }
+    for (const [workflowId, runId] of running) yield* this.#orphanWorkflow(workflowId, runId);
   }
 
   #isOld(since: number): boolean {
@@ -118,43 +140,24 @@ class Comparison {
   }
 
   /** A head at work whose turn is closed or gone, and that no supervisor has noticed. */
-  async #lostTurns(agents: readonly AgentView[], running: readonly RunningTurn[]): Promise<Violation[]> {
-    const alive = new Set(running.map((turn) => turn.workflowId));
-    const found: Violation[] = [];
-    for (const { agentId, activeAgentTurnId: agentTurnId, status, updatedAt } of agents) {
-      if (agentTurnId === null || alive.has(turnWorkflowId(agentId, agentTurnId))) continue;
-      const turn = await this.#describe(turnWorkflowId(agentId, agentTurnId));
-      if (turn?.status.name === 'RUNNING') continue;
-      // When a workflow vanished nobody knows; its last write under the lease was not later.
-      if (!this.#isOld(turn?.closeTime?.getTime() ?? updatedAt)) continue;
-      const head = await this.#store.getAgent(agentId);
-      if (head?.activeAgentTurnId !== agentTurnId) continue;
-      const detail = `the head is ${status}, the turn's workflow is ${turn ? turn.status.name : 'unknown'}`;
-      found.push({ check: 'lost_turn', agentId, agentTurnId, detail });
-    }
-    return found;
+  async *#lostTurn({ agentId, status, updatedAt }: AgentView, agentTurnId: string): AsyncGenerator<Violation, void> {
+    const turn = await this.#describe(turnWorkflowId(agentId, agentTurnId));
+    if (turn?.status.name === 'RUNNING') return;
+    // When a workflow vanished nobody knows; its last write under the lease was not later.
+    if (!this.#isOld(turn?.closeTime?.getTime() ?? updatedAt)) return;
+    const head = await this.#store.getAgent(agentId);
+    if (head?.activeAgentTurnId !== agentTurnId) return;
+    const detail = `the head is ${status}, the turn's workflow is ${turn ? turn.status.name : 'unknown'}`;
+    yield { check: 'lost_turn', agentId, agentTurnId, detail };
   }
 
   /** A turn's workflow that runs on though its turn has ended, or that was never its agent's active turn. */
-  async #orphanWorkflows(agents: readonly AgentView[], running: readonly RunningTurn[]): Promise<Violation[]> {
-    const active = new Set(
-      agents.flatMap(({ agentId, activeAgentTurnId: turn }) => (turn === null ? [] : [turnWorkflowId(agentId, turn)])),
-    );
-    const found: Violation[] = [];
-    for (const turn of running) {
-      if (active.has(turn.workflowId)) continue;
-      const [, agentId = null, agentTurnId = null] = TURN_WORKFLOW_ID.exec(turn.workflowId) ?? [];
-      const why =
-        agentId === null || agentTurnId === null ? 'its id names no turn' : await this.#orphaned(agentId, agentTurnId);
-      if (why === null || !(await this.#stillRuns(turn))) continue;
-      found.push({
-        check: 'orphan_workflow',
-        agentId,
-        agentTurnId,
-        detail: `workflow ${turn.workflowId} runs: ${why}`,
-      });
-    }
-    return found;
+  async *#orphanWorkflow(workflowId: string, runId: string): AsyncGenerator<Violation, void> {
+    const [, agentId = null, agentTurnId = null] = TURN_WORKFLOW_ID.exec(workflowId) ?? [];
+    const why =
+      agentId === null || agentTurnId === null ? 'its id names no turn' : await this.#orphaned(agentId, agentTurnId);
+    if (why === null || (await this.#describe(workflowId, runId))?.status.name !== 'RUNNING') return;
+    yield { check: 'orphan_workflow', agentId, agentTurnId, detail: `workflow ${workflowId} runs: ${why}` };
   }
 
   async #orphaned(agentId: string, agentTurnId: string): Promise<string | null> {
@@ -169,24 +172,20 @@ class Comparison {
   }
 
   /** Turns in the inbox of an agent that is free to run them. */
-  async #strandedTurns(agents: readonly AgentView[]): Promise<Violation[]> {
-    const found: Violation[] = [];
-    for (const { agentId, lifecycle, status, queuedTurns } of agents) {
-      if (queuedTurns === 0 || lifecycle === 'stopped' || status !== 'idle') continue;
-      // Looked at again: the agent may have been between two turns.
-      if ((await this.#store.getAgent(agentId))?.status !== 'idle') continue;
-      const queued = await this.#store.listTurns(agentId, { status: 'queued' });
+  async *#strandedTurns({ agentId, lifecycle, status, queuedTurns }: AgentView): AsyncGenerator<Violation, void> {
+    if (queuedTurns === 0 || lifecycle === 'stopped' || status !== 'idle') return;
+    // Looked at again: the agent may have been between two turns.
+    if ((await this.#store.getAgent(agentId))?.status !== 'idle') return;
+    for (let after = 0; ; ) {
+      const queued = await this.#store.listTurns(agentId, { status: 'queued', after, limit: QUEUED_PAGE });
       for (const { agentTurnId, acceptedAt } of queued.filter((turn) => this.#isOld(turn.acceptedAt))) {
         const seconds = Math.round((this.#now() - acceptedAt) / 1_000);
         const detail = `queued for ${seconds} s, and its agent is idle`;
-        found.push({ check: 'stranded_turn', agentId, agentTurnId, detail });
+        yield { check: 'stranded_turn', agentId, agentTurnId, detail };
       }
+      if (queued.length < QUEUED_PAGE) return;
+      after = queued.at(-1)?.acceptSeq ?? 0;
     }
-    return found;
-  }
-
-  async #stillRuns({ workflowId, runId }: RunningTurn): Promise<boolean> {
-    return (await this.#describe(workflowId, runId))?.status.name === 'RUNNING';
   }
 
   async #describe(workflowId: string, runId?: string): Promise<WorkflowExecutionDescription | null> {

@@ -10,6 +10,7 @@ import { createBox, insertCard } from './cards.ts';
 import { type StoreContext, type Trx, write } from './context.ts';
 import { lockHead, updateHead } from './head.ts';
 import { contextBoxId, inputCardId, outputCardId } from './ids.ts';
+import { writeUnits } from './memory.ts';
 import type { BoxRow, HiddenReason } from './rows.ts';
 
 export async function writeInstructionCard(ctx: StoreContext, text: string): Promise<string> {
@@ -54,6 +55,7 @@ export async function writeContextBox(ctx: StoreContext, texts: readonly string[
         .onConflict((conflict) => conflict.doNothing())
         .execute();
     }
+    await writeUnits(trx, boxId);
   });
   return boxId;
 }
@@ -82,6 +84,7 @@ export async function forkBox(trx: Trx, { from, to, kind, owner, beforeSeq }: Fo
     .executeTakeFirstOrThrow();
   const row = { box_id: to, kind, owner_agent_id: owner, parent_ids: JSON.stringify([from]) };
   await createBox(trx, { ...row, last_seq: Number(copied) }, now);
+  await writeUnits(trx, to);
 }
 
 /** A turn that is open goes on writing to the old box: nothing of it would be remembered, so only an idle agent changes boxes. */
@@ -112,6 +115,7 @@ export async function replaceOutputBox(
       const entry = { box_id: boxId, seq: index + 1, card_id: cardId, hidden_reason: null };
       await trx.insertInto('box_cards').values(entry).execute();
     }
+    await writeUnits(trx, boxId);
     await updateHead(trx, agentId, { output_box_id: boxId });
     return boxId;
   });

@@ -1,22 +1,43 @@
 /** Edges as clients see them: enough to draw the whole call tree of a request (T26). */
-import { sql } from 'kysely';
+import type { Kysely } from 'kysely';
 import type { EdgeView } from '../../workflows/protocol/views.ts';
-import { read, type StoreContext } from './context.ts';
-import type { EdgeRow } from './rows.ts';
+import { ofFewLengths, read, type StoreContext } from './context.ts';
+import type { EdgeRow, Tables } from './rows.ts';
 
+/** Ids in one statement. */
+const TURNS_PER_QUERY = 512;
+
+/** Level by level: of a recursion in one statement, planners may make a look at all edges there are. */
 export const listEdges = (ctx: StoreContext, agentTurnId: string): Promise<readonly EdgeView[]> =>
   read(ctx, async (db) => {
-    const { rows } = await sql<EdgeRow>`
-      with recursive tree (agent_turn_id) as (
-        select cast(${agentTurnId} as text)
-        union
-        select e.target_agent_turn_id from execution_edges e join tree t on e.source_agent_turn_id = t.agent_turn_id
-        where e.primitive = 'enqueue' and e.target_agent_turn_id is not null)
-      select e.* from tree t join execution_edges e on e.source_agent_turn_id = t.agent_turn_id
-      union
-      select e.* from tree t join execution_edges e on e.target_agent_turn_id = t.agent_turn_id`.execute(db);
-    return rows.sort(chronologically).map(edgeView);
+    const edges = new Map<string, EdgeRow>();
+    const turns = new Set([agentTurnId]);
+    for (let level = [agentTurnId]; level.length > 0; ) {
+      const caused = await edgesOf(db, 'source_agent_turn_id', level);
+      for (const edge of [...caused, ...(await edgesOf(db, 'target_agent_turn_id', level))])
+        edges.set(edge.edge_key, edge);
+      const enqueued = caused.flatMap((edge) =>
+        edge.primitive === 'enqueue' ? (edge.target_agent_turn_id ?? []) : [],
+      );
+      level = [...new Set(enqueued)].filter((id) => !turns.has(id));
+      for (const id of level) turns.add(id);
+    }
+    return [...edges.values()].sort(chronologically).map(edgeView);
   });
+
+async function edgesOf(
+  db: Kysely<Tables>,
+  column: 'source_agent_turn_id' | 'target_agent_turn_id',
+  ids: readonly string[],
+): Promise<EdgeRow[]> {
+  const found: EdgeRow[] = [];
+  for (let from = 0; from < ids.length; from += TURNS_PER_QUERY) {
+    const some = ofFewLengths(ids.slice(from, from + TURNS_PER_QUERY));
+    for (const edge of await db.selectFrom('execution_edges').selectAll().where(column, 'in', some).execute())
+      found.push(edge);
+  }
+  return found;
+}
 
 const RANKS = { tool_call: 1, enqueue: 2, join: 3, report: 4 } as const;
 

@@ -8,6 +8,7 @@ import { type Fence, isTerminal, type Termination } from '../../workflows/protoc
 import { type StoreContext, type Trx, write } from './context.ts';
 import { handOver } from './handover.ts';
 import { holds, lockHead, staleEpoch, updateHead } from './head.ts';
+import { closeUnit } from './memory.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
 import { abandoned, endOf, finishTurn } from './terminal.ts';
 import { lockedTurn, type MaybeHeld, turnOf } from './turns.ts';
@@ -60,6 +61,8 @@ export async function endTurn(
 ): Promise<Ending> {
   const ended = await finishTurn(trx, turn, commit, now);
   const wasActive = head.active_agent_turn_id === turn.agent_turn_id;
+  // A turn that was cancelled in the queue leaves its deliverable among the cards of the open one, whose unit takes it in.
+  if (wasActive || head.active_agent_turn_id === null) await closeUnit(trx, ended.outputBoxId);
   const after: HeadRow = wasActive
     ? {
         ...head,

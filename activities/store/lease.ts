@@ -24,7 +24,7 @@ import { appendState } from './events.ts';
 import { updateHead } from './head.ts';
 import { forkedBoxId, instructionCardId, outputBoxId } from './ids.ts';
 import { budgetsOf } from './limits.ts';
-import { memoryUnits } from './memory.ts';
+import { closeUnit, memoryUnits } from './memory.ts';
 import { anyProfile, profileAt, profileByHash, selectProfileHead } from './profiles.ts';
 import { parseResultFields } from './result-fields.ts';
 import { rosterEntry } from './roster.ts';
@@ -99,6 +99,7 @@ export async function tryLease(
     const status = refused.code === 'canceled' ? 'canceled' : 'failed';
     const termination = { status, errorCode: refused.code, reason: refused.reason } as const;
     await finishTurn(trx, { ...turn, ...leased }, abandoned(termination), now);
+    await closeUnit(trx, boxId);
     return { kind: 'rejected', turnEpoch };
   }
   appendState(trx, nextHead, now);

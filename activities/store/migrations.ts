@@ -20,13 +20,19 @@ const foundation: Migration = ({ autoId, int }) => [
   `create table cards (card_id text primary key, type text not null, content text not null, author text not null,
      agent_turn_id text, step_index ${int}, call_id text, token_count ${int} not null, bytes ${int} not null,
      created_at ${int} not null)`,
-  // The single winner of a call, whoever reports it (T14).
-  `create unique index cards_one_result_per_call on cards (agent_turn_id, call_id) where type = 'tool.result'`,
-  `create index cards_by_turn on cards (agent_turn_id, type)`,
+  // The single winner of a call, whoever reports it (T14); the call first, so that a result of any turn is found (W11).
+  `create unique index cards_one_result_per_call on cards (call_id, agent_turn_id) where type = 'tool.result'`,
+  // The call before the type: a call and its result are found however many the turn has.
+  `create index cards_by_turn on cards (agent_turn_id, call_id, type)`,
   `create table boxes (box_id text primary key, kind text not null, owner_agent_id text, parent_ids text not null,
      last_seq ${int} not null, created_at ${int} not null)`,
   `create table box_cards (box_id text not null, seq ${int} not null, card_id text not null, hidden_reason text,
      primary key (box_id, seq), unique (box_id, card_id))`,
+  // What is in view: however many cards have left it, nobody who renders a box reads them.
+  `create index box_cards_shown on box_cards (box_id, seq) where hidden_reason is null`,
+  // How much of a prompt each earlier turn takes (K15).
+  `create table box_units (box_id text not null, from_seq ${int} not null, to_seq ${int} not null, tokens ${int} not null,
+     results text not null, primary key (box_id, to_seq))`,
   `create table agents (agent_id text primary key, profile text, created_at ${int} not null)`,
   `create table profiles (hash text primary key, name text not null, snapshot text not null, created_at ${int} not null)`,
   `create table profile_heads (name text primary key, hash text not null, revision ${int} not null, updated_at ${int} not null)`,
@@ -49,6 +55,8 @@ const foundation: Migration = ({ autoId, int }) => [
   `create table turn_waiting (agent_turn_id text not null, call_id text not null, step_index ${int} not null,
      kind text not null, tool_name text not null, deadline ${int} not null, status text not null, result_card_id text,
      created_at ${int} not null, primary key (agent_turn_id, call_id))`,
+  // What waits and what is unread, however many calls of the turn have waited.
+  `create index turn_waiting_by_status on turn_waiting (agent_turn_id, status)`,
   `create table dispatch_claims (agent_turn_id text not null, call_id text not null, attempt ${int} not null,
      started_at ${int} not null, outcome text, duration_ms ${int}, primary key (agent_turn_id, call_id, attempt))`,
   `create table execution_edges (edge_key text primary key, primitive text not null, phase text not null, kind text,
@@ -96,8 +104,13 @@ const approvals: Migration = ({ int }) => [
      kind text not null, tool_name text not null, reason text not null, approvers text not null, escalate_to text,
      escalated_at ${int}, deadline ${int} not null, status text not null, answered_by text, comment text, arguments text,
      limits text, created_at ${int} not null, answered_at ${int}, primary key (agent_turn_id, call_id))`,
-  `create index approvals_waiting on approvals (created_at) where status = 'waiting'`,
-  `create index approvals_by_root on approvals (root_turn_id)`,
+  // Each list in its order, so that a page costs the same wherever it begins.
+  `create index approvals_waiting on approvals (created_at, agent_turn_id, call_id) where status = 'waiting'`,
+  `create index approvals_of_agent_waiting on approvals (agent_id, created_at, agent_turn_id, call_id) where status = 'waiting'`,
+  `create index approvals_by_age on approvals (created_at, agent_turn_id, call_id)`,
+  `create index approvals_by_agent on approvals (agent_id, created_at, agent_turn_id, call_id)`,
+  `create index approvals_by_root on approvals (root_turn_id, created_at, agent_turn_id, call_id)`,
+  `create index approvals_by_call on approvals (call_id)`,
   // Budgets an operator set while the turn ran.
   `alter table turns add column limits text`,
 ];

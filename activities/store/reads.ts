@@ -3,12 +3,12 @@ import type { Kysely } from 'kysely';
 import type { BoxExtent } from '../../workflows/kernel/state.ts';
 import type { Card, CardContents, ResultStatus } from '../../workflows/protocol/cards.ts';
 import type { AgentEvent } from '../../workflows/protocol/events.ts';
-import type { ClientStore } from '../../workflows/protocol/store.ts';
+import type { ClientStore, TurnFilter } from '../../workflows/protocol/store.ts';
 import { type Deliverable, type EngineUsage, isTerminal, type Usage } from '../../workflows/protocol/turn.ts';
 import type { AgentView, CallView, StepView, TurnView } from '../../workflows/protocol/views.ts';
 import { toCard } from './cards.ts';
 import { ofFewLengths, read, type StoreContext, together } from './context.ts';
-import type { CardRow, ClaimRow, StepRow, Tables, TurnRow } from './rows.ts';
+import { type CardRow, type ClaimRow, constant, type StepRow, type Tables, type TurnRow } from './rows.ts';
 
 type Db = Kysely<Tables>;
 
@@ -21,14 +21,17 @@ export const getTurn = (ctx: StoreContext, agentTurnId: string): Promise<TurnVie
 export const listTurns = (
   ctx: StoreContext,
   agentId: string,
-  { status, last }: Parameters<ClientStore['listTurns']>[1] = {},
+  { status, after, limit = 100, last }: TurnFilter = {},
 ): Promise<readonly TurnView[]> =>
   read(ctx, async (db) => {
-    let query = db.selectFrom('turns').selectAll().where('agent_id', '=', agentId).orderBy('accept_seq', 'desc');
-    if (status !== undefined) query = query.where('status', '=', status);
-    if (last !== undefined) query = query.limit(last);
+    let query = db.selectFrom('turns').selectAll().where('agent_id', '=', agentId);
+    query = query.orderBy('accept_seq', last === undefined ? 'asc' : 'desc').limit(last ?? limit);
+    if (status !== undefined) query = query.where('status', '=', constant(status));
+    if (after !== undefined) query = query.where('accept_seq', '>', after);
     const turns = await query.execute();
-    return Promise.all(turns.reverse().map((turn) => viewOf(db, turn)));
+    const views: TurnView[] = [];
+    for (const turn of last === undefined ? turns : turns.reverse()) views.push(await viewOf(db, turn));
+    return views;
   });
 
 async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
@@ -157,64 +160,76 @@ function callViews(
   return new Map(views.map((view) => [view.callId, view]));
 }
 
-export const listAgents = (ctx: StoreContext): Promise<readonly AgentView[]> => agentViews(ctx);
-
-export const getAgent = async (ctx: StoreContext, agentId: string): Promise<AgentView | null> =>
-  (await agentViews(ctx, agentId))[0] ?? null;
-
-const agentViews = (ctx: StoreContext, agentId?: string): Promise<readonly AgentView[]> =>
+export const listAgents = (
+  ctx: StoreContext,
+  { after, limit = 1_000 }: Parameters<ClientStore['listAgents']>[0] = {},
+): Promise<readonly AgentView[]> =>
   read(ctx, async (db) => {
-    let query = db
-      .selectFrom('agents')
-      .innerJoin('agent_state_head as head', 'head.agent_id', 'agents.agent_id')
-      .leftJoin('turns as active', 'active.agent_turn_id', 'head.active_agent_turn_id')
-      .selectAll('head')
-      .select((eb) => [
-        'agents.profile',
-        'agents.lifecycle',
-        'active.no_workers_since',
-        'active.worker_target',
-        eb
-          .selectFrom('turns')
-          .select((count) => count.fn.countAll<number>().as('count'))
-          .whereRef('turns.agent_id', '=', 'agents.agent_id')
-          .where('turns.status', '=', 'queued')
-          .as('queued'),
-      ])
-      .orderBy('agents.agent_id');
-    if (agentId !== undefined) query = query.where('agents.agent_id', '=', agentId);
-    const rows = await query.execute();
-    return rows.map((row) => ({
-      agentId: row.agent_id,
-      profile: row.profile,
-      lifecycle: row.lifecycle,
-      status: row.status,
-      turnEpoch: row.turn_epoch,
-      activeAgentTurnId: row.active_agent_turn_id,
-      acceptedTurns: row.accept_seq,
-      queuedTurns: Number(row.queued),
-      waitingForWorkers: row.no_workers_since === null ? null : row.worker_target,
-      outputBoxId: row.output_box_id,
-      waitingToolCount: row.waiting_tool_count,
-      resumeDeadline: row.resume_deadline,
-      updatedAt: row.updated_at,
-    }));
+    const query = selectAgents(db).orderBy('agents.agent_id').limit(limit);
+    const rows = await (after === undefined ? query : query.where('agents.agent_id', '>', after)).execute();
+    return rows.map(agentView);
   });
+
+export const getAgent = (ctx: StoreContext, agentId: string): Promise<AgentView | null> =>
+  read(ctx, async (db) => {
+    const row = await selectAgents(db).where('agents.agent_id', '=', agentId).executeTakeFirst();
+    return row ? agentView(row) : null;
+  });
+
+const selectAgents = (db: Db) =>
+  db
+    .selectFrom('agents')
+    .innerJoin('agent_state_head as head', 'head.agent_id', 'agents.agent_id')
+    .leftJoin('turns as active', 'active.agent_turn_id', 'head.active_agent_turn_id')
+    .selectAll('head')
+    .select((eb) => [
+      'agents.profile',
+      'agents.lifecycle',
+      'active.no_workers_since',
+      'active.worker_target',
+      eb
+        .selectFrom('turns')
+        .select((count) => count.fn.countAll<number>().as('count'))
+        .whereRef('turns.agent_id', '=', 'agents.agent_id')
+        .where('turns.status', '=', constant('queued'))
+        .as('queued'),
+    ]);
+
+type SelectedAgent = Awaited<ReturnType<ReturnType<typeof selectAgents>['execute']>>[number];
+
+const agentView = (row: SelectedAgent): AgentView => ({
+  agentId: row.agent_id,
+  profile: row.profile,
+  lifecycle: row.lifecycle,
+  status: row.status,
+  turnEpoch: row.turn_epoch,
+  activeAgentTurnId: row.active_agent_turn_id,
+  acceptedTurns: row.accept_seq,
+  queuedTurns: Number(row.queued),
+  waitingForWorkers: row.no_workers_since === null ? null : row.worker_target,
+  outputBoxId: row.output_box_id,
+  waitingToolCount: row.waiting_tool_count,
+  resumeDeadline: row.resume_deadline,
+  updatedAt: row.updated_at,
+});
 
 export const readEvents = (
   ctx: StoreContext,
   filter: Parameters<ClientStore['readEvents']>[0],
 ): Promise<readonly AgentEvent[]> =>
   read(ctx, async (db) => {
-    let query = db
+    const query = db
       .selectFrom('events')
       .selectAll()
-      .where('agent_id', '=', filter.agentId)
       .where('seq', '>', filter.afterSeq ?? 0)
       .orderBy('seq')
       .limit(filter.limit ?? 1_000);
-    if (filter.agentTurnId !== undefined) query = query.where('agent_turn_id', '=', filter.agentTurnId);
-    const rows = await query.execute();
+    // By the turn alone, which is of one agent: no planner is to look for it among all events of that agent.
+    const { agentId, agentTurnId } = filter;
+    const rows = await (agentTurnId === undefined
+      ? query.where('agent_id', '=', agentId)
+      : query.where('agent_turn_id', '=', agentTurnId)
+    ).execute();
     return rows.map(
       (row) =>
         ({

@@ -20,7 +20,7 @@ export async function findResult(trx: Trx, turn: TurnRow, callId: string): Promi
     .select(['cards.content', 'cards.token_count', 'box_cards.seq'])
     .where('cards.agent_turn_id', '=', turn.agent_turn_id)
     .where('cards.call_id', '=', callId)
-    .where('cards.type', '=', 'tool.result')
+    .where('cards.type', '=', constant('tool.result'))
     .where('box_cards.box_id', '=', turn.output_box_id ?? '')
     .executeTakeFirst();
   return row ? toSettled(JSON.parse(row.content) as ToolResultContent, row.seq, row.token_count) : null;
@@ -86,7 +86,7 @@ export const readResult = (
       .select('cards.content')
       .where('turns.agent_turn_id', '=', agentTurnId)
       .where('cards.call_id', '=', callId)
-      .where('cards.type', '=', 'tool.result')
+      .where('cards.type', '=', constant('tool.result'))
       .executeTakeFirst();
     return row ? (JSON.parse(row.content) as ToolResultContent) : null;
   });

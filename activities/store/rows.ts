@@ -39,6 +39,17 @@ export interface BoxCardRow {
   hidden_reason: HiddenReason | null;
 }
 
+/** Cards of a box that are in view together: one earlier turn, or the oldest ones together (K15). */
+export interface BoxUnitRow {
+  box_id: string;
+  from_seq: number;
+  to_seq: number;
+  /** Of all its cards rendered whole, with what the wire adds to each. */
+  tokens: number;
+  /** A JSON list: the tokens of each result that can be rendered with less. */
+  results: string;
+}
+
 export interface AgentRow {
   agent_id: string;
   profile: string | null;
@@ -279,6 +290,7 @@ export interface Tables {
   cards: CardRow;
   boxes: BoxRow;
   box_cards: BoxCardRow;
+  box_units: BoxUnitRow;
   agents: AgentRow;
   profiles: ProfileRow;
   profile_heads: ProfileHeadRow;

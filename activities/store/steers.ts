@@ -1,8 +1,10 @@
 /**
  * Steers: messages for a turn that is already there (T22). The caller holds the agent's head row.
  *
- * Invariant: a steer is pending until a step that rendered it is committed, which puts it into the output box, or its turn closed and it
- * became a turn of its own: never lost, never doubled, never reordered.
+ * Invariants
+ * 1. A steer is pending until a step that rendered it is committed, which puts it into the output box, or its turn closed and it
+ *    became a turn of its own: never lost, never doubled, never reordered.
+ * 2. Its id is that of its card.
  */
 import { MESSAGE_TOKENS } from '../../workflows/kernel/pressure.ts';
 import type { Card } from '../../workflows/protocol/cards.ts';
@@ -66,7 +68,7 @@ export async function takeSteers(
     if (!rendered.includes(cardId)) continue;
     const seq = await appendToBox(trx, turn.output_box_id ?? '', cardId, turn.agent_id);
     const consumed = { status: 'consumed', step_index: stepIndex } as const;
-    await trx.updateTable('steers').set(consumed).where('card_id', '=', cardId).execute();
+    await trx.updateTable('steers').set(consumed).where('steer_id', '=', cardId).execute();
     taken.push({ seq, tokens });
   }
   return taken;
@@ -87,6 +89,6 @@ export async function requeueSteers(trx: Trx, turn: TurnRow, now: number): Promi
       request: { priority: 'now', ...profile, ...correlation } as const,
     };
     await insertTurn(trx, queued, now);
-    await trx.updateTable('steers').set({ status: 'requeued' }).where('card_id', '=', cardId).execute();
+    await trx.updateTable('steers').set({ status: 'requeued' }).where('steer_id', '=', cardId).execute();
   }
 }

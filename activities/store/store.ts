@@ -13,7 +13,7 @@ import { reportDelegation } from './delegation-reports.ts';
 import { listEdges } from './edges.ts';
 import { commitTurn, reapTurn } from './endings.ts';
 import { leaseNext } from './handover.ts';
-import { violations } from './invariants.ts';
+import { violationPages, violations } from './invariants.ts';
 import { readProfile, registerProfiles } from './profiles.ts';
 import { getAgent, getTurn, listAgents, listTurns, readBox, readEvents, readExtents } from './reads.ts';
 import { reportResult, resolveWaiting } from './reports.ts';
@@ -32,6 +32,9 @@ import {
 } from './supervision.ts';
 import { readBudgets } from './tree-budgets.ts';
 import { turnStatusReader } from './turn-status.ts';
+
+/** Enough to see that something is wrong. */
+const FINDINGS = 1_000;
 
 /** What only the backend can do: tell that something changed, and close. */
 export type Backend = Pick<Store, 'changed' | 'close'>;
@@ -83,13 +86,14 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   replaceOutputBox: (agentId, expected, cardIds) => replaceOutputBox(ctx, agentId, expected, cardIds),
   getTurn: (agentTurnId) => getTurn(ctx, agentTurnId),
   getTurnStatus: turnStatusReader(ctx),
-  listAgents: () => listAgents(ctx),
+  listAgents: (page) => listAgents(ctx, page),
   getAgent: (agentId) => getAgent(ctx, agentId),
   listTurns: (agentId, filter) => listTurns(ctx, agentId, filter),
   listEdges: (agentTurnId) => listEdges(ctx, agentTurnId),
   readEvents: (filter) => readEvents(ctx, filter),
   readBox: (boxId, all) => readBox(ctx, boxId, all),
-  violations: () => violations(ctx),
+  violations: (limit = FINDINGS) => violations(ctx, limit),
+  violationPages: () => violationPages(ctx),
   changed: (timeoutMs, only) => backend.changed(timeoutMs, only),
   close: () => backend.close(),
 });

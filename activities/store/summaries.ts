@@ -10,6 +10,7 @@ import { appendToBox, insertCard } from './cards.ts';
 import { read, type StoreContext, type Trx, write } from './context.ts';
 import { fenced } from './head.ts';
 import { summaryCardId } from './ids.ts';
+import { shrinkUnits } from './memory.ts';
 import { turnOf } from './turns.ts';
 
 export const findSummary = (
@@ -63,6 +64,7 @@ export async function commitSummary(ctx: StoreContext, fence: Fence, commit: Sum
         .where('hidden_reason', 'is', null)
         .execute();
     }
+    for (const extent of hide) await shrinkUnits(trx, extent);
     const seq = await appendToBox(trx, boxId, cardId, agentId);
     const spent = {
       usage: JSON.stringify(addUsage(JSON.parse(turn.usage) as Usage, usage)),

@@ -75,7 +75,7 @@ export async function finishTurn(
   };
   await trx.updateTable('turns').set(change).where('agent_turn_id', '=', agentTurnId).execute();
   if (turn.waited !== false) await closeWaits(trx, agentTurnId);
-  await closeSteps(trx, agentTurnId, status === 'success' ? 'completed' : 'failed', now);
+  await closeSteps(trx, turn, status === 'success' ? 'completed' : 'failed', now);
   const idle = {
     status: 'idle',
     active_agent_turn_id: null,
@@ -162,7 +162,7 @@ async function closeWaits(trx: Trx, agentTurnId: string): Promise<void> {
 
 async function closeSteps(
   trx: Trx,
-  agentTurnId: string,
+  { agent_turn_id: agentTurnId, step_count: committed }: TurnRow,
   stepStatus: 'completed' | 'failed',
   now: number,
 ): Promise<void> {
@@ -170,6 +170,8 @@ async function closeSteps(
     .updateTable('agent_steps')
     .set({ status: stepStatus, ended_at: now })
     .where('agent_turn_id', '=', agentTurnId)
+    // Those before the step that was committed last ended as it was opened.
+    .where('step_index', '>=', committed)
     .where('ended_at', 'is', null)
     .execute();
 }

@@ -217,19 +217,29 @@ export async function refuseUnfunded(ctx: StoreContext, trx: Trx, turn: TurnRow,
   throw new CodedError('budget_refused', message);
 }
 
-/** Turns whose delegated turns hold or have spent more than they were given; what went beyond a turn's own share counts against it alone. */
-export async function overdrawn(db: Pick<Trx, 'getExecutor'>): Promise<{ turn: BranchRow; held: number }[]> {
+/**
+ * Turns of a range whose delegated turns hold or have spent more than they were given; what went beyond a turn's own share counts against
+ * it alone. Of one that has ended, the turns below are paid for by those above.
+ */
+export async function overdrawn(
+  db: Pick<Trx, 'getExecutor'>,
+  within: (column: string) => RawBuilder<unknown>,
+): Promise<{ turn: BranchRow; held: number }[]> {
+  const { rows: turns } = await sql<BranchRow>`
+    select ${COLUMNS} from turns t where ${within('t.agent_turn_id')} and t.given_tokens is not null
+      and (t.parent_call_id is null or t.status in ('queued', 'dispatched', 'running', 'suspended'))
+      and exists (select 1 from turns c where c.parent_agent_turn_id = t.agent_turn_id)`.execute(db);
+  if (turns.length === 0) return [];
+  const ids = sql.join(turns.map((turn) => turn.agent_turn_id));
   const { rows } = await sql<BranchRow>`
-    select ${COLUMNS} from turns t where t.parent_call_id is not null
-      or exists (select 1 from turns c where c.parent_agent_turn_id = t.agent_turn_id)`.execute(db);
-  const children: Children = Map.groupBy(
-    rows.filter((row) => row.parent_call_id !== null),
-    (row) => row.parent_agent_turn_id,
-  );
-  return rows.flatMap((turn) => {
-    // Of one that has ended, the turns below are paid for by those above.
-    const counts = turn.given_tokens !== null && (turn.parent_call_id === null || !isTerminal(turn.status));
-    if (!counts) return [];
+    with recursive branch as (
+      select ${COLUMNS} from turns t where t.parent_agent_turn_id in (${ids}) and t.parent_call_id is not null
+      union
+      select ${COLUMNS} from branch b join turns t on t.parent_agent_turn_id = b.agent_turn_id and t.parent_call_id is not null
+    )
+    select * from branch`.execute(db);
+  const children: Children = Map.groupBy(rows, (row) => row.parent_agent_turn_id);
+  return turns.flatMap((turn) => {
     const held = (children.get(turn.agent_turn_id) ?? []).reduce((sum, child) => {
       const given = child.given_tokens ?? 0;
       return sum + (isTerminal(child.status) ? Math.min(given, spentBy(child, children).tokens) : given);

@@ -1,6 +1,8 @@
 /** What clients and operators do to turns: stops, floods of one message, and what Temporal lets anybody do to a turn's workflow. */
+
 import type { Client } from '@temporalio/client';
 import type { AgentClient } from '../../client/agent-client.ts';
+import { everyAgent } from '../../client/agent-pages.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import type { ClientStore } from '../../workflows/protocol/store.ts';
 import type { Floods } from './floods.ts';
@@ -102,9 +104,10 @@ export class Endings {
   }
 
   async #active(): Promise<{ agentId: string; agentTurnId: string }[]> {
-    return (await this.#deps.store.listAgents()).flatMap(({ agentId, activeAgentTurnId }) =>
-      activeAgentTurnId === null ? [] : [{ agentId, agentTurnId: activeAgentTurnId }],
-    );
+    const active: { agentId: string; agentTurnId: string }[] = [];
+    for await (const { agentId, activeAgentTurnId: agentTurnId } of everyAgent(this.#deps.store))
+      if (agentTurnId !== null) active.push({ agentId, agentTurnId });
+    return active;
   }
 
   async #do(kind: OutsideFault, workflowId: string): Promise<void> {

@@ -1,10 +1,12 @@
 /** One chaos run, from an empty folder to its verdict. */
+
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isGrpcServiceError } from '@temporalio/client';
 import { AgentClient } from '../../client/agent-client.ts';
+import { everyAgent } from '../../client/agent-pages.ts';
 import { connectClient, type TemporalClient } from '../../workers/connect.ts';
 import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
 import { openStore } from '../../workers/open-store.ts';
@@ -180,7 +182,7 @@ async function judge(
   ledger: Ledger,
   times: Pick<ChaosReport, 'seconds' | 'drainSeconds'>,
 ): Promise<ChaosReport> {
-  const agentIds = (await store.listAgents()).map(({ agentId }) => agentId);
+  const agentIds = (await Array.fromAsync(everyAgent(store))).map(({ agentId }) => agentId);
   const seen = { store, storeUrl: database.url, temporal: connected.client };
   const verdict = await verify({ ...seen, ledger, agentIds, effectsPath });
   return {
@@ -215,7 +217,9 @@ async function drained(site: Site, tail: Tail, deadline: number): Promise<void> 
 async function isQuiet({ store, database, connected }: Site, tail: Tail): Promise<boolean> {
   try {
     if (tail.openTurns().length > 0) return false;
-    const busy = (await store.listAgents()).some(({ status, queuedTurns }) => status !== 'idle' || queuedTurns > 0);
+    const busy = (await Array.fromAsync(everyAgent(store))).some(
+      ({ status, queuedTurns }) => status !== 'idle' || queuedTurns > 0,
+    );
     const temporal = connected.client;
     return !busy && (await leftBehind({ store, storeUrl: database.url, temporal })).length === 0;
   } catch {

@@ -42,7 +42,7 @@ export async function verify(deps: VerifyDeps): Promise<Verdict> {
   const views: TurnView[] = [];
   const violations: Problem[] = [...ledger.problems];
   for (const agentId of new Set([...agentIds, ...ledger.foreign.map((request) => request.agentId)])) {
-    const turns = await store.listTurns(agentId);
+    const turns = await allTurns(store, agentId);
     const events = await allEvents(store, agentId);
     views.push(...turns);
     violations.push(
@@ -73,6 +73,15 @@ export async function verify(deps: VerifyDeps): Promise<Verdict> {
 }
 
 const countSuccess = (views: readonly TurnView[]): number => views.filter(({ status }) => status === 'success').length;
+
+async function allTurns(store: ClientStore, agentId: string): Promise<readonly TurnView[]> {
+  const turns: TurnView[] = [];
+  for (;;) {
+    const page = await store.listTurns(agentId, { after: turns.at(-1)?.acceptSeq ?? 0, limit: PAGE });
+    for (const turn of page) turns.push(turn);
+    if (page.length < PAGE) return turns;
+  }
+}
 
 async function allEvents(store: ClientStore, agentId: string): Promise<readonly AgentEvent[]> {
   const events: AgentEvent[] = [];

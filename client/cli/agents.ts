@@ -1,19 +1,24 @@
 /** `agents ls` and `agents get`. */
 import type { AgentView, TurnView } from '../../workflows/protocol/views.ts';
 import { noAgent } from './control.ts';
-import type { CliEnvironment, CommonOptions } from './environment.ts';
+import { type CliEnvironment, type CommonOptions, PAGE, type PageOptions, tellMore } from './environment.ts';
 import { duration, shortened, table, time } from './format.ts';
 
+const NO_AGENTS = 'no agents yet: an agent is there from its first enqueue on';
 const LAST_TURNS = 10;
 const ASKED_CHARACTERS = 60;
 
-export async function listAgents({ io, openStore }: CliEnvironment, options: CommonOptions): Promise<number> {
+export async function listAgents({ io, openStore }: CliEnvironment, options: PageOptions): Promise<number> {
+  const { after, limit = PAGE } = options;
   const store = await openStore(options);
   try {
-    const agents = await store.listAgents();
-    if (options.json) io.out(JSON.stringify({ agents }));
-    else if (agents.length === 0) io.out('no agents yet: an agent is there from its first enqueue on');
+    const found = await store.listAgents({ ...(after === undefined ? {} : { after }), limit: limit + 1 });
+    const agents = found.slice(0, limit);
+    const next = found.length > limit ? (agents.at(-1)?.agentId ?? null) : null;
+    if (options.json) io.out(JSON.stringify({ agents, next }));
+    else if (agents.length === 0) io.out(after === undefined ? NO_AGENTS : `no agents behind ${after}`);
     else for (const line of table(agentRows(agents))) io.out(line);
+    if (!options.json) tellMore(io, `agentturn agents ls --limit ${limit}`, next);
     return 0;
   } finally {
     await store.close();

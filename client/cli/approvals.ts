@@ -1,12 +1,17 @@
 /** `approvals`, `approve` and `turn limits`: what waits for a person, the answers, and budgets of a running turn. */
 import { z } from 'zod';
-import { type ApprovalView, type Limits, limitsSchema } from '../../workflows/protocol/approvals.ts';
+import {
+  type ApprovalPlace,
+  type ApprovalView,
+  type Limits,
+  limitsSchema,
+} from '../../workflows/protocol/approvals.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { jsonOf } from './arguments.ts';
-import { type CliEnvironment, type CommonOptions, connected } from './environment.ts';
+import { type CliEnvironment, type CommonOptions, connected, PAGE, type PageOptions, tellMore } from './environment.ts';
 import { shortened, time } from './format.ts';
 
-export interface ApprovalsOptions extends CommonOptions {
+export interface ApprovalsOptions extends PageOptions {
   readonly turn?: string;
   readonly agent?: string;
   readonly all?: boolean;
@@ -25,23 +30,40 @@ const ARGUMENTS_SHOWN = 200;
 
 export async function listApprovals(
   { io, openStore }: CliEnvironment,
-  { turn, agent, all, json, ...options }: ApprovalsOptions,
+  { turn, agent, all, after, limit = PAGE, json, ...options }: ApprovalsOptions,
 ): Promise<number> {
   const store = await openStore(options);
   try {
-    const approvals = await store.listApprovals({
+    const found = await store.listApprovals({
       ...(turn === undefined ? {} : { rootTurnId: turn }),
       ...(agent === undefined ? {} : { agentId: agent }),
       ...(all ? { all } : {}),
+      ...(after === undefined ? {} : { after: placeOf(after) }),
+      limit: limit + 1,
     });
-    if (json) io.out(JSON.stringify({ approvals }));
-    else
-      for (const line of approvals.length === 0 ? ['nothing waits for approval'] : approvals.flatMap(approvalLines))
-        io.out(line);
+    const approvals = found.slice(0, limit);
+    const last = approvals.at(-1);
+    const next = last && found.length > limit ? `${last.createdAt}:${last.agentTurnId}:${last.callId}` : null;
+    if (json) {
+      io.out(JSON.stringify({ approvals, next }));
+      return 0;
+    }
+    const nothing = after === undefined ? 'nothing waits for approval' : 'no more';
+    for (const line of approvals.length === 0 ? [nothing] : approvals.flatMap(approvalLines)) io.out(line);
+    const filter = [turn && ` --turn ${turn}`, agent && ` --agent ${agent}`, all && ' --all'].filter(Boolean).join('');
+    tellMore(io, `agentturn approvals${filter} --limit ${limit}`, next);
     return 0;
   } finally {
     await store.close();
   }
+}
+
+/** As `--after` names it. */
+function placeOf(text: string): ApprovalPlace {
+  const [, createdAt, agentTurnId, callId] = /^(\d+):([^:]+):(.+)$/.exec(text) ?? [];
+  if (createdAt !== undefined && agentTurnId !== undefined && callId !== undefined)
+    return { createdAt: Number(createdAt), agentTurnId, callId };
+  throw new CodedError('invalid_request', '--after takes what the page before told, TIME:TURN:CALL');
 }
 
 function approvalLines(approval: ApprovalView): string[] {
@@ -88,7 +110,7 @@ export const approve = (
 ): Promise<number> =>
   connected(environment, options, async ({ client }) => {
     const { deny, by, reason, arguments: edited, limits, json } = options;
-    const turnId = turn ?? (await client.approvals({ all: true })).find((one) => one.callId === callId)?.agentTurnId;
+    const turnId = turn ?? (await client.approvals({ callId, all: true, limit: 1 }))[0]?.agentTurnId;
     const ack =
       turnId === undefined
         ? ({ ack: 'unknown' } as const)

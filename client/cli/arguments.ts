@@ -6,6 +6,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 const json = z.json();
 
 const MAX_PORT = 65_535;
+const MAX_PAGE = 10_000;
 
 export function portNumber(text: string): number {
   const port = Number(text);
@@ -17,6 +18,13 @@ export function seconds(text: string): number {
   const value = Number(text);
   if (text.trim() !== '' && Number.isFinite(value) && value > 0) return value;
   throw new InvalidArgumentError('expected a number of seconds above 0.');
+}
+
+/** Rows of a page. */
+export function pageSize(text: string): number {
+  const value = Number(text);
+  if (/^\d+$/.test(text) && value >= 1 && value <= MAX_PAGE) return value;
+  throw new InvalidArgumentError(`expected a whole number from 1 to ${MAX_PAGE}.`);
 }
 
 /** The `seq` of an event; 0 is before the first. */

@@ -19,6 +19,20 @@ export interface CommonOptions {
   readonly debug?: boolean;
 }
 
+/** Of a list: what it begins behind, and how long it may be. */
+export interface PageOptions extends CommonOptions {
+  readonly after?: string;
+  readonly limit?: number;
+}
+
+/** A list without `--limit`. */
+export const PAGE = 100;
+
+/** Tells a person that there is more, and how to see it. */
+export function tellMore(io: CliIo, command: string, next: string | null): void {
+  if (next !== null) io.err(`there are more: ${command} --after ${next}`);
+}
+
 export interface AppOptions extends CommonOptions {
   readonly app?: string;
 }
@@ -53,9 +67,8 @@ export interface VerifyOptions extends CommonOptions {
   readonly olderThan?: number;
 }
 
-/** What `verify` found in store and Temporal. */
+/** What `verify` looked at in store and Temporal. */
 export interface Verification {
-  readonly violations: readonly Violation[];
   /** Checks that this server cannot answer, each with the reason. */
   readonly unchecked: readonly string[];
   readonly turns: number;
@@ -78,7 +91,8 @@ export interface CliEnvironment {
   openExistingClient(options: CommonOptions): Promise<OpenedClient>;
   /** Fires at the first Ctrl-C, which from this call on does not end the process; the second one does. */
   interruption(): AbortSignal;
-  verify(options: VerifyOptions): Promise<Verification>;
+  /** `tell` gets what is wrong, a page at a time. */
+  verify(options: VerifyOptions, tell: (found: readonly Violation[]) => void): Promise<Verification>;
   dev(options: DevOptions): Promise<number>;
   worker(options: WorkerOptions): Promise<number>;
   demo(options: DemoOptions): Promise<number>;

@@ -11,7 +11,7 @@ import { RESULT_STATUSES } from '../../workflows/protocol/cards.ts';
 import { PRIORITIES } from '../../workflows/protocol/turn.ts';
 import { listAgents, showAgent } from './agents.ts';
 import { type ApprovalsOptions, type ApproveOptions, approve, listApprovals, setLimits } from './approvals.ts';
-import { nameList, portNumber, seconds, sequence } from './arguments.ts';
+import { nameList, pageSize, portNumber, seconds, sequence } from './arguments.ts';
 import { type StopOptions, startAgent, steerTurn, stopAgent, stopTurn } from './control.ts';
 import { type EnqueueOptions, enqueue } from './enqueue.ts';
 import type {
@@ -20,6 +20,7 @@ import type {
   DemoOptions,
   DemoWorkerOptions,
   DevOptions,
+  PageOptions,
   VerifyOptions,
   WorkerOptions,
 } from './environment.ts';
@@ -170,6 +171,8 @@ function addApprovals(program: Command, environment: CliEnvironment, run: Run): 
     .option('--turn <turn>', 'only of this turn and of all it delegated')
     .option('--agent <agent>', 'only of this agent')
     .option('--all', 'answered ones too')
+    .option('--limit <number>', 'so many at most (default: 100)', pageSize)
+    .option('--after <place>', 'those behind this one, as the page before has told')
     .action((options: ApprovalsOptions) => run(options, () => listApprovals(environment, options)));
   command(program, 'approve <call>', 'Answer one: let the call run, deny it, or extend the budget.')
     .option('--deny', 'it must not run')
@@ -185,9 +188,10 @@ const REASON = ['--reason <text>', 'kept with the turn that it ends'] as const;
 
 function addAgents(program: Command, environment: CliEnvironment, run: Run): void {
   const agents = program.command('agents').description('Look at agents, stop and start them.');
-  command(agents, 'ls', 'List the agents of the store.').action((options: CommonOptions) =>
-    run(options, () => listAgents(environment, options)),
-  );
+  command(agents, 'ls', 'List the agents of the store.')
+    .option('--limit <number>', 'so many at most (default: 100)', pageSize)
+    .option('--after <agent>', 'those behind this one')
+    .action((options: PageOptions) => run(options, () => listAgents(environment, options)));
   command(agents, 'get <agent>', 'Show an agent and its last turns.').action(
     (agentId: string, options: CommonOptions) => run(options, () => showAgent(environment, agentId, options)),
   );

@@ -310,6 +310,14 @@ export const MUTANTS: readonly Mutant[] = [
     test: STORE,
   },
   {
+    rule: 'T24',
+    breaks: 'the end of a turn that was cancelled in the queue cuts the open turn in two units',
+    file: 'activities/store/endings.ts',
+    find: `if (wasActive || head.active_agent_turn_id === null) await closeUnit`,
+    replace: `await closeUnit`,
+    test: STORE,
+  },
+  {
     rule: 'T25',
     breaks: 'a box handed to another agent is shared with it',
     file: 'activities/store/lease.ts',

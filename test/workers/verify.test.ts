@@ -12,6 +12,7 @@ import { startSupervisor } from '../../workers/supervisor.ts';
 import { type VerifyDeps, verifyInstallation } from '../../workers/verify.ts';
 import type { RunningWorker } from '../../workers/worker.ts';
 import { agentWorkflowId, CONTROL_QUEUE, targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import type { Violation } from '../../workflows/protocol/store.ts';
 import { signalAcceptor } from '../support/acceptor.ts';
 import { testApp } from '../support/app.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
@@ -86,8 +87,12 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
     return turn;
   }
 
-  const verify = (more: Partial<VerifyDeps> = {}) =>
-    verifyInstallation({ store: harness.store, temporal: harness.temporal.client, ...more });
+  const verify = async (more: Partial<VerifyDeps> = {}) => {
+    const violations: Violation[] = [];
+    const deps = { store: harness.store, temporal: harness.temporal.client, ...more };
+    const looked = await verifyInstallation(deps, (page) => violations.push(...page));
+    return { violations, ...looked };
+  };
   const found = async (more: Partial<VerifyDeps> = {}) => (await verify(more)).violations;
 
   test('a healthy installation has no violation: busy, waiting, stopped, at rest', async () => {

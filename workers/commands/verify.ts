@@ -1,5 +1,6 @@
 /** `verify`: opens store and Temporal as they are, and checks both. */
 import type { Verification, VerifyOptions } from '../../client/cli/environment.ts';
+import type { Violation } from '../../workflows/protocol/store.ts';
 import type { Config } from '../config.ts';
 import { connectClient } from '../connect.ts';
 import { verifyInstallation } from '../verify.ts';
@@ -8,7 +9,11 @@ import { locateTemporal } from './locate-temporal.ts';
 import { openExistingStore, settingsOf } from './settings.ts';
 
 /** Errors: `temporal_unreachable`, those of the store. */
-export function verify(config: Config, options: VerifyOptions): Promise<Verification> {
+export function verify(
+  config: Config,
+  options: VerifyOptions,
+  tell: (found: readonly Violation[]) => void,
+): Promise<Verification> {
   const settings = settingsOf(config, options);
   return withCleanup(async (cleanup) => {
     const { client, connection } = await connectClient(await locateTemporal(settings));
@@ -17,6 +22,6 @@ export function verify(config: Config, options: VerifyOptions): Promise<Verifica
     cleanup.add(() => store.close());
     const { olderThan } = options;
     const grace = olderThan === undefined ? {} : { graceMs: olderThan * 1_000 };
-    return verifyInstallation({ store, temporal: client, ...grace });
+    return verifyInstallation({ store, temporal: client, ...grace }, tell);
   });
 }

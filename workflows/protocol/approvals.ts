@@ -69,9 +69,16 @@ export interface ApprovalFilter {
   /** Those of its whole delegation tree. */
   readonly rootTurnId?: string;
   readonly agentId?: string;
+  readonly callId?: string;
   /** Answered ones too. */
   readonly all?: boolean;
+  /** Those behind this one in the list: the last one of a page gives the next page. */
+  readonly after?: ApprovalPlace;
+  readonly limit?: number;
 }
+
+/** Where a question stands in the list, which is in this order. */
+export type ApprovalPlace = Pick<ApprovalView, 'createdAt' | 'agentTurnId' | 'callId'>;
 
 /** What the turn's workflow asks for. */
 export interface ApprovalRequest {

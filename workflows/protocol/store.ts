@@ -275,6 +275,13 @@ export interface LifecycleChange {
   readonly handover: Handover;
 }
 
+export interface TurnFilter {
+  readonly status?: TurnStatus;
+  readonly after?: number;
+  readonly limit?: number;
+  readonly last?: number;
+}
+
 /** What clients use: accept, report, read. */
 export interface ClientStore {
   /** Queues a request, and leases it at once when the agent is idle: then the caller starts its workflow (T3). */
@@ -300,6 +307,7 @@ export interface ClientStore {
   stopTurn(agentTurnId: string, reason: string): Promise<StopAck & { readonly handover: Handover | null }>;
   /** Answers a question about a call or a budget, once (K7, K9). Errors: `approval_refused`, `budget_refused`. */
   answerApproval(agentTurnId: string, answer: ApprovalInput): Promise<ApprovalAck>;
+  /** Oldest first, from the first one behind `after` on, at most `limit` (1,000). */
   listApprovals(filter: ApprovalFilter): Promise<readonly ApprovalView[]>;
   /**
    * New budgets for a queued or running turn; null when it has ended or was never accepted (K9). Errors: `budget_refused` where a delegated
@@ -313,13 +321,11 @@ export interface ClientStore {
   getTurn(agentTurnId: string): Promise<TurnView | null>;
   /** Cheaper than `getTurn`: where the turn stands, null when it was never accepted. */
   getTurnStatus(agentTurnId: string): Promise<TurnStatus | null>;
-  listAgents(): Promise<readonly AgentView[]>;
+  /** By id, from the first one behind `after` on, at most `limit` (1,000). */
+  listAgents(page?: { readonly after?: string; readonly limit?: number }): Promise<readonly AgentView[]>;
   getAgent(agentId: string): Promise<AgentView | null>;
-  /** Oldest first; of those in `status`, and only the `last` accepted, where given. */
-  listTurns(
-    agentId: string,
-    filter?: { readonly status?: TurnStatus; readonly last?: number },
-  ): Promise<readonly TurnView[]>;
+  /** Oldest first: from the first one behind `after`, a turn's `acceptSeq`, on, at most `limit` (100); or the `last` accepted ones. */
+  listTurns(agentId: string, filter?: TurnFilter): Promise<readonly TurnView[]>;
   /** Edges of a turn and, recursively, of the turns it enqueued, oldest first; calls of one step in their order. */
   listEdges(agentTurnId: string): Promise<readonly EdgeView[]>;
   /** Events of one turn (or one agent) with `seq` above `afterSeq`, oldest first, at most `limit`. */
@@ -331,8 +337,10 @@ export interface ClientStore {
   }): Promise<readonly AgentEvent[]>;
   /** What is in view; with `all`, also what was summarised or taken back. */
   readBox(boxId: string, all?: boolean): Promise<readonly { readonly seq: number; readonly card: Card }[]>;
-  /** What breaks the promise in this store; empty when all is well. */
-  violations(): Promise<readonly Violation[]>;
+  /** What breaks the promise in this store, at most `limit` (1,000) of it; empty when all is well. */
+  violations(limit?: number): Promise<readonly Violation[]>;
+  /** All of it, a page at a time: whatever the size of the store, and however much of it is broken, memory stays bounded. */
+  violationPages(): AsyncIterable<readonly Violation[]>;
   /**
    * Resolves soon after any process committed something, at the latest after `timeoutMs`. One who waits for turns to end says so: some
    * backends then wake him for nothing else.

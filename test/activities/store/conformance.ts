@@ -7,6 +7,7 @@ import { describeContext } from './conformance/context.ts';
 import { describeEndings } from './conformance/endings.ts';
 import { describeHandover } from './conformance/handover.ts';
 import { describeLooks } from './conformance/looks.ts';
+import { describePages } from './conformance/pages.ts';
 import { describeProfiles } from './conformance/profiles.ts';
 import { describeSupervision } from './conformance/supervision.ts';
 import { describeSupervisorLease } from './conformance/supervisor-lease.ts';
@@ -27,6 +28,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
     describeEndings(bench);
     describeContext(bench);
     describeLooks(bench);
+    describePages(bench);
     describeSupervision(bench);
     describeSupervisorLease(makeOpener);
   });

@@ -76,6 +76,10 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
   ],
   event_gap: [`delete from events where seq = 2`],
   box_gap: [`delete from box_cards where seq = 2`],
+  memory_wrong: [
+    `insert into boxes (box_id, kind, parent_ids, last_seq, created_at) values ('given', 'context', '[]', 1, 1)`,
+    `insert into box_cards (box_id, seq, card_id) select 'given', 1, deliverable_card_id from turns where agent_turn_id = 't1'`,
+  ],
 };
 
 export function describeInvariants(name: string, open: () => Promise<PlantedStore>): void {
@@ -166,6 +170,22 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       const due = new Map((await store.dueTurns(10)).map((turn) => [turn.agentTurnId, turn.timeouts]));
       expect(due.get('t3')).toBeNull();
       expect(due.get('t4')).toMatchObject({ whenNoWorkers: 'wait' });
+    });
+
+    test('tells very many violations a page at a time, each once', async () => {
+      const { store, plant } = await prepared();
+      const numbers = 'with recursive n(i) as (select 1 union all select i + 1 from n where i < 12000)';
+      await plant(`insert into turns (agent_turn_id, agent_id, accept_seq, lane, status, request, request_digest, instruction_card_id,
+        depth, usage, step_count, accepted_at) ${numbers} select 'q' || i, 'q', i, 1, 'queued', '{}', '', '', 0, '{}', 0, 1 from n`);
+      const found: string[] = [];
+      for await (const page of store.violationPages()) {
+        expect(page.length).toBeLessThanOrEqual(1_000);
+        for (const { check, agentTurnId } of page) if (check === 'edge_without_partner') found.push(agentTurnId ?? '');
+      }
+      expect(found).toHaveLength(12_000);
+      expect(new Set(found).size).toBe(12_000);
+      expect(await store.violations()).toHaveLength(1_000);
+      expect(await store.violations(7)).toHaveLength(7);
     });
 
     test('every check has its plant', () => {

@@ -1,7 +1,13 @@
-import { describe, expect, test } from '@jest/globals';
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, test } from '@jest/globals';
+import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
 import type { CliEnvironment, Verification } from '../../../client/cli/environment.ts';
 import { runCli } from '../../../client/cli/program.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
+import type { Violation } from '../../../workflows/protocol/store.ts';
+import { testApp } from '../../support/app.ts';
 
 interface Recorded {
   readonly out: string[];
@@ -56,6 +62,7 @@ describe('the command line', () => {
     [['events', '--agent', 'a', '--after', '-1'], /expected a whole number from 0 on/],
     [['events', '--agent', 'a', '--after', '1.5'], /expected a whole number from 0 on/],
     [['turn', 'steer', 't'], /missing required argument 'text'/],
+    [['agents', 'ls', '--limit', '0'], /expected a whole number from 1 to 10000/],
     [['verify', '--older-than', 'soon'], /expected a number of seconds above 0/],
     [['tool-result', 't', 'c', '--status', 'fine'], /Allowed choices are success, failed/],
   ])('%j is wrong: commander says why, exit 2', async (argv, why) => {
@@ -122,30 +129,30 @@ describe('the command line', () => {
 });
 
 describe('verify', () => {
-  const found: Verification = {
-    violations: [{ check: 'lost_turn', agentId: 'alice', agentTurnId: 't1', detail: 'gone' }],
+  const lost: Violation = { check: 'lost_turn', agentId: 'alice', agentTurnId: 't1', detail: 'gone' };
+  const looked: Verification = {
     unchecked: ['failing_workflow_task: old server'],
     turns: 7,
     agents: 2,
   };
-  const verifying = async (answer: Verification, ...argv: string[]) => {
+  const verifying = async (pages: readonly (readonly Violation[])[], ...argv: string[]) => {
     const asked: unknown[] = [];
-    const verify = async (options: unknown) => {
+    const verify: CliEnvironment['verify'] = async (options, tell) => {
       asked.push(options);
-      return answer;
+      for (const page of pages) tell(page);
+      return looked;
     };
     const { environment, recorded } = recorder(undefined, { verify });
     return { code: await runCli(['verify', ...argv], environment), asked, ...recorded };
   };
 
   test('exits 0 and says how much it looked at when nothing is wrong', async () => {
-    const well = { ...found, violations: [], unchecked: [] };
-    expect(await verifying(well)).toMatchObject({ code: 0, out: ['7 turns, 2 agents: no violation'], err: [] });
-    expect(await verifying(well, '--older-than', '5')).toMatchObject({ asked: [{ olderThan: 5 }] });
+    expect(await verifying([])).toMatchObject({ code: 0, out: ['7 turns, 2 agents: no violation'] });
+    expect(await verifying([], '--older-than', '5')).toMatchObject({ asked: [{ olderThan: 5 }] });
   });
 
   test('exits 1 and tells every violation, and what could not be checked', async () => {
-    const { code, out, err } = await verifying(found);
+    const { code, out, err } = await verifying([[lost]]);
     expect(code).toBe(1);
     expect(out).toEqual([
       'VIOLATION  AGENT  TURN  WHAT',
@@ -155,9 +162,73 @@ describe('verify', () => {
     expect(err).toEqual(['not checked: failing_workflow_task: old server']);
   });
 
-  test('--json is one object', async () => {
-    const { code, out } = await verifying(found, '--json');
+  test.each([[[]], [[[lost]]], [[[lost, lost], [lost]]]])(
+    '--json is one object, however many pages it has',
+    async (pages) => {
+      const { code, out } = await verifying(pages, '--json');
+      expect(code).toBe(pages.length === 0 ? 0 : 1);
+      expect(JSON.parse(out.join('\n'))).toEqual({ violations: pages.flat(), ...looked });
+    },
+  );
+
+  test('very many findings are printed as they come', async () => {
+    const page = Array.from({ length: 1_000 }, () => lost);
+    const { code, out } = await verifying(Array.from({ length: 200 }, () => page));
     expect(code).toBe(1);
-    expect(out.map((line) => JSON.parse(line))).toEqual([found]);
+    expect(out.at(-1)).toBe('7 turns, 2 agents: 200000 violations');
+  });
+});
+
+describe('lists', () => {
+  const path = join(mkdtempSync(join(tmpdir(), 'agentturn-pages-')), 'store.db');
+  const openStore = () => openSqliteStore({ path });
+  /** What the command prints, its standard error, and the command it names for what follows. */
+  const listed = async (...argv: string[]) => {
+    const { environment, recorded } = recorder(undefined, { openStore });
+    const code = await runCli(argv, environment);
+    const [, more = ''] = /^there are more: agentturn (.+)$/.exec(recorded.err.join('\n')) ?? [];
+    return { code, ...recorded, more: more.split(' ') };
+  };
+
+  beforeAll(async () => {
+    const store = await openStore();
+    await store.registerProfiles([...testApp([]).agents.values()]);
+    for (const agentId of ['ann', 'bob', 'cid', 'dee', 'eve']) {
+      const request = { instruction: 'x', profile: 'tester', priority: 'normal' } as const;
+      const accepted = await store.accept({ agentId, agentTurnId: `turn-of-${agentId}`, request });
+      if (accepted.kind !== 'accepted' || !accepted.lease) throw new Error('no lease');
+      const budget = { code: 'max_steps_reached', used: 1, limit: 1 } as const;
+      const question = { callId: `budget-${agentId}`, kind: 'budget', tool: '', reason: 'used up', budget } as const;
+      await store.askApprovals(accepted.lease, [question]);
+    }
+    await store.close();
+  });
+
+  test('agents ls prints a page, says that more follow and by which command', async () => {
+    const idsOf = (lines: readonly string[]) => lines.slice(1).map((line) => line.split(' ')[0]);
+    const first = await listed('agents', 'ls', '--limit', '2');
+    expect(idsOf(first.out)).toEqual(['ann', 'bob']);
+    const second = await listed(...first.more);
+    expect(idsOf(second.out)).toEqual(['cid', 'dee']);
+    const third = await listed(...second.more);
+    expect([idsOf(third.out), third.err]).toEqual([['eve'], []]);
+    expect((await listed('agents', 'ls', '--limit', '5')).err).toEqual([]);
+    const machine = await listed('agents', 'ls', '--limit', '3', '--json');
+    expect(JSON.parse(machine.out.join(''))).toMatchObject({ agents: [{}, {}, { agentId: 'cid' }], next: 'cid' });
+    expect(machine.err).toEqual([]);
+  });
+
+  test('approvals prints a page, says that more follow and by which command', async () => {
+    const idsOf = (lines: readonly string[]) => lines.flatMap((line) => /^budget-\w+/.exec(line)?.[0] ?? []);
+    const first = await listed('approvals', '--all', '--limit', '2');
+    const second = await listed(...first.more);
+    const third = await listed(...second.more);
+    const all = [first, second, third].flatMap(({ out }) => idsOf(out));
+    expect(all.toSorted()).toEqual(['budget-ann', 'budget-bob', 'budget-cid', 'budget-dee', 'budget-eve']);
+    expect(first.more).toContain('--all');
+    expect(third.err).toEqual([]);
+    const machine = await listed('approvals', '--limit', '5', '--json');
+    expect(JSON.parse(machine.out.join(''))).toMatchObject({ next: null });
+    expect(await listed('approvals', '--after', 'there')).toMatchObject({ code: 1 });
   });
 });

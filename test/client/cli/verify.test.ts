@@ -2,8 +2,11 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import Database from 'better-sqlite3';
 import type { Verification } from '../../../client/cli/environment.ts';
+import type { Violation } from '../../../workflows/protocol/store.ts';
 import { ADD, type Installation, openInstallation, say } from './installation.ts';
 import { emptyFolder, jsonOf, runCli } from './processes.ts';
+
+type Report = Verification & { readonly violations: readonly Violation[] };
 
 describe('verify', () => {
   let installation: Installation;
@@ -38,11 +41,11 @@ describe('verify', () => {
     // Nothing leases a turn because somebody changed a row by hand.
     database.exec(`update agents set lifecycle = 'started' where agent_id = 'carol'`);
     database.close();
-    const quiet = jsonOf<Verification>(await cli(['verify', '--json']));
+    const quiet = jsonOf<Report>(await cli(['verify', '--json']));
     expect(quiet.violations.map((violation) => violation.check)).toEqual(['turn_without_task_event', 'event_gap']);
     const ended = await cli(['verify', '--older-than', '0.01', '--json']);
     expect(ended.code).toBe(1);
-    const { violations, turns, agents } = jsonOf<Verification>(ended);
+    const { violations, turns, agents } = jsonOf<Report>(ended);
     expect({ turns, agents }).toEqual({ turns: 5, agents: 3 });
     expect(violations).toMatchObject([
       { check: 'turn_without_task_event', agentId: 'alice', agentTurnId: first?.agentTurnId },

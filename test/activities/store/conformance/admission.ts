@@ -47,7 +47,7 @@ export function describeAdmission(bench: StoreBench): void {
       await bench.started(agentId);
       for (let i = 0; i < 1_000; i += 1) await bench.accepted(agentId);
       expect(await bench.accept(agentId)).toMatchObject({ kind: 'refused', code: 'inbox_full' });
-      expect((await bench.store.listAgents()).find((agent) => agent.agentId === agentId)?.queuedTurns).toBe(1_000);
+      expect((await bench.store.getAgent(agentId))?.queuedTurns).toBe(1_000);
     });
 
     test('an instruction card that does not exist is refused by name', async () => {

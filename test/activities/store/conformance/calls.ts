@@ -129,8 +129,7 @@ export function describeCalls(bench: StoreBench): void {
       const first = { callId, attempt: 1, repeatable: true };
       const before = await bench.eventsOf(lease.agentId);
       bench.now += 1_000;
-      const progressAt = async () =>
-        (await bench.store.listAgents()).find((agent) => agent.agentId === lease.agentId)?.updatedAt;
+      const progressAt = async () => (await bench.store.getAgent(lease.agentId))?.updatedAt;
       const seen = await progressAt();
       expect(await bench.other.claimCall(fence, first)).toMatchObject({ kind: 'go', edited: false, call: { callId } });
       expect(await progressAt()).toBe(seen);
@@ -189,7 +188,7 @@ export function describeCalls(bench: StoreBench): void {
       for (const callId of ids) await bench.store.suspendCall(fenceOf(lease), callId, bench.now + timeoutMs);
       return { agentId, lease, ids, fence: fenceOf(lease), turn: lease.agentTurnId };
     };
-    const head = async (agentId: string) => (await bench.store.listAgents()).find((agent) => agent.agentId === agentId);
+    const head = (agentId: string) => bench.store.getAgent(agentId);
 
     test('the head tells count and nearest deadline while calls wait, and runs again after the last result (T13)', async () => {
       const { agentId, ids, turn } = await suspended(['a', 'b']);

@@ -91,6 +91,68 @@ export function describeContext(bench: StoreBench): void {
         expect(unit.fromSeq).toBeGreaterThan(memory[index]?.toSeq ?? 0);
     });
 
+    test('is remembered whole, however many turns it has and whatever of it is summarised (K15)', async () => {
+      const agentId = newAgent();
+      const remembered = async () => {
+        const lease = await bench.started(agentId);
+        const shown = await bench.store.readExtents(lease.memory);
+        const tokens = lease.memory.reduce((sum, unit) => sum + (unit.tokens?.[0] ?? 0), 0);
+        expect(tokens).toBe(shown.reduce((sum, card) => sum + card.tokens + 8, 0));
+        return { lease, shown };
+      };
+      for (let turn = 0; turn < 135; turn += 1) {
+        const lease = await bench.started(agentId);
+        await bench.store.commitTurn(fenceOf(lease), SUCCESS);
+      }
+      const { lease, shown } = await remembered();
+      expect(shown).toHaveLength(2 * 135);
+      const [oldest, , second] = lease.memory;
+      const hide = [{ boxId: lease.outputBoxId, fromSeq: 1, toSeq: second?.fromSeq ?? 0 }];
+      expect(oldest).toMatchObject({ fromSeq: 1, toSeq: 2 * 72 });
+      await bench.store.commitSummary(fenceOf(lease), { stepIndex: 1, text: 's', hide, ...NO_COST });
+      await bench.store.commitTurn(fenceOf(lease), SUCCESS);
+      const after = await remembered();
+      // Half of a turn is left of what was hidden; the summary is of the turn that made it.
+      expect(after.shown).toHaveLength(2 * 61 + 1 + 3);
+      expect(after.lease.memory[0]).toMatchObject({ fromSeq: 2 * 74, toSeq: 2 * 74 });
+      await bench.store.commitTurn(fenceOf(after.lease), SUCCESS);
+      expect(await bench.store.violations()).toEqual([]);
+    });
+
+    test('has the deliverable of a turn that was cancelled in the queue in the unit of the turn it lies in (T24)', async () => {
+      const agentId = newAgent();
+      const open = await bench.started(agentId);
+      const cancelled = await bench.accepted(agentId);
+      await bench.think(open, 1);
+      await bench.store.stopTurn(cancelled, 'test');
+      await bench.think(open, 2);
+      const end = await bench.ended(open);
+      const { memory, instructionSeq } = await bench.started(agentId);
+      expect(memory).toMatchObject([{ boxId: end.outputBoxId, fromSeq: 1, toSeq: instructionSeq - 1 }]);
+      const cards = await bench.store.readExtents(memory);
+      expect(cards.map(({ type }) => type)).toEqual([
+        'task.instruction',
+        'agent.thought',
+        'task.deliverable',
+        'agent.thought',
+        'task.deliverable',
+      ]);
+    });
+
+    test('in which turns share an instruction card of the client keeps them apart (T24)', async () => {
+      const agentId = newAgent();
+      const instructionCardId = await bench.store.writeInstructionCard(`shared ${agentId}`);
+      for (let turn = 0; turn < 3; turn += 1) {
+        const other = await bench.store.writeInstructionCard(`task ${turn} of ${agentId}`);
+        const lease = await bench.started(agentId, {
+          instruction: undefined,
+          instructionCardId: turn === 1 ? instructionCardId : other,
+        });
+        await bench.ended(lease);
+      }
+      expect((await bench.started(agentId)).memory).toHaveLength(3);
+    });
+
     test('keeps a large result whole, and counts what is shown of it (W11)', async () => {
       const lease = await bench.started(newAgent());
       await bench.think(lease, 1, ['t']);

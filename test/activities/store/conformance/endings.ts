@@ -33,7 +33,7 @@ export function describeEndings(bench: StoreBench): void {
           outputBoxId: end.outputBoxId,
         },
       ]);
-      expect((await bench.store.listAgents()).find((agent) => agent.agentId === agentId)).toMatchObject({
+      expect(await bench.store.getAgent(agentId)).toMatchObject({
         status: 'idle',
         activeAgentTurnId: null,
       });

@@ -316,7 +316,7 @@ export function describeSupervision(bench: StoreBench): void {
       const looks = async () => ({
         turn: (await bench.store.getTurn(turn))?.waitingForWorkers,
         agent: (await bench.store.getAgent(agentId))?.waitingForWorkers,
-        listed: (await bench.store.listAgents()).find((one) => one.agentId === agentId)?.waitingForWorkers,
+        listed: (await bench.store.getAgent(agentId))?.waitingForWorkers,
       });
       const told = async () =>
         (await bench.eventsOf(agentId)).filter(

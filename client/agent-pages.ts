@@ -1,0 +1,15 @@
+/** All agents of a store, of which a page is held at a time. */
+import type { ClientStore } from '../workflows/protocol/store.ts';
+import type { AgentView } from '../workflows/protocol/views.ts';
+
+const PAGE = 1_000;
+
+/** By id. Agents that appear meanwhile are among them or not. */
+export async function* everyAgent(store: Pick<ClientStore, 'listAgents'>): AsyncGenerator<AgentView, void> {
+  for (let after: string | undefined; ; ) {
+    const page = await store.listAgents({ ...(after === undefined ? {} : { after }), limit: PAGE });
+    yield* page;
+    if (page.length < PAGE) return;
+    after = page.at(-1)?.agentId;
+  }
+}
