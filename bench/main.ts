@@ -1,6 +1,6 @@
 /**
  * `npm run bench`: what a turn costs in history, time and memory, beside a bare workflow that does the same calls in the same run; with
- * `--suspended`, what thousands of waiting turns cost one worker.
+ * `--suspended`, what thousands of waiting turns cost one worker; with `--scale`, what a store costs when very many turns lie behind.
  *
  * Prints tables, progress on stderr; ends with 1 when something is over its budget.
  */
@@ -11,6 +11,8 @@ import { type Lab, openLab } from './lab.ts';
 import { measure } from './measure.ts';
 import { type BenchOptions, readOptions, USAGE } from './options.ts';
 import { toMarkdown, toShortMarkdown } from './report.ts';
+import { measureScale, ROUNDS, SIZES } from './scale/measure.ts';
+import { scaleBudget, scaleMarkdown } from './scale/report.ts';
 import { measureSupervise, superviseBudget, superviseMarkdown } from './supervise.ts';
 import { measureSuspended } from './suspended.ts';
 import { suspendedMarkdown } from './suspended-report.ts';
@@ -18,6 +20,8 @@ import { suspendedMarkdown } from './suspended-report.ts';
 /** A bench that hangs, or a machine too busy to measure on. */
 const LONGEST_MS = 15 * 60_000;
 const LONGEST_PER_SUSPENDED_MS = 500;
+/** A million turns are written to each store first. */
+const LONGEST_SCALE_MS = 60 * 60_000;
 
 type Say = (line: string) => void;
 
@@ -33,18 +37,11 @@ interface Outcome {
 async function main(args: readonly string[]): Promise<void> {
   const options = readOptions(args);
   if (options === null) return console.log(USAGE);
-  endAfter(LONGEST_MS + (options.suspended?.turns ?? 0) * LONGEST_PER_SUSPENDED_MS);
+  endAfter(options.scale ? LONGEST_SCALE_MS : LONGEST_MS + (options.suspended?.turns ?? 0) * LONGEST_PER_SUSPENDED_MS);
   const startedAt = performance.now();
   const seconds = () => ((performance.now() - startedAt) / 1_000).toFixed(0).padStart(4);
   const say: Say = options.markdown ? () => {} : (line) => console.error(`${seconds()} s  ${line}`);
-  say(`starting a Temporal server, a model server and a store on ${options.store}`);
-  const lab = await openLab(options.store);
-  let outcome: Outcome;
-  try {
-    outcome = await run(lab, options, say);
-  } finally {
-    await lab.close();
-  }
+  const outcome = options.scale ? await runScale(options, say) : await runInLab(options, say);
   const { results, tables, docs, over } = outcome;
   console.log(tables);
   if (options.json) writeFileSync(options.json, `${JSON.stringify(results, null, 2)}\n`);
@@ -52,6 +49,23 @@ async function main(args: readonly string[]): Promise<void> {
   if (over.length === 0) return;
   console.error(`Over the budget: ${over.join('; ')}.`);
   process.exitCode = 1;
+}
+
+async function runInLab(options: BenchOptions, say: Say): Promise<Outcome> {
+  say(`starting a Temporal server, a model server and a store on ${options.store}`);
+  const lab = await openLab(options.store);
+  try {
+    return await run(lab, options, say);
+  } finally {
+    await lab.close();
+  }
+}
+
+/** Of the store alone. */
+async function runScale({ store }: BenchOptions, say: Say): Promise<Outcome> {
+  const results = await measureScale({ store, sizes: SIZES, rounds: ROUNDS }, say);
+  const tables = scaleMarkdown(results);
+  return { results, tables, docs: { part: `scale:${store}`, tables }, over: scaleBudget(results) };
 }
 
 function run(lab: Lab, options: BenchOptions, say: Say): Promise<Outcome> {

@@ -9,6 +9,7 @@ export const USAGE = `Usage: npm run bench -- [options]
   --suspended N    only this: N turns that wait at the same time, on one worker
   --rest S         how long they are left waiting; default 60 seconds
   --supervise      only this: what a pass of the supervisor costs beside 100,000 idle agents
+  --scale          only this: what an operation costs with 1,000, 100,000 and 1,000,000 turns in the store
   --markdown       only the tables, no progress
   --json FILE      also write the results to FILE
   --write-docs     also put the tables into docs/performance.md`;
@@ -20,6 +21,8 @@ export interface BenchOptions {
   readonly suspended: { readonly turns: number; readonly restSeconds: number } | null;
   /** Only a pass of the supervisor. */
   readonly supervise: boolean;
+  /** Only operations on stores of several sizes. */
+  readonly scale: boolean;
   readonly markdown: boolean;
   readonly json: string | undefined;
   readonly writeDocs: boolean;
@@ -35,6 +38,7 @@ export function readOptions(args: readonly string[]): BenchOptions | null {
       suspended: { type: 'string' },
       rest: { type: 'string', default: '60' },
       supervise: { type: 'boolean', default: false },
+      scale: { type: 'boolean', default: false },
       markdown: { type: 'boolean', default: false },
       json: { type: 'string' },
       'write-docs': { type: 'boolean', default: false },
@@ -42,11 +46,12 @@ export function readOptions(args: readonly string[]): BenchOptions | null {
     },
   });
   if (values.help) return null;
-  const { quick, suspended, supervise, markdown, json } = values;
+  const { quick, suspended, supervise, scale, markdown, json } = values;
   return {
     store: storeKind(values.store),
     quick,
     supervise,
+    scale,
     markdown,
     json,
     suspended:

@@ -9,7 +9,10 @@ import type { StoreKind } from './lab.ts';
 import type { MemoryResults } from './memory.ts';
 import type { Spread } from './numbers.ts';
 
-const STORE_NAMES: Readonly<Record<StoreKind, string>> = { sqlite: 'store on SQLite', postgres: 'store on PostgreSQL' };
+export const STORE_NAMES: Readonly<Record<StoreKind, string>> = {
+  sqlite: 'store on SQLite',
+  postgres: 'store on PostgreSQL',
+};
 
 export interface Results {
   readonly store: StoreKind;
