@@ -1,7 +1,8 @@
 /** What the Web UI's workflow page says about a turn: the current details, as Markdown. Costs no history event. */
 import { log, setCurrentDetails } from '@temporalio/workflow';
 import { clip } from './protocol/limits.ts';
-import type { Lease, StepOutcomeRecord } from './protocol/store.ts';
+import type { StepOutcomeRecord } from './protocol/steps.ts';
+import type { Lease } from './protocol/store.ts';
 import { shownTime } from './protocol/time.ts';
 import { addUsage, NO_USAGE, shownTokens, type Usage } from './protocol/turn.ts';
 

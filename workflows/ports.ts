@@ -14,14 +14,8 @@ import type { CallLlmAction, Refusal, SummarizeAction } from './kernel/actions.t
 import type { SettledCall } from './kernel/state.ts';
 import type { ApprovalRequest } from './protocol/approvals.ts';
 import type { Notice } from './protocol/notices.ts';
-import type {
-  BudgetStanding,
-  StepOutcomeRecord,
-  SummaryRecord,
-  TurnCommit,
-  TurnEnd,
-  WaitingState,
-} from './protocol/store.ts';
+import type { BudgetStanding, StepOutcomeRecord, SummaryRecord } from './protocol/steps.ts';
+import type { TurnCommit, TurnEnd, WaitingState } from './protocol/store.ts';
 import type { SupervisorPass } from './protocol/supervision.ts';
 import type { Fence } from './protocol/turn.ts';
 

@@ -4,7 +4,8 @@ import type { KernelEvent } from './kernel/events.ts';
 import type { Handle } from './kernel/state.ts';
 import { FAILURES, isFailureCode } from './protocol/failures.ts';
 import { clip } from './protocol/limits.ts';
-import type { Lease, StepOutcomeRecord } from './protocol/store.ts';
+import type { StepOutcomeRecord } from './protocol/steps.ts';
+import type { Lease } from './protocol/store.ts';
 
 export function startEvent({ outputBoxId, memory, instructionSeq, instructionTokens }: Lease): KernelEvent {
   const instruction: Handle = [instructionSeq, 'user', instructionTokens];

@@ -11,7 +11,7 @@ import type { GovernancePolicy } from '../../workflows/protocol/governance.ts';
 import { isDeeperThan, type JsonObject } from '../../workflows/protocol/json.ts';
 import { clip } from '../../workflows/protocol/limits.ts';
 import type { Skill } from '../../workflows/protocol/profile.ts';
-import type { NewCall } from '../../workflows/protocol/store.ts';
+import type { NewCall } from '../../workflows/protocol/steps.ts';
 import { type App, isRepeatable } from '../app.ts';
 import { describeError } from '../failure.ts';
 import { callId } from '../store/ids.ts';

@@ -9,7 +9,7 @@ import type { Note } from '../../workflows/kernel/state.ts';
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
-import type { StepCommit } from '../../workflows/protocol/store.ts';
+import type { StepCommit } from '../../workflows/protocol/steps.ts';
 import { delegationTools } from '../tools/delegation.ts';
 import type { ModelRequest } from './openai.ts';
 import { planTool } from './plan-tool.ts';

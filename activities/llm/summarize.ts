@@ -7,7 +7,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
 import type { SummarizeInput } from '../../workflows/ports.ts';
 import { clip } from '../../workflows/protocol/limits.ts';
-import type { SummaryRecord } from '../../workflows/protocol/store.ts';
+import type { SummaryRecord } from '../../workflows/protocol/steps.ts';
 import { NO_USAGE, type Usage } from '../../workflows/protocol/turn.ts';
 import { describeError } from '../failure.ts';
 import { leaseCheck, withHeartbeat } from '../heartbeat.ts';

@@ -11,7 +11,7 @@ import type {
   StepCommit,
   StepOpening,
   StepOutcomeRecord,
-} from '../../workflows/protocol/store.ts';
+} from '../../workflows/protocol/steps.ts';
 import { addUsage, type Fence, type Usage } from '../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS, firstCheckAt } from '../../workflows/supervision/check.ts';
 import { actOnAnswers } from './approvals.ts';

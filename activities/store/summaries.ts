@@ -4,7 +4,7 @@
  * Invariant: the card is written, and what it stands for leaves the view, in one transaction; the cards themselves stay in the box.
  */
 import type { BoxExtent } from '../../workflows/kernel/state.ts';
-import type { SummaryCommit, SummaryRecord } from '../../workflows/protocol/store.ts';
+import type { SummaryCommit, SummaryRecord } from '../../workflows/protocol/steps.ts';
 import { addUsage, type Fence, NO_USAGE, type Usage } from '../../workflows/protocol/turn.ts';
 import { appendToBox, insertCard } from './cards.ts';
 import { read, type StoreContext, type Trx, write } from './context.ts';

@@ -15,7 +15,7 @@ import type { Delegated } from '../../workflows/kernel/state.ts';
 import { ASK_EXPERT, DELEGATE_ASYNC } from '../../workflows/protocol/builtins.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Budgets, Limits } from '../../workflows/protocol/profile.ts';
-import type { BudgetStanding } from '../../workflows/protocol/store.ts';
+import type { BudgetStanding } from '../../workflows/protocol/steps.ts';
 import { type Fence, isTerminal, type Usage } from '../../workflows/protocol/turn.ts';
 import type { Refusal } from './accept.ts';
 import { read, type StoreContext, type Trx } from './context.ts';

@@ -1,7 +1,8 @@
 /** What a turn, an operator and a supervisor ask of a store, each timed by itself. */
 import { callId as callIdOf } from '../../activities/store/ids.ts';
 import type { CardContents } from '../../workflows/protocol/cards.ts';
-import type { Lease, StepCommit, Store } from '../../workflows/protocol/store.ts';
+import type { StepCommit } from '../../workflows/protocol/steps.ts';
+import type { Lease, Store } from '../../workflows/protocol/store.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { timed } from '../numbers.ts';
 import { PROFILE } from '../workload.ts';

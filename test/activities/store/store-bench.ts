@@ -12,17 +12,8 @@ import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { Delegation, DelegationOutcome, DelegationTarget } from '../../../workflows/protocol/delegation.ts';
 import { type EnqueueInput, enqueueRequestSchema, type RefusedRequest } from '../../../workflows/protocol/enqueue.ts';
 import type { AgentEvent } from '../../../workflows/protocol/events.ts';
-import type {
-  Accepted,
-  Handover,
-  Lease,
-  NewCall,
-  StepCommit,
-  StepOutcomeRecord,
-  Store,
-  TurnCommit,
-  TurnEnd,
-} from '../../../workflows/protocol/store.ts';
+import type { NewCall, StepCommit, StepOutcomeRecord } from '../../../workflows/protocol/steps.ts';
+import type { Accepted, Handover, Lease, Store, TurnCommit, TurnEnd } from '../../../workflows/protocol/store.ts';
 import type { DueTurn } from '../../../workflows/protocol/supervision.ts';
 import type { EngineUsage, Fence, Termination } from '../../../workflows/protocol/turn.ts';
 import { testApp } from '../../support/app.ts';

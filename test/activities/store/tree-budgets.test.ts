@@ -5,7 +5,8 @@ import { callId as callIdOf, delegatedTurnId } from '../../../activities/store/i
 import { randomOf } from '../../../bench/chaos/random.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { Delegation, DelegationTarget } from '../../../workflows/protocol/delegation.ts';
-import type { Lease, StepCommit } from '../../../workflows/protocol/store.ts';
+import type { StepCommit } from '../../../workflows/protocol/steps.ts';
+import type { Lease } from '../../../workflows/protocol/store.ts';
 import { fenceOf, newAgent, STORES, StoreBench } from './store-bench.ts';
 
 const LIMIT = 1_000;

@@ -4,7 +4,8 @@ import { v7 } from 'uuid';
 import { callId as callIdOf } from '../../../../activities/store/ids.ts';
 import { MESSAGE_TOKENS } from '../../../../workflows/kernel/pressure.ts';
 import { LIMITS } from '../../../../workflows/protocol/limits.ts';
-import type { Lease, StepCommit } from '../../../../workflows/protocol/store.ts';
+import type { StepCommit } from '../../../../workflows/protocol/steps.ts';
+import type { Lease } from '../../../../workflows/protocol/store.ts';
 import { fenceOf, LOST, newAgent, nothing, result, type StoreBench, SUCCESS } from '../store-bench.ts';
 
 export function describeEndings(bench: StoreBench): void {
