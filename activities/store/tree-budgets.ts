@@ -18,7 +18,7 @@ import type { Budgets, Limits } from '../../workflows/protocol/profile.ts';
 import type { BudgetStanding } from '../../workflows/protocol/steps.ts';
 import { type Fence, isTerminal, type Usage } from '../../workflows/protocol/turn.ts';
 import type { Refusal } from './accept.ts';
-import { read, type StoreContext, type Trx } from './context.ts';
+import { ofFewLengths, read, type StoreContext, type Trx } from './context.ts';
 import { lockHead } from './head.ts';
 import { budgetsOf, limitsOf } from './limits.ts';
 import { profileByHash } from './profiles.ts';
@@ -26,34 +26,46 @@ import type { HeadRow, TurnRow } from './rows.ts';
 import { findTurn, type MaybeHeld, type Share, turnOf } from './turns.ts';
 
 /** A steer that became a turn stands below its old turn too, and is a request from outside like any other. */
-type BranchRow = Pick<
-  TurnRow,
-  | 'agent_id'
-  | 'agent_turn_id'
-  | 'parent_agent_turn_id'
-  | 'parent_call_id'
-  | 'status'
-  | 'usage'
-  | 'cost'
-  | 'given_tokens'
-  | 'given_cost'
->;
+type BranchRow = Pick<TurnRow, (typeof COLUMNS)[number]>;
 
-const COLUMNS = sql.raw(
-  ['agent_id', 'agent_turn_id', 'parent_agent_turn_id', 'parent_call_id', 'status', 'usage', 'cost']
-    .concat(['given_tokens', 'given_cost'])
-    .map((column) => `t.${column}`)
-    .join(', '),
-);
+const COLUMNS = [
+  'agent_id',
+  'agent_turn_id',
+  'parent_agent_turn_id',
+  'parent_call_id',
+  'status',
+  'usage',
+  'cost',
+  'given_tokens',
+  'given_cost',
+] as const satisfies readonly (keyof TurnRow)[];
 
-/** All that was delegated below a turn, in one statement: at one moment. Exported for the test that looks at its plan. */
-export const branchQuery = (agentTurnId: string): RawBuilder<BranchRow> => sql<BranchRow>`
-  with recursive branch as (
-    select ${COLUMNS} from turns t where t.parent_agent_turn_id = ${agentTurnId} and t.parent_call_id is not null
-    union all
-    select ${COLUMNS} from branch b join turns t on t.parent_agent_turn_id = b.agent_turn_id and t.parent_call_id is not null
-  )
-  select * from branch`;
+/** Turns whose delegated turns are read in one statement. */
+const MOST_IDS = 1_000;
+
+/**
+ * All that was delegated below these turns, level by level: mostly there is nothing, and each level is found by index, whatever the planner
+ * knows of the table. A turn that ends between two levels was read as one that still holds its share, which is no less than it spends.
+ */
+async function branchOf(db: Queries, agentTurnIds: readonly string[]): Promise<BranchRow[]> {
+  const branch = new Map<string, BranchRow>();
+  let above = agentTurnIds;
+  while (above.length > 0) {
+    const rows = await db
+      .selectFrom('turns')
+      .select(COLUMNS)
+      .where('parent_agent_turn_id', 'in', ofFewLengths(above.slice(0, MOST_IDS)))
+      .where('parent_call_id', 'is not', null)
+      .execute();
+    // One of these turns may stand below another.
+    const found = rows.filter((row) => !branch.has(row.agent_turn_id));
+    for (const row of found) branch.set(row.agent_turn_id, row);
+    above = [...above.slice(MOST_IDS), ...found.map((row) => row.agent_turn_id)];
+  }
+  return [...branch.values()];
+}
+
+type Queries = Pick<Trx, 'selectFrom' | 'getExecutor'>;
 
 type Children = ReadonlyMap<string | null, readonly BranchRow[]>;
 
@@ -79,8 +91,8 @@ function spentBy(turn: BranchRow, children: Children): Delegated {
   return { ...delegated, tokens, cost: addCost(turn.cost, delegated.cost) };
 }
 
-async function delegatedBy(db: Pick<Trx, 'getExecutor'>, agentTurnId: string): Promise<Delegated | null> {
-  const { rows } = await branchQuery(agentTurnId).execute(db);
+async function delegatedBy(db: Queries, agentTurnId: string): Promise<Delegated | null> {
+  const rows = await branchOf(db, [agentTurnId]);
   if (rows.length === 0) return null;
   return heldBelow(
     agentTurnId,
@@ -222,22 +234,18 @@ export async function refuseUnfunded(ctx: StoreContext, trx: Trx, turn: TurnRow,
  * it alone. Of one that has ended, the turns below are paid for by those above.
  */
 export async function overdrawn(
-  db: Pick<Trx, 'getExecutor'>,
+  db: Queries,
   within: (column: string) => RawBuilder<unknown>,
 ): Promise<{ turn: BranchRow; held: number }[]> {
   const { rows: turns } = await sql<BranchRow>`
-    select ${COLUMNS} from turns t where ${within('t.agent_turn_id')} and t.given_tokens is not null
+    select ${sql.join(COLUMNS.map((column) => sql.ref(`t.${column}`)))} from turns t where ${within('t.agent_turn_id')} and t.given_tokens is not null
       and (t.parent_call_id is null or t.status in ('queued', 'dispatched', 'running', 'suspended'))
       and exists (select 1 from turns c where c.parent_agent_turn_id = t.agent_turn_id)`.execute(db);
   if (turns.length === 0) return [];
-  const ids = sql.join(turns.map((turn) => turn.agent_turn_id));
-  const { rows } = await sql<BranchRow>`
-    with recursive branch as (
-      select ${COLUMNS} from turns t where t.parent_agent_turn_id in (${ids}) and t.parent_call_id is not null
-      union
-      select ${COLUMNS} from branch b join turns t on t.parent_agent_turn_id = b.agent_turn_id and t.parent_call_id is not null
-    )
-    select * from branch`.execute(db);
+  const rows = await branchOf(
+    db,
+    turns.map((turn) => turn.agent_turn_id),
+  );
   const children: Children = Map.groupBy(rows, (row) => row.parent_agent_turn_id);
   return turns.flatMap((turn) => {
     const held = (children.get(turn.agent_turn_id) ?? []).reduce((sum, child) => {

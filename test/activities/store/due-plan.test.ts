@@ -10,7 +10,6 @@ import { openPostgresStore } from '../../../activities/store/postgres/open.ts';
 import type { Tables } from '../../../activities/store/rows.ts';
 import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
 import { dueQuery } from '../../../activities/store/supervision.ts';
-import { branchQuery } from '../../../activities/store/tree-budgets.ts';
 import type { Store } from '../../../workflows/protocol/store.ts';
 import { testApp } from '../../support/app.ts';
 import { freshSchemaUrl } from '../../support/postgres.ts';
@@ -166,16 +165,5 @@ describe.each(BACKENDS)('in a large store on %s', (_, open) => {
     expect(due[0]).toMatchObject({ agentId: 'due-1', status: 'running', checkAt: NOW - DUE + 1, unread: true });
     expect(await store.dueTurns(10)).toEqual(due.slice(0, 10));
     expect(await store.countOpenTurns()).toBe(2 * DUE);
-  });
-
-  test('what a turn delegated is read by the index of callers, also among many that did (K9)', async () => {
-    const { db, plan } = opened;
-    await sql`update turns set parent_call_id = 'c', parent_agent_turn_id = 'due-' || (cast(substr(agent_turn_id, 6) as integer) % 2500)
-      where agent_turn_id like 'idle-%'`.execute(db);
-    await sql`analyze`.execute(db);
-    const { scanned, indexes } = await plan(branchQuery('due-12'));
-    // The rows found so far, of which each leads to those below it.
-    expect(scanned.filter((name) => name !== 'b' && name !== 'branch')).toEqual([]);
-    expect(new Set(indexes)).toEqual(new Set(['turns_by_parent']));
   });
 });
