@@ -49,8 +49,8 @@ export const storeActivities = ({ store, app, workflows }: StoreActivityDeps): S
 
   closeStep: ({ stepIndex, ...fence }) => store.closeStep(fence, stepIndex),
 
-  resolveWaiting: ({ callIds, nowMs, ...fence }) =>
-    store.resolveWaiting(fence, callIds, nowMs, (tool, args) => parseArguments(app, tool, args)),
+  resolveWaiting: ({ callIds, ...fence }) =>
+    store.resolveWaiting(fence, callIds, (tool, args) => parseArguments(app, tool, args)),
 
   async commitTurn({ agentId, agentTurnId, turnEpoch, ...commit }) {
     const { ended, handover } = await store.commitTurn({ agentId, agentTurnId, turnEpoch }, commit);

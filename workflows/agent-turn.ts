@@ -19,7 +19,7 @@ import {
   setWorkflowOptions,
   workflowInfo,
 } from '@temporalio/workflow';
-import { Alarm } from './alarm.ts';
+import { Alarm, hereUntil } from './alarm.ts';
 import { type DisplayCarry, TurnDisplay } from './display.ts';
 import type {
   AwaitAction,
@@ -297,7 +297,7 @@ class TurnDriver {
     const reason = `${code}: ${used} of ${limit} used`;
     const requests = [{ callId: askId, kind: 'budget', tool: '', reason, budget: { code, used, limit } }] as const;
     const [asked] = await storeActivities.askApprovals({ ...this.#fence, requests });
-    const deadline = asked?.deadline ?? Date.now();
+    const deadline = hereUntil(asked ?? { leftMs: 0 });
     this.#showWaiting([{ callId: askId, tool: `an operator (${reason})`, deadline }]);
     return this.#awaitStore([askId], deadline);
   }
@@ -311,14 +311,15 @@ class TurnDriver {
       this.#inbox.woken = false;
       await this.#inbox.acceptResults();
       this.#actions += 1;
-      const look = await storeActivities.resolveWaiting({ ...this.#fence, callIds, nowMs: Date.now() });
-      const { settled, waiting, answers = [] } = look;
+      const look = await storeActivities.resolveWaiting({ ...this.#fence, callIds });
+      const { settled, answers = [] } = look;
+      const waiting = look.waiting.map(({ callId, tool, ...until }) => ({ callId, tool, deadline: hereUntil(until) }));
       for (const call of settled) this.#display.call(call.callId, call.status, null);
       this.#showWaiting(waiting);
       this.#budgets(look);
       if (answers.length > 0) return this.#approved(answers, settled.length > 0);
       if (settled.length > 0) return { type: 'tool_results', nowMs: Date.now(), settled, suspended: waiting };
-      deadline = Math.min(...waiting.map((call) => call.wakeAt ?? call.deadline));
+      deadline = Math.min(...look.waiting.map(({ leftMs, wakeInMs = leftMs }) => hereUntil({ leftMs: wakeInMs })));
       this.#lookAt = deadline;
       if (this.#historyIsLong()) return null;
     }

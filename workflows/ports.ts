@@ -15,7 +15,7 @@ import type { SettledCall } from './kernel/state.ts';
 import type { ApprovalRequest } from './protocol/approvals.ts';
 import type { Notice } from './protocol/notices.ts';
 import type { BudgetStanding, StepOutcomeRecord, SummaryRecord } from './protocol/steps.ts';
-import type { TurnCommit, TurnEnd, WaitingState } from './protocol/store.ts';
+import type { Suspension, TurnCommit, TurnEnd, Until, WaitingState } from './protocol/store.ts';
 import type { SupervisorPass } from './protocol/supervision.ts';
 import type { Fence } from './protocol/turn.ts';
 
@@ -34,7 +34,7 @@ export interface RunToolInput extends Fence {
 
 export type RunToolOutcome =
   | { readonly kind: 'settled'; readonly settled: SettledCall }
-  | { readonly kind: 'suspended'; readonly deadline: number };
+  | ({ readonly kind: 'suspended' } & Until);
 
 export interface CommitTurnInput extends Fence, TurnCommit {}
 
@@ -61,12 +61,6 @@ export interface ReportInlineInput {
 /** Messages in one activity, which takes less time than it takes for a hundred to come: then the server gives the task up. */
 export const INLINE_BATCH = 20;
 
-/** A call, or a question, that waits until `deadline`, epoch ms. */
-export interface Suspension {
-  readonly callId: string;
-  readonly deadline: number;
-}
-
 export interface StoreActivities {
   /**
    * Accepts the requests, and starts the workflow of what was leased; what cannot be accepted leaves an event that says why. Tells of each
@@ -80,7 +74,7 @@ export interface StoreActivities {
   readBudgets(input: Fence): Promise<BudgetStanding>;
   /** Gives up a step whose model call has failed; what an attempt has recorded of it all the same (K13). */
   closeStep(input: Fence & { stepIndex: number }): Promise<StepOutcomeRecord | null>;
-  resolveWaiting(input: Fence & { callIds: readonly string[]; nowMs: number }): Promise<WaitingState>;
+  resolveWaiting(input: Fence & { callIds: readonly string[] }): Promise<WaitingState>;
   /** Ends the turn, starts the agent's next one and tells the waiting parent; a second run finds what the first one did (T29, T30). */
   commitTurn(input: CommitTurnInput): Promise<TurnEnd>;
 }

@@ -1,4 +1,6 @@
 /** The calls of one step: those that run, side by side, those that are refused, and those that need somebody's leave. */
+
+import { hereUntil } from './alarm.ts';
 import type { TurnDisplay } from './display.ts';
 import type { ApprovalAsk, ExecuteToolsAction, Refusal } from './kernel/actions.ts';
 import type { SettledCall } from './kernel/state.ts';
@@ -30,7 +32,7 @@ export class TurnCalls {
     const [refused, asked, ran] = await Promise.all([this.#refuse(refuse), this.#ask(ask), this.#run(action)]);
     const settled = ran.flatMap(({ outcome }) => (outcome.kind === 'settled' ? [outcome.settled] : []));
     const suspended = ran.flatMap(({ callId, tool, outcome }) =>
-      outcome.kind === 'suspended' ? [{ callId, tool, deadline: outcome.deadline }] : [],
+      outcome.kind === 'suspended' ? [{ callId, tool, deadline: hereUntil(outcome) }] : [],
     );
     return { settled: [...settled, ...refused], waiting: [...suspended, ...asked] };
   }
@@ -49,9 +51,10 @@ export class TurnCalls {
     const requests = asks.map((ask) => ({ ...ask, kind: 'call' as const }));
     const asked = await storeActivities.askApprovals({ ...this.#fence, requests });
     const tools = new Map(asks.map(({ callId, tool }) => [callId, tool]));
-    return asked.map(({ callId, deadline }) => {
+    return asked.map((until) => {
+      const { callId } = until;
       this.#display.call(callId, 'waits for approval', null);
-      return { callId, tool: tools.get(callId) ?? '', deadline };
+      return { callId, tool: tools.get(callId) ?? '', deadline: hereUntil(until) };
     });
   }
 

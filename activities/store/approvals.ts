@@ -21,7 +21,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import { approvalPolicySchema } from '../../workflows/protocol/governance.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
-import type { ParseArguments } from '../../workflows/protocol/store.ts';
+import type { ParseArguments, Suspension } from '../../workflows/protocol/store.ts';
 import { type Fence, isTerminal } from '../../workflows/protocol/turn.ts';
 import { canonicalDigest } from '../canonical.ts';
 import { refuseForbidden, refuseMisshapen } from './approval-edits.ts';
@@ -49,7 +49,7 @@ export async function askApprovals(
   ctx: StoreContext,
   fence: Fence,
   requests: readonly ApprovalRequest[],
-): Promise<readonly { readonly callId: string; readonly deadline: number }[]> {
+): Promise<readonly Suspension[]> {
   const now = ctx.now();
   return write(ctx, async (trx) => {
     const head = await fenced(trx, fence, now);
@@ -57,7 +57,7 @@ export async function askApprovals(
     const { profile } = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
     const policy = profile.governance?.approvals ?? approvalPolicySchema.parse({});
     const rootTurnId = await rootOf(trx, turn);
-    const asked: { callId: string; deadline: number }[] = [];
+    const asked: Suspension[] = [];
     for (const request of requests) {
       const { callId } = request;
       const present = await findApproval(trx, fence.agentTurnId, callId);
@@ -67,7 +67,8 @@ export async function askApprovals(
       const answered =
         !present && request.kind === 'budget' && (await answerByLimits(trx, turn, limitsOf(turn) ?? {}, now));
       if (answered) await syncHead(trx, head, fence.agentTurnId, now);
-      asked.push({ callId, deadline: answered || (present && present.status !== 'waiting') ? now : deadline });
+      const until = answered || (present && present.status !== 'waiting') ? now : deadline;
+      asked.push({ callId, deadline: until, leftMs: until - now });
     }
     return asked;
   });

@@ -87,7 +87,7 @@ export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClai
     if (settled) return { kind: 'settled', settled };
     if (turn.waited) await actOnAnswers(trx, fence.agentTurnId, callId);
     const waiting = turn.waited ? await findWaiting(trx, fence.agentTurnId, callId) : undefined;
-    if (waiting?.status === 'waiting') return { kind: 'suspended', deadline: waiting.deadline };
+    if (waiting?.status === 'waiting') return suspendedUntil(waiting.deadline, now);
     if (!claim.repeatable && (await isClaimed(trx, fence, callId))) {
       const unknown = outcomeUnknown(call.content);
       return { kind: 'settled', settled: (await storeResult(trx, turn, call.stepIndex, unknown, now)).settled };
@@ -234,20 +234,24 @@ export async function suspendCall(
   ctx: StoreContext,
   fence: Fence,
   callId: string,
-  deadline: number,
+  waitMs: number,
 ): Promise<ClaimOutcome> {
   const now = ctx.now();
+  const deadline = now + waitMs;
   return write(ctx, async (trx) => {
     const head = await fenced(trx, fence, now);
     const turn = await turnOf(trx, fence.agentTurnId);
     const settled = await findResult(trx, turn, callId);
     if (settled) return { kind: 'settled', settled };
     const present = await findWaiting(trx, fence.agentTurnId, callId);
-    if (present) return { kind: 'suspended', deadline: present.deadline };
+    if (present) return suspendedUntil(present.deadline, now);
     await startWaiting(trx, head, await callOf(trx, fence.agentTurnId, callId), 'tool', deadline, now);
-    return { kind: 'suspended', deadline };
+    return suspendedUntil(deadline, now);
   });
 }
+
+export const suspendedUntil = (deadline: number, now: number) =>
+  ({ kind: 'suspended', deadline, leftMs: deadline - now }) as const;
 
 /** The caller has seen that the call neither waits nor has a result. */
 export async function startWaiting(

@@ -15,7 +15,7 @@ import type { Handover } from '../../workflows/protocol/store.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { admissionRefusal, type Refusal } from './accept.ts';
 import { forkBox } from './boxes.ts';
-import { callOf, findWaiting, type StoredCall, startWaiting } from './calls.ts';
+import { callOf, findWaiting, type StoredCall, startWaiting, suspendedUntil } from './calls.ts';
 import { insertCard } from './cards.ts';
 import { insertClaims } from './claims.ts';
 import { type ProfileCache, type StoreContext, type Trx, write } from './context.ts';
@@ -60,7 +60,7 @@ export async function delegate(ctx: StoreContext, fence: Fence, delegation: Dele
       await lockHead(trx, wanted.agentId, now);
     const head = await fenced(trx, fence, now);
     const turn = await turnOf(trx, fence.agentTurnId);
-    const done = await doneBefore(ctx, trx, turn, callId);
+    const done = await doneBefore(ctx, trx, turn, callId, now);
     if (done) return done;
     const call = await callOf(trx, fence.agentTurnId, callId);
     await insertClaims(trx, fence.agentTurnId, [delegation], now);
@@ -81,6 +81,7 @@ async function doneBefore(
   trx: Trx,
   turn: TurnRow,
   callId: string,
+  now: number,
 ): Promise<DelegationOutcome | null> {
   const settled = await findResult(trx, turn, callId);
   const waiting = settled ? undefined : await findWaiting(trx, turn.agent_turn_id, callId);
@@ -90,9 +91,7 @@ async function doneBefore(
     .selectAll()
     .where('agent_turn_id', '=', delegatedTurnId(callId))
     .executeTakeFirst();
-  const call = settled
-    ? ({ kind: 'settled', settled } as const)
-    : ({ kind: 'suspended', deadline: waiting?.deadline ?? 0 } as const);
+  const call = settled ? ({ kind: 'settled', settled } as const) : suspendedUntil(waiting?.deadline ?? now, now);
   if (!made) return { call, handover: null };
   const next = made.status === 'dispatched' ? await leaseOf(trx, made, profiles) : null;
   const reports = made.report === 'due' ? [made.agent_turn_id] : [];
@@ -271,7 +270,7 @@ async function callAfter(
   const target = { target_agent_id: child.agent_id, target_agent_turn_id: child.agent_turn_id };
   const more = { source_step_index: call.stepIndex, call_id: callId, depth: child.depth, trace_id: child.trace_id };
   appendEdge(trx, callId, { ...edge, ...source, ...target, ...more }, now);
-  return { kind: 'suspended', deadline };
+  return suspendedUntil(deadline, now);
 }
 
 async function started(trx: Trx, child: TurnRow, { content }: StoredCall): Promise<ToolResultContent> {

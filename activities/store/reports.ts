@@ -208,7 +208,6 @@ export async function resolveWaiting(
   ctx: StoreContext,
   fence: Fence,
   callIds: readonly string[],
-  nowMs: number,
   parse: ParseArguments = (_tool, args) => args,
 ): Promise<WaitingState> {
   const now = ctx.now();
@@ -224,16 +223,16 @@ export async function resolveWaiting(
       const question = row && row.kind !== 'approval' ? undefined : await openQuestion(trx, turn, callId);
       if (question) {
         const snapshot = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
-        const look = await lookAtApproval(trx, turn, question, { snapshot, parse }, nowMs);
+        const look = await lookAtApproval(trx, turn, question, { snapshot, parse }, now);
         escalated ||= 'waitUntil' in look && look.waitUntil !== question.deadline;
         if ('answer' in look) answers.push(look.answer);
-        else waiting.push({ callId, tool: question.tool_name, deadline: look.waitUntil });
+        else waiting.push({ callId, tool: question.tool_name, deadline: look.waitUntil, leftMs: look.waitUntil - now });
         continue;
       }
-      const progress = row ? await progressOf(trx, turn, row, ctx.profiles, nowMs) : null;
+      const progress = row ? await progressOf(trx, turn, row, ctx.profiles, now) : null;
       if (row && progress?.wakeAt) {
-        const early = progress.wakeAt < row.deadline ? { wakeAt: progress.wakeAt } : {};
-        waiting.push({ callId, tool: row.tool_name, deadline: row.deadline, ...early });
+        const early = progress.wakeAt < row.deadline ? { wakeInMs: progress.wakeAt - now } : {};
+        waiting.push({ callId, tool: row.tool_name, deadline: row.deadline, leftMs: row.deadline - now, ...early });
       } else settled.push(await applied(trx, turn, callId, row, progress?.result ?? null, ctx.profiles, now));
     }
     if (settled.length > 0 || answers.length > 0 || escalated) await syncHead(trx, head, fence.agentTurnId, now);

@@ -50,8 +50,8 @@ export const runTool =
       if (effective === 'suspend' && body.status === 'success') {
         const wantedMs = suspendTimeoutOf(body.result) ?? claim.suspendTimeoutMs ?? DEFAULT_SUSPEND_TIMEOUT_MS;
         if (wantedMs > MAX_WAIT_MS) log.warn(`${name} wants to wait ${wantedMs} ms: a year is the most`, { callId });
-        const deadline = Date.now() + Math.min(wantedMs, MAX_WAIT_MS);
-        return answered(await outlastOutage(signal, () => store.suspendCall(fence, callId, deadline)));
+        const waitMs = Math.min(wantedMs, MAX_WAIT_MS);
+        return answered(await outlastOutage(signal, () => store.suspendCall(fence, callId, waitMs)));
       }
       const afterExecution = effective === 'terminate' ? 'terminate' : 'continue';
       const content = { callId, tool: name, afterExecution, ...body } as const;

@@ -64,10 +64,10 @@ export class Rounds {
     await store.openStep(fence, 1, lease.profileHash);
     await store.commitStep(fence, stepOf(lease, 1, true));
     const callId = callIdOf(fence.agentTurnId, 1, 0);
-    await this.#time(`suspend a call${kind}`, () => store.suspendCall(fence, callId, Date.now() + HOUR_MS));
+    await this.#time(`suspend a call${kind}`, () => store.suspendCall(fence, callId, HOUR_MS));
     const report = { callId, status: 'success', result: 'x' } as const;
     await this.#time(`report a result${kind}`, () => store.reportResult(fence.agentTurnId, report));
-    await this.#time(`resolve what waits${kind}`, () => store.resolveWaiting(fence, [callId], Date.now()));
+    await this.#time(`resolve what waits${kind}`, () => store.resolveWaiting(fence, [callId]));
   }
 
   async #commit(fence: Fence): Promise<Lease | null> {

@@ -224,7 +224,7 @@ describe('an incompatible change is caught', () => {
   test(
     'one more activity before the first model call',
     async () => {
-      const extra = 'await storeActivities.resolveWaiting({ ...this.#fence, callIds: [], nowMs: 0 });';
+      const extra = 'await storeActivities.resolveWaiting({ ...this.#fence, callIds: [] });';
       const run = 'async run(): Promise<TurnEnd> {';
       const error = (await replay(await changed('agent-turn.ts', run, `${run} ${extra}`), ['turn-1-call'])).get(
         'turn-1-call',

@@ -96,6 +96,20 @@ export interface Ending {
 /** What a tool makes of arguments: with defaults, transformed. Throws when they do not match its schema. */
 export type ParseArguments = (tool: string, args: JsonObject) => JsonObject;
 
+/**
+ * When a wait is over: `deadline` in epoch ms by the store's clock, `leftMs` from now on. Whoever waits does so for as long as is left, by a
+ * clock of its own, and the store alone says whether the time is up: no clock is compared with another.
+ */
+export interface Until {
+  readonly deadline: number;
+  readonly leftMs: number;
+}
+
+/** A call, or a question, that waits. */
+export interface Suspension extends Until {
+  readonly callId: string;
+}
+
 export interface CallClaim {
   readonly callId: string;
   readonly attempt: number;
@@ -115,7 +129,7 @@ export type ClaimOutcome =
       readonly traceparent: string | null;
     }
   | { readonly kind: 'settled'; readonly settled: SettledCall }
-  | { readonly kind: 'suspended'; readonly deadline: number };
+  | ({ readonly kind: 'suspended' } & Until);
 
 export interface CallResult {
   readonly callId: string;
@@ -138,13 +152,8 @@ export interface WaitingState extends BudgetStanding {
   readonly settled: readonly SettledCall[];
   /** Questions that have an answer; their calls are neither settled nor waiting. */
   readonly answers?: readonly ApprovalAnswer[];
-  /** `wakeAt` when the store must be asked before the deadline: a report is to be tried again (T18). */
-  readonly waiting: readonly {
-    readonly callId: string;
-    readonly tool: string;
-    readonly deadline: number;
-    readonly wakeAt?: number;
-  }[];
+  /** `wakeInMs` when the store must be asked before the deadline: a report is to be tried again (T18). */
+  readonly waiting: readonly (Suspension & { readonly tool: string; readonly wakeInMs?: number })[];
 }
 
 /** One broken part of the promise, found in the rows of the store. */
@@ -291,22 +300,14 @@ export interface Store extends ClientStore, SupervisorStore {
   /** The delegation call of a turn: its claim, the new turn and its own result or wait, in one transaction (W10, T26, T27). */
   delegate(fence: Fence, delegation: Delegation): Promise<DelegationOutcome>;
   settleCall(fence: Fence, result: CallResult): Promise<SettledCall>;
-  suspendCall(fence: Fence, callId: string, deadline: number): Promise<ClaimOutcome>;
+  suspendCall(fence: Fence, callId: string, waitMs: number): Promise<ClaimOutcome>;
   /** Writes down why calls are not run, as their results (K6). */
   refuseCalls(fence: Fence, refusals: readonly Refusal[]): Promise<readonly SettledCall[]>;
   /** Asks people; a question that was asked before keeps its deadline (K7, K9). */
-  askApprovals(
-    fence: Fence,
-    requests: readonly ApprovalRequest[],
-  ): Promise<readonly { readonly callId: string; readonly deadline: number }[]>;
+  askApprovals(fence: Fence, requests: readonly ApprovalRequest[]): Promise<readonly Suspension[]>;
   readBudgets(fence: Fence): Promise<BudgetStanding>;
-  /** Injects timeout results for calls overdue at `nowMs`, then tells where every call of the waiting set stands (T17). */
-  resolveWaiting(
-    fence: Fence,
-    callIds: readonly string[],
-    nowMs: number,
-    parse?: ParseArguments,
-  ): Promise<WaitingState>;
+  /** Injects timeout results for overdue calls, then tells where every call of the waiting set stands (T17). */
+  resolveWaiting(fence: Fence, callIds: readonly string[], parse?: ParseArguments): Promise<WaitingState>;
   /** Ends the turn and leases the next one; a second run returns the recorded end (T6, T29). */
   commitTurn(fence: Fence, commit: TurnCommit): Promise<Ending>;
 }

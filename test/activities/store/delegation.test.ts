@@ -195,7 +195,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       const lease = await bench.started(newAgent(), { traceparent });
       const made = await asked(lease);
       const child = childOf(made);
-      expect(made.call).toEqual({ kind: 'suspended', deadline: bench.now + 60_000 });
+      expect(made.call).toEqual({ kind: 'suspended', deadline: bench.now + 60_000, leftMs: 60_000 });
       expect(await bench.store.getAgent(lease.agentId)).toMatchObject({ status: 'suspended', waitingToolCount: 1 });
       expect(await toldOf(child.agentTurnId)).toBeNull();
       const childLease = await bench.leased(child.agentId);
@@ -274,7 +274,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       const made = await asked(lease, NEW_DOCTOR, { waitMs: 500 });
       const child = childOf(made);
       bench.now += 500;
-      await bench.store.resolveWaiting(fenceOf(lease), [made.callId], bench.now);
+      await bench.store.resolveWaiting(fenceOf(lease), [made.callId]);
       await bench.ended(await bench.leased(child.agentId));
       expect(await toldOf(child.agentTurnId)).toMatchObject({ ack: 'duplicate', wake: false });
       expect(await resultOf(lease, made.callId)).toMatchObject({ status: 'timeout' });

@@ -221,7 +221,7 @@ async function unusual(store: Store): Promise<void> {
   await store.askApprovals(fence, [{ callId, kind, tool: '', reason: 'used up', budget }]);
   await store.setLimits(agentTurnId, { maxTokens: 9 });
   await store.answerApproval(agentTurnId, { callId, decision: 'approved', limits: { maxSteps: 9 } });
-  await store.resolveWaiting(fence, [callId], Date.now());
+  await store.resolveWaiting(fence, [callId]);
   const place = { createdAt: 0, agentTurnId: '', callId: '' };
   for (const filter of [
     {},

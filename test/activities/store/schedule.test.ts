@@ -29,7 +29,7 @@ describe.each(STORES)('the schedule of checks on %s', (_, fresh) => {
       bench.now += HOUR;
       const seen = await bench.due(turn);
       if (!seen) throw new Error('it is not due');
-      await bench.store.suspendCall(fenceOf(lease), calls[0]?.callId ?? '', bench.now + 24 * HOUR);
+      await bench.store.suspendCall(fenceOf(lease), calls[0]?.callId ?? '', 24 * HOUR);
       expect(await bench.dueIn(turn)).toBe(0);
       const later = {
         checkAt: bench.now + HOUR,
@@ -48,7 +48,7 @@ describe.each(STORES)('the schedule of checks on %s', (_, fresh) => {
       const fence = fenceOf(lease);
       const { calls } = await bench.think(lease, 1, ['ask', 'ask']);
       const [first = '', second = ''] = calls.map((call) => call.callId);
-      for (const callId of [first, second]) await bench.store.suspendCall(fence, callId, bench.now + 24 * HOUR);
+      for (const callId of [first, second]) await bench.store.suspendCall(fence, callId, 24 * HOUR);
       await reported(turn, first);
       expect(await bench.dueIn(turn)).toBe(SOON);
       bench.now += 6_000;
@@ -88,7 +88,7 @@ describe.each(STORES)('the schedule of checks on %s', (_, fresh) => {
     const request = { callId, kind: 'call', tool: 'pay', reason: 'r' } as const;
     const [asked] = await bench.store.askApprovals(fenceOf(lease), [request]);
     bench.now = asked?.deadline ?? 0;
-    const look = await bench.store.resolveWaiting(fenceOf(lease), [callId], bench.now);
+    const look = await bench.store.resolveWaiting(fenceOf(lease), [callId]);
     const deadline = look.waiting[0]?.deadline ?? 0;
     expect(deadline).toBeGreaterThan(bench.now);
     expect(await bench.store.getAgent(lease.agentId)).toMatchObject({ status: 'suspended', resumeDeadline: deadline });

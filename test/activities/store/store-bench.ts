@@ -209,7 +209,7 @@ export class StoreBench {
   async suspended(lease: Lease, stepIndex = 1, windowMs = 1_000): Promise<string> {
     const { calls } = await this.think(lease, stepIndex, ['ask']);
     const callId = calls[0]?.callId ?? '';
-    await this.store.suspendCall(fenceOf(lease), callId, this.now + windowMs);
+    await this.store.suspendCall(fenceOf(lease), callId, windowMs);
     return callId;
   }
 

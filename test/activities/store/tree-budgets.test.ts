@@ -181,9 +181,9 @@ describe.each(STORES)('budgets of a tree on %s', (_, fresh) => {
       const child = await bench.leased((await bench.store.getTurn(delegatedTurnId(delegation.callId)))?.agentId ?? '');
       const open = { delegated: { tokens: 100, cost: 0, open: true } };
       const { callId } = delegation;
-      expect(await bench.store.resolveWaiting(fenceOf(root), [callId], bench.now)).toMatchObject(open);
+      expect(await bench.store.resolveWaiting(fenceOf(root), [callId])).toMatchObject(open);
       bench.now += 500;
-      expect(await bench.store.resolveWaiting(fenceOf(root), [callId], bench.now)).toMatchObject({
+      expect(await bench.store.resolveWaiting(fenceOf(root), [callId])).toMatchObject({
         ...open,
         settled: [{ status: 'timeout' }],
       });

@@ -77,14 +77,15 @@ describe.each(Object.keys(CALLS) as Tool[])('%s', (tool) => {
   test('in another attempt makes nothing new, and starts the same workflow (T29, W10)', async () => {
     const { started, input, handovers, turn } = await proposed(tool);
     const first = await attempt(started(), input, 1);
-    expect(await attempt(started(), input, 2)).toEqual(first);
+    const again = 'leftMs' in first ? { ...first, leftMs: expect.any(Number) } : first;
+    expect(await attempt(started(), input, 2)).toEqual(again);
     expect(handovers).toHaveLength(2);
     expect(handovers[1]).toEqual(handovers[0]);
     expect(await childrenOf(turn.store)).toHaveLength(1);
     const { next } = handovers[0] ?? {};
     if (!next) throw new Error('nothing was leased');
     await turn.store.openStep(next, 1, next.profileHash);
-    expect(await attempt(started(), input, 3)).toEqual(first);
+    expect(await attempt(started(), input, 3)).toEqual(again);
     expect(handovers[2]?.next).toBeNull();
   });
 

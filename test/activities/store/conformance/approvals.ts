@@ -24,7 +24,7 @@ export function describeApprovals(bench: StoreBench): void {
       expect(await unread(turn)).toBe(false);
       expect((await bench.store.answerApproval(turn, { callId, decision: 'approved' })).ack).toBe('applied');
       expect(await unread(turn)).toBe(true);
-      const look = await bench.store.resolveWaiting(fenceOf(lease), [callId], bench.now);
+      const look = await bench.store.resolveWaiting(fenceOf(lease), [callId]);
       expect(look).toMatchObject({ answers: [{ callId, decision: 'approved' }], waiting: [] });
       expect(await unread(turn)).toBe(true);
       const claim = { callId, attempt: 1, repeatable: false };

@@ -22,8 +22,8 @@ export function describeCalls(bench: StoreBench): void {
       await expect(
         bench.store.settleCall(fence, { callId, attempt: 1, content: result(callId), durationMs: 1 }),
       ).rejects.toMatchObject(stale);
-      await expect(bench.store.suspendCall(fence, callId, bench.now + 1)).rejects.toMatchObject(stale);
-      await expect(bench.store.resolveWaiting(fence, [callId], bench.now)).rejects.toMatchObject(stale);
+      await expect(bench.store.suspendCall(fence, callId, 1)).rejects.toMatchObject(stale);
+      await expect(bench.store.resolveWaiting(fence, [callId])).rejects.toMatchObject(stale);
       expect({ events: await bench.eventsOf(agentId), box: await bench.store.readBox(lease.outputBoxId) }).toEqual(
         before,
       );
@@ -185,7 +185,7 @@ export function describeCalls(bench: StoreBench): void {
       const lease = await bench.started(agentId);
       const { calls } = await bench.think(lease, 1, tools);
       const ids = calls.map((call) => call.callId);
-      for (const callId of ids) await bench.store.suspendCall(fenceOf(lease), callId, bench.now + timeoutMs);
+      for (const callId of ids) await bench.store.suspendCall(fenceOf(lease), callId, timeoutMs);
       return { agentId, lease, ids, fence: fenceOf(lease), turn: lease.agentTurnId };
     };
     const head = (agentId: string) => bench.store.getAgent(agentId);
@@ -240,7 +240,7 @@ export function describeCalls(bench: StoreBench): void {
       const callId = calls[0]?.callId ?? '';
       const report = await bench.store.reportResult(lease.agentTurnId, { callId, status: 'success', result: 'early' });
       expect(report.ack).toBe('buffered');
-      const outcome = await bench.store.suspendCall(fenceOf(lease), callId, bench.now + 1_000);
+      const outcome = await bench.store.suspendCall(fenceOf(lease), callId, 1_000);
       expect(outcome).toMatchObject({ kind: 'settled', settled: { status: 'success' } });
     });
 
@@ -272,10 +272,10 @@ export function describeCalls(bench: StoreBench): void {
       bench.now += 500;
       await bench.store.reportResult(turn, { callId: second, status: 'running' });
       bench.now += 600;
-      const state = await bench.store.resolveWaiting(fence, ids, bench.now);
+      const state = await bench.store.resolveWaiting(fence, ids);
       expect(state.settled).toMatchObject([{ callId: first, status: 'timeout', errorCode: 'tool_timeout' }]);
       expect(state.waiting.map((call) => call.callId)).toEqual([second]);
-      expect(await bench.store.resolveWaiting(fence, ids, bench.now)).toEqual(state);
+      expect(await bench.store.resolveWaiting(fence, ids)).toEqual(state);
       expect((await bench.store.reportResult(turn, { callId: first, status: 'success', result: 1 })).ack).toBe(
         'duplicate',
       );
@@ -285,7 +285,7 @@ export function describeCalls(bench: StoreBench): void {
       const { ids, fence, turn } = await suspended(['a']);
       await bench.store.reportResult(turn, { callId: ids[0] ?? '', status: 'success', result: 1 });
       bench.now += 5_000;
-      expect((await bench.store.resolveWaiting(fence, ids, bench.now)).settled).toMatchObject([{ status: 'success' }]);
+      expect((await bench.store.resolveWaiting(fence, ids)).settled).toMatchObject([{ status: 'success' }]);
     });
   });
 

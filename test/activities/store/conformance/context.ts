@@ -210,7 +210,7 @@ export function describeContext(bench: StoreBench): void {
     test('that are raised while an operator is asked answer the question, once, and only when that is enough (K9)', async () => {
       const { lease, callId, answer } = await asking({ code: 'max_steps_reached', used: 2, limit: 2 });
       const question = async () => (await bench.store.listApprovals({ agentId: lease.agentId, all: true }))[0]?.status;
-      const look = () => bench.store.resolveWaiting(fenceOf(lease), [callId], bench.now);
+      const look = () => bench.store.resolveWaiting(fenceOf(lease), [callId]);
       const set = (limits: Limits) => bench.store.setLimits(lease.agentTurnId, limits);
       expect(await set({ maxTokens: 9 })).toMatchObject({ changed: true, answered: false });
       expect([await question(), (await look()).answers]).toEqual(['waiting', undefined]);
@@ -254,9 +254,9 @@ export function describeContext(bench: StoreBench): void {
       const { recorded } = await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
       expect(recorded?.limits).toEqual(limits);
       const [callId = ''] = calls.map((call) => call.callId);
-      await bench.store.suspendCall(fenceOf(lease), callId, bench.now + 1_000);
+      await bench.store.suspendCall(fenceOf(lease), callId, 1_000);
       await bench.store.reportResult(lease.agentTurnId, { callId, status: 'success', result: 1 });
-      expect(await bench.store.resolveWaiting(fenceOf(lease), [callId], bench.now)).toMatchObject({ limits });
+      expect(await bench.store.resolveWaiting(fenceOf(lease), [callId])).toMatchObject({ limits });
       expect(await bench.think(lease, 2)).toMatchObject({ limits });
     });
 
@@ -264,7 +264,7 @@ export function describeContext(bench: StoreBench): void {
       const { lease, callId, answer } = await asking({ code: 'max_steps_reached', used: 2, limit: 2 });
       await answer({ maxSteps: 20 });
       await bench.store.setLimits(lease.agentTurnId, { maxSteps: 5 });
-      const { answers } = await bench.store.resolveWaiting(fenceOf(lease), [callId], bench.now);
+      const { answers } = await bench.store.resolveWaiting(fenceOf(lease), [callId]);
       expect(answers).toMatchObject([{ limits: { maxSteps: 5 } }]);
     });
 
@@ -290,7 +290,7 @@ export function describeContext(bench: StoreBench): void {
       const { steers, criteria } = await bench.store.openStep(fence, 1, lease.profileHash);
       const { calls } = await bench.think(lease, 1, ['t']);
       const [{ callId } = { callId: '' }] = calls;
-      await bench.store.suspendCall(fence, callId, bench.now + 1_000);
+      await bench.store.suspendCall(fence, callId, 1_000);
       await bench.store.reportResult(lease.agentTurnId, { callId, status: 'success', result: { [HALF]: HALF } });
       await bench.ended(lease);
       const shown = JSON.stringify([steers, criteria, await bench.store.readBox(lease.outputBoxId)]);

@@ -167,7 +167,7 @@ export function describeEndings(bench: StoreBench): void {
       const lease = await bench.started(agentId);
       const { calls } = await bench.think(lease, 1, ['a', 'b']);
       const [open = '', waiting = ''] = calls.map((call) => call.callId);
-      await bench.store.suspendCall(fenceOf(lease), waiting, bench.now + 1_000);
+      await bench.store.suspendCall(fenceOf(lease), waiting, 1_000);
       const stop = (reason: string) => bench.store.stopTurn(lease.agentTurnId, reason);
       expect(await stop('enough')).toEqual({ ack: 'stopped', agentId, handover: nothing(agentId) });
       expect(await stop('again')).toEqual({ ack: 'already_ended', agentId, handover: null });

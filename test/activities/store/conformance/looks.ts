@@ -17,8 +17,8 @@ export function describeLooks(bench: StoreBench): void {
       const turn = lease.agentTurnId;
       const first = (await bench.think(lease, 1, ['b', 'a'])).calls.map((call) => call.callId);
       const [answered = '', overdue = ''] = first;
-      await bench.store.suspendCall(fenceOf(lease), answered, bench.now + 1_000);
-      await bench.store.suspendCall(fenceOf(lease), overdue, bench.now + 1_000);
+      await bench.store.suspendCall(fenceOf(lease), answered, 1_000);
+      await bench.store.suspendCall(fenceOf(lease), overdue, 1_000);
       expect(await edgesOf(turn)).toEqual([
         'enqueue request   ',
         `tool_call request b ${answered} 1`,
@@ -26,7 +26,7 @@ export function describeLooks(bench: StoreBench): void {
       ]);
       await bench.store.reportResult(turn, { callId: answered, status: 'success', result: 1 });
       bench.now += 1_001;
-      await bench.store.resolveWaiting(fenceOf(lease), first, bench.now);
+      await bench.store.resolveWaiting(fenceOf(lease), first);
       bench.now += 1;
       const [last = ''] = (await bench.think(lease, 2, ['c'])).calls.map((call) => call.callId);
       const settled = { callId: last, attempt: 1, content: result(last), durationMs: 1 };

@@ -66,7 +66,7 @@ export function describeSupervision(bench: StoreBench): void {
         'got a heartbeat',
         (lease, callId) => bench.store.reportResult(lease.agentTurnId, { callId, status: 'running' }),
       ],
-      ['looked at its calls', (lease, callId) => bench.store.resolveWaiting(fenceOf(lease), [callId], bench.now)],
+      ['looked at its calls', (lease, callId) => bench.store.resolveWaiting(fenceOf(lease), [callId])],
       ['went on', (lease) => bench.think(lease, 2)],
     ])('is refused when a suspended turn %s meanwhile (T12, T29)', async (_what, move) => {
       const { lease, callId, turn } = await waiting(1_000);
@@ -181,7 +181,7 @@ export function describeSupervision(bench: StoreBench): void {
       expect(await bench.dueIn(turn)).toBe(10_000);
       expect(await due(turn)).toMatchObject({ status: 'running', unread: true, resumeDeadline: null, wokenAt: null });
       bench.now += 2_000;
-      await bench.store.resolveWaiting(fenceOf(lease), [callId], bench.now);
+      await bench.store.resolveWaiting(fenceOf(lease), [callId]);
       expect(await bench.dueIn(turn)).toBe(10_000);
       expect(await due(turn)).toMatchObject({ status: 'running', unread: false, progressAt: bench.now });
     });
@@ -193,9 +193,9 @@ export function describeSupervision(bench: StoreBench): void {
       const lease = await bench.started(newAgent());
       const [first = '', second = ''] = (await bench.think(lease, 1, ['pay', 'ask'])).calls.map((call) => call.callId);
       const fence = fenceOf(lease);
-      if (what === 'a result') await bench.store.suspendCall(fence, first, bench.now + HOUR);
+      if (what === 'a result') await bench.store.suspendCall(fence, first, HOUR);
       else await bench.store.askApprovals(fence, [{ callId: first, kind: 'call', tool: 'pay', reason: 'r' }]);
-      await bench.store.suspendCall(fence, second, bench.now + HOUR);
+      await bench.store.suspendCall(fence, second, HOUR);
       await come(lease, first);
       expect(await due(lease.agentTurnId)).toMatchObject({ status: 'suspended', unread: true });
       expect(await bench.dueIn(lease.agentTurnId)).toBe(10_000);
@@ -270,7 +270,7 @@ export function describeSupervision(bench: StoreBench): void {
       await schedule(await due(turn), { wokenAt: bench.now });
       await bench.store.reportResult(turn, { callId: other, status: 'running' });
       expect(await due(turn)).toMatchObject({ unread: true, wokenAt: bench.now });
-      await bench.store.resolveWaiting(fenceOf(lease), [callId, other], bench.now);
+      await bench.store.resolveWaiting(fenceOf(lease), [callId, other]);
       expect(await due(turn)).toMatchObject({ status: 'suspended', unread: false, wokenAt: null });
     });
 
@@ -282,7 +282,7 @@ export function describeSupervision(bench: StoreBench): void {
       expect(await due(turn, bench.now)).toMatchObject({ unread: true, wokenAt: null });
       await schedule(await due(turn), { wokenAt: bench.now });
       // The card is still not there: the turn has looked, and waits for both.
-      await bench.store.resolveWaiting(fenceOf(lease), [callId, other], bench.now);
+      await bench.store.resolveWaiting(fenceOf(lease), [callId, other]);
       await answered(turn, callId);
       expect(await due(turn)).toMatchObject({ unread: true, wokenAt: null });
       expect(await bench.dueIn(turn)).toBeLessThanOrEqual(10_000);
