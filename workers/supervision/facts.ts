@@ -44,7 +44,13 @@ function runningFacts({ raw }: WorkflowExecutionDescription): WorkflowFacts {
   return {
     kind: 'running',
     pendingActivities: raw.pendingActivities?.length ?? 0,
-    task: task ? { attempt: task.attempt ?? 1, started: task.state === WORKFLOW_TASK_STARTED } : null,
+    task: task
+      ? {
+          attempt: task.attempt ?? 1,
+          started: task.state === WORKFLOW_TASK_STARTED,
+          scheduledAt: Number(task.scheduledTime?.seconds ?? 0) * 1_000,
+        }
+      : null,
   };
 }
 

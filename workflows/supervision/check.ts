@@ -18,6 +18,11 @@ const LONGEST_CHECK_MS = 5 * 60_000;
 const LONGEST_SUSPENDED_CHECK_MS = 60 * 60_000;
 /** A result that came more recently may be on its way to the workflow. */
 const UNREAD_MS = 5_000;
+/**
+ * A task waits so long for the worker that had the workflow last, in a queue of that worker's own, before the server gives it to any other:
+ * ten seconds, and some for a busy server.
+ */
+const STICKY_MS = 15_000;
 /** A workflow task that is on this attempt has failed or was lost before. */
 const FAILING_ATTEMPT = 3;
 
@@ -29,7 +34,8 @@ export type WorkflowFacts =
       readonly kind: 'running';
       /** Activities that run, wait for a slot or wait for their next attempt. */
       readonly pendingActivities: number;
-      readonly task: { readonly attempt: number; readonly started: boolean } | null;
+      /** `scheduledAt` in epoch ms by the server's clock. */
+      readonly task: { readonly attempt: number; readonly started: boolean; readonly scheduledAt: number } | null;
     };
 
 /** The task queue of the turn's target. */
@@ -156,13 +162,13 @@ function limitOf({ turn, supervisedSince, nowMs }: CheckFacts): number | null {
 
 /** Whether the turn waits its turn: for a slot, for an announced back-off, or in the middle of a task. */
 function isQueueing(
-  { queue, turn }: CheckFacts,
+  { queue, turn, nowMs }: CheckFacts,
   { pendingActivities, task }: Extract<WorkflowFacts, { kind: 'running' }>,
 ): boolean {
   if (queue?.hasPollers === false && turn.timeouts?.whenNoWorkers === 'fail') return false;
   if (pendingActivities > 0) return true;
   if (task === null || task.attempt >= FAILING_ATTEMPT) return false;
-  return task.started || (queue?.hasBacklog ?? true);
+  return task.started || nowMs - task.scheduledAt < STICKY_MS || (queue?.hasBacklog ?? true);
 }
 
 /** The action, and the next check: later and later while nothing changes, but never past the moment the turn is overdue. */

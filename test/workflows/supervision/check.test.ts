@@ -42,7 +42,10 @@ const TURN: DueTurn = {
 
 const IDLE: WorkflowFacts = { kind: 'running', pendingActivities: 0, task: null };
 const BUSY: WorkflowFacts = { kind: 'running', pendingActivities: 1, task: null };
-const task = (attempt: number, started = false): WorkflowFacts => ({ ...IDLE, task: { attempt, started } });
+const task = (attempt: number, started = false, ageMs = MINUTE): WorkflowFacts => ({
+  ...IDLE,
+  task: { attempt, started, scheduledAt: NOW - ageMs },
+});
 const CLOSED: WorkflowFacts = { kind: 'closed', termination: { status: 'failed', errorCode: 'terminated' } };
 const MISSING: WorkflowFacts = { kind: 'missing' };
 const SERVED: QueueFacts = { hasPollers: true, hasBacklog: false };
@@ -117,6 +120,11 @@ describe('a check of', () => {
       expect(decideCheck(factsOf(turn, workflow, { queue: BACKLOG })).action.do).toBe('nothing');
     },
   );
+
+  test('a task that the server keeps for the worker that had the workflow last is not lost yet (T23)', () => {
+    const decided = (ageMs: number) => decideCheck(factsOf(STUCK, task(1, false, ageMs))).action.do;
+    expect([decided(1_000), decided(14_000), decided(16_000)]).toEqual(['nothing', 'nothing', 'end']);
+  });
 
   test.each([
     ['dispatched', UNSTARTED],
