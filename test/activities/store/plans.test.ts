@@ -48,8 +48,11 @@ const NARROW: Readonly<Record<string, readonly string[]>> = {
 /** They have a few rows in any store. */
 const SMALL = new Set(['profiles', 'profile_heads', 'svc_leases', 'deferred_reports']);
 
-/** What they have is no more than there are open turns. */
-const WHOLE = new Set(['turns_open']);
+/** Of what a turn delegated. PostgreSQL reads all turns for it until it has learned, as it does by itself, how few one turn delegates. */
+const RECURSION = /with recursive branch/;
+
+/** What they have is no more than there are open turns, or is read from its beginning, as far as a page goes. */
+const WHOLE = new Set(['turns_open', 'approvals_waiting']);
 
 /** What the usual turn of the store has none of: a call that waited, one that was started, one that was asked about, a message. */
 const MORE = [
@@ -58,9 +61,11 @@ const MORE = [
   `insert into dispatch_claims (agent_turn_id, call_id, attempt, started_at, duration_ms)
      select agent_turn_id, agent_turn_id || '-call', 1, 1, 1 from turns`,
   `insert into approvals (agent_turn_id, call_id, agent_id, root_turn_id, kind, tool_name, reason, approvers, deadline, status, created_at)
-     select agent_turn_id, agent_turn_id || '-call', agent_id, agent_turn_id, 'call', 'ask', '', '[]', 1, 'approved', accept_seq from turns`,
+     select agent_turn_id, agent_turn_id || '-call', agent_id, agent_turn_id, 'call', 'ask', '', '[]', 1,
+     case when accept_seq = 5 then 'waiting' else 'approved' end, accept_seq from turns`,
   `insert into steers (steer_id, agent_turn_id, seq, card_id, status, created_at)
      select agent_turn_id, agent_turn_id, 1, agent_turn_id, 'consumed', 1 from turns`,
+  `update turns set parent_agent_turn_id = 'caller-' || agent_turn_id, parent_call_id = 'call' where accept_seq = 3`,
 ];
 
 /** What is wrong with the way a statement finds its rows. */
@@ -68,10 +73,12 @@ function problemsOf({ text }: Sent, accesses: readonly Access[]): string[] {
   // A page is read in the order of an index, and only as far as it goes.
   const isPage = / limit (?:\?|\$)/.test(text);
   return accesses.flatMap(({ index, on, columns }) => {
-    if (index === undefined) return SMALL.has(on) ? [] : [`reads ${on} as a whole: ${text}`];
+    // What a recursion has reached so far is no table.
+    const reached = RECURSION.test(text) && ['branch', 'b'].includes(on);
+    if (index === undefined) return reached || SMALL.has(on) ? [] : [`reads ${on} as a whole: ${text}`];
     if (/hidden_reason" is null/.test(text) && /^(?:sqlite_autoindex_box_cards_1|box_cards_pkey)$/.test(index))
       return [`passes the hidden cards: ${text}`];
-    const isWhole = !isPage && columns.every((column) => column === '') && !WHOLE.has(index);
+    const isWhole = columns.every((column) => column === '') && !WHOLE.has(index);
     if (isWhole) return [`reads ${index} as a whole: ${text}`];
     const needed = /"call_id" = [?$]/.test(text) && index === 'cards_by_turn' ? ['call_id'] : (NARROW[index] ?? []);
     const missing = isPage ? [] : needed.filter((column) => !columns.includes(column));
@@ -142,9 +149,8 @@ function sqlitePlanner(url: string): Planner {
 function sqliteAccess(detail: string): Access[] {
   const [, how, on = '', index, columns = ''] =
     /^(SCAN|SEARCH) (\S+)(?: USING (?:COVERING )?INDEX (\S+)(?: \((.*)\))?)?/.exec(detail) ?? [];
-  // A row of constants, and what a recursion has reached.
-  if (how === undefined || /^(?:CONSTANT|\d+-ROW)$/.test(on) || on === 'tree' || (on === 't' && index === undefined))
-    return [];
+  // A row of constants.
+  if (how === undefined || /^(?:CONSTANT|\d+-ROW)$/.test(on)) return [];
   const names = columns.split(' AND ').map((column) => column.replace(/[<>=].*$/, ''));
   return [index === undefined ? { on, columns: [] } : { on, index, columns: names }];
 }
@@ -296,7 +302,7 @@ describe.each(BACKENDS)('the statements of a turn on $name', ({ fresh, listen, p
     async (_, analysed) => {
       await (analysed ? planner.analyze() : planner.forget());
       const problems: string[] = [];
-      for (const sent of statements)
+      for (const sent of statements.filter(({ text }) => analysed || !RECURSION.test(text)))
         for (const plan of await planner.plans(sent)) problems.push(...problemsOf(sent, plan));
       expect(problems).toEqual([]);
       expect(statements.length).toBeGreaterThan(50);
