@@ -61,7 +61,7 @@ export class Batch {
     for (let round = 0; round < turnsPerAgent; round += 1) {
       for (let agent = 0; agent < agents; agent += 1) {
         const agentId = `b${agent}`;
-        const request = requestOf(random, `Turn ${round} of ${agentId}.`, agent % 2 === 0);
+        const request = requestOf(random, `Turn ${round} of ${agentId}.`, { short: agent % 2 === 0 });
         byClient[(agent + round) % clients.length]?.push({
           agentId,
           request: { ...request, idempotencyKey: `key-${round}` },

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import pg from 'pg';
 import { freePort } from '../../workers/temporal-probe.ts';
+import type { LockHolder } from './lock-holder.ts';
 import { type ChaosChild, lastLines, signal, startProgram, startScript } from './processes.ts';
 import type { Random } from './random.ts';
 
@@ -26,13 +27,14 @@ export const startDatabase = (kind: 'sqlite' | 'postgres', dir: string): Promise
   kind === 'sqlite' ? Promise.resolve(sqlite(dir)) : Postgres.start(dir);
 
 function sqlite(dir: string): ChaosDatabase {
-  const path = join(dir, 'agentturn.db');
+  const url = `sqlite:${join(dir, 'agentturn.db')}`;
   const away = (ms: number) =>
     new Promise<void>((ended) => {
-      startScript('./lock-holder.ts', { path, ms }, join(dir, 'lock-holder.log'), () => ended());
+      const holder: LockHolder = { storeUrl: url, agentId: '', ms };
+      startScript('./lock-holder.ts', holder, join(dir, 'lock-holder.log'), () => ended());
     });
   return {
-    url: `sqlite:${path}`,
+    url,
     away,
     async outage(random) {
       const ms = random.int(1_000, 8_000);

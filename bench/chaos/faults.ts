@@ -3,8 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ChaosDatabase } from './databases.ts';
 import type { Endings } from './endings.ts';
 import type { Fleet } from './fleet.ts';
+import { freezeClient } from './frozen-client.ts';
 import type { Ledger } from './ledger.ts';
-import type { Random } from './random.ts';
+import type { Poison } from './poison.ts';
+import { deckOf, type Random } from './random.ts';
 import { supervisorPid } from './rows.ts';
 import type { ChaosTemporal } from './temporal.ts';
 
@@ -13,22 +15,39 @@ export interface FaultDeps {
   readonly temporal: ChaosTemporal;
   readonly database: ChaosDatabase;
   readonly endings: Endings;
+  readonly poison: Poison;
+  readonly storeUrl: string;
+  /** For logs. */
+  readonly dir: string;
+  /** Of agents that have a turn at work. */
+  readonly activeAgents: () => Promise<readonly string[]>;
   readonly ledger: Ledger;
   readonly random: Random;
   /** For the pauses between endings. */
   readonly pauses: Random;
   readonly endingsPerMinute: number;
-  /** `kills`: only workers, more often, and the server once, when half of the work is done. */
-  readonly kinds: 'all' | 'kills';
+  readonly kinds: FaultKinds;
   readonly halfDone: () => boolean;
   /** What went wrong with a fault itself, and is not the runtime's doing. */
   readonly onError: (error: unknown) => void;
 }
 
-const WEIGHTS = { kill: 60, freeze: 16, server: 5, outage: 8 };
+/**
+ * Of each 25 faults so many: a worker killed or frozen, the server restarted, the store away, workers with few slots, a client of the store
+ * frozen in a transaction, a poisoned queue.
+ */
+const DECK = { kill: 14, freeze: 4, server: 1, outage: 2, backlog: 1, client: 2, poison: 1 };
+export type FaultKind = keyof typeof DECK;
+export const FAULT_KINDS = Object.keys(DECK) as readonly FaultKind[];
+
+/** `kills`: only workers, more often, and the server once, when half of the work is done. */
+export type FaultKinds = 'kills' | readonly FaultKind[];
+
 /** Share of the kills and freezes that hit the one worker that is the active supervisor. */
 const AT_SUPERVISOR = 0.3;
-const PAUSE_MS = { all: [2_500, 8_000], kills: [2_000, 5_000] } as const;
+const PAUSE_MS = { drawn: [2_500, 8_000], kills: [2_000, 5_000] } as const;
+const BACKLOG_MS = [30_000, 70_000] as const;
+const CLIENT_MS = [2_000, 12_000] as const;
 /** At least this long between two restarts of the server, so that something gets done in between. */
 const SERVER_EVERY_MS = 25_000;
 
@@ -37,15 +56,20 @@ export class Faults {
   readonly #cut = new AbortController();
   #lastServer = Date.now();
   #serverRestarts = 0;
+  #clients = 0;
+  readonly #draw: () => FaultKind;
   #loops: Promise<unknown> = Promise.resolve();
 
   constructor(deps: FaultDeps) {
     this.#deps = deps;
+    const { kinds, random } = deps;
+    const drawn = Object.entries(DECK).filter(([kind]) => kinds !== 'kills' && kinds.some((one) => one === kind));
+    this.#draw = deckOf(Object.fromEntries(drawn) as Record<FaultKind, number>, random);
   }
 
   start(): void {
     const { random, pauses, endingsPerMinute, kinds } = this.#deps;
-    const [least, most] = PAUSE_MS[kinds];
+    const [least, most] = PAUSE_MS[kinds === 'kills' ? 'kills' : 'drawn'];
     const loops = [
       this.#loop(
         () => random.int(least, most),
@@ -81,14 +105,24 @@ export class Faults {
   }
 
   async #crash(): Promise<void> {
-    const { database, ledger, random } = this.#deps;
+    const { database, fleet, poison, ledger, random } = this.#deps;
     const kind = this.#kind();
-    if (kind === 'server') return this.#restartServer();
-    if (kind === 'outage') {
-      const what = await database.outage(random);
-      return ledger.fault('store outage', what);
+    switch (kind) {
+      case 'server':
+        return this.#restartServer();
+      case 'outage':
+        return ledger.fault('store outage', await database.outage(random));
+      case 'backlog': {
+        const count = random.weighted({ all: 3, one: 1 }) === 'all' ? Number.POSITIVE_INFINITY : 1;
+        return ledger.fault('few slots', fleet.narrow(random.int(...BACKLOG_MS), count).words);
+      }
+      case 'client':
+        return this.#freezeClient();
+      case 'poison':
+        return poison.begin(random);
+      default:
+        return this.#hitWorker(kind);
     }
-    return this.#hitWorker(kind);
   }
 
   async #hitWorker(kind: 'kill' | 'freeze'): Promise<void> {
@@ -99,9 +133,20 @@ export class Faults {
     if (hit) ledger.fault(`${kind} ${hit.pid === pid ? 'the supervisor' : 'worker'}`, hit.words);
   }
 
-  #kind(): keyof typeof WEIGHTS {
-    const { kinds, halfDone, random } = this.#deps;
-    if (kinds === 'all') return random.weighted(WEIGHTS);
+  /** What it holds is free again when this resolves. */
+  async #freezeClient(): Promise<void> {
+    const { activeAgents, storeUrl, dir, ledger, random } = this.#deps;
+    const ms = random.int(...CLIENT_MS);
+    const agentId = random.pick(await activeAgents());
+    if (agentId === undefined) return;
+    this.#clients += 1;
+    await freezeClient(dir, { storeUrl, agentId, ms }, this.#clients);
+    ledger.fault('freeze a client in a transaction', `at agent ${agentId} for ${ms} ms`);
+  }
+
+  #kind(): FaultKind {
+    const { kinds, halfDone } = this.#deps;
+    if (kinds !== 'kills') return this.#draw();
     return this.#serverRestarts === 0 && halfDone() ? 'server' : 'kill';
   }
 

@@ -8,6 +8,10 @@ const READY_MS = 60_000;
 /** Between the end of a worker and its replacement, as a process manager would wait. */
 const RESTART_MS = 500;
 const LINES = 6;
+/** The least that a worker of turns can do with. */
+const FEW_SLOTS = { activities: 2, workflowTasks: 2 } as const;
+/** For a worker to end when it is asked to; longer than its grace. */
+const ENDING_MS = 15_000;
 
 interface Slot {
   child: ChaosChild;
@@ -28,6 +32,8 @@ export class Fleet {
   readonly #dir: string;
   readonly #slots: Slot[] = [];
   readonly #onUnasked: (how: string) => void;
+  /** Which of them have few slots, and those that take their place too. */
+  readonly #narrow = new Set<number>();
   #started = 0;
   #stopping = false;
 
@@ -72,8 +78,45 @@ export class Fleet {
     return { pid: slot.child.pid, words: `worker ${slot.child.pid} for ${ms} ms` };
   }
 
+  /** Replaces so many workers by some with few slots, and these by others after a while: more turns are at work than can be served. */
+  narrow(ms: number, count: number): Hit {
+    const indexes = this.#slots.map((_, index) => index).slice(0, count);
+    for (const index of indexes) this.#narrow.add(index);
+    this.#replace(indexes);
+    setTimeout(() => this.#widen(), ms).unref();
+    return { pid: undefined, words: `${indexes.length} workers with ${FEW_SLOTS.activities} slots for ${ms} ms` };
+  }
+
+  /** The process ids of the workers that are up. */
+  pids(): readonly number[] {
+    return this.#slots.flatMap(({ child }) =>
+      child.pid === undefined || child.ended() !== undefined ? [] : [child.pid],
+    );
+  }
+
+  /** No worker is frozen any more or has few slots. */
   thawAll(): void {
     for (const slot of this.#slots) this.#thaw(slot);
+    this.#widen();
+  }
+
+  #widen(): void {
+    const indexes = [...this.#narrow];
+    this.#narrow.clear();
+    if (!this.#stopping) this.#replace(indexes);
+  }
+
+  /** As a deployment does: each is asked to end, and another one is started in its place. */
+  #replace(indexes: readonly number[]): void {
+    for (const index of indexes) {
+      const slot = this.#slots[index];
+      if (!slot || slot.killed) continue;
+      slot.killed = true;
+      signal(slot.child.pid, 'SIGTERM');
+      setTimeout(() => {
+        if (slot.child.ended() === undefined) signal(slot.child.pid, 'SIGKILL');
+      }, ENDING_MS).unref();
+    }
   }
 
   async stop(): Promise<void> {
@@ -91,7 +134,8 @@ export class Fleet {
   #spawn(index: number): Slot {
     this.#started += 1;
     const logPath = `${this.#dir}/worker-${index}-${this.#started}.log`;
-    const child = startScript('./worker-process.ts', this.#argument, logPath, (how, stopping) => {
+    const argument = this.#narrow.has(index) ? { ...this.#argument, slots: FEW_SLOTS } : this.#argument;
+    const child = startScript('./worker-process.ts', argument, logPath, (how, stopping) => {
       if (stopping || this.#stopping) return;
       if (!slot.killed) this.#onUnasked(`${how}: ${lastLines(logPath, LINES)}`);
       setTimeout(() => {

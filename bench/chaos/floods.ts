@@ -23,8 +23,8 @@ export interface FloodDeps {
   readonly tail: Tail;
 }
 
-/** What is repeated: the request by our client and by a foreign one, a result, a heartbeat, the same budgets, the stop of the ended turn. */
-const KINDS = { enqueue: 1, foreign: 1, report: 1, heartbeat: 1, limits: 1, stop: 1 };
+/** What is repeated: the request by our client and by a foreign one, a result, a heartbeat, the same budgets, a steer, the stop of the ended turn. */
+const KINDS = { enqueue: 1, foreign: 1, report: 1, heartbeat: 1, limits: 1, steer: 1, stop: 1 };
 type Kind = keyof typeof KINDS;
 
 const LIMITS = { maxSteps: 60 };
@@ -81,7 +81,7 @@ export class Floods {
 
   async #flood(agentId: string, kind: Kind): Promise<void> {
     const { client, ledger, tail } = this.#deps;
-    const profile = profileNamed(false, false);
+    const profile = profileNamed({});
     const request = { instruction: `[plan hold:0,hold:0] Flood of ${agentId}.`, profile, idempotencyKey: 'flood' };
     const turn = await patiently(ledger, 'enqueue', () => client.agent(agentId).enqueue(request));
     if (!turn) return;
@@ -150,6 +150,14 @@ export class Floods {
         return void (await turn.toolResult({ callId: waiting, status: 'running' }));
       case 'limits':
         return turn.setLimits(LIMITS).catch(ignoreEnded);
+      case 'steer': {
+        const text = `Steer of ${agentId}.`;
+        const { ack, seq } = await turn.steer(text, { key: 'flood' });
+        if (ack === 'accepted' && !ledger.steers.some((known) => known.text === text))
+          ledger.steers.push({ agentId, text });
+        if (ack !== 'accepted' || seq === 1) return;
+        return ledger.problem({ check: 'steer_twice', agentId, agentTurnId: turn.id, detail: `its place is ${seq}` });
+      }
       case 'stop':
         return void (await turn.stop(reason));
     }

@@ -1,5 +1,6 @@
 /** What a run did and what it was promised: the faults with their times, the acked turns, and the promises seen broken on the way. */
 import type { FailureCode } from '../../workflows/protocol/failures.ts';
+import type { HostileKind } from './hostile.ts';
 
 /** What an operator can do to a turn's workflow, and the codes with which the turn may end by it. A turn that is reset goes on. */
 export const OUTSIDE = {
@@ -9,6 +10,27 @@ export const OUTSIDE = {
   reset: [],
 } as const satisfies Record<string, readonly FailureCode[]>;
 export type OutsideFault = keyof typeof OUTSIDE;
+
+/** How a turn with a hostile answer of this kind ends, if nobody ends it: so and in no other way. */
+export const HOSTILE_ENDINGS: Readonly<Record<HostileKind, string>> = {
+  numbers: 'success',
+  one_number: 'success',
+  no_numbers: 'success',
+  // Cut short, asked to go on three times, and then that is the answer.
+  endless: 'success',
+  // What came leaves no room to go on with it.
+  overlong: 'failed/context_overflow',
+  parts: 'success',
+  halves: 'success',
+  deep: 'success',
+  crowd: 'success',
+  usage: 'success',
+  junk: 'success',
+  refused: 'failed/provider_refusal',
+};
+
+/** How a request for a profile that nobody has ends. */
+export const POISONED_ENDING = 'failed/profile_not_found';
 
 export interface Fault {
   /** Ms since the run began. */
@@ -51,6 +73,8 @@ export class Ledger {
   readonly answeredEarly = new Set<string>();
   /** Calls that a person refused. */
   readonly denied = new Set<string>();
+  /** Turns ended for no progress because tasks of theirs were lost with killed and frozen workers. */
+  readonly lostTasks = new Set<string>();
   readonly counts = new Map<string, number>();
   readonly #hits = new Map<string, Set<OutsideFault>>();
   readonly #echo: (line: string) => void;

@@ -7,7 +7,7 @@ import type { Ledger } from './ledger.ts';
 import { codeOf, noting, patiently } from './patience.ts';
 import { type Random, randomOf } from './random.ts';
 import type { Tail } from './tail.ts';
-import { requestOf } from './work.ts';
+import { type ChaosRequest, hostilePart, hostileRequestOf, requestOf, type Traits } from './work.ts';
 
 const MAX_OPEN = 5;
 /** After so many turns a client goes on with a new agent: what an agent remembers grows with each. */
@@ -15,6 +15,8 @@ const TURNS_PER_AGENT = 30;
 const FULL_PAUSE_MS = 150;
 /** Share of the requests that come from a foreign client. */
 const FOREIGN = 0.08;
+/** Share of the requests of which the model answers a step in a hostile way. */
+const HOSTILE = 0.08;
 
 export interface LoadDeps {
   readonly client: AgentClient;
@@ -53,10 +55,9 @@ export class Load {
     }
   }
 
-  /** The runs of every second agent's turns are short. */
   async #ask(agentId: string, slot: number, index: number, random: Random): Promise<void> {
     const { ledger, foreign } = this.#deps;
-    const request = requestOf(random, `Turn ${index} of ${agentId}.`, slot % 2 === 0);
+    const request = anyRequest(random, `Turn ${index} of ${agentId}.`, traitsOf(slot));
     const idempotencyKey = `key-${index}`;
     if (random.chance(FOREIGN)) return foreign.send(agentId, { ...request, idempotencyKey }, random);
     const keyed: EnqueueInput = random.chance(0.8) ? { ...request, idempotencyKey } : request;
@@ -75,7 +76,8 @@ export class Load {
     }
     if (!turn) return;
     if (random.chance(0.1)) await this.#repeat(agentId, turn, keyed, random);
-    if (random.chance(0.06)) await this.#steer(agentId, turn, index);
+    // A message that its turn did not take becomes a turn that is answered like the one before it.
+    if (random.chance(0.06) && !hostilePart(request.instruction)) await this.#steer(agentId, turn, index, random);
   }
 
   /** Without a key nobody can ask again, so a failure leaves the turn unacked. */
@@ -115,13 +117,33 @@ export class Load {
     }
   }
 
-  /** A steer has no key: one without an answer is not asked again, and not counted on. */
-  async #steer(agentId: string, turn: TurnHandle, index: number): Promise<void> {
+  /** One in four is sent by two clients at once. */
+  async #steer(agentId: string, turn: TurnHandle, index: number, random: Random): Promise<void> {
     const { ledger, tail } = this.#deps;
     const text = `Steer ${index} of ${agentId}: and be careful.`;
-    const { ack } = await turn.steer(text);
-    ledger.count(`steers ${ack}`);
-    if (ack === 'accepted') ledger.steers.push({ agentId, text });
+    const send = () => patiently(ledger, 'steer', () => turn.steer(text, { key: `steer-${index}` }));
+    const acks = await Promise.all(Array.from({ length: random.chance(0.25) ? 2 : 1 }, send));
+    const places = new Set<number>();
+    for (const answer of acks) {
+      if (!answer) continue;
+      ledger.count(`steers ${answer.ack}`);
+      if (answer.seq !== undefined) places.add(answer.seq);
+    }
+    if (places.size > 1) {
+      const detail = `one message has the places ${[...places].join(', ')}`;
+      ledger.problem({ check: 'steer_twice', agentId, agentTurnId: turn.id, detail });
+    }
+    if (places.size > 0) ledger.steers.push({ agentId, text });
     tail.follow(agentId);
   }
 }
+
+/** The runs of every second agent's turns are short; for one agent in five nobody counts tokens, another one in five is hasty. */
+const traitsOf = (slot: number): Traits => ({
+  short: slot % 2 === 0,
+  uncounted: slot % 5 === 2,
+  hasty: slot % 5 === 4,
+});
+
+const anyRequest = (random: Random, label: string, traits: Traits): ChaosRequest =>
+  random.chance(HOSTILE) ? hostileRequestOf(random, label, traits) : requestOf(random, label, traits);

@@ -1,5 +1,6 @@
 /** The command line of a chaos run. */
 import { parseArgs } from 'node:util';
+import { FAULT_KINDS, type FaultKinds } from './faults.ts';
 
 export const USAGE = `Usage: npm run chaos -- [options]
 
@@ -12,10 +13,21 @@ export const USAGE = `Usage: npm run chaos -- [options]
   --drain S            seconds everything may take to end once the faults are over; default 180
   --turns N            a batch: each agent is asked N times, by clients in turn, and the run ends when all is done, --minutes at most
   --clients N          clients of a batch; default 8
-  --faults KIND        all (default), or kills: workers are killed every few seconds, and the Temporal server once
+  --faults KINDS       all (default), or some of them with commas between, or kills: workers are killed every few seconds, and the
+                       Temporal server once
+                         kill     a worker is killed
+                         freeze   a worker is frozen for 3 to 25 s
+                         server   the Temporal server is ended and started again
+                         outage   the store is away for up to 10 s
+                         backlog  workers have two slots each, for 30 to 70 s
+                         client   a client of the store is frozen in a transaction, its lock in hand, for 2 to 12 s
+                         poison   60 to 200 requests that nobody can run come to one agent, between good ones
   --json FILE          also write the report to FILE
   --keep               keep the run's folder, also when all is well
-  --quiet              no line per fault`;
+  --quiet              no line per fault
+
+Whatever the faults are, in a run without --turns the model answers some turns in a hostile way (calls numbered beyond all bounds, endless
+text, halves of characters, arguments nested thousands deep, …), and for one agent in five it counts no tokens.`;
 
 export interface ChaosOptions {
   readonly minutes: number;
@@ -28,7 +40,7 @@ export interface ChaosOptions {
   /** Per agent; 0 asks for as many as there is time for. */
   readonly turns: number;
   readonly clients: number;
-  readonly faults: 'all' | 'kills';
+  readonly faults: FaultKinds;
   readonly json: string | undefined;
   readonly keep: boolean;
   readonly quiet: boolean;
@@ -59,7 +71,7 @@ export function readOptions(args: readonly string[]): ChaosOptions | null {
   const { json, keep, quiet } = values;
   return {
     store: oneOf('store', values.store, ['sqlite', 'postgres']),
-    faults: oneOf('faults', values.faults, ['all', 'kills']),
+    faults: faultKinds(values.faults),
     json,
     keep,
     quiet,
@@ -72,6 +84,11 @@ export function readOptions(args: readonly string[]): ChaosOptions | null {
     turns: whole('turns', values.turns, 0),
     clients: whole('clients', values.clients, 1),
   };
+}
+
+function faultKinds(text: string): FaultKinds {
+  if (text === 'kills') return text;
+  return text === 'all' ? FAULT_KINDS : text.split(',').map((kind) => oneOf('faults', kind, FAULT_KINDS));
 }
 
 function oneOf<T extends string>(name: string, text: string, allowed: readonly T[]): T {

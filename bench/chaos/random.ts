@@ -11,6 +11,22 @@ export interface Random {
   weighted<K extends string>(weights: Readonly<Record<K, number>>): K;
 }
 
+/**
+ * Draws the keys like cards from a deck that has each as often as its number says, shuffled anew when it is used up: no key is missing for
+ * long. The deck must not be empty.
+ */
+export function deckOf<K extends string>(counts: Readonly<Record<K, number>>, random: Random): () => K {
+  const entries = Object.entries(counts) as [K, number][];
+  const all = entries.flatMap(([key, count]) => Array<K>(count).fill(key));
+  let left: K[] = [];
+  return () => {
+    if (left.length === 0) left = [...all];
+    const [drawn] = left.splice(random.int(0, left.length - 1), 1);
+    if (drawn !== undefined) return drawn;
+    throw new RangeError('nothing to draw from');
+  };
+}
+
 export function randomOf(seed: number, stream: string): Random {
   let state = hash(`${seed}/${stream}`);
   const next = (): number => {

@@ -6,6 +6,8 @@ import type { Verdict } from './verify.ts';
 /** At most so many problems of a kind are printed; the JSON has all. */
 const PRINTED = 20;
 
+const MIB = 1024 * 1024;
+
 export interface ChaosReport extends Verdict {
   readonly ok: boolean;
   readonly options: ChaosOptions;
@@ -14,6 +16,8 @@ export interface ChaosReport extends Verdict {
   readonly faultsByKind: Readonly<Record<string, number>>;
   readonly faults: readonly Fault[];
   readonly counts: Readonly<Record<string, number>>;
+  /** The most memory that a worker has taken, bytes; null where the system does not say. */
+  readonly workerPeakBytes: number | null;
   /** Workers that ended without having been killed, in their own words. */
   readonly unaskedEnds: readonly string[];
 }
@@ -34,6 +38,7 @@ export function printReport(report: ChaosReport, out: (line: string) => void): v
     ['tool effects', String(report.effects)],
     ['clients', ''],
     ...counted(report.counts),
+    ['largest worker', report.workerPeakBytes === null ? '-' : `${Math.round(report.workerPeakBytes / MIB)} MiB`],
     ['workers that ended unasked', String(report.unaskedEnds.length)],
     ['unexplained endings', String(unexplained.length)],
     ['violations', String(violations.length)],

@@ -25,12 +25,14 @@ import { leftBehind } from './left.ts';
 import { Load } from './load.ts';
 import type { ChaosOptions } from './options.ts';
 import { codeOf } from './patience.ts';
+import { Poison } from './poison.ts';
 import { randomOf } from './random.ts';
 import type { ChaosReport } from './report.ts';
 import { Tail } from './tail.ts';
 import { ChaosTemporal } from './temporal.ts';
 import { verify } from './verify.ts';
 import { answerOf } from './work.ts';
+import { WorkerMemory } from './worker-memory.ts';
 
 const LOOK_EVERY_MS = 500;
 /** Nothing may be found open for so long: the server's list of workflows lags behind. */
@@ -138,7 +140,7 @@ async function underFire(
   echo: (line: string) => void,
   early: AbortSignal,
 ): Promise<ChaosReport> {
-  const { store, connected, fleet, temporal, database } = site;
+  const { store, connected, fleet, temporal, database, dir } = site;
   const { seed } = options;
   const ledger = new Ledger(options.quiet ? () => {} : echo);
   const client = new AgentClient({ temporal: connected.client, store });
@@ -149,9 +151,12 @@ async function underFire(
   const foreign = new Foreign(shared);
   const { load, done, halfDone } = await askingOf(options, site, { ...shared, foreign }, closing);
   const floods = new Floods({ ...shared, foreign });
+  const poison = new Poison(shared);
   const endings = new Endings({ ...shared, floods, random: randomOf(seed, 'endings') });
   const faults = new Faults({
-    ...{ fleet, temporal, database, endings, ledger },
+    ...{ fleet, temporal, database, endings, poison, ledger, dir },
+    storeUrl: database.url,
+    activeAgents: () => activeAgents(store),
     random: randomOf(seed, 'faults'),
     pauses: randomOf(seed, 'pauses'),
     endingsPerMinute: options.endings,
@@ -159,6 +164,8 @@ async function underFire(
     halfDone,
     onError: (error) => ledger.count(`faults that did not apply: ${nameOf(error)}`),
   });
+  const memory = new WorkerMemory(() => fleet.pids());
+  memory.start();
   tail.start();
   load.start(options.agents);
   faults.start();
@@ -169,25 +176,28 @@ async function underFire(
   await load.stop();
   await endings.startAll();
   await floods.settled();
+  await poison.settled();
   await drained(site, tail, Date.now() + options.drain * 1_000);
   await answers.settled();
   await tail.stop();
   const drainSeconds = (Date.now() - ledger.startedAt) / 1_000 - seconds;
-  return judge(options, site, ledger, { seconds, drainSeconds });
+  const workerPeakBytes = await memory.stop();
+  return judge(options, site, ledger, { seconds, drainSeconds, workerPeakBytes });
 }
 
 async function judge(
   options: ChaosOptions,
   { store, database, connected, effectsPath, unaskedEnds }: Site,
   ledger: Ledger,
-  times: Pick<ChaosReport, 'seconds' | 'drainSeconds'>,
+  measured: Pick<ChaosReport, 'seconds' | 'drainSeconds' | 'workerPeakBytes'>,
 ): Promise<ChaosReport> {
   const agentIds = (await Array.fromAsync(everyAgent(store))).map(({ agentId }) => agentId);
   const seen = { store, storeUrl: database.url, temporal: connected.client };
-  const verdict = await verify({ ...seen, ledger, agentIds, effectsPath });
+  const { workerPeakBytes } = measured;
+  const verdict = await verify({ ...seen, ledger, agentIds, effectsPath, workerPeakBytes });
   return {
     ...verdict,
-    ...times,
+    ...measured,
     ok: verdict.violations.length === 0 && verdict.unexplained.length === 0 && asMany(options, ledger, verdict.turns),
     options,
     faultsByKind: byKind(ledger),
@@ -196,6 +206,9 @@ async function judge(
     unaskedEnds,
   };
 }
+
+const activeAgents = async (store: Store): Promise<readonly string[]> =>
+  (await store.listAgents()).filter((agent) => agent.activeAgentTurnId !== null).map(({ agentId }) => agentId);
 
 async function untilDone(done: () => boolean, deadline: number, early: AbortSignal): Promise<void> {
   while (!early.aborted && !done() && Date.now() < deadline) {

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { type App, defineAgent, defineApp, defineTool, type Tool, type ToolDefinition } from '../../activities/app.ts';
 import { ASK_EXPERT, DELEGATE_ASYNC } from '../../workflows/protocol/builtins.ts';
-import { delegatedProfile, profileNamed, type ToolName } from './work.ts';
+import { ALL_TRAITS, delegatedProfile, profileNamed, type ToolName, type Traits, UNCOUNTED_MODEL } from './work.ts';
 
 export interface Effect {
   readonly callId: string;
@@ -38,11 +38,17 @@ const LEAVE_MS = 10_000;
 
 /** A window of that many tokens holds a few results of this size. */
 const WINDOW = 4_000;
+/** All that a model may say in four answers, and more. */
+const WIDE_WINDOW = 1_000_000;
 /** A turn of a few steps is longer. */
 const SHORT_RUN_EVENTS = 30;
 const BULK = 'all is well in this part of it. '.repeat(60);
 
-const parameters = z.object({ index: z.int(), step: z.int(), ms: z.int() });
+/** Loose, so that what a hostile model adds is kept. */
+const parameters = z.looseObject({ index: z.int(), step: z.int(), ms: z.int() });
+
+/** Watchdogs that a backlog of a minute outlasts. */
+const HASTY_MS = 45_000;
 
 type Options = Partial<Pick<ToolDefinition, 'sideEffects' | 'afterExecution' | 'suspendTimeoutMs'>>;
 
@@ -62,7 +68,7 @@ export function chaosApp(effectsPath: string): App {
       },
     });
   return defineApp({
-    agents: [false, true].flatMap((small) => [chaosAgent(small, false), chaosAgent(small, true)]),
+    agents: ALL_TRAITS.map(chaosAgent),
     tools: [
       tool('note', { sideEffects: 'none' }),
       tool('charge', { sideEffects: 'unsafe' }),
@@ -79,15 +85,20 @@ export function chaosApp(effectsPath: string): App {
   });
 }
 
-const chaosAgent = (small: boolean, short: boolean) =>
-  defineAgent({
-    name: profileNamed(small, short),
+const chaosAgent = (traits: Traits) => {
+  const { small, wide, short, uncounted, hasty } = traits;
+  return defineAgent({
+    name: profileNamed(traits),
+    ...(uncounted ? { model: { name: UNCOUNTED_MODEL } } : {}),
+    ...(hasty ? { timeouts: { dispatchMs: HASTY_MS, noProgressMs: HASTY_MS } } : {}),
     ...(small ? { context: { windowTokens: WINDOW } } : {}),
+    ...(wide ? { context: { windowTokens: WIDE_WINDOW } } : {}),
     ...(short ? { maxHistoryEvents: SHORT_RUN_EVENTS } : {}),
     budgets: { maxTokens: Number.MAX_SAFE_INTEGER },
     delegationPolicy: { profiles: [delegatedProfile(ASK_EXPERT), delegatedProfile(DELEGATE_ASYNC)] },
     governance: { rules: [{ tool: 'gated', action: 'ask' }], approvals: { deadlineMs: LEAVE_MS } },
   });
+};
 
 /** What the tools did; a last line that its worker did not finish writing counts as well. */
 export function readEffects(effectsPath: string): { readonly effects: readonly Effect[]; readonly torn: number } {

@@ -5,10 +5,13 @@ import type { AgentEvent } from '../../workflows/protocol/events.ts';
 import type { ClientStore, Store } from '../../workflows/protocol/store.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
 import type { EdgeView, TurnView } from '../../workflows/protocol/views.ts';
+import { lostTasks, waits } from './backlog-checks.ts';
 import { foreignProblems } from './foreign-checks.ts';
+import { badAnswers, endingOf, rightEnding } from './hostile-checks.ts';
 import { type Ledger, OUTSIDE, type Problem } from './ledger.ts';
 import { leftBehind } from './left.ts';
 import { readEffects, SUSPENDING, UNSAFE } from './tools.ts';
+import { memoryProblems } from './worker-memory.ts';
 
 /** How the supervisor ends a delegated turn that was to end with its parent's, and the ends of a parent's turn that count. */
 const PARENT_GONE = 'the turn that waited for it has ended';
@@ -35,6 +38,7 @@ export interface VerifyDeps {
   readonly ledger: Ledger;
   readonly agentIds: readonly string[];
   readonly effectsPath: string;
+  readonly workerPeakBytes: number | null;
 }
 
 export async function verify(deps: VerifyDeps): Promise<Verdict> {
@@ -57,7 +61,10 @@ export async function verify(deps: VerifyDeps): Promise<Verdict> {
   }
   const { effects } = readEffects(effectsPath);
   violations.push(...ackedTurns(ledger, views), ...wrongEffects(ledger, views, effects));
-  violations.push(...(await leftBehind(deps)));
+  violations.push(...(await leftBehind(deps)), ...memoryProblems(deps.workerPeakBytes));
+  violations.push(...views.flatMap((view) => badAnswers(ledger, view)));
+  for (const view of views) if (await lostTasks(temporal, view)) ledger.lostTasks.add(view.agentTurnId);
+  waits(ledger, views);
   ledger.count('runs that continued as new', (await temporal.workflow.count(CONTINUED)).count);
   const untouched = views.filter((view) => !isTouched(ledger, view, views));
   return {
@@ -65,7 +72,7 @@ export async function verify(deps: VerifyDeps): Promise<Verdict> {
     success: countSuccess(views),
     untouched: untouched.length,
     untouchedSuccess: countSuccess(untouched),
-    endings: tally(views.map(({ status, errorCode }) => (errorCode === null ? status : `${status}/${errorCode}`))),
+    endings: tally(views.map(endingOf)),
     effects: effects.length,
     violations,
     unexplained: views.flatMap((view) => unexplained(ledger, view, views)),
@@ -207,7 +214,8 @@ function wrongEffects(
 
 function unexplained(ledger: Ledger, view: TurnView, views: readonly TurnView[]): Problem[] {
   const { agentId, agentTurnId, status, errorCode, reason } = view;
-  if (!isTerminal(status) || status === 'success' || wasStopped(ledger, view, views)) return [];
+  if (!isTerminal(status) || endingOf(view) === rightEnding(view) || wasStopped(ledger, view, views)) return [];
+  if (ledger.lostTasks.has(agentTurnId)) return [];
   const hits = ledger.hitsOf(agentTurnId);
   const codes: readonly string[] = hits.flatMap((kind) => OUTSIDE[kind]);
   if (codes.includes(errorCode ?? '')) return [];
@@ -223,9 +231,12 @@ function wasStopped(ledger: Ledger, { errorCode, reason, parent }: TurnView, vie
   return reason === PARENT_GONE && parents.some(({ status }) => UNSUCCESSFUL.has(status));
 }
 
-/** A turn that was only reset goes on as if nothing had happened. */
+/** A turn that was only reset goes on as if nothing had happened. One that must not succeed counts as ended by whoever asked for it. */
 const isTouched = (ledger: Ledger, view: TurnView, views: readonly TurnView[]): boolean =>
-  ledger.hitsOf(view.agentTurnId).some((kind) => kind !== 'reset') || wasStopped(ledger, view, views);
+  rightEnding(view) !== 'success' ||
+  ledger.lostTasks.has(view.agentTurnId) ||
+  ledger.hitsOf(view.agentTurnId).some((kind) => kind !== 'reset') ||
+  wasStopped(ledger, view, views);
 
 function tally(values: readonly string[]): Record<string, number> {
   const count: Record<string, number> = {};

@@ -6,14 +6,36 @@ import { type ChatMessage, type ChatRequest, textOf, toolNames } from '../../wor
 import type { ModelAnswer } from '../../workers/model-server/completion.ts';
 import { ASK_EXPERT, DELEGATE_ASYNC, SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
+import { HOSTILE_KINDS, type HostileKind, hostileAnswer, hostileKindOf, hostileStep, ODD_USAGES } from './hostile.ts';
 import type { Random } from './random.ts';
 
-/** `small`: with a window that long turns do not fit; `short`: the runs of its turns continue as new all the time. */
-export const profileNamed = (small: boolean, short: boolean): string =>
-  `chaos${small ? '-small' : ''}${short ? '-short' : ''}`;
+/**
+ * Of a profile. `small`: with a window that long turns do not fit; `wide`: with one that endless text fits several times; `short`: the runs of its turns continue as new all the time; `uncounted`:
+ * its model counts no tokens; `hasty`: its turns are ended for no progress after less than a minute.
+ */
+export interface Traits {
+  readonly small?: boolean;
+  readonly wide?: boolean;
+  readonly short?: boolean;
+  readonly uncounted?: boolean;
+  readonly hasty?: boolean;
+}
+
+const TRAITS = ['small', 'wide', 'short', 'uncounted', 'hasty'] as const;
+
+/** Those that go together. */
+export const ALL_TRAITS: readonly Traits[] = TRAITS.reduce<Traits[]>(
+  (all, trait) => all.flatMap((one) => [one, { ...one, [trait]: true }]),
+  [{}],
+).filter(({ small, wide, uncounted, hasty }) => !(small && wide) && !(uncounted && hasty));
+
+export const profileNamed = (traits: Traits): string => ['chaos', ...TRAITS.filter((trait) => traits[trait])].join('-');
+
+export const UNCOUNTED_MODEL = 'uncounted';
+export const isUncounted = (profile: string): boolean => profile.split('-').includes('uncounted');
 
 /** Of the agents that are made by delegation. */
-export const delegatedProfile = (tool: string): string => profileNamed(false, tool === ASK_EXPERT);
+export const delegatedProfile = (tool: string): string => profileNamed({ short: tool === ASK_EXPERT });
 
 /** Longer than a run may take to drain: an answer that is not told leaves its asker open at the end. */
 const EXPERT_S = 3_600;
@@ -76,15 +98,39 @@ const QUICK: readonly ToolName[] = ['note', 'charge', 'slow', 'slow_safe'];
 
 const PLAN = /\[plan ([\w:,|]*)\]/;
 
+/** An answer that was cut short is asked for so often in all; the plan says the same each time, whatever is still in view of it. */
+const ENDLESS_PARTS = 4;
+
 const RESULT_FIELDS = { fields: [{ name: 'answer' }, { name: 'count' }] };
 
-/** A request of a random kind; `label` makes its text unique, `short` the runs of its turn short. */
-export function requestOf(random: Random, label: string, short: boolean): EnqueueInput & { instruction: string } {
+export type ChaosRequest = EnqueueInput & { readonly instruction: string };
+
+/** A request of a random kind; `label` makes its text unique. */
+export function requestOf(random: Random, label: string, traits: Traits): ChaosRequest {
   const kind = random.weighted(KINDS);
   const instruction = `[plan ${planOf(kind, random)}] ${label}`;
   const priority = random.weighted({ normal: 90, now: 5, background: 5 });
-  const profile = profileNamed(kind === 'long', short);
+  const profile = profileNamed({ ...traits, small: kind === 'long' });
   return { instruction, profile, priority, ...(kind === 'fields' ? { resultFields: RESULT_FIELDS } : {}) };
+}
+
+/** One with a hostile answer, of a random kind. */
+export function hostileRequestOf(random: Random, label: string, traits: Traits): ChaosRequest {
+  const kind = random.pick(HOSTILE_KINDS) ?? 'numbers';
+  const hostile = hostileStep(kind, random.int(0, ODD_USAGES.length - 1));
+  const before = random.chance(0.5) ? ['note:0'] : [];
+  const isText = kind === 'endless' || kind === 'overlong';
+  const plan = isText ? Array<string>(ENDLESS_PARTS).fill(hostile) : [...before, hostile, 'note:0'];
+  const profile = profileNamed({ ...traits, wide: kind === 'endless' });
+  return { instruction: `[plan ${plan.join('|')}] ${label}`, profile };
+}
+
+/** The hostile step of a request, and its place in the plan; undefined where there is none. */
+export function hostilePart(instruction: string): { readonly kind: HostileKind; readonly step: number } | undefined {
+  const steps = PLAN.exec(instruction)?.[1]?.split('|') ?? [];
+  const step = steps.findIndex((one) => hostileKindOf(one) !== undefined);
+  const kind = hostileKindOf(steps[step] ?? '');
+  return kind && { kind, step };
 }
 
 function planOf(kind: Kind, random: Random): string {
@@ -126,8 +172,13 @@ function planOf(kind: Kind, random: Random): string {
 const call = (tool: ToolName, random: Random): string =>
   `${tool}:${tool.startsWith('slow') ? random.int(200, 2_000) : 0}`;
 
-/** Steers and their turns carry no plan: what is open of the last one goes on, and then the turn ends. */
 export function answerOf(request: ChatRequest): ModelAnswer {
+  const answer = countedAnswerOf(request);
+  return request.model === UNCOUNTED_MODEL && answer.kind === 'message' ? { ...answer, usage: null } : answer;
+}
+
+/** Steers and their turns carry no plan: what is open of the last one goes on, and then the turn ends. */
+function countedAnswerOf(request: ChatRequest): ModelAnswer {
   const { messages } = request;
   if (messages.some((message) => textOf(message).startsWith('Shorten this')))
     return { kind: 'message', content: 'bulk.' };
@@ -138,6 +189,8 @@ export function answerOf(request: ChatRequest): ModelAnswer {
   const position = positionOf(messages.slice(start + 1));
   const delayMs = 20 + ((messages.length * 37) % 150);
   const step = steps[position];
+  const hostile = hostileKindOf(step ?? '');
+  if (hostile) return hostileAnswer(hostile, Number(step?.split(':')[1]), position);
   if (step !== undefined)
     return {
       kind: 'message',
