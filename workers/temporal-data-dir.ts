@@ -7,9 +7,10 @@
  * 2. The lock is the operating system's (through SQLite), so it ends with its process, however that ends.
  * 3. The record of the running server is replaced whole; without the lock held by somebody it means nothing.
  */
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import Database from 'better-sqlite3';
+import { makeFolder } from '../activities/folder.ts';
 import { isBusy } from '../activities/store/sqlite/errors.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 
@@ -66,7 +67,7 @@ function recordFile(dir: string): string {
 function takeLock(dir: string): Database.Database | undefined {
   let lock: Database.Database | undefined;
   try {
-    mkdirSync(dir, { recursive: true });
+    makeFolder(dir);
     lock = new Database(join(dir, 'temporal.lock'), { timeout: 0 });
     lock.exec('BEGIN EXCLUSIVE');
     return lock;

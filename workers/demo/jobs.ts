@@ -4,9 +4,10 @@
  * It is looked up by agent id and not held by the process, so that any worker with this data folder may run any step: another demo's,
  * one of `dev`, or the one that is started after a crash.
  */
-import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
+import { makeFolder } from '../../activities/folder.ts';
 import { packageRoot } from '../commands/package-root.ts';
 
 const DOCUMENTATION = ['README.md', 'docs'];
@@ -43,7 +44,7 @@ export class DemoJobs {
   }
 
   save(agentId: string, job: DemoJob): void {
-    mkdirSync(this.#dir, { recursive: true });
+    makeFolder(this.#dir);
     writeFileSync(this.#file(agentId), JSON.stringify(job));
   }
 
