@@ -2,7 +2,7 @@
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { z } from 'zod';
 import type { ModelOptions } from '../activities/llm/openai.ts';
-import { DEFAULT_CONNECTIONS } from '../activities/store/postgres/open.ts';
+import { DEFAULT_CONNECTIONS, FEWEST_CONNECTIONS } from '../activities/store/postgres/open.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { DEFAULT_WORKER_TARGET, WORKER_TARGET_PATTERN } from '../workflows/protocol/ids.ts';
 import type { TemporalCredentials } from './temporal-probe.ts';
@@ -22,7 +22,7 @@ const connections = z
   .string()
   .regex(/^\d+$/, { error: 'must be a whole number' })
   .transform(Number)
-  .pipe(z.int().min(2).max(1_000));
+  .pipe(z.int().min(FEWEST_CONNECTIONS).max(1_000));
 
 const environmentSchema = z.object({
   AGENTTURN_STORE: storeUrl.optional(),

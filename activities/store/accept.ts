@@ -35,7 +35,7 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
   const agentTurnId = request.idempotencyKey
     ? turnIdForKey(agentId, request.idempotencyKey)
     : (input.agentTurnId ?? v7());
-  return write(ctx, async (trx) => {
+  return write(ctx, agentId, async (trx) => {
     const [head, [entry], turns] = await lockHeadWith(
       trx,
       agentId,
@@ -182,7 +182,7 @@ export async function recordDropped(
   payload: DroppedEvent['payload'],
 ): Promise<void> {
   const now = ctx.now();
-  await write(ctx, async (trx) => {
+  await write(ctx, agentId, async (trx) => {
     await lockHead(trx, agentId, now);
     const known = await trx.selectFrom('events').select('id').where('message_id', '=', messageId).executeTakeFirst();
     if (!known) appendEvent(trx, agentId, null, { type: 'dropped', payload }, now, messageId);

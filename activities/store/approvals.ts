@@ -33,7 +33,7 @@ import { stepCardId } from './ids.ts';
 import { addLimits, limitsOf } from './limits.ts';
 import { profileByHash } from './profiles.ts';
 import type { ApprovalRow, HeadRow, TurnRow } from './rows.ts';
-import { lockForLimits, refuseUnfunded } from './tree-budgets.ts';
+import { refuseUnfunded, writeForLimits } from './tree-budgets.ts';
 import { turnOf } from './turns.ts';
 
 export const findApproval = (trx: Trx, agentTurnId: string, callId: string): Promise<ApprovalRow | undefined> =>
@@ -51,7 +51,7 @@ export async function askApprovals(
   requests: readonly ApprovalRequest[],
 ): Promise<readonly Suspension[]> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
+  return write(ctx, fence.agentId, async (trx) => {
     const head = await fenced(trx, fence, now);
     const turn = await turnOf(trx, fence.agentTurnId);
     const { profile } = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
@@ -142,11 +142,10 @@ export async function answerApproval(
   answer: ApprovalInput,
 ): Promise<ApprovalAck> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
-    const found = await lockForLimits(trx, agentTurnId, answer.limits, now);
-    const row = found && (await findApproval(trx, agentTurnId, answer.callId));
-    if (!found || !row) return { ack: 'unknown' };
-    const { head, turn } = found;
+  const { limits: raised } = answer;
+  const answered = await writeForLimits<ApprovalAck>(ctx, agentTurnId, raised, now, async (trx, { head, turn }) => {
+    const row = await findApproval(trx, agentTurnId, answer.callId);
+    if (!row) return { ack: 'unknown' };
     const agentId = turn.agent_id;
     if (row.status === 'dropped' || (row.status === 'waiting' && isTerminal(turn.status)))
       return { ack: 'stale', agentId };
@@ -172,6 +171,7 @@ export async function answerApproval(
     await syncHead(trx, head, agentTurnId, now);
     return { ack: 'applied', agentId };
   });
+  return answered ?? { ack: 'unknown' };
 }
 
 /** Null where they say what is to be run anyway, as it was shown. */

@@ -15,7 +15,7 @@ import type { BoxRow, HiddenReason } from './rows.ts';
 
 export async function writeInstructionCard(ctx: StoreContext, text: string): Promise<string> {
   const cardId = inputCardId(text);
-  await write(ctx, (trx) =>
+  await write(ctx, cardId, (trx) =>
     insertCard(trx, { cardId, type: 'task.instruction', content: { text }, author: 'client' }, ctx.now()),
   );
   return cardId;
@@ -23,7 +23,7 @@ export async function writeInstructionCard(ctx: StoreContext, text: string): Pro
 
 export async function writeOutputCard(ctx: StoreContext, value: JsonValue): Promise<string> {
   const cardId = outputCardId(JSON.stringify(value));
-  await write(ctx, (trx) =>
+  await write(ctx, cardId, (trx) =>
     insertCard(trx, { cardId, type: 'tool.output', content: { value }, author: 'client' }, ctx.now()),
   );
   return cardId;
@@ -42,7 +42,7 @@ export async function hideCards(trx: Trx, boxId: string, seqs: readonly number[]
 export async function writeContextBox(ctx: StoreContext, texts: readonly string[]): Promise<string> {
   const boxId = contextBoxId(texts);
   const now = ctx.now();
-  await write(ctx, async (trx) => {
+  await write(ctx, boxId, async (trx) => {
     const box = { box_id: boxId, kind: 'context', owner_agent_id: null, last_seq: texts.length } as const;
     await createBox(trx, box, now);
     for (const [index, text] of texts.entries()) {
@@ -95,7 +95,7 @@ export async function replaceOutputBox(
   cardIds: readonly string[],
 ): Promise<string> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
+  return write(ctx, agentId, async (trx) => {
     const head = await lockHead(trx, agentId, now);
     if (head.status !== 'idle') {
       throw new CodedError('agent_busy', `agent ${agentId} has an open turn; stop it or wait, then replace its box`);

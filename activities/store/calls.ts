@@ -81,7 +81,7 @@ export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClai
   const now = ctx.now();
   const claimed = claim.repeatable && claim.attempt === 1 ? await claimedWithItsStep(ctx, fence, claim.callId) : null;
   if (claimed) return claimed;
-  return write(ctx, async (trx) => {
+  return write(ctx, fence.agentId, async (trx) => {
     const { callId } = claim;
     const { turn, settled, call } = await fencedCall(trx, fence, callId, now);
     if (settled) return { kind: 'settled', settled };
@@ -192,7 +192,7 @@ const outcomeUnknown = ({ callId, tool }: CardContents['tool.call']): ToolResult
 
 export async function settleCall(ctx: StoreContext, fence: Fence, result: CallResult): Promise<SettledCall> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
+  return write(ctx, fence.agentId, async (trx) => {
     const { callId, attempt, content, durationMs } = result;
     const { turn, call, settled: known } = await fencedCall(trx, fence, callId, now);
     const { settled } = await storeResult(trx, turn, call.stepIndex, content, now, durationMs, known);
@@ -214,7 +214,7 @@ export async function refuseCalls(
   refusals: readonly Refusal[],
 ): Promise<readonly SettledCall[]> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
+  return write(ctx, fence.agentId, async (trx) => {
     await fenced(trx, fence, now);
     const turn = await turnOf(trx, fence.agentTurnId);
     const settled: SettledCall[] = [];
@@ -238,7 +238,7 @@ export async function suspendCall(
 ): Promise<ClaimOutcome> {
   const now = ctx.now();
   const deadline = now + waitMs;
-  return write(ctx, async (trx) => {
+  return write(ctx, fence.agentId, async (trx) => {
     const head = await fenced(trx, fence, now);
     const turn = await turnOf(trx, fence.agentTurnId);
     const settled = await findResult(trx, turn, callId);

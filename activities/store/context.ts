@@ -1,8 +1,10 @@
 /** What every store function gets: the database, the clock, and how the backend's errors map to the catalogue. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Compilable, Kysely, Transaction } from 'kysely';
 import { LRUCache } from 'lru-cache';
 import type { Card } from '../../workflows/protocol/cards.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
+import type { Admission } from './admission.ts';
 import { flushOutbox } from './events.ts';
 import type { Tables } from './rows.ts';
 
@@ -19,8 +21,22 @@ const CACHED_PROFILES = 500;
 
 export const profileCache = (): ProfileCache => new LRUCache({ max: CACHED_PROFILES });
 
-export interface StoreContext {
+/** What a transaction meets that needs a lock another one holds. */
+export interface LockedByOthers {
+  /** Whether the error says so; nothing was written then, and it is tried again until the caller has waited long enough. */
+  readonly isLocked: (error: unknown) => boolean;
+  /** Until it is tried again, after so long a wait; ms. */
+  readonly lockedPause: (waitedMs: number) => number;
+}
+
+export interface StoreContext extends LockedByOthers {
+  /** For reads. */
   readonly db: Kysely<Tables>;
+  /** For write transactions: the same, unless a backend lets reads go on beside them only so. */
+  readonly writer: Kysely<Tables>;
+  /** For reads that look at everything and may take their time. */
+  readonly scanner: Kysely<Tables>;
+  readonly admission: Admission;
   readonly now: () => number;
   /** Cards are immutable: what was read once need not be read again. */
   readonly cards: LRUCache<string, Card>;
@@ -40,26 +56,64 @@ export interface StoreContext {
 
 const ATTEMPTS = 4;
 
-/** One write transaction. Inside it only `trx` may be used: `db` would wait for the connection the transaction holds. */
-export async function write<T>(ctx: StoreContext, body: (trx: Trx) => Promise<T>): Promise<T> {
-  const { value, turnEnded } = await attempted(ctx, () =>
-    ctx.db.transaction().execute(async (trx) => ({ value: await body(trx), ...(await flushOutbox(trx)) })),
+/**
+ * One write transaction. `names` say what it locks for longer than a statement, mostly an agent: writes of the same name go one after the
+ * other (admission.ts). It may lock more besides. Inside it only `trx` may be used, and nothing else of the store: that would wait for a
+ * place while it holds one.
+ */
+export async function write<T>(
+  ctx: StoreContext,
+  names: string | readonly string[],
+  body: (trx: Trx) => Promise<T>,
+): Promise<T> {
+  const { admission, writer } = ctx;
+  const { deadline } = admission;
+  const transaction = () =>
+    writer.transaction().execute(async (trx) => ({ value: await body(trx), ...(await flushOutbox(trx)) }));
+  // A place is given back between two tries, so that others come to theirs; the names are kept, and with them the order.
+  const { value, turnEnded } = await admission.inLine([names].flat(), deadline, () =>
+    attempted(ctx, deadline, () => admission.writing(deadline, transaction)),
   );
   ctx.committed?.(turnEnded);
   return value;
 }
 
-export const read = <T>(ctx: StoreContext, body: (db: Kysely<Tables>) => Promise<T>): Promise<T> =>
-  attempted(ctx, () => body(ctx.db));
+export function read<T>(ctx: StoreContext, body: (db: Kysely<Tables>) => Promise<T>): Promise<T> {
+  const { admission, db } = ctx;
+  const { deadline } = admission;
+  return attempted(ctx, deadline, () => admission.reading(deadline, () => body(db)));
+}
 
-/** Again at once after a conflict: what was written is rolled back, and nothing of it is left. */
-async function attempted<T>({ isConflict, mapError }: StoreContext, run: () => Promise<T>): Promise<T> {
+/** For reads that look at everything: they take none of the places, and as long as they need. */
+export const scan = <T>(ctx: StoreContext, body: (db: Kysely<Tables>) => Promise<T>): Promise<T> =>
+  attempted(ctx, ctx.admission.deadline, () => body(ctx.scanner));
+
+/** Again at once after a conflict, and until the deadline while others hold a lock: what was written is rolled back, and nothing of it is left. */
+async function attempted<T>(ctx: StoreContext, deadline: number, run: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await untilUnlocked(ctx, deadline, run);
+    } catch (error) {
+      if (ctx.admission.closed) throw ctx.admission.closed;
+      if (attempt < ATTEMPTS && ctx.isConflict?.(error)) continue;
+      throw ctx.mapError(error);
+    }
+  }
+}
+
+/** Errors: what `run` throws, also because of a lock when the deadline has passed; by `performance.now()`. */
+export async function untilUnlocked<T>(
+  { isLocked, lockedPause }: LockedByOthers,
+  deadline: number,
+  run: () => Promise<T>,
+): Promise<T> {
+  const startedAt = performance.now();
+  for (;;) {
     try {
       return await run();
     } catch (error) {
-      if (attempt < ATTEMPTS && isConflict?.(error)) continue;
-      throw mapError(error);
+      if (!isLocked(error) || performance.now() >= deadline) throw error;
+      await sleep(lockedPause(performance.now() - startedAt));
     }
   }
 }

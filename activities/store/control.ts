@@ -23,20 +23,15 @@ import { rosterEntry } from './roster.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
 import { countPendingSteers } from './steers.ts';
 import { abandoned } from './terminal.ts';
-import { lockForLimits, refuseUnfunded } from './tree-budgets.ts';
-import { lockTurn, turnOf } from './turns.ts';
+import { refuseUnfunded, writeForLimits } from './tree-budgets.ts';
+import { turnOf, writeToTurn } from './turns.ts';
+
+type Stopped = StopAck & { readonly handover: Handover | null };
 
 /** Ends the turn here and now: a queued one `canceled`, an active one `failed/stopped` with the epoch raised (T21). */
-export async function stopTurn(
-  ctx: StoreContext,
-  agentTurnId: string,
-  reason: string,
-): Promise<StopAck & { readonly handover: Handover | null }> {
+export async function stopTurn(ctx: StoreContext, agentTurnId: string, reason: string): Promise<Stopped> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
-    const found = await lockTurn(trx, agentTurnId, now);
-    if (!found) return { ack: 'unknown', handover: null };
-    const { head, turn } = found;
+  const stopped = await writeToTurn<Stopped>(ctx, agentTurnId, now, async (trx, { head, turn }) => {
     const { agent_id: agentId } = turn;
     if (isTerminal(turn.status)) return { ack: 'already_ended', agentId, handover: null };
     if (turn.status === 'queued') {
@@ -46,6 +41,7 @@ export async function stopTurn(
     const { handover } = await reap(ctx, trx, head, turn, { status: 'failed', errorCode: 'stopped', reason }, now);
     return { ack: 'stopped', agentId, handover };
   });
+  return stopped ?? { ack: 'unknown', handover: null };
 }
 
 /** It was never leased, so it has no box yet; the head may belong to another turn and keeps its epoch. */
@@ -75,13 +71,11 @@ const MOST_PENDING_STEERS = 100;
 export async function steerTurn(ctx: StoreContext, agentTurnId: string, text: string, key?: string): Promise<SteerAck> {
   const now = ctx.now();
   const cardId = key === undefined ? v7() : steerIdFor(agentTurnId, key);
-  return write(ctx, async (trx) => {
-    const found = await lockTurn(trx, agentTurnId, now);
-    if (!found) return { ack: 'unknown' };
-    const { agent_id: agentId } = found.turn;
+  const steered = await writeToTurn<SteerAck>(ctx, agentTurnId, now, async (trx, { turn }) => {
+    const { agent_id: agentId } = turn;
     const known = key === undefined ? null : await steerBefore(trx, cardId, text, key);
     if (known) return { ack: 'accepted', agentId, seq: known.seq };
-    if (isTerminal(found.turn.status)) return { ack: 'stale', agentId };
+    if (isTerminal(turn.status)) return { ack: 'stale', agentId };
     if ((await countPendingSteers(trx, agentTurnId)) >= MOST_PENDING_STEERS) {
       const message = `turn ${agentTurnId} has ${MOST_PENDING_STEERS} messages it has not read; send this one later`;
       throw new CodedError('inbox_full', message);
@@ -107,6 +101,7 @@ export async function steerTurn(ctx: StoreContext, agentTurnId: string, text: st
       .execute();
     return { ack: 'accepted', agentId, seq };
   });
+  return steered ?? { ack: 'unknown' };
 }
 
 /** The message that was sent with this key before. Errors: `idempotency_conflict`, when it was another one. */
@@ -125,10 +120,8 @@ async function steerBefore(trx: Trx, steerId: string, text: string, key: string)
 /** New budgets for a turn that has not ended; a question that they answer is answered by them (K9). */
 export async function setLimits(ctx: StoreContext, agentTurnId: string, limits: Limits): Promise<LimitsChange | null> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
-    const found = await lockForLimits(trx, agentTurnId, limits, now);
-    if (!found || isTerminal(found.turn.status)) return null;
-    const { head, turn } = found;
+  return writeForLimits(ctx, agentTurnId, limits, now, async (trx, { head, turn }) => {
+    if (isTerminal(turn.status)) return null;
     await refuseUnfunded(ctx, trx, turn, limits);
     const all = await addLimits(trx, turn, limits);
     const changed = canonicalDigest(all) !== canonicalDigest(limitsOf(turn) ?? {});
@@ -149,7 +142,7 @@ export async function setLifecycle(
   reason: string,
 ): Promise<LifecycleChange> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
+  return write(ctx, agentId, async (trx) => {
     if (!(await rosterEntry(trx, agentId))) {
       throw new CodedError(
         'agent_not_found',

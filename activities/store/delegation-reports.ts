@@ -9,22 +9,23 @@ import type { DelegationReport } from '../../workflows/protocol/delegation.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import { type Deliverable, isTerminal } from '../../workflows/protocol/turn.ts';
-import { type StoreContext, type Trx, write } from './context.ts';
+import { read, type StoreContext, type Trx } from './context.ts';
 import type { FinalReport } from './deferrals.ts';
 import { appendEdge } from './events.ts';
 import { reportTo } from './reports.ts';
 import type { TurnRow } from './rows.ts';
-import { lockTurn, turnOf } from './turns.ts';
+import { turnOf, writeToTurn } from './turns.ts';
 
 export async function reportDelegation(ctx: StoreContext, agentTurnId: string): Promise<DelegationReport | null> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
-    const { parent_agent_turn_id: parentTurnId, parent_call_id: callId } = await turnOf(trx, agentTurnId);
-    if (parentTurnId === null || callId === null) return null;
-    const parent = await lockTurn(trx, parentTurnId, now);
+  const { parent_agent_turn_id: parentTurnId, parent_call_id: callId } = await read(ctx, (db) =>
+    turnOf(db, agentTurnId),
+  );
+  if (parentTurnId === null || callId === null) return null;
+  return writeToTurn(ctx, parentTurnId, now, async (trx, parent) => {
     // Read under the parent's lock: of several reporters one tells, the others get its answer.
     const child = await turnOf(trx, agentTurnId);
-    if (!parent || child.report === null || child.report === 'pending') return null;
+    if (child.report === null || child.report === 'pending') return null;
     const to = { agentId: parent.turn.agent_id, agentTurnId: parentTurnId, callId };
     if (child.report !== 'due') return { ack: child.report, wake: false, ...to };
     const report = await reportOf(trx, child, callId);

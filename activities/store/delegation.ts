@@ -52,7 +52,7 @@ interface Target {
 
 export async function delegate(ctx: StoreContext, fence: Fence, delegation: Delegation): Promise<DelegationOutcome> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
+  return write(ctx, namesOf(fence, delegation), async (trx) => {
     const { callId, target: wanted } = delegation;
     if (delegation.waitMs !== undefined) await ctx.lockWaits?.(trx);
     const known = wanted.strategy === 'reuse' ? await rosterEntry(trx, wanted.agentId) : undefined;
@@ -74,6 +74,15 @@ export async function delegate(ctx: StoreContext, fence: Fence, delegation: Dele
     return { call: await callAfter(trx, caller, delegation, ctx.profiles, now), handover: made };
   });
 }
+
+/** Delegations that wait take one lock for all of them. Sorts behind all agents: it is not kept from others while an agent is waited for. */
+const WAITS = '\uffff';
+
+const namesOf = ({ agentId }: Fence, { target, waitMs }: Delegation): readonly string[] => [
+  agentId,
+  ...(target.strategy === 'reuse' ? [target.agentId] : []),
+  ...(waitMs === undefined ? [] : [WAITS]),
+];
 
 /** Another attempt of the call finds what the first one did; a turn that has not started gives its lease again. */
 async function doneBefore(

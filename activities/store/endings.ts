@@ -15,7 +15,7 @@ import { lockedTurn, type MaybeHeld, turnOf } from './turns.ts';
 
 export async function commitTurn(ctx: StoreContext, fence: Fence, commit: TurnCommit): Promise<Ending> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
+  return write(ctx, fence.agentId, async (trx) => {
     const { head, turn } = await lockedTurn(trx, fence, now);
     // A second run, or a turn that was ended over its head meanwhile: what is recorded stands.
     if (isTerminal(turn.status)) {
@@ -29,7 +29,7 @@ export async function commitTurn(ctx: StoreContext, fence: Fence, commit: TurnCo
 
 export async function reapTurn(ctx: StoreContext, seen: SeenTurn, termination: Termination): Promise<Handover | null> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
+  return write(ctx, seen.agentId, async (trx) => {
     const head = await lockHead(trx, seen.agentId, now);
     if (!holds(head, seen) || head.status !== seen.status || head.updated_at !== seen.progressAt) return null;
     return (await reap(ctx, trx, head, await turnOf(trx, seen.agentTurnId), termination, now)).handover;

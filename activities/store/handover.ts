@@ -24,7 +24,7 @@ const TOO_EARLY_MS = 2_000;
 
 export async function leaseNext(ctx: StoreContext, agentId: string): Promise<Handover> {
   const now = ctx.now();
-  return write(ctx, async (trx) => handOver(ctx, trx, await lockHead(trx, agentId, now), now));
+  return write(ctx, agentId, async (trx) => handOver(ctx, trx, await lockHead(trx, agentId, now), now));
 }
 
 /** The caller holds the head row, and gives it as it is now; and `only`, the one queued turn of an agent that is not stopped, if it knows. */

@@ -8,7 +8,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { MESSAGE_TOKENS } from '../../workflows/kernel/pressure.ts';
 import type { Violation } from '../../workflows/protocol/store.ts';
-import { read, type StoreContext } from './context.ts';
+import { type StoreContext, scan } from './context.ts';
 import type { Tables } from './rows.ts';
 import { overdrawn } from './tree-budgets.ts';
 
@@ -231,7 +231,7 @@ export async function* violationPages(ctx: StoreContext): AsyncGenerator<readonl
       for (let offset = 0; ; offset += PAGE) {
         const page = sql<Found>`select * from (${find(within)}) as found
           order by agent_id, agent_turn_id, detail limit ${PAGE} offset ${offset}`;
-        const { rows } = await read(ctx, (db) => page.execute(db));
+        const { rows } = await scan(ctx, (db) => page.execute(db));
         const found = rows.map((row) => ({
           check,
           agentId: row.agent_id,
@@ -244,7 +244,7 @@ export async function* violationPages(ctx: StoreContext): AsyncGenerator<readonl
     }
   }
   for await (const within of ranges(ctx, 'trees')) {
-    const found = (await read(ctx, (db) => overdrawn(db, within))).map(({ turn, held }) => ({
+    const found = (await scan(ctx, (db) => overdrawn(db, within))).map(({ turn, held }) => ({
       check: OVERDRAWN,
       agentId: turn.agent_id,
       agentTurnId: turn.agent_turn_id,
@@ -274,7 +274,7 @@ async function* ranges(ctx: StoreContext, over: keyof typeof RANGES): AsyncGener
   };
   for (let after: string | null = null; ; ) {
     const begin: string | null = after;
-    const end: string | null = await read(ctx, (db) => endAfter(db, begin));
+    const end: string | null = await scan(ctx, (db) => endAfter(db, begin));
     yield (id) => {
       const above = begin === null ? sql`1 = 1` : sql`${sql.ref(id)} > ${begin}`;
       return end === null ? above : sql`${above} and ${sql.ref(id)} <= ${end}`;

@@ -2,7 +2,7 @@
  * The schema, as numbered migrations that run on both backends. One transaction under the backend's lock applies all missing
  * ones, so several processes may start at once (Kysely's own migrator takes no lock and no transaction on SQLite).
  */
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Tables } from './rows.ts';
 
 /** How a backend differs where the schema is concerned. */
@@ -12,6 +12,8 @@ export interface SchemaDialect {
   /** Column type of counters and epoch ms. */
   readonly int: 'integer' | 'bigint';
   lockSchema(trx: Transaction<Tables>): Promise<void>;
+  /** A row when the table of the schema's version is there. */
+  readonly findVersionTable: RawBuilder<unknown>;
 }
 
 type Migration = (d: SchemaDialect) => readonly string[];
@@ -157,16 +159,25 @@ const MIGRATIONS: readonly Migration[] = [
 ];
 
 export async function migrate(db: Kysely<Tables>, dialect: SchemaDialect): Promise<void> {
+  // Without the lock: a store that somebody else writes to, or holds, can still be opened.
+  const known = await dialect.findVersionTable.execute(db);
+  if (known.rows.length > 0 && (await versionOf(db)) === MIGRATIONS.length) return;
   await db.transaction().execute(async (trx) => {
     await dialect.lockSchema(trx);
     await sql`create table if not exists schema_version (version integer not null)`.execute(trx);
-    const { rows } = await sql<{ version: number }>`select version from schema_version`.execute(trx);
-    const applied = rows[0]?.version ?? 0;
+    const version = await versionOf(trx);
+    const applied = version ?? 0;
     for (const migration of MIGRATIONS.slice(applied)) {
       for (const statement of migration(dialect)) await sql.raw(statement).execute(trx);
     }
-    if (rows.length === 0) await sql`insert into schema_version (version) values (${MIGRATIONS.length})`.execute(trx);
+    if (version === null) await sql`insert into schema_version (version) values (${MIGRATIONS.length})`.execute(trx);
     else if (applied < MIGRATIONS.length)
       await sql`update schema_version set version = ${MIGRATIONS.length}`.execute(trx);
   });
+}
+
+/** Null where none is written yet. */
+async function versionOf(db: Kysely<Tables>): Promise<number | null> {
+  const { rows } = await sql<{ version: number }>`select version from schema_version`.execute(db);
+  return rows[0]?.version ?? null;
 }

@@ -6,6 +6,9 @@ import type { Registration } from '../../workflows/protocol/store.ts';
 import { storedJson } from '../well-formed.ts';
 import { type ProfileCache, read, type StoreContext, type Trx, write } from './context.ts';
 
+/** Their registration locks the heads of several names. */
+const PROFILES = 'profiles';
+
 const hashOf = (snapshot: string): string => createHash('sha256').update(snapshot).digest('hex');
 
 /**
@@ -19,7 +22,7 @@ export async function registerProfiles(
   { revision = 0, takeOver = false }: Registration = {},
 ): Promise<readonly string[]> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
+  return write(ctx, PROFILES, async (trx) => {
     const outdated: string[] = [];
     for (const entry of snapshots) {
       const snapshot = storedJson(entry);

@@ -38,7 +38,7 @@ import { profileByHash } from './profiles.ts';
 import { findResult, storeResult } from './results.ts';
 import type { ApprovalRow, HeadRow, TurnRow, WaitingRow } from './rows.ts';
 import { standingOf } from './tree-budgets.ts';
-import { lockTurn, turnOf } from './turns.ts';
+import { turnOf, writeToTurn } from './turns.ts';
 
 /** The answer is final and immediate; see the rules at T14 for what each means. */
 export async function reportResult(
@@ -47,14 +47,11 @@ export async function reportResult(
   report: ToolResultReport,
 ): Promise<Reported> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
-    const found = await lockTurn(trx, agentTurnId, now);
-    if (!found) return { ack: 'unknown', wake: false };
-    return {
-      ...(await reportTo(trx, found.head, found.turn, report, ctx.profiles, now)),
-      agentId: found.turn.agent_id,
-    };
-  });
+  const reported = await writeToTurn(ctx, agentTurnId, now, async (trx, { head, turn }) => ({
+    ...(await reportTo(trx, head, turn, report, ctx.profiles, now)),
+    agentId: turn.agent_id,
+  }));
+  return reported ?? { ack: 'unknown', wake: false };
 }
 
 /**
@@ -211,7 +208,7 @@ export async function resolveWaiting(
   parse: ParseArguments = (_tool, args) => args,
 ): Promise<WaitingState> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
+  return write(ctx, fence.agentId, async (trx) => {
     const head = await fenced(trx, fence, now);
     const turn = await turnOf(trx, fence.agentTurnId);
     const settled: SettledCall[] = [];

@@ -38,7 +38,7 @@ export async function openStep(
   { hide = [], noticed = [], room }: StepBegin = {},
 ): Promise<StepOpening> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
+  return write(ctx, fence.agentId, async (trx) => {
     const { head, turn } = await fencedTurnAt(trx, fence, stepIndex, now);
     const recorded = await recordedOf(trx, turn);
     if (!recorded) refuseClosed(turn, stepIndex);
@@ -145,7 +145,7 @@ async function completeStep(trx: Trx, { agentId, agentTurnId }: Fence, stepIndex
 /** The first writer wins: another attempt of the same step gets what was recorded (T5). */
 export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCommit): Promise<StepOutcomeRecord> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
+  return write(ctx, fence.agentId, async (trx) => {
     const { head, turn } = await fencedTurnAt(trx, fence, commit.stepIndex, now);
     const recorded = await recordedOf(trx, turn);
     if (recorded) return recorded;
@@ -198,7 +198,7 @@ function refuseClosed({ agent_turn_id: agentTurnId, closed }: TurnAtStep, stepIn
 
 export async function closeStep(ctx: StoreContext, fence: Fence, stepIndex: number): Promise<StepOutcomeRecord | null> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
+  return write(ctx, fence.agentId, async (trx) => {
     const { turn } = await fencedTurnAt(trx, fence, stepIndex, now);
     const recorded = await recordedOf(trx, turn);
     if (recorded || turn.closed !== null) return recorded;

@@ -39,7 +39,7 @@ async function present(trx: Trx, agentTurnId: string, hide: readonly BoxExtent[]
 
 export async function commitSummary(ctx: StoreContext, fence: Fence, commit: SummaryCommit): Promise<SummaryRecord> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
+  return write(ctx, fence.agentId, async (trx) => {
     await fenced(trx, fence, now);
     const { agentTurnId, agentId } = fence;
     const { stepIndex, hide, text, usage, cost } = commit;

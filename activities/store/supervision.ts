@@ -16,6 +16,9 @@ import type { HeadRow, TurnRow } from './rows.ts';
 
 const SUPERVISOR = 'supervisor';
 
+/** Turns of many agents are made due at once. */
+const MADE_DUE = 'due';
+
 /** A lease that was free for longer is a break: what happened meanwhile nobody has watched. */
 const BREAK_MS = 30_000;
 /** Clocks of several machines differ by less. */
@@ -32,7 +35,7 @@ export async function holdSupervisorLease(
   ttlMs: number,
 ): Promise<SupervisorLease | null> {
   const now = ctx.now();
-  return write(ctx, async (trx) => {
+  return write(ctx, SUPERVISOR, async (trx) => {
     const row = await trx
       .insertInto('svc_leases')
       .values({ service: SUPERVISOR, holder, expires_at: now + ttlMs, since: now, listed_until: null })
@@ -60,7 +63,7 @@ export async function holdSupervisorLease(
 }
 
 export async function noteListed(ctx: StoreContext, holder: string, listedUntil: number): Promise<void> {
-  await write(ctx, (trx) =>
+  await write(ctx, SUPERVISOR, (trx) =>
     trx
       .updateTable('svc_leases')
       .set({ listed_until: listedUntil })
@@ -71,7 +74,7 @@ export async function noteListed(ctx: StoreContext, holder: string, listedUntil:
 }
 
 export async function releaseSupervisorLease(ctx: StoreContext, holder: string): Promise<void> {
-  await write(ctx, (trx) =>
+  await write(ctx, SUPERVISOR, (trx) =>
     trx
       .updateTable('svc_leases')
       .set({ expires_at: ctx.now() })
@@ -178,7 +181,7 @@ async function timeoutsOf(db: Trx, hash: string | null, profiles: ProfileCache):
 export async function scheduleCheck(ctx: StoreContext, turn: CheckedTurn, next: NextCheck): Promise<void> {
   const now = ctx.now();
   const announces = turn.noWorkersSince === null && next.noWorkersSince !== null;
-  await write(ctx, async (trx) => {
+  await write(ctx, turn.agentId, async (trx) => {
     const head = announces ? await lockHead(trx, turn.agentId, now) : null;
     const scheduled = await trx
       .updateTable('turns')
@@ -201,7 +204,7 @@ export async function scheduleCheck(ctx: StoreContext, turn: CheckedTurn, next: 
 export async function makeDue(ctx: StoreContext, agentTurnIds: readonly string[]): Promise<number> {
   if (agentTurnIds.length === 0) return 0;
   const now = ctx.now();
-  return write(ctx, async (trx) => {
+  return write(ctx, MADE_DUE, async (trx) => {
     const made = await trx
       .updateTable('turns')
       .set({ check_at: now })

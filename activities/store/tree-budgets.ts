@@ -18,7 +18,7 @@ import type { Budgets, Limits } from '../../workflows/protocol/profile.ts';
 import type { BudgetStanding } from '../../workflows/protocol/steps.ts';
 import { type Fence, isTerminal, type Usage } from '../../workflows/protocol/turn.ts';
 import type { Refusal } from './accept.ts';
-import { ofFewLengths, read, type StoreContext, type Trx } from './context.ts';
+import { ofFewLengths, read, type StoreContext, type Trx, write } from './context.ts';
 import { lockHead } from './head.ts';
 import { budgetsOf, limitsOf } from './limits.ts';
 import { profileByHash } from './profiles.ts';
@@ -182,30 +182,38 @@ function beyond({ parent_call_id, given_tokens, given_cost }: TurnRow, limits: L
 }
 
 /**
- * Locks the head of the turn's agent; where these limits are more than a delegated turn was given, also those of all turns above it, in the
- * order of their agents' ids like a delegation, so that none of them ends or delegates meanwhile. Null when the turn was never accepted.
+ * One write transaction under the head of the turn's agent; where these limits are more than a delegated turn was given, also under those of
+ * all turns above it, locked in the order of their agents' ids like a delegation's, so that none of them ends or delegates meanwhile. Null
+ * when the turn was never accepted.
  */
-export async function lockForLimits(
-  trx: Trx,
+export async function writeForLimits<T>(
+  ctx: StoreContext,
   agentTurnId: string,
   limits: Limits | undefined,
   now: number,
-): Promise<{ head: HeadRow; turn: TurnRow } | null> {
-  const seen = await findTurn(trx, agentTurnId);
-  if (!seen) return null;
-  const line = limits && beyond(seen, limits) ? await lineOf(trx, seen) : [seen];
-  const heads = new Map<string, HeadRow>();
-  for (const agentId of [...new Set(line.map((turn) => turn.agent_id))].sort())
-    heads.set(agentId, await lockHead(trx, agentId, now));
-  const head = heads.get(seen.agent_id) ?? (await lockHead(trx, seen.agent_id, now));
-  return { head, turn: await turnOf(trx, agentTurnId) };
+  body: (trx: Trx, found: { readonly head: HeadRow; readonly turn: TurnRow }) => Promise<T>,
+): Promise<T | null> {
+  // Before the locks: what a turn was given only rises, and those above it stay the same.
+  const line = await read(ctx, async (db) => {
+    const seen = await findTurn(db, agentTurnId);
+    return seen && limits && beyond(seen, limits) ? lineOf(db, seen) : seen && [seen];
+  });
+  if (!line) return null;
+  const agentIds = [...new Set(line.map((turn) => turn.agent_id))].sort();
+  return write(ctx, agentIds, async (trx) => {
+    const heads = new Map<string, HeadRow>();
+    for (const agentId of agentIds) heads.set(agentId, await lockHead(trx, agentId, now));
+    const turn = await turnOf(trx, agentTurnId);
+    const head = heads.get(turn.agent_id) ?? (await lockHead(trx, turn.agent_id, now));
+    return body(trx, { head, turn });
+  });
 }
 
 /** The turn and those above it, up to the one that came from outside. */
-async function lineOf(trx: Trx, turn: TurnRow): Promise<TurnRow[]> {
+async function lineOf(db: Pick<Trx, 'selectFrom'>, turn: TurnRow): Promise<TurnRow[]> {
   const line = [turn];
   for (let one = turn; one.parent_call_id !== null && one.parent_agent_turn_id !== null; ) {
-    one = await turnOf(trx, one.parent_agent_turn_id);
+    one = await turnOf(db, one.parent_agent_turn_id);
     line.push(one);
   }
   return line;
@@ -213,7 +221,7 @@ async function lineOf(trx: Trx, turn: TurnRow): Promise<TurnRow[]> {
 
 /**
  * What exceeds a delegated turn's share is taken from the turn it works for: the nearest one above that has not ended, else the first one.
- * The heads are held by `lockForLimits`. Errors: `budget_refused`.
+ * The heads are held by `writeForLimits`. Errors: `budget_refused`.
  */
 export async function refuseUnfunded(ctx: StoreContext, trx: Trx, turn: TurnRow, limits: Limits): Promise<void> {
   const more = beyond(turn, limits);

@@ -6,7 +6,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import { type Fence, NO_USAGE } from '../../workflows/protocol/turn.ts';
 import { storedJson } from '../well-formed.ts';
 import { noteBoxEnd } from './cards.ts';
-import type { Trx } from './context.ts';
+import { read, type StoreContext, type Trx, write } from './context.ts';
 import { appendEdge, nextAcceptSeq } from './events.ts';
 import { lockHead, lockHeadWith } from './head.ts';
 import type { HeadRow, TurnRow } from './rows.ts';
@@ -116,14 +116,14 @@ export async function insertTurn(trx: Trx, queued: QueuedTurn, now: number): Pro
   return row;
 }
 
-export const selectTurn = (trx: Trx, agentTurnId: string) =>
-  trx.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId);
+export const selectTurn = (db: Pick<Trx, 'selectFrom'>, agentTurnId: string) =>
+  db.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId);
 
-export const findTurn = (trx: Trx, agentTurnId: string): Promise<TurnRow | undefined> =>
-  selectTurn(trx, agentTurnId).executeTakeFirst();
+export const findTurn = (db: Pick<Trx, 'selectFrom'>, agentTurnId: string): Promise<TurnRow | undefined> =>
+  selectTurn(db, agentTurnId).executeTakeFirst();
 
-export async function turnOf(trx: Trx, agentTurnId: string): Promise<TurnRow> {
-  const turn = await findTurn(trx, agentTurnId);
+export async function turnOf(db: Pick<Trx, 'selectFrom'>, agentTurnId: string): Promise<TurnRow> {
+  const turn = await findTurn(db, agentTurnId);
   if (turn) return turn;
   throw neverAccepted(agentTurnId);
 }
@@ -203,18 +203,28 @@ export async function lockedTurn(
 const neverAccepted = (agentTurnId: string): CodedError =>
   new CodedError('protocol_violation', `turn ${agentTurnId} is not in the store: it was never accepted`);
 
-/** Locks the head of whatever agent the turn belongs to; null when the turn was never accepted. */
-export async function lockTurn(
-  trx: Trx,
+/** One write transaction under the head of whatever agent the turn belongs to; null when the turn was never accepted. */
+export async function writeToTurn<T>(
+  ctx: StoreContext,
   agentTurnId: string,
   now: number,
-): Promise<{ head: HeadRow; turn: TurnRow } | null> {
-  const known = await trx
-    .selectFrom('turns')
-    .select('agent_id')
-    .where('agent_turn_id', '=', agentTurnId)
-    .executeTakeFirst();
-  if (!known) return null;
-  const head = await lockHead(trx, known.agent_id, now);
-  return { head, turn: await turnOf(trx, agentTurnId) };
+  body: (trx: Trx, found: { readonly head: HeadRow; readonly turn: TurnRow }) => Promise<T>,
+): Promise<T | null> {
+  const agentId = await agentOf(ctx, agentTurnId);
+  if (agentId === null) return null;
+  return write(ctx, agentId, async (trx) => {
+    const head = await lockHead(trx, agentId, now);
+    return body(trx, { head, turn: await turnOf(trx, agentTurnId) });
+  });
 }
+
+/** Read before the lock: a turn stays with its agent for ever. */
+const agentOf = (ctx: StoreContext, agentTurnId: string): Promise<string | null> =>
+  read(ctx, async (db) => {
+    const known = await db
+      .selectFrom('turns')
+      .select('agent_id')
+      .where('agent_turn_id', '=', agentTurnId)
+      .executeTakeFirst();
+    return known?.agent_id ?? null;
+  });

@@ -22,7 +22,7 @@ import { calls, say, suspended, taskEvents } from '../support/asking.ts';
 import { BACKENDS, type Backend, type Harness, openHarness } from '../support/harness.ts';
 import { holdingApp, letGo, whatWasDone } from '../support/holding-app.ts';
 
-/** More than twice as long as a write waits for SQLite's lock. */
+/** Longer than a worker's write waits for SQLite's lock. */
 const OUTAGE_MS = Number(process.env.AGENTTURN_TEST_OUTAGE_MS ?? 12_000);
 const LOOK_EVERY_MS = 50;
 const WAIT = { timeoutMs: 120_000 };

@@ -6,6 +6,7 @@ import Long from 'long';
 import { v7 } from 'uuid';
 import type { App } from '../../activities/app.ts';
 import { AgentClient } from '../../client/agent-client.ts';
+import { STORE_WAIT_MS } from '../../workers/commands/worker-process.ts';
 import { connectClient, connectWorker, type TemporalClient } from '../../workers/connect.ts';
 import type { ModelServer } from '../../workers/model-server/wire.ts';
 import { openStore } from '../../workers/open-store.ts';
@@ -57,7 +58,7 @@ export async function openHarness(backend: Backend = 'sqlite', servers: HarnessS
   await registerNamespace(temporal, namespace);
   const storePath = join(mkdtempSync(join(tmpdir(), 'agentturn-store-')), 'agentturn.db');
   const storeUrl = servers.storeUrl ?? (backend === 'sqlite' ? `sqlite:${storePath}` : await freshSchemaUrl());
-  const store = await openStore(storeUrl);
+  const store = await openStore(storeUrl, { waitMs: STORE_WAIT_MS });
   const connection = await connectWorker({ address, namespace });
   const running: RunningWorker[] = [];
   return {

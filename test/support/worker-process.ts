@@ -1,5 +1,6 @@
 /** A worker in a process of its own, on the same code as production, for tests that kill or freeze it. Its app is holdingApp. */
 import { writeSync } from 'node:fs';
+import { STORE_WAIT_MS } from '../../workers/commands/worker-process.ts';
 import { connectClient, connectWorker } from '../../workers/connect.ts';
 import { openStore } from '../../workers/open-store.ts';
 import { installRuntime } from '../../workers/runtime.ts';
@@ -66,7 +67,10 @@ installRuntime('WARN');
 const worker = await startWorker({
   temporal: await connectClient(argument),
   connection: await connectWorker(argument),
-  store: freezing(doomed(await openStore(argument.storeUrl), argument.dieAfter), argument.freezeAfterClaim ?? false),
+  store: freezing(
+    doomed(await openStore(argument.storeUrl, { waitMs: STORE_WAIT_MS }), argument.dieAfter),
+    argument.freezeAfterClaim ?? false,
+  ),
   app: holdingApp(argument.dir),
   model: { apiKey: 'test', baseUrl: argument.modelUrl, defaultModel: 'scripted' },
   targets: ['worker_generic'],

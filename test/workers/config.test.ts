@@ -73,7 +73,7 @@ describe('the environment', () => {
   test.each([
     ['AGENTTURN_STORE', 'mysql://db'],
     ['AGENTTURN_STORE', 'sqlite:'],
-    ['AGENTTURN_STORE_CONNECTIONS', '1'],
+    ['AGENTTURN_STORE_CONNECTIONS', '2'],
     ['AGENTTURN_STORE_CONNECTIONS', 'many'],
     ['AGENTTURN_STORE_CONNECTIONS', '2.5'],
     ['AGENTTURN_STORE_CONNECTIONS', '-3'],

@@ -4,12 +4,12 @@ import type { CliIo, DevOptions } from '../../client/cli/environment.ts';
 import { loadApp } from '../app-module.ts';
 import type { Config } from '../config.ts';
 import { builtInApp } from '../demo/app.ts';
-import { openStore } from '../open-store.ts';
+import { openStore, shownStore } from '../open-store.ts';
 import { withCleanup } from './cleanup.ts';
 import { Interrupt } from './interrupt.ts';
 import { lostTemporal, startTemporal } from './locate-temporal.ts';
 import { chooseModel } from './model.ts';
-import { type Settings, settingsOf, shownStore } from './settings.ts';
+import { type Settings, settingsOf } from './settings.ts';
 import { openBackend, prepareNamespace, runWorker } from './worker-process.ts';
 
 interface AppChoice {

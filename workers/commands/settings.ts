@@ -39,9 +39,6 @@ export function settingsOf(config: Config, options: CommonOptions & { readonly d
   };
 }
 
-/** For people and logs: without the password a URL may hold. */
-export const shownStore = (storeUrl: string): string => storeUrl.replace(/(:\/\/[^/@]*?):[^@/]*@/, '$1:***@');
-
 /** A SQLite store lies in the data folder of its dev server unless told otherwise. */
 function folderOf(storeUrl: string | undefined): string | undefined {
   const file = sqliteFile(storeUrl);

@@ -23,6 +23,12 @@ export interface Backend {
   readonly client: AgentClient;
 }
 
+/**
+ * With the last wait for a lock, 5 s, less than an attempt of a local activity may take: so it ends with what it waited for, and not with
+ * a timeout. Whoever calls from outside has nobody that asks again for him, and waits longer.
+ */
+export const STORE_WAIT_MS = 8_000;
+
 /** The connection first: a server that is not there leaves no new store behind. Errors: `temporal_unreachable`, the store's. */
 export async function openBackend(
   address: TemporalAddress,
@@ -31,7 +37,7 @@ export async function openBackend(
 ): Promise<Backend> {
   const temporal = await connectClient(address);
   cleanup.add(() => temporal.connection.close());
-  const store = await openStore(storeUrl, { connections: storeConnections });
+  const store = await openStore(storeUrl, { connections: storeConnections, waitMs: STORE_WAIT_MS });
   cleanup.add(() => store.close());
   return { address, store, temporal, client: new AgentClient({ temporal: temporal.client, store }) };
 }

@@ -5,12 +5,13 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import { WORKER_TARGET_PATTERN } from '../../workflows/protocol/ids.ts';
 import { loadApp } from '../app-module.ts';
 import type { Config } from '../config.ts';
+import { shownStore } from '../open-store.ts';
 import { withCleanup } from './cleanup.ts';
 import { targetsOf } from './dev.ts';
 import { Interrupt } from './interrupt.ts';
 import { locateTemporal } from './locate-temporal.ts';
 import { isConfigured } from './model.ts';
-import { settingsOf, shownStore } from './settings.ts';
+import { settingsOf } from './settings.ts';
 import { openBackend, runWorker } from './worker-process.ts';
 
 /** Resolves with the exit code when it was interrupted and all is closed. */

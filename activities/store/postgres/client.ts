@@ -12,7 +12,7 @@
  */
 import type { PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';
 import type pg from 'pg';
-import { isOutdatedPlan } from './errors.ts';
+import { isLost, isOutdatedPlan } from './errors.ts';
 
 /** Texts with a name: parsed and planned once per connection. The store has fewer, but for lists whose length varies. */
 const MOST_NAMED = 500;
@@ -51,19 +51,24 @@ class Statements {
 const storable = (value: unknown): unknown =>
   typeof value === 'string' && value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value;
 
+/** Why connections are gone: the server says it once, maybe while nothing is asked on them, and the driver does not repeat it. */
+type Losses = WeakMap<pg.PoolClient, Error>;
+
 const UNKNOWN: PostgresQueryResult<never> = { command: 'SELECT', rowCount: 0, rows: [] };
 
 class StoreClient implements PostgresPoolClient {
   readonly #client: pg.PoolClient;
   readonly #statements: Statements;
+  readonly #losses: Losses;
   /** Settles when the server has begun the transaction, or failed to; null outside of one. */
   #beginning: Promise<unknown> | null = null;
   /** The first error of a statement nobody waited for. */
   #failure: { readonly error: unknown } | null = null;
 
-  constructor(client: pg.PoolClient, statements: Statements) {
+  constructor(client: pg.PoolClient, statements: Statements, losses: Losses) {
     this.#client = client;
     this.#statements = statements;
+    this.#losses = losses;
   }
 
   /** The store reads no cursors. */
@@ -105,7 +110,7 @@ class StoreClient implements PostgresPoolClient {
 
   #failed(error: unknown): { readonly error: unknown } {
     if (isOutdatedPlan(error)) this.#statements.renew();
-    this.#failure ??= { error };
+    this.#failure ??= { error: (isLost(error) && this.#losses.get(this.#client)) || error };
     return this.#failure;
   }
 
@@ -122,9 +127,18 @@ class StoreClient implements PostgresPoolClient {
 /** The pool as Kysely uses it. Its connections must be pipelined. */
 export function storePool(pool: pg.Pool): PostgresPool {
   const statements = new Statements();
+  const losses: Losses = new WeakMap();
+  // An idle connection that breaks is replaced on the next use; without a listener it would end the process.
+  pool.on('error', () => {});
+  // The pool listens only to idle connections; one that breaks in use fails its query and must not end the process besides.
+  pool.on('connect', (client) =>
+    client.on('error', (error) => {
+      if (!losses.has(client)) losses.set(client, error);
+    }),
+  );
   return {
     options: pool.options,
     end: () => pool.end(),
-    connect: async () => new StoreClient(await pool.connect(), statements),
+    connect: async () => new StoreClient(await pool.connect(), statements, losses),
   };
 }

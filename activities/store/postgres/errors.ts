@@ -1,42 +1,77 @@
 /** PostgreSQL's SQLSTATEs and the driver's connection errors, as codes of the catalogue. */
 import { isNativeError } from 'node:util/types';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
+import type { VainWait } from '../admission.ts';
+import { shownUrl } from './url.ts';
 
 /** Classes that mean "not now": connection, resources, intervention, serialisation, deadlock, read-only standby. */
 const PASSING = /^(08|53|57|40|25006)/;
 const CONNECTION = /^(ECONNREFUSED|ECONNRESET|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_AGAIN)$/;
-/** The driver's words, without a code: for a statement under way, and for the next one on a connection that is gone. */
-const LOST = /Connection terminated|is not queryable/;
+/** The driver's words, without a code: for a statement under way, for the next one on a connection that is gone, and for no answer. */
+const LOST = /Connection terminated|is not queryable|^Query read timeout$/;
 /** Wrong password, no such role, no such database: an operator must act, but the store may well come back. */
 const REFUSED = /^(28|3D)/;
 
 /** The server takes no more connections, whoever holds them. */
 const SERVER_FULL = '53300';
+const LOCK_TIMEOUT = '55P03';
+const CANCELED = '57014';
+/** Idle in a transaction, or a transaction, for too long: the server has ended it with its connection. */
+const STOOD_STILL = /^25P0[34]$/;
 
 /** The pool's words for a caller that waited for a connection in vain; those for a server that does not answer are others. */
 const POOL_EMPTY = /^timeout exceeded when trying to connect$/;
 
-export interface Pool {
+export interface StorePlace {
   readonly url: string;
   readonly connections: number;
+  /** How long a caller waits for a lock or for a connection. */
   readonly waitMs: number;
 }
 
-export function mapPostgresError(error: unknown, { url, connections, waitMs }: Pool): unknown {
+export function mapPostgresError(error: unknown, place: StorePlace): unknown {
   // Not `instanceof Error`: the driver's may be of another realm.
   if (!isNativeError(error) || error instanceof CodedError) return error;
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
-  if (POOL_EMPTY.test(error.message)) {
-    const message =
-      `all ${connections} connections of this process to the store ${withoutPassword(url)} were busy for ${waitMs / 1_000} s; ` +
-      'the server is slow, or the process needs more of them: AGENTTURN_STORE_CONNECTIONS';
-    return new CodedError('store_unavailable', message, { cause: error });
+  const code = codeOf(error);
+  const cause = { cause: error };
+  const store = `the store ${shownUrl(place.url)}`;
+  if (code === LOCK_TIMEOUT) {
+    const message = `waited ${seconds(place.waitMs)} for rows in ${store} that another transaction has locked; ${WHO_LOCKS}`;
+    return new CodedError('store_locked', message, cause);
   }
-  const lost = LOST.test(error.message);
-  if (!lost && !PASSING.test(code) && !CONNECTION.test(code) && !REFUSED.test(code)) return error;
-  const message = `the store ${withoutPassword(url)} does not answer (${code || error.message}); ${cureOf(code)}`;
-  return new CodedError('store_unavailable', message, { cause: error });
+  if (POOL_EMPTY.test(error.message)) return new CodedError('store_unavailable', allBusy(place), cause);
+  if (STOOD_STILL.test(code)) {
+    const message =
+      `${store} ended a transaction in which this process stood still, frozen or without processor time (${code}): ` +
+      'nothing of it was written; try again';
+    return new CodedError('store_unavailable', message, cause);
+  }
+  if (code === CANCELED) {
+    const message = `${store} broke off a statement (${error.message}); see what the server is busy with (pg_stat_activity), then try again`;
+    return new CodedError('store_unavailable', message, cause);
+  }
+  if (!isLost(error) && !PASSING.test(code) && !CONNECTION.test(code) && !REFUSED.test(code)) return error;
+  const message = `${store} does not answer (${code || error.message}); ${cureOf(code)}`;
+  return new CodedError('store_unavailable', message, cause);
 }
+
+/** For a caller that stood in a line of this process until the time was up. */
+export function waitedInVain({ name, others, waitMs }: VainWait, place: StorePlace): CodedError {
+  if (name === null) return new CodedError('store_unavailable', allBusy(place));
+  const message =
+    `waited ${seconds(waitMs)} behind ${others} other writes of this process for ${name} to the store ${shownUrl(place.url)}, ` +
+    `which is slow or has its rows locked; ${WHO_LOCKS}`;
+  return new CodedError('store_locked', message);
+}
+
+const WHO_LOCKS =
+  'a process that stands still loses its lock by itself after some seconds; end any other that holds one (pg_stat_activity, pg_blocking_pids), then try again';
+
+const allBusy = ({ url, connections, waitMs }: StorePlace): string =>
+  `all ${connections} connections of this process to the store ${shownUrl(url)} were busy for ${seconds(waitMs)}; ` +
+  'the server is slow, or the process needs more of them: AGENTTURN_STORE_CONNECTIONS';
+
+const seconds = (ms: number): string => `${ms / 1_000} s`;
 
 function cureOf(code: string): string {
   if (REFUSED.test(code)) return 'check user, password and database in AGENTTURN_STORE';
@@ -44,23 +79,21 @@ function cureOf(code: string): string {
   return 'check that the server is up';
 }
 
+const codeOf = (error: Error): string => ('code' in error && typeof error.code === 'string' ? error.code : '');
+
+/** Whether the driver says only that the connection is gone, not why. */
+export const isLost = (error: unknown): boolean => isNativeError(error) && LOST.test(error.message);
+
+/** Whether a lock could not be had in time: the transaction has written nothing. */
+export const isLocked = (error: unknown): boolean => isNativeError(error) && codeOf(error) === LOCK_TIMEOUT;
+
 /** A deadlock, or a serialisation failure: the server ended this transaction so that others can go on. */
 const GIVEN_WAY: readonly unknown[] = ['40P01', '40001'];
 
 /** Whether the transaction may be tried again at once. */
 export const isConflict = (error: unknown): boolean =>
-  isOutdatedPlan(error) || (isNativeError(error) && 'code' in error && GIVEN_WAY.includes(error.code));
+  isOutdatedPlan(error) || (isNativeError(error) && GIVEN_WAY.includes(codeOf(error)));
 
 /** A statement was prepared before another process changed the schema; the server has one code for all it does not support. */
 export const isOutdatedPlan = (error: unknown): boolean =>
-  isNativeError(error) && 'code' in error && error.code === '0A000' && error.message.startsWith('cached plan');
-
-export function withoutPassword(url: string): string {
-  try {
-    const parsed = new URL(url);
-    parsed.password = '';
-    return parsed.href;
-  } catch {
-    return 'postgres://(malformed URL)';
-  }
-}
+  isNativeError(error) && codeOf(error) === '0A000' && error.message.startsWith('cached plan');

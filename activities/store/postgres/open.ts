@@ -1,34 +1,38 @@
 /** Opens the store in a PostgreSQL database: for fleets on several machines. */
 import { Kysely, PostgresDialect, sql, type Transaction } from 'kysely';
-import pg from 'pg';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { LIMITS } from '../../../workflows/protocol/limits.ts';
 import type { Store } from '../../../workflows/protocol/store.ts';
+import { Admission, DEFAULT_WAIT_MS } from '../admission.ts';
 import { cardCache, profileCache } from '../context.ts';
 import { migrate, type SchemaDialect } from '../migrations.ts';
 import type { Tables } from '../rows.ts';
 import { createStore } from '../store.ts';
 import { ChangeFeed } from './changes.ts';
 import { storePool } from './client.ts';
-import { isConflict, mapPostgresError, withoutPassword } from './errors.ts';
+import { isConflict, isLocked, mapPostgresError, waitedInVain } from './errors.ts';
+import { openPools } from './pools.ts';
+import { shownUrl } from './url.ts';
 
 /** Measured: docs/performance.md. */
 export const DEFAULT_CONNECTIONS = 20;
 
-/** For a connection of the pool, and for the server to answer a new one. */
-const CONNECT_TIMEOUT_MS = 5_000;
+/** One listens, one is left to reads, one writes. */
+export const FEWEST_CONNECTIONS = 3;
+
+/** Of so many connections, one. */
+const LEFT_TO_READS = 10;
 
 /** Any constants will do, as long as every process uses the same. */
 const SCHEMA_LOCK = 4_211_974;
 
 const WAITS_LOCK = 4_211_975;
 
-const INT8_OID = 20;
-
 const schema: SchemaDialect = {
   autoId: 'bigserial primary key',
   int: 'bigint',
   lockSchema: (trx) => lock(trx, SCHEMA_LOCK),
+  findVersionTable: sql`select 1 where to_regclass('schema_version') is not null`,
 };
 
 async function lock(trx: Transaction<Tables>, key: number): Promise<void> {
@@ -41,9 +45,9 @@ export interface PostgresStoreOptions {
   readonly now?: () => number;
   /** Turns that may wait in one agent's inbox; default 1,000 (T10). */
   readonly maxQueuedTurns?: number;
-  /** Of this process, at most; at least 2, for one of them listens while somebody waits for changes. */
+  /** Of this process, at most: one listens while somebody waits for changes, and writes leave some to reads. One more opens the store. */
   readonly connections?: number;
-  /** How long a caller waits for one; default 5 s. */
+  /** How long a caller waits for locks and connections. */
   readonly waitMs?: number;
 }
 
@@ -52,40 +56,44 @@ export async function openPostgresStore({
   url,
   now = Date.now,
   connections = DEFAULT_CONNECTIONS,
-  waitMs = CONNECT_TIMEOUT_MS,
+  waitMs = DEFAULT_WAIT_MS,
   maxQueuedTurns = LIMITS.maxQueuedTurns,
 }: PostgresStoreOptions): Promise<Store> {
-  const mapError = (error: unknown): unknown => mapPostgresError(error, { url, connections, waitMs });
-  const pool = new pg.Pool({
-    connectionString: url,
-    max: connections,
-    // A write is sent without waiting for the one before it: `StoreClient`.
-    pipeline: true,
-    connectionTimeoutMillis: waitMs,
-    // Counters and epoch ms fit a double; everything else keeps the driver's parser.
-    types: { getTypeParser: (oid, format) => (oid === INT8_OID ? Number : pg.types.getTypeParser(oid, format)) },
-  });
-  // An idle connection that breaks is replaced on the next use; without a listener it would end the process.
-  pool.on('error', () => {});
-  // The pool listens only to idle connections; one that breaks in use fails its query and must not end the process besides.
-  pool.on('connect', (client) => client.on('error', () => {}));
+  const place = { url, connections, waitMs };
+  const mapError = (error: unknown): unknown => mapPostgresError(error, place);
+  const { pool, scanner: scannerPool, closing } = openPools(url, connections);
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(pool) }) });
+  const scanner = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(scannerPool) }) });
+  const destroy = () => Promise.all([db.destroy(), scanner.destroy()]);
   try {
-    await migrate(db, schema);
+    await migrate(scanner, schema);
   } catch (error) {
-    await db.destroy();
+    await closing(destroy);
     const mapped = mapError(error);
     if (mapped instanceof CodedError) throw mapped;
-    const message = `cannot open the store ${withoutPassword(url)}: ${String(error)}`;
+    const message = `cannot open the store ${shownUrl(url)}: ${String(error)}`;
     throw new CodedError('store_unavailable', message, { cause: error });
   }
   const changes = new ChangeFeed(pool);
+  const places = Math.max(1, connections - 1);
+  const admission = new Admission({
+    places,
+    writes: Math.max(1, places - Math.ceil(connections / LEFT_TO_READS)),
+    waitMs,
+    inVain: (wait) => waitedInVain(wait, place),
+  });
   return createStore(
     {
       db,
+      writer: db,
+      scanner,
+      admission,
       now,
       mapError,
       isConflict,
+      isLocked,
+      // The server has waited already.
+      lockedPause: () => 0,
       maxQueuedTurns,
       cards: cardCache(),
       profiles: profileCache(),
@@ -94,9 +102,12 @@ export async function openPostgresStore({
     },
     {
       changed: (timeoutMs, only) => changes.wait(timeoutMs, only === 'turn_ended'),
-      close: async () => {
-        await changes.close();
-        await db.destroy();
+      close: () => {
+        admission.close(new CodedError('store_unavailable', `the store ${shownUrl(url)} was closed by this process`));
+        return closing(async () => {
+          await changes.close();
+          await destroy();
+        });
       },
     },
   );

@@ -1,5 +1,6 @@
 /** SQLite's result codes, as codes of the catalogue. */
 import { CodedError } from '../../../workflows/protocol/failures.ts';
+import type { VainWait } from '../admission.ts';
 
 /** By its code alone: the native addon is shared by all copies of its JavaScript in a process, its error class and realm are not. */
 function sqliteCode(error: unknown): string | null {
@@ -7,9 +8,17 @@ function sqliteCode(error: unknown): string | null {
   return error.code.startsWith('SQLITE_') ? error.code : null;
 }
 
+const CURE = 'find the process that holds it (fuser FILE), let it go on or stop it, then try again';
+
 export const isBusy = (error: unknown): boolean => /^SQLITE_(BUSY|LOCKED)/.test(sqliteCode(error) ?? '');
 
-export function mapSqliteError(error: unknown, path: string): unknown {
+export interface StoreFile {
+  readonly path: string;
+  /** How long a caller waits for the lock. */
+  readonly waitMs: number;
+}
+
+export function mapSqliteError(error: unknown, { path, waitMs }: StoreFile): unknown {
   const code = sqliteCode(error);
   if (code === null) return error;
   const detail = `${code}: ${String(error)}`;
@@ -20,12 +29,16 @@ export function mapSqliteError(error: unknown, path: string): unknown {
     });
   }
   if (isBusy(error)) {
-    const cure = 'find and stop the process that holds it, then try again';
-    return new CodedError('store_locked', `${path} is locked by another process (${detail}); ${cure}`, {
-      cause: error,
-    });
+    const message = `${path} was locked by another process for ${waitMs / 1_000} s (${detail}); ${CURE}`;
+    return new CodedError('store_locked', message, { cause: error });
   }
   if (code.startsWith('SQLITE_CONSTRAINT')) return error;
   const cure = 'check that the folder exists, is writable and has space';
   return new CodedError('store_unavailable', `${path} cannot be used (${detail}); ${cure}`, { cause: error });
+}
+
+/** For a caller that stood in the line of this process until the time was up. */
+export function waitedInVain({ others, waitMs }: VainWait, path: string): CodedError {
+  const message = `waited ${waitMs / 1_000} s behind ${others} other writes of this process to ${path}, which is slow or locked by another process; ${CURE}`;
+  return new CodedError('store_locked', message);
 }

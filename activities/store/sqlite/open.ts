@@ -1,28 +1,27 @@
 /** Opens the store in a SQLite file: WAL, durable commits, safe for several processes on one machine. */
-import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
-import { Kysely, type Transaction } from 'kysely';
+import { Kysely, sql, type Transaction } from 'kysely';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { LIMITS } from '../../../workflows/protocol/limits.ts';
 import type { Store } from '../../../workflows/protocol/store.ts';
-import { cardCache, profileCache } from '../context.ts';
+import { makeFolder } from '../../folder.ts';
+import { Admission, DEFAULT_WAIT_MS } from '../admission.ts';
+import { cardCache, profileCache, untilUnlocked } from '../context.ts';
 import { migrate, type SchemaDialect } from '../migrations.ts';
 import type { Tables } from '../rows.ts';
 import { createStore } from '../store.ts';
 import { ChangeWatcher } from './changes.ts';
 import { ImmediateSqliteDialect } from './dialect.ts';
-import { mapSqliteError } from './errors.ts';
+import { isBusy, mapSqliteError, waitedInVain } from './errors.ts';
 import { preparedOnce } from './statements.ts';
-
-/** Short, because it blocks the process; the longer wait for the write lock is the dialect's. */
-const BUSY_TIMEOUT_MS = 2;
 
 const schema: SchemaDialect = {
   autoId: 'integer primary key autoincrement',
   int: 'integer',
   // BEGIN IMMEDIATE already holds the only write lock there is.
   lockSchema: async (_trx: Transaction<Tables>) => {},
+  findVersionTable: sql`select 1 from sqlite_master where name = 'schema_version'`,
 };
 
 export interface SqliteStoreOptions {
@@ -30,6 +29,8 @@ export interface SqliteStoreOptions {
   readonly now?: () => number;
   /** Turns that may wait in one agent's inbox; default 1,000 (T10). */
   readonly maxQueuedTurns?: number;
+  /** How long a caller waits for the file's lock. */
+  readonly waitMs?: number;
 }
 
 /** Errors: `store_corrupt`, `store_locked`, `store_unavailable`, each naming the file. */
@@ -37,21 +38,41 @@ export async function openSqliteStore({
   path,
   now = Date.now,
   maxQueuedTurns = LIMITS.maxQueuedTurns,
+  waitMs = DEFAULT_WAIT_MS,
 }: SqliteStoreOptions): Promise<Store> {
-  const mapError = (error: unknown): unknown => mapSqliteError(error, path);
+  const mapError = (error: unknown): unknown => mapSqliteError(error, { path, waitMs });
+  const locked = { isLocked: isBusy, lockedPause };
   try {
-    mkdirSync(dirname(path), { recursive: true });
-    const database = preparedOnce(open(path));
-    const db = new Kysely<Tables>({ dialect: new ImmediateSqliteDialect({ database }) });
-    await migrate(db, schema);
-    const changes = new ChangeWatcher(() => open(path));
+    makeFolder(dirname(path));
+    const admission = new Admission({ oneLine: true, waitMs, inVain: (wait) => waitedInVain(wait, path) });
+    const opened = () => untilUnlocked(locked, admission.deadline, async () => open(path));
+    const writer = kysely(await opened());
+    await untilUnlocked(locked, admission.deadline, () => migrate(writer, schema));
+    // Of its own, because a transaction keeps its connection to itself: reads go on while a write waits.
+    const reader = await opened();
+    reader.pragma('query_only = 1');
+    const db = kysely(reader);
+    // A connection sees what all others commit, so the one that commits nothing sees everything.
+    const changes = new ChangeWatcher(() => reader);
     return createStore(
-      { db, now, mapError, maxQueuedTurns, cards: cardCache(), profiles: profileCache() },
+      {
+        db,
+        writer,
+        scanner: db,
+        admission,
+        now,
+        mapError,
+        ...locked,
+        maxQueuedTurns,
+        cards: cardCache(),
+        profiles: profileCache(),
+      },
       {
         changed: (timeoutMs) => changes.wait(timeoutMs),
         close: async () => {
+          admission.close(new CodedError('store_unavailable', `the store ${path} was closed by this process`));
           changes.close();
-          await db.destroy();
+          await Promise.all([db.destroy(), writer.destroy()]);
         },
       },
     );
@@ -62,12 +83,27 @@ export async function openSqliteStore({
   }
 }
 
+const kysely = (database: SqliteDatabase.Database): Kysely<Tables> =>
+  new Kysely({ dialect: new ImmediateSqliteDialect({ database: preparedOnce(database) }) });
+
+/**
+ * SQLite's own wait for a lock blocks the whole process: heartbeats would stop, and a second store of the same process could never let go
+ * of the lock that is waited for. So nothing waits in it, and what finds the file locked is tried again.
+ */
 function open(path: string): SqliteDatabase.Database {
-  const database = new SqliteDatabase(path);
-  // Turning a new file to WAL takes an exclusive lock for a moment: several processes may start at once.
-  database.pragma('busy_timeout = 5000');
-  database.pragma('journal_mode = WAL');
-  database.pragma(`busy_timeout = ${BUSY_TIMEOUT_MS}`);
-  database.pragma('synchronous = FULL');
-  return database;
+  const database = new SqliteDatabase(path, { timeout: 0 });
+  try {
+    // Turning a new file to WAL takes an exclusive lock for a moment: several processes may start at once.
+    database.pragma('journal_mode = WAL');
+    database.pragma('synchronous = FULL');
+    return database;
+  } catch (error) {
+    database.close();
+    throw error;
+  }
 }
+
+const AGED_MS = 200;
+
+/** Nobody is told when the lock is free, and whoever asks more often gets it sooner: those who have waited for some time do. */
+const lockedPause = (waitedMs: number): number => 1 + Math.random() * (waitedMs < AGED_MS ? 8 : 4);

@@ -1,6 +1,6 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import Database from 'better-sqlite3';
 import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
@@ -27,22 +27,21 @@ describe('a SQLite file', () => {
     });
   });
 
-  test('held by another writer is store_locked after the busy timeout', async () => {
-    const path = freshPath();
-    const store = await openSqliteStore({ path });
-    const holder = new Database(path);
-    holder.exec('begin immediate');
-    await expect(store.writeInstructionCard('x')).rejects.toMatchObject({ code: 'store_locked' });
-    holder.exec('rollback');
-    await expect(store.writeInstructionCard('x')).resolves.toBeDefined();
-    holder.close();
-    await store.close();
+  test.each([
+    ['below a path that is no folder', '/etc/hostname/store.db', '/etc/hostname'],
+    // The system denies that /proc is there, and Node’s own way to make a path would ask it for ever.
+    ['in a folder that cannot be made', '/proc/agentturn/data/store.db', '/proc/agentturn'],
+  ])('%s is store_unavailable, naming it', async (_where, path, named) => {
+    await expect(openSqliteStore({ path })).rejects.toMatchObject({
+      code: 'store_unavailable',
+      message: expect.stringContaining(named),
+    });
   });
 
-  test('below a path that is no folder is store_unavailable', async () => {
-    await expect(openSqliteStore({ path: '/etc/hostname/store.db' })).rejects.toMatchObject({
-      code: 'store_unavailable',
-    });
+  test('in a folder that is not there yet makes it, and those above it', async () => {
+    const path = join(dirname(freshPath()), 'a', 'b', 'store.db');
+    await (await openSqliteStore({ path })).close();
+    expect(existsSync(path)).toBe(true);
   });
 
   test('opened by several at once is migrated once', async () => {

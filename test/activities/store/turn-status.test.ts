@@ -1,9 +1,11 @@
 import { expect, test } from '@jest/globals';
 import SqliteDatabase from 'better-sqlite3';
 import { Kysely, SqliteDialect } from 'kysely';
+import { Admission } from '../../../activities/store/admission.ts';
 import { cardCache, profileCache } from '../../../activities/store/context.ts';
 import type { Tables } from '../../../activities/store/rows.ts';
 import { turnStatusReader } from '../../../activities/store/turn-status.ts';
+import { CodedError } from '../../../workflows/protocol/failures.ts';
 
 function reader() {
   const database = new SqliteDatabase(':memory:');
@@ -14,7 +16,9 @@ function reader() {
   const dialect = new SqliteDialect({ database });
   const db = new Kysely<Tables>({ dialect, log: ({ query }) => void statements.push(query.parameters.length) });
   const mapError = (error: unknown) => new Error('mapped', { cause: error });
-  const ctx = { db, now: Date.now, mapError, maxQueuedTurns: 1, cards: cardCache(), profiles: profileCache() };
+  const admission = new Admission({ waitMs: 1_000, inVain: () => new CodedError('store_locked', 'locked') });
+  const backend = { db, writer: db, scanner: db, admission, mapError, isLocked: () => false, lockedPause: () => 0 };
+  const ctx = { ...backend, now: Date.now, maxQueuedTurns: 1, cards: cardCache(), profiles: profileCache() };
   return { ask: turnStatusReader(ctx), statements, database };
 }
 

@@ -1,0 +1,112 @@
+/**
+ * The connections to the server, and how long anything on them may take. Every wait has an end: a process that stands still in a
+ * transaction, a statement that hangs, a server that is frozen and a network that swallows what is sent.
+ *
+ * Whoever needs other limits names them in the URL, as `?statement_timeout=60000`.
+ */
+import { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+
+/** For the server to answer a new connection, and for one of a pool that the lines in front of it leave empty only for a moment. */
+const CONNECT_TIMEOUT_MS = 10_000;
+
+/** Shorter than a caller waits: it is tried again, and meanwhile others have had the connection. */
+const LOCK_TIMEOUT_MS = 5_000;
+
+/** Much longer than anything the store does, and short enough for a server that thrashes. */
+const STATEMENT_TIMEOUT_MS = 30_000;
+
+/** A process that was frozen in a transaction holds the locks of its agents for so long, and writes nothing when it wakes. */
+const IDLE_IN_TRANSACTION_MS = 10_000;
+
+/** Looking at everything, and changing the schema of a large store. */
+const SCAN_TIMEOUT_MS = 60 * 60_000;
+
+/** The server ends a statement by itself; a frozen one does not. */
+const ANSWER_MARGIN_MS = 5_000;
+
+/** A connection over which nothing was sent for so long is asked for a sign of life: it may be half open. */
+const KEEP_ALIVE_MS = 10_000;
+
+/** For the connections to be closed as they should, what is under way included; then they are cut. */
+const CLOSE_MS = 5_000;
+
+const SCANNER_IDLE_MS = 100;
+
+const INT8_OID = 20;
+
+const settings = {
+  // A write is sent without waiting for the one before it: `StoreClient`.
+  pipeline: true,
+  connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+  idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
+  keepAlive: true,
+  keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
+  // Counters and epoch ms fit a double; everything else keeps the driver's parser.
+  types: {
+    getTypeParser: (oid, format) => (oid === INT8_OID ? Number : pg.types.getTypeParser(oid, format)),
+  },
+} as const satisfies pg.PoolConfig;
+
+const LIMITS = ['lock_timeout', 'statement_timeout', 'query_timeout'];
+
+/** Limits that the URL names are for what a turn does. */
+function withoutLimits(url: string): string {
+  if (!URL.canParse(url)) return url;
+  const parsed = new URL(url);
+  for (const name of LIMITS) parsed.searchParams.delete(name);
+  return parsed.href;
+}
+
+export interface Pools {
+  readonly pool: pg.Pool;
+  /** One connection for what may take its time; it is not kept. */
+  readonly scanner: pg.Pool;
+  /** Runs what closes the pools, and cuts the connections that are still there when they should have been closed. */
+  closing(close: () => Promise<unknown>): Promise<void>;
+}
+
+export function openPools(url: string, connections: number): Pools {
+  const sockets = new Set<Socket>();
+  const stream = () => {
+    const socket = new Socket();
+    sockets.add(socket);
+    return socket.once('close', () => sockets.delete(socket));
+  };
+  const common = { ...settings, connectionString: url, stream };
+  const pool = new pg.Pool({
+    ...common,
+    max: connections,
+    lock_timeout: LOCK_TIMEOUT_MS,
+    statement_timeout: STATEMENT_TIMEOUT_MS,
+    query_timeout: STATEMENT_TIMEOUT_MS + ANSWER_MARGIN_MS,
+  });
+  const scanner = new pg.Pool({
+    ...common,
+    connectionString: withoutLimits(url),
+    max: 1,
+    idleTimeoutMillis: SCANNER_IDLE_MS,
+    statement_timeout: SCAN_TIMEOUT_MS,
+    query_timeout: SCAN_TIMEOUT_MS + ANSWER_MARGIN_MS,
+  });
+  return {
+    pool,
+    scanner,
+    async closing(close) {
+      const closed = new AbortController();
+      const cut = sleep(CLOSE_MS, undefined, { signal: closed.signal }).then(
+        () => {
+          for (const socket of sockets) socket.destroy();
+        },
+        () => {},
+      );
+      try {
+        await close();
+      } finally {
+        closed.abort();
+        await cut;
+      }
+    },
+  };
+}
