@@ -30,10 +30,7 @@ export interface LockedByOthers {
 }
 
 export interface StoreContext extends LockedByOthers {
-  /** For reads. */
   readonly db: Kysely<Tables>;
-  /** For write transactions: the same, unless a backend lets reads go on beside them only so. */
-  readonly writer: Kysely<Tables>;
   /** For reads that look at everything and may take their time. */
   readonly scanner: Kysely<Tables>;
   readonly admission: Admission;
@@ -66,10 +63,10 @@ export async function write<T>(
   names: string | readonly string[],
   body: (trx: Trx) => Promise<T>,
 ): Promise<T> {
-  const { admission, writer } = ctx;
+  const { admission, db } = ctx;
   const { deadline } = admission;
   const transaction = () =>
-    writer.transaction().execute(async (trx) => ({ value: await body(trx), ...(await flushOutbox(trx)) }));
+    db.transaction().execute(async (trx) => ({ value: await body(trx), ...(await flushOutbox(trx)) }));
   // A place is given back between two tries, so that others come to theirs; the names are kept, and with them the order.
   const { value, turnEnded } = await admission.inLine([names].flat(), deadline, () =>
     attempted(ctx, deadline, () => admission.writing(deadline, transaction)),

@@ -85,7 +85,6 @@ export async function openPostgresStore({
   return createStore(
     {
       db,
-      writer: db,
       scanner,
       admission,
       now,

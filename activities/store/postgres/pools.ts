@@ -106,6 +106,8 @@ export function openPools(url: string, connections: number): Pools {
       } finally {
         closed.abort();
         await cut;
+        // The driver does not wait for the server's goodbye, and neither does the end of the process.
+        for (const socket of sockets) socket.unref();
       }
     },
   };

@@ -42,22 +42,24 @@ export async function openSqliteStore({
 }: SqliteStoreOptions): Promise<Store> {
   const mapError = (error: unknown): unknown => mapSqliteError(error, { path, waitMs });
   const locked = { isLocked: isBusy, lockedPause };
+  const databases: SqliteDatabase.Database[] = [];
   try {
     makeFolder(dirname(path));
     const admission = new Admission({ oneLine: true, waitMs, inVain: (wait) => waitedInVain(wait, path) });
-    const opened = () => untilUnlocked(locked, admission.deadline, async () => open(path));
-    const writer = kysely(await opened());
-    await untilUnlocked(locked, admission.deadline, () => migrate(writer, schema));
-    // Of its own, because a transaction keeps its connection to itself: reads go on while a write waits.
-    const reader = await opened();
-    reader.pragma('query_only = 1');
-    const db = kysely(reader);
-    // A connection sees what all others commit, so the one that commits nothing sees everything.
-    const changes = new ChangeWatcher(() => reader);
+    const opened = async () => {
+      const database = await untilUnlocked(locked, admission.deadline, async () => open(path));
+      databases.push(database);
+      return database;
+    };
+    const db = new Kysely<Tables>({
+      dialect: new ImmediateSqliteDialect({ database: preparedOnce(await opened()) }),
+    });
+    await untilUnlocked(locked, admission.deadline, () => migrate(db, schema));
+    const watched = await opened();
+    const changes = new ChangeWatcher(() => watched);
     return createStore(
       {
         db,
-        writer,
         scanner: db,
         admission,
         now,
@@ -72,19 +74,17 @@ export async function openSqliteStore({
         close: async () => {
           admission.close(new CodedError('store_unavailable', `the store ${path} was closed by this process`));
           changes.close();
-          await Promise.all([db.destroy(), writer.destroy()]);
+          await db.destroy();
         },
       },
     );
   } catch (error) {
+    for (const database of databases) database.close();
     const mapped = mapError(error);
     if (mapped instanceof CodedError) throw mapped;
     throw new CodedError('store_unavailable', `cannot open the store ${path}: ${String(error)}`, { cause: error });
   }
 }
-
-const kysely = (database: SqliteDatabase.Database): Kysely<Tables> =>
-  new Kysely({ dialect: new ImmediateSqliteDialect({ database: preparedOnce(database) }) });
 
 /**
  * SQLite's own wait for a lock blocks the whole process: heartbeats would stop, and a second store of the same process could never let go

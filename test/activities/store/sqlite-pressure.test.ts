@@ -52,18 +52,20 @@ async function frozenWriter(path: string): Promise<{ goOn(): void }> {
   };
 }
 
-test('while a process is frozen in a transaction reads go on, and writes wait until it goes on', async () => {
+test('while a process is frozen in a transaction reads go on, and writes wait in their order until it goes on', async () => {
   const path = freshPath();
   const store = await openStore(path);
   await accept(store, 'alice');
   const frozen = await frozenWriter(path);
-  let written = 0;
-  const writes = ['bob', 'carol', 'alice'].map((agentId) => accept(store, agentId).finally(() => (written += 1)));
+  const names = Array.from({ length: 20 }, (_, index) => `agent-${index}`);
+  const written: string[] = [];
+  const writes = names.map((agentId) => accept(store, agentId).finally(() => written.push(agentId)));
   expect(await store.listAgents()).toHaveLength(1);
   expect(await (await openStore(path)).listTurns('alice')).toHaveLength(1);
-  expect(written).toBe(0);
+  expect(written).toEqual([]);
   frozen.goOn();
-  expect(await Promise.all(writes)).toMatchObject([{ kind: 'accepted' }, { kind: 'accepted' }, { kind: 'accepted' }]);
+  expect(await Promise.all(writes)).toMatchObject(names.map(() => ({ kind: 'accepted' })));
+  expect(written).toEqual(names);
   expect(await store.violations()).toEqual([]);
 });
 
