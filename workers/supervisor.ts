@@ -15,7 +15,7 @@ import type { Client } from '@temporalio/client';
 import { TurnWorkflows } from '../client/turn-workflows.ts';
 import type { Store } from '../workflows/protocol/store.ts';
 import type { DueTurn, SupervisorLease, SupervisorPass } from '../workflows/protocol/supervision.ts';
-import { type CheckDeps, checkTurn, Queues } from './supervision/check-turn.ts';
+import { type CheckDeps, checkTurn, Queues, storeNow } from './supervision/check-turn.ts';
 import { ClosedWorkflows, RunningWorkflows } from './supervision/listing.ts';
 
 export interface SupervisorOptions {
@@ -163,7 +163,7 @@ export class Supervisor {
   async #putOff(turn: DueTurn): Promise<void> {
     const everyMs = Math.min(2 * turn.everyMs, LONGEST_FAILED_MS);
     const { noWorkersSince, workersSince, wokenAt } = turn;
-    const checkAt = Date.now() + Math.min(turn.everyMs, LONGEST_FAILED_MS);
+    const checkAt = storeNow(this.#options.store) + Math.min(turn.everyMs, LONGEST_FAILED_MS);
     await this.#options.store.scheduleCheck(turn, { checkAt, everyMs, noWorkersSince, workersSince, wokenAt });
   }
 }

@@ -29,6 +29,8 @@ import { Supervisor, type SupervisorOptions, startSupervisor } from './superviso
 import { ensureSupervisorSchedule } from './supervisor-schedule.ts';
 import { missingSearchAttributes } from './temporal-search-attributes.ts';
 
+const MOST_SKEW_MS = 5_000;
+
 export interface WorkerDeps {
   readonly connection: NativeConnection;
   readonly temporal: TemporalClient;
@@ -109,6 +111,7 @@ function asWritten(config: WebpackConfig): WebpackConfig {
 export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
   await checkSearchAttributes(deps);
   await registerApp(deps);
+  warnOfSkew(deps);
   if (deps.supervisor === 'schedule') await ensureSupervisorSchedule(deps.temporal.client);
   const { store } = deps;
   const temporal = deps.temporal.client;
@@ -168,6 +171,16 @@ async function registerApp({ store, app, takeOver = false, log }: WorkerDeps): P
   const names = outdated.join(', ');
   log(
     `new turns of ${names} get a newer definition than this worker's; to go back to this one, raise "revision" in defineApp`,
+  );
+}
+
+/** Deadlines and timers do not depend on this machine's clock; its log lines do, and so may what its tools do. */
+function warnOfSkew({ store, log }: WorkerDeps): void {
+  const aheadMs = store.clockAheadMs();
+  if (Math.abs(aheadMs) <= MOST_SKEW_MS) return;
+  const how = aheadMs > 0 ? 'behind' : 'ahead of';
+  log(
+    `this machine's clock is ${Math.round(Math.abs(aheadMs) / 1_000)} s ${how} that of the store's server; set it, e.g. by NTP`,
   );
 }
 

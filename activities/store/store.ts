@@ -36,8 +36,8 @@ import { turnStatusReader } from './turn-status.ts';
 /** Enough to see that something is wrong. */
 const FINDINGS = 1_000;
 
-/** What only the backend can do: tell that something changed, and close. */
-export type Backend = Pick<Store, 'changed' | 'close'>;
+/** What only the backend can do: tell that something changed and what its clock shows, and close. */
+export type Backend = Pick<Store, 'changed' | 'clockAheadMs' | 'close'>;
 
 export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   accept: (input) => accept(ctx, input),
@@ -95,5 +95,6 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   violations: (limit = FINDINGS) => violations(ctx, limit),
   violationPages: () => violationPages(ctx),
   changed: (timeoutMs, only) => backend.changed(timeoutMs, only),
+  clockAheadMs: () => backend.clockAheadMs(),
   close: () => backend.close(),
 });

@@ -30,6 +30,9 @@ export class Queues {
   }
 }
 
+/** Times in rows are compared with the clock that wrote them. */
+export const storeNow = (store: Pick<Store, 'clockAheadMs'>): number => Date.now() + store.clockAheadMs();
+
 /** The server may not answer, and the next turn waits. */
 const LOOK_MS = 10_000;
 
@@ -46,7 +49,7 @@ export async function checkTurn(
     const asksQueue = workflow?.kind === 'running' && turn.workerTarget !== null && turn.timeouts !== null;
     return { workflow, queue: asksQueue ? await queues.of(turn.workerTarget ?? '') : null };
   });
-  const { action, next } = decideCheck({ turn, workflow, queue, supervisedSince, nowMs: Date.now() });
+  const { action, next } = decideCheck({ turn, workflow, queue, supervisedSince, nowMs: storeNow(store) });
   await carryOut(deps, turn, action);
   // What was carried out may have given the turn another schedule: that one stands.
   await store.scheduleCheck(turn, next);

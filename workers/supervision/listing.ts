@@ -7,7 +7,7 @@ import type { Client } from '@temporalio/client';
 import { LRUCache } from 'lru-cache';
 import { TURN_WORKFLOW_ID } from '../../workflows/protocol/ids.ts';
 import type { Store } from '../../workflows/protocol/store.ts';
-import { terminate } from './check-turn.ts';
+import { storeNow, terminate } from './check-turn.ts';
 
 const PAGE = 1_000;
 /** The list lags, and clocks differ: what closed shortly before the last listing, or before the first, is listed too. */
@@ -132,7 +132,7 @@ export class RunningWorkflows {
   async #closeOrphan(workflowId: string): Promise<void> {
     const agentTurnId = turnIdOf(workflowId);
     const turn = agentTurnId === null ? null : await this.#deps.store.getTurn(agentTurnId);
-    if (turn?.endedAt == null || turn.endedAt > Date.now() - this.#orphanAgeMs) return;
+    if (turn?.endedAt == null || turn.endedAt > storeNow(this.#deps.store) - this.#orphanAgeMs) return;
     await terminate(this.#deps.temporal, workflowId, 'it is not the turn that its agent runs');
   }
 }

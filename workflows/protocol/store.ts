@@ -255,6 +255,8 @@ export interface ClientStore {
    * backends then wake him for nothing else.
    */
   changed(timeoutMs: number, only?: 'turn_ended'): Promise<void>;
+  /** By how many ms the store's clock, which all deadlines follow, is ahead of this machine's; negative when it is behind. */
+  clockAheadMs(): number;
   close(): Promise<void>;
 }
 

@@ -29,6 +29,8 @@ export class ServerClock {
 
   /** Reads the clock, and again every minute. Errors: those of the first read. */
   async start(): Promise<void> {
+    // The first one connects, which takes too long to tell the time by.
+    await this.#read();
     await this.#read();
     this.#timer = setInterval(() => void this.#read().catch(() => {}), READ_EVERY_MS);
     this.#timer.unref();
@@ -45,8 +47,8 @@ export class ServerClock {
     );
     const answeredAt = this.#local();
     const took = answeredAt - askedAt;
-    const first = this.#timer === null;
-    if (took < 0 || (took > MOST_ROUND_TRIP_MS && !first)) return;
+    const isKnown = this.#timer !== null;
+    if (isKnown && (took < 0 || took > MOST_ROUND_TRIP_MS)) return;
     this.#aheadMs = Math.round((rows[0]?.now ?? askedAt) - (askedAt + took / 2));
   }
 }

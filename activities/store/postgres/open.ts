@@ -10,6 +10,7 @@ import type { Tables } from '../rows.ts';
 import { createStore } from '../store.ts';
 import { ChangeFeed } from './changes.ts';
 import { storePool } from './client.ts';
+import { ServerClock } from './clock.ts';
 import { isConflict, isLocked, mapPostgresError, waitedInVain } from './errors.ts';
 import { openPools } from './pools.ts';
 import { shownUrl } from './url.ts';
@@ -42,7 +43,10 @@ async function lock(trx: Transaction<Tables>, key: number): Promise<void> {
 export interface PostgresStoreOptions {
   /** `postgres://user:password@host:port/database`; a schema other than `public` by `?options=-csearch_path%3DNAME`. */
   readonly url: string;
+  /** The store's clock; that of the server when left out. */
   readonly now?: () => number;
+  /** This machine's clock, which the server's is compared with. */
+  readonly machineClock?: () => number;
   /** Turns that may wait in one agent's inbox; default 1,000 (T10). */
   readonly maxQueuedTurns?: number;
   /** Of this process, at most: one listens while somebody waits for changes, and writes leave some to reads. One more opens the store. */
@@ -54,7 +58,8 @@ export interface PostgresStoreOptions {
 /** Errors: `store_unavailable`, naming the server without its password. */
 export async function openPostgresStore({
   url,
-  now = Date.now,
+  now,
+  machineClock = Date.now,
   connections = DEFAULT_CONNECTIONS,
   waitMs = DEFAULT_WAIT_MS,
   maxQueuedTurns = LIMITS.maxQueuedTurns,
@@ -64,9 +69,11 @@ export async function openPostgresStore({
   const { pool, scanner: scannerPool, closing } = openPools(url, connections);
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(pool) }) });
   const scanner = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(scannerPool) }) });
+  const clock = new ServerClock(pool, machineClock);
   const destroy = () => Promise.all([db.destroy(), scanner.destroy()]);
   try {
     await migrate(scanner, schema);
+    await clock.start();
   } catch (error) {
     await closing(destroy);
     const mapped = mapError(error);
@@ -87,7 +94,7 @@ export async function openPostgresStore({
       db,
       scanner,
       admission,
-      now,
+      now: now ?? clock.now,
       mapError,
       isConflict,
       isLocked,
@@ -101,9 +108,11 @@ export async function openPostgresStore({
     },
     {
       changed: (timeoutMs, only) => changes.wait(timeoutMs, only === 'turn_ended'),
+      clockAheadMs: () => clock.aheadMs,
       close: () => {
         admission.close(new CodedError('store_unavailable', `the store ${shownUrl(url)} was closed by this process`));
         return closing(async () => {
+          clock.stop();
           await changes.close();
           await destroy();
         });

@@ -71,6 +71,8 @@ export async function openSqliteStore({
       },
       {
         changed: (timeoutMs) => changes.wait(timeoutMs),
+        // One machine has one clock.
+        clockAheadMs: () => 0,
         close: async () => {
           admission.close(new CodedError('store_unavailable', `the store ${path} was closed by this process`));
           changes.close();
