@@ -9,7 +9,7 @@ export type TemporalCredentials = Pick<ConnectionOptions, 'tls' | 'apiKey' | 'me
 
 export type ProbeResult = { healthy: true } | { healthy: false; kind: 'unreachable' | 'no_namespace'; reason: string };
 
-const TCP_MS = 1_000;
+const TCP_MS = 5_000;
 const GRPC_NOT_FOUND = 5;
 const GRPC_PERMISSION_DENIED = 7;
 

@@ -38,7 +38,7 @@ import { modelActivities, storeActivities } from './ports.ts';
 import { isDelegation } from './protocol/builtins.ts';
 import { isNotice, type Notice, noticeText } from './protocol/notices.ts';
 import type { BudgetStanding, StepOutcomeRecord } from './protocol/steps.ts';
-import type { Lease, TurnEnd } from './protocol/store.ts';
+import type { Lease, Suspension, TurnEnd } from './protocol/store.ts';
 import type { EngineUsage, Fence, TurnStatus } from './protocol/turn.ts';
 import { showTurnStatus, TURN_STATUS } from './search-attributes.ts';
 import { TurnCalls } from './turn-calls.ts';
@@ -69,6 +69,9 @@ export interface TurnCarry {
   /** Of all runs so far. */
   readonly engine: EngineUsage;
 }
+
+/** Until when the kernel lets a call wait. */
+const waitHere = ({ callId, leftMs }: Suspension) => ({ callId, deadline: hereUntil({ leftMs }) });
 
 class TurnDriver {
   readonly #lease: Lease;
@@ -265,8 +268,7 @@ class TurnDriver {
   async #executeTools(action: ExecuteToolsAction): Promise<KernelEvent> {
     const { settled, waiting } = await this.#calls.execute(action);
     this.#showWaiting([...this.#waitingElsewhere(action), ...waiting]);
-    const suspended = waiting.map(({ callId, deadline }) => ({ callId, deadline }));
-    return { type: 'tool_results', nowMs: Date.now(), settled, suspended };
+    return { type: 'tool_results', nowMs: Date.now(), settled, suspended: waiting.map(waitHere) };
   }
 
   /** Calls of the step that waited before and go on waiting. */
@@ -298,7 +300,8 @@ class TurnDriver {
     const requests = [{ callId: askId, kind: 'budget', tool: '', reason, budget: { code, used, limit } }] as const;
     const [asked] = await storeActivities.askApprovals({ ...this.#fence, requests });
     const deadline = hereUntil(asked ?? { leftMs: 0 });
-    this.#showWaiting([{ callId: askId, tool: `an operator (${reason})`, deadline }]);
+    const shown = asked?.deadline ?? deadline;
+    this.#showWaiting([{ callId: askId, tool: `an operator (${reason})`, deadline: shown }]);
     return this.#awaitStore([askId], deadline);
   }
 
@@ -312,14 +315,14 @@ class TurnDriver {
       await this.#inbox.acceptResults();
       this.#actions += 1;
       const look = await storeActivities.resolveWaiting({ ...this.#fence, callIds });
-      const { settled, answers = [] } = look;
-      const waiting = look.waiting.map(({ callId, tool, ...until }) => ({ callId, tool, deadline: hereUntil(until) }));
+      const { settled, waiting, answers = [] } = look;
       for (const call of settled) this.#display.call(call.callId, call.status, null);
       this.#showWaiting(waiting);
       this.#budgets(look);
       if (answers.length > 0) return this.#approved(answers, settled.length > 0);
-      if (settled.length > 0) return { type: 'tool_results', nowMs: Date.now(), settled, suspended: waiting };
-      deadline = Math.min(...look.waiting.map(({ leftMs, wakeInMs = leftMs }) => hereUntil({ leftMs: wakeInMs })));
+      if (settled.length > 0)
+        return { type: 'tool_results', nowMs: Date.now(), settled, suspended: waiting.map(waitHere) };
+      deadline = Math.min(...waiting.map(({ leftMs, wakeInMs = leftMs }) => hereUntil({ leftMs: wakeInMs })));
       this.#lookAt = deadline;
       if (this.#historyIsLong()) return null;
     }

@@ -1,16 +1,19 @@
 /** The calls of one step: those that run, side by side, those that are refused, and those that need somebody's leave. */
 
-import { hereUntil } from './alarm.ts';
 import type { TurnDisplay } from './display.ts';
 import type { ApprovalAsk, ExecuteToolsAction, Refusal } from './kernel/actions.ts';
 import type { SettledCall } from './kernel/state.ts';
 import type { TurnLook } from './messages.ts';
 import { storeActivities, toolActivities } from './ports.ts';
+import type { Until } from './protocol/store.ts';
 import type { Fence } from './protocol/turn.ts';
+
+/** As it is shown, and how long it waits. */
+export type WaitingCall = TurnLook['waiting'][number] & Until;
 
 export interface CallOutcomes {
   readonly settled: readonly SettledCall[];
-  readonly waiting: TurnLook['waiting'];
+  readonly waiting: readonly WaitingCall[];
 }
 
 export class TurnCalls {
@@ -32,7 +35,7 @@ export class TurnCalls {
     const [refused, asked, ran] = await Promise.all([this.#refuse(refuse), this.#ask(ask), this.#run(action)]);
     const settled = ran.flatMap(({ outcome }) => (outcome.kind === 'settled' ? [outcome.settled] : []));
     const suspended = ran.flatMap(({ callId, tool, outcome }) =>
-      outcome.kind === 'suspended' ? [{ callId, tool, deadline: hereUntil(outcome) }] : [],
+      outcome.kind === 'suspended' ? [{ callId, tool, deadline: outcome.deadline, leftMs: outcome.leftMs }] : [],
     );
     return { settled: [...settled, ...refused], waiting: [...suspended, ...asked] };
   }
@@ -45,16 +48,15 @@ export class TurnCalls {
     return settled;
   }
 
-  async #ask(asks: readonly ApprovalAsk[]): Promise<TurnLook['waiting']> {
+  async #ask(asks: readonly ApprovalAsk[]): Promise<readonly WaitingCall[]> {
     if (asks.length === 0) return [];
     this.#count();
     const requests = asks.map((ask) => ({ ...ask, kind: 'call' as const }));
     const asked = await storeActivities.askApprovals({ ...this.#fence, requests });
     const tools = new Map(asks.map(({ callId, tool }) => [callId, tool]));
-    return asked.map((until) => {
-      const { callId } = until;
-      this.#display.call(callId, 'waits for approval', null);
-      return { callId, tool: tools.get(callId) ?? '', deadline: hereUntil(until) };
+    return asked.map((asked) => {
+      this.#display.call(asked.callId, 'waits for approval', null);
+      return { ...asked, tool: tools.get(asked.callId) ?? '' };
     });
   }
 

@@ -16,7 +16,8 @@ import type { Settings } from './settings.ts';
 
 const PREFERRED_PORT = 7233;
 const PORTS_TO_TRY = 10;
-const PROBE_MS = 1_000;
+/** A machine may be busy; a port where nothing runs refuses at once. */
+const PROBE_MS = 10_000;
 const LOOK_EVERY_MS = 1_000;
 /** The server remembers pollers for minutes; one that is alive has polled within a long poll's time. */
 const POLLER_ALIVE_MS = 90_000;
