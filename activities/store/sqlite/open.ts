@@ -77,6 +77,8 @@ export async function openSqliteStore({
           admission.close(new CodedError('store_unavailable', `the store ${path} was closed by this process`));
           changes.close();
           await db.destroy();
+          // Also one that nobody came to use.
+          for (const database of databases) database.close();
         },
       },
     );

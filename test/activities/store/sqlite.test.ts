@@ -44,6 +44,17 @@ describe('a SQLite file', () => {
     expect(existsSync(path)).toBe(true);
   });
 
+  test('and closed leaves no connection to the file behind, also when nobody has waited for changes', async () => {
+    const path = freshPath();
+    const store = await openSqliteStore({ path });
+    await store.listAgents();
+    await store.close();
+    const database = new Database(path);
+    // Only who is alone with the file can take it out of WAL.
+    expect(database.pragma('journal_mode = delete', { simple: true })).toBe('delete');
+    database.close();
+  });
+
   test('opened by several at once is migrated once', async () => {
     const path = freshPath();
     const stores = await Promise.all(Array.from({ length: 4 }, () => openSqliteStore({ path })));
