@@ -56,9 +56,10 @@ export async function tryLease(
     selectProfileHead(trx, profileName),
     selectInstruction(trx, queued.instruction_card_id),
   );
-  const profile = await profileAt(trx, profileHead, profiles);
-  if (!profile && !(await anyProfile(trx))) return { kind: 'too_early' };
-  const problem = (await parentProblem(trx, queued)) ?? requestProblem(queued, card);
+  const found = await profileAt(trx, profileHead, profiles).catch(unreadable);
+  const [profile, unfit] = found !== null && 'reason' in found ? [null, found] : [found, null];
+  if (!profile && !unfit && !(await anyProfile(trx))) return { kind: 'too_early' };
+  const problem = unfit ?? (await parentProblem(trx, queued)) ?? requestProblem(queued, card);
   const turn = problem === null ? queued : { ...queued, request: '{}' };
   const { boxId, missing } = await memoryBox(trx, head, turn, now);
   const windowTokens = profile?.snapshot.profile.context.windowTokens ?? 0;
@@ -95,15 +96,16 @@ export async function tryLease(
   const { accept_seq: _a, event_seq: _e, agent_id: _i, ...change } = nextHead;
   await updateHead(trx, turn.agent_id, change);
   const refused = problem ?? refusal(profileName, profile !== null, [...missing, ...context.missing]);
-  if (refused) {
-    const status = refused.code === 'canceled' ? 'canceled' : 'failed';
-    const termination = { status, errorCode: refused.code, reason: refused.reason } as const;
+  const made = refused ?? (await leaseOf(trx, { ...turn, ...leased }, profiles, card).catch(unreadable));
+  if ('reason' in made) {
+    const status = made.code === 'canceled' ? 'canceled' : 'failed';
+    const termination = { status, errorCode: made.code, reason: made.reason } as const;
     await finishTurn(trx, { ...turn, ...leased }, abandoned(termination), now);
     await closeUnit(trx, boxId);
     return { kind: 'rejected', turnEpoch };
   }
   appendState(trx, nextHead, now);
-  return { kind: 'leased', lease: await leaseOf(trx, { ...turn, ...leased }, profiles, card) };
+  return { kind: 'leased', lease: made };
 }
 
 const firstCheck = (leasedAt: number, timeouts: Timeouts): Partial<TurnRow> => ({
@@ -178,6 +180,16 @@ const instructionSchema = z.object({ text: z.string() });
 interface LeaseRefusal {
   readonly code: FailureCode;
   readonly reason: string;
+}
+
+/**
+ * What was written by hand, or by a program with a mistake, cannot be read: that ends the one turn which needs it, and not the transaction,
+ * which may be the end of the turn before (T8). Errors: those of the database, after which nothing more can be written.
+ */
+function unreadable(error: unknown): LeaseRefusal {
+  const isOfRows = error instanceof SyntaxError || error instanceof TypeError || error instanceof CodedError;
+  if (!isOfRows) throw error;
+  return { code: 'internal_error', reason: `what the store holds of it cannot be read: ${error.message}` };
 }
 
 /** A turn that was to end with its parent's, which has ended without success while it was queued, is not started. */

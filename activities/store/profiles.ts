@@ -1,5 +1,6 @@
 /** Profiles: immutable snapshots by content hash, and which one of a name the next turn gets (W4). */
 import { createHash } from 'node:crypto';
+import { z } from 'zod';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { type ProfileSnapshot, profileSchema } from '../../workflows/protocol/profile.ts';
 import type { Registration } from '../../workflows/protocol/store.ts';
@@ -82,13 +83,20 @@ export async function profileByHash(trx: Trx, hash: string, cache: ProfileCache)
   if (known) return known;
   const row = await trx.selectFrom('profiles').select('snapshot').where('hash', '=', hash).executeTakeFirst();
   if (!row) throw new CodedError('profile_not_found', `profile version ${hash} is not in the store`);
-  const snapshot = current(JSON.parse(row.snapshot) as ProfileSnapshot);
+  const snapshot = readable(hash, row.snapshot);
   cache.set(hash, snapshot);
   return snapshot;
 }
 
-/** One that an earlier version registered lacks what came since; the defaults stand for it. */
-function current(snapshot: ProfileSnapshot): ProfileSnapshot {
-  const { data } = profileSchema.safeParse(snapshot.profile);
-  return data ? { ...snapshot, profile: data } : snapshot;
+/** Errors: `store_corrupt`. */
+function readable(hash: string, stored: string): ProfileSnapshot {
+  try {
+    const snapshot = JSON.parse(stored) as ProfileSnapshot;
+    return { ...snapshot, profile: profileSchema.parse(snapshot.profile) };
+  } catch (error) {
+    const why = error instanceof z.ZodError ? z.prettifyError(error) : 'it is no JSON';
+    throw new CodedError('store_corrupt', `profile version ${hash} in the store is malformed: ${why}`, {
+      cause: error,
+    });
+  }
 }

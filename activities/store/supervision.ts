@@ -167,13 +167,15 @@ async function dueTurn(db: Trx, row: DueRow, profiles: ProfileCache, now: number
   };
 }
 
-/** A row that names a profile which is not there must not keep all others from being checked: it is judged by no limit. */
+/** A row that names a profile which is not there, or cannot be read, must not keep all others from being checked: it is judged by no limit. */
 async function timeoutsOf(db: Trx, hash: string | null, profiles: ProfileCache): Promise<Timeouts | null> {
   if (hash === null) return null;
   try {
     return (await profileByHash(db, hash, profiles)).profile.timeouts;
   } catch (error) {
-    if (error instanceof CodedError && error.code === 'profile_not_found') return null;
+    const isOfRow =
+      error instanceof CodedError && (error.code === 'profile_not_found' || error.code === 'store_corrupt');
+    if (isOfRow) return null;
     throw error;
   }
 }

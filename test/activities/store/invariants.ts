@@ -146,6 +146,33 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       expect(await store.violations()).toEqual([]);
     });
 
+    test.each([
+      ['is no JSON', `update profiles set snapshot = 'oops' where name = 'broken'`],
+      ['is none', `update profiles set snapshot = '{"profile":7}' where name = 'broken'`],
+      ['is gone', `delete from profiles where name = 'broken'`],
+    ])(
+      'a queued turn whose profile %s ends, and neither the end of the turn before nor the next one is held up (T8)',
+      async (_, statement) => {
+        planted = await open();
+        const { store, plant } = planted;
+        for (const name of ['tester', 'broken'])
+          await store.registerProfiles([...testApp([], { name }).agents.values()]);
+        for (const [agentTurnId, profile] of [
+          ['open', 'tester'],
+          ['bad', 'broken'],
+          ['good', 'tester'],
+        ] as const) {
+          const request = { instruction: 'x', profile, priority: 'normal' } as const;
+          await store.accept({ agentId: 'a', agentTurnId, request });
+        }
+        await plant(statement);
+        const { handover } = await store.stopTurn('open', 'test');
+        expect(handover).toMatchObject({ next: { agentTurnId: 'good' }, more: false });
+        expect(await store.getTurn('bad')).toMatchObject({ status: 'failed', errorCode: 'internal_error' });
+        expect(await store.violations()).toEqual([]);
+      },
+    );
+
     test('a queued turn that names a parent which is not in the store does not hold up the queue (T8)', async () => {
       planted = await open();
       const { store, plant } = planted;
@@ -158,19 +185,26 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       expect(await store.stopTurn('open', 'test')).toMatchObject({ handover: { next: { agentTurnId: 'orphan' } } });
     });
 
-    test('a due turn whose profile is not in the store is found all the same, with no limits to judge it by (T12)', async () => {
-      const { store, plant } = await prepared();
-      await store.accept({
-        agentId: 'b',
-        agentTurnId: 't4',
-        request: { instruction: 'x', profile: 'tester', priority: 'normal' },
-      });
-      await plant(`update turns set profile_hash = 'gone' where agent_turn_id = 't3'`);
-      await plant(`update turns set check_at = 0 where agent_turn_id in ('t3', 't4')`);
-      const due = new Map((await store.dueTurns(10)).map((turn) => [turn.agentTurnId, turn.timeouts]));
-      expect(due.get('t3')).toBeNull();
-      expect(due.get('t4')).toMatchObject({ whenNoWorkers: 'wait' });
-    });
+    test.each([
+      ['is not in the store', `update turns set profile_hash = 'gone' where agent_turn_id = 't3'`],
+      ['cannot be read', `insert into profiles (hash, name, snapshot, created_at) values ('gone', 'x', 'oops', 1)`],
+    ])(
+      'a due turn whose profile %s is found all the same, with no limits to judge it by (T12)',
+      async (_, statement) => {
+        const { store, plant } = await prepared();
+        await plant(statement);
+        await store.accept({
+          agentId: 'b',
+          agentTurnId: 't4',
+          request: { instruction: 'x', profile: 'tester', priority: 'normal' },
+        });
+        await plant(`update turns set profile_hash = 'gone' where agent_turn_id = 't3'`);
+        await plant(`update turns set check_at = 0 where agent_turn_id in ('t3', 't4')`);
+        const due = new Map((await store.dueTurns(10)).map((turn) => [turn.agentTurnId, turn.timeouts]));
+        expect(due.get('t3')).toBeNull();
+        expect(due.get('t4')).toMatchObject({ whenNoWorkers: 'wait' });
+      },
+    );
 
     test('tells very many violations a page at a time, each once', async () => {
       const { store, plant } = await prepared();
