@@ -5,7 +5,8 @@ import { HELD, type LockHolder } from './lock-holder.ts';
 import { lastLines, signal, startScript } from './processes.ts';
 
 const LOOK_EVERY_MS = 20;
-const LINES = 5;
+/** With the stack of an error. */
+const LINES = 20;
 
 /**
  * Resolves when it has let go and ended. Errors: what it said when it did not get the lock, or did not let go of it in order.
