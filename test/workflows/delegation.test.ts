@@ -1,6 +1,7 @@
 /** Agents that ask agents, on a real server: the answer comes back exactly once, whatever becomes of the one who gives it (T27, T30). */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import pg from 'pg';
 import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../activities/app.ts';
@@ -232,4 +233,31 @@ describe.each(BACKENDS)('delegation on %s', (backend) => {
   test('nothing of all this breaks the promise (T26, T30)', async () => {
     expect(await harness.store.violations()).toEqual([]);
   });
+
+  const onPostgres = backend === 'postgres' ? test : test.skip;
+  onPostgres(
+    'a parent that cannot be told now does not hold up the queue of the agent that was asked (T30)',
+    async () => {
+      const turn = await enqueue('asks-a-person');
+      const { child, agentId, callId } = await waitingChild(turn);
+      const next = await harness.client.agent(agentId).enqueue({ instruction: '[script:knows] go', profile: 'expert' });
+      const parentId = (await turn.get()).agentId;
+      const other = new pg.Client({ connectionString: harness.storeUrl });
+      await other.connect();
+      try {
+        await other.query('begin');
+        await other.query('select 1 from agent_state_head where agent_id = $1 for update', [parentId]);
+        await child.toolResult({ callId, status: 'success', result: 'yes' });
+        expect(await next.result(WAIT)).toMatchObject({ status: 'success' });
+        expect((await turn.get()).status).toBe('suspended');
+        await other.query('commit');
+      } finally {
+        await other.end();
+      }
+      expect(await turn.result(WAIT)).toMatchObject({
+        status: 'success',
+        deliverable: { text: 'the expert was heard' },
+      });
+    },
+  );
 });
