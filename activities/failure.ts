@@ -39,8 +39,8 @@ export const toApplicationFailure = (error: CodedError, hint: RetryHint = {}): A
     ...(hint.retryAfterMs === undefined ? {} : { nextRetryDelay: hint.retryAfterMs }),
   });
 
-/** What nobody foresaw may pass, and is tried again; for about two minutes where the policy has no bound of its own. */
-const UNFORESEEN_ATTEMPTS = 20;
+/** What nobody foresaw may pass, and is tried again; for about half an hour where the policy has no bound of its own. */
+const UNFORESEEN_ATTEMPTS = 200;
 
 /** What was mapped before stays as it is, and so does what the runtime reads as the end of an aborted activity. */
 const isMapped = (error: unknown, signal: AbortSignal): boolean =>

@@ -5,8 +5,9 @@ import type { VainWait } from '../admission.ts';
 import { shownUrl } from './url.ts';
 
 /** Classes that mean "not now": connection, resources, intervention, serialisation, deadlock, read-only standby. */
-const PASSING = /^(08|53|57|40|25006)/;
-const CONNECTION = /^(ECONNREFUSED|ECONNRESET|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_AGAIN)$/;
+const PASSING = /^(08|53|57|58|XX|40|25006)/;
+const CONNECTION =
+  /^(ECONNREFUSED|ECONNRESET|ECONNABORTED|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_AGAIN|EHOSTUNREACH|EHOSTDOWN|ENETUNREACH|ENETDOWN)$/;
 /** The driver's words, without a code: for a statement under way, for the next one on a connection that is gone, and for no answer. */
 const LOST = /Connection terminated|is not queryable|^Query read timeout$/;
 /** Wrong password, no such role, no such database: an operator must act, but the store may well come back. */

@@ -83,6 +83,15 @@ describe('a connection that the server ends', () => {
     await store.close();
   });
 
+  test.each(['EHOSTUNREACH', 'ENETUNREACH', 'ECONNABORTED', '58030', 'XX000'])(
+    'or answers %s is store_unavailable: it is waited for as long as it takes',
+    (code) => {
+      const error = Object.assign(new Error('no'), { code });
+      const mapped = mapPostgresError(error, { url: 'postgres://h/d', connections: 1, waitMs: 1 });
+      expect(mapped).toMatchObject({ code: 'store_unavailable' });
+    },
+  );
+
   test('between two statements is store_unavailable too: the driver has other words for it', async () => {
     const url = await freshSchemaUrl();
     const [victim, killer] = [new pg.Client(url), new pg.Client(url)];
