@@ -54,6 +54,9 @@ export async function withHeartbeat<T>(checkLease: LeaseCheck, body: (holding: H
   }
 }
 
+const isOver = (error: unknown): boolean =>
+  error instanceof CodedError && (error.code === 'stale_epoch' || error.code === 'call_overtaken');
+
 /** Both clocks: the monotonic one stands still while the machine sleeps, the other one can be set back. In ms. */
 const clocks = () => ({ monotonic: performance.now(), wall: Date.now() });
 
@@ -87,7 +90,7 @@ class LeaseWatch implements Holding {
     const { startToCloseTimeoutMs, activityId } = this.#context.info;
     if (msSince(this.#startedAt) < startToCloseTimeoutMs) return;
     throw new CodedError(
-      'stale_epoch',
+      'call_overtaken',
       `the time of this attempt of activity ${activityId} is over: nothing was begun`,
     );
   }
@@ -96,7 +99,10 @@ class LeaseWatch implements Holding {
     const silentFor = msSince(this.#beatAt);
     this.#beatAt = clocks();
     if (silentFor <= (this.#context.info.heartbeatTimeoutMs ?? HEARTBEAT_TIMEOUT_MS)) return;
-    this.#look().catch((error: unknown) => this.#lost.abort(error));
+    this.#look().catch((error: unknown) => {
+      // What says nothing of the lease leaves the work alone: the fence decides when it is written down.
+      if (isOver(error)) this.#lost.abort(error);
+    });
   }
 
   async #look(): Promise<void> {

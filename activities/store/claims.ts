@@ -53,7 +53,10 @@ const selectResult = (db: Pick<Trx, 'selectFrom'>, agentTurnId: string, callId: 
     .where('call_id', '=', callId)
     .where('type', '=', constant('tool.result'));
 
-/** Errors: `stale_epoch` when the lease is over, the call has a result, or a later attempt at it was claimed. Writes nothing. */
+/**
+ * Errors: `stale_epoch` when the lease is over; `call_overtaken` when the call has a result by now, which the next attempt finds, or a later
+ * attempt at it was claimed. Writes nothing.
+ */
 export const checkLease = (ctx: StoreContext, fence: Fence, attempt?: Attempt): Promise<void> =>
   read(ctx, async (db) => {
     const { agentTurnId } = fence;
@@ -68,5 +71,5 @@ export const checkLease = (ctx: StoreContext, fence: Fence, attempt?: Attempt): 
     const overtaken = attempt && (results.length > 0 || claims.some((claim) => claim.attempt > attempt.attempt));
     if (!lease) throw staleEpoch(fence);
     if (overtaken)
-      throw new CodedError('stale_epoch', `call ${callId} went on without attempt ${attempt.attempt} at it`);
+      throw new CodedError('call_overtaken', `call ${callId} went on without attempt ${attempt.attempt} at it`);
   });

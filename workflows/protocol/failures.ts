@@ -250,6 +250,12 @@ export const FAILURES = {
     'The lease of this turn is over; nothing was written.',
     'Nothing to do: a newer turn has taken over.',
   ),
+  call_overtaken: entry(
+    'process',
+    true,
+    'The call has its result, or another attempt at it runs; nothing was done.',
+    'Nothing to do: the next attempt finds it.',
+  ),
   step_closed: entry(
     'process',
     false,

@@ -69,14 +69,14 @@ describe('a tool whose claim is old when its turn comes', () => {
 
   test('does not start when another attempt has said that its outcome is unknown (W10)', async () => {
     const scene = await claimed(5_001, (on) => attempt(on.run, on.input, 2));
-    await expect(scene.run()).rejects.toMatchObject({ code: 'stale_epoch' });
+    await expect(scene.run()).rejects.toMatchObject({ code: 'call_overtaken' });
     expect(scene.ran()).toBe(0);
     expect(await scene.on.result()).toMatchObject({ error: { code: 'outcome_unknown' } });
   });
 
   test('does not start when the time of its attempt is over (W10)', async () => {
     const scene = await claimed(24 * 3_600_000);
-    await expect(scene.run()).rejects.toMatchObject({ code: 'stale_epoch' });
+    await expect(scene.run()).rejects.toMatchObject({ code: 'call_overtaken' });
     expect(scene.ran()).toBe(0);
   });
 

@@ -30,6 +30,7 @@ export function describeCalls(bench: StoreBench): void {
     });
 
     test('a look at the lease writes nothing, and says when others have taken over (T5, W10)', async () => {
+      const overtaken = { code: 'call_overtaken' };
       const lease = await bench.started(newAgent());
       const { calls } = await bench.think(lease, 1, ['t', 't']);
       const fence = fenceOf(lease);
@@ -42,13 +43,13 @@ export function describeCalls(bench: StoreBench): void {
         await store.checkLease(fence, first);
       }
       await bench.other.claimCall(fence, { ...first, attempt: 2, repeatable: true });
-      await expect(bench.store.checkLease(fence, first)).rejects.toMatchObject(stale);
+      await expect(bench.store.checkLease(fence, first)).rejects.toMatchObject(overtaken);
       await bench.store.checkLease(fence, { ...first, attempt: 2 });
       await bench.store.checkLease(fence, second);
       expect(await bench.eventsOf(lease.agentId)).toEqual(before);
       const { callId } = second;
       await bench.store.settleCall(fence, { ...second, content: result(callId), durationMs: 1 });
-      await expect(bench.store.checkLease(fence, second)).rejects.toMatchObject(stale);
+      await expect(bench.store.checkLease(fence, second)).rejects.toMatchObject(overtaken);
       await bench.store.checkLease(fence);
       await bench.reaped(lease);
       await expect(bench.store.checkLease(fence)).rejects.toMatchObject(stale);
