@@ -1,6 +1,6 @@
 /**
  * The store's clock on PostgreSQL: that of the server, so that the processes of a fleet agree on what is due, whatever the clocks of their
- * machines show. It is read now and then, and in between this machine's clock runs on from there.
+ * machines show. It is read now and then, and in between the process's monotonic clock runs on from there.
  */
 import type pg from 'pg';
 
@@ -10,21 +10,24 @@ const MOST_ROUND_TRIP_MS = 1_000;
 
 export class ServerClock {
   readonly #pool: pg.Pool;
-  readonly #local: () => number;
-  #aheadMs = 0;
+  readonly #machine: () => number;
+  /** What the server's clock showed when this process's monotonic clock was at zero. */
+  #origin = 0;
+  #isKnown = false;
   #timer: NodeJS.Timeout | null = null;
 
-  constructor(pool: pg.Pool, local: () => number = Date.now) {
+  /** `machine` is only compared with the server: a machine's clock that is set meanwhile moves nothing here. */
+  constructor(pool: pg.Pool, machine: () => number = Date.now) {
     this.#pool = pool;
-    this.#local = local;
+    this.#machine = machine;
   }
 
   /** Epoch ms by the server. */
-  readonly now = (): number => this.#local() + this.#aheadMs;
+  readonly now = (): number => Math.round(this.#origin + performance.now());
 
   /** By how many ms the server's clock is ahead of this machine's; negative when it is behind. */
   get aheadMs(): number {
-    return this.#aheadMs;
+    return this.now() - Math.round(this.#machine());
   }
 
   /** Reads the clock, and again every minute. Errors: those of the first read. */
@@ -32,6 +35,7 @@ export class ServerClock {
     // The first one connects, which takes too long to tell the time by.
     await this.#read();
     await this.#read();
+    this.#isKnown = true;
     this.#timer = setInterval(() => void this.#read().catch(() => {}), READ_EVERY_MS);
     this.#timer.unref();
   }
@@ -41,14 +45,13 @@ export class ServerClock {
   }
 
   async #read(): Promise<void> {
-    const askedAt = this.#local();
+    const askedAt = performance.now();
     const { rows } = await this.#pool.query<{ now: number }>(
       'select extract(epoch from clock_timestamp())::float8 * 1000 as now',
     );
-    const answeredAt = this.#local();
-    const took = answeredAt - askedAt;
-    const isKnown = this.#timer !== null;
-    if (isKnown && (took < 0 || took > MOST_ROUND_TRIP_MS)) return;
-    this.#aheadMs = Math.round((rows[0]?.now ?? askedAt) - (askedAt + took / 2));
+    const took = performance.now() - askedAt;
+    const [row] = rows;
+    if (!row || (this.#isKnown && took > MOST_ROUND_TRIP_MS)) return;
+    this.#origin = row.now - (askedAt + took / 2);
   }
 }
