@@ -179,8 +179,9 @@ export class ReplyBuilder {
 function beginsAnother(call: OpenCall, { id, name, arguments: args }: CallPiece): boolean {
   if (id !== '' && call.id !== '' && id.slice(0, REPLY_BOUNDS.label) !== call.id) return true;
   if (name === '' || call.arguments === '') return false;
-  // Others say id and name again with each piece.
-  return call.complete ? args !== '' || id === '' : name !== call.name;
+  if (name !== call.name) return true;
+  // Others say id and name again with each piece; only arguments that begin anew are those of another call.
+  return call.complete && args.trimStart().startsWith('{');
 }
 
 /** Follows the arguments as JSON, so that their end is known without parsing them again with each piece. */

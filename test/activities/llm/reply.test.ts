@@ -80,6 +80,14 @@ describe('calls of a stream', () => {
     expect(callsOf(...pieces.map((one) => called(one)))).toEqual([['a', 'add', '{"n":1}']]);
   });
 
+  test.each([
+    ['no id again', [piece(0, 'a', 'add', '{"n"'), piece(0, '', 'add', ':1}'), piece(0, '', 'add', '')]],
+    ['a blank piece behind them', [piece(0, 'a', 'add', '{"n":1}'), piece(0, 'a', 'add', '\n')]],
+  ])('that say their name with each piece are one call, with %s (W15)', (_, pieces) => {
+    const [[, name, args] = [], ...more] = callsOf(...pieces.map((one) => called(one)));
+    expect({ name, args: args?.trim(), more }).toEqual({ name: 'add', args: '{"n":1}', more: [] });
+  });
+
   test('may be interleaved, and have their names in pieces (W15)', () => {
     const pieces = [
       piece(0, 'a', 'a'),
