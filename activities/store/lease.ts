@@ -66,7 +66,7 @@ export async function tryLease(
   const context = await contextOf(trx, turn, windowTokens);
   const instructionSeq = await placeInstruction(trx, boxId, turn, now);
   // What stands before the instruction, which is nothing for a new agent.
-  const own = instructionSeq === 1 ? [] : await memoryUnits(trx, boxId, instructionSeq, windowTokens);
+  const own = instructionSeq === 1 ? [] : await memoryUnits(trx, boxId, instructionSeq, windowTokens, true);
   // Clocks of several machines differ: a lease never looks older than the end of the turn before it.
   const leasedAt = Math.max(now, head.updated_at);
   const leased: Partial<TurnRow> = {
@@ -242,7 +242,7 @@ async function contextOf(
   if (boxId === null) return { found: [], missing: [] };
   const box = await trx.selectFrom('boxes').select('last_seq').where('box_id', '=', boxId).executeTakeFirst();
   if (!box) return { found: [], missing: [boxId] };
-  const found = box.last_seq === 0 ? [] : await memoryUnits(trx, boxId, box.last_seq + 1, windowTokens);
+  const found = box.last_seq === 0 ? [] : await memoryUnits(trx, boxId, box.last_seq + 1, windowTokens, false);
   return { found, missing: [] };
 }
 

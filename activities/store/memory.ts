@@ -32,17 +32,18 @@ interface Unit {
   readonly results: readonly number[];
 }
 
-/** Units before a place of the box, oldest first. The caller holds the head row of a box's owner. */
+/** Units before a place of the box, oldest first. `isOwn`: the caller holds the head row of the box's owner, and may write its rows anew. */
 export async function memoryUnits(
   trx: Trx,
   boxId: string,
   beforeSeq: number,
   windowTokens: number,
+  isOwn: boolean,
 ): Promise<MemoryUnit[]> {
   const rows = await selectUnits(trx, boxId).where('to_seq', '<', beforeSeq).execute();
   const units = bounded(rows.map(toUnit));
   const [oldest] = units;
-  if (rows.length > MOST_ROWS && oldest) await replaceUnits(trx, boxId, oldest, [oldest]);
+  if (isOwn && rows.length > MOST_ROWS && oldest) await replaceUnits(trx, boxId, oldest, [oldest]);
   const snip = snipTokens(windowTokens);
   return units.map(({ fromSeq, toSeq, tokens, results }): MemoryUnit => {
     const atMost = (most: number) => results.reduce((sum, size) => sum - Math.max(0, size - most), tokens);
@@ -140,8 +141,18 @@ const toUnit = ({ from_seq, to_seq, tokens, results }: Omit<BoxUnitRow, 'box_id'
   fromSeq: from_seq,
   toSeq: to_seq,
   tokens,
-  results: JSON.parse(results) as number[],
+  results: sizesIn(results),
 });
+
+/** What cannot be read counts as whole: a row that somebody wrote by hand must not keep its agent from going on (T8). */
+function sizesIn(results: string): readonly number[] {
+  try {
+    const sizes: unknown = JSON.parse(results);
+    return Array.isArray(sizes) ? sizes.filter((size) => typeof size === 'number') : [];
+  } catch {
+    return [];
+  }
+}
 
 async function insertUnits(trx: Trx, boxId: string, units: readonly Unit[]): Promise<void> {
   const rows = units.map(({ fromSeq, toSeq, tokens, results }) => ({

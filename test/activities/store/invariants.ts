@@ -173,6 +173,14 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       },
     );
 
+    test('what cannot be read of the sizes of a memory keeps its agent from nothing (T8, K15)', async () => {
+      const { store, plant } = await prepared();
+      const request = { instruction: 'x', profile: 'tester', priority: 'normal' } as const;
+      await store.accept({ agentId: 'a', agentTurnId: 't4', request });
+      await plant(`update box_units set results = 'oops'`);
+      expect(await store.stopTurn('t3', 'test')).toMatchObject({ handover: { next: { agentTurnId: 't4' } } });
+    });
+
     test('a queued turn that names a parent which is not in the store does not hold up the queue (T8)', async () => {
       planted = await open();
       const { store, plant } = planted;
