@@ -259,9 +259,7 @@ export class TurnHandle {
   async #isVerified({ callId, by }: ApprovalInput): Promise<boolean> {
     const { store, verifyApprover } = this.#options;
     if (!verifyApprover) return true;
-    const turn = await store.getTurn(this.id);
-    const asked = turn ? await store.listApprovals({ agentId: turn.agentId, all: true }) : [];
-    const approval = asked.find((one) => one.agentTurnId === this.id && one.callId === callId);
+    const [approval] = await store.listApprovals({ agentTurnId: this.id, callId, all: true, limit: 1 });
     if (!approval) return false;
     if (await verifyApprover(by, approval)) return true;
     throw new CodedError(

@@ -10,13 +10,14 @@ const PLACE = ['created_at', 'agent_turn_id', 'call_id'] as const;
 /** Oldest first. */
 export const listApprovals = (
   ctx: StoreContext,
-  { rootTurnId, agentId, callId, all, after, limit = 1_000 }: ApprovalFilter,
+  { rootTurnId, agentId, agentTurnId, callId, all, after, limit = 1_000 }: ApprovalFilter,
 ): Promise<readonly ApprovalView[]> =>
   read(ctx, async (db) => {
     let query = db.selectFrom('approvals').selectAll().limit(limit);
     for (const column of PLACE) query = query.orderBy(column);
     if (rootTurnId !== undefined) query = query.where('root_turn_id', '=', rootTurnId);
     if (agentId !== undefined) query = query.where('agent_id', '=', agentId);
+    if (agentTurnId !== undefined) query = query.where('agent_turn_id', '=', agentTurnId);
     if (callId !== undefined) query = query.where('call_id', '=', callId);
     if (!all) query = query.where('status', '=', constant('waiting'));
     if (after) {

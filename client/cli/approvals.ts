@@ -7,6 +7,7 @@ import {
   limitsSchema,
 } from '../../workflows/protocol/approvals.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { AgentClient } from '../agent-client.ts';
 import { jsonOf } from './arguments.ts';
 import { type CliEnvironment, type CommonOptions, connected, PAGE, type PageOptions, tellMore } from './environment.ts';
 import { shortened, time } from './format.ts';
@@ -103,6 +104,13 @@ const MEANING = {
   unknown: 'nobody asked this, in this store',
 } as const;
 
+/** The turn that waits for the answer, else one that asked: questions about budgets have the same name in every turn. */
+async function askedBy(client: AgentClient, callId: string): Promise<string | undefined> {
+  const [waiting] = await client.approvals({ callId, limit: 1 });
+  const [asked] = waiting ? [waiting] : await client.approvals({ callId, all: true, limit: 1 });
+  return asked?.agentTurnId;
+}
+
 export const approve = (
   environment: CliEnvironment,
   callId: string,
@@ -110,7 +118,7 @@ export const approve = (
 ): Promise<number> =>
   connected(environment, options, async ({ client }) => {
     const { deny, by, reason, arguments: edited, limits, json } = options;
-    const turnId = turn ?? (await client.approvals({ callId, all: true, limit: 1 }))[0]?.agentTurnId;
+    const turnId = turn ?? (await askedBy(client, callId));
     const ack =
       turnId === undefined
         ? ({ ack: 'unknown' } as const)

@@ -4,9 +4,11 @@ import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../activities/app.ts';
 import { AgentClient, type TurnHandle } from '../../client/agent-client.ts';
+import { approve } from '../../client/cli/approvals.ts';
+import type { CliEnvironment } from '../../client/cli/environment.ts';
 import { textOf } from '../../workers/model-server/chat-request.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
-import type { ApprovalView } from '../../workflows/protocol/approvals.ts';
+import type { ApprovalRequest, ApprovalView } from '../../workflows/protocol/approvals.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import type { ProfileInput } from '../../workflows/protocol/profile.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
@@ -227,6 +229,43 @@ describe.each(BACKENDS)('leave, on %s', (backend) => {
     const asking = (by: string | undefined) => ({ by, tool: 'refund', args });
     expect(seen).toEqual([asking('bob'), asking(undefined), asking('ann'), asking('ann')]);
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
+  });
+
+  test('an approver is verified however many questions the agent has asked before (K7)', async () => {
+    const { temporal, store } = harness;
+    const agentId = `asker-${v7()}`;
+    const request = { instruction: 'ask', profile: 'careful', priority: 'normal' } as const;
+    const accepted = await store.accept({ agentId, request });
+    if (accepted.kind !== 'accepted' || !accepted.lease) throw new Error('not leased');
+    const { agentTurnId, turnEpoch, profileHash } = accepted.lease;
+    const fence = { agentId, agentTurnId, turnEpoch };
+    await store.openStep(fence, 1, profileHash);
+    const ask = { kind: 'call', tool: 'refund', reason: '' } as const;
+    const asks = Array.from({ length: 1_001 }, (_, n): ApprovalRequest => ({ ...ask, callId: `c${n}` }));
+    await store.askApprovals(fence, asks);
+    await store.stopTurn(agentTurnId, 'test');
+    const turn = await harness.client.agent(agentId).enqueue({ instruction: '[script:refund] go', profile: 'careful' });
+    const [{ callId } = { callId: '' }] = await asked(turn);
+    const guarded = new AgentClient({ temporal: temporal.client, store, verifyApprover: (by) => by === 'ann' });
+    expect((await guarded.turn(turn.id).answer({ callId, decision: 'approved', by: 'ann' })).ack).toBe('applied');
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
+  });
+
+  test('the command line answers the question that waits, not an older one of the same name (K9)', async () => {
+    const ask = async () => {
+      const turn = await enqueue('thrifty', 'again');
+      return { turn, callId: (await asked(turn))[0]?.callId ?? '' };
+    };
+    const [first, second] = [await ask(), await ask()];
+    expect(second.callId).toBe(first.callId);
+    await first.turn.stop();
+    const said: string[] = [];
+    const io = { out: (line: string) => void said.push(line), err: () => {}, live: false, readStdin: async () => '' };
+    const openExistingClient = async () => ({ client: harness.client, close: async () => {} });
+    const environment = { io, openExistingClient } as unknown as CliEnvironment;
+    expect(await approve(environment, second.callId, { limits: '{"maxSteps":5}', json: true })).toBe(0);
+    expect(said.join('')).toContain('applied');
+    expect(await second.turn.result(WAIT)).toMatchObject({ status: 'success' });
   });
 
   test('arguments are shown as they will run and as they were written; edited ones are parsed once, then judged (K7)', async () => {

@@ -69,6 +69,7 @@ export interface ApprovalFilter {
   /** Those of its whole delegation tree. */
   readonly rootTurnId?: string;
   readonly agentId?: string;
+  readonly agentTurnId?: string;
   readonly callId?: string;
   /** Answered ones too. */
   readonly all?: boolean;
