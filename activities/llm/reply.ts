@@ -152,7 +152,8 @@ export class ReplyBuilder {
   /** Some servers leave the index out, mostly those that send each call whole. */
   #unnumbered({ id, name }: CallPiece): OpenCall | undefined {
     if (id !== '') return this.#calls.findLast((call) => call.id === id);
-    return name === '' ? (this.#last ?? undefined) : undefined;
+    const goesOn = name === '' || (name === this.#last?.name && this.#last.arguments !== '' && !this.#last.complete);
+    return goesOn ? (this.#last ?? undefined) : undefined;
   }
 
   /** As much of the text as there is room for. */

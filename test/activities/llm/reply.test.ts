@@ -82,6 +82,7 @@ describe('calls of a stream', () => {
 
   test.each([
     ['no id again', [piece(0, 'a', 'add', '{"n"'), piece(0, '', 'add', ':1}'), piece(0, '', 'add', '')]],
+    ['neither index nor id', [piece(null, '', 'add', '{"n"'), piece(null, '', 'add', ':1}')]],
     ['a blank piece behind them', [piece(0, 'a', 'add', '{"n":1}'), piece(0, 'a', 'add', '\n')]],
   ])('that say their name with each piece are one call, with %s (W15)', (_, pieces) => {
     const [[, name, args] = [], ...more] = callsOf(...pieces.map((one) => called(one)));
