@@ -234,10 +234,9 @@ describe.each(BACKENDS)('delegation on %s', (backend) => {
     expect(await harness.store.violations()).toEqual([]);
   });
 
-  const onPostgres = backend === 'postgres' ? test : test.skip;
-  onPostgres(
-    'a parent that cannot be told now does not hold up the queue of the agent that was asked (T30)',
-    async () => {
+  // Nobody can hold a part of SQLite's one lock.
+  if (backend === 'postgres')
+    test('a parent that cannot be told now does not hold up the queue of the agent that was asked (T30)', async () => {
       const turn = await enqueue('asks-a-person');
       const { child, agentId, callId } = await waitingChild(turn);
       const next = await harness.client.agent(agentId).enqueue({ instruction: '[script:knows] go', profile: 'expert' });
@@ -258,6 +257,5 @@ describe.each(BACKENDS)('delegation on %s', (backend) => {
         status: 'success',
         deliverable: { text: 'the expert was heard' },
       });
-    },
-  );
+    });
 });
