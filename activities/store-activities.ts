@@ -47,7 +47,7 @@ export const storeActivities = ({ store, app, workflows }: StoreActivityDeps): S
 
   readBudgets: (fence) => store.readBudgets(fence),
 
-  closeStep: ({ stepIndex, ...fence }) => store.closeStep(fence, stepIndex),
+  closeStep: ({ stepIndex, noticed, ...fence }) => store.closeStep(fence, stepIndex, noticed),
 
   resolveWaiting: ({ callIds, ...fence }) =>
     store.resolveWaiting(fence, callIds, (tool, args) => parseArguments(app, tool, args)),

@@ -233,16 +233,17 @@ class TurnDriver {
 
   async #callModel(request: CallLlmAction): Promise<KernelEvent> {
     const { callModel } = modelActivities(`step ${request.stepIndex}: model`);
+    const noticed = this.#takeNoticed();
     try {
       this.#actions += 1;
       const { profileHash } = this.#lease;
-      return this.#answered(await callModel({ ...this.#fence, profileHash, request, ...this.#takeNoticed() }));
+      return this.#answered(await callModel({ ...this.#fence, profileHash, request, ...noticed }));
     } catch (error) {
       if (isCancellation(error)) throw error;
       const failed = modelFailure(error, request.stepIndex);
       this.#actions += 1;
       // An attempt that was given up for lost may still be at work: it has answered by now, or its answer does not count any more.
-      const late = await storeActivities.closeStep({ ...this.#fence, stepIndex: request.stepIndex });
+      const late = await storeActivities.closeStep({ ...this.#fence, stepIndex: request.stepIndex, ...noticed });
       return late ? this.#answered(late) : failed;
     }
   }

@@ -73,7 +73,7 @@ export interface StoreActivities {
   askApprovals(input: Fence & { requests: readonly ApprovalRequest[] }): Promise<readonly Suspension[]>;
   readBudgets(input: Fence): Promise<BudgetStanding>;
   /** Gives up a step whose model call has failed; what an attempt has recorded of it all the same (K13). */
-  closeStep(input: Fence & { stepIndex: number }): Promise<StepOutcomeRecord | null>;
+  closeStep(input: Fence & { stepIndex: number; noticed?: readonly Notice[] }): Promise<StepOutcomeRecord | null>;
   resolveWaiting(input: Fence & { callIds: readonly string[] }): Promise<WaitingState>;
   /** Ends the turn, starts the agent's next one and tells the waiting parent; a second run finds what the first one did (T29, T30). */
   commitTurn(input: CommitTurnInput): Promise<TurnEnd>;

@@ -4,6 +4,7 @@ import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { CardType, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { EnqueueRequest } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { Notice } from '../../workflows/protocol/notices.ts';
 import type { Timeouts } from '../../workflows/protocol/profile.ts';
 import type {
   CallRecord,
@@ -49,8 +50,7 @@ export async function openStep(
     if (hide.length > 0) await hideCards(trx, turn.output_box_id ?? '', hide, 'rolled_back');
     const request = JSON.parse(turn.request) as EnqueueRequest;
     const { fields: resultFields, warnings } = parseResultFields(request.resultFields, snapshot);
-    if (turn.opened === null) appendNotices(trx, fence.agentId, fence.agentTurnId, noticed, now);
-    if (turn.opened === null) await openRow(trx, fence, stepIndex, now);
+    if (turn.opened === null) await openRow(trx, fence, stepIndex, now, noticed);
     const steers = recorded || !turn.steered ? [] : await steersWithin(trx, fence.agentTurnId, room);
     const { criteria = [] } = request;
     return { recorded, snapshot, resultFields, criteria, steers, warnings: [...snapshot.warnings, ...warnings] };
@@ -105,8 +105,15 @@ const recordedOf = async (trx: Trx, turn: TurnAtStep): Promise<StepOutcomeRecord
     ? null
     : { ...(JSON.parse(turn.outcome) as StepOutcomeRecord), ...(await standingOf(trx, turn)) };
 
-async function openRow(trx: Trx, fence: Fence, stepIndex: number, now: number): Promise<void> {
+async function openRow(
+  trx: Trx,
+  fence: Fence,
+  stepIndex: number,
+  now: number,
+  noticed: readonly Notice[] = [],
+): Promise<void> {
   const { agentId, agentTurnId } = fence;
+  appendNotices(trx, agentId, agentTurnId, noticed, now);
   if (stepIndex > 1) await completeStep(trx, fence, stepIndex - 1, now);
   await trx
     .insertInto('agent_steps')
@@ -196,14 +203,19 @@ function refuseClosed({ agent_turn_id: agentTurnId, closed }: TurnAtStep, stepIn
   throw new CodedError('step_closed', message);
 }
 
-export async function closeStep(ctx: StoreContext, fence: Fence, stepIndex: number): Promise<StepOutcomeRecord | null> {
+export async function closeStep(
+  ctx: StoreContext,
+  fence: Fence,
+  stepIndex: number,
+  noticed: readonly Notice[] = [],
+): Promise<StepOutcomeRecord | null> {
   const now = ctx.now();
   return write(ctx, fence.agentId, async (trx) => {
     const { turn } = await fencedTurnAt(trx, fence, stepIndex, now);
     const recorded = await recordedOf(trx, turn);
     if (recorded || turn.closed !== null) return recorded;
-    // Of an attempt that has not begun yet there is no row to close.
-    if (turn.opened === null) await openRow(trx, fence, stepIndex, now);
+    // Of an attempt that has not begun yet there is no row to close, and it has told nothing.
+    if (turn.opened === null) await openRow(trx, fence, stepIndex, now, noticed);
     await trx
       .updateTable('agent_steps')
       .set({ status: 'failed', ended_at: now })

@@ -63,7 +63,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   listOpenTurns: (afterId, limit) => listOpenTurns(ctx, afterId, limit),
   openStep: (fence, stepIndex, profileHash, begun) => openStep(ctx, fence, stepIndex, profileHash, begun),
   commitStep: (fence, commit) => commitStep(ctx, fence, commit),
-  closeStep: (fence, stepIndex) => closeStep(ctx, fence, stepIndex),
+  closeStep: (fence, stepIndex, noticed) => closeStep(ctx, fence, stepIndex, noticed),
   findSummary: (fence, hide) => findSummary(ctx, fence, hide),
   commitSummary: (fence, commit) => commitSummary(ctx, fence, commit),
   readCall: (fence, callId) => readCall(ctx, fence, callId),

@@ -280,10 +280,10 @@ export interface Store extends ClientStore, SupervisorStore {
   openStep(fence: Fence, stepIndex: number, profileHash: string, begun?: StepBegin): Promise<StepOpening>;
   commitStep(fence: Fence, commit: StepCommit): Promise<StepOutcomeRecord>;
   /**
-   * Gives up a step whose model call has failed, before the turn goes on without it: from then on no late attempt can open or commit it
+   * `noticed` is told of where no attempt has opened the step. Gives up a step whose model call has failed, before the turn goes on without it: from then on no late attempt can open or commit it
    * (`step_closed`). Returns what was recorded when an attempt was faster, and closes nothing then (K13).
    */
-  closeStep(fence: Fence, stepIndex: number): Promise<StepOutcomeRecord | null>;
+  closeStep(fence: Fence, stepIndex: number, noticed?: readonly Notice[]): Promise<StepOutcomeRecord | null>;
   readExtents(extents: readonly BoxExtent[]): Promise<readonly Card[]>;
   /** The summary of these extents, when it is in the box already. */
   findSummary(fence: Fence, hide: readonly BoxExtent[]): Promise<SummaryRecord | null>;

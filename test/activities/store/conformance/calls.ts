@@ -321,6 +321,18 @@ export function describeCalls(bench: StoreBench): void {
       expect(await bench.store.violations()).toEqual([]);
     });
 
+    test('tells what was noticed before it, once, whether or not an attempt has opened it (K13)', async () => {
+      const noticed = [{ type: 'overflow', time: 1 }] as const;
+      for (const begins of [false, true]) {
+        const { lease, fence } = await closing();
+        if (begins) await bench.store.openStep(fence, 1, lease.profileHash, { noticed });
+        await bench.store.closeStep(fence, 1, noticed);
+        await bench.store.closeStep(fence, 1, noticed);
+        const told = (await bench.eventsOf(lease.agentId)).filter(({ type }) => type === 'notice');
+        expect(told).toHaveLength(1);
+      }
+    });
+
     test('cannot be opened any more by an attempt that had not begun yet (K13)', async () => {
       const { open, close } = await closing();
       expect(await close()).toBeNull();
