@@ -30,6 +30,7 @@ export interface RetryHint {
 }
 
 const MESSAGE_BYTES = 2_000;
+const LOGGED_BYTES = 16_000;
 
 export const toApplicationFailure = (error: CodedError, hint: RetryHint = {}): ApplicationFailure =>
   ApplicationFailure.create({
@@ -53,19 +54,27 @@ function crossing(name: string, error: unknown): unknown {
   if (isMapped(error, cancellationSignal)) return error;
   const { cause } = error instanceof Error ? error : {};
   if (!(error instanceof CodedError) || cause !== undefined)
-    log.warn(`${name} failed`, { attempt: info.attempt, error: redact(inFull(error)) });
+    log.warn(`${name} failed`, { attempt: info.attempt, error: clip(redact(inFull(error)), LOGGED_BYTES) });
   if (error instanceof CodedError) return toApplicationFailure(error);
   const message = `the activity ${name} failed in a way that nobody foresaw; the log of the worker says how`;
   const nonRetryable = info.attempt >= UNFORESEEN_ATTEMPTS;
   return ApplicationFailure.create({ message, type: 'internal_error', nonRetryable });
 }
 
-/** With stack and causes. */
+/** With stacks and causes. */
 function inFull(error: unknown): string {
-  if (!(error instanceof Error)) return describeError(error);
-  const { cause } = error;
-  const own = error.stack ?? describeError(error);
-  return cause === undefined || cause === error ? own : `${own}\ncaused by ${inFull(cause)}`;
+  const stackOf = (one: unknown) => (one instanceof Error ? one.stack : undefined) ?? describeError(one);
+  return [error, ...causesOf(error)].map(stackOf).join('\ncaused by ');
+}
+
+const MOST_CAUSES = 5;
+
+/** What led to an error, the nearest first; a chain may be long, or come back to where it began. */
+export function causesOf(error: unknown): readonly unknown[] {
+  const causes: unknown[] = [];
+  for (let of = error; of instanceof Error && of.cause !== undefined && causes.length < MOST_CAUSES; of = of.cause)
+    causes.push(of.cause);
+  return causes;
 }
 
 /** Wraps every function of an activity set so that what it throws is mapped. */

@@ -5,7 +5,7 @@
  */
 import { APIConnectionError, APIConnectionTimeoutError, APIError, APIUserAbortError } from 'openai';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import { describeError, type RetryHint } from '../failure.ts';
+import { causesOf, describeError, type RetryHint } from '../failure.ts';
 import { StreamFailure } from './stream-guard.ts';
 
 export interface ProviderFailure {
@@ -68,7 +68,7 @@ function cureOf(status: number | undefined): string {
 
 function whyUnreached(error: APIConnectionError): string {
   const code = causesOf(error)
-    .map((cause) => ('code' in cause ? cause.code : undefined))
+    .map((cause) => (cause instanceof Error && 'code' in cause ? cause.code : undefined))
     .find((found) => typeof found === 'string' && /^[A-Z_]{1,48}$/.test(found));
   const what =
     error instanceof StreamFailure
@@ -78,15 +78,6 @@ function whyUnreached(error: APIConnectionError): string {
         : [];
   const parts = [...what, ...(typeof code === 'string' ? [code] : [])];
   return parts.length > 0 ? parts.join(', ') : 'the connection failed';
-}
-
-const MOST_CAUSES = 5;
-
-function causesOf(error: Error): readonly Error[] {
-  const causes: Error[] = [];
-  for (let { cause } = error; cause instanceof Error && causes.length < MOST_CAUSES; { cause } = cause)
-    causes.push(cause);
-  return causes;
 }
 
 /** `retry-after-ms`, or `retry-after` in seconds or as a date; at most an hour. */

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
-import { mapFailures } from '../../activities/failure.ts';
+import { causesOf, mapFailures } from '../../activities/failure.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 
 const KEY = 'sk-live-0123456789abcdef';
@@ -44,6 +44,13 @@ describe('an error that leaves an activity', () => {
     expect(failure.message).toBe(
       'the activity fail failed in a way that nobody foresaw; the log of the worker says how',
     );
+  });
+
+  test('may name itself as its cause, or be as long as a prompt: it still leaves, and the log stays readable', async () => {
+    const circle = new Error('x'.repeat(1_000_000));
+    circle.cause = new Error('in between', { cause: circle });
+    expect(await crossed(circle)).toMatchObject({ type: 'internal_error' });
+    expect(causesOf(circle)).toHaveLength(5);
   });
 
   test('that nobody foresaw and that comes again and again is not tried for ever', async () => {
