@@ -15,7 +15,12 @@ import {
   limitsSchema,
 } from '../workflows/protocol/approvals.ts';
 import type { SteerAck, StopAck } from '../workflows/protocol/control.ts';
-import { type EnqueueAck, type EnqueueInput, enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
+import {
+  type EnqueueAck,
+  type EnqueueInput,
+  enqueueRequestSchema,
+  idempotencyKeySchema,
+} from '../workflows/protocol/enqueue.ts';
 import type { AgentEvent } from '../workflows/protocol/events.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { isUserId, USER_ID_PATTERN } from '../workflows/protocol/ids.ts';
@@ -39,12 +44,15 @@ export interface AgentClientOptions {
   readonly verifyApprover?: (by: string | undefined, approval: ApprovalView) => boolean | Promise<boolean>;
 }
 
-const steerSchema = z
-  .string()
-  .min(1)
-  .refine((text) => utf8Bytes(text) <= LIMITS.instructionBytes, {
-    error: `must be at most ${LIMITS.instructionBytes} bytes`,
-  });
+const steerSchema = z.object({
+  text: z
+    .string()
+    .min(1)
+    .refine((text) => utf8Bytes(text) <= LIMITS.instructionBytes, {
+      error: `must be at most ${LIMITS.instructionBytes} bytes`,
+    }),
+  key: idempotencyKeySchema.optional(),
+});
 
 /** How long to wait for a change before looking again anyway. */
 const LOOK_AGAIN_MS = 1_000;
@@ -227,9 +235,9 @@ export class TurnHandle {
    * Errors: `invalid_request`, `inbox_full` (too many that it has not read), `idempotency_conflict`.
    */
   async steer(text: string, { key }: SteerOptions = {}): Promise<SteerAck> {
-    const parsed = steerSchema.safeParse(text);
-    if (!parsed.success) throw new CodedError('invalid_request', `a steer ${z.prettifyError(parsed.error)}`);
-    return this.#options.store.steerTurn(this.id, parsed.data, key);
+    const parsed = steerSchema.safeParse({ text, key });
+    if (!parsed.success) throw new CodedError('invalid_request', `a steer: ${z.prettifyError(parsed.error)}`);
+    return this.#options.store.steerTurn(this.id, parsed.data.text, parsed.data.key);
   }
 
   /** Answers a suspended call. The ACK is final; a repeated one is `duplicate` and changes nothing (T14). */

@@ -89,6 +89,8 @@ describe.each(BACKENDS)('control on %s', (backend) => {
     const turn = await enqueue('ask');
     const callId = await suspended(turn);
     expect(await turn.steer('and be quick [script:ask]')).toMatchObject({ ack: 'accepted', seq: 1 });
+    for (const key of ['', 'k'.repeat(257), 7 as never])
+      await expect(turn.steer('again', { key })).rejects.toMatchObject({ code: 'invalid_request' });
     model.add('ask', [ask, say('thanks')]);
     await turn.toolResult({ callId, status: 'success', result: 1 });
     // The steer carries the script's marker, so the script starts anew behind it: it asks again.

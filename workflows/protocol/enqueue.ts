@@ -21,6 +21,14 @@ export const resultFieldsSchema = z.object({
 });
 export type ResultFields = z.infer<typeof resultFieldsSchema>;
 
+/** The same request, or message, again: it counts once. */
+export const idempotencyKeySchema = z
+  .string()
+  .min(1)
+  .max(256)
+  // A store may keep another text in their place, and two keys would become one.
+  .regex(/^[^\0\p{Surrogate}]*$/u, { error: 'must have neither NUL nor lone surrogates' });
+
 const requestFields = z.strictObject({
   instruction: z
     .string()
@@ -37,13 +45,7 @@ const requestFields = z.strictObject({
   resultFields: jsonSchema.optional(),
   /** What must be true of the result; the model has it before its eyes in every step (K14). */
   criteria: z.array(z.string().trim().min(1).max(500)).max(20).readonly().optional(),
-  idempotencyKey: z
-    .string()
-    .min(1)
-    .max(256)
-    // A store may keep another text in their place, and two keys would become one.
-    .regex(/^[^\0\p{Surrogate}]*$/u, { error: 'must have neither NUL nor lone surrogates' })
-    .optional(),
+  idempotencyKey: idempotencyKeySchema.optional(),
   priority: z.enum(PRIORITIES).default('normal'),
   /** An interactive request that must not wait: accepted only when the agent is idle, else `agent_busy` (T11). */
   uiAction: z.boolean().optional(),
