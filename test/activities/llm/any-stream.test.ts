@@ -1,27 +1,10 @@
 /** Whatever a provider sends, a reply and its calls keep what the rest of the runtime relies on (W15). */
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { z } from 'zod';
-import { defineTool } from '../../../activities/app.ts';
-import { readProposals } from '../../../activities/llm/proposals.ts';
+import type { Proposals } from '../../../activities/llm/proposals.ts';
 import { REPLY_BOUNDS, ReplyBuilder, type StreamedReply } from '../../../activities/llm/reply.ts';
 import { LIMITS } from '../../../workflows/protocol/limits.ts';
-import { testApp } from '../../support/app.ts';
-
-const app = testApp([
-  defineTool({ name: 'add', description: 'adds', parameters: z.object({ n: z.any() }), execute: () => null }),
-  defineTool({ name: 'look', description: 'looks', parameters: z.looseObject({}), execute: () => null }),
-]);
-
-/** Reads the calls of a reply as a step does. */
-const proposalsOf = ({ calls }: StreamedReply) =>
-  readProposals(calls, {
-    agentTurnId: '0190f3a0-0000-7000-8000-000000000001',
-    stepIndex: 1,
-    offered: new Set(['add', 'look', 'submit_result', 'read_result', 'update_plan', 'skill']),
-    app,
-    resultFields: null,
-  });
+import { proposalsOf } from './proposed-calls.ts';
 
 /** Text with halves of characters, control characters and brackets; now and then a lot of it. */
 const text = fc.oneof(
@@ -131,7 +114,7 @@ function checkReply({ text: kept, refusal, calls, finishReason, model, usage: co
   expect(counted.cached).toBeLessThanOrEqual(counted.input);
 }
 
-function checkProposals({ proposed, calls }: ReturnType<typeof readProposals>): void {
+function checkProposals({ proposed, calls }: Proposals): void {
   expect(new Set(proposed.map((call) => call.providerCallId)).size).toBe(proposed.length);
   for (const call of proposed) {
     expect(call.providerCallId).toMatch(/^[!-~]{1,128}$/);

@@ -1,9 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { z } from 'zod';
-import { defineTool } from '../../../activities/app.ts';
-import { readProposals } from '../../../activities/llm/proposals.ts';
 import { REPLY_BOUNDS, ReplyBuilder, type StreamedReply } from '../../../activities/llm/reply.ts';
-import { testApp } from '../../support/app.ts';
+import { proposalsOf } from './proposed-calls.ts';
 
 const finished = { choices: [{ delta: {}, finish_reason: 'stop' }] };
 const said = (content: unknown) => ({ choices: [{ delta: { content } }] });
@@ -216,21 +213,6 @@ describe('a reply', () => {
     expect(replyOf([odd])).toMatchObject({ model: 'asked-for', finishReason: 'other' });
   });
 });
-
-const app = testApp([
-  defineTool({ name: 'add', description: 'adds', parameters: z.object({ n: z.any() }), execute: () => null }),
-  defineTool({ name: 'look', description: 'looks', parameters: z.looseObject({}), execute: () => null }),
-]);
-
-/** Reads the calls of a reply as a step does. */
-const proposalsOf = ({ calls }: StreamedReply) =>
-  readProposals(calls, {
-    agentTurnId: '0190f3a0-0000-7000-8000-000000000001',
-    stepIndex: 1,
-    offered: new Set(['add', 'look', 'submit_result', 'read_result', 'update_plan', 'skill']),
-    app,
-    resultFields: null,
-  });
 
 const oneCall = (args: string, name = 'look', id = 'a') => {
   const { proposed, calls } = proposalsOf(replyOf([called(piece(0, id, name, args)), finished]));
