@@ -8,7 +8,7 @@ export {
   type Tool,
   type ToolContext,
   type ToolDefinition,
-} from './activities/app.ts';
+} from './activities/app/app.ts';
 export { AgentClient, type AgentClientOptions, type AgentHandle, type TurnHandle } from './client/agent-client.ts';
 export type {
   ApprovalAck,
@@ -16,5 +16,5 @@ export type {
   ApprovalInput,
   ApprovalView,
   Limits,
-} from './workflows/protocol/approvals.ts';
+} from './workflows/contract/approvals.ts';
 export { CodedError, FAILURES, type FailureCode } from './workflows/protocol/failures.ts';

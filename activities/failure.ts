@@ -7,7 +7,7 @@
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { CodedError, FAILURES } from '../workflows/protocol/failures.ts';
-import { clip } from '../workflows/protocol/limits.ts';
+import { clip } from '../workflows/protocol/sizes.ts';
 import { redact } from './redact.ts';
 
 /** What went wrong, in words; anything can be thrown, also what has no string form. */

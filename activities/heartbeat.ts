@@ -7,8 +7,8 @@
  * heartbeat that came too late (T5, W10).
  */
 import { Context } from '@temporalio/activity';
+import type { Store } from '../workflows/contract/store.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
-import type { Store } from '../workflows/protocol/store.ts';
 import type { Fence } from '../workflows/protocol/turn.ts';
 import { outlastOutage } from './store-outage.ts';
 

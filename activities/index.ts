@@ -1,7 +1,7 @@
 /** All activities, from their dependencies. */
-import type { StoreActivities, TurnActivities } from '../workflows/ports.ts';
-import type { Store } from '../workflows/protocol/store.ts';
-import type { App } from './app.ts';
+import type { StoreActivities, TurnActivities } from '../workflows/contract/activities.ts';
+import type { Store } from '../workflows/contract/store.ts';
+import type { App } from './app/app.ts';
 import { mapFailures } from './failure.ts';
 import { ofItsOwnTurn } from './identity.ts';
 import { callModel } from './llm/call-model.ts';

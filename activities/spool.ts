@@ -4,7 +4,7 @@
  * Invariant: what is shortened takes no more tokens than the kernel reckons with for its residency.
  */
 import { type Residency, renderedTokens, snipTokens } from '../workflows/kernel/pressure.ts';
-import { clip, utf8Bytes } from '../workflows/protocol/limits.ts';
+import { clip, utf8Bytes } from '../workflows/protocol/sizes.ts';
 import { countTokens } from './tokens.ts';
 
 /** A result of more bytes is never shown whole. */

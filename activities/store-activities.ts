@@ -1,18 +1,18 @@
 /** The store's transactions as activities, and the parsing of what foreign clients sent inline. */
 import { log } from '@temporalio/activity';
 import { z } from 'zod';
-import type { InlineMessage, ReportInlineInput, StoreActivities } from '../workflows/ports.ts';
+import type { InlineMessage, ReportInlineInput, StoreActivities } from '../workflows/contract/activities.ts';
+import type { Store } from '../workflows/contract/store.ts';
 import { isDelegation } from '../workflows/protocol/builtins.ts';
 import { enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import type { JsonObject } from '../workflows/protocol/json.ts';
-import { clip } from '../workflows/protocol/limits.ts';
-import type { Store } from '../workflows/protocol/store.ts';
+import { clip } from '../workflows/protocol/sizes.ts';
 import { toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
-import type { App } from './app.ts';
+import type { App } from './app/app.ts';
 import { canonicalDigest } from './canonical.ts';
 import { isRetried } from './failure.ts';
-import { turnIdForMessage } from './store/ids.ts';
+import { turnIdForMessage } from './ids.ts';
 import { parseDelegation } from './tools/delegation.ts';
 import { type TurnWorkflows, tryHandOver } from './turn-workflows.ts';
 

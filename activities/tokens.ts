@@ -3,7 +3,7 @@
  * provider counts corrects both. The one piece of state here is whether it has been loaded.
  */
 
-import { atCodePoint } from '../workflows/protocol/limits.ts';
+import { atCodePoint } from '../workflows/protocol/sizes.ts';
 
 /** Longer runs without a boundary take quadratic time: half a second for 25 KiB of base64. */
 const PIECE = 512;

@@ -8,14 +8,14 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundleWorkflowCode, DefaultLogger, type WorkflowBundleWithSourceMap } from '@temporalio/worker';
 import { AgentClient } from '../client/agent-client.ts';
+import { PostgresServer } from '../test/support/postgres-server.ts';
 import { connectClient } from '../workers/connect.ts';
 import { openStore } from '../workers/open-store.ts';
-import { findOrStartTemporal, type TemporalServer } from '../workers/temporal-server.ts';
+import { findOrStartTemporal, type TemporalServer } from '../workers/temporal/server.ts';
 import { bundleWorkflows } from '../workers/worker.ts';
+import type { Store } from '../workflows/contract/store.ts';
 import { SEARCH_ATTRIBUTES } from '../workflows/protocol/ids.ts';
-import type { Store } from '../workflows/protocol/store.ts';
 import type { CallerArgument } from './caller-process.ts';
-import { startDatabase } from './chaos/databases.ts';
 import { type Child, type Start, startChild } from './child.ts';
 import type { Access } from './turns.ts';
 import type { WorkerArgument } from './worker-process.ts';
@@ -40,6 +40,14 @@ export interface Lab extends Access {
   close(): Promise<void>;
 }
 
+/** The URL of the store of this bench; what has to be stopped for it joins `closing`. */
+async function startStore(kind: StoreKind, dir: string, closing: (() => unknown)[]): Promise<string> {
+  if (kind === 'sqlite') return `sqlite:${join(dir, 'agentturn.db')}`;
+  const server = await PostgresServer.start(dir);
+  closing.push(() => server.stop());
+  return server.url;
+}
+
 export async function openLab(storeKind: StoreKind): Promise<Lab> {
   const dir = mkdtempSync(join(tmpdir(), 'agentturn-bench-'));
   // PostgreSQL may run as a user of its own.
@@ -56,9 +64,7 @@ export async function openLab(storeKind: StoreKind): Promise<Lab> {
     const { address, namespace } = server;
     const temporal = await connectClient({ address, namespace });
     closing.push(() => temporal.connection.close());
-    const database = await startDatabase(storeKind, dir);
-    closing.push(() => database.stop());
-    const storeUrl = database.url;
+    const storeUrl = await startStore(storeKind, dir, closing);
     const store = await openStore(storeUrl);
     closing.push(() => store.close());
     const argument: Omit<WorkerArgument, 'floorBundlePath'> = {

@@ -5,7 +5,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import pg from 'pg';
 import { TurnWorkflows } from '../client/turn-workflows.ts';
-import { Supervisor } from '../workers/supervisor.ts';
+import { Supervisor } from '../workers/supervision/supervisor.ts';
 import { type Facts, gatherFacts, loadNow } from './facts.ts';
 import type { Lab, StoreKind } from './lab.ts';
 import { inLoops, type Spread, spreadOf, timed } from './numbers.ts';

@@ -3,7 +3,7 @@
  * The instruction says which tool and how often, so the model process needs no script per turn.
  */
 import { z } from 'zod';
-import { type App, defineAgent, defineApp, defineTool } from '../activities/app.ts';
+import { type App, defineAgent, defineApp, defineTool } from '../activities/app/app.ts';
 import { type ChatRequest, textOf } from '../workers/model-server/chat-request.ts';
 import type { ModelAnswer } from '../workers/model-server/completion.ts';
 

@@ -13,23 +13,23 @@ import {
   approvalAnswerSchema,
   type Limits,
   limitsSchema,
-} from '../workflows/protocol/approvals.ts';
-import type { SteerAck, StopAck } from '../workflows/protocol/control.ts';
+} from '../workflows/contract/approvals.ts';
+import type { SteerAck, StopAck } from '../workflows/contract/control.ts';
+import type { AgentEvent } from '../workflows/contract/events.ts';
+import type { ClientStore, TurnFilter } from '../workflows/contract/store.ts';
+import type { AgentView, TurnView } from '../workflows/contract/views.ts';
 import {
   type EnqueueAck,
   type EnqueueInput,
   enqueueRequestSchema,
   idempotencyKeySchema,
 } from '../workflows/protocol/enqueue.ts';
-import type { AgentEvent } from '../workflows/protocol/events.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { isUserId, USER_ID_PATTERN } from '../workflows/protocol/ids.ts';
 import type { JsonValue } from '../workflows/protocol/json.ts';
-import { LIMITS, utf8Bytes } from '../workflows/protocol/limits.ts';
-import type { ClientStore, TurnFilter } from '../workflows/protocol/store.ts';
+import { LIMITS, utf8Bytes } from '../workflows/protocol/sizes.ts';
 import { type ReportAck, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
-import type { AgentView, TurnView } from '../workflows/protocol/views.ts';
 import { everyAgent } from './agent-pages.ts';
 import { followEvents } from './event-tail.ts';
 import { TurnWorkflows } from './turn-workflows.ts';

@@ -1,6 +1,6 @@
 /** All agents of a store, of which a page is held at a time. */
-import type { ClientStore } from '../workflows/protocol/store.ts';
-import type { AgentView } from '../workflows/protocol/views.ts';
+import type { ClientStore } from '../workflows/contract/store.ts';
+import type { AgentView } from '../workflows/contract/views.ts';
 
 const PAGE = 1_000;
 

@@ -6,8 +6,8 @@
  *    twice: a store writes an agent's events one transaction after the other, so none appears behind one that was read.
  * 2. Waiting holds nothing; a commit that falls between a look and the wait for the next is not slept through.
  */
-import type { AgentEvent } from '../workflows/protocol/events.ts';
-import type { ClientStore } from '../workflows/protocol/store.ts';
+import type { AgentEvent } from '../workflows/contract/events.ts';
+import type { ClientStore } from '../workflows/contract/store.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
 
 export interface EventFilter {

@@ -9,14 +9,20 @@ import {
   WorkflowNotFoundError,
 } from '@temporalio/client';
 import type { SignalDefinition } from '@temporalio/common';
-import type { agentTurn } from '../workflows/agent-turn.ts';
-import { limitsSignal, stopSignal, toolResultSignal } from '../workflows/messages.ts';
+import type { ClientStore, Handover, Lease } from '../workflows/contract/store.ts';
+import { limitsSignal, stopSignal, toolResultSignal } from '../workflows/messages/messages.ts';
+import {
+  AGENT_ID,
+  AGENT_TURN_ID,
+  PROFILE,
+  TURN_EPOCH,
+  WORKER_TARGET,
+} from '../workflows/messages/search-attributes.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { targetQueue, turnWorkflowId } from '../workflows/protocol/ids.ts';
-import { clip } from '../workflows/protocol/limits.ts';
-import type { ClientStore, Handover, Lease } from '../workflows/protocol/store.ts';
+import { clip } from '../workflows/protocol/sizes.ts';
 import type { Fence } from '../workflows/protocol/turn.ts';
-import { AGENT_ID, AGENT_TURN_ID, PROFILE, TURN_EPOCH, WORKER_TARGET } from '../workflows/search-attributes.ts';
+import type { agentTurn } from '../workflows/turn/turn.ts';
 
 const CALL_MS = 10_000;
 /** How long one process ends turns that cannot start; the supervisor goes on with the rest. */

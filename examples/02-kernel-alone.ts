@@ -14,7 +14,7 @@
  *   tool_results  → call_llm        show the model what came of it
  *   llm_response  → done            the turn is over
  *
- * `workflows/agent-turn.ts` is the same loop with Temporal activities in place of the functions below. The state is plain JSON, so a turn
+ * `workflows/turn/turn.ts` is the same loop with Temporal activities in place of the functions below. The state is plain JSON, so a turn
  * can stop between any two steps and go on elsewhere.
  */
 import type { KernelAction } from '../workflows/kernel/actions.ts';

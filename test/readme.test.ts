@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { findTemporalBinary } from '../workers/temporal-binary.ts';
+import { findTemporalBinary } from '../workers/temporal/binary.ts';
 import { type Harness, openHarness } from './support/harness.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));

@@ -1,7 +1,7 @@
 /** Loads the app a developer wrote: a module whose default export is `defineApp(...)`. */
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { App } from '../activities/app.ts';
+import type { App } from '../activities/app/app.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 
 /** Errors: `app_not_loaded` naming the file and the reason. */

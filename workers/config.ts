@@ -5,7 +5,7 @@ import type { ModelOptions } from '../activities/llm/openai.ts';
 import { DEFAULT_CONNECTIONS, FEWEST_CONNECTIONS } from '../activities/store/postgres/open.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { DEFAULT_WORKER_TARGET, WORKER_TARGET_PATTERN } from '../workflows/protocol/ids.ts';
-import type { TemporalCredentials } from './temporal-probe.ts';
+import type { TemporalCredentials } from './temporal/probe.ts';
 
 export const DEFAULT_MODEL = 'gpt-5-mini';
 

@@ -2,7 +2,7 @@
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import { CodedError } from '../workflows/protocol/failures.ts';
-import type { TemporalCredentials } from './temporal-probe.ts';
+import type { TemporalCredentials } from './temporal/probe.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { CliEnvironment, CliIo, CommonOptions, OpenedClient } from '../client/cli/environment.ts';
 import { runCli } from '../client/cli/program.ts';
-import type { Store } from '../workflows/protocol/store.ts';
+import type { Store } from '../workflows/contract/store.ts';
 import { Interrupt } from './commands/interrupt.ts';
 import { packageRoot } from './commands/package-root.ts';
 import { openExistingStore, type Settings, settingsOf } from './commands/settings.ts';

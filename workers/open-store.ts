@@ -2,8 +2,8 @@
 import { openPostgresStore } from '../activities/store/postgres/open.ts';
 import { shownUrl } from '../activities/store/postgres/url.ts';
 import { openSqliteStore } from '../activities/store/sqlite/open.ts';
+import type { Store } from '../workflows/contract/store.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
-import type { Store } from '../workflows/protocol/store.ts';
 
 export interface StoreOptions {
   /** PostgreSQL connections of this process, at most. */

@@ -17,11 +17,11 @@ import {
 import { NamespaceNotFoundError } from '@temporalio/common';
 import { everyAgent } from '../client/agent-pages.ts';
 import type { Verification } from '../client/cli/environment.ts';
+import type { ClientStore, Violation } from '../workflows/contract/store.ts';
+import type { AgentView } from '../workflows/contract/views.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { AGENT_WORKFLOW_ID, TURN_WORKFLOW_ID, turnWorkflowId } from '../workflows/protocol/ids.ts';
-import type { ClientStore, Violation } from '../workflows/protocol/store.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
-import type { AgentView } from '../workflows/protocol/views.ts';
 
 export interface VerifyDeps {
   readonly store: ClientStore;

@@ -15,19 +15,19 @@ import {
   type WorkflowBundleOption,
   type WorkflowBundleWithSourceMap,
 } from '@temporalio/worker';
-import type { App } from '../activities/app.ts';
+import type { App } from '../activities/app/app.ts';
 import { createActivities } from '../activities/index.ts';
 import { type ModelOptions, openAiModel } from '../activities/llm/openai.ts';
 import { TurnWorkflows } from '../client/turn-workflows.ts';
-import type { SupervisorActivities } from '../workflows/ports.ts';
+import type { SupervisorActivities } from '../workflows/contract/activities.ts';
+import type { Store } from '../workflows/contract/store.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { CONTROL_QUEUE, SEARCH_ATTRIBUTES, targetQueue } from '../workflows/protocol/ids.ts';
-import type { Store } from '../workflows/protocol/store.ts';
 import type { TemporalClient } from './connect.ts';
 import { watchFaults } from './process-faults.ts';
-import { Supervisor, type SupervisorOptions, startSupervisor } from './supervisor.ts';
-import { ensureSupervisorSchedule } from './supervisor-schedule.ts';
-import { missingSearchAttributes } from './temporal-search-attributes.ts';
+import { ensureSupervisorSchedule } from './supervision/schedule.ts';
+import { Supervisor, type SupervisorOptions, startSupervisor } from './supervision/supervisor.ts';
+import { missingSearchAttributes } from './temporal/search-attributes.ts';
 
 const MOST_SKEW_MS = 5_000;
 

@@ -8,9 +8,9 @@
  * 2. It ends in the same breath as the check that nothing is pending: a signal that comes with the command makes the server ask again.
  */
 import { ApplicationFailure, condition, setHandler, workflowInfo } from '@temporalio/workflow';
-import { InlineRequests } from './inline-requests.ts';
-import { MessageIds } from './message-ids.ts';
-import { enqueueSignal } from './messages.ts';
+import { InlineRequests } from './messages/inline-requests.ts';
+import { MessageIds } from './messages/message-ids.ts';
+import { enqueueSignal } from './messages/messages.ts';
 import { AGENT_WORKFLOW_ID, isUserId } from './protocol/ids.ts';
 
 /** One that was started without a signal waits so long for the first. */

@@ -1,5 +1,5 @@
 /** Bundle entry: what a worker serves. */
 export { agent } from './agent.ts';
-export { agentTurn } from './agent-turn.ts';
 export { supervise } from './supervise.ts';
+export { agentTurn } from './turn/turn.ts';
 export { unknownType as default } from './unknown-type.ts';

@@ -1,13 +1,13 @@
 /** The model activity: open the step, render, stream, validate, commit. A step whose thought is stored is not asked again. */
 import { Context, log } from '@temporalio/activity';
+import type { CallModelInput } from '../../workflows/contract/activities.ts';
+import type { StepCommit, StepOpening, StepOutcomeRecord } from '../../workflows/contract/steps.ts';
+import type { Store } from '../../workflows/contract/store.ts';
 import type { StateLine } from '../../workflows/kernel/actions.ts';
-import type { CallModelInput } from '../../workflows/ports.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import { clip } from '../../workflows/protocol/limits.ts';
-import type { StepCommit, StepOpening, StepOutcomeRecord } from '../../workflows/protocol/steps.ts';
-import type { Store } from '../../workflows/protocol/store.ts';
+import { clip } from '../../workflows/protocol/sizes.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
-import type { App } from '../app.ts';
+import type { App } from '../app/app.ts';
 import { toApplicationFailure } from '../failure.ts';
 import { leaseCheck, withHeartbeat } from '../heartbeat.ts';
 import { redact } from '../redact.ts';

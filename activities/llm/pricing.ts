@@ -1,6 +1,6 @@
 /** What a model call cost. */
 import type { Usage } from '../../workflows/protocol/turn.ts';
-import type { ModelPrice } from '../app.ts';
+import type { ModelPrice } from '../app/app.ts';
 
 const MILLION = 1_000_000;
 

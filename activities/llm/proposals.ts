@@ -4,17 +4,17 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
+import type { NewCall } from '../../workflows/contract/steps.ts';
 import { isDelegation, READ_RESULT, SKILL, SUBMIT_RESULT, UPDATE_PLAN } from '../../workflows/protocol/builtins.ts';
 import type { ProposedCall, ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import type { GovernancePolicy } from '../../workflows/protocol/governance.ts';
 import { isDeeperThan, type JsonObject } from '../../workflows/protocol/json.ts';
-import { clip } from '../../workflows/protocol/limits.ts';
 import type { Skill } from '../../workflows/protocol/profile.ts';
-import type { NewCall } from '../../workflows/protocol/steps.ts';
-import { type App, isRepeatable } from '../app.ts';
+import { clip } from '../../workflows/protocol/sizes.ts';
+import { type App, isRepeatable } from '../app/app.ts';
 import { describeError } from '../failure.ts';
-import { callId } from '../store/ids.ts';
+import { callId } from '../ids.ts';
 import { parseDelegation } from '../tools/delegation.ts';
 import { digestOf, factsOf } from './facts.ts';
 import { planSchema } from './plan-tool.ts';

@@ -3,8 +3,8 @@ import { z } from 'zod';
 import { READ_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
-import { atCodePoint, clip } from '../../workflows/protocol/limits.ts';
-import { parametersOf } from '../parameters.ts';
+import { atCodePoint, clip } from '../../workflows/protocol/sizes.ts';
+import { parametersOf } from '../app/parameters.ts';
 import { resultText } from './projection.ts';
 
 const MOST_CHARACTERS = 16_000;

@@ -5,7 +5,7 @@
  * is handled in time that grows with its length alone.
  */
 import { isDeeperThan } from '../../workflows/protocol/json.ts';
-import { atCodePoint } from '../../workflows/protocol/limits.ts';
+import { atCodePoint } from '../../workflows/protocol/sizes.ts';
 import type { Usage } from '../../workflows/protocol/turn.ts';
 import { countedUsage } from './usage.ts';
 

@@ -4,12 +4,12 @@ import type {
   ChatCompletionTool,
   ChatCompletionToolChoiceOption,
 } from 'openai/resources/chat/completions';
+import type { StepCommit } from '../../workflows/contract/steps.ts';
 import type { CallLlmAction } from '../../workflows/kernel/actions.ts';
 import type { Note } from '../../workflows/kernel/state.ts';
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
-import type { StepCommit } from '../../workflows/protocol/steps.ts';
 import { delegationTools } from '../tools/delegation.ts';
 import type { ModelRequest } from './openai.ts';
 import { planTool } from './plan-tool.ts';

@@ -1,7 +1,8 @@
 /** The cards of a plan, each with the residency of the range it was last named by (K3). */
+
+import type { Store } from '../../workflows/contract/store.ts';
 import type { PlanRange } from '../../workflows/kernel/actions.ts';
 import type { Card } from '../../workflows/protocol/cards.ts';
-import type { Store } from '../../workflows/protocol/store.ts';
 import type { ShownCard } from './projection.ts';
 
 interface Part {

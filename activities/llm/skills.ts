@@ -3,8 +3,8 @@ import { z } from 'zod';
 import { SKILL } from '../../workflows/protocol/builtins.ts';
 import type { ToolError } from '../../workflows/protocol/cards.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
-import { clip } from '../../workflows/protocol/limits.ts';
 import type { Skill } from '../../workflows/protocol/profile.ts';
+import { clip } from '../../workflows/protocol/sizes.ts';
 
 /** Of a name that the model made up. */
 const SHOWN_NAME_BYTES = 100;

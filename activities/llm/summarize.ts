@@ -5,9 +5,9 @@
 import { Context, log } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
 import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
-import type { SummarizeInput } from '../../workflows/ports.ts';
-import { clip } from '../../workflows/protocol/limits.ts';
-import type { SummaryRecord } from '../../workflows/protocol/steps.ts';
+import type { SummarizeInput } from '../../workflows/contract/activities.ts';
+import type { SummaryRecord } from '../../workflows/contract/steps.ts';
+import { clip } from '../../workflows/protocol/sizes.ts';
 import { NO_USAGE, type Usage } from '../../workflows/protocol/turn.ts';
 import { describeError } from '../failure.ts';
 import { leaseCheck, withHeartbeat } from '../heartbeat.ts';

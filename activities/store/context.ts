@@ -5,8 +5,8 @@ import { LRUCache } from 'lru-cache';
 import type { Card } from '../../workflows/protocol/cards.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
 import type { Admission } from './admission.ts';
-import { flushOutbox } from './events.ts';
-import type { Tables } from './rows.ts';
+import { flushOutbox } from './log/events.ts';
+import type { Tables } from './schema/rows.ts';
 
 export type Trx = Transaction<Tables>;
 

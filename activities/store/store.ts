@@ -1,25 +1,26 @@
 /** The store: every method of the contract, on whichever backend the context brings. */
-import type { Store } from '../../workflows/protocol/store.ts';
-import { accept, recordDropped } from './accept.ts';
-import { listApprovals } from './approval-views.ts';
-import { answerApproval, askApprovals } from './approvals.ts';
-import { replaceOutputBox, writeContextBox, writeInstructionCard, writeOutputCard } from './boxes.ts';
-import { claimCall, readCall, refuseCalls, settleCall, suspendCall } from './calls.ts';
-import { checkLease } from './claims.ts';
+import type { Store } from '../../workflows/contract/store.ts';
+import { answerApproval, askApprovals } from './calls/approvals.ts';
+import { claimCall, readCall, refuseCalls, settleCall, suspendCall } from './calls/calls.ts';
+import { checkLease } from './calls/claims.ts';
+import { reportResult, resolveWaiting } from './calls/reports.ts';
+import { readResult } from './calls/results.ts';
+import { closeStep, commitStep, openStep } from './calls/steps.ts';
+import { replaceOutputBox, writeContextBox, writeInstructionCard, writeOutputCard } from './cards/boxes.ts';
+import { commitSummary, findSummary } from './cards/summaries.ts';
 import type { StoreContext } from './context.ts';
-import { setLifecycle, setLimits, steerTurn, stopTurn } from './control.ts';
-import { delegate } from './delegation.ts';
-import { reportDelegation } from './delegation-reports.ts';
-import { listEdges } from './edges.ts';
-import { commitTurn, reapTurn } from './endings.ts';
-import { leaseNext } from './handover.ts';
-import { violationPages, violations } from './invariants.ts';
-import { readProfile, registerProfiles } from './profiles.ts';
-import { getAgent, getTurn, listAgents, listTurns, readBox, readEvents, readExtents } from './reads.ts';
-import { reportResult, resolveWaiting } from './reports.ts';
-import { readResult } from './results.ts';
-import { closeStep, commitStep, openStep } from './steps.ts';
-import { commitSummary, findSummary } from './summaries.ts';
+import { listEdges } from './log/edges.ts';
+import { listApprovals } from './reads/approval-views.ts';
+import { violationPages, violations } from './reads/invariants.ts';
+import { getAgent, getTurn, listAgents, listTurns, readBox, readEvents, readExtents } from './reads/reads.ts';
+import { turnStatusReader } from './reads/turn-status.ts';
+import { accept, recordDropped } from './turns/accept.ts';
+import { setLifecycle, setLimits, steerTurn, stopTurn } from './turns/control.ts';
+import { delegate } from './turns/delegation.ts';
+import { reportDelegation } from './turns/delegation-reports.ts';
+import { commitTurn, reapTurn } from './turns/endings.ts';
+import { leaseNext } from './turns/handover.ts';
+import { readProfile, registerProfiles } from './turns/profiles.ts';
 import {
   countOpenTurns,
   dueTurns,
@@ -29,9 +30,8 @@ import {
   noteListed,
   releaseSupervisorLease,
   scheduleCheck,
-} from './supervision.ts';
-import { readBudgets } from './tree-budgets.ts';
-import { turnStatusReader } from './turn-status.ts';
+} from './turns/supervision.ts';
+import { readBudgets } from './turns/tree-budgets.ts';
 
 /** Enough to see that something is wrong. */
 const FINDINGS = 1_000;

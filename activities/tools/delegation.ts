@@ -1,16 +1,16 @@
 /** The built-ins by which an agent hands work to another: as offered, as checked, as run (W12, T26, T27, T30). */
 import { z } from 'zod';
-import type { RunToolInput, RunToolOutcome } from '../../workflows/ports.ts';
+import type { RunToolInput, RunToolOutcome } from '../../workflows/contract/activities.ts';
+import { type Delegation, PARENT_END_POLICIES } from '../../workflows/contract/delegation.ts';
+import type { Store } from '../../workflows/contract/store.ts';
 import { ASK_EXPERT, DELEGATE_ASYNC } from '../../workflows/protocol/builtins.ts';
-import { type Delegation, PARENT_END_POLICIES } from '../../workflows/protocol/delegation.ts';
 import { USER_ID_PATTERN } from '../../workflows/protocol/ids.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
-import { LIMITS, utf8Bytes } from '../../workflows/protocol/limits.ts';
 import type { Profile } from '../../workflows/protocol/profile.ts';
-import type { Store } from '../../workflows/protocol/store.ts';
+import { LIMITS, utf8Bytes } from '../../workflows/protocol/sizes.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
-import { parametersOf } from '../parameters.ts';
-import { delegatedTurnId } from '../store/ids.ts';
+import { parametersOf } from '../app/parameters.ts';
+import { delegatedTurnId } from '../ids.ts';
 import { type TurnWorkflows, tryHandOver } from '../turn-workflows.ts';
 
 const name = z.string().regex(USER_ID_PATTERN, { error: 'must be the name of a profile or the id of an agent' });

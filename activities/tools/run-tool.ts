@@ -4,15 +4,15 @@
  */
 import { ApplicationFailure, Context, log } from '@temporalio/activity';
 import { z } from 'zod';
-import type { RunToolInput, RunToolOutcome } from '../../workflows/ports.ts';
+import type { RunToolInput, RunToolOutcome } from '../../workflows/contract/activities.ts';
+import type { ClaimOutcome, Store } from '../../workflows/contract/store.ts';
 import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
-import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/limits.ts';
-import type { ClaimOutcome, Store } from '../../workflows/protocol/store.ts';
+import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/sizes.ts';
 import { MAX_WAIT_MS } from '../../workflows/protocol/time.ts';
 import { effectiveAfterExecution, suspendTimeoutOf } from '../../workflows/waiting/after-execution.ts';
-import { type App, isRepeatable, type Tool, type ToolContext } from '../app.ts';
+import { type App, isRepeatable, type Tool, type ToolContext } from '../app/app.ts';
 import { describeError } from '../failure.ts';
 import { type Holding, withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';

@@ -1,7 +1,7 @@
 /** The floor's activities: the same model client and the same tool functions as ours, and nothing else. */
 import { Context } from '@temporalio/activity';
 import type { ChatCompletionMessageParam, ChatCompletionTool } from 'openai/resources/chat/completions';
-import type { App } from '../../activities/app.ts';
+import type { App } from '../../activities/app/app.ts';
 import type { Model } from '../../activities/llm/openai.ts';
 import { submitResultTool } from '../../activities/llm/submit-result.ts';
 import type { FloorActivities, FloorMessage } from './workflow.ts';

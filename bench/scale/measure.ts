@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { openPostgresStore } from '../../activities/store/postgres/open.ts';
 import { openSqliteStore } from '../../activities/store/sqlite/open.ts';
-import type { Store } from '../../workflows/protocol/store.ts';
-import { startDatabase } from '../chaos/databases.ts';
+import { PostgresServer } from '../../test/support/postgres-server.ts';
+import type { Store } from '../../workflows/contract/store.ts';
 import { type MachineFacts, machineFacts } from '../facts.ts';
 import type { StoreKind } from '../lab.ts';
 import { type Spread, spreadOf } from '../numbers.ts';
@@ -28,6 +28,9 @@ export interface SizeResults extends Seeded {
   readonly seedSeconds: number;
   /** Milliseconds by operation. */
   readonly spreads: Readonly<Record<string, Spread>>;
+  /** Those of turns, which write; and milliseconds of all of them together. */
+  readonly writes: readonly string[];
+  readonly allWrites: Spread;
 }
 
 export interface ScaleResults {
@@ -52,7 +55,7 @@ export async function measureScale(options: ScaleOptions, say: (line: string) =>
   const dir = mkdtempSync(join(tmpdir(), 'agentturn-scale-'));
   // PostgreSQL may run as a user of its own.
   chmodSync(dir, 0o755);
-  const server = options.store === 'postgres' ? await startDatabase('postgres', dir) : null;
+  const server = options.store === 'postgres' ? await PostgresServer.start(dir) : null;
   try {
     const scaled: Scaled[] = [];
     if (server) await flushing(server.url, false);
@@ -64,7 +67,10 @@ export async function measureScale(options: ScaleOptions, say: (line: string) =>
     if (server) await flushing(server.url, true);
     say(`${options.rounds} rounds on each`);
     const spreads = await runRounds(scaled, options.rounds);
-    const sizes = scaled.map(({ url: _, ...size }, index) => ({ ...size, spreads: spreads[index] ?? {} }));
+    const sizes = scaled.flatMap(({ url: _, ...size }, index) => {
+      const measured = spreads[index];
+      return measured ? [{ ...size, ...measured }] : [];
+    });
     return { facts, store: options.store, sizes };
   } finally {
     await server?.stop();
@@ -90,7 +96,9 @@ const openAt = (url: string, now?: () => number): Promise<Store> => {
     : openPostgresStore({ url, ...more });
 };
 
-async function runRounds(scaled: readonly Scaled[], rounds: number): Promise<Record<string, Spread>[]> {
+type Measured = Pick<SizeResults, 'spreads' | 'writes' | 'allWrites'>;
+
+async function runRounds(scaled: readonly Scaled[], rounds: number): Promise<Measured[]> {
   const stores: Store[] = [];
   try {
     for (const { url } of scaled) stores.push(await openAt(url));
@@ -102,9 +110,11 @@ async function runRounds(scaled: readonly Scaled[], rounds: number): Promise<Rec
         if (on) await runRound(on, agentIdAt((round * 7_919) % (agents - 1)));
       }
     }
-    return counted.map(({ timings }) =>
-      Object.fromEntries([...timings].map(([what, values]) => [what, spreadOf(values)] as const)),
-    );
+    return counted.map(({ timings, writes }) => ({
+      spreads: Object.fromEntries([...timings].map(([what, values]) => [what, spreadOf(values)] as const)),
+      writes: [...writes],
+      allWrites: spreadOf([...writes].flatMap((what) => timings.get(what) ?? [])),
+    }));
   } finally {
     for (const store of stores) await store.close();
   }
@@ -114,7 +124,7 @@ async function runRound(rounds: Rounds, agentId: string): Promise<void> {
   await rounds.turns(agentId);
   await rounds.turns(LONG_AGENT, LONG_BOX);
   await rounds.supervise();
-  await rounds.look(agentId);
+  await rounds.read(agentId);
 }
 
 /** How operations on the agent with the long box are named. */

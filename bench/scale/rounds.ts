@@ -1,8 +1,8 @@
 /** What a turn, an operator and a supervisor ask of a store, each timed by itself. */
-import { callId as callIdOf } from '../../activities/store/ids.ts';
+import { callId as callIdOf } from '../../activities/ids.ts';
+import type { StepCommit } from '../../workflows/contract/steps.ts';
+import type { Lease, Store } from '../../workflows/contract/store.ts';
 import type { CardContents } from '../../workflows/protocol/cards.ts';
-import type { StepCommit } from '../../workflows/protocol/steps.ts';
-import type { Lease, Store } from '../../workflows/protocol/store.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { timed } from '../numbers.ts';
 import { PROFILE } from '../workload.ts';
@@ -21,6 +21,8 @@ const HOUR_MS = 3_600_000;
 export class Rounds {
   readonly #store: Store;
   readonly timings: Timings = new Map();
+  /** The operations of turns, which write. */
+  readonly writes = new Set<string>();
 
   constructor(store: Store) {
     this.#store = store;
@@ -35,26 +37,26 @@ export class Rounds {
       if (accepted.kind === 'accepted') return accepted;
       throw new Error(accepted.message);
     };
-    const { lease } = await this.#time(`accept and lease${kind}`, accept);
+    const { lease } = await this.#timeOfTurn(`accept and lease${kind}`, accept);
     if (!lease) throw new Error(`agent ${agentId} is not idle`);
     const fence = fenceOf(lease);
-    await this.#time(`open a step${kind}`, () => store.openStep(fence, 1, lease.profileHash));
-    await this.#time(`commit a step with a call${kind}`, () => store.commitStep(fence, stepOf(lease, 1, true)));
+    await this.#timeOfTurn(`open a step${kind}`, () => store.openStep(fence, 1, lease.profileHash));
+    await this.#timeOfTurn(`commit a step with a call${kind}`, () => store.commitStep(fence, stepOf(lease, 1, true)));
     await this.#call(fence, kind);
-    await this.#time(`accept behind an open turn${kind}`, accept);
-    const next = await this.#time(`commit a turn, lease the next${kind}`, () => this.#commit(fence));
+    await this.#timeOfTurn(`accept behind an open turn${kind}`, accept);
+    const next = await this.#timeOfTurn(`commit a turn, lease the next${kind}`, () => this.#commit(fence));
     if (!next) throw new Error(`agent ${agentId} has no second turn`);
     await this.#ask(next, kind);
-    await this.#time(`commit a turn${kind}`, () => this.#commit(fenceOf(next)));
+    await this.#timeOfTurn(`commit a turn${kind}`, () => this.#commit(fenceOf(next)));
   }
 
   async #call(fence: Fence, kind: string): Promise<void> {
     const callId = callIdOf(fence.agentTurnId, 1, 0);
     const claim = { callId, attempt: 1, repeatable: false };
-    await this.#time(`claim a call${kind}`, () => this.#store.claimCall(fence, claim));
+    await this.#timeOfTurn(`claim a call${kind}`, () => this.#store.claimCall(fence, claim));
     const content = { callId, tool: 'produce', status: 'success', afterExecution: 'continue', result: 'x' } as const;
     const result = { callId, attempt: 1, content, durationMs: 1 };
-    await this.#time(`settle a call${kind}`, () => this.#store.settleCall(fence, result));
+    await this.#timeOfTurn(`settle a call${kind}`, () => this.#store.settleCall(fence, result));
   }
 
   /** A call that waits for an answer from outside. */
@@ -64,10 +66,10 @@ export class Rounds {
     await store.openStep(fence, 1, lease.profileHash);
     await store.commitStep(fence, stepOf(lease, 1, true));
     const callId = callIdOf(fence.agentTurnId, 1, 0);
-    await this.#time(`suspend a call${kind}`, () => store.suspendCall(fence, callId, HOUR_MS));
+    await this.#timeOfTurn(`suspend a call${kind}`, () => store.suspendCall(fence, callId, HOUR_MS));
     const report = { callId, status: 'success', result: 'x' } as const;
-    await this.#time(`report a result${kind}`, () => store.reportResult(fence.agentTurnId, report));
-    await this.#time(`resolve what waits${kind}`, () => store.resolveWaiting(fence, [callId]));
+    await this.#timeOfTurn(`report a result${kind}`, () => store.reportResult(fence.agentTurnId, report));
+    await this.#timeOfTurn(`resolve what waits${kind}`, () => store.resolveWaiting(fence, [callId]));
   }
 
   async #commit(fence: Fence): Promise<Lease | null> {
@@ -79,14 +81,14 @@ export class Rounds {
 
   /** The store's part of a pass in which nothing is due. */
   async supervise(): Promise<void> {
-    await this.#time('a look of the supervisor', async () => {
+    await this.#time('a pass of the supervisor', async () => {
       await this.#store.holdSupervisorLease('bench', LEASE_MS);
       await this.#store.dueTurns(IN_ONE_PASS);
       await this.#store.countOpenTurns();
     });
   }
 
-  async look(agentId: string): Promise<void> {
+  async read(agentId: string): Promise<void> {
     const store = this.#store;
     await this.#time('`agents ls`, a page', () => store.listAgents({ after: agentId, limit: PAGE }));
     await this.#time('`approvals`, a page', () => store.listApprovals({ limit: PAGE }));
@@ -97,6 +99,11 @@ export class Rounds {
     const { agentTurnId = '' } = turn ?? {};
     await this.#time('`turn show`', () => store.getTurn(agentTurnId));
     await this.#time('events of a turn', () => store.readEvents({ agentId, agentTurnId }));
+  }
+
+  #timeOfTurn<T>(what: string, work: () => Promise<T>): Promise<T> {
+    this.writes.add(what);
+    return this.#time(what, work);
   }
 
   async #time<T>(what: string, work: () => Promise<T>): Promise<T> {

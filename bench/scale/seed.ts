@@ -3,7 +3,7 @@
  * every row as the store writes it, with ids, places and epochs of its own. Ids of cards and boxes are scattered as hashes are, those of
  * turns rise as the store's do.
  */
-import type { Store } from '../../workflows/protocol/store.ts';
+import type { Store } from '../../workflows/contract/store.ts';
 import { benchApp, PROFILE } from '../workload.ts';
 import type { RawDatabase, Row } from './database.ts';
 

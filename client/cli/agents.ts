@@ -1,5 +1,5 @@
 /** `agents ls` and `agents get`. */
-import type { AgentView, TurnView } from '../../workflows/protocol/views.ts';
+import type { AgentView, TurnView } from '../../workflows/contract/views.ts';
 import { noAgent } from './control.ts';
 import { type CliEnvironment, type CommonOptions, PAGE, type PageOptions, tellMore } from './environment.ts';
 import { duration, shortened, table, time } from './format.ts';

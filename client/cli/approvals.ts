@@ -5,7 +5,7 @@ import {
   type ApprovalView,
   type Limits,
   limitsSchema,
-} from '../../workflows/protocol/approvals.ts';
+} from '../../workflows/contract/approvals.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { AgentClient } from '../agent-client.ts';
 import { jsonOf } from './arguments.ts';

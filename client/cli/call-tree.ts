@@ -4,7 +4,7 @@
  *
  * Invariant: every edge is in the tree, as a part of a turn or a call where its partner is there, by itself where it is not.
  */
-import type { EdgeView } from '../../workflows/protocol/views.ts';
+import type { EdgeView } from '../../workflows/contract/views.ts';
 import { duration, time } from './format.ts';
 
 export interface CallNode {

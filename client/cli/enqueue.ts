@@ -1,11 +1,11 @@
 /** `enqueue`: one request to an agent; with `--wait`, its deliverable. */
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
+import type { TurnView } from '../../workflows/contract/views.ts';
 import { type EnqueueInput, enqueueRequestSchema } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import { LIMITS, utf8Bytes } from '../../workflows/protocol/limits.ts';
+import { LIMITS, utf8Bytes } from '../../workflows/protocol/sizes.ts';
 import type { Priority } from '../../workflows/protocol/turn.ts';
-import type { TurnView } from '../../workflows/protocol/views.ts';
 import type { AgentClient, TurnHandle } from '../agent-client.ts';
 import { jsonOf, metadataOf } from './arguments.ts';
 import type { CliEnvironment, CliIo, CommonOptions } from './environment.ts';

@@ -1,8 +1,8 @@
 /** `events`: the event log of an agent or a turn, one line each. */
-import type { AgentEvent, CallEvent, StateEvent, StepEvent } from '../../workflows/protocol/events.ts';
+import type { AgentEvent, CallEvent, StateEvent, StepEvent } from '../../workflows/contract/events.ts';
+import { noticeText } from '../../workflows/contract/notices.ts';
+import type { ClientStore } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import { noticeText } from '../../workflows/protocol/notices.ts';
-import type { ClientStore } from '../../workflows/protocol/store.ts';
 import { type EventFilter, followEvents, storedEvents } from '../event-tail.ts';
 import { noAgent } from './control.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';

@@ -1,6 +1,7 @@
 /** How the command line tells that something went wrong: what, and what to do about it; never a stack unless asked. */
+
+import type { TurnView } from '../../workflows/contract/views.ts';
 import { CodedError, FAILURES, type FailureCode, isFailureCode } from '../../workflows/protocol/failures.ts';
-import type { TurnView } from '../../workflows/protocol/views.ts';
 import type { CliIo, CommonOptions } from './environment.ts';
 
 export interface FailureReport {

@@ -3,8 +3,8 @@
  *
  * Invariant: durations come from the events' own times, so a slow reader does not change them.
  */
-import type { AgentEvent, CallEvent, StepEvent } from '../../workflows/protocol/events.ts';
-import { noticeText } from '../../workflows/protocol/notices.ts';
+import type { AgentEvent, CallEvent, StepEvent } from '../../workflows/contract/events.ts';
+import { noticeText } from '../../workflows/contract/notices.ts';
 import { duration, time } from './format.ts';
 
 export class TurnProgress {

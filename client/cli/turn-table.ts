@@ -1,7 +1,8 @@
 /** One turn as a page of text: what was asked, what happened step by step, what waits, what came out. */
+
+import type { CallView, StepView, TurnView } from '../../workflows/contract/views.ts';
 import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import { shownTokens } from '../../workflows/protocol/turn.ts';
-import type { CallView, StepView, TurnView } from '../../workflows/protocol/views.ts';
 import { deliverableText, duration, indent, shortened, table, time } from './format.ts';
 
 const ASKED_CHARACTERS = 500;

@@ -5,10 +5,10 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import { v7 } from 'uuid';
-import { defineAgent, defineApp } from '../../activities/app.ts';
+import { defineAgent, defineApp } from '../../activities/app/app.ts';
 import type { TurnHandle } from '../../client/agent-client.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
-import type { AgentEvent } from '../../workflows/protocol/events.ts';
+import type { AgentEvent } from '../../workflows/contract/events.ts';
 import { CONTROL_QUEUE, targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { signalAcceptor } from '../support/acceptor.ts';
 import { askScripts, askTool, suspended, taskEvents, WAIT } from '../support/asking.ts';

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { z } from 'zod';
-import { defineAgent, defineApp, defineTool } from '../../activities/app.ts';
+import { defineAgent, defineApp, defineTool } from '../../activities/app/app.ts';
 import { turnPage } from '../../client/cli/turn-table.ts';
 import { type ChatRequest, textOf, toolNames } from '../../workers/model-server/chat-request.ts';
 import type { ModelAnswer } from '../../workers/model-server/completion.ts';

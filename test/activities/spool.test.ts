@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
+import { callId as idOf } from '../../activities/ids.ts';
 import { SPOOL_BYTES, shownResult } from '../../activities/spool.ts';
-import { callId as idOf } from '../../activities/store/ids.ts';
 import { countTokens, loadTokenizer } from '../../activities/tokens.ts';
 import { RESIDENCIES, renderedTokens } from '../../workflows/kernel/pressure.ts';
-import { utf8Bytes } from '../../workflows/protocol/limits.ts';
+import { utf8Bytes } from '../../workflows/protocol/sizes.ts';
 
 beforeAll(loadTokenizer);
 

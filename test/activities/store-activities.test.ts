@@ -2,8 +2,8 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { storeActivities } from '../../activities/store-activities.ts';
+import type { Handover, Store } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import type { Handover, Store } from '../../workflows/protocol/store.ts';
 import { testApp } from '../support/app.ts';
 import { attempt, type LeasedTurn, leaseTurn } from './llm/leased-turn.ts';
 

@@ -46,7 +46,7 @@ describe('the workflow bundle', () => {
   test('holds the workflows and the kernel', () => {
     expect(modules).toEqual(
       expect.arrayContaining([
-        './workflows/agent-turn.ts',
+        './workflows/turn/turn.ts',
         './workflows/kernel/step.ts',
         './workflows/payload-converter.ts',
       ]),

@@ -114,20 +114,21 @@ describe('what the workflow sandbox loads', () => {
     return ways;
   }
 
-  test('is the workflows, the kernel and those protocol files that need no zod', () => {
+  test('is the workflows, the kernel and those files of words that need no zod', () => {
     const ways = reachable();
     expect([...ways.keys()]).toEqual(expect.arrayContaining(['workflows/kernel/step.ts', 'workflows/protocol/ids.ts']));
     const withZod = [...ways].filter(([file]) => runtimeImports(read(file)).includes('zod')).map(([, way]) => way);
     expect(withZod).toEqual([]);
   });
 
-  test('leaves protocol files with zod to be imported as types only', () => {
-    const withZod = globSync('workflows/protocol/*.ts', { cwd: root }).filter((file) =>
+  test('leaves files of words with zod to be imported as types only', () => {
+    const withZod = globSync('workflows/{protocol,contract}/*.ts', { cwd: root }).filter((file) =>
       runtimeImports(read(file)).includes('zod'),
     );
     expect(withZod).toEqual(expect.arrayContaining(['workflows/protocol/enqueue.ts', 'workflows/protocol/profile.ts']));
-    const kernelAndWorkflows = globSync(['workflows/*.ts', 'workflows/kernel/*.ts'], { cwd: root });
-    const crossings = kernelAndWorkflows.flatMap((file) =>
+    const words = new Set(globSync('workflows/{protocol,contract}/*.ts', { cwd: root }));
+    const others = globSync('workflows/**/*.ts', { cwd: root }).filter((file) => !words.has(file));
+    const crossings = others.flatMap((file) =>
       runtimeImports(read(file))
         .map((specifier) => posix.join(posix.dirname(file), specifier))
         .filter((target) => withZod.includes(target))

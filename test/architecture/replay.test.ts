@@ -226,7 +226,7 @@ describe('an incompatible change is caught', () => {
     async () => {
       const extra = 'await storeActivities.resolveWaiting({ ...this.#fence, callIds: [] });';
       const run = 'async run(): Promise<TurnEnd> {';
-      const error = (await replay(await changed('agent-turn.ts', run, `${run} ${extra}`), ['turn-1-call'])).get(
+      const error = (await replay(await changed('turn/turn.ts', run, `${run} ${extra}`), ['turn-1-call'])).get(
         'turn-1-call',
       )?.error;
       expect(error).toMatchObject({ name: 'DeterminismViolationError' });
@@ -237,7 +237,7 @@ describe('an incompatible change is caught', () => {
   test(
     'a turn that shows no status any more',
     async () => {
-      const bundle = await changed('agent-turn.ts', '    showTurnStatus(status);', '');
+      const bundle = await changed('turn/turn.ts', '    showTurnStatus(status);', '');
       const error = (await replay(bundle, ['turn-suspended-answered'])).get('turn-suspended-answered')?.error;
       expect(error).toMatchObject({ name: 'DeterminismViolationError' });
     },
@@ -247,7 +247,7 @@ describe('an incompatible change is caught', () => {
   test(
     'a longer heartbeat timeout, which replay lets pass',
     async () => {
-      const bundle = await changed('ports.ts', "HEARTBEAT_TIMEOUT = '20s'", "HEARTBEAT_TIMEOUT = '30s'");
+      const bundle = await changed('contract/activities.ts', "HEARTBEAT_TIMEOUT = '20s'", "HEARTBEAT_TIMEOUT = '30s'");
       const replayed = (await replay(bundle, ['turn-1-call'])).get('turn-1-call');
       expect(replayed?.error).toBeNull();
       expect(recordable(replayed?.issued ?? [])).not.toEqual(recordedCommands(read('turn-1-call')));

@@ -3,12 +3,12 @@ import { chmodSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
-import { startDatabase } from '../../bench/chaos/databases.ts';
 import { STORES } from '../../bench/lab.ts';
 import { measureScale, seededStore } from '../../bench/scale/measure.ts';
 import { scaleMarkdown } from '../../bench/scale/report.ts';
 import { everyAgent } from '../../client/agent-pages.ts';
 import { openStore } from '../../workers/open-store.ts';
+import { PostgresServer } from '../support/postgres-server.ts';
 
 const LONGEST_MS = 240_000;
 
@@ -18,9 +18,10 @@ test.each(STORES)(
     const dir = mkdtempSync(join(tmpdir(), 'agentturn-scale-test-'));
     // PostgreSQL may run as a user of its own.
     chmodSync(dir, 0o755);
-    const database = await startDatabase(kind, dir);
-    const { agents } = await seededStore(database.url, 20_000);
-    const store = await openStore(database.url);
+    const server = kind === 'postgres' ? await PostgresServer.start(dir) : null;
+    const url = server?.url ?? `sqlite:${join(dir, 'agentturn.db')}`;
+    const { agents } = await seededStore(url, 20_000);
+    const store = await openStore(url);
     try {
       expect(await store.violations()).toEqual([]);
       const ids = new Set<string>();
@@ -29,7 +30,7 @@ test.each(STORES)(
       expect(ids.size).toBe(agents + 1);
     } finally {
       await store.close();
-      await database.stop();
+      await server?.stop();
     }
   },
   LONGEST_MS,

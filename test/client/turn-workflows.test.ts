@@ -4,10 +4,10 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import { v7 } from 'uuid';
 import { TurnWorkflows } from '../../client/turn-workflows.ts';
-import type { DelegationReport } from '../../workflows/protocol/delegation.ts';
+import type { DelegationReport } from '../../workflows/contract/delegation.ts';
+import type { Handover, Lease } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
-import type { Handover, Lease } from '../../workflows/protocol/store.ts';
 import { testApp } from '../support/app.ts';
 import { type Harness, openHarness } from '../support/harness.ts';
 

@@ -2,7 +2,7 @@
 import type { Mutant } from './mutant.ts';
 
 const KERNEL = 'test/workflows/kernel';
-const TREE = 'test/activities/store/tree-budgets.test.ts';
+const TREE = 'test/activities/store/turns/tree-budgets.test.ts';
 
 export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
@@ -88,26 +88,26 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K7',
     breaks: 'an answer whose wake-up was lost is not found',
-    file: 'activities/store/approvals.ts',
+    file: 'activities/store/calls/approvals.ts',
     find: `markWaiting(trx, row, { status: 'received' })`,
     replace: `markWaiting(trx, row, { status: 'applied' })`,
-    test: 'test/activities/store/sqlite.test.ts',
+    test: 'test/activities/store/sqlite/open.test.ts',
   },
   {
     rule: 'K7',
     breaks: 'edited arguments are judged as written, not as they will run',
-    file: 'activities/store/approvals.ts',
+    file: 'activities/store/calls/approvals.ts',
     find: `factsAt(governance, row.tool_name, parse(row.tool_name, written))`,
     replace: `factsAt(governance, row.tool_name, written)`,
-    test: 'test/workflows/approvals.test.ts',
+    test: 'test/workflows/turn/approvals.test.ts',
   },
   {
     rule: 'K7',
     breaks: 'an edit that the rules deny is answered as applied',
-    file: 'activities/store/approvals.ts',
+    file: 'activities/store/calls/approvals.ts',
     find: `if (edited) refuseForbidden(row.tool_name, edited, snapshot);`,
     replace: '',
-    test: 'test/workflows/approvals.test.ts',
+    test: 'test/workflows/turn/approvals.test.ts',
     only: 'on sqlite ',
   },
   {
@@ -137,7 +137,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K9',
     breaks: 'the share of a delegated turn stays spent when the turn has ended',
-    file: 'activities/store/tree-budgets.ts',
+    file: 'activities/store/turns/tree-budgets.ts',
     find: `tokens += ended ? spent.tokens : Math.max(`,
     replace: `tokens += Math.max(`,
     test: TREE,
@@ -146,7 +146,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K9',
     breaks: 'a delegated turn counts only with what it has spent so far',
-    file: 'activities/store/tree-budgets.ts',
+    file: 'activities/store/turns/tree-budgets.ts',
     find: `Math.max(spent.tokens, child.given_tokens ?? 0)`,
     replace: `spent.tokens`,
     test: TREE,
@@ -155,16 +155,16 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K9',
     breaks: 'a turn goes on before it knows what it has just given away',
-    file: 'workflows/agent-turn.ts',
+    file: 'workflows/turn/turn.ts',
     find: `!(held || this.#inbox.newLimits)`,
     replace: `!this.#inbox.newLimits`,
-    test: 'test/workflows/tree-budgets.test.ts',
+    test: 'test/workflows/turn/tree-budgets.test.ts',
     only: 'on sqlite .*given all it had away',
   },
   {
     rule: 'K9',
     breaks: 'a delegated turn has the budget of its profile, whatever it was given',
-    file: 'activities/store/limits.ts',
+    file: 'activities/store/turns/set-budgets.ts',
     find: `Math.min(set.maxTokens, turn.given_tokens)`,
     replace: `set.maxTokens`,
     test: TREE,
@@ -173,7 +173,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K9',
     breaks: 'an operator gives a delegated turn what nobody has left',
-    file: 'activities/store/tree-budgets.ts',
+    file: 'activities/store/turns/tree-budgets.ts',
     find: `if (more.tokens <= left.tokens && more.cost <= left.cost) return;`,
     replace: `if (more.tokens >= 0) return;`,
     test: TREE,
@@ -238,10 +238,10 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K13',
     breaks: 'an attempt that was given up for lost commits its step all the same',
-    file: 'activities/store/steps.ts',
+    file: 'activities/store/calls/steps.ts',
     find: `    refuseClosed(turn, commit.stepIndex);`,
     replace: ``,
-    test: 'test/activities/store/sqlite.test.ts',
+    test: 'test/activities/store/sqlite/open.test.ts',
   },
   {
     rule: 'K13',
@@ -270,19 +270,19 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K15',
     breaks: 'what a summary stands for goes on to count as remembered',
-    file: 'activities/store/summaries.ts',
+    file: 'activities/store/cards/summaries.ts',
     find: `for (const extent of hide) await shrinkUnits(trx, extent);`,
     replace: `void shrinkUnits;`,
-    test: 'test/activities/store/sqlite.test.ts',
+    test: 'test/activities/store/sqlite/open.test.ts',
     only: 'a conversation ',
   },
   {
     rule: 'K15',
     breaks: 'the oldest units are forgotten instead of put together',
-    file: 'activities/store/memory.ts',
+    file: 'activities/store/cards/earlier-turns.ts',
     find: `return [rest.reduce(together, first), ...units.slice(rest.length + 1)];`,
     replace: `return units.slice(rest.length);`,
-    test: 'test/activities/store/sqlite.test.ts',
+    test: 'test/activities/store/sqlite/open.test.ts',
     only: 'a conversation ',
   },
   {
@@ -320,10 +320,10 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K22',
     breaks: 'the next run of a turn begins without what the one before it had counted',
-    file: 'workflows/agent-turn.ts',
+    file: 'workflows/turn/turn.ts',
     find: `this.#state = carry ? carry.state : initialState(lease.kernel);`,
     replace: `this.#state = carry ? { ...carry.state, stepIndex: 0 } : initialState(lease.kernel);`,
-    test: 'test/workflows/continued.test.ts',
+    test: 'test/workflows/turn/continued.test.ts',
   },
   {
     rule: 'K22',

@@ -3,7 +3,7 @@ import { KERNEL_MUTANTS } from './kernel-mutants.ts';
 import type { Mutant } from './mutant.ts';
 import { WIRE_MUTANTS } from './wire-mutants.ts';
 
-const STORE = 'test/activities/store/sqlite.test.ts';
+const STORE = 'test/activities/store/sqlite/open.test.ts';
 const WAITING = 'test/workflows/waiting/waiting-set.test.ts';
 const CHECK = 'test/workflows/supervision/check.test.ts';
 
@@ -11,7 +11,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T1',
     breaks: 'a second turn is leased while the first one runs',
-    file: 'activities/store/handover.ts',
+    file: 'activities/store/turns/handover.ts',
     find: `if (locked.status !== 'idle' && active !== null) {`,
     replace: `if (locked.status === 'dispatched' && active !== null) {`,
     test: STORE,
@@ -19,7 +19,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T1',
     breaks: 'a request to a busy agent is leased at once',
-    file: 'activities/store/accept.ts',
+    file: 'activities/store/turns/accept.ts',
     find: `const lease = idle ? (await handOver(ctx, trx, head, now, first)).next : null;`,
     replace: `const lease = (await handOver(ctx, trx, { ...head, status: 'idle', active_agent_turn_id: null }, now)).next;`,
     test: STORE,
@@ -27,7 +27,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T2',
     breaks: 'another request under a used key is taken for the first one',
-    file: 'activities/store/accept.ts',
+    file: 'activities/store/turns/accept.ts',
     find: `if (turn.request_digest !== digest) {`,
     replace: `if (digest === '') {`,
     test: STORE,
@@ -44,18 +44,18 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T3',
     breaks: 'the failure of one item ends the pass',
-    file: 'workers/supervisor.ts',
+    file: 'workers/supervision/supervisor.ts',
     find: `      this.#options.onError(error);
       await this.#putOff(turn)`,
     replace: `      if (error) throw error;
       await this.#putOff(turn)`,
-    test: 'test/workers/supervisor.test.ts',
+    test: 'test/workers/supervision/supervisor.test.ts',
     only: 'on sqlite .*puts off',
   },
   {
     rule: 'T4',
     breaks: 'a result over the limit is an error of the store, which is retried for ever',
-    file: 'activities/store/results.ts',
+    file: 'activities/store/calls/results.ts',
     find: `if (bytes <= LIMITS.cardBytes) return result;`,
     replace: `if (bytes <= 4 * LIMITS.cardBytes) return result;`,
     test: STORE,
@@ -63,16 +63,16 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T4',
     breaks: 'the history holds what a tool returned',
-    file: 'activities/store/results.ts',
+    file: 'activities/store/calls/results.ts',
     find: `  callId: content.callId,\n  status: content.status,`,
     replace: `  ...content,\n  status: content.status,`,
-    test: 'test/workflows/turn.test.ts',
+    test: 'test/workflows/turn/turn.test.ts',
     only: 'on sqlite ',
   },
   {
     rule: 'T5',
     breaks: 'the fence does not look at the epoch',
-    file: 'activities/store/head.ts',
+    file: 'activities/store/turns/head.ts',
     find: `    .set({ updated_at: now })
     .where('agent_id', '=', fence.agentId)
     .where('turn_epoch', '=', fence.turnEpoch)`,
@@ -91,7 +91,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T5',
     breaks: 'a call that was claimed with its step starts under a lease that is over',
-    file: 'activities/store/calls.ts',
+    file: 'activities/store/calls/calls.ts',
     find: `    if (!lease) throw staleEpoch(fence);\n`,
     replace: '',
     test: STORE,
@@ -100,7 +100,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T6',
     breaks: 'the task event of a success names a deliverable that is in no box',
-    file: 'activities/store/terminal.ts',
+    file: 'activities/store/turns/terminal.ts',
     find: `  await appendNew(trx, boxId, cardId, agentId);`,
     replace: `  if (termination.status !== 'success') await appendNew(trx, boxId, cardId, agentId);`,
     test: STORE,
@@ -108,7 +108,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T7',
     breaks: 'the fallback quotes the last thought of an older turn',
-    file: 'activities/store/deliverables.ts',
+    file: 'activities/store/turns/deliverables.ts',
     find: `    .select('content')\n    .where('agent_turn_id', '=', agentTurnId)\n    .where('type', '=', 'agent.thought')`,
     replace: `    .select('content')\n    .where('type', '=', 'agent.thought')`,
     test: STORE,
@@ -119,13 +119,13 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'workers/supervision/listing.ts',
     find: `ExecutionStatus IN ('Terminated', 'Canceled'`,
     replace: `ExecutionStatus IN ('Canceled'`,
-    test: 'test/workers/supervisor.test.ts',
+    test: 'test/workers/supervision/supervisor.test.ts',
     only: 'on sqlite .*the list of closed workflows',
   },
   {
     rule: 'T7',
     breaks: 'a last thought that no card can hold keeps its turn open for ever',
-    file: 'activities/store/deliverables.ts',
+    file: 'activities/store/turns/deliverables.ts',
     find: `for (let size = jsonBytes(kept); size > most; size = jsonBytes(kept))`,
     replace: `for (let size = utf8Bytes(kept); size > most; size = utf8Bytes(kept))`,
     test: STORE,
@@ -133,7 +133,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T8',
     breaks: 'nobody is told that turns wait behind a batch of turns that could not start',
-    file: 'activities/store/handover.ts',
+    file: 'activities/store/turns/handover.ts',
     find: `more: turn !== undefined`,
     replace: `more: false`,
     test: STORE,
@@ -141,7 +141,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T8',
     breaks: 'a turn that cannot start is an error of the lease, which blocks the queue',
-    file: 'activities/store/lease.ts',
+    file: 'activities/store/turns/lease.ts',
     find: `    await finishTurn(trx, { ...turn, ...leased }, abandoned(termination), now);`,
     replace: `    throw new CodedError(refused.code, refused.reason);`,
     test: STORE,
@@ -149,7 +149,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T9',
     breaks: 'lanes are ignored',
-    file: 'activities/store/handover.ts',
+    file: 'activities/store/turns/handover.ts',
     find: `    .orderBy('lane')\n`,
     replace: '',
     test: STORE,
@@ -157,7 +157,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T10',
     breaks: 'the inbox takes one more than it may',
-    file: 'activities/store/accept.ts',
+    file: 'activities/store/turns/accept.ts',
     find: `if (queued < maxQueuedTurns) return null;`,
     replace: `if (queued <= maxQueuedTurns) return null;`,
     test: STORE,
@@ -166,7 +166,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T10',
     breaks: 'a report that is repeated wakes the turn again',
-    file: 'activities/store/reports.ts',
+    file: 'activities/store/calls/reports.ts',
     find: `wake: decision.effect === 'defer'`,
     replace: `wake: true`,
     test: STORE,
@@ -174,7 +174,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T11',
     breaks: 'a UI action waits behind queued turns',
-    file: 'activities/store/accept.ts',
+    file: 'activities/store/turns/accept.ts',
     find: `(status !== 'idle' || queued > 0)`,
     replace: `status !== 'idle'`,
     test: STORE,
@@ -182,7 +182,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T12',
     breaks: 'the dispatch timeout ends a turn that has started meanwhile',
-    file: 'activities/store/endings.ts',
+    file: 'activities/store/turns/endings.ts',
     find: `!holds(head, seen) || head.status !== seen.status ||`,
     replace: `!holds(head, seen) ||`,
     test: STORE,
@@ -206,7 +206,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T14',
     breaks: 'the result of a second attempt is stored and announced beside the first',
-    file: 'activities/store/results.ts',
+    file: 'activities/store/calls/results.ts',
     find: `if (present) return { settled: present, fresh: false, cardId };`,
     replace: `if (present && durationMs === undefined) return { settled: present, fresh: false, cardId };`,
     test: STORE,
@@ -241,7 +241,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'workflows/waiting/decisions.ts',
     find: `if (retryCount + 1 >= DEFERRAL_TRIES || deadline <= nowMs) return null;`,
     replace: `if (deadline <= nowMs) return null;`,
-    test: 'test/activities/store/deferral.test.ts',
+    test: 'test/activities/store/calls/deferral.test.ts',
     only: 'on SQLite ',
   },
   {
@@ -250,7 +250,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'workflows/waiting/after-execution.ts',
     find: `controlOf(result) ?? reported ?? toolDefault`,
     replace: `reported ?? controlOf(result) ?? toolDefault`,
-    test: 'test/workflows/turn.test.ts',
+    test: 'test/workflows/turn/turn.test.ts',
     only: 'on sqlite .*control block',
   },
   {
@@ -264,7 +264,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T21',
     breaks: 'the open calls of a stopped turn are left without a result',
-    file: 'activities/store/terminal.ts',
+    file: 'activities/store/turns/terminal.ts',
     find: `if (termination.status !== 'success') await cancelOpenCalls`,
     replace: `if (termination.status === 'timeout') await cancelOpenCalls`,
     test: STORE,
@@ -272,7 +272,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T22',
     breaks: 'all messages that wait come into one prompt, whatever the window takes',
-    file: 'activities/store/steers.ts',
+    file: 'activities/store/turns/steers.ts',
     find: `return fitting < 0 ? pending : pending.slice(0, Math.max(1, fitting));`,
     replace: `return pending.slice(0, Math.max(pending.length, fitting));`,
     test: STORE,
@@ -280,7 +280,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T22',
     breaks: 'a steer counts as read that the committed attempt did not render',
-    file: 'activities/store/steers.ts',
+    file: 'activities/store/turns/steers.ts',
     find: `if (!rendered.includes(cardId)) continue;`,
     replace: `if (stepIndex === 0) continue;`,
     test: STORE,
@@ -304,7 +304,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T24',
     breaks: 'whoever holds the id of a box may write into it',
-    file: 'activities/store/cards.ts',
+    file: 'activities/store/cards/cards.ts',
     find: `    .where('owner_agent_id', '=', owner)\n`,
     replace: '',
     test: STORE,
@@ -312,7 +312,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T24',
     breaks: 'the end of a turn that was cancelled in the queue cuts the open turn in two units',
-    file: 'activities/store/endings.ts',
+    file: 'activities/store/turns/endings.ts',
     find: `if (wasActive || head.active_agent_turn_id === null) await closeUnit`,
     replace: `await closeUnit`,
     test: STORE,
@@ -320,46 +320,46 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T25',
     breaks: 'a box handed to another agent is shared with it',
-    file: 'activities/store/lease.ts',
+    file: 'activities/store/turns/lease.ts',
     find: `if (box?.owner_agent_id === owner && box.kind === 'output')`,
     replace: `if (box?.kind === 'output')`,
-    test: 'test/activities/store/boxes.test.ts',
+    test: 'test/activities/store/cards/boxes.test.ts',
     only: 'on SQLite ',
   },
   {
     rule: 'T25',
     breaks: 'the box of an agent is replaced whatever it is by now',
-    file: 'activities/store/boxes.ts',
+    file: 'activities/store/cards/boxes.ts',
     find: `if (head.output_box_id !== expectedBoxId) {`,
     replace: `if (head.output_box_id === null) {`,
-    test: 'test/activities/store/boxes.test.ts',
+    test: 'test/activities/store/cards/boxes.test.ts',
     only: 'on SQLite ',
   },
   {
     rule: 'T26',
     breaks: 'the edge of a delegated turn does not say which turn made it',
-    file: 'activities/store/turns.ts',
+    file: 'activities/store/turns/turns.ts',
     find: `source_agent_turn_id: row.parent_agent_turn_id,`,
     replace: `source_agent_turn_id: null,`,
-    test: 'test/activities/store/delegation.test.ts',
+    test: 'test/activities/store/turns/delegation.test.ts',
     only: 'on SQLite ',
   },
   {
     rule: 'T27',
     breaks: 'delegation may be nested as deep as it likes',
-    file: 'activities/store/delegation.ts',
+    file: 'activities/store/turns/delegation.ts',
     find: `if (depth >= LIMITS.maxDepth) {`,
     replace: `if (depth > LIMITS.maxDepth) {`,
-    test: 'test/activities/store/delegation.test.ts',
+    test: 'test/activities/store/turns/delegation.test.ts',
     only: 'on SQLite ',
   },
   {
     rule: 'T27',
     breaks: 'only the next agent is asked whether it waits for the caller, not those it waits for',
-    file: 'activities/store/waits-for.ts',
+    file: 'activities/store/turns/waits-for.ts',
     find: `select child.agent_id from reached r`,
     replace: `select child.agent_id from (select cast(\${target} as text) as agent_id) r`,
-    test: 'test/activities/store/delegation.test.ts',
+    test: 'test/activities/store/turns/delegation.test.ts',
     only: 'on SQLite ',
   },
   {
@@ -373,7 +373,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T29',
     breaks: 'the second run of a commit is refused: its first has given the lease back',
-    file: 'activities/store/endings.ts',
+    file: 'activities/store/turns/endings.ts',
     find: `if (isTerminal(turn.status)) {`,
     replace: `if (turn.status === 'canceled') {`,
     test: STORE,
@@ -381,7 +381,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T29',
     breaks: 'an end that was decided about an earlier state of the turn is carried out',
-    file: 'activities/store/endings.ts',
+    file: 'activities/store/turns/endings.ts',
     find: ` || head.updated_at !== seen.progressAt) return null;`,
     replace: `) return null;`,
     test: STORE,
@@ -390,10 +390,10 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T30',
     breaks: 'the end of a child that did not succeed is not reported',
-    file: 'activities/store/terminal.ts',
+    file: 'activities/store/turns/terminal.ts',
     find: `turn.report === 'pending' ?`,
     replace: `turn.report === 'pending' && status === 'success' ?`,
-    test: 'test/activities/store/delegation.test.ts',
+    test: 'test/activities/store/turns/delegation.test.ts',
     only: 'on SQLite ',
   },
   ...KERNEL_MUTANTS,

@@ -1,5 +1,5 @@
 /** An app with one agent, `tester` unless named otherwise. */
-import { type App, defineAgent, defineApp, type Tool } from '../../activities/app.ts';
+import { type App, defineAgent, defineApp, type Tool } from '../../activities/app/app.ts';
 import type { ProfileInput } from '../../workflows/protocol/profile.ts';
 
 export const testApp = (tools: readonly Tool[], agent: Partial<ProfileInput> = {}): App =>

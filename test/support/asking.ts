@@ -1,9 +1,9 @@
 /** An agent that asks: one suspending tool `ask`, a script that calls it, and what tests want to know of such turns. */
 import { z } from 'zod';
-import { defineTool } from '../../activities/app.ts';
+import { defineTool } from '../../activities/app/app.ts';
 import type { TurnHandle } from '../../client/agent-client.ts';
-import type { TaskEvent } from '../../workflows/protocol/events.ts';
-import type { Store } from '../../workflows/protocol/store.ts';
+import type { TaskEvent } from '../../workflows/contract/events.ts';
+import type { Store } from '../../workflows/contract/store.ts';
 
 export const WAIT = { timeoutMs: 60_000 };
 

@@ -1,25 +1,31 @@
 /**
- * Once for the whole test run: a real Temporal dev server on free ports, with its data in a folder of its own, PostgreSQL, and the
- * workflow bundle. Servers that AGENTTURN_TEST_TEMPORAL and AGENTTURN_TEST_POSTGRES name are used and left running.
+ * Once for the whole test run: a folder for all it writes, a real Temporal dev server on free ports, PostgreSQL, and the workflow bundle.
+ * Servers that AGENTTURN_TEST_TEMPORAL and AGENTTURN_TEST_POSTGRES name are used and left running.
  */
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { findOrStartTemporal, type TemporalServer } from '../../workers/temporal-server.ts';
+import { findOrStartTemporal, type TemporalServer } from '../../workers/temporal/server.ts';
 import { bundleWorkflows } from '../../workers/worker.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
-import { startPostgres, type TestPostgres } from './postgres.ts';
+import { PostgresServer, postgresIsInstalled } from './postgres-server.ts';
 
 declare global {
+  /** What the run writes, and its tests: removed at its end. */
+  var testFolder: string | undefined;
   var testTemporal: TemporalServer | undefined;
-  var testPostgres: TestPostgres | undefined;
+  var testPostgres: PostgresServer | undefined;
 }
 
 export default async function setup(): Promise<void> {
-  const dataDir = mkdtempSync(join(tmpdir(), 'agentturn-test-'));
+  const folder = mkdtempSync(join(tmpdir(), 'agentturn-test-'));
+  // PostgreSQL may run as a user of its own.
+  chmodSync(folder, 0o755);
+  globalThis.testFolder = folder;
+  process.env.TMPDIR = folder;
   if (!process.env.AGENTTURN_TEST_TEMPORAL) {
     const server = await findOrStartTemporal({
-      dataDir,
+      dataDir: folder,
       port: 0,
       pathEnv: process.env.PATH ?? '',
       searchAttributes: SEARCH_ATTRIBUTES,
@@ -30,14 +36,13 @@ export default async function setup(): Promise<void> {
     process.env.AGENTTURN_TEST_TEMPORAL_UI = server.uiUrl;
   }
   const bundle = await bundleWorkflows();
-  const bundlePath = join(dataDir, 'workflow-bundle.js');
+  const bundlePath = join(folder, 'workflow-bundle.js');
   writeFileSync(bundlePath, bundle.code);
-  if (!process.env.AGENTTURN_TEST_POSTGRES) {
-    const postgres = await startPostgres();
-    if (postgres) {
-      globalThis.testPostgres = postgres;
-      process.env.AGENTTURN_TEST_POSTGRES = postgres.url;
-    }
+  // Where it is not installed, the tests that need it say so and fail.
+  if (!process.env.AGENTTURN_TEST_POSTGRES && postgresIsInstalled()) {
+    const postgres = await PostgresServer.start(folder);
+    globalThis.testPostgres = postgres;
+    process.env.AGENTTURN_TEST_POSTGRES = postgres.url;
   }
   process.env.AGENTTURN_TEST_BUNDLE = bundlePath;
 }

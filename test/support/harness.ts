@@ -4,17 +4,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Long from 'long';
 import { v7 } from 'uuid';
-import type { App } from '../../activities/app.ts';
+import type { App } from '../../activities/app/app.ts';
 import { AgentClient } from '../../client/agent-client.ts';
 import { STORE_WAIT_MS } from '../../workers/commands/worker-process.ts';
 import { connectClient, connectWorker, type TemporalClient } from '../../workers/connect.ts';
 import type { ModelServer } from '../../workers/model-server/wire.ts';
 import { openStore } from '../../workers/open-store.ts';
 import { installRuntime } from '../../workers/runtime.ts';
-import { ensureSearchAttributes } from '../../workers/temporal-search-attributes.ts';
+import { ensureSearchAttributes } from '../../workers/temporal/search-attributes.ts';
 import { type RunningWorker, startWorker, type WorkerDeps } from '../../workers/worker.ts';
+import type { Store } from '../../workflows/contract/store.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
-import type { Store } from '../../workflows/protocol/store.ts';
 import { freshSchemaUrl } from './postgres.ts';
 
 export interface Harness {

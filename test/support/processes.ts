@@ -3,7 +3,7 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { findTemporalBinary } from '../../workers/temporal-binary.ts';
+import { findTemporalBinary } from '../../workers/temporal/binary.ts';
 import { type Harness, testBundlePath } from './harness.ts';
 import type { WorkerProcessArgument } from './worker-process.ts';
 

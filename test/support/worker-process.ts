@@ -5,7 +5,7 @@ import { connectClient, connectWorker } from '../../workers/connect.ts';
 import { openStore } from '../../workers/open-store.ts';
 import { installRuntime } from '../../workers/runtime.ts';
 import { startWorker, type WorkerLimits } from '../../workers/worker.ts';
-import type { Handover, Store } from '../../workflows/protocol/store.ts';
+import type { Handover, Store } from '../../workflows/contract/store.ts';
 import { holdingApp } from './holding-app.ts';
 
 export interface WorkerProcessArgument {

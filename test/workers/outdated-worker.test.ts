@@ -1,6 +1,6 @@
 /** Workers of several versions of an app at one store: what new turns get, and what a worker says that is behind (W4). */
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { App } from '../../activities/app.ts';
+import type { App } from '../../activities/app/app.ts';
 import type { WorkerDeps } from '../../workers/worker.ts';
 import { enqueueRequestSchema } from '../../workflows/protocol/enqueue.ts';
 import { testApp } from '../support/app.ts';

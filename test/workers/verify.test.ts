@@ -4,15 +4,15 @@ import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globa
 import type { Client } from '@temporalio/client';
 import { v7 } from 'uuid';
 import { z } from 'zod';
-import { defineTool } from '../../activities/app.ts';
+import { defineTool } from '../../activities/app/app.ts';
 import type { TurnHandle } from '../../client/agent-client.ts';
 import { connectClient } from '../../workers/connect.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
-import { startSupervisor } from '../../workers/supervisor.ts';
+import { startSupervisor } from '../../workers/supervision/supervisor.ts';
 import { type VerifyDeps, verifyInstallation } from '../../workers/verify.ts';
 import type { RunningWorker } from '../../workers/worker.ts';
+import type { Violation } from '../../workflows/contract/store.ts';
 import { agentWorkflowId, CONTROL_QUEUE, targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
-import type { Violation } from '../../workflows/protocol/store.ts';
 import { signalAcceptor } from '../support/acceptor.ts';
 import { testApp } from '../support/app.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';

@@ -1,5 +1,5 @@
 /** `dev`: everything on this machine, from the Temporal server to the worker, until it is interrupted. */
-import type { App } from '../../activities/app.ts';
+import type { App } from '../../activities/app/app.ts';
 import type { CliIo, DevOptions } from '../../client/cli/environment.ts';
 import { loadApp } from '../app-module.ts';
 import type { Config } from '../config.ts';

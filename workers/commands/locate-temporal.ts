@@ -8,10 +8,10 @@
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { CONTROL_QUEUE, SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 import { connectClient, type TemporalAddress, type TemporalClient } from '../connect.ts';
-import { defaultCacheDir } from '../temporal-binary.ts';
-import { readServerRecord } from '../temporal-data-dir.ts';
-import { answersTcp, probeTemporal } from '../temporal-probe.ts';
-import { DEV_NAMESPACE, findOrStartTemporal, type TemporalServer } from '../temporal-server.ts';
+import { defaultCacheDir } from '../temporal/binary.ts';
+import { readServerRecord } from '../temporal/data-dir.ts';
+import { answersTcp, probeTemporal } from '../temporal/probe.ts';
+import { DEV_NAMESPACE, findOrStartTemporal, type TemporalServer } from '../temporal/server.ts';
 import type { Settings } from './settings.ts';
 
 const PREFERRED_PORT = 7233;

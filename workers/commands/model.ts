@@ -1,7 +1,7 @@
 /** The model a command works with: the configured endpoint, or the offline model of this project, said aloud. */
 import type { ModelOptions } from '../../activities/llm/openai.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import { OFFLINE_MODEL, startOfflineModel } from '../model-server/offline.ts';
+import { OFFLINE_MODEL, startOfflineModel } from '../demo/answerer/offline.ts';
 import type { Cleanup } from './cleanup.ts';
 
 const OPENAI_URL = 'https://api.openai.com/v1';

@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { CommonOptions } from '../../client/cli/environment.ts';
+import type { Store } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import type { Store } from '../../workflows/protocol/store.ts';
 import type { Config, TemporalConfig } from '../config.ts';
 import { openStore } from '../open-store.ts';
 

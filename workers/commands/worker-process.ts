@@ -1,16 +1,16 @@
 /** One worker inside a command's process: connections, store, bundle, worker, each closed when the command ends. */
 import type { LogLevel } from '@temporalio/worker';
-import type { App } from '../../activities/app.ts';
+import type { App } from '../../activities/app/app.ts';
 import type { ModelOptions } from '../../activities/llm/openai.ts';
 import { loadTokenizer } from '../../activities/tokens.ts';
 import { AgentClient } from '../../client/agent-client.ts';
+import type { Store } from '../../workflows/contract/store.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
-import type { Store } from '../../workflows/protocol/store.ts';
 import type { Config } from '../config.ts';
 import { connectClient, connectWorker, type TemporalAddress, type TemporalClient } from '../connect.ts';
 import { openStore } from '../open-store.ts';
 import { installRuntime } from '../runtime.ts';
-import { ensureSearchAttributes } from '../temporal-search-attributes.ts';
+import { ensureSearchAttributes } from '../temporal/search-attributes.ts';
 import { bundleWorkflows, type RunningWorker, startWorker } from '../worker.ts';
 import type { Cleanup } from './cleanup.ts';
 import type { Settings } from './settings.ts';

@@ -1,5 +1,5 @@
 /** `worker`: serves a Temporal server that runs already, until it is interrupted. */
-import type { App } from '../../activities/app.ts';
+import type { App } from '../../activities/app/app.ts';
 import type { CliIo, WorkerOptions } from '../../client/cli/environment.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { WORKER_TARGET_PATTERN } from '../../workflows/protocol/ids.ts';

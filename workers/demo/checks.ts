@@ -1,6 +1,6 @@
 /** What the demo claims about its turn, checked against the folder, the tools' own log and the event log. */
 import { z } from 'zod';
-import type { AgentEvent } from '../../workflows/protocol/events.ts';
+import type { AgentEvent } from '../../workflows/contract/events.ts';
 import type { Deliverable } from '../../workflows/protocol/turn.ts';
 import type { Folder } from './folder.ts';
 import type { Effect } from './jobs.ts';

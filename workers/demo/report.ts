@@ -1,8 +1,8 @@
 /** What the demo says at the end: to a person as text, to a program as one JSON object. */
 import { printFailure, turnFailure } from '../../client/cli/failure.ts';
 import { deliverableText, duration, indent } from '../../client/cli/format.ts';
+import type { TurnView } from '../../workflows/contract/views.ts';
 import { shownTokens } from '../../workflows/protocol/turn.ts';
-import type { TurnView } from '../../workflows/protocol/views.ts';
 import type { Answer, Check, CheckedSource } from './checks.ts';
 import type { HistorySize } from './history.ts';
 import type { CrashFacts } from './workers.ts';

@@ -1,7 +1,7 @@
 /** Who runs the demo's turn: a worker in this process, or two child processes one after the other, the first of which is killed. */
 import type { LogLevel } from '@temporalio/worker';
 import type { ModelOptions } from '../../activities/llm/openai.ts';
-import type { AgentEvent } from '../../workflows/protocol/events.ts';
+import type { AgentEvent } from '../../workflows/contract/events.ts';
 import type { Cleanup } from '../commands/cleanup.ts';
 import { type Backend, runWorker } from '../commands/worker-process.ts';
 import { builtInApp, DEMO_TARGET } from './app.ts';

@@ -1,9 +1,9 @@
 /** One check: gather the facts, decide, carry out, schedule the next check (T12, T23, T29). */
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { TurnWorkflows } from '../../client/turn-workflows.ts';
+import type { Handover, Store } from '../../workflows/contract/store.ts';
+import type { DueTurn } from '../../workflows/contract/supervision.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
-import type { Handover, Store } from '../../workflows/protocol/store.ts';
-import type { DueTurn } from '../../workflows/protocol/supervision.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { type CheckAction, decideCheck, needsWorkflow, type QueueFacts } from '../../workflows/supervision/check.ts';
 import { queueFacts, workflowFacts } from './facts.ts';

@@ -7,9 +7,9 @@ import {
   WorkflowNotFoundError,
 } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
+import type { DueTurn } from '../../workflows/contract/supervision.ts';
 import { targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
-import { clip } from '../../workflows/protocol/limits.ts';
-import type { DueTurn } from '../../workflows/protocol/supervision.ts';
+import { clip } from '../../workflows/protocol/sizes.ts';
 import type { Termination } from '../../workflows/protocol/turn.ts';
 import type { QueueFacts, WorkflowFacts } from '../../workflows/supervision/check.ts';
 

@@ -5,8 +5,8 @@
  */
 import type { Client } from '@temporalio/client';
 import { LRUCache } from 'lru-cache';
+import type { Store } from '../../workflows/contract/store.ts';
 import { TURN_WORKFLOW_ID } from '../../workflows/protocol/ids.ts';
-import type { Store } from '../../workflows/protocol/store.ts';
 import { storeNow, terminate } from './check-turn.ts';
 
 const PAGE = 1_000;

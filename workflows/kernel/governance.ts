@@ -11,7 +11,7 @@
 
 import type { Condition, Constraint, GovernancePolicy, RateLimit } from '../protocol/governance.ts';
 import { type JsonObject, type JsonValue, own } from '../protocol/json.ts';
-import { LIMITS, utf8Bytes } from '../protocol/limits.ts';
+import { LIMITS, utf8Bytes } from '../protocol/sizes.ts';
 
 /** What of the arguments rules may look at: the values at the paths they name, and which of those were too large. */
 export interface CallFacts {

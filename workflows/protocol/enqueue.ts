@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { FailureCode } from './failures.ts';
 import { USER_ID_PATTERN } from './ids.ts';
 import { jsonSchema } from './json-schema.ts';
-import { LIMITS, utf8Bytes } from './limits.ts';
+import { LIMITS, utf8Bytes } from './sizes.ts';
 import { PRIORITIES, type TurnStatus } from './turn.ts';
 
 const userId = z

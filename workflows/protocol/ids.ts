@@ -1,7 +1,7 @@
 /**
  * Names that several sides must agree on: workflow ids, task queues, and what an id may look like.
  *
- * Card and call ids are UUIDv5 of what they stand for, so that a retry writes the same row (T29); see activities/store/ids.ts.
+ * Card and call ids are UUIDv5 of what they stand for, so that a retry writes the same row (T29); see activities/ids.ts.
  */
 
 /** Agent ids and every other id a user makes (design §7). Anything else is refused by name. */

@@ -9,8 +9,8 @@
  * 3. Every decision can be made twice, and by a supervisor that was frozen meanwhile: what it does is idempotent or refused by the store.
  */
 
+import type { DueTurn, NextCheck } from '../contract/supervision.ts';
 import type { Timeouts } from '../protocol/profile.ts';
-import type { DueTurn, NextCheck } from '../protocol/supervision.ts';
 import { isTerminal, type Termination } from '../protocol/turn.ts';
 
 export const FIRST_CHECK_MS = 10_000;

@@ -1,12 +1,12 @@
 /** Opens the store in a PostgreSQL database: for fleets on several machines. */
 import { Kysely, PostgresDialect, sql, type Transaction } from 'kysely';
+import type { Store } from '../../../workflows/contract/store.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
-import { LIMITS } from '../../../workflows/protocol/limits.ts';
-import type { Store } from '../../../workflows/protocol/store.ts';
+import { LIMITS } from '../../../workflows/protocol/sizes.ts';
 import { Admission, DEFAULT_WAIT_MS } from '../admission.ts';
 import { cardCache, profileCache } from '../context.ts';
-import { migrate, type SchemaDialect } from '../migrations.ts';
-import type { Tables } from '../rows.ts';
+import { migrate, type SchemaDialect } from '../schema/migrations.ts';
+import type { Tables } from '../schema/rows.ts';
 import { createStore } from '../store.ts';
 import { ChangeFeed } from './changes.ts';
 import { storePool } from './client.ts';

@@ -2,14 +2,14 @@
 import { dirname } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { Kysely, sql, type Transaction } from 'kysely';
+import type { Store } from '../../../workflows/contract/store.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
-import { LIMITS } from '../../../workflows/protocol/limits.ts';
-import type { Store } from '../../../workflows/protocol/store.ts';
+import { LIMITS } from '../../../workflows/protocol/sizes.ts';
 import { makeFolder } from '../../folder.ts';
 import { Admission, DEFAULT_WAIT_MS } from '../admission.ts';
 import { cardCache, profileCache, untilUnlocked } from '../context.ts';
-import { migrate, type SchemaDialect } from '../migrations.ts';
-import type { Tables } from '../rows.ts';
+import { migrate, type SchemaDialect } from '../schema/migrations.ts';
+import type { Tables } from '../schema/rows.ts';
 import { createStore } from '../store.ts';
 import { ChangeWatcher } from './changes.ts';
 import { ImmediateSqliteDialect } from './dialect.ts';

@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { Proposals } from '../../../activities/llm/proposals.ts';
 import { REPLY_BOUNDS, ReplyBuilder, type StreamedReply } from '../../../activities/llm/reply.ts';
-import { LIMITS } from '../../../workflows/protocol/limits.ts';
+import { LIMITS } from '../../../workflows/protocol/sizes.ts';
 import { proposalsOf } from './proposed-calls.ts';
 
 /** Text with halves of characters, control characters and brackets; now and then a lot of it. */

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { z } from 'zod';
-import { defineAgent, defineApp, defineTool } from '../../../activities/app.ts';
+import { defineAgent, defineApp, defineTool } from '../../../activities/app/app.ts';
 import type { ModelAnswer } from '../../../workers/model-server/wire.ts';
 import { testApp } from '../../support/app.ts';
 import { Attempt, attempt, modelInput } from './leased-turn.ts';

@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger, type LogEntry } from '@temporalio/worker';
 import { v7 } from 'uuid';
-import type { App } from '../../../activities/app.ts';
+import type { App } from '../../../activities/app/app.ts';
 import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
-import type { CallModelInput } from '../../../workflows/ports.ts';
+import type { CallModelInput } from '../../../workflows/contract/activities.ts';
+import type { Lease, Store } from '../../../workflows/contract/store.ts';
 import { type EnqueueInput, enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
-import type { Lease, Store } from '../../../workflows/protocol/store.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 
 export interface LeasedTurn {
@@ -44,7 +44,7 @@ export function modelInput(
   return { ...fence, profileHash: lease.profileHash, request };
 }
 
-/** As the workflows give them to tools (workflows/ports.ts). */
+/** As the workflows give them to tools (workflows/contract/activities.ts). */
 const TIMES = { startToCloseTimeoutMs: 24 * 3_600_000, heartbeatTimeoutMs: 20_000 };
 
 /** Where one attempt of an activity runs; its log lines are kept, not printed. */

@@ -1,5 +1,5 @@
 /** A leased turn before a model that answers as told. */
-import type { App } from '../../../activities/app.ts';
+import type { App } from '../../../activities/app/app.ts';
 import { callModel } from '../../../activities/llm/call-model.ts';
 import { openAiModel } from '../../../activities/llm/openai.ts';
 import {

@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { z } from 'zod';
-import { defineTool } from '../../../activities/app.ts';
+import { defineTool } from '../../../activities/app/app.ts';
+import { callId } from '../../../activities/ids.ts';
 import { digestOf } from '../../../activities/llm/facts.ts';
 import { type ProposalContext, readProposals } from '../../../activities/llm/proposals.ts';
 import type { StreamedCall } from '../../../activities/llm/reply.ts';
-import { callId } from '../../../activities/store/ids.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import { governanceSchema } from '../../../workflows/protocol/governance.ts';
 import { testApp } from '../../support/app.ts';

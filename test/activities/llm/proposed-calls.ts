@@ -1,6 +1,6 @@
 /** The calls of a reply, as a step reads them. */
 import { z } from 'zod';
-import { defineTool } from '../../../activities/app.ts';
+import { defineTool } from '../../../activities/app/app.ts';
 import { type Proposals, readProposals } from '../../../activities/llm/proposals.ts';
 import type { StreamedReply } from '../../../activities/llm/reply.ts';
 import { testApp } from '../../support/app.ts';

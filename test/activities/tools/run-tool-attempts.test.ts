@@ -2,9 +2,9 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { CancelledFailure } from '@temporalio/common';
 import type { z } from 'zod';
-import type { ToolContext, ToolDefinition } from '../../../activities/app.ts';
+import type { ToolContext, ToolDefinition } from '../../../activities/app/app.ts';
 import { runTool } from '../../../activities/tools/run-tool.ts';
-import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../../workflows/protocol/limits.ts';
+import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../../workflows/protocol/sizes.ts';
 import { MAX_WAIT_MS } from '../../../workflows/protocol/time.ts';
 import { testApp } from '../../support/app.ts';
 import { Attempt, attempt } from '../llm/leased-turn.ts';

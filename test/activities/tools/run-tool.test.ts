@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import SqliteDatabase from 'better-sqlite3';
 import { z } from 'zod';
-import { defineTool, type ToolContext } from '../../../activities/app.ts';
+import { defineTool, type ToolContext } from '../../../activities/app/app.ts';
 import { runTool } from '../../../activities/tools/run-tool.ts';
-import { LIMITS } from '../../../workflows/protocol/limits.ts';
+import { LIMITS } from '../../../workflows/protocol/sizes.ts';
 import { testApp } from '../../support/app.ts';
 import { attempt } from '../llm/leased-turn.ts';
 import { type Call, call, closeCalls, NO_WORKFLOWS, work } from './proposed-call.ts';

@@ -4,7 +4,7 @@ import { callModel } from '../../../activities/llm/call-model.ts';
 import { openAiModel } from '../../../activities/llm/openai.ts';
 import { runTool } from '../../../activities/tools/run-tool.ts';
 import { startModelServer } from '../../../workers/model-server/wire.ts';
-import type { Store } from '../../../workflows/protocol/store.ts';
+import type { Store } from '../../../workflows/contract/store.ts';
 import { testApp } from '../../support/app.ts';
 import { attempt, leaseTurn, modelInput } from '../llm/leased-turn.ts';
 import { type Call, call, closeCalls, NO_WORKFLOWS, work } from './proposed-call.ts';

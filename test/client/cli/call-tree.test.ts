@@ -6,8 +6,8 @@ import Database from 'better-sqlite3';
 import pg from 'pg';
 import { callTree, treeLines } from '../../../client/cli/call-tree.ts';
 import { openStore } from '../../../workers/open-store.ts';
-import type { Store } from '../../../workflows/protocol/store.ts';
-import type { EdgeView } from '../../../workflows/protocol/views.ts';
+import type { Store } from '../../../workflows/contract/store.ts';
+import type { EdgeView } from '../../../workflows/contract/views.ts';
 import { freshSchemaUrl } from '../../support/postgres.ts';
 
 const edge = (createdAt: number, more: Partial<EdgeView> & Pick<EdgeView, 'primitive'>): EdgeView => ({

@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { TurnHandle } from '../../../client/agent-client.ts';
-import type { AgentView, TurnView } from '../../../workflows/protocol/views.ts';
+import type { AgentView, TurnView } from '../../../workflows/contract/views.ts';
 import { testApp } from '../../support/app.ts';
 import { BACKENDS } from '../../support/harness.ts';
 import { ADD, type Installation, openInstallation, PERSON, say } from './installation.ts';

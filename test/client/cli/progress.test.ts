@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { TurnProgress } from '../../../client/cli/progress.ts';
-import type { AgentEvent, EventBody } from '../../../workflows/protocol/events.ts';
+import type { AgentEvent, EventBody } from '../../../workflows/contract/events.ts';
 
 let seq = 0;
 const at = (createdAt: number, body: EventBody): AgentEvent => {

@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { textOf } from '../../../workers/model-server/chat-request.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
+import type { AgentView, TurnView } from '../../../workflows/contract/views.ts';
 import type { EnqueueAck } from '../../../workflows/protocol/enqueue.ts';
-import type { AgentView, TurnView } from '../../../workflows/protocol/views.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
 import { type CliOptions, type CliProcess, emptyFolder, type Finished, jsonOf, runCli, startCli } from './processes.ts';
 

@@ -6,7 +6,7 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { startTemporal } from '../../../workers/commands/locate-temporal.ts';
 import { settingsOf } from '../../../workers/commands/settings.ts';
 import { readConfig } from '../../../workers/config.ts';
-import type { TurnView } from '../../../workflows/protocol/views.ts';
+import type { TurnView } from '../../../workflows/contract/views.ts';
 import { emptyFolder, jsonOf, runCli, startCli } from '../../client/cli/processes.ts';
 
 const APP = new URL('../../client/cli/fixture-app.ts', import.meta.url).pathname;

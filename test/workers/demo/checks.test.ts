@@ -6,7 +6,7 @@ import { checkAnswer, checkRun, type RunFacts } from '../../../workers/demo/chec
 import { Folder } from '../../../workers/demo/folder.ts';
 import type { Effect } from '../../../workers/demo/jobs.ts';
 import { answerOf } from '../../../workers/demo/person.ts';
-import type { AgentEvent, EventBody } from '../../../workflows/protocol/events.ts';
+import type { AgentEvent, EventBody } from '../../../workflows/contract/events.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
 
 let folder: Folder;

@@ -11,7 +11,7 @@ import {
   takeSlot,
 } from '../../../workflows/kernel/governance.ts';
 import type { JsonObject, JsonValue } from '../../../workflows/protocol/json.ts';
-import { LIMITS } from '../../../workflows/protocol/limits.ts';
+import { LIMITS } from '../../../workflows/protocol/sizes.ts';
 import { governance, NOW } from './turn.ts';
 
 type Input = Parameters<typeof governance>[0];

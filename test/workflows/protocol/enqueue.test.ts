@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { z } from 'zod';
 import { enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
-import { LIMITS } from '../../../workflows/protocol/limits.ts';
+import { LIMITS } from '../../../workflows/protocol/sizes.ts';
 
 /** What is wrong with a request, as one text; empty when nothing is. */
 function problems(request: unknown): string {

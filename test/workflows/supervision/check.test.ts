@@ -1,7 +1,7 @@
 /** The supervisor's decisions, row by row: what is due, what its workflow and queue look like, what follows (T12, T23, T29). */
 import { describe, expect, test } from '@jest/globals';
+import type { DueTurn } from '../../../workflows/contract/supervision.ts';
 import { timeoutsSchema } from '../../../workflows/protocol/profile.ts';
-import type { DueTurn } from '../../../workflows/protocol/supervision.ts';
 import {
   type CheckAction,
   type CheckFacts,

@@ -1,11 +1,11 @@
 /** How turns end, are stopped and steered, as every store must do it. */
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
-import { callId as callIdOf } from '../../../../activities/store/ids.ts';
+import { callId as callIdOf } from '../../../../activities/ids.ts';
+import type { StepCommit } from '../../../../workflows/contract/steps.ts';
+import type { Lease } from '../../../../workflows/contract/store.ts';
 import { MESSAGE_TOKENS } from '../../../../workflows/kernel/pressure.ts';
-import { LIMITS } from '../../../../workflows/protocol/limits.ts';
-import type { StepCommit } from '../../../../workflows/protocol/steps.ts';
-import type { Lease } from '../../../../workflows/protocol/store.ts';
+import { LIMITS } from '../../../../workflows/protocol/sizes.ts';
 import { fenceOf, LOST, newAgent, nothing, result, type StoreBench, SUCCESS } from '../store-bench.ts';
 
 export function describeEndings(bench: StoreBench): void {

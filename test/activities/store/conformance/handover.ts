@@ -1,8 +1,8 @@
 /** Leasing an idle agent, and handing over from turn to turn, as every store must do it. */
 import { describe, expect, test } from '@jest/globals';
+import type { Accepted, Handover, Store } from '../../../../workflows/contract/store.ts';
 import type { EnqueueInput } from '../../../../workflows/protocol/enqueue.ts';
-import { LIMITS } from '../../../../workflows/protocol/limits.ts';
-import type { Accepted, Handover, Store } from '../../../../workflows/protocol/store.ts';
+import { LIMITS } from '../../../../workflows/protocol/sizes.ts';
 import type { Priority } from '../../../../workflows/protocol/turn.ts';
 import { testApp } from '../../../support/app.ts';
 import { fenceOf, newAgent, nothing, type OpenStore, StoreBench, SUCCESS } from '../store-bench.ts';

@@ -1,7 +1,7 @@
 /** What readers see, as every store must show it. */
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
-import type { Store } from '../../../../workflows/protocol/store.ts';
+import type { Store } from '../../../../workflows/contract/store.ts';
 import { fenceOf, newAgent, result, type StoreBench, SUCCESS } from '../store-bench.ts';
 
 export function describeLooks(bench: StoreBench): void {

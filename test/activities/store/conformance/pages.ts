@@ -1,8 +1,8 @@
 /** Lists, a page at a time, as every store must show them. */
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
-import type { ApprovalFilter, ApprovalView } from '../../../../workflows/protocol/approvals.ts';
-import type { AgentView } from '../../../../workflows/protocol/views.ts';
+import type { ApprovalFilter, ApprovalView } from '../../../../workflows/contract/approvals.ts';
+import type { AgentView } from '../../../../workflows/contract/views.ts';
 import { fenceOf, newAgent, type StoreBench } from '../store-bench.ts';
 
 export function describePages(bench: StoreBench): void {

@@ -1,9 +1,9 @@
 /** Which version of an agent definition new turns get, while workers of several versions come and go (W4). */
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
-import { defineAgent, defineApp } from '../../../../activities/app.ts';
+import { defineAgent, defineApp } from '../../../../activities/app/app.ts';
+import type { Registration } from '../../../../workflows/contract/store.ts';
 import type { ProfileSnapshot } from '../../../../workflows/protocol/profile.ts';
-import type { Registration } from '../../../../workflows/protocol/store.ts';
 import { newAgent, type StoreBench } from '../store-bench.ts';
 
 export function describeProfiles(bench: StoreBench): void {

@@ -1,9 +1,9 @@
 /** What the supervisor reads and writes, as every store must do it. */
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
+import type { Lease } from '../../../../workflows/contract/store.ts';
+import type { DueTurn, NextCheck, SeenTurn } from '../../../../workflows/contract/supervision.ts';
 import type { Timeouts } from '../../../../workflows/protocol/profile.ts';
-import type { Lease } from '../../../../workflows/protocol/store.ts';
-import type { DueTurn, NextCheck, SeenTurn } from '../../../../workflows/protocol/supervision.ts';
 import { testApp } from '../../../support/app.ts';
 import { ENGINE, fenceOf, LOST, newAgent, type StoreBench, SUCCESS } from '../store-bench.ts';
 

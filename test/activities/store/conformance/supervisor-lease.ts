@@ -1,6 +1,6 @@
 /** The lease that keeps one supervisor active, as every store must do it. */
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import type { Store } from '../../../../workflows/protocol/store.ts';
+import type { Store } from '../../../../workflows/contract/store.ts';
 import type { OpenStore } from '../store-bench.ts';
 
 const TTL = 10_000;

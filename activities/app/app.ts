@@ -1,0 +1,214 @@
+/**
+ * What a developer writes: tools, agents, an app. `defineApp` checks everything at once, so that a mistake is found when the module
+ * loads, with the path to it, and not in the middle of a turn.
+ */
+import { z } from 'zod';
+import { letThrough } from '../../workflows/kernel/config.ts';
+import { BUILTINS, SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
+import type { AfterExecution } from '../../workflows/protocol/cards.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
+import {
+  type Profile,
+  type ProfileInput,
+  type ProfileSnapshot,
+  profileSchema,
+  type ToolSpec,
+  toolSpecSchema,
+} from '../../workflows/protocol/profile.ts';
+import { isTransforming, parametersOf } from './parameters.ts';
+
+export interface ToolContext {
+  readonly agentId: string;
+  readonly agentTurnId: string;
+  /** Rises with every turn of the agent: what the tool changes can refuse a writer with a smaller one (a fencing token). */
+  readonly turnEpoch: number;
+  readonly callId: string;
+  /** The same in every attempt of this call: hand it to whatever the tool changes. */
+  readonly idempotencyKey: string;
+  readonly attempt: number;
+  /** W3C trace context of the request, to be passed on to whatever the tool calls; null when it came without one. */
+  readonly traceparent: string | null;
+  /**
+   * Aborted when the turn is stopped or was given to another worker, the tool's timeout passed, the worker shuts down, or what the tool
+   * left behind failed.
+   */
+  readonly signal: AbortSignal;
+}
+
+export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject> {
+  /** Letters, digits, `_`, `-`; at most 64. */
+  readonly name: string;
+  /** Written for the model. */
+  readonly description: string;
+  /** Defaults and transforms apply once, before the call is stored; what they yield must be JSON. */
+  readonly parameters: Schema;
+  /**
+   * `continue` (default): the result goes to the model. `terminate`: the result ends the turn. `suspend`: after `execute` returned the
+   * call waits for a result from outside (client, CLI, signal), until `suspendTimeoutMs`.
+   */
+  readonly afterExecution?: AfterExecution;
+  /** How long one execution may take; default 60,000 ms. */
+  readonly timeoutMs?: number;
+  readonly suspendTimeoutMs?: number;
+  /** Default `unsafe`: never run twice, not even after a crash. */
+  readonly sideEffects?: ToolSpec['sideEffects'];
+  /** The return value is the result; an exception is a failed result for the model. Optional for suspending tools. */
+  readonly execute?: (
+    args: z.output<Schema>,
+    context: ToolContext,
+  ) => Promise<JsonValue | undefined> | JsonValue | undefined;
+}
+
+/** A tool as the registry keeps it: its spec as data, its schema as validator, its function. */
+export interface Tool {
+  readonly spec: ToolSpec;
+  /** Throws a ZodError when the arguments do not match. Called once, when the call is proposed; the result is what is kept. */
+  readonly parse: (args: JsonObject) => JsonObject;
+  /** Takes what `parse` returned. */
+  readonly execute: (args: JsonObject, context: ToolContext) => Promise<JsonValue | undefined>;
+}
+
+const DEFAULT_TOOL_TIMEOUT_MS = 60_000;
+
+/** Whether a start that was lost may be followed by another one (W10). A tool that this worker does not know is not repeated. */
+export const isRepeatable = (tool: Tool | undefined): boolean =>
+  tool !== undefined && tool.spec.sideEffects !== 'unsafe';
+
+/** Errors: `invalid_config` naming the tool and the field. */
+export function defineTool<Schema extends z.ZodObject>(definition: ToolDefinition<Schema>): Tool {
+  const { name, parameters, execute, afterExecution = 'continue' } = definition;
+  if (BUILTINS.includes(name))
+    throw new CodedError('invalid_config', `tool name ${name} is taken by a built-in; choose another`);
+  if (!execute && afterExecution !== 'suspend') {
+    throw new CodedError(
+      'invalid_config',
+      `tool ${name} has no execute function; only a suspending tool may leave it out`,
+    );
+  }
+  const spec = checked(`tool ${name}`, toolSpecSchema, {
+    name,
+    description: definition.description,
+    parameters: jsonSchemaOf(name, parameters),
+    ...(isTransforming(parameters) ? { transforms: true as const } : {}),
+    afterExecution,
+    timeoutMs: definition.timeoutMs ?? DEFAULT_TOOL_TIMEOUT_MS,
+    ...(definition.suspendTimeoutMs === undefined ? {} : { suspendTimeoutMs: definition.suspendTimeoutMs }),
+    sideEffects: definition.sideEffects ?? 'unsafe',
+  });
+  return {
+    spec,
+    parse: (args) => z.parse(parameters, args) as JsonObject,
+    execute: async (args, context) => execute?.(args as z.output<Schema>, context),
+  };
+}
+
+function jsonSchemaOf(name: string, parameters: z.ZodObject): JsonObject {
+  try {
+    return parametersOf(parameters);
+  } catch (error) {
+    throw new CodedError('invalid_config', `tool ${name}: its parameters have no JSON Schema: ${String(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+/** Errors: `invalid_config` naming the agent and the field. */
+export function defineAgent(definition: ProfileInput): Profile {
+  return checked(`agent ${definition.name}`, profileSchema, definition);
+}
+
+/** Per million tokens, in any one currency. Cached input tokens cost `input` unless priced. */
+export const modelPriceSchema = z.strictObject({
+  input: z.number().nonnegative(),
+  output: z.number().nonnegative(),
+  cachedInput: z.number().nonnegative().optional(),
+});
+export type ModelPrice = z.infer<typeof modelPriceSchema>;
+
+export interface App {
+  readonly agents: ReadonlyMap<string, ProfileSnapshot>;
+  readonly tools: ReadonlyMap<string, Tool>;
+  readonly prices: ReadonlyMap<string, ModelPrice>;
+  readonly revision: number;
+}
+
+export interface AppDefinition {
+  readonly agents: readonly Profile[];
+  readonly tools?: readonly Tool[];
+  /** Prices by model name as the provider reports it; the cost of a model that is not here is unknown, not 0 (W17). */
+  readonly models?: Readonly<Record<string, ModelPrice>>;
+  /**
+   * A whole number that rises with each deployment, such as a build number or a build time; default 0. Workers with the highest one say
+   * what new turns get. Among equal ones it is the version that came last, so that going back to an earlier one needs a higher number.
+   */
+  readonly revision?: number;
+}
+
+const revisionSchema = z.int().nonnegative();
+
+/** Errors: `invalid_config` for a name that is there twice. */
+export function defineApp({ agents, tools = [], models = {}, revision = 0 }: AppDefinition): App {
+  const byTool = unique('tool', tools, (tool) => tool.spec.name);
+  const byAgent = unique('agent', agents, (agent) => agent.name);
+  const prices = new Map(
+    Object.entries(models).map(([name, price]) => [name, checked(`price of model ${name}`, modelPriceSchema, price)]),
+  );
+  return {
+    tools: byTool,
+    prices,
+    revision: checked('revision', revisionSchema, revision),
+    agents: new Map([...byAgent].map(([name, profile]) => [name, snapshotOf(profile, byTool)])),
+  };
+}
+
+/** The allow-list applied; a name that matches nothing is left out with a warning (W7). */
+function snapshotOf(profile: Profile, tools: ReadonlyMap<string, Tool>): ProfileSnapshot {
+  const names = [...new Set(profile.allowedTools ?? tools.keys())];
+  const warnings = names
+    .filter((name) => !tools.has(name) && !BUILTINS.includes(name))
+    .map((name) => `allowedTools names ${name}, which is no tool of the app: left out`);
+  const offered = names.flatMap((name) => tools.get(name)?.spec ?? []);
+  const endable = new Set([...letThrough(profile, offered), SUBMIT_RESULT]);
+  const endings = profile.mustEndWith
+    .filter((name) => !endable.has(name))
+    .map((name) => `mustEndWith names ${name}, which is not offered: the rule is ignored for it`);
+  return { profile, tools: offered, warnings: [...warnings, ...endings, ...misnamed(profile, offered)] };
+}
+
+/** Rules for tools that are not there do nothing: most likely a name is wrong, and what it was meant for goes unguarded. */
+function misnamed(profile: Profile, offered: readonly ToolSpec[]): string[] {
+  const names = new Set([...offered.map((tool) => tool.name), ...BUILTINS]);
+  const { governance, skills, stableCore } = profile;
+  const ruled = [
+    ...(governance?.rules ?? []).map((rule) => rule.tool),
+    ...(governance?.constraints ?? []).map((rule) => rule.tool),
+    ...(governance?.rateLimits ?? []).map((rule) => rule.tool),
+    ...(governance?.veto ?? []),
+  ].filter((pattern) => !pattern.includes('*'));
+  const wanted = [...stableCore, ...skills.flatMap((skill) => skill.allowedTools ?? [])];
+  return [
+    ...[...new Set(ruled)]
+      .filter((name) => !names.has(name))
+      .map((name) => `governance names ${name}, which is no tool of the profile`),
+    ...[...new Set(wanted)]
+      .filter((name) => !names.has(name))
+      .map((name) => `a skill or stableCore names ${name}, which is no tool of the profile`),
+  ];
+}
+
+function unique<T>(kind: string, items: readonly T[], nameOf: (item: T) => string): Map<string, T> {
+  const map = new Map<string, T>();
+  for (const item of items) {
+    const name = nameOf(item);
+    if (map.has(name)) throw new CodedError('invalid_config', `two ${kind}s are named ${name}; names must be unique`);
+    map.set(name, item);
+  }
+  return map;
+}
+
+function checked<T>(what: string, schema: z.ZodType<T>, value: unknown): T {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new CodedError('invalid_config', `${what} is invalid:\n${z.prettifyError(parsed.error)}`);
+}

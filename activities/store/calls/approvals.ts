@@ -1,0 +1,371 @@
+/**
+ * Questions to people, and their answers (K7, K9).
+ *
+ * Invariants
+ * 1. A question has at most one answer: it moves from `waiting` once, under the head row of its agent.
+ * 2. While it waits it is also a row of the waiting set, so that the turn is suspended and its deadline is kept (T13).
+ * 3. That row stays, as `received`, until the turn has acted on the answer: a turn whose wake-up was lost is found by it.
+ */
+import type { z } from 'zod';
+import type {
+  ApprovalAck,
+  ApprovalAnswer,
+  ApprovalInput,
+  ApprovalRequest,
+  Limits,
+} from '../../../workflows/contract/approvals.ts';
+import type { ParseArguments, Suspension } from '../../../workflows/contract/store.ts';
+import { type BudgetAsk, shortfall, withLimits } from '../../../workflows/kernel/budgets.ts';
+import { type CallFacts, factsAt } from '../../../workflows/kernel/governance.ts';
+import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
+import { CodedError } from '../../../workflows/protocol/failures.ts';
+import { approvalPolicySchema } from '../../../workflows/protocol/governance.ts';
+import type { JsonObject } from '../../../workflows/protocol/json.ts';
+import type { ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
+import { type Fence, isTerminal } from '../../../workflows/protocol/turn.ts';
+import { canonicalDigest } from '../../canonical.ts';
+import { stepCardId } from '../../ids.ts';
+import { type StoreContext, type Trx, write } from '../context.ts';
+import { appendEvent } from '../log/events.ts';
+import type { ApprovalRow, HeadRow, TurnRow } from '../schema/rows.ts';
+import { fenced } from '../turns/head.ts';
+import { profileByHash } from '../turns/profiles.ts';
+import { addLimits, limitsOf } from '../turns/set-budgets.ts';
+import { refuseUnfunded, writeForLimits } from '../turns/tree-budgets.ts';
+import { turnOf } from '../turns/turns.ts';
+import { refuseForbidden, refuseMisshapen } from './approval-edits.ts';
+import { findCall, markWaiting, startWaiting, syncHead } from './calls.ts';
+
+export const findApproval = (trx: Trx, agentTurnId: string, callId: string): Promise<ApprovalRow | undefined> =>
+  trx
+    .selectFrom('approvals')
+    .selectAll()
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('call_id', '=', callId)
+    .executeTakeFirst();
+
+/** Asks; a question that was asked before is left as it is. Returns the deadlines: at once for one that has its answer. */
+export async function askApprovals(
+  ctx: StoreContext,
+  fence: Fence,
+  requests: readonly ApprovalRequest[],
+): Promise<readonly Suspension[]> {
+  const now = ctx.now();
+  return write(ctx, fence.agentId, async (trx) => {
+    const head = await fenced(trx, fence, now);
+    const turn = await turnOf(trx, fence.agentTurnId);
+    const { profile } = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
+    const policy = profile.governance?.approvals ?? approvalPolicySchema.parse({});
+    const rootTurnId = await rootOf(trx, turn);
+    const asked: Suspension[] = [];
+    for (const request of requests) {
+      const { callId } = request;
+      const present = await findApproval(trx, fence.agentTurnId, callId);
+      const deadline = present?.deadline ?? now + policy.deadlineMs;
+      if (!present) await ask(trx, head, turn, { request, rootTurnId, deadline, policy }, now);
+      // Budgets may have been set while the turn came to ask.
+      const answered =
+        !present && request.kind === 'budget' && (await answerByLimits(trx, turn, limitsOf(turn) ?? {}, now));
+      if (answered) await syncHead(trx, head, fence.agentTurnId, now);
+      const until = answered || (present && present.status !== 'waiting') ? now : deadline;
+      asked.push({ callId, deadline: until, leftMs: until - now });
+    }
+    return asked;
+  });
+}
+
+interface Asking {
+  readonly request: ApprovalRequest;
+  readonly rootTurnId: string;
+  readonly deadline: number;
+  readonly policy: z.output<typeof approvalPolicySchema>;
+}
+
+async function ask(
+  trx: Trx,
+  head: HeadRow,
+  turn: TurnRow,
+  { request, rootTurnId, deadline, policy }: Asking,
+  now: number,
+): Promise<void> {
+  const { agent_turn_id: agentTurnId, agent_id: agentId, step_count: stepIndex } = turn;
+  const { callId, kind, tool, reason, budget } = request;
+  await trx
+    .insertInto('approvals')
+    .values({
+      agent_turn_id: agentTurnId,
+      call_id: callId,
+      agent_id: agentId,
+      root_turn_id: rootTurnId,
+      kind,
+      tool_name: tool,
+      reason,
+      approvers: JSON.stringify(policy.approvers),
+      escalate_to: policy.onUnanswered === 'escalate' ? JSON.stringify(policy.escalateTo) : null,
+      escalated_at: null,
+      deadline,
+      status: 'waiting',
+      answered_by: null,
+      comment: null,
+      arguments: null,
+      limits: null,
+      budget: budget ? JSON.stringify(budget) : null,
+      created_at: now,
+      answered_at: null,
+    })
+    .execute();
+  const content = { callId, tool, arguments: {} };
+  await startWaiting(trx, head, { stepIndex, content }, 'approval', deadline, now);
+  appendEvent(
+    trx,
+    agentId,
+    agentTurnId,
+    { type: 'approval', payload: { callId, tool, phase: 'asked', reason, deadline } },
+    now,
+  );
+}
+
+/** The turn the delegation tree started with. */
+async function rootOf(trx: Trx, turn: TurnRow): Promise<string> {
+  let root = turn;
+  while (root.parent_agent_turn_id !== null) root = await turnOf(trx, root.parent_agent_turn_id);
+  return root.agent_turn_id;
+}
+
+/**
+ * Errors: `approval_refused` for somebody who may not answer, for arguments that do not fit, for a budget without new limits;
+ * `budget_refused` for limits of a delegated turn that nobody can pay for.
+ */
+export async function answerApproval(
+  ctx: StoreContext,
+  agentTurnId: string,
+  answer: ApprovalInput,
+): Promise<ApprovalAck> {
+  const now = ctx.now();
+  const { limits: raised } = answer;
+  const answered = await writeForLimits<ApprovalAck>(ctx, agentTurnId, raised, now, async (trx, { head, turn }) => {
+    const row = await findApproval(trx, agentTurnId, answer.callId);
+    if (!row) return { ack: 'unknown' };
+    const agentId = turn.agent_id;
+    if (row.status === 'dropped' || (row.status === 'waiting' && isTerminal(turn.status)))
+      return { ack: 'stale', agentId };
+    if (row.status !== 'waiting') return { ack: 'duplicate', agentId };
+    const snapshot = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
+    refuseUnfit(row, answer, limitsOf(turn), snapshot.tools, now);
+    if (answer.limits) await refuseUnfunded(ctx, trx, turn, answer.limits);
+    const { decision, by = null, reason = null, limits } = answer;
+    const edited = await changedArguments(trx, row, answer);
+    if (edited) refuseForbidden(row.tool_name, edited, snapshot);
+    await close(trx, row, {
+      status: decision,
+      answered_by: by,
+      comment: reason,
+      arguments: edited ? JSON.stringify(edited) : null,
+      limits: limits ? JSON.stringify(limits) : null,
+      answered_at: now,
+    });
+    // Kept like all others: budgets that are set later are added to these.
+    if (limits) await addLimits(trx, turn, limits);
+    const payload = { callId: row.call_id, tool: row.tool_name, phase: decision, ...(by === null ? {} : { by }) };
+    appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, now);
+    await syncHead(trx, head, agentTurnId, now);
+    return { ack: 'applied', agentId };
+  });
+  return answered ?? { ack: 'unknown' };
+}
+
+/** Null where they say what is to be run anyway, as it was shown. */
+async function changedArguments(trx: Trx, row: ApprovalRow, answer: ApprovalInput): Promise<JsonObject | null> {
+  if (!answer.arguments) return null;
+  const edited = canonicalDigest(answer.arguments);
+  const { parsed, written } = (await proposedArguments(trx, row)) ?? { parsed: {}, written: {} };
+  return [parsed, written].some((proposed) => canonicalDigest(proposed) === edited) ? null : answer.arguments;
+}
+
+/**
+ * Budgets that were set answer the questions whose budget they lift; returns whether there were any. The caller holds the head row and
+ * brings it in line afterwards.
+ */
+export async function answerByLimits(trx: Trx, turn: TurnRow, limits: Limits, now: number): Promise<boolean> {
+  const { agent_turn_id: agentTurnId, agent_id: agentId } = turn;
+  const open = await trx
+    .selectFrom('approvals')
+    .selectAll()
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('kind', '=', 'budget')
+    .where('status', '=', 'waiting')
+    .execute();
+  const lifted = open.filter((row) => shortfallOf(row, limits, now) === null);
+  for (const row of lifted) {
+    await close(trx, row, { status: 'approved', limits: JSON.stringify(limits), answered_at: now });
+    const payload = { callId: row.call_id, tool: '', phase: 'approved', reason: 'the budget was raised' } as const;
+    appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, now);
+  }
+  return lifted.length > 0;
+}
+
+function refuseUnfit(
+  row: ApprovalRow,
+  answer: ApprovalInput,
+  set: Limits | null,
+  tools: ProfileSnapshot['tools'],
+  now: number,
+): void {
+  const refuse = (message: string): never => {
+    throw new CodedError('approval_refused', message);
+  };
+  const approvers = approversOf(row);
+  if (approvers.length > 0 && !approvers.includes(answer.by ?? ''))
+    refuse(`${answer.by ?? 'an answer without a name'} may not answer this; ask ${approvers.join(' or ')}`);
+  if (row.kind === 'budget') {
+    if (answer.arguments) refuse('a budget has no arguments; pass limits');
+    if (answer.decision === 'approved' && !answer.limits) refuse('an approval to go on needs new limits');
+    const missing = answer.limits ? shortfallOf(row, withLimits(set ?? {}, answer.limits), now) : null;
+    if (missing !== null) refuse(`these limits do not let the turn go on: ${missing}`);
+    return;
+  }
+  if (answer.limits) refuse('a call has no limits; pass arguments, or nothing');
+  if (!answer.arguments) return;
+  refuseMisshapen(row.tool_name, answer.arguments, tools);
+}
+
+/** Null when the limits lift the budget that is asked about, as far as can be known. */
+const shortfallOf = ({ budget, created_at }: ApprovalRow, limits: Limits, now: number): string | null =>
+  budget === null ? null : shortfall(JSON.parse(budget) as BudgetAsk, limits, now - created_at);
+
+export const approversOf = ({ approvers, escalate_to, escalated_at }: ApprovalRow): readonly string[] =>
+  JSON.parse(escalated_at === null ? approvers : (escalate_to ?? '[]')) as string[];
+
+/** The question is over. */
+async function close(trx: Trx, row: ApprovalRow, answer: Partial<ApprovalRow>): Promise<void> {
+  await change(trx, row, answer);
+  await markWaiting(trx, row, { status: 'received' });
+}
+
+async function change(trx: Trx, { agent_turn_id, call_id }: ApprovalRow, to: Partial<ApprovalRow>): Promise<void> {
+  await trx
+    .updateTable('approvals')
+    .set(to)
+    .where('agent_turn_id', '=', agent_turn_id)
+    .where('call_id', '=', call_id)
+    .execute();
+}
+
+/** The turn acts on the answers, or on the one to that call: the call may wait again, for its result. */
+export async function actOnAnswers(trx: Trx, agentTurnId: string, callId?: string): Promise<void> {
+  const read = trx
+    .deleteFrom('turn_waiting')
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('kind', '=', 'approval')
+    .where('status', '=', 'received');
+  await (callId === undefined ? read : read.where('call_id', '=', callId)).execute();
+}
+
+export type ApprovalLook = { readonly waitUntil: number } | { readonly answer: ApprovalAnswer };
+
+interface Judging {
+  readonly snapshot: ProfileSnapshot;
+  readonly parse: ParseArguments;
+}
+
+/** What the clock and people made of a question. The caller holds the head row and brings it in line afterwards. */
+export async function lookAtApproval(
+  trx: Trx,
+  turn: TurnRow,
+  row: ApprovalRow,
+  judging: Judging,
+  nowMs: number,
+): Promise<ApprovalLook> {
+  if (row.status !== 'waiting') return { answer: answerOf(row, turn, judging) };
+  if (row.deadline > nowMs) return { waitUntil: row.deadline };
+  const { agent_turn_id: agentTurnId, agent_id: agentId } = turn;
+  const { call_id: callId, tool_name: tool, escalate_to, escalated_at } = row;
+  if (escalate_to !== null && escalated_at === null) {
+    const deadline = nowMs + (row.deadline - row.created_at);
+    await change(trx, row, { escalated_at: nowMs, deadline });
+    await markWaiting(trx, row, { deadline });
+    const payload = { callId, tool, phase: 'escalated', deadline } as const;
+    appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, nowMs);
+    return { waitUntil: deadline };
+  }
+  await close(trx, row, { status: 'unanswered', answered_at: nowMs });
+  const payload = { callId, tool, phase: 'unanswered' } as const;
+  appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, nowMs);
+  return { answer: { callId, decision: 'unanswered' } };
+}
+
+function answerOf(row: ApprovalRow, turn: TurnRow, judging: Judging): ApprovalAnswer {
+  const { call_id: callId, status, answered_by: by, comment: reason } = row;
+  const decision = status === 'approved' || status === 'denied' ? status : 'unanswered';
+  const facts = factsOf(row, judging);
+  return {
+    callId,
+    decision,
+    ...(by === null ? {} : { by }),
+    ...(reason === null ? {} : { reason }),
+    ...(facts ? { edited: { facts } } : {}),
+    // What was set since the answer counts more than the answer.
+    ...(row.limits === null ? {} : { limits: withLimits(JSON.parse(row.limits) as Limits, limitsOf(turn) ?? {}) }),
+  };
+}
+
+/** The rules judge what the tool would get. What does not match its schema is judged as written: it is never run. */
+function factsOf(row: ApprovalRow, { snapshot, parse }: Judging): CallFacts | null {
+  const { governance } = snapshot.profile;
+  if (row.arguments === null || !governance) return null;
+  const written = JSON.parse(row.arguments) as JsonObject;
+  try {
+    return factsAt(governance, row.tool_name, parse(row.tool_name, written));
+  } catch {
+    return factsAt(governance, row.tool_name, written);
+  }
+}
+
+/** The arguments an approver put in place of the model's; null when they stand as proposed. */
+export async function editedArguments(trx: Trx, agentTurnId: string, callId: string): Promise<JsonObject | null> {
+  const row = await findApproval(trx, agentTurnId, callId);
+  return row?.arguments && row.status === 'approved' ? (JSON.parse(row.arguments) as JsonObject) : null;
+}
+
+/** What an approver had to say about a call, or changed of it; undefined when it ran as proposed. */
+export async function leaveOf(trx: Trx, agentTurnId: string, callId: string): Promise<ToolResultContent['leave']> {
+  const row = await findApproval(trx, agentTurnId, callId);
+  if (row?.status !== 'approved' || (row.arguments === null && row.comment === null)) return undefined;
+  return {
+    ...(row.answered_by === null ? {} : { by: row.answered_by }),
+    ...(row.comment === null ? {} : { reason: row.comment }),
+    ...(row.arguments === null ? {} : { arguments: JSON.parse(row.arguments) as JsonObject }),
+  };
+}
+
+/** The turn has ended: nobody needs to answer any more. */
+export async function dropApprovals(trx: Trx, agentTurnId: string): Promise<void> {
+  await trx
+    .updateTable('approvals')
+    .set({ status: 'dropped' })
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('status', '=', 'waiting')
+    .execute();
+}
+
+export interface Proposed {
+  /** What will run. */
+  readonly parsed: JsonObject;
+  /** As the model wrote them: what an edit takes the place of. */
+  readonly written: JsonObject;
+}
+
+export async function proposedArguments(trx: Trx, row: ApprovalRow): Promise<Proposed | null> {
+  const call = row.kind === 'call' ? await findCall(trx, row.agent_turn_id, row.call_id) : null;
+  if (!call) return null;
+  const { stepIndex, content } = call;
+  const thought = await trx
+    .selectFrom('cards')
+    .select('content')
+    .where('card_id', '=', stepCardId(row.agent_turn_id, stepIndex, 'agent.thought'))
+    .executeTakeFirst();
+  const { toolCalls } = thought ? (JSON.parse(thought.content) as CardContents['agent.thought']) : { toolCalls: [] };
+  const made = toolCalls.find(({ callId }) => callId === row.call_id);
+  const parsed = content.arguments;
+  return { parsed, written: made ? (JSON.parse(made.arguments || '{}') as JsonObject) : parsed };
+}

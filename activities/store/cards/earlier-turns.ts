@@ -1,0 +1,206 @@
+/**
+ * What a turn remembers, by size: earlier turns of the output box, and the box that came with the request (T24, K15). The sizes are
+ * written down when a turn ends or a box is made, so that a lease reads a few small rows however much lies behind it.
+ *
+ * Invariants
+ * 1. A unit is one earlier turn, so that no unit begins or ends between a call and its result.
+ * 2. A card that a prompt may show is in one unit of its box; those of an open turn become one when it ends.
+ * 3. However old the agent, its box has a bounded number of units and a lease carries fewer still; the oldest are one together, and none
+ *    is left out.
+ */
+import { sql } from 'kysely';
+import { COLLAPSED_TOKENS, MESSAGE_TOKENS, previewTokens, snipTokens } from '../../../workflows/kernel/pressure.ts';
+import type { BoxExtent, MemoryUnit } from '../../../workflows/kernel/state.ts';
+import type { CardType } from '../../../workflows/protocol/cards.ts';
+import { ofFewLengths, type Trx } from '../context.ts';
+import type { BoxUnitRow, CardRow } from '../schema/rows.ts';
+
+const MOST_UNITS = 64;
+/** Rows of a box at most: beyond it the oldest are written as one, which is due once in many turns. */
+const MOST_ROWS = 2 * MOST_UNITS;
+
+/** Kinds of cards that no prompt ever shows. */
+const UNSHOWN: ReadonlySet<CardType> = new Set(['tool.call', 'tool.output']);
+
+interface Unit {
+  /** Places of the first and the last card that is in view. */
+  readonly fromSeq: number;
+  readonly toSeq: number;
+  /** Of all its cards rendered whole. */
+  readonly tokens: number;
+  /** Tokens of each result that can be rendered with less. */
+  readonly results: readonly number[];
+}
+
+/** Units before a place of the box, oldest first. `isOwn`: the caller holds the head row of the box's owner, and may write its rows anew. */
+export async function memoryUnits(
+  trx: Trx,
+  boxId: string,
+  beforeSeq: number,
+  windowTokens: number,
+  isOwn: boolean,
+): Promise<MemoryUnit[]> {
+  const rows = await selectUnits(trx, boxId).where('to_seq', '<', beforeSeq).execute();
+  const units = bounded(rows.map(toUnit));
+  const [oldest] = units;
+  if (isOwn && rows.length > MOST_ROWS && oldest) await replaceUnits(trx, boxId, oldest, [oldest]);
+  const snip = snipTokens(windowTokens);
+  return units.map(({ fromSeq, toSeq, tokens, results }): MemoryUnit => {
+    const atMost = (most: number) => results.reduce((sum, size) => sum - Math.max(0, size - most), tokens);
+    const shortened = [atMost(snip), atMost(previewTokens(snip)), atMost(COLLAPSED_TOKENS)] as const;
+    return { boxId, fromSeq, toSeq, tokens: [tokens, ...shortened] };
+  });
+}
+
+/** What came into the box since its last unit becomes one. The caller holds the head row of its owner, and no turn writes to it. */
+export async function closeUnit(trx: Trx, boxId: string): Promise<void> {
+  const last = sql<number>`(select coalesce(max(u.to_seq), 0) from box_units u where u.box_id = ${boxId})`;
+  await insertUnits(trx, boxId, unitOf(await shownAt(trx, selectPlaces(trx, boxId).where('seq', '>', last))));
+}
+
+/** The units of a box that was put together at once, in which cards of several turns may lie anyhow. */
+export async function writeUnits(trx: Trx, boxId: string): Promise<void> {
+  const turns = new Map<string, ShownCard[]>();
+  let turn = '';
+  let before: string | null | undefined;
+  for (const card of await shownAt(trx, selectPlaces(trx, boxId))) {
+    // Cards of no turn are one with their neighbours of the same kind only.
+    if (card.agent_turn_id !== before) turn = card.agent_turn_id ?? `at ${card.seq}`;
+    before = card.agent_turn_id;
+    const cards = turns.get(turn);
+    if (cards) cards.push(card);
+    else turns.set(turn, [card]);
+  }
+  await insertUnits(trx, boxId, bounded(apart([...turns.values()].flatMap(unitOf))));
+}
+
+/** Cards in these places have left the view. */
+export async function shrinkUnits(trx: Trx, { boxId, fromSeq, toSeq }: BoxExtent): Promise<void> {
+  const rows = await selectUnits(trx, boxId).where('to_seq', '>=', fromSeq).where('from_seq', '<=', toSeq).execute();
+  for (const unit of rows.map(toUnit)) {
+    const whole = unit.fromSeq >= fromSeq && unit.toSeq <= toSeq;
+    const places = selectPlaces(trx, boxId).where('seq', '>=', unit.fromSeq).where('seq', '<=', unit.toSeq);
+    await replaceUnits(trx, boxId, unit, whole ? [] : unitOf(await shownAt(trx, places)));
+  }
+}
+
+interface ShownCard extends Pick<CardRow, 'type' | 'token_count' | 'agent_turn_id'> {
+  readonly seq: number;
+}
+
+/** Places in view of a box. */
+const selectPlaces = (trx: Trx, boxId: string) =>
+  trx
+    .selectFrom('box_cards')
+    .select(['seq', 'card_id'])
+    .where('box_id', '=', boxId)
+    .where('hidden_reason', 'is', null)
+    .orderBy('seq');
+
+/** SQLite takes at most 32,766 parameters in one statement. */
+const CARDS_PER_QUERY = 1_024;
+
+/** The cards there that a prompt may show. By their ids, for a planner may join a box with all cards there are. */
+async function shownAt(trx: Trx, query: ReturnType<typeof selectPlaces>): Promise<ShownCard[]> {
+  const places = await query.execute();
+  const shown: ShownCard[] = [];
+  for (let from = 0; from < places.length; from += CARDS_PER_QUERY) {
+    const some = places.slice(from, from + CARDS_PER_QUERY);
+    const rows = await trx
+      .selectFrom('cards')
+      .select(['card_id', 'type', 'token_count', 'agent_turn_id'])
+      .where('card_id', 'in', ofFewLengths(some.map(({ card_id }) => card_id)))
+      .execute();
+    const cards = new Map(rows.map(({ card_id, ...card }) => [card_id, card]));
+    for (const { seq, card_id } of some) {
+      const card = cards.get(card_id);
+      if (card && !UNSHOWN.has(card.type)) shown.push({ seq, ...card });
+    }
+  }
+  return shown;
+}
+
+/** None of no cards. */
+function unitOf(cards: readonly ShownCard[]): Unit[] {
+  const [first] = cards;
+  const last = cards.at(-1);
+  if (!first || !last) return [];
+  const tokens = cards.reduce((sum, card) => sum + MESSAGE_TOKENS + card.token_count, 0);
+  const results = cards.filter((card) => card.type === 'tool.result' && card.token_count > COLLAPSED_TOKENS);
+  return [{ fromSeq: first.seq, toSeq: last.seq, tokens, results: results.map((card) => card.token_count) }];
+}
+
+const selectUnits = (trx: Trx, boxId: string) =>
+  trx
+    .selectFrom('box_units')
+    .select(['from_seq', 'to_seq', 'tokens', 'results'])
+    .where('box_id', '=', boxId)
+    .orderBy('to_seq');
+
+const toUnit = ({ from_seq, to_seq, tokens, results }: Omit<BoxUnitRow, 'box_id'>): Unit => ({
+  fromSeq: from_seq,
+  toSeq: to_seq,
+  tokens,
+  results: sizesIn(results),
+});
+
+/** What cannot be read counts as whole: a row that somebody wrote by hand must not keep its agent from going on (T8). */
+function sizesIn(results: string): readonly number[] {
+  try {
+    const sizes: unknown = JSON.parse(results);
+    return Array.isArray(sizes) ? sizes.filter((size) => typeof size === 'number') : [];
+  } catch {
+    return [];
+  }
+}
+
+async function insertUnits(trx: Trx, boxId: string, units: readonly Unit[]): Promise<void> {
+  const rows = units.map(({ fromSeq, toSeq, tokens, results }) => ({
+    box_id: boxId,
+    from_seq: fromSeq,
+    to_seq: toSeq,
+    tokens,
+    results: JSON.stringify(results),
+  }));
+  if (rows.length > 0) await trx.insertInto('box_units').values(rows).execute();
+}
+
+/** Writes these in place of the units that end in an extent. */
+async function replaceUnits(
+  trx: Trx,
+  boxId: string,
+  { fromSeq, toSeq }: Pick<Unit, 'fromSeq' | 'toSeq'>,
+  units: readonly Unit[],
+): Promise<void> {
+  await trx
+    .deleteFrom('box_units')
+    .where('box_id', '=', boxId)
+    .where('to_seq', '>=', fromSeq)
+    .where('to_seq', '<=', toSeq)
+    .execute();
+  await insertUnits(trx, boxId, units);
+}
+
+/** Turns of a box that was put together by hand may lie in each other; those are one unit. */
+function apart(units: readonly Unit[]): Unit[] {
+  const list: Unit[] = [];
+  for (const unit of units.toSorted((a, b) => a.fromSeq - b.fromSeq)) {
+    const last = list.at(-1);
+    if (last && unit.fromSeq <= last.toSeq) list[list.length - 1] = together(last, unit);
+    else list.push(unit);
+  }
+  return list;
+}
+
+function bounded(units: Unit[]): Unit[] {
+  const [first, ...rest] = units.slice(0, Math.max(1, units.length - MOST_UNITS + 1));
+  if (!first) return units;
+  return [rest.reduce(together, first), ...units.slice(rest.length + 1)];
+}
+
+const together = (a: Unit, b: Unit): Unit => ({
+  fromSeq: Math.min(a.fromSeq, b.fromSeq),
+  toSeq: Math.max(a.toSeq, b.toSeq),
+  tokens: a.tokens + b.tokens,
+  results: [...a.results, ...b.results],
+});

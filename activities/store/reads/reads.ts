@@ -1,0 +1,326 @@
+/** The read model. Reading writes nothing and takes no lock. */
+import type { Kysely } from 'kysely';
+import type { AgentEvent } from '../../../workflows/contract/events.ts';
+import type { ClientStore, TurnFilter } from '../../../workflows/contract/store.ts';
+import type { AgentView, CallView, StepView, TurnView } from '../../../workflows/contract/views.ts';
+import type { BoxExtent } from '../../../workflows/kernel/state.ts';
+import type { Card, CardContents, ResultStatus } from '../../../workflows/protocol/cards.ts';
+import { type Deliverable, type EngineUsage, isTerminal, type Usage } from '../../../workflows/protocol/turn.ts';
+import { toCard } from '../cards/cards.ts';
+import { ofFewLengths, read, type StoreContext, together } from '../context.ts';
+import { type CardRow, type ClaimRow, constant, type StepRow, type Tables, type TurnRow } from '../schema/rows.ts';
+
+type Db = Kysely<Tables>;
+
+export const getTurn = (ctx: StoreContext, agentTurnId: string): Promise<TurnView | null> =>
+  read(ctx, async (db) => {
+    const turn = await db.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
+    return turn ? viewOf(db, turn) : null;
+  });
+
+export const listTurns = (
+  ctx: StoreContext,
+  agentId: string,
+  { status, after, limit = 100, last }: TurnFilter = {},
+): Promise<readonly TurnView[]> =>
+  read(ctx, async (db) => {
+    let query = db.selectFrom('turns').selectAll().where('agent_id', '=', agentId);
+    query = query.orderBy('accept_seq', last === undefined ? 'asc' : 'desc').limit(last ?? limit);
+    if (status !== undefined) query = query.where('status', '=', constant(status));
+    if (after !== undefined) query = query.where('accept_seq', '>', after);
+    const turns = await query.execute();
+    const views: TurnView[] = [];
+    for (const turn of last === undefined ? turns : turns.reverse()) views.push(await viewOf(db, turn));
+    return views;
+  });
+
+async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
+  const agentTurnId = turn.agent_turn_id;
+  const cardOf = (cardId: string | null) => db.selectFrom('cards').select('content').where('card_id', '=', cardId);
+  const [[instruction], [deliverable], steps, calls, claims] = await together(
+    db,
+    cardOf(turn.instruction_card_id),
+    cardOf(turn.deliverable_card_id),
+    selectSteps(db, agentTurnId),
+    selectCalls(db, agentTurnId),
+    selectDurations(db, agentTurnId),
+  );
+  const waiting = isTerminal(turn.status) ? [] : await waitingOf(db, agentTurnId);
+  return {
+    agentTurnId,
+    agentId: turn.agent_id,
+    status: turn.status,
+    errorCode: turn.error_code,
+    reason: turn.reason,
+    turnEpoch: turn.turn_epoch,
+    profile: turn.profile_name,
+    instruction: instruction ? (JSON.parse(instruction.content) as CardContents['task.instruction']).text : '',
+    deliverable: deliverable ? (JSON.parse(deliverable.content) as Deliverable) : null,
+    deliverableCardId: turn.deliverable_card_id,
+    outputBoxId: turn.output_box_id,
+    usage: JSON.parse(turn.usage) as Usage,
+    cost: turn.step_count === 0 ? null : turn.cost,
+    engine: turn.engine ? (JSON.parse(turn.engine) as EngineUsage) : null,
+    stepCount: turn.step_count,
+    waitingForWorkers: turn.no_workers_since === null || isTerminal(turn.status) ? null : turn.worker_target,
+    steps: stepViews(steps, callViews(calls, claims)),
+    waiting: waiting.map((row) => ({
+      kind: row.kind,
+      callId: row.call_id,
+      tool: row.tool_name,
+      deadline: row.deadline,
+      deferred:
+        row.defer_reason === null
+          ? null
+          : { reason: row.defer_reason, retryCount: row.retry_count ?? 0, nextRetryAt: row.next_retry_at ?? 0 },
+    })),
+    parent:
+      turn.parent_agent_id === null || turn.parent_agent_turn_id === null
+        ? null
+        : { agentId: turn.parent_agent_id, agentTurnId: turn.parent_agent_turn_id, callId: turn.parent_call_id },
+    depth: turn.depth,
+    acceptSeq: turn.accept_seq,
+    acceptedAt: turn.accepted_at,
+    leasedAt: turn.leased_at,
+    startedAt: turn.started_at,
+    endedAt: turn.ended_at,
+  };
+}
+
+const waitingOf = (db: Db, agentTurnId: string) =>
+  db
+    .selectFrom('turn_waiting')
+    .leftJoin('deferred_reports as deferred', (join) =>
+      join
+        .onRef('deferred.agent_turn_id', '=', 'turn_waiting.agent_turn_id')
+        .onRef('deferred.call_id', '=', 'turn_waiting.call_id'),
+    )
+    .select(['turn_waiting.call_id', 'kind', 'tool_name', 'deadline', 'defer_reason', 'retry_count', 'next_retry_at'])
+    .where('turn_waiting.agent_turn_id', '=', agentTurnId)
+    .where('turn_waiting.status', '=', 'waiting')
+    .execute();
+
+const selectSteps = (db: Db, agentTurnId: string) =>
+  db.selectFrom('agent_steps').selectAll().where('agent_turn_id', '=', agentTurnId).orderBy('step_index');
+
+const selectCalls = (db: Db, agentTurnId: string) =>
+  db
+    .selectFrom('cards')
+    .select(['type', 'content'])
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('type', 'in', ['tool.call', 'tool.result']);
+
+const selectDurations = (db: Db, agentTurnId: string) =>
+  db
+    .selectFrom('dispatch_claims')
+    .select(['call_id', 'duration_ms'])
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('duration_ms', 'is not', null);
+
+const stepViews = (steps: readonly StepRow[], calls: ReadonlyMap<string, CallView>): StepView[] =>
+  steps.map((row) => ({
+    stepIndex: row.step_index,
+    model: row.model,
+    usage: row.llm_usage ? (JSON.parse(row.llm_usage) as Usage) : null,
+    cost: row.llm_response_cost,
+    latencyMs: row.latency_ms,
+    firstTokenMs: row.first_token_ms,
+    calls: (JSON.parse(row.tool_call_ids) as string[]).flatMap((id) => calls.get(id) ?? []),
+  }));
+
+function callViews(
+  cards: readonly Pick<CardRow, 'type' | 'content'>[],
+  claims: readonly Pick<ClaimRow, 'call_id' | 'duration_ms'>[],
+): Map<string, CallView> {
+  const durations = new Map(claims.map((row) => [row.call_id, row.duration_ms]));
+  const contents = cards.map((row) => ({ type: row.type, content: JSON.parse(row.content) as unknown }));
+  const results = new Map(
+    contents
+      .filter((card) => card.type === 'tool.result')
+      .map((card) => card.content as CardContents['tool.result'])
+      .map((result) => [result.callId, result]),
+  );
+  const views = contents
+    .filter((card) => card.type === 'tool.call')
+    .map((card) => card.content as CardContents['tool.call'])
+    .map((call): CallView => {
+      const result = results.get(call.callId);
+      const status: ResultStatus | 'open' = result?.status ?? 'open';
+      const durationMs = durations.get(call.callId) ?? null;
+      return {
+        callId: call.callId,
+        tool: call.tool,
+        arguments: call.arguments,
+        status,
+        leave: result?.leave ?? null,
+        error: result?.error ?? null,
+        durationMs,
+      };
+    });
+  return new Map(views.map((view) => [view.callId, view]));
+}
+
+export const listAgents = (
+  ctx: StoreContext,
+  { after, limit = 1_000 }: Parameters<ClientStore['listAgents']>[0] = {},
+): Promise<readonly AgentView[]> =>
+  read(ctx, async (db) => {
+    // The ids first: of a page of a join, PostgreSQL may join more than the page.
+    const query = db.selectFrom('agents').select('agent_id').orderBy('agent_id').limit(limit);
+    const page = await (after === undefined ? query : query.where('agent_id', '>', after)).execute();
+    const views: AgentView[] = [];
+    for (let from = 0; from < page.length; from += AGENTS_PER_QUERY) {
+      const ids = ofFewLengths(page.slice(from, from + AGENTS_PER_QUERY).map((row) => row.agent_id));
+      const rows = await selectAgents(db)
+        .where('agents.agent_id', 'in', ids)
+        .where('head.agent_id', 'in', ids)
+        .orderBy('agents.agent_id')
+        .execute();
+      for (const row of rows) views.push(agentView(row));
+    }
+    return views;
+  });
+
+export const getAgent = (ctx: StoreContext, agentId: string): Promise<AgentView | null> =>
+  read(ctx, async (db) => {
+    const row = await selectAgents(db).where('agents.agent_id', '=', agentId).executeTakeFirst();
+    return row ? agentView(row) : null;
+  });
+
+/** So few that no planner takes a look at all there are for cheaper. */
+const AGENTS_PER_QUERY = 8;
+
+const selectAgents = (db: Db) =>
+  db
+    .selectFrom('agents')
+    .innerJoin('agent_state_head as head', 'head.agent_id', 'agents.agent_id')
+    .leftJoin('turns as active', 'active.agent_turn_id', 'head.active_agent_turn_id')
+    .selectAll('head')
+    .select((eb) => [
+      'agents.profile',
+      'agents.lifecycle',
+      'active.no_workers_since',
+      'active.worker_target',
+      eb
+        .selectFrom('turns')
+        .select((count) => count.fn.countAll<number>().as('count'))
+        .whereRef('turns.agent_id', '=', 'agents.agent_id')
+        .where('turns.status', '=', constant('queued'))
+        .as('queued'),
+    ]);
+
+type SelectedAgent = Awaited<ReturnType<ReturnType<typeof selectAgents>['execute']>>[number];
+
+const agentView = (row: SelectedAgent): AgentView => ({
+  agentId: row.agent_id,
+  profile: row.profile,
+  lifecycle: row.lifecycle,
+  status: row.status,
+  turnEpoch: row.turn_epoch,
+  activeAgentTurnId: row.active_agent_turn_id,
+  acceptedTurns: row.accept_seq,
+  queuedTurns: Number(row.queued),
+  waitingForWorkers: row.no_workers_since === null ? null : row.worker_target,
+  outputBoxId: row.output_box_id,
+  waitingToolCount: row.waiting_tool_count,
+  resumeDeadline: row.resume_deadline,
+  updatedAt: row.updated_at,
+});
+
+export const readEvents = (
+  ctx: StoreContext,
+  filter: Parameters<ClientStore['readEvents']>[0],
+): Promise<readonly AgentEvent[]> =>
+  read(ctx, async (db) => {
+    const query = db
+      .selectFrom('events')
+      .selectAll()
+      .where('seq', '>', filter.afterSeq ?? 0)
+      .orderBy('seq')
+      .limit(filter.limit ?? 1_000);
+    // By the turn alone, which is of one agent: no planner is to look for it among all events of that agent.
+    const { agentId, agentTurnId } = filter;
+    const rows = await (agentTurnId === undefined
+      ? query.where('agent_id', '=', agentId)
+      : query.where('agent_turn_id', '=', agentTurnId)
+    ).execute();
+    return rows.map(
+      (row) =>
+        ({
+          id: row.id,
+          agentId: row.agent_id,
+          seq: row.seq,
+          agentTurnId: row.agent_turn_id,
+          type: row.type,
+          payload: JSON.parse(row.payload),
+          createdAt: row.created_at,
+        }) as AgentEvent,
+    );
+  });
+
+export const readBox = (
+  ctx: StoreContext,
+  boxId: string,
+  all = false,
+): Promise<readonly { seq: number; card: Card }[]> =>
+  read(ctx, async (db) => {
+    const query = db
+      .selectFrom('box_cards')
+      .innerJoin('cards', 'cards.card_id', 'box_cards.card_id')
+      .selectAll('cards')
+      .select('box_cards.seq')
+      .where('box_cards.box_id', '=', boxId)
+      .orderBy('box_cards.seq');
+    const rows = await (all ? query : query.where('box_cards.hidden_reason', 'is', null)).execute();
+    return rows.map(({ seq, ...row }) => ({ seq, card: toCard(row) }));
+  });
+
+/**
+ * Cards of the extents in order, each once: a card named again later keeps only its last place (T24). Cards never change, so those
+ * seen before come from the cache and a step reads only new ones (W4).
+ */
+export const readExtents = (ctx: StoreContext, extents: readonly BoxExtent[]): Promise<readonly Card[]> =>
+  read(ctx, async (db) => {
+    const ids = new Set<string>();
+    for (const extent of extents) {
+      for (const id of await idsOf(db, extent)) {
+        ids.delete(id);
+        ids.add(id);
+      }
+    }
+    const cards = new Map<string, Card>();
+    const unknown: string[] = [];
+    for (const id of ids) {
+      const card = ctx.cards.get(id);
+      if (card) cards.set(id, card);
+      else unknown.push(id);
+    }
+    for (let from = 0; from < unknown.length; from += CARDS_PER_QUERY) {
+      for (const card of await fetchCards(db, unknown.slice(from, from + CARDS_PER_QUERY))) {
+        ctx.cards.set(card.cardId, card);
+        cards.set(card.cardId, card);
+      }
+    }
+    return [...ids].flatMap((id) => cards.get(id) ?? []);
+  });
+
+/** SQLite takes at most 32,766 parameters in one statement. */
+const CARDS_PER_QUERY = 1_000;
+
+async function idsOf(db: Db, { boxId, fromSeq, toSeq }: BoxExtent): Promise<string[]> {
+  const rows = await db
+    .selectFrom('box_cards')
+    .select('card_id')
+    .where('box_id', '=', boxId)
+    .where('seq', '>=', fromSeq)
+    .where('seq', '<=', toSeq)
+    .where('hidden_reason', 'is', null)
+    .orderBy('seq')
+    .execute();
+  return rows.map((row) => row.card_id);
+}
+
+async function fetchCards(db: Db, ids: readonly string[]): Promise<Card[]> {
+  const rows = await db.selectFrom('cards').selectAll().where('card_id', 'in', ofFewLengths(ids)).execute();
+  return rows.map(toCard);
+}

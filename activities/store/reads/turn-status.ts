@@ -1,0 +1,44 @@
+/** The status of a turn. Whoever waits for turns asks at every commit: all who ask in one tick share one statement. */
+import type { TurnStatus } from '../../../workflows/protocol/turn.ts';
+import { ofFewLengths, read, type StoreContext } from '../context.ts';
+
+/** SQLite takes at most 32,766 parameters in one statement. */
+const MOST_IDS = 1_024;
+
+interface Batch {
+  readonly ids: Set<string>;
+  readonly statuses: Promise<ReadonlyMap<string, TurnStatus>>;
+}
+
+export function turnStatusReader(ctx: StoreContext): (agentTurnId: string) => Promise<TurnStatus | null> {
+  let open: Batch | null = null;
+  const begin = (): Batch => {
+    const ids = new Set<string>();
+    const statuses = ticked().then(() => {
+      if (open?.ids === ids) open = null;
+      return readStatuses(ctx, [...ids]);
+    });
+    return { ids, statuses };
+  };
+  return async (agentTurnId) => {
+    if (!open || open.ids.size >= MOST_IDS) open = begin();
+    open.ids.add(agentTurnId);
+    return (await open.statuses).get(agentTurnId) ?? null;
+  };
+}
+
+/** After all that is ready to run has run. */
+async function ticked(): Promise<void> {
+  await Promise.resolve();
+  await new Promise<void>((resolve) => process.nextTick(resolve));
+}
+
+const readStatuses = (ctx: StoreContext, ids: readonly string[]): Promise<ReadonlyMap<string, TurnStatus>> =>
+  read(ctx, async (db) => {
+    const rows = await db
+      .selectFrom('turns')
+      .select(['agent_turn_id', 'status'])
+      .where('agent_turn_id', 'in', ofFewLengths(ids))
+      .execute();
+    return new Map(rows.map((row) => [row.agent_turn_id, row.status]));
+  });

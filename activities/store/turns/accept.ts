@@ -1,0 +1,190 @@
+/** Accepting a request: dedupe, refuse or queue, in one transaction that answers the caller (T2, T3, T10). */
+import { v7 } from 'uuid';
+import type { DroppedEvent } from '../../../workflows/contract/events.ts';
+import type { Accepted, AcceptInput } from '../../../workflows/contract/store.ts';
+import type { EnqueueRequest, RefusedRequest } from '../../../workflows/protocol/enqueue.ts';
+import type { FailureCode } from '../../../workflows/protocol/failures.ts';
+import { PRIORITIES } from '../../../workflows/protocol/turn.ts';
+import { canonicalDigest } from '../../canonical.ts';
+import { instructionCardId, turnIdForKey } from '../../ids.ts';
+import { insertCard } from '../cards/cards.ts';
+import { type StoreContext, type Trx, write } from '../context.ts';
+import { appendEvent } from '../log/events.ts';
+import { constant, type HeadRow, type TurnRow } from '../schema/rows.ts';
+import { handOver } from './handover.ts';
+import { lockHead, lockHeadWith } from './head.ts';
+import { leaseOf } from './lease.ts';
+import { enrol, type RosterEntry } from './roster.ts';
+import { insertTurn, selectTurn, turnOf } from './turns.ts';
+
+/** The request without its key, keys sorted: two requests are the same when their digests are. */
+function digestOf(request: EnqueueRequest): string {
+  const { idempotencyKey: _, ...body } = request;
+  return canonicalDigest(body);
+}
+
+/**
+ * A request to an idle agent is leased in the same transaction, so that nobody needs to be told of it but the one who starts its workflow;
+ * one to a busy agent is leased by the end of the turn before it.
+ */
+export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Accepted | RefusedRequest> {
+  const { agentId, request } = input;
+  const now = ctx.now();
+  const digest = digestOf(request);
+  const isNew = !request.idempotencyKey && !input.agentTurnId;
+  const agentTurnId = request.idempotencyKey
+    ? turnIdForKey(agentId, request.idempotencyKey)
+    : (input.agentTurnId ?? v7());
+  return write(ctx, agentId, async (trx) => {
+    const [head, [entry], turns] = await lockHeadWith(
+      trx,
+      agentId,
+      now,
+      selectInbox(trx, agentId),
+      ...(isNew ? [] : [selectTurn(trx, agentTurnId)]),
+    );
+    const known = turns?.[0];
+    if (known) return acceptedBefore(ctx, trx, known, digest);
+    const inbox = inboxFrom(entry);
+    const refused = refusalOf(ctx, head, inbox, request.uiAction) ?? (await missingReference(trx, request));
+    if (refused) return { kind: 'refused', ...refused };
+    if (!inbox.entry) await enrol(trx, agentId, request.profile ?? null, null, now);
+    const turn = await queue(trx, input, agentTurnId, digest, now);
+    const first = inbox.queued === 0 ? turn : undefined;
+    const idle = head.status === 'idle';
+    const lease = idle ? (await handOver(ctx, trx, head, now, first)).next : null;
+    const accepted = { kind: 'accepted', agentTurnId, lease, duplicate: false } as const;
+    if (lease?.agentTurnId === agentTurnId) return { ...accepted, position: 0, status: 'dispatched' };
+    const { status } = idle ? await turnOf(trx, agentTurnId) : turn;
+    if (status !== 'queued') return { ...accepted, position: 0, status };
+    const ahead = first ? 1 : await queuedAhead(trx, agentId, turn.lane);
+    return { ...accepted, position: ahead - 1 + (idle && !lease ? 0 : 1), status };
+  });
+}
+
+export interface Refusal {
+  readonly code: FailureCode;
+  readonly message: string;
+}
+
+interface Inbox {
+  readonly entry: Pick<RosterEntry, 'lifecycle'> | undefined;
+  readonly queued: number;
+}
+
+/** An agent that is not on the roster has no turns: it is enrolled with its first. */
+const selectInbox = (trx: Trx, agentId: string) =>
+  trx
+    .selectFrom('agents')
+    .select(({ selectFrom }) => [
+      'lifecycle',
+      selectFrom('turns')
+        .select((eb) => eb.fn.countAll<number>().as('count'))
+        .where('turns.agent_id', '=', agentId)
+        .where('turns.status', '=', constant('queued'))
+        .as('queued'),
+    ])
+    .where('agents.agent_id', '=', agentId);
+
+const inboxFrom = (entry: (Pick<RosterEntry, 'lifecycle'> & { queued: unknown }) | undefined): Inbox => ({
+  entry,
+  queued: Number(entry?.queued ?? 0),
+});
+
+/** A stopped agent takes nothing, a full inbox neither, and a `ui_action` does not wait (T10, T11). The caller holds the head row. */
+export const admissionRefusal = async (ctx: StoreContext, trx: Trx, head: HeadRow): Promise<Refusal | null> =>
+  refusalOf(ctx, head, inboxFrom(await selectInbox(trx, head.agent_id).executeTakeFirst()));
+
+function refusalOf(
+  { maxQueuedTurns }: StoreContext,
+  { agent_id: agentId, status }: HeadRow,
+  { entry, queued }: Inbox,
+  uiAction = false,
+): Refusal | null {
+  if (entry?.lifecycle === 'stopped') {
+    return { code: 'agent_stopped', message: `agent ${agentId} is stopped; start it, then enqueue again` };
+  }
+  if (uiAction && (status !== 'idle' || queued > 0)) {
+    return { code: 'agent_busy', message: `agent ${agentId} is at work and a UI action does not wait` };
+  }
+  if (queued < maxQueuedTurns) return null;
+  return { code: 'inbox_full', message: `agent ${agentId} has ${queued} turns queued; retry later` };
+}
+
+/** A turn that is dispatched gives its lease again: the caller before may have gone without starting its workflow. */
+async function acceptedBefore(
+  { profiles }: StoreContext,
+  trx: Trx,
+  turn: TurnRow,
+  digest: string,
+): Promise<Accepted | RefusedRequest> {
+  if (turn.request_digest !== digest) {
+    return {
+      kind: 'refused',
+      code: 'idempotency_conflict',
+      message: `idempotency key ${turn.idempotency_key} of agent ${turn.agent_id} belongs to another request (turn ${turn.agent_turn_id})`,
+    };
+  }
+  const isQueued = turn.status === 'queued';
+  return {
+    kind: 'accepted',
+    agentTurnId: turn.agent_turn_id,
+    position: isQueued ? (await queuedAhead(trx, turn.agent_id, turn.lane, turn.accept_seq)) + 1 : 0,
+    status: turn.status,
+    duplicate: true,
+    lease: turn.status === 'dispatched' ? await leaseOf(trx, turn, profiles) : null,
+  };
+}
+
+/** Queued turns of the agent of lanes up to `lane`; accepted before `acceptSeq` where given. */
+async function queuedAhead(trx: Trx, agentId: string, lane: number, acceptSeq?: number): Promise<number> {
+  let query = trx
+    .selectFrom('turns')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('agent_id', '=', agentId)
+    .where('status', '=', constant('queued'))
+    .where('lane', '<=', lane);
+  if (acceptSeq !== undefined) query = query.where('accept_seq', '<', acceptSeq);
+  return Number((await query.executeTakeFirstOrThrow()).count);
+}
+
+async function missingReference(trx: Trx, request: EnqueueRequest): Promise<Refusal | null> {
+  const { instructionCardId: cardId } = request;
+  if (cardId === undefined) return null;
+  const card = await trx.selectFrom('cards').select('type').where('card_id', '=', cardId).executeTakeFirst();
+  if (card?.type === 'task.instruction') return null;
+  const message = `instructionCardId ${cardId} is not an instruction card; write the text as a card first`;
+  return { code: 'invalid_request', message };
+}
+
+async function queue(
+  trx: Trx,
+  { agentId, request }: AcceptInput,
+  agentTurnId: string,
+  digest: string,
+  now: number,
+): Promise<TurnRow> {
+  const cardId = request.instructionCardId ?? instructionCardId(agentTurnId);
+  if (request.instruction !== undefined) {
+    const content = { text: request.instruction };
+    await insertCard(trx, { cardId, type: 'task.instruction', content, author: 'client', agentTurnId }, now);
+  }
+  const { instruction: _, ...rest } = request;
+  const lane = PRIORITIES.indexOf(request.priority);
+  return insertTurn(trx, { agentId, agentTurnId, lane, instructionCardId: cardId, digest, request: rest }, now);
+}
+
+/** What a foreign client sent and nobody can use leaves one event with its reason, however often the message is handled. */
+export async function recordDropped(
+  ctx: StoreContext,
+  agentId: string,
+  messageId: string,
+  payload: DroppedEvent['payload'],
+): Promise<void> {
+  const now = ctx.now();
+  await write(ctx, agentId, async (trx) => {
+    await lockHead(trx, agentId, now);
+    const known = await trx.selectFrom('events').select('id').where('message_id', '=', messageId).executeTakeFirst();
+    if (!known) appendEvent(trx, agentId, null, { type: 'dropped', payload }, now, messageId);
+  });
+}

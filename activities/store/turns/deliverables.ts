@@ -1,0 +1,102 @@
+/**
+ * What a turn delivers, as the content of its card (T6, T7, T28).
+ *
+ * Invariant: whatever a model or a tool wrote, the content fits a card, so that every turn can end. What is too large is cut at a code
+ * point and says how large it was; the whole stays in the card that it comes from.
+ */
+import type { DeliverableSource } from '../../../workflows/kernel/actions.ts';
+import type { CardContents } from '../../../workflows/protocol/cards.ts';
+import { clip, LIMITS, utf8Bytes } from '../../../workflows/protocol/sizes.ts';
+import type { Deliverable, DeliverableField, Termination } from '../../../workflows/protocol/turn.ts';
+import type { Trx } from '../context.ts';
+import { constant, type TurnRow } from '../schema/rows.ts';
+
+const BLANK_ANSWER = '(the agent ended its turn without a text)';
+
+/** What a card has besides its one long text. */
+const FRAME_BYTES = 8 * 1024;
+
+/** The text as long as a card can hold it, and how many bytes the whole has where that is less. */
+function fitted(text: string): { readonly text: string; readonly wholeBytes?: number } {
+  const most = LIMITS.cardBytes - FRAME_BYTES;
+  // A byte of the text takes up to six in a card: quotes and control characters are escaped.
+  let kept = clip(text, most);
+  for (let size = jsonBytes(kept); size > most; size = jsonBytes(kept))
+    kept = clip(kept, Math.floor((utf8Bytes(kept) * most) / size) - 1);
+  return kept === text ? { text } : { text: kept, wholeBytes: Buffer.byteLength(text) };
+}
+
+const jsonBytes = (text: string): number => Buffer.byteLength(JSON.stringify(text));
+
+/** The caller holds the head row of the turn's agent. */
+export async function deliverableOf(
+  trx: Trx,
+  turn: TurnRow,
+  termination: Termination,
+  source: DeliverableSource,
+): Promise<Deliverable> {
+  switch (source.from) {
+    case 'thought': {
+      const texts: string[] = [];
+      for (const cardId of [...(source.parts ?? []), source.cardId])
+        texts.push((await contentOf(trx, turn.agent_turn_id, 'agent.thought', 'card_id', cardId))?.text ?? '');
+      const text = texts.join('');
+      return fitted(text.trim() ? text : BLANK_ANSWER);
+    }
+    case 'submit_result': {
+      const call = await contentOf(trx, turn.agent_turn_id, 'tool.call', 'call_id', source.callId);
+      // The shape was checked when the call was accepted; anything else here is a bug worth a visible failure.
+      return { fields: call?.arguments.fields as unknown as readonly DeliverableField[] };
+    }
+    case 'tool_result': {
+      const result = await contentOf(trx, turn.agent_turn_id, 'tool.result', 'call_id', source.callId);
+      const value = result?.result ?? result?.error?.message ?? '';
+      return fitted(typeof value === 'string' ? value : JSON.stringify(value));
+    }
+    case 'fallback':
+      return fallbackOf(trx, turn.agent_turn_id, termination);
+  }
+}
+
+/** Best effort, from this turn's own cards only: an older turn's deliverable is never taken for this one's (T7). */
+async function fallbackOf(trx: Trx, agentTurnId: string, termination: Termination): Promise<Deliverable> {
+  const { count } = await trx
+    .selectFrom('cards')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('type', '=', 'tool.result')
+    .executeTakeFirstOrThrow();
+  const thoughts = await trx
+    .selectFrom('cards')
+    .select('content')
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('type', '=', 'agent.thought')
+    .orderBy('step_index', 'desc')
+    .limit(5)
+    .execute();
+  const lastThought = thoughts
+    .map(({ content }) => (JSON.parse(content) as { text: string }).text)
+    .find((text) => text.trim());
+  const reason = termination.reason ?? termination.errorCode ?? termination.status;
+  const fallback = { reason, toolResults: Number(count) };
+  if (lastThought === undefined) return { fallback };
+  const { text, ...cut } = fitted(lastThought);
+  return { fallback: { ...fallback, lastThought: text }, ...cut };
+}
+
+async function contentOf<T extends 'agent.thought' | 'tool.call' | 'tool.result'>(
+  trx: Trx,
+  agentTurnId: string,
+  type: T,
+  column: 'card_id' | 'call_id',
+  id: string,
+): Promise<CardContents[T] | null> {
+  const row = await trx
+    .selectFrom('cards')
+    .select('content')
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('type', '=', constant(type))
+    .where(column, '=', id)
+    .executeTakeFirst();
+  return row ? (JSON.parse(row.content) as CardContents[T]) : null;
+}

@@ -1,0 +1,89 @@
+/**
+ * What follows when an agent may have become free: its next queued turn is leased, in the transaction that freed it (T1, T9, T29).
+ *
+ * Invariants
+ * 1. Only an idle head of a started agent leases. A head whose turn is dispatched gives the same lease again: whoever got it before may
+ *    be gone without having started the workflow.
+ * 2. A turn that cannot start ends here and never blocks the queue (T8). Such turns are ended in batches, and each batch is committed
+ *    before the next one begins.
+ * 3. While turns wait and nobody is certain to go on, the first of them is due for a check.
+ */
+import type { Handover } from '../../../workflows/contract/store.ts';
+import { FIRST_CHECK_MS } from '../../../workflows/supervision/check.ts';
+import { type StoreContext, type Trx, together, write } from '../context.ts';
+import { constant, type HeadRow, type TurnRow } from '../schema/rows.ts';
+import { lockHead } from './head.ts';
+import { leaseOf, tryLease } from './lease.ts';
+import { selectRosterEntry } from './roster.ts';
+import { turnOf } from './turns.ts';
+
+/** Turns that cannot start, ended in one transaction. */
+const REJECTS_PER_TRANSACTION = 50;
+/** Until a turn is tried again that no worker has registered a profile for. */
+const TOO_EARLY_MS = 2_000;
+
+export async function leaseNext(ctx: StoreContext, agentId: string): Promise<Handover> {
+  const now = ctx.now();
+  return write(ctx, agentId, async (trx) => handOver(ctx, trx, await lockHead(trx, agentId, now), now));
+}
+
+/** The caller holds the head row, and gives it as it is now; and `only`, the one queued turn of an agent that is not stopped, if it knows. */
+export async function handOver(
+  ctx: StoreContext,
+  trx: Trx,
+  locked: HeadRow,
+  now: number,
+  only?: TurnRow,
+): Promise<Handover> {
+  const { agent_id: agentId, active_agent_turn_id: active } = locked;
+  const nothing: Handover = { agentId, next: null, more: false, reports: [] };
+  if (locked.status !== 'idle' && active !== null) {
+    if (locked.status !== 'dispatched') return nothing;
+    return { ...nothing, next: await leaseOf(trx, await turnOf(trx, active), ctx.profiles) };
+  }
+  if (only) return leaseFrom(ctx, trx, locked, only, now);
+  const [[next], [entry]] = await together(trx, selectNextQueued(trx, agentId), selectRosterEntry(trx, agentId));
+  if (!next || entry?.lifecycle === 'stopped') return nothing;
+  return leaseFrom(ctx, trx, locked, await turnOf(trx, next.agent_turn_id), now);
+}
+
+async function leaseFrom(ctx: StoreContext, trx: Trx, locked: HeadRow, first: TurnRow, now: number): Promise<Handover> {
+  const { agent_id: agentId } = locked;
+  const reports: string[] = [];
+  let head = locked;
+  let turn: TurnRow | undefined = first;
+  for (let rejects = 0; turn && rejects < REJECTS_PER_TRANSACTION; rejects += 1) {
+    const attempt = await tryLease(ctx, trx, head, turn, now);
+    if (attempt.kind === 'leased') return { agentId, next: attempt.lease, more: false, reports };
+    if (attempt.kind === 'too_early') {
+      await checkAt(trx, turn.agent_turn_id, now + TOO_EARLY_MS);
+      return { agentId, next: null, more: false, reports };
+    }
+    if (turn.report !== null) reports.push(turn.agent_turn_id);
+    head = { ...head, turn_epoch: attempt.turnEpoch };
+    const next = await selectNextQueued(trx, agentId).executeTakeFirst();
+    turn = next && (await turnOf(trx, next.agent_turn_id));
+  }
+  if (turn) await checkAt(trx, turn.agent_turn_id, now);
+  return { agentId, next: null, more: turn !== undefined, reports };
+}
+
+/** The id first: mostly there is none, and SQLite plans the statement anew at each use, the longer the more columns it names. */
+const selectNextQueued = (trx: Trx, agentId: string) =>
+  trx
+    .selectFrom('turns')
+    .select('agent_turn_id')
+    .where('agent_id', '=', agentId)
+    .where('status', '=', constant('queued'))
+    .orderBy('lane')
+    .orderBy('accept_seq')
+    .limit(1);
+
+/** Makes the turn due for a check at that time, whatever its schedule was; what the check wakes it for is new. */
+export async function checkAt(trx: Trx, agentTurnId: string, at: number): Promise<void> {
+  await trx
+    .updateTable('turns')
+    .set({ check_at: at, check_every: FIRST_CHECK_MS, woken_at: null })
+    .where('agent_turn_id', '=', agentTurnId)
+    .execute();
+}

@@ -1,0 +1,37 @@
+/** Budgets that an operator sets while a turn runs (K9): kept with the turn, whichever way they came. */
+
+import type { Limits } from '../../../workflows/contract/approvals.ts';
+import { withLimits } from '../../../workflows/kernel/budgets.ts';
+import type { Budgets } from '../../../workflows/protocol/profile.ts';
+import type { Trx } from '../context.ts';
+import type { TurnRow } from '../schema/rows.ts';
+
+export const limitsOf = ({ limits }: Pick<TurnRow, 'limits'>): Limits | null =>
+  limits === null ? null : (JSON.parse(limits) as Limits);
+
+/** A turn's budgets as they are now: those of its profile, as operators changed them, and never more than it was given (K20). */
+export function budgetsOf(turn: Pick<TurnRow, 'limits' | 'given_tokens' | 'given_cost'>, ofProfile: Budgets): Budgets {
+  const set = withLimits(ofProfile, limitsOf(turn) ?? {});
+  return withLimits(set, {
+    maxTokens: turn.given_tokens === null ? undefined : Math.min(set.maxTokens, turn.given_tokens),
+    maxCost: turn.given_cost === null ? undefined : Math.min(set.maxCost ?? turn.given_cost, turn.given_cost),
+  });
+}
+
+/**
+ * What is set later is added to what was set before: returns all of it. The caller holds the head row, and has made sure that a delegated
+ * turn may get so much.
+ */
+export async function addLimits(trx: Trx, turn: TurnRow, limits: Limits): Promise<Limits> {
+  const merged = withLimits(limitsOf(turn) ?? {}, limits);
+  const change = {
+    limits: JSON.stringify(merged),
+    given_tokens: most(turn.given_tokens, limits.maxTokens),
+    given_cost: most(turn.given_cost, limits.maxCost),
+  };
+  await trx.updateTable('turns').set(change).where('agent_turn_id', '=', turn.agent_turn_id).execute();
+  return merged;
+}
+
+const most = (given: number | null, limit: number | undefined): number | null =>
+  given === null ? null : Math.max(given, limit ?? 0);

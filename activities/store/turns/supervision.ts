@@ -1,0 +1,246 @@
+/**
+ * What the supervisor asks of the store (T12, T23, T29). Everything it reads is found by index, so that a pass costs by what is due and
+ * not by how many agents and turns there are.
+ */
+import { type RawBuilder, sql } from 'kysely';
+import type { CheckedTurn, DueTurn, NextCheck, SupervisorLease } from '../../../workflows/contract/supervision.ts';
+import { CodedError } from '../../../workflows/protocol/failures.ts';
+import type { Timeouts } from '../../../workflows/protocol/profile.ts';
+import type { HeadStatus } from '../../../workflows/protocol/turn.ts';
+import { FIRST_CHECK_MS } from '../../../workflows/supervision/check.ts';
+import { type ProfileCache, read, type StoreContext, type Trx, write } from '../context.ts';
+import { appendState } from '../log/events.ts';
+import type { HeadRow, TurnRow } from '../schema/rows.ts';
+import { lockHead } from './head.ts';
+import { profileByHash } from './profiles.ts';
+
+const SUPERVISOR = 'supervisor';
+
+/** Turns of many agents are made due at once. */
+const MADE_DUE = 'due';
+
+/** A lease that was free for longer is a break: what happened meanwhile nobody has watched. */
+const BREAK_MS = 30_000;
+/** Clocks of several machines differ by less. */
+const MOST_SKEW_MS = 60_000;
+
+/** A retry of a report that is due for so long is one that its turn has missed (T18). */
+const MISSED_RETRY_MS = 5_000;
+
+const OPEN = ['dispatched', 'running', 'suspended'] as const;
+
+export async function holdSupervisorLease(
+  ctx: StoreContext,
+  holder: string,
+  ttlMs: number,
+): Promise<SupervisorLease | null> {
+  const now = ctx.now();
+  return write(ctx, SUPERVISOR, async (trx) => {
+    const row = await trx
+      .insertInto('svc_leases')
+      .values({ service: SUPERVISOR, holder, expires_at: now + ttlMs, since: now, listed_until: null })
+      .onConflict((conflict) =>
+        conflict
+          .column('service')
+          .doUpdateSet({
+            holder,
+            expires_at: now + ttlMs,
+            since: sql<number>`case when svc_leases.expires_at < ${now - BREAK_MS} then ${now} else svc_leases.since end`,
+          })
+          .where((eb) =>
+            eb.or([
+              eb('svc_leases.holder', '=', holder),
+              eb('svc_leases.expires_at', '<=', now),
+              // Its holder's clock was far ahead: nobody holds it for that long.
+              eb('svc_leases.expires_at', '>', now + ttlMs + MOST_SKEW_MS),
+            ]),
+          ),
+      )
+      .returning(['since', 'listed_until'])
+      .executeTakeFirst();
+    return row ? { since: Number(row.since), listedUntil: row.listed_until } : null;
+  });
+}
+
+export async function noteListed(ctx: StoreContext, holder: string, listedUntil: number): Promise<void> {
+  await write(ctx, SUPERVISOR, (trx) =>
+    trx
+      .updateTable('svc_leases')
+      .set({ listed_until: listedUntil })
+      .where('service', '=', SUPERVISOR)
+      .where('holder', '=', holder)
+      .execute(),
+  );
+}
+
+export async function releaseSupervisorLease(ctx: StoreContext, holder: string): Promise<void> {
+  await write(ctx, SUPERVISOR, (trx) =>
+    trx
+      .updateTable('svc_leases')
+      .set({ expires_at: ctx.now() })
+      .where('service', '=', SUPERVISOR)
+      .where('holder', '=', holder)
+      .where('expires_at', '>', ctx.now())
+      .execute(),
+  );
+}
+
+type DueRow = Pick<
+  TurnRow,
+  | 'agent_id'
+  | 'agent_turn_id'
+  | 'turn_epoch'
+  | 'status'
+  | 'worker_target'
+  | 'profile_hash'
+  | 'check_every'
+  | 'leased_at'
+  | 'accepted_at'
+  | 'ends_by'
+  | 'no_workers_since'
+  | 'workers_since'
+  | 'woken_at'
+  | 'report'
+  | 'on_parent_end'
+> & {
+  check_at: number;
+  head_status: HeadStatus;
+  head_updated_at: HeadRow['updated_at'];
+  active_agent_turn_id: string | null;
+  resume_deadline: number | null;
+  lifecycle: string | null;
+  parent_status: string | null;
+  unread: number | null;
+  next_retry_at: number | null;
+};
+
+/** The statement behind `dueTurns`; exported for the test that looks at its plan. */
+export const dueQuery = (now: number, limit: number): RawBuilder<DueRow> => sql<DueRow>`
+  select t.agent_id, t.agent_turn_id, t.turn_epoch, t.status, t.worker_target, t.profile_hash, t.check_at, t.check_every,
+    t.leased_at, t.accepted_at, t.ends_by, t.no_workers_since, t.workers_since, t.woken_at, t.report, t.on_parent_end,
+    h.status as head_status, h.updated_at as head_updated_at, h.active_agent_turn_id, h.resume_deadline,
+    a.lifecycle, p.status as parent_status,
+    (select 1 from turn_waiting w where w.agent_turn_id = t.agent_turn_id and w.status = 'received' limit 1) as unread,
+    (select min(d.next_retry_at) from deferred_reports d where d.agent_turn_id = t.agent_turn_id) as next_retry_at
+  from turns t
+  join agent_state_head h on h.agent_id = t.agent_id
+  left join agents a on a.agent_id = t.agent_id
+  left join turns p on p.agent_turn_id = t.parent_agent_turn_id
+  where t.check_at <= ${now}
+  order by t.check_at
+  limit ${limit}`;
+
+export const dueTurns = (ctx: StoreContext, limit: number): Promise<readonly DueTurn[]> =>
+  read(ctx, async (db) => {
+    const now = ctx.now();
+    const { rows } = await dueQuery(now, limit).execute(db);
+    return Promise.all(rows.map((row) => dueTurn(db as Trx, row, ctx.profiles, now)));
+  });
+
+const UNSUCCESSFUL: ReadonlySet<string | null> = new Set(['failed', 'timeout', 'canceled']);
+
+async function dueTurn(db: Trx, row: DueRow, profiles: ProfileCache, now: number): Promise<DueTurn> {
+  const isActive = row.active_agent_turn_id === row.agent_turn_id;
+  const retryAt = row.next_retry_at === null ? null : row.next_retry_at + MISSED_RETRY_MS;
+  return {
+    agentId: row.agent_id,
+    agentTurnId: row.agent_turn_id,
+    turnEpoch: row.turn_epoch,
+    // The head is what the fence compares; the row of an open turn says the same.
+    status: isActive && row.head_status !== 'idle' ? row.head_status : row.status,
+    workerTarget: row.worker_target,
+    checkAt: row.check_at,
+    everyMs: row.check_every ?? FIRST_CHECK_MS,
+    leasedAt: row.leased_at ?? row.accepted_at,
+    progressAt: row.head_updated_at,
+    resumeDeadline: isActive ? row.resume_deadline : null,
+    endsBy: row.ends_by,
+    noWorkersSince: row.no_workers_since,
+    workersSince: row.workers_since,
+    unread: row.unread !== null || (retryAt !== null && retryAt <= now),
+    retryAt,
+    wokenAt: row.woken_at,
+    agentIsFree: row.head_status === 'idle' && row.lifecycle !== 'stopped',
+    reportDue: row.report === 'due',
+    parentGone: row.on_parent_end === 'stop' && UNSUCCESSFUL.has(row.parent_status),
+    timeouts: await timeoutsOf(db, row.profile_hash, profiles),
+  };
+}
+
+/** A row that names a profile which is not there, or cannot be read, must not keep all others from being checked: it is judged by no limit. */
+async function timeoutsOf(db: Trx, hash: string | null, profiles: ProfileCache): Promise<Timeouts | null> {
+  if (hash === null) return null;
+  try {
+    return (await profileByHash(db, hash, profiles)).profile.timeouts;
+  } catch (error) {
+    const isOfRow =
+      error instanceof CodedError && (error.code === 'profile_not_found' || error.code === 'store_corrupt');
+    if (isOfRow) return null;
+    throw error;
+  }
+}
+
+export async function scheduleCheck(ctx: StoreContext, turn: CheckedTurn, next: NextCheck): Promise<void> {
+  const now = ctx.now();
+  const announces = turn.noWorkersSince === null && next.noWorkersSince !== null;
+  await write(ctx, turn.agentId, async (trx) => {
+    const head = announces ? await lockHead(trx, turn.agentId, now) : null;
+    const scheduled = await trx
+      .updateTable('turns')
+      .set({
+        check_at: next.checkAt,
+        check_every: next.everyMs,
+        no_workers_since: next.noWorkersSince,
+        workers_since: next.workersSince,
+        woken_at: next.wokenAt,
+      })
+      .where('agent_turn_id', '=', turn.agentTurnId)
+      .where('check_at', '=', turn.checkAt)
+      .returning('agent_turn_id')
+      .executeTakeFirst();
+    if (scheduled && head?.active_agent_turn_id === turn.agentTurnId)
+      appendState(trx, head, now, { activity: 'waiting_for_workers' });
+  });
+}
+
+export async function makeDue(ctx: StoreContext, agentTurnIds: readonly string[]): Promise<number> {
+  if (agentTurnIds.length === 0) return 0;
+  const now = ctx.now();
+  return write(ctx, MADE_DUE, async (trx) => {
+    const made = await trx
+      .updateTable('turns')
+      .set({ check_at: now })
+      .where('agent_turn_id', 'in', agentTurnIds)
+      .where('status', 'in', OPEN)
+      .where((eb) => eb.or([eb('check_at', 'is', null), eb('check_at', '>', now)]))
+      .returning('agent_turn_id')
+      .execute();
+    return made.length;
+  });
+}
+
+/** Spelled out, so that the partial index of open turns is used. */
+const IS_OPEN = sql<boolean>`status in ('running', 'suspended')`;
+
+export const countOpenTurns = (ctx: StoreContext): Promise<number> =>
+  read(ctx, async (db) => {
+    const { count } = await db
+      .selectFrom('turns')
+      .select((eb) => eb.fn.countAll<number>().as('count'))
+      .where(IS_OPEN)
+      .executeTakeFirstOrThrow();
+    return Number(count);
+  });
+
+export const listOpenTurns = (ctx: StoreContext, afterId: string, limit: number): Promise<readonly string[]> =>
+  read(ctx, async (db) => {
+    const rows = await db
+      .selectFrom('turns')
+      .select('agent_turn_id')
+      .where(IS_OPEN)
+      .where('agent_turn_id', '>', afterId)
+      .orderBy('agent_turn_id')
+      .limit(limit)
+      .execute();
+    return rows.map((row) => row.agent_turn_id);
+  });

@@ -1,0 +1,170 @@
+import { describe, expect, test } from '@jest/globals';
+import { z } from 'zod';
+import { defineAgent, defineApp, defineTool, type Tool } from '../../../activities/app/app.ts';
+import { CodedError } from '../../../workflows/protocol/failures.ts';
+
+/** The message of the `invalid_config` that a definition throws; anything else fails the test. */
+function complaint(define: () => unknown): string {
+  try {
+    define();
+  } catch (error) {
+    if (error instanceof CodedError && error.code === 'invalid_config') return error.message;
+    throw error;
+  }
+  throw new Error('expected invalid_config, and the definition was accepted');
+}
+
+const parameters = z.object({ city: z.string().describe('where'), days: z.number().int().default(1) });
+const tool = (more: Partial<Parameters<typeof defineTool<typeof parameters>>[0]> = {}): Tool =>
+  defineTool({ name: 'forecast', description: 'tells the weather', parameters, execute: () => 'sun', ...more });
+const named = (name: string): Tool => tool({ name });
+
+describe('a tool', () => {
+  test('is a spec with a JSON Schema of what the model may send, and safe defaults (W6, W10)', () => {
+    expect(tool().spec).toEqual({
+      name: 'forecast',
+      description: 'tells the weather',
+      parameters: {
+        type: 'object',
+        properties: {
+          city: { type: 'string', description: 'where' },
+          days: expect.objectContaining({ type: 'integer', default: 1 }),
+        },
+        required: ['city'],
+      },
+      afterExecution: 'continue',
+      timeoutMs: 60_000,
+      sideEffects: 'unsafe',
+    });
+  });
+
+  test('keeps what it says about times and effects (W6)', () => {
+    const more = { afterExecution: 'suspend', timeoutMs: 5, suspendTimeoutMs: 6, sideEffects: 'none' } as const;
+    expect(tool(more).spec).toMatchObject(more);
+  });
+
+  test.each([
+    ['a transform', z.string().transform(Number), true],
+    ['a pipe to another type', z.string().transform(Number).pipe(z.number()), true],
+    ['a codec', z.stringbool(), true],
+    ['a default', z.number().default(1), false],
+    ['a limit', z.string().trim().max(3), false],
+  ])('says whether its schema makes other values of those it is given: with %s (K7)', (_, field, transforms) => {
+    const { spec } = defineTool({ name: 't', description: '', parameters: z.object({ field }), execute: () => null });
+    expect(spec.transforms ?? false).toBe(transforms);
+  });
+
+  test('parses arguments by its schema and throws what is wrong with them (W9)', () => {
+    expect(tool().parse({ city: 'Rome' })).toEqual({ city: 'Rome', days: 1 });
+    expect(() => tool().parse({ city: 7 })).toThrow(z.ZodError);
+  });
+
+  test.each([
+    ['name', { name: 'two words' }],
+    ['name', { name: '' }],
+    ['name', { name: 'x'.repeat(65) }],
+    ['timeoutMs', { timeoutMs: 0 }],
+    ['timeoutMs', { timeoutMs: 1.5 }],
+    ['suspendTimeoutMs', { suspendTimeoutMs: -1 }],
+    ['afterExecution', { afterExecution: 'explode' as never }],
+    ['sideEffects', { sideEffects: 'some' as never }],
+    ['description', { description: undefined as never }],
+  ])('with a bad %s is invalid_config with that path and the name of the tool (W6)', (path, more) => {
+    const message = complaint(() => tool(more));
+    expect(message).toContain(`at ${path}`);
+    expect(message).toContain(`tool ${'name' in more ? more.name : 'forecast'}`);
+  });
+
+  test('may not take the name of a built-in (W12)', () => {
+    expect(complaint(() => tool({ name: 'submit_result' }))).toContain('submit_result');
+  });
+
+  test('needs a function, unless it suspends', () => {
+    const without = { name: 'ask', description: '', parameters };
+    expect(complaint(() => defineTool(without))).toContain('tool ask has no execute');
+    expect(complaint(() => defineTool({ ...without, afterExecution: 'terminate' }))).toContain('execute');
+    expect(defineTool({ ...without, afterExecution: 'suspend' }).spec.afterExecution).toBe('suspend');
+  });
+
+  test('whose parameters have no JSON Schema is invalid_config that says so (W7)', () => {
+    const odd = z.object({ when: z.date() });
+    const message = complaint(() => defineTool({ name: 'odd', description: '', parameters: odd, execute: () => null }));
+    expect(message).toMatch(/tool odd: its parameters have no JSON Schema.*Date/);
+  });
+});
+
+describe('an agent', () => {
+  test.each([
+    ['name', { name: 'no spaces' }],
+    ['budgets.maxSteps', { budgets: { maxSteps: -1 } }],
+    ['model.temperature', { model: { temperature: 9 } }],
+    ['model.fallback.name', { model: { fallback: { name: '' } } }],
+    ['allowedTools[0]', { allowedTools: ['a b'] }],
+    ['resultFields.fields[0].name', { resultFields: { fields: [{ name: '' }] } }],
+  ])('with a bad %s is invalid_config with that path and its name', (path, more) => {
+    const message = complaint(() => defineAgent({ name: 'helper', ...more }));
+    expect(message).toContain(`at ${path}`);
+    expect(message).toContain(`agent ${'name' in more ? more.name : 'helper'}`);
+  });
+
+  test('with a field nobody knows is invalid_config that names it', () => {
+    expect(complaint(() => defineAgent({ name: 'helper', instruction: 'x' } as never))).toContain('instruction');
+  });
+});
+
+describe('an app', () => {
+  const snapshotOf = (profile: Parameters<typeof defineAgent>[0], tools: readonly Tool[]) => {
+    const snapshot = defineApp({ agents: [defineAgent(profile)], tools }).agents.get(profile.name);
+    if (!snapshot) throw new Error('the agent is missing');
+    return { ...snapshot, names: snapshot.tools.map((spec) => spec.name) };
+  };
+
+  test('with one name twice is invalid_config that names it', () => {
+    const agents = [defineAgent({ name: 'helper' })];
+    expect(complaint(() => defineApp({ agents, tools: [named('a'), named('b'), named('a')] }))).toMatch(/two tools.*a/);
+    expect(complaint(() => defineApp({ agents: [...agents, ...agents] }))).toMatch(/two agents.*helper/);
+  });
+
+  test('offers an agent all tools, or those it is allowed in its own order (W7)', () => {
+    const tools = [named('a'), named('b'), named('c')];
+    expect(snapshotOf({ name: 'helper' }, tools).names).toEqual(['a', 'b', 'c']);
+    expect(snapshotOf({ name: 'helper', allowedTools: ['c', 'a'] }, tools).names).toEqual(['c', 'a']);
+    expect(snapshotOf({ name: 'helper', allowedTools: [] }, tools).names).toEqual([]);
+  });
+
+  test('leaves out an allowed name that matches nothing, with a warning (W7)', () => {
+    const { names, warnings } = snapshotOf({ name: 'helper', allowedTools: ['a', 'gone', 'submit_result'] }, [
+      named('a'),
+    ]);
+    expect(names).toEqual(['a']);
+    expect(warnings).toEqual([expect.stringContaining('gone')]);
+  });
+
+  test('warns of a required ending that is not offered (W13)', () => {
+    const ending = { mustEndWith: ['publish', 'submit_result'] };
+    expect(snapshotOf({ name: 'helper', ...ending }, [named('a')]).warnings).toEqual([
+      expect.stringContaining('publish'),
+    ]);
+    expect(snapshotOf({ name: 'helper', ...ending }, [named('publish')]).warnings).toEqual([]);
+    const hidden = snapshotOf({ name: 'helper', ...ending, allowedTools: ['a'] }, [named('a'), named('publish')]);
+    expect(hidden.warnings).toEqual([expect.stringContaining('publish')]);
+    const barred = snapshotOf({ name: 'helper', ...ending, capabilities: { ids: ['a'] } }, [
+      named('a'),
+      named('publish'),
+    ]);
+    expect(barred.warnings).toEqual([expect.stringContaining('publish')]);
+  });
+
+  test('offers a tool once, however often it is allowed: a provider refuses doubled names (W7)', () => {
+    expect(snapshotOf({ name: 'helper', allowedTools: ['a', 'a'] }, [named('a')]).names).toEqual(['a']);
+  });
+
+  test('takes prices by model, and refuses a bad one by its path (W17)', () => {
+    const agents = [defineAgent({ name: 'helper' })];
+    const price = { input: 1, output: 2 };
+    expect(defineApp({ agents, models: { small: price } }).prices.get('small')).toEqual(price);
+    const message = complaint(() => defineApp({ agents, models: { small: { input: -1, output: 2 } } }));
+    expect(message).toContain('price of model small');
+    expect(message).toContain('at input');
+  });
+});

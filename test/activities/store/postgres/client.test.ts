@@ -1,0 +1,145 @@
+import { globSync, readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { Kysely, PostgresDialect, sql } from 'kysely';
+import pg from 'pg';
+import { together } from '../../../../activities/store/context.ts';
+import { ChangeFeed } from '../../../../activities/store/postgres/changes.ts';
+import { storePool } from '../../../../activities/store/postgres/client.ts';
+import { openPostgresStore } from '../../../../activities/store/postgres/open.ts';
+import type { Tables } from '../../../../activities/store/schema/rows.ts';
+import { testApp } from '../../../support/app.ts';
+import { freshSchemaUrl } from '../../../support/postgres.ts';
+
+const UNIQUE_VIOLATION = '23505';
+
+describe('a connection of the store', () => {
+  let pool: pg.Pool;
+  let db: Kysely<Tables>;
+  const service = (name: string) => ({ service: name, holder: 'me', expires_at: 1, since: 1, listed_until: null });
+  const insert = (on: Kysely<Tables>, name: string) => on.insertInto('svc_leases').values(service(name)).execute();
+  const services = () => db.selectFrom('svc_leases').select('service').orderBy('service').execute();
+
+  beforeAll(async () => {
+    const url = await freshSchemaUrl();
+    await (await openPostgresStore({ url })).close();
+    pool = new pg.Pool({ connectionString: url, max: 1, pipeline: true });
+    db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(pool) }) });
+  });
+  afterAll(() => db.destroy());
+
+  test('reads what the transaction wrote before, although nobody waited for it', async () => {
+    const seen = await db.transaction().execute(async (trx) => {
+      await insert(trx, 'read');
+      await trx.updateTable('svc_leases').set({ holder: 'you' }).where('service', '=', 'read').execute();
+      return trx.selectFrom('svc_leases').select('holder').where('service', '=', 'read').execute();
+    });
+    expect(seen).toEqual([{ holder: 'you' }]);
+  });
+
+  test.each([
+    ['the next one that reads', (trx: Kysely<Tables>) => trx.selectFrom('svc_leases').selectAll().execute()],
+    ['the commit', async () => {}],
+    ['the commit, after further writes', (trx: Kysely<Tables>) => insert(trx, 'further')],
+  ])('a write that fails fails its transaction with its own error, by %s', async (_by, then) => {
+    await db.deleteFrom('svc_leases').execute();
+    await insert(db, 'taken');
+    const failing = db.transaction().execute(async (trx) => {
+      await insert(trx, 'new');
+      await insert(trx, 'taken');
+      await then(trx);
+    });
+    await expect(failing).rejects.toMatchObject({ code: UNIQUE_VIOLATION });
+    expect(await services()).toEqual([{ service: 'taken' }]);
+  });
+
+  test('is as good as new after a transaction that failed', async () => {
+    await db.deleteFrom('svc_leases').execute();
+    const failing = db.transaction().execute(async (trx) => {
+      await insert(trx, 'twice');
+      await insert(trx, 'twice');
+    });
+    await expect(failing).rejects.toMatchObject({ code: UNIQUE_VIOLATION });
+    await db.transaction().execute(async (trx) => void (await insert(trx, 'twice')));
+    expect(await services()).toEqual([{ service: 'twice' }]);
+  });
+
+  test('writes nothing when the transaction cannot begin', async () => {
+    await db.deleteFrom('svc_leases').execute();
+    const client = await pool.connect();
+    const query = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>;
+    // As when an operator cancels the statement at this very moment.
+    const canceled = (...args: unknown[]) => query(...(args[0] === 'begin' ? ['select 1 / 0'] : args));
+    Object.assign(client, { query: canceled });
+    client.release();
+    const failing = db.transaction().execute(async (trx) => {
+      await insert(trx, 'one');
+      await insert(trx, 'two');
+    });
+    await expect(failing).rejects.toMatchObject({ code: '22012' });
+    Object.assign(client, { query });
+    expect(await services()).toEqual([]);
+  });
+
+  test('runs statements that are given together in their order', async () => {
+    await db.deleteFrom('svc_leases').execute();
+    const answers = await db
+      .transaction()
+      .execute((trx) =>
+        together(
+          trx,
+          trx.insertInto('svc_leases').values(service('first')).returning('service'),
+          trx.selectFrom('svc_leases').select('service'),
+          trx.selectFrom('svc_leases').select('holder').where('service', '=', 'other'),
+        ),
+      );
+    expect(answers).toEqual([[{ service: 'first' }], [{ service: 'first' }], []]);
+  });
+
+  test('prepares a statement once', async () => {
+    const find = (name: string) => db.selectFrom('svc_leases').select('since').where('service', '=', name).execute();
+    await find('one');
+    await find('other');
+    const { rows } = await sql<{ runs: number }>`
+      select (generic_plans + custom_plans)::int as runs from pg_prepared_statements
+      where statement like '%"since"%"service" =%'`.execute(db);
+    expect(rows).toEqual([{ runs: 2 }]);
+  });
+});
+
+test('one that waits for changes holds no connection on which it cannot listen, as on a standby', async () => {
+  const pool = new pg.Pool({ connectionString: await freshSchemaUrl(), max: 2 });
+  pool.on('connect', (client) => {
+    const query = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>;
+    Object.assign(client, { query: (text: string) => query(text.startsWith('listen') ? 'select 1 / 0' : text) });
+  });
+  const feed = new ChangeFeed(pool);
+  for (let wait = 0; wait < 4; wait += 1) await feed.wait(50);
+  expect(pool.totalCount - pool.idleCount).toBe(0);
+  await feed.close();
+  await pool.end();
+});
+
+test('statements that were prepared before another process changed the schema are prepared anew', async () => {
+  const url = await freshSchemaUrl();
+  const store = await openPostgresStore({ url });
+  await store.registerProfiles([...testApp([]).agents.values()]);
+  const request = { instruction: 'go', profile: 'tester', priority: 'normal' } as const;
+  const accepted = await store.accept({ agentId: 'alice', request });
+  const turnId = accepted.kind === 'accepted' ? accepted.agentTurnId : '';
+  await store.getTurn(turnId);
+  const other = new pg.Client({ connectionString: url });
+  await other.connect();
+  await other.query('alter table turns add column later text');
+  await other.query('alter table agent_state_head add column later text');
+  await other.end();
+  await expect(store.getTurn(turnId)).resolves.toMatchObject({ status: 'dispatched' });
+  await expect(store.accept({ agentId: 'alice', request })).resolves.toMatchObject({ kind: 'accepted' });
+  await store.close();
+});
+
+test('nothing in the store reads the number of rows that a write changed: PostgreSQL’s are not waited for', () => {
+  const counts = /\bnum(?:Updated|Affected|Deleted|Changed|InsertedOrUpdated)Rows\b/;
+  const files = globSync('activities/store/**/*.ts');
+  expect(files.length).toBeGreaterThan(30);
+  expect(files.filter((file) => counts.test(readFileSync(file, 'utf8')))).toEqual([]);
+});

@@ -1,0 +1,243 @@
+/** Each check of the promise, proven on a store in which its violation was planted by hand. */
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { CHECK_NAMES } from '../../../../activities/store/reads/invariants.ts';
+import type { Store } from '../../../../workflows/contract/store.ts';
+import { testApp } from '../../../support/app.ts';
+
+export interface PlantedStore {
+  readonly store: Store;
+  /** Runs one statement behind the store's back. */
+  readonly plant: (statement: string) => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+const question = (turn: string, call: string, status: string): string =>
+  `insert into approvals (agent_turn_id, call_id, agent_id, root_turn_id, kind, tool_name, reason, approvers, deadline, status, created_at)
+     values ('${turn}', '${call}', 'a', '${turn}', 'call', 'x', 'r', '[]', 1, '${status}', 1)`;
+
+/** What breaks after two finished turns `t1`, `t2` and a running one `t3` of agent `a`, and what must find it. */
+const PLANTS: Readonly<Record<string, readonly string[]>> = {
+  turn_without_task_event: [`delete from events where type = 'task' and agent_turn_id = 't1'`],
+  several_task_events: [
+    `drop index events_one_task_per_turn`,
+    `insert into events (agent_id, seq, agent_turn_id, subject, type, payload, created_at)
+       select agent_id, 1000, agent_turn_id, subject, type, payload, created_at from events where type = 'task' and agent_turn_id = 't1'`,
+  ],
+  task_event_of_open_turn: [`update turns set status = 'running' where agent_turn_id = 't1'`],
+  deliverable_missing: [`delete from cards where type = 'task.deliverable' and agent_turn_id = 't1'`],
+  deliverable_not_in_box: [
+    `delete from box_cards where card_id = (select deliverable_card_id from turns where agent_turn_id = 't2')`,
+  ],
+  overlapping_turns: [`update turns set leased_at = leased_at - 1000000 where agent_turn_id = 't2'`],
+  epoch_not_rising: [`update turns set turn_epoch = 1 where agent_turn_id = 't2'`],
+  head_at_closed_turn: [`update agent_state_head set active_agent_turn_id = 't1'`],
+  idle_head_with_active_turn: [`update agent_state_head set status = 'idle', active_agent_turn_id = null`],
+  waiting_count_wrong: [`update agent_state_head set waiting_tool_count = 3`],
+  suspended_without_waiting: [`update agent_state_head set status = 'suspended'`],
+  resume_deadline_wrong: [
+    `insert into turn_waiting (agent_turn_id, call_id, step_index, kind, tool_name, deadline, status, created_at)
+       values ('t3', 'c', 1, 'tool', 'x', 2, 'waiting', 1)`,
+    `update agent_state_head set status = 'suspended', waiting_tool_count = 1, resume_deadline = 3`,
+  ],
+  waiting_after_end: [
+    `insert into turn_waiting (agent_turn_id, call_id, step_index, kind, tool_name, deadline, status, created_at)
+       values ('t1', 'c', 1, 'tool', 'x', 1, 'waiting', 1)`,
+  ],
+  edge_without_partner: [`delete from execution_edges where primitive = 'report'`],
+  write_after_terminal: [
+    `insert into events (agent_id, seq, agent_turn_id, subject, type, payload, created_at) values ('a', 1000, 't1', 's', 'step', '{}', 1)`,
+  ],
+  claim_without_outcome: [
+    `insert into dispatch_claims (agent_turn_id, call_id, attempt, started_at) values ('t1', 'c', 1, 1)`,
+  ],
+  report_lost: [`update turns set report = 'pending', parent_agent_turn_id = 't3' where agent_turn_id = 't1'`],
+  join_without_child: [
+    `insert into turn_waiting (agent_turn_id, call_id, step_index, kind, tool_name, deadline, status, created_at)
+       values ('t3', 'c', 1, 'join', 'ask_expert', 1, 'waiting', 1)`,
+  ],
+  deferral_of_closed_call: [
+    `insert into deferred_reports (agent_turn_id, call_id, report, defer_reason, retry_count, next_retry_at, created_at)
+       values ('t1', 'c', '{}', 'card_not_found', 0, 1, 1)`,
+  ],
+  question_not_waiting: [question('t3', 'c', 'waiting')],
+  call_without_leave: [
+    question('t3', 'c', 'denied'),
+    `insert into dispatch_claims (agent_turn_id, call_id, attempt, started_at) values ('t3', 'c', 1, 1)`,
+  ],
+  steer_lost: [
+    `insert into steers (steer_id, agent_turn_id, seq, card_id, status, created_at) values ('s', 't1', 1, 's', 'pending', 1)`,
+  ],
+  shared_output_box: [
+    `insert into agent_state_head (agent_id, status, turn_epoch, output_box_id, waiting_tool_count, accept_seq, event_seq, updated_at)
+       select 'b', 'idle', 0, output_box_id, 0, 0, 0, 1 from agent_state_head`,
+  ],
+  given_more_than_it_has: [
+    `update turns set status = 'running', parent_agent_turn_id = 't3', parent_call_id = 'c', given_tokens = 1000001 where agent_turn_id = 't1'`,
+  ],
+  event_gap: [`delete from events where seq = 2`],
+  box_gap: [`delete from box_cards where seq = 2`],
+  memory_wrong: [
+    `insert into boxes (box_id, kind, parent_ids, last_seq, created_at) values ('given', 'context', '[]', 1, 1)`,
+    `insert into box_cards (box_id, seq, card_id) select 'given', 1, deliverable_card_id from turns where agent_turn_id = 't1'`,
+  ],
+};
+
+export function describeInvariants(name: string, open: () => Promise<PlantedStore>): void {
+  describe(`the promise on ${name}`, () => {
+    let planted: PlantedStore | undefined;
+    afterEach(async () => {
+      await planted?.close();
+      planted = undefined;
+    });
+
+    /** Two finished turns and a running one. */
+    async function prepared(): Promise<PlantedStore> {
+      planted = await open();
+      const { store } = planted;
+      await store.registerProfiles([...testApp([]).agents.values()]);
+      for (const agentTurnId of ['t1', 't2', 't3']) {
+        const outcome = await store.accept({
+          agentId: 'a',
+          agentTurnId,
+          request: { instruction: 'x', profile: 'tester', priority: 'normal' },
+        });
+        if (outcome.kind === 'refused' || !outcome.lease) throw new Error('no lease');
+        const { agentId, turnEpoch, profileHash } = outcome.lease;
+        await store.openStep({ agentId, agentTurnId, turnEpoch }, 1, profileHash);
+        const commit = { termination: { status: 'success' }, deliverable: { from: 'fallback' }, engine: null } as const;
+        if (agentTurnId !== 't3') await store.commitTurn({ agentId, agentTurnId, turnEpoch }, commit);
+      }
+      return planted;
+    }
+
+    test('holds after ordinary turns', async () => {
+      const { store } = await prepared();
+      expect(await store.violations()).toEqual([]);
+    });
+
+    test('a context box takes no card, also when the row of a turn says that it is its output box (T24)', async () => {
+      const { store, plant } = await prepared();
+      const boxId = await store.writeContextBox(['read only']);
+      const before = await store.readBox(boxId);
+      await plant(`update turns set output_box_id = '${boxId}' where agent_turn_id = 't3'`);
+      const end = { termination: { status: 'success' }, deliverable: { from: 'fallback' }, engine: null } as const;
+      await expect(store.commitTurn({ agentId: 'a', agentTurnId: 't3', turnEpoch: 3 }, end)).rejects.toMatchObject({
+        code: 'box_unavailable',
+      });
+      expect(await store.readBox(boxId)).toEqual(before);
+      expect(await store.getTurn('t3')).toMatchObject({ status: 'running' });
+    });
+
+    test.each([
+      ['whose request is no JSON', `update turns set request = 'oops' where agent_turn_id = 'bad'`],
+      ['whose request is malformed', `update turns set request = '{"contextBoxId":7}' where agent_turn_id = 'bad'`],
+      ['whose instruction has no text', `update cards set content = '{}' where agent_turn_id = 'bad'`],
+      ['whose instruction is gone', `delete from cards where agent_turn_id = 'bad'`],
+    ])('a queued turn %s ends invalid_request, and the next one runs (T8)', async (_, statement) => {
+      planted = await open();
+      const { store, plant } = planted;
+      await store.registerProfiles([...testApp([]).agents.values()]);
+      const request = { instruction: 'x', profile: 'tester', priority: 'normal' } as const;
+      for (const agentTurnId of ['open', 'bad', 'good']) await store.accept({ agentId: 'a', agentTurnId, request });
+      await plant(statement);
+      const { handover } = await store.stopTurn('open', 'test');
+      expect(handover).toMatchObject({ next: { agentTurnId: 'good' }, more: false });
+      expect(await store.getTurn('bad')).toMatchObject({ status: 'failed', errorCode: 'invalid_request' });
+      expect(await store.violations()).toEqual([]);
+    });
+
+    test.each([
+      ['is no JSON', `update profiles set snapshot = 'oops' where name = 'broken'`],
+      ['is none', `update profiles set snapshot = '{"profile":7}' where name = 'broken'`],
+      ['is gone', `delete from profiles where name = 'broken'`],
+    ])(
+      'a queued turn whose profile %s ends, and neither the end of the turn before nor the next one is held up (T8)',
+      async (_, statement) => {
+        planted = await open();
+        const { store, plant } = planted;
+        for (const name of ['tester', 'broken'])
+          await store.registerProfiles([...testApp([], { name }).agents.values()]);
+        for (const [agentTurnId, profile] of [
+          ['open', 'tester'],
+          ['bad', 'broken'],
+          ['good', 'tester'],
+        ] as const) {
+          const request = { instruction: 'x', profile, priority: 'normal' } as const;
+          await store.accept({ agentId: 'a', agentTurnId, request });
+        }
+        await plant(statement);
+        const { handover } = await store.stopTurn('open', 'test');
+        expect(handover).toMatchObject({ next: { agentTurnId: 'good' }, more: false });
+        expect(await store.getTurn('bad')).toMatchObject({ status: 'failed', errorCode: 'internal_error' });
+        expect(await store.violations()).toEqual([]);
+      },
+    );
+
+    test('what cannot be read of the sizes of a memory keeps its agent from nothing (T8, K15)', async () => {
+      const { store, plant } = await prepared();
+      const request = { instruction: 'x', profile: 'tester', priority: 'normal' } as const;
+      await store.accept({ agentId: 'a', agentTurnId: 't4', request });
+      await plant(`update box_units set results = 'oops'`);
+      expect(await store.stopTurn('t3', 'test')).toMatchObject({ handover: { next: { agentTurnId: 't4' } } });
+    });
+
+    test('a queued turn that names a parent which is not in the store does not hold up the queue (T8)', async () => {
+      planted = await open();
+      const { store, plant } = planted;
+      await store.registerProfiles([...testApp([]).agents.values()]);
+      const request = { instruction: 'x', profile: 'tester', priority: 'normal' } as const;
+      for (const agentTurnId of ['open', 'orphan']) await store.accept({ agentId: 'a', agentTurnId, request });
+      await plant(
+        `update turns set on_parent_end = 'stop', parent_agent_turn_id = 'gone' where agent_turn_id = 'orphan'`,
+      );
+      expect(await store.stopTurn('open', 'test')).toMatchObject({ handover: { next: { agentTurnId: 'orphan' } } });
+    });
+
+    test.each([
+      ['is not in the store', `update turns set profile_hash = 'gone' where agent_turn_id = 't3'`],
+      ['cannot be read', `insert into profiles (hash, name, snapshot, created_at) values ('gone', 'x', 'oops', 1)`],
+    ])(
+      'a due turn whose profile %s is found all the same, with no limits to judge it by (T12)',
+      async (_, statement) => {
+        const { store, plant } = await prepared();
+        await plant(statement);
+        await store.accept({
+          agentId: 'b',
+          agentTurnId: 't4',
+          request: { instruction: 'x', profile: 'tester', priority: 'normal' },
+        });
+        await plant(`update turns set profile_hash = 'gone' where agent_turn_id = 't3'`);
+        await plant(`update turns set check_at = 0 where agent_turn_id in ('t3', 't4')`);
+        const due = new Map((await store.dueTurns(10)).map((turn) => [turn.agentTurnId, turn.timeouts]));
+        expect(due.get('t3')).toBeNull();
+        expect(due.get('t4')).toMatchObject({ whenNoWorkers: 'wait' });
+      },
+    );
+
+    test('tells very many violations a page at a time, each once', async () => {
+      const { store, plant } = await prepared();
+      const numbers = 'with recursive n(i) as (select 1 union all select i + 1 from n where i < 12000)';
+      await plant(`insert into turns (agent_turn_id, agent_id, accept_seq, lane, status, request, request_digest, instruction_card_id,
+        depth, usage, step_count, accepted_at) ${numbers} select 'q' || i, 'q', i, 1, 'queued', '{}', '', '', 0, '{}', 0, 1 from n`);
+      const found: string[] = [];
+      for await (const page of store.violationPages()) {
+        expect(page.length).toBeLessThanOrEqual(1_000);
+        for (const { check, agentTurnId } of page) if (check === 'edge_without_partner') found.push(agentTurnId ?? '');
+      }
+      expect(found).toHaveLength(12_000);
+      expect(new Set(found).size).toBe(12_000);
+      expect(await store.violations()).toHaveLength(1_000);
+      expect(await store.violations(7)).toHaveLength(7);
+    });
+
+    test('every check has its plant', () => {
+      expect(Object.keys(PLANTS).sort()).toEqual([...CHECK_NAMES].sort());
+    });
+
+    test.each(Object.entries(PLANTS))('finds %s', async (check, statements) => {
+      const { store, plant } = await prepared();
+      for (const statement of statements) await plant(statement);
+      expect((await store.violations()).map((violation) => violation.check)).toContain(check);
+    });
+  });
+}

@@ -1,0 +1,192 @@
+/**
+ * The supervisor: what a turn cannot notice itself, its own death, a start that was lost, missing workers, no progress (T7, T12, T23, T29).
+ * It runs in every worker process; a lease in the store keeps one of them active.
+ *
+ * Invariants
+ * 1. One item's failure is counted, put off and logged, and never ends the pass; several items are checked at the same time, so that one
+ *    agent's trouble does not delay another's.
+ * 2. What it does is idempotent or refused by the store: two supervisors at once, or one that was frozen in a pass, do no harm.
+ * 3. Due checks go on, and the lease is kept, while the server's list of workflows is slow or cannot be read.
+ */
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client } from '@temporalio/client';
+import { TurnWorkflows } from '../../client/turn-workflows.ts';
+import type { Store } from '../../workflows/contract/store.ts';
+import type { DueTurn, SupervisorLease, SupervisorPass } from '../../workflows/contract/supervision.ts';
+import { type CheckDeps, checkTurn, Queues, storeNow } from './check-turn.ts';
+import { ClosedWorkflows, RunningWorkflows } from './listing.ts';
+
+export interface SupervisorOptions {
+  readonly store: Store;
+  readonly temporal: Client;
+  /** Between two passes; default 2 s. */
+  readonly everyMs?: number;
+  /** How long the lease holds without being renewed; default 10 s. */
+  readonly leaseMs?: number;
+  /** Between two searches for workflows that no turn owns; default 5 min. */
+  readonly orphansEveryMs?: number;
+  readonly onError: (error: unknown) => void;
+}
+
+const EVERY_MS = 2_000;
+const LEASE_MS = 10_000;
+/** Checks in one pass; what is due beyond that is checked in the next one, which follows at once. */
+const BATCH = 200;
+const SIDE_BY_SIDE = 16;
+/** An item whose check failed is put off, by this time at most: the server may be back soon. */
+const LONGEST_FAILED_MS = 60_000;
+/** A pass waits so long for the list of closed workflows; a slower one is used by a later pass. */
+const LIST_WAIT_MS = 1_000;
+const LIST_MS = 60_000;
+const COMPARE_MS = 5 * 60_000;
+
+const INACTIVE: SupervisorPass = { active: false, checked: 0, failed: 0 };
+
+export class Supervisor {
+  readonly #options: SupervisorOptions;
+  readonly #deps: CheckDeps;
+  readonly #closed: ClosedWorkflows;
+  readonly #running: RunningWorkflows;
+  readonly #holder = `${hostname()}/${process.pid}/${randomUUID()}`;
+  readonly #leaseMs: number;
+  readonly #ended = new AbortController();
+  #listing: Promise<void> | null = null;
+  #heldUntil = 0;
+
+  constructor(options: SupervisorOptions) {
+    const { store, temporal, orphansEveryMs, leaseMs = LEASE_MS } = options;
+    this.#options = options;
+    this.#leaseMs = leaseMs;
+    this.#deps = { store, temporal, workflows: new TurnWorkflows(temporal, store) };
+    this.#closed = new ClosedWorkflows({ store, temporal });
+    this.#running = new RunningWorkflows({ store, temporal }, orphansEveryMs);
+  }
+
+  /** One pass over what is due, if this supervisor is the active one. Errors: those of the store. */
+  async pass(): Promise<SupervisorPass> {
+    const lease = await this.#hold();
+    if (!lease) return INACTIVE;
+    // Mostly the list is here at once, and what it found is checked in this pass.
+    await Promise.race([this.#list(lease), sleep(LIST_WAIT_MS, undefined, { ref: false })]);
+    const { store } = this.#deps;
+    const due = await store.dueTurns(BATCH);
+    const queues = new Queues(this.#options.temporal);
+    const waiting = [...due];
+    let failed = 0;
+    const work = async () => {
+      for (let turn = waiting.shift(); turn && (await this.#stillHolds()); turn = waiting.shift()) {
+        if (!(await this.#check(turn, queues, lease.since))) failed += 1;
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(SIDE_BY_SIDE, due.length) }, work));
+    return { active: true, checked: due.length - waiting.length, failed };
+  }
+
+  /**
+   * For a Temporal Schedule: passes until nothing is due any more, with the list of workflows to its end, and leaves the lease to whoever
+   * comes next. Errors: those of the store; the lease then expires.
+   */
+  async once(): Promise<SupervisorPass> {
+    let [checked, failed] = [0, 0];
+    for (let wasLate = false; ; ) {
+      const pass = await this.pass();
+      checked += pass.checked;
+      failed += pass.failed;
+      const late = this.#listing;
+      await late;
+      // What a late list has found is due by now: one more pass.
+      if (!pass.active || (pass.checked < BATCH && (late === null || wasLate))) {
+        await this.#giveBack();
+        return { ...pass, checked, failed };
+      }
+      wasLate = late !== null;
+    }
+  }
+
+  async release(): Promise<void> {
+    this.#ended.abort();
+    await this.#listing;
+    await this.#giveBack();
+  }
+
+  async #giveBack(): Promise<void> {
+    if (this.#heldUntil > 0) await this.#options.store.releaseSupervisorLease(this.#holder);
+    this.#heldUntil = 0;
+  }
+
+  async #hold(): Promise<SupervisorLease | null> {
+    const askedAt = performance.now();
+    const lease = await this.#options.store.holdSupervisorLease(this.#holder, this.#leaseMs);
+    this.#heldUntil = lease ? askedAt + this.#leaseMs : 0;
+    return lease;
+  }
+
+  /** Renews the lease in a long pass; a process that was frozen finds that it has lost it. */
+  async #stillHolds(): Promise<boolean> {
+    if (performance.now() < this.#heldUntil - this.#leaseMs / 2) return true;
+    return (await this.#hold()) !== null;
+  }
+
+  /** One at a time, over several passes if need be. Never rejects. */
+  #list(lease: SupervisorLease): Promise<void> {
+    this.#listing ??= this.#options.temporal
+      .withAbortSignal(this.#ended.signal, () => this.#listNow(lease))
+      .catch((error: unknown) => {
+        if (!this.#ended.signal.aborted) this.#options.onError(error);
+      })
+      .finally(() => {
+        this.#listing = null;
+      });
+    return this.#listing;
+  }
+
+  async #listNow({ listedUntil }: SupervisorLease): Promise<void> {
+    const { store, temporal } = this.#options;
+    const until = await temporal.withDeadline(Date.now() + LIST_MS, () => this.#closed.list(listedUntil));
+    await store.noteListed(this.#holder, until);
+    await temporal.withDeadline(Date.now() + COMPARE_MS, () => this.#running.compare());
+  }
+
+  async #check(turn: DueTurn, queues: Queues, since: number): Promise<boolean> {
+    try {
+      await checkTurn(this.#deps, turn, queues, since);
+      return true;
+    } catch (error) {
+      this.#options.onError(error);
+      await this.#putOff(turn).catch(this.#options.onError);
+      return false;
+    }
+  }
+
+  async #putOff(turn: DueTurn): Promise<void> {
+    const everyMs = Math.min(2 * turn.everyMs, LONGEST_FAILED_MS);
+    const { noWorkersSince, workersSince, wokenAt } = turn;
+    const checkAt = storeNow(this.#options.store) + Math.min(turn.everyMs, LONGEST_FAILED_MS);
+    await this.#options.store.scheduleCheck(turn, { checkAt, everyMs, noWorkersSince, workersSince, wokenAt });
+  }
+}
+
+/** Returns a function that ends it and waits for the pass under way. */
+export function startSupervisor(options: SupervisorOptions): () => Promise<void> {
+  const { everyMs = EVERY_MS, onError } = options;
+  const supervisor = new Supervisor(options);
+  const ended = new AbortController();
+  const loop = async () => {
+    while (!ended.signal.aborted) {
+      const pass = await supervisor.pass().catch((error: unknown) => {
+        onError(error);
+        return INACTIVE;
+      });
+      // More may be due than one pass checks.
+      if (pass.checked < BATCH) await sleep(everyMs, undefined, { signal: ended.signal }).catch(() => {});
+    }
+    await supervisor.release().catch(onError);
+  };
+  const done = loop();
+  return async () => {
+    ended.abort();
+    await done;
+  };
+}

