@@ -12,9 +12,9 @@ export {
 export { AgentClient, type AgentClientOptions, type AgentHandle, type TurnHandle } from './client/agent-client.ts';
 export type {
   ApprovalAck,
+  ApprovalAnswer,
   ApprovalFilter,
-  ApprovalInput,
   ApprovalView,
-  Limits,
+  BudgetChange,
 } from './workflows/contract/approvals.ts';
 export { CodedError, FAILURES, type FailureCode } from './workflows/protocol/failures.ts';

@@ -84,7 +84,7 @@ class LeaseWatch implements Holding {
     this.signal.throwIfAborted();
     // The answer itself may have come late.
     while (msSince(this.#seenAt) > CERTAIN_FOR_MS) {
-      await this.#look();
+      await this.#check();
       this.signal.throwIfAborted();
     }
     const { startToCloseTimeoutMs, activityId } = this.#context.info;
@@ -99,13 +99,13 @@ class LeaseWatch implements Holding {
     const silentFor = msSince(this.#beatAt);
     this.#beatAt = clocks();
     if (silentFor <= (this.#context.info.heartbeatTimeoutMs ?? HEARTBEAT_TIMEOUT_MS)) return;
-    this.#look().catch((error: unknown) => {
+    this.#check().catch((error: unknown) => {
       // What says nothing of the lease leaves the work alone: the fence decides when it is written down.
       if (isOver(error)) this.#lost.abort(error);
     });
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const askedAt = clocks();
     await outlastOutage(this.signal, this.#checkLease);
     this.#seenAt = askedAt;

@@ -1,7 +1,7 @@
 /**
  * Results that are too large for a prompt: what is shown of them, and how the rest is read (W11, K15).
  *
- * Invariant: what is shortened takes no more tokens than the kernel reckons with for its residency.
+ * Invariant: what is shortened takes no more tokens than the kernel counts with for its residency.
  */
 import { type Residency, renderedTokens, snipTokens } from '../workflows/kernel/pressure.ts';
 import { clip, utf8Bytes } from '../workflows/protocol/sizes.ts';

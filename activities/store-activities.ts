@@ -100,7 +100,7 @@ async function isAccepted(
   }
   const outcome = await store.accept({ agentId, agentTurnId, request: parsed.data });
   if (outcome.kind === 'accepted') {
-    await tryHandOver(workflows, { agentId, next: outcome.lease, more: false, reports: [] });
+    await tryHandOver(workflows, { agentId, next: outcome.lease, more: false, settlements: [] });
     return true;
   }
   await store.recordDropped(agentId, messageId, { what: 'enqueue', reason: `${outcome.code}: ${outcome.message}` });

@@ -35,7 +35,7 @@ async function start(argument: WorkerArgument): Promise<Served> {
     model: modelOptions(argument),
     targets: ['worker_generic'],
     bundle: { codePath: argument.bundlePath },
-    limits: { shutdownGraceMs: 100 },
+    capacity: { shutdownGraceMs: 100 },
     log: (line) => console.error(line),
   });
   const floor = argument.floorBundlePath ? await startFloor(connection, argument, argument.floorBundlePath) : null;

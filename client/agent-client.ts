@@ -7,12 +7,12 @@ import type { Client } from '@temporalio/client';
 import { z } from 'zod';
 import {
   type ApprovalAck,
+  type ApprovalAnswer,
   type ApprovalFilter,
-  type ApprovalInput,
   type ApprovalView,
   approvalAnswerSchema,
-  type Limits,
-  limitsSchema,
+  type BudgetChange,
+  budgetChangeSchema,
 } from '../workflows/contract/approvals.ts';
 import type { SteerAck, StopAck } from '../workflows/contract/control.ts';
 import type { AgentEvent } from '../workflows/contract/events.ts';
@@ -27,7 +27,7 @@ import {
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { isUserId, USER_ID_PATTERN } from '../workflows/protocol/ids.ts';
 import type { JsonValue } from '../workflows/protocol/json.ts';
-import { LIMITS, utf8Bytes } from '../workflows/protocol/sizes.ts';
+import { SIZES, utf8Bytes } from '../workflows/protocol/sizes.ts';
 import { type ReportAck, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
 import { everyAgent } from './agent-pages.ts';
@@ -48,8 +48,8 @@ const steerSchema = z.object({
   text: z
     .string()
     .min(1)
-    .refine((text) => utf8Bytes(text) <= LIMITS.instructionBytes, {
-      error: `must be at most ${LIMITS.instructionBytes} bytes`,
+    .refine((text) => utf8Bytes(text) <= SIZES.instructionBytes, {
+      error: `must be at most ${SIZES.instructionBytes} bytes`,
     }),
   key: idempotencyKeySchema.optional(),
 });
@@ -82,7 +82,7 @@ export class AgentClient {
   }
 
   /**
-   * What waits for people, oldest first, at most `limit` (1,000): of everybody, of one agent, or of one turn and all it delegated (K7).
+   * What waits for people, oldest first, at most `limit` (1,000): of all agents, of one agent, or of one turn and all it delegated (K7).
    * The last one of a page is the next page's `after`.
    */
   approvals(filter: ApprovalFilter = {}): Promise<readonly ApprovalView[]> {
@@ -250,7 +250,7 @@ export class TurnHandle {
   }
 
   /**
-   * Answers a question of this turn: a call that needs leave, or a budget that is used up. The ACK is final (K7, K9).
+   * Answers a question of this turn: a call that needs approval, or a budget that is used up. The ACK is final (K7, K9).
    * Errors: `invalid_request`, `approval_refused` (not an approver, or arguments that do not fit the schema or the rules),
    * `budget_refused`.
    */
@@ -264,7 +264,7 @@ export class TurnHandle {
   }
 
   /** False when there is no such question yet: one that comes a moment later has not been shown to who verifies. Errors: `approval_refused`. */
-  async #isVerified({ callId, by }: ApprovalInput): Promise<boolean> {
+  async #isVerified({ callId, by }: ApprovalAnswer): Promise<boolean> {
     const { store, verifyApprover } = this.#options;
     if (!verifyApprover) return true;
     const [approval] = await store.listApprovals({ agentTurnId: this.id, callId, all: true, limit: 1 });
@@ -280,10 +280,10 @@ export class TurnHandle {
    * New budgets, effective before the next model call; those left out stay (K9). Errors: `invalid_request`, `turn_not_found`,
    * `budget_refused` where a delegated turn would get more than the turn it works for has left.
    */
-  async setLimits(limits: Limits): Promise<void> {
-    const parsed = limitsSchema.safeParse(limits);
-    if (!parsed.success) throw new CodedError('invalid_request', `limits: ${z.prettifyError(parsed.error)}`);
-    const found = await this.#options.store.setLimits(this.id, parsed.data);
+  async setBudgets(budgets: BudgetChange): Promise<void> {
+    const parsed = budgetChangeSchema.safeParse(budgets);
+    if (!parsed.success) throw new CodedError('invalid_request', `budgets: ${z.prettifyError(parsed.error)}`);
+    const found = await this.#options.store.setBudgets(this.id, parsed.data);
     if (!found) throw new CodedError('turn_not_found', `turn ${this.id} has ended, or was never there`);
     const workflows = workflowsOf(this.#options);
     if (found.changed) await workflows.tellLimits(found.agentId, this.id);

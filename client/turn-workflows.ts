@@ -10,7 +10,7 @@ import {
 } from '@temporalio/client';
 import type { SignalDefinition } from '@temporalio/common';
 import type { ClientStore, Handover, Lease } from '../workflows/contract/store.ts';
-import { limitsSignal, stopSignal, toolResultSignal } from '../workflows/messages/messages.ts';
+import { budgetsSignal, stopSignal, toolResultSignal } from '../workflows/messages/messages.ts';
 import {
   AGENT_ID,
   AGENT_TURN_ID,
@@ -31,9 +31,9 @@ const SUMMARY_BYTES = 200;
 
 export class TurnWorkflows {
   readonly #temporal: Client;
-  readonly #store: Pick<ClientStore, 'leaseNext' | 'reportDelegation'>;
+  readonly #store: Pick<ClientStore, 'leaseNext' | 'settleDelegation'>;
 
-  constructor(temporal: Client, store: Pick<ClientStore, 'leaseNext' | 'reportDelegation'>) {
+  constructor(temporal: Client, store: Pick<ClientStore, 'leaseNext' | 'settleDelegation'>) {
     this.#temporal = temporal;
     this.#store = store;
   }
@@ -71,7 +71,7 @@ export class TurnWorkflows {
 
   /** Tells a turn that it has new budgets. */
   tellLimits(agentId: string, agentTurnId: string): Promise<void> {
-    return this.#signal(agentId, agentTurnId, limitsSignal, {});
+    return this.#signal(agentId, agentTurnId, budgetsSignal, {});
   }
 
   /** Makes a turn that the store has ended let go of what it still runs. */
@@ -97,9 +97,9 @@ export class TurnWorkflows {
     const trying = (work: Promise<void>) => work.catch((error: unknown) => void errors.push(error));
     let step = handover;
     for (;;) {
-      const { agentId, next, more, reports } = step;
+      const { agentId, next, more, settlements } = step;
       await Promise.all(
-        [...(next ? [this.start(next)] : []), ...reports.map((id) => this.#tellParent(id))].map(trying),
+        [...(next ? [this.start(next)] : []), ...settlements.map((id) => this.#tellParent(id))].map(trying),
       );
       if (!more || Date.now() > deadline) break;
       step = await this.#store.leaseNext(agentId);
@@ -109,7 +109,7 @@ export class TurnWorkflows {
 
   /** Once: whoever comes second finds the answer recorded, and wakes nobody (T30). */
   async #tellParent(agentTurnId: string): Promise<void> {
-    const report = await this.#store.reportDelegation(agentTurnId);
+    const report = await this.#store.settleDelegation(agentTurnId);
     if (report?.wake) await this.wake(report.agentId, report.agentTurnId, report.callId);
   }
 

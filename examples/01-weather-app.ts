@@ -1,5 +1,5 @@
 /**
- * An app: three agents, three tools; one agent may ask another, one needs leave for what it does. Serve it and talk to it:
+ * An app: three agents, three tools; one agent may ask another, one needs approval for what it does. Serve it and talk to it:
  *
  *   npm run dev -- --app examples/01-weather-app.ts
  *   npm run agentturn -- enqueue weather "call forecast {\"city\":\"Rome\"}" --wait

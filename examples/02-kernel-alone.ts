@@ -8,9 +8,9 @@
  * what the action asks for, and brings back what came of it as the next event, with the time in it:
  *
  *   start         → call_llm        show the model these cards
- *   llm_response  → execute_tools   run these calls, ask leave for those
+ *   llm_response  → execute_tools   run these calls, ask approval for those
  *   tool_results  → await           somebody must be asked first
- *   approval      → execute_tools   run what got leave
+ *   approval      → execute_tools   run what got approval
  *   tool_results  → call_llm        show the model what came of it
  *   llm_response  → done            the turn is over
  *
@@ -99,7 +99,7 @@ function outcomeOf(action: KernelAction): KernelEvent {
         const [seq, , tokens] = write('tool', tools[tool]?.(argumentsOf.get(callId) ?? {}) ?? 'no such tool');
         return { callId, status: 'success', afterExecution: 'continue', seq, tokens } as const;
       });
-      // A call that needs leave is not run yet: it waits, for an hour.
+      // A call that needs approval is not run yet: it waits, for an hour.
       const suspended = (action.ask ?? []).map(({ callId }) => ({ callId, deadline: nowMs + 3_600_000 }));
       return { type: 'tool_results', nowMs, settled, suspended };
     }
@@ -119,7 +119,7 @@ let event: KernelEvent = {
   type: 'start',
   nowMs,
   outputBoxId: 'box',
-  memory: [],
+  earlier: [],
   instruction: write('user', 'Book me a train to Rome, if the weather is fine.'),
 };
 let mark = 0;

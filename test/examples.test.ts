@@ -7,7 +7,7 @@ import { expect, test } from '@jest/globals';
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-test('the kernel alone runs a turn: two calls, leave for one of them, an answer', async () => {
+test('the kernel alone runs a turn: two calls, approval for one of them, an answer', async () => {
   const { stdout } = await run(process.execPath, ['examples/02-kernel-alone.ts'], { cwd: ROOT });
   const lines = stdout.trimEnd().split('\n');
   const steps = lines.flatMap((line) => /^(\w+ → \w+) /.exec(line)?.[1] ?? []);

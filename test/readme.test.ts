@@ -95,7 +95,7 @@ describe('the README', () => {
     expect(await turn.result({ timeoutMs: 30_000 })).toMatchObject({ status: 'success' });
   }, 120_000);
 
-  test('lets a call wait for leave, under budgets that an operator may change', async () => {
+  test('lets a call wait for approval, under budgets that an operator may change', async () => {
     expect(await run(command('npm run agentturn -- enqueue travel'))).toMatchObject({ code: 0 });
     const [view] = await harness.client.agent('travel').turns();
     const turn = harness.client.turn(view?.agentTurnId ?? '');
@@ -103,7 +103,7 @@ describe('the README', () => {
     const [question] = await harness.client.approvals({ rootTurnId: turn.id });
     const ids = { TURN: turn.id, CALL: question?.callId ?? '' };
     expect((await run(command('npm run agentturn -- approvals'))).output).toContain(`agentturn approve ${ids.CALL}`);
-    expect(await run(command('npm run agentturn -- turn limits', ids))).toMatchObject({ code: 0 });
+    expect(await run(command('npm run agentturn -- turn budgets', ids))).toMatchObject({ code: 0 });
     expect(await run(command('npm run agentturn -- approve', ids))).toMatchObject({
       code: 0,
       output: expect.stringContaining('applied'),

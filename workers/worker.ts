@@ -42,7 +42,7 @@ export interface WorkerDeps {
   readonly acceptor?: boolean;
   /** Made once and shared by all workers of a process; bundled here when left out. */
   readonly bundle?: WorkflowBundleOption;
-  readonly limits?: WorkerLimits;
+  readonly capacity?: WorkerCapacity;
   /**
    * Left out or options: a supervisor in this process, one of them active. `schedule`: a Temporal Schedule starts a pass every 10 s, which
    * any worker with an acceptor may run. Null: neither; one that serves a sandbox may leave that to others.
@@ -56,7 +56,7 @@ export interface WorkerDeps {
 }
 
 /** Per worker. A cached workflow costs 0.25 MB and more, and waking an evicted one is as fast while histories are short. */
-export interface WorkerLimits {
+export interface WorkerCapacity {
   readonly cachedWorkflows?: number;
   readonly workflowTasks?: number;
   readonly activities?: number;
@@ -151,16 +151,16 @@ export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
   return { done, stop };
 }
 
-function optionsOf({ connection, temporal, limits = {} }: WorkerDeps): Omit<WorkerOptions, 'taskQueue'> {
+function optionsOf({ connection, temporal, capacity = {} }: WorkerDeps): Omit<WorkerOptions, 'taskQueue'> {
   return {
     connection,
     namespace: temporal.client.options.namespace,
-    maxCachedWorkflows: limits.cachedWorkflows ?? 50,
-    maxConcurrentWorkflowTaskExecutions: limits.workflowTasks ?? 40,
-    maxConcurrentActivityTaskExecutions: limits.activities ?? 200,
+    maxCachedWorkflows: capacity.cachedWorkflows ?? 50,
+    maxConcurrentWorkflowTaskExecutions: capacity.workflowTasks ?? 40,
+    maxConcurrentActivityTaskExecutions: capacity.activities ?? 200,
     // A stop must reach a streaming model call within a second, whatever the heartbeat timeout (T21).
     maxHeartbeatThrottleInterval: '1s',
-    shutdownGraceTime: limits.shutdownGraceMs ?? 5_000,
+    shutdownGraceTime: capacity.shutdownGraceMs ?? 5_000,
   };
 }
 

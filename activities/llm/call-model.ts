@@ -99,14 +99,14 @@ async function stateFacts(
   criteria: readonly string[],
   lines: readonly StateLine[],
 ): Promise<StateFacts> {
-  const told = lines.find((line) => line.kind === 'told');
+  const told = lines.find((line) => line.kind === 'user_messages');
   const planned = lines.find((line) => line.kind === 'plan');
   const extents = told?.seqs.map((seq) => ({ boxId: told.boxId, fromSeq: seq, toSeq: seq })) ?? [];
   const [cards, written] = await Promise.all([
     extents.length > 0 ? store.readExtents(extents) : [],
     planned ? store.readCall(fence, planned.callId) : null,
   ]);
-  return { criteria, told: cards, plan: written?.arguments ?? null };
+  return { criteria, userMessages: cards, plan: written?.arguments ?? null };
 }
 
 async function readResults(

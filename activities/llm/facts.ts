@@ -1,5 +1,5 @@
 /** What of a proposed call travels to the kernel: a digest of its arguments, and the values that rules look at (K4). */
-import { type CallFacts, factsAt } from '../../workflows/kernel/governance.ts';
+import { type ArgumentFacts, factsAt } from '../../workflows/kernel/governance.ts';
 import type { GovernancePolicy } from '../../workflows/protocol/governance.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import { canonicalDigest } from '../canonical.ts';
@@ -16,7 +16,7 @@ export function factsOf(
   policy: GovernancePolicy | undefined,
   tool: string,
   args: JsonObject,
-): { readonly facts?: CallFacts } {
+): { readonly facts?: ArgumentFacts } {
   if (!policy) return {};
   const facts = factsAt(policy, tool, args);
   const { values, oversized, unreadable = [] } = facts;

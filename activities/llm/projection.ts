@@ -6,7 +6,7 @@
  */
 import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
 import type { Residency } from '../../workflows/kernel/pressure.ts';
-import type { Card, CardContents, ProposedCall } from '../../workflows/protocol/cards.ts';
+import type { Card, CardContents, ThoughtCall } from '../../workflows/protocol/cards.ts';
 import type { Deliverable } from '../../workflows/protocol/turn.ts';
 import { shownResult } from '../spool.ts';
 
@@ -76,7 +76,7 @@ export function toMessages(cards: readonly ShownCard[], windowTokens: number): C
   return cards.flatMap(project);
 }
 
-/** By one thought, or by several on end: the parts of an answer that was cut short (K11). */
+/** By one thought, or by several in a row: the parts of an answer that was cut short (K11). */
 function isSpoken(thoughts: readonly { readonly content: { readonly text: string } }[], text: string): boolean {
   const texts = thoughts.flatMap(({ content }) => (content.text === '' ? [] : [content.text]));
   return texts.some((_, from) => {
@@ -106,7 +106,7 @@ function thoughtMessages(
 
 const NO_RESULT = { code: 'canceled', message: 'the turn ended before this call had a result' };
 
-function toolMessage(call: ProposedCall, shown: Shown | undefined): ChatCompletionMessageParam {
+function toolMessage(call: ThoughtCall, shown: Shown | undefined): ChatCompletionMessageParam {
   const text = resultText(shown?.content);
   const content = shown ? shownResult(text, call.callId, shown.residency, shown.windowTokens) : text;
   return { role: 'tool', tool_call_id: call.providerCallId, content };
@@ -114,13 +114,13 @@ function toolMessage(call: ProposedCall, shown: Shown | undefined): ChatCompleti
 
 /** The whole text of a result, as the model would see it. */
 export const resultText = (result: Result | undefined): string =>
-  leaveText(result?.leave) +
+  approvalText(result?.approval) +
   (result?.status === 'success' ? stringify(result.result ?? null) : stringify(failureBody(result)));
 
 /** The call above stays as the model wrote it. */
-function leaveText(leave: Result['leave']): string {
-  if (!leave) return '';
-  const { by = 'An approver', arguments: edited, reason } = leave;
+function approvalText(approval: Result['approval']): string {
+  if (!approval) return '';
+  const { by = 'An approver', arguments: edited, reason } = approval;
   const what = edited ? ` changed the arguments to ${JSON.stringify(edited)}` : ' approved this';
   return `(${by}${what}${reason === undefined ? '' : `: ${reason}`})\n`;
 }

@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import type { NewCall } from '../../workflows/contract/steps.ts';
 import { isDelegation, READ_RESULT, SKILL, SUBMIT_RESULT, UPDATE_PLAN } from '../../workflows/protocol/builtins.ts';
-import type { ProposedCall, ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
+import type { ThoughtCall, ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import type { GovernancePolicy } from '../../workflows/protocol/governance.ts';
 import { isDeeperThan, type JsonObject } from '../../workflows/protocol/json.ts';
@@ -42,13 +42,13 @@ export interface ProposalContext {
 export type ReadResults = ReadonlyMap<string, ToolResultContent | null>;
 
 export interface Proposals {
-  readonly proposed: readonly ProposedCall[];
+  readonly proposed: readonly ThoughtCall[];
   readonly calls: readonly NewCall[];
 }
 
 export function readProposals(streamed: readonly StreamedCall[], context: ProposalContext): Proposals {
   const seen = new Set<string>();
-  const proposed = streamed.map((call, index): ProposedCall => {
+  const proposed = streamed.map((call, index): ThoughtCall => {
     const id = callId(context.agentTurnId, context.stepIndex, index);
     // A missing, repeated or ill-formed provider id would make the next request malformed: ours takes its place on the wire.
     const providerCallId = WIRE_ID.test(call.id) && !seen.has(call.id) ? call.id : id;
@@ -71,7 +71,7 @@ const WIRE_ID = /^[\x21-\x7e]{1,128}$/;
 
 const wireName = (name: string): string => name.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) || 'unnamed';
 
-function readCall(call: ProposedCall, asked: string, index: number, alone: boolean, context: ProposalContext): NewCall {
+function readCall(call: ThoughtCall, asked: string, index: number, alone: boolean, context: ProposalContext): NewCall {
   const { callId: id, name: tool } = call;
   const read = readArguments(call.arguments);
   const args = 'args' in read ? read.args : null;

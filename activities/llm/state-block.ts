@@ -12,7 +12,7 @@ import { planText } from './plan-tool.ts';
 export interface StateFacts {
   readonly criteria: readonly string[];
   /** Far behind in the conversation: the task, then messages of users, oldest first. */
-  readonly told: readonly Card[];
+  readonly userMessages: readonly Card[];
   /** What the model wrote down last. */
   readonly plan: JsonObject | null;
 }
@@ -22,7 +22,7 @@ const DIRECTIVE_BYTES = 200;
 const DIRECTIVES = 8;
 
 export function stateText(lines: readonly StateLine[], facts: StateFacts): string {
-  const [task, ...since] = facts.told.map(textOf);
+  const [task, ...since] = facts.userMessages.map(textOf);
   const directives = newestDistinct(since);
   return [
     ...(task ? [`The task: ${oneLine(task, GOAL_BYTES)}`] : []),
@@ -54,7 +54,7 @@ function newestDistinct(texts: readonly string[]): readonly string[] {
 
 function stateLine(line: StateLine, plan: JsonObject | null): string {
   switch (line.kind) {
-    case 'told':
+    case 'user_messages':
       return '';
     case 'plan':
       return plan === null ? '' : planText(plan);
@@ -63,6 +63,6 @@ function stateLine(line: StateLine, plan: JsonObject | null): string {
         ? 'This is your last step: finish now.'
         : `${line.steps} steps are left, this one included: come to an end.`;
     case 'repeating':
-      return `You have made the same call of ${line.tool} ${line.times} times on end. Its result will not change: do something else, or report.`;
+      return `You have made the same call of ${line.tool} ${line.times} times in a row. Its result will not change: do something else, or report.`;
   }
 }

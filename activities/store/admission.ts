@@ -78,7 +78,7 @@ class Line {
     await promise.finally(() => clearTimeout(late));
   }
 
-  leave(): void {
+  exit(): void {
     const [next] = this.#waiting;
     if (next) next.admit();
     else this.#free += 1;
@@ -148,7 +148,7 @@ export class Admission {
     try {
       return await run();
     } finally {
-      line.leave();
+      line.exit();
     }
   }
 }

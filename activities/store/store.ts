@@ -15,9 +15,9 @@ import { violationPages, violations } from './reads/invariants.ts';
 import { getAgent, getTurn, listAgents, listTurns, readBox, readEvents, readExtents } from './reads/reads.ts';
 import { turnStatusReader } from './reads/turn-status.ts';
 import { accept, recordDropped } from './turns/accept.ts';
-import { setLifecycle, setLimits, steerTurn, stopTurn } from './turns/control.ts';
+import { setBudgets, setLifecycle, steerTurn, stopTurn } from './turns/control.ts';
 import { delegate } from './turns/delegation.ts';
-import { reportDelegation } from './turns/delegation-reports.ts';
+import { settleDelegation } from './turns/delegation-reports.ts';
 import { commitTurn, reapTurn } from './turns/endings.ts';
 import { leaseNext } from './turns/handover.ts';
 import { readProfile, registerProfiles } from './turns/profiles.ts';
@@ -78,11 +78,11 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   askApprovals: (fence, requests) => askApprovals(ctx, fence, requests),
   answerApproval: (agentTurnId, answer) => answerApproval(ctx, agentTurnId, answer),
   listApprovals: (filter) => listApprovals(ctx, filter),
-  setLimits: (agentTurnId, limits) => setLimits(ctx, agentTurnId, limits),
+  setBudgets: (agentTurnId, budgets) => setBudgets(ctx, agentTurnId, budgets),
   readBudgets: (fence) => readBudgets(ctx, fence),
   resolveWaiting: (fence, callIds, parse) => resolveWaiting(ctx, fence, callIds, parse),
   commitTurn: (fence, commit) => commitTurn(ctx, fence, commit),
-  reportDelegation: (agentTurnId) => reportDelegation(ctx, agentTurnId),
+  settleDelegation: (agentTurnId) => settleDelegation(ctx, agentTurnId),
   replaceOutputBox: (agentId, expected, cardIds) => replaceOutputBox(ctx, agentId, expected, cardIds),
   getTurn: (agentTurnId) => getTurn(ctx, agentTurnId),
   getTurnStatus: turnStatusReader(ctx),

@@ -7,7 +7,7 @@ import { ASK_EXPERT, DELEGATE_ASYNC } from '../../workflows/protocol/builtins.ts
 import { USER_ID_PATTERN } from '../../workflows/protocol/ids.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import type { Profile } from '../../workflows/protocol/profile.ts';
-import { LIMITS, utf8Bytes } from '../../workflows/protocol/sizes.ts';
+import { SIZES, utf8Bytes } from '../../workflows/protocol/sizes.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { parametersOf } from '../app/parameters.ts';
 import { delegatedTurnId } from '../ids.ts';
@@ -18,8 +18,8 @@ const name = z.string().regex(USER_ID_PATTERN, { error: 'must be the name of a p
 const text = z
   .string()
   .min(1)
-  .refine((value) => utf8Bytes(value) <= LIMITS.instructionBytes, {
-    error: `must be at most ${LIMITS.instructionBytes} bytes`,
+  .refine((value) => utf8Bytes(value) <= SIZES.instructionBytes, {
+    error: `must be at most ${SIZES.instructionBytes} bytes`,
   });
 
 const maxTokens = z

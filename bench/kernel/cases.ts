@@ -1,7 +1,7 @@
 /** A turn of so many cards, at rest where each kind of event may come, and the events. Made by the kernel itself. */
 import type { KernelEvent, LlmResponseEvent } from '../../workflows/kernel/events.ts';
 import { estimatedTokens } from '../../workflows/kernel/pressure.ts';
-import { type Handle, initialState, type KernelState, type MemoryUnit } from '../../workflows/kernel/state.ts';
+import { type ContextUnit, type Handle, initialState, type KernelState } from '../../workflows/kernel/state.ts';
 import { step } from '../../workflows/kernel/step.ts';
 import { governanceSchema } from '../../workflows/protocol/governance.ts';
 
@@ -90,11 +90,11 @@ function longTurn(handles: number): Script {
   return script;
 }
 
-const start = (script: Script, memory: readonly MemoryUnit[]): KernelEvent => ({
+const start = (script: Script, earlier: readonly ContextUnit[]): KernelEvent => ({
   type: 'start',
   nowMs: 0,
   outputBoxId: BOX,
-  memory,
+  earlier,
   instruction: script.card('user', 30),
 });
 
@@ -127,7 +127,7 @@ export function casesOf(handles: number): readonly Case[] {
     { name: 'tool_results, one waits', state: acting, event: oneWaits },
     { name: 'tool_results, all there', state: suspended, event: last },
     { name: 'approval', state: suspended, event: { type: 'approval', nowMs: 0, answers } },
-    { name: 'limits', state: thinking, event: { type: 'limits', nowMs: 0, limits: { maxSteps: PLENTY } } },
+    { name: 'budgets', state: thinking, event: { type: 'budgets', nowMs: 0, budgets: { maxSteps: PLENTY } } },
     { name: 'stop', state: suspended, event: { type: 'stop', nowMs: 0, code: 'stopped', reason: 'enough' } },
     { name: 'any event that does not apply', state: thinking, event: last },
     ...shortened(thinking, suspended, last),
@@ -136,12 +136,12 @@ export function casesOf(handles: number): readonly Case[] {
 
 /** With as many cards of earlier turns, ten to a turn. */
 function started(handles: number): Case {
-  const memory = Array.from({ length: Math.ceil(handles / 10) }, (_, index): MemoryUnit => {
+  const earlier = Array.from({ length: Math.ceil(handles / 10) }, (_, index): ContextUnit => {
     const fromSeq = index * 10 + 1;
     return { boxId: BOX, fromSeq, toSeq: fromSeq + 9, tokens: [800, 700, 600, 500] };
   });
   const script = new Script();
-  return { name: 'start', state: script.state, event: start(script, memory) };
+  return { name: 'start', state: script.state, event: start(script, earlier) };
 }
 
 /** What the window has no room for. */

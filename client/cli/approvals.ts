@@ -1,10 +1,10 @@
-/** `approvals`, `approve` and `turn limits`: what waits for a person, the answers, and budgets of a running turn. */
+/** `approvals`, `approve` and `turn budgets`: what waits for a person, the answers, and budgets of a running turn. */
 import { z } from 'zod';
 import {
   type ApprovalPlace,
   type ApprovalView,
-  type Limits,
-  limitsSchema,
+  type BudgetChange,
+  budgetChangeSchema,
 } from '../../workflows/contract/approvals.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { AgentClient } from '../agent-client.ts';
@@ -24,7 +24,7 @@ export interface ApproveOptions extends CommonOptions {
   readonly by?: string;
   readonly reason?: string;
   readonly arguments?: string;
-  readonly limits?: string;
+  readonly budgets?: string;
 }
 
 const ARGUMENTS_SHOWN = 200;
@@ -78,7 +78,7 @@ function approvalLines(approval: ApprovalView): string[] {
     kind === 'budget' ? 'more budget' : `${tool} ${shortened(JSON.stringify(approval.arguments), ARGUMENTS_SHOWN)}`;
   const answer =
     kind === 'budget'
-      ? `agentturn approve ${callId} --turn ${agentTurnId} --limits '{"maxSteps":100}'`
+      ? `agentturn approve ${callId} --turn ${agentTurnId} --budgets '{"maxSteps":100}'`
       : `agentturn approve ${callId}`;
   return [
     `${callId}  ${what}`,
@@ -117,7 +117,7 @@ export const approve = (
   { turn, ...options }: ApproveOptions,
 ): Promise<number> =>
   connected(environment, options, async ({ client }) => {
-    const { deny, by, reason, arguments: edited, limits, json } = options;
+    const { deny, by, reason, arguments: edited, budgets, json } = options;
     const turnId = turn ?? (await askedBy(client, callId));
     const ack =
       turnId === undefined
@@ -128,22 +128,22 @@ export const approve = (
             ...(by === undefined ? {} : { by }),
             ...(reason === undefined ? {} : { reason }),
             ...(edited === undefined ? {} : { arguments: objectOf('--arguments', edited) }),
-            ...(limits === undefined ? {} : { limits: limitsOf('--limits', limits) }),
+            ...(budgets === undefined ? {} : { budgets: limitsOf('--budgets', budgets) }),
           });
     environment.io.out(json ? JSON.stringify(ack) : `${ack.ack}: ${MEANING[ack.ack]}`);
     return ack.ack === 'applied' || ack.ack === 'duplicate' ? 0 : 1;
   });
 
-export const setLimits = (
+export const setBudgets = (
   environment: CliEnvironment,
   turnId: string,
-  limits: string,
+  budgets: string,
   options: CommonOptions,
 ): Promise<number> =>
   connected(environment, options, async ({ client }) => {
-    const set = limitsOf('limits', limits);
-    await client.turn(turnId).setLimits(set);
-    environment.io.out(options.json ? JSON.stringify({ turnId, limits: set }) : `turn ${turnId} has new budgets`);
+    const set = limitsOf('budgets', budgets);
+    await client.turn(turnId).setBudgets(set);
+    environment.io.out(options.json ? JSON.stringify({ turnId, budgets: set }) : `turn ${turnId} has new budgets`);
     return 0;
   });
 
@@ -155,8 +155,8 @@ function objectOf(option: string, text: string): z.infer<typeof object> {
   throw new CodedError('invalid_request', `${option} must be a JSON object, e.g. '{"amount":10}'`);
 }
 
-function limitsOf(option: string, text: string): Limits {
-  const parsed = limitsSchema.safeParse(jsonOf(option, text));
+function limitsOf(option: string, text: string): BudgetChange {
+  const parsed = budgetChangeSchema.safeParse(jsonOf(option, text));
   if (parsed.success) return parsed.data;
   throw new CodedError('invalid_request', `${option}: ${z.prettifyError(parsed.error)}`);
 }

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { TurnView } from '../../workflows/contract/views.ts';
 import { type EnqueueInput, enqueueRequestSchema } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import { LIMITS, utf8Bytes } from '../../workflows/protocol/sizes.ts';
+import { SIZES, utf8Bytes } from '../../workflows/protocol/sizes.ts';
 import type { Priority } from '../../workflows/protocol/turn.ts';
 import type { AgentClient, TurnHandle } from '../agent-client.ts';
 import { jsonOf, metadataOf } from './arguments.ts';
@@ -94,7 +94,7 @@ async function withInput(
   text: string,
   context: readonly string[],
 ): Promise<EnqueueInput> {
-  const isLong = utf8Bytes(text) > LIMITS.instructionBytes;
+  const isLong = utf8Bytes(text) > SIZES.instructionBytes;
   const inline = isLong ? { instructionCardId: PLACEHOLDER_ID } : { instruction: text };
   const parsed = enqueueRequestSchema.safeParse({ ...request, ...inline });
   if (!parsed.success) throw new CodedError('invalid_request', z.prettifyError(parsed.error));

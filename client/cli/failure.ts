@@ -4,13 +4,13 @@ import type { TurnView } from '../../workflows/contract/views.ts';
 import { CodedError, FAILURES, type FailureCode, isFailureCode } from '../../workflows/protocol/failures.ts';
 import type { CliIo, CommonOptions } from './environment.ts';
 
-export interface FailureReport {
+export interface ShownFailure {
   readonly code: FailureCode | (string & {});
   readonly message: string;
   readonly cure?: string;
 }
 
-export function reportOf(error: unknown): FailureReport {
+export function shownFailure(error: unknown): ShownFailure {
   if (error instanceof CodedError) {
     return { code: error.code, message: error.message, cure: FAILURES[error.code].cure };
   }
@@ -20,21 +20,21 @@ export function reportOf(error: unknown): FailureReport {
 }
 
 /** Why a turn did not succeed; undefined when it did, wholly or in part. */
-export function turnFailure({ status, errorCode, reason }: TurnView): FailureReport | undefined {
+export function turnFailure({ status, errorCode, reason }: TurnView): ShownFailure | undefined {
   if (status === 'success' || status === 'partial') return undefined;
   const entry = isFailureCode(errorCode) ? FAILURES[errorCode] : undefined;
   const message = reason ?? entry?.message ?? `the turn ended as ${status}`;
   return { code: errorCode ?? status, message, ...(entry ? { cure: entry.cure } : {}) };
 }
 
-export function printFailure(io: Pick<CliIo, 'err'>, { code, message, cure }: FailureReport): void {
+export function printFailure(io: Pick<CliIo, 'err'>, { code, message, cure }: ShownFailure): void {
   io.err(`error [${code}]: ${message}`);
   if (cure !== undefined) io.err(`cure: ${cure}`);
 }
 
 /** Returns the exit code. */
 export function fail(io: CliIo, options: CommonOptions, error: unknown): number {
-  const report = reportOf(error);
+  const report = shownFailure(error);
   if (options.json) io.out(JSON.stringify({ error: report }));
   else printFailure(io, report);
   if (options.debug && error instanceof Error) io.err(stackOf(error));

@@ -10,7 +10,7 @@ import { Command, CommanderError, Option } from 'commander';
 import { RESULT_STATUSES } from '../../workflows/protocol/cards.ts';
 import { PRIORITIES } from '../../workflows/protocol/turn.ts';
 import { listAgents, showAgent } from './agents.ts';
-import { type ApprovalsOptions, type ApproveOptions, approve, listApprovals, setLimits } from './approvals.ts';
+import { type ApprovalsOptions, type ApproveOptions, approve, listApprovals, setBudgets } from './approvals.ts';
 import { nameList, pageSize, portNumber, seconds, sequence } from './arguments.ts';
 import { type StopOptions, startAgent, steerTurn, stopAgent, stopTurn } from './control.ts';
 import { type EnqueueOptions, enqueue } from './enqueue.ts';
@@ -65,7 +65,7 @@ function buildProgram(environment: CliEnvironment, run: Run): Command {
   addTurns(program, environment, run);
   addApprovals(program, environment, run);
   addAgents(program, environment, run);
-  addLooks(program, environment, run);
+  addViews(program, environment, run);
   return program;
 }
 
@@ -147,9 +147,9 @@ function addTurns(program: Command, environment: CliEnvironment, run: Run): void
     .action((turnId: string, text: string, options: CommonOptions) =>
       run(options, () => steerTurn(environment, turnId, text, options)),
     );
-  command(turn, 'limits <turn> <json>', 'Give a running turn new budgets, e.g. {"maxTokens":2000000}.').action(
-    (turnId: string, limits: string, options: CommonOptions) =>
-      run(options, () => setLimits(environment, turnId, limits, options)),
+  command(turn, 'budgets <turn> <json>', 'Give a running turn new budgets, e.g. {"maxTokens":2000000}.').action(
+    (turnId: string, budgets: string, options: CommonOptions) =>
+      run(options, () => setBudgets(environment, turnId, budgets, options)),
   );
   command(program, 'tool-result <turn> <call>', 'Answer a call that waits for a result from outside.')
     .addOption(
@@ -167,7 +167,7 @@ function addTurns(program: Command, environment: CliEnvironment, run: Run): void
 }
 
 function addApprovals(program: Command, environment: CliEnvironment, run: Run): void {
-  command(program, 'approvals', 'List what waits for a person: calls that need leave, budgets that are used up.')
+  command(program, 'approvals', 'List what waits for a person: calls that need approval, budgets that are used up.')
     .option('--turn <turn>', 'only of this turn and of all it delegated')
     .option('--agent <agent>', 'only of this agent')
     .option('--all', 'answered ones too')
@@ -179,7 +179,7 @@ function addApprovals(program: Command, environment: CliEnvironment, run: Run): 
     .option('--by <name>', 'who answers; needed where the agent names its approvers')
     .option('--reason <text>', 'the model reads it when the call is denied')
     .option('--arguments <json>', 'run the call with these arguments instead')
-    .option('--limits <json>', 'the new budgets, e.g. {"maxSteps":100}')
+    .option('--budgets <json>', 'the new budgets, e.g. {"maxSteps":100}')
     .option('--turn <turn>', 'the turn that asks; needed only for budgets')
     .action((callId: string, options: ApproveOptions) => run(options, () => approve(environment, callId, options)));
 }
@@ -203,7 +203,7 @@ function addAgents(program: Command, environment: CliEnvironment, run: Run): voi
   );
 }
 
-function addLooks(program: Command, environment: CliEnvironment, run: Run): void {
+function addViews(program: Command, environment: CliEnvironment, run: Run): void {
   command(program, 'events', 'Print the events of an agent or a turn, one line each, oldest first.')
     .addOption(new Option('--agent <agent>', 'all events of this agent').conflicts('turn'))
     .option('--turn <turn>', 'the events of this turn')

@@ -74,8 +74,8 @@ function waitingLines(
     return [`  ${tool} until ${time(deadline)}: agentturn turn tree ${agentTurnId} shows who answers`];
   if (kind === 'approval')
     return [
-      `  leave for ${tool || 'more budget'} until ${time(deadline)}; answer it with`,
-      `    agentturn approve ${callId}${tool === '' ? ` --turn ${agentTurnId} --limits '{...}'` : ''}`,
+      `  approval of ${tool || 'more budget'} until ${time(deadline)}; answer it with`,
+      `    agentturn approve ${callId}${tool === '' ? ` --turn ${agentTurnId} --budgets '{...}'` : ''}`,
     ];
   const pending =
     deferred && `    a result was reported whose card is missing; tried again at ${time(deferred.nextRetryAt)}`;

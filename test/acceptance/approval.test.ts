@@ -15,7 +15,7 @@ const newFolder = () => mkdtempSync(join(tmpdir(), 'agentturn-approval-'));
 
 const spend = { kind: 'message', toolCalls: [{ name: 'spend', arguments: { amount: 7 } }] } as const;
 
-describe('a call that waits for leave', () => {
+describe('a call that waits for approval', () => {
   test.each(BACKENDS)(
     'runs once, as edited, when another process gives it after all was restarted, on %s (K7)',
     async (backend) => {

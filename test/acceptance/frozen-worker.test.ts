@@ -57,7 +57,7 @@ async function openScene(backend: (typeof BACKENDS)[number]): Promise<Scene> {
     },
   });
   await harness.startWorker(holdingApp(dir), model, { targets: [] });
-  const frozen = await startWorkerProcess(harness, model.url, dir, { acceptor: false, limits: BUSY });
+  const frozen = await startWorkerProcess(harness, model.url, dir, { acceptor: false, capacity: BUSY });
   return { harness, model, frozen, dir, thinking: () => thinking, answerLate: late.resolve };
 }
 
@@ -125,11 +125,11 @@ describe('a worker frozen between the claim of a call and its effect', () => {
       const harness = await openHarness(backend);
       const model = await startScriptedModel({ scripts: { count: [calls('count'), say('counted, or not')] } });
       await harness.startWorker(holdingApp(dir), model, { targets: [] });
-      const limits = { activities: 1, workflowTasks: 2 };
+      const capacity = { activities: 1, workflowTasks: 2 };
       const frozen = await startWorkerProcess(harness, model.url, dir, {
         acceptor: false,
         freezeAfterClaim: true,
-        limits,
+        capacity,
       });
       try {
         const agent = harness.client.agent(`agent-${v7()}`);

@@ -49,7 +49,7 @@ describe.each(BACKENDS)('repeated over and over, on %s,', (backend) => {
     const turn = await harness.client.agent(agentId).enqueue(REQUEST);
     const [answered = '', waiting = ''] = await suspended(turn, 2);
     await turn.toolResult({ callId: answered, status: 'success', result: 1 });
-    await turn.setLimits(LIMITS);
+    await turn.setBudgets(LIMITS);
     return { agentId, turn, answered, waiting };
   }
 
@@ -58,7 +58,7 @@ describe.each(BACKENDS)('repeated over and over, on %s,', (backend) => {
     'the request by a foreign client': ({ agentId }) => signalAcceptor(harness.temporal.client, agentId, REQUEST),
     'the result of a call': ({ turn, answered: callId }) => turn.toolResult({ callId, status: 'success', result: 1 }),
     'a heartbeat': ({ turn, waiting: callId }) => turn.toolResult({ callId, status: 'running' }),
-    'the same budgets': ({ turn }) => turn.setLimits(LIMITS),
+    'the same budgets': ({ turn }) => turn.setBudgets(LIMITS),
   };
 
   async function repeat(send: () => Promise<unknown>): Promise<void> {

@@ -14,7 +14,7 @@ import type { TurnHandle } from '../../client/agent-client.ts';
 import { textOf } from '../../workers/model-server/chat-request.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import type { AnswerFunction } from '../../workers/model-server/wire.ts';
-import type { TurnLook } from '../../workflows/messages/messages.ts';
+import type { TurnSnapshot } from '../../workflows/messages/messages.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { type ChaosDatabase, startDatabase } from '../chaos/databases.ts';
 import { signalAcceptor } from '../support/acceptor.ts';
@@ -86,7 +86,7 @@ async function historyLength({ harness }: Scene, turn: TurnHandle): Promise<numb
 async function atRest({ harness }: Scene, turn: TurnHandle): Promise<void> {
   const { agentId } = await turn.get();
   const handle = harness.temporal.client.workflow.getHandle(turnWorkflowId(agentId, turn.id));
-  while ((await handle.query<TurnLook>('turn_state')).status !== 'suspended') await sleep(LOOK_EVERY_MS);
+  while ((await handle.query<TurnSnapshot>('turn_state')).status !== 'suspended') await sleep(LOOK_EVERY_MS);
   while ((await handle.describe()).raw.pendingWorkflowTask) await sleep(LOOK_EVERY_MS);
 }
 

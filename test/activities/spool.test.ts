@@ -54,7 +54,7 @@ describe('what is shown of a result', () => {
     expect(shownResult(text, CALL, 'collapsed', WINDOW)).toMatch(/^begin[\s\S]*reads them\]$/);
   });
 
-  test('never takes more tokens than the kernel reckons with, whatever the text (K15)', () => {
+  test('never takes more tokens than the kernel counts with, whatever the text (K15)', () => {
     const windows = fc.constantFrom(2_000, 3_000, WINDOW, 128_000);
     fc.assert(
       fc.property(texts, fc.constantFrom(...SHORTENED), windows, (text, residency, window) => {

@@ -95,7 +95,7 @@ describe('a store activity', () => {
   test('that accepts a request to a busy agent starts nothing (T1, T3)', async () => {
     const { agentId } = turn.fence;
     await attempt(activities().acceptInline, { agentId, requests: [{ messageId: v7(), body: enqueue }] });
-    expect(handovers).toEqual([{ agentId, next: null, more: false, reports: [] }]);
+    expect(handovers).toEqual([{ agentId, next: null, more: false, settlements: [] }]);
   });
 
   test.each<[what: string, body: unknown, reason: string]>([

@@ -34,7 +34,7 @@ export class Answers {
       this.#track('an answer', () => this.#answer(agentTurnId, payload.callId));
     }
     if (type === 'approval' && payload.phase === 'asked' && !this.#random.chance(0.1)) {
-      this.#track('leave', () => this.#decide(agentTurnId, payload.callId));
+      this.#track('approval', () => this.#decide(agentTurnId, payload.callId));
     }
     if (
       type === 'step' &&
@@ -84,7 +84,7 @@ export class Answers {
       random.chance(0.3) ? ('denied' as const) : ('approved' as const),
     );
     const acks = await Promise.all(
-      decisions.map((decision) => patiently(this.#ledger, 'leave', () => turn.answer({ callId, decision }))),
+      decisions.map((decision) => patiently(this.#ledger, 'approval', () => turn.answer({ callId, decision }))),
     );
     for (const [index, ack] of acks.entries()) {
       if (!ack) continue;

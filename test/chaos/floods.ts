@@ -24,7 +24,7 @@ export interface FloodDeps {
 }
 
 /** What is repeated: the request by our client and by a foreign one, a result, a heartbeat, the same budgets, a steer, the stop of the ended turn. */
-const KINDS = { enqueue: 1, foreign: 1, report: 1, heartbeat: 1, limits: 1, steer: 1, stop: 1 };
+const KINDS = { enqueue: 1, foreign: 1, report: 1, heartbeat: 1, budgets: 1, steer: 1, stop: 1 };
 type Kind = keyof typeof KINDS;
 
 const LIMITS = { maxSteps: 60 };
@@ -101,7 +101,7 @@ export class Floods {
     const view = await this.#until(turn, ({ waiting }) => waiting.length === 2);
     const [answered, waiting] = view?.waiting.map(({ callId }) => callId) ?? [];
     if (answered === undefined || waiting === undefined) return null;
-    await patiently(ledger, 'limits', () => turn.setLimits(LIMITS).catch(ignoreEnded));
+    await patiently(ledger, 'budgets', () => turn.setBudgets(LIMITS).catch(ignoreEnded));
     const report = { callId: answered, status: 'success', result: {} } as const;
     await patiently(ledger, 'a tool result', () => turn.toolResult(report));
     return { turn, request, agentId, answered, waiting };
@@ -148,8 +148,8 @@ export class Floods {
         return void (await turn.toolResult({ callId: answered, status: 'success', result: {} }));
       case 'heartbeat':
         return void (await turn.toolResult({ callId: waiting, status: 'running' }));
-      case 'limits':
-        return turn.setLimits(LIMITS).catch(ignoreEnded);
+      case 'budgets':
+        return turn.setBudgets(LIMITS).catch(ignoreEnded);
       case 'steer': {
         const text = `Steer of ${agentId}.`;
         const { ack, seq } = await turn.steer(text, { key: 'flood' });

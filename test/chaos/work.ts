@@ -63,7 +63,7 @@ type Kind =
   | 'ask'
   | 'ask_many'
   | 'nobody'
-  | 'leave'
+  | 'approval'
   | 'long'
   | 'mixed'
   | 'fail'
@@ -80,7 +80,7 @@ const KINDS: Readonly<Record<Kind, number>> = {
   ask: 12,
   ask_many: 8,
   nobody: 6,
-  leave: 10,
+  approval: 10,
   long: 3,
   mixed: 5,
   fail: 5,
@@ -148,7 +148,7 @@ function planOf(kind: Kind, random: Random): string {
       return Array.from({ length: random.int(2, 4) }, () => 'ask:0').join(',');
     case 'nobody':
       return 'ask_nobody:0|note:0';
-    case 'leave':
+    case 'approval':
       return `gated:0,${random.pick(['gated:0', 'ask:0', 'note:0'])}|gated:0`;
     case 'long':
       return Array.from({ length: random.int(20, 40) }, () => 'bulk:0').join('|');

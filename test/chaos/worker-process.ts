@@ -2,7 +2,7 @@
 import { connectClient, connectWorker } from '../../workers/connect.ts';
 import { openStore } from '../../workers/open-store.ts';
 import { installRuntime } from '../../workers/runtime.ts';
-import { startWorker, type WorkerLimits } from '../../workers/worker.ts';
+import { startWorker, type WorkerCapacity } from '../../workers/worker.ts';
 import { DEFAULT_WORKER_TARGET } from '../../workflows/protocol/ids.ts';
 import { chaosApp } from './tools.ts';
 
@@ -14,7 +14,7 @@ export interface ChaosWorker {
   readonly bundlePath: string;
   readonly effectsPath: string;
   /** Left out: as many as a worker has by default. */
-  readonly slots?: Pick<WorkerLimits, 'activities' | 'workflowTasks'>;
+  readonly slots?: Pick<WorkerCapacity, 'activities' | 'workflowTasks'>;
 }
 
 /** On stderr, once the worker polls. */
@@ -30,7 +30,7 @@ async function main(options: ChaosWorker): Promise<void> {
     model: { apiKey: 'chaos', baseUrl: options.modelUrl, defaultModel: 'scripted' },
     targets: [DEFAULT_WORKER_TARGET],
     bundle: { codePath: options.bundlePath },
-    limits: { shutdownGraceMs: 1_000, ...options.slots },
+    capacity: { shutdownGraceMs: 1_000, ...options.slots },
     log: (line) => console.error(line),
   });
   process.once('SIGTERM', () => void worker.stop());

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import { v7 } from 'uuid';
 import { TurnWorkflows } from '../../client/turn-workflows.ts';
-import type { DelegationReport } from '../../workflows/contract/delegation.ts';
+import type { DelegationSettlement } from '../../workflows/contract/delegation.ts';
 import type { Handover, Lease } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
@@ -82,7 +82,7 @@ describe('the workflow of a leased turn', () => {
     expect(await signalsOf(lease)).toEqual([
       ['tool_result', { callId: 'c1' }],
       ['tool_result', {}],
-      ['limits', {}],
+      ['budgets', {}],
       ['stop', {}],
     ]);
   });
@@ -115,11 +115,11 @@ describe('after a stop', () => {
   test('the active turn is told, and the next one is started, also when the other cannot be done (T21, T29)', async () => {
     const [active, next] = [await leased(), await leased()];
     await workflows.start(active);
-    const handover = { agentId: next.agentId, next, more: false, reports: ['lost'] };
+    const handover = { agentId: next.agentId, next, more: false, settlements: ['lost'] };
     const away = new CodedError('store_unavailable', 'gone for a moment');
     const store = {
       leaseNext: harness.store.leaseNext,
-      reportDelegation: async () => {
+      settleDelegation: async () => {
         throw away;
       },
     };
@@ -128,17 +128,17 @@ describe('after a stop', () => {
     expect(await signalsOf(active)).toEqual([['stop', {}]]);
     expect((await handleOf(next).describe()).status.name).toBe('RUNNING');
     await over.stopped(null, null);
-    await over.stopped({ ...handover, reports: [] }, null);
+    await over.stopped({ ...handover, settlements: [] }, null);
   });
 });
 
 describe('a handover', () => {
-  const nothing = (agentId: string): Handover => ({ agentId, next: null, more: false, reports: [] });
+  const nothing = (agentId: string): Handover => ({ agentId, next: null, more: false, settlements: [] });
   const over = (store: ConstructorParameters<typeof TurnWorkflows>[1]) =>
     new TurnWorkflows(harness.temporal.client, store);
   const noReports = async () => null;
   const noMore = async (agentId: string) => nothing(agentId);
-  const reportFor = ({ agentId, agentTurnId }: Lease, wake: boolean): DelegationReport => ({
+  const reportFor = ({ agentId, agentTurnId }: Lease, wake: boolean): DelegationSettlement => ({
     ack: wake ? 'applied' : 'duplicate',
     wake,
     agentId,
@@ -154,7 +154,7 @@ describe('a handover', () => {
         asked.push(agentId);
         return noMore(agentId);
       },
-      reportDelegation: noReports,
+      settleDelegation: noReports,
     };
     await over(store).handOver({ ...nothing(lease.agentId), next: lease });
     expect((await handleOf(lease).describe()).status.name).toBe('RUNNING');
@@ -184,7 +184,7 @@ describe('a handover', () => {
         await sleep(50);
         return { ...nothing(agentId), more: true };
       },
-      reportDelegation: noReports,
+      settleDelegation: noReports,
     };
     await over(store).handOver({ ...nothing('a'), more: true });
     expect(batches).toBeGreaterThan(1);
@@ -194,13 +194,13 @@ describe('a handover', () => {
   test('tells the parents of what has ended, and wakes those for whom that is new (T30)', async () => {
     const [first, second] = [await leased(), await leased()];
     for (const lease of [first, second]) await workflows.start(lease);
-    const reports: Record<string, DelegationReport | null> = {
+    const reports: Record<string, DelegationSettlement | null> = {
       new: reportFor(first, true),
       known: reportFor(second, false),
       unheard: null,
     };
-    const store = { leaseNext: noMore, reportDelegation: async (turn: string) => reports[turn] ?? null };
-    await over(store).handOver({ ...nothing('a'), reports: Object.keys(reports) });
+    const store = { leaseNext: noMore, settleDelegation: async (turn: string) => reports[turn] ?? null };
+    await over(store).handOver({ ...nothing('a'), settlements: Object.keys(reports) });
     expect(await signalsOf(first)).toEqual([['tool_result', { callId: 'c1' }]]);
     expect(await signalsOf(second)).toEqual([]);
   });
@@ -211,12 +211,12 @@ describe('a handover', () => {
     const away = new CodedError('store_unavailable', 'gone for a moment');
     const store = {
       leaseNext: async (agentId: string) => ({ ...nothing(agentId), next: last }),
-      reportDelegation: async (turn: string) => {
+      settleDelegation: async (turn: string) => {
         if (turn === 'lost') throw away;
         return reportFor(parent, true);
       },
     };
-    const handover = { agentId: 'a', next, more: true, reports: ['lost', 'told'] };
+    const handover = { agentId: 'a', next, more: true, settlements: ['lost', 'told'] };
     await expect(over(store).handOver(handover)).rejects.toBe(away);
     expect(await signalsOf(parent)).toHaveLength(1);
     for (const lease of [next, last]) expect((await handleOf(lease).describe()).status.name).toBe('RUNNING');

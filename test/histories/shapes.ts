@@ -168,7 +168,7 @@ export const TURNS: Readonly<Record<string, TurnShape>> = {
   'turn-extended': {
     script: [call('produce'), say('went on')],
     request: { profile: 'extended' },
-    meanwhile: answerQuestion({ decision: 'approved', limits: { maxSteps: 2 } }),
+    meanwhile: answerQuestion({ decision: 'approved', budgets: { maxSteps: 2 } }),
   },
   // What is taken back leaves the conversation, so the script stands where it stood.
   'turn-rolled-back': { script: [call('produce')], request: { profile: 'strict' }, expected: 'failed' },

@@ -78,7 +78,7 @@ export async function openHarness(backend: Backend = 'sqlite', servers: HarnessS
         model: { apiKey: 'test', baseUrl: model.url, defaultModel: 'scripted' },
         targets: ['worker_generic'],
         bundle: { codePath: testBundlePath() },
-        limits: { shutdownGraceMs: 100 },
+        capacity: { shutdownGraceMs: 100 },
         log: () => {},
         ...more,
       });

@@ -47,13 +47,13 @@ export async function startWorkerProcess(
   dir: string,
   {
     acceptor = true,
-    limits = {},
+    capacity = {},
     ...faults
   }: Partial<Omit<WorkerProcessArgument, 'dir' | 'modelUrl' | 'bundlePath' | keyof Harness>> = {},
 ): Promise<WorkerProcess> {
   const bundlePath = testBundlePath();
   const place = { address, namespace, storeUrl, modelUrl, bundlePath, dir };
-  const argument: WorkerProcessArgument = { ...place, acceptor, limits, ...faults };
+  const argument: WorkerProcessArgument = { ...place, acceptor, capacity, ...faults };
   const path = fileURLToPath(new URL('worker-process.ts', import.meta.url));
   const child = spawn(process.execPath, [path, JSON.stringify(argument)], { stdio: ['pipe', 'pipe', 'pipe'] });
   let errors = '';

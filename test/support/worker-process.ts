@@ -4,7 +4,7 @@ import { STORE_WAIT_MS } from '../../workers/commands/worker-process.ts';
 import { connectClient, connectWorker } from '../../workers/connect.ts';
 import { openStore } from '../../workers/open-store.ts';
 import { installRuntime } from '../../workers/runtime.ts';
-import { startWorker, type WorkerLimits } from '../../workers/worker.ts';
+import { startWorker, type WorkerCapacity } from '../../workers/worker.ts';
 import type { Handover, Store } from '../../workflows/contract/store.ts';
 import { holdingApp } from './holding-app.ts';
 
@@ -16,7 +16,7 @@ export interface WorkerProcessArgument {
   readonly bundlePath: string;
   readonly dir: string;
   readonly acceptor: boolean;
-  readonly limits: WorkerLimits;
+  readonly capacity: WorkerCapacity;
   /** The process kills itself right after this method of the store has committed, the first time. */
   readonly dieAfter?: FaultPoint;
   /** The process freezes right after it has claimed a call for the first time, says so, and goes on when it gets SIGCONT. */
@@ -76,7 +76,7 @@ const worker = await startWorker({
   targets: ['worker_generic'],
   acceptor: argument.acceptor,
   bundle: { codePath: argument.bundlePath },
-  limits: { shutdownGraceMs: 1_000, ...argument.limits },
+  capacity: { shutdownGraceMs: 1_000, ...argument.capacity },
   ownsProcess: argument.ownsProcess ?? true,
   log: (line) => console.error(line),
 });

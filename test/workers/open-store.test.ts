@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { describe, expect, test } from '@jest/globals';
-import { reportOf } from '../../client/cli/failure.ts';
+import { shownFailure } from '../../client/cli/failure.ts';
 import { openStore, shownStore } from '../../workers/open-store.ts';
 
 describe('a store is shown', () => {
@@ -40,7 +40,7 @@ test.each([
     () => new Error('it was opened'),
     (failure: unknown) => failure,
   );
-  expect(['store_unavailable', 'invalid_config']).toContain(reportOf(error).code);
+  expect(['store_unavailable', 'invalid_config']).toContain(shownFailure(error).code);
   expect(inspect(error, { depth: 9, showHidden: true })).not.toContain('hidden@');
-  expect(`${reportOf(error).message} ${inspect(error)}`).not.toContain('hidden');
+  expect(`${shownFailure(error).message} ${inspect(error)}`).not.toContain('hidden');
 });

@@ -28,7 +28,7 @@ import { Folder } from './folder.ts';
 import { historySize } from './history.ts';
 import { type DemoJob, DemoJobs, readEffects } from './jobs.ts';
 import { Person } from './person.ts';
-import { type DemoReport, isGood, printReport, reportJson } from './report.ts';
+import { type DemoResult, isGood, printResult, resultJson } from './report.ts';
 import { crashingWorkers, type DemoWorkers, inProcessWorker } from './workers.ts';
 
 const DEFAULT_QUESTION = 'What happens to a turn when the worker that runs it crashes?';
@@ -64,8 +64,8 @@ export function demo(config: Config, io: CliIo, terminal: Terminal, options: Dem
       return INTERRUPTED;
     }
     const { report, server, failed } = ended;
-    if (options.json) io.out(reportJson(report));
-    else printReport(report, say);
+    if (options.json) io.out(resultJson(report));
+    else printResult(report, say);
     if (server.started) await keepOpen(demo, failed);
     return isGood(report) ? 0 : 1;
   });
@@ -75,7 +75,7 @@ const devCommand = ({ options, settings }: Demo): string =>
   `npm run dev${options.dataDir === undefined ? '' : ` -- --data-dir ${settings.dataDir}`}`;
 
 interface Finished {
-  readonly report: DemoReport;
+  readonly report: DemoResult;
   readonly server: TemporalServer;
   /** Rejects when the server or a worker is lost; never resolves. */
   readonly failed: Promise<never>;
@@ -171,7 +171,7 @@ interface Ended {
   readonly workers: DemoWorkers;
 }
 
-async function reportOf({ settings }: Demo, ended: Ended): Promise<DemoReport> {
+async function reportOf({ settings }: Demo, ended: Ended): Promise<DemoResult> {
   const { backend, server, folder, job, question, model, view, workers } = ended;
   const { agentId, agentTurnId } = view;
   const answer = await checkAnswer(view.deliverable, folder);

@@ -7,7 +7,7 @@ import type { Answer, Check, CheckedSource } from './checks.ts';
 import type { HistorySize } from './history.ts';
 import type { CrashFacts } from './workers.ts';
 
-export interface DemoReport {
+export interface DemoResult {
   readonly view: TurnView;
   readonly question: string;
   readonly folder: string;
@@ -21,10 +21,10 @@ export interface DemoReport {
   readonly data: { readonly dir: string; readonly store: string; readonly effectsLog: string | undefined };
 }
 
-export const isGood = ({ view, checks }: DemoReport): boolean =>
+export const isGood = ({ view, checks }: DemoResult): boolean =>
   turnFailure(view) === undefined && checks.every((check) => check.ok);
 
-export function reportJson(report: DemoReport): string {
+export function resultJson(report: DemoResult): string {
   const { view, answer, crash, ...rest } = report;
   const failure = turnFailure(view);
   return JSON.stringify({
@@ -41,7 +41,7 @@ export function reportJson(report: DemoReport): string {
   });
 }
 
-export function printReport(report: DemoReport, say: (line: string) => void): void {
+export function printResult(report: DemoResult, say: (line: string) => void): void {
   const { view, answer, checks } = report;
   const failure = turnFailure(view);
   if (failure) printFailure({ err: say }, failure);
@@ -61,7 +61,7 @@ function sourceLines(sources: readonly CheckedSource[]): string[] {
   return ['', 'sources', ...lines];
 }
 
-function figureLines({ view, history, webUi, data, model }: DemoReport): string[] {
+function figureLines({ view, history, webUi, data, model }: DemoResult): string[] {
   const { usage, stepCount, acceptedAt, endedAt } = view;
   const took = endedAt === null ? '' : `, ${duration(endedAt - acceptedAt)}`;
   const size = ({ events, bytes }: HistorySize) =>

@@ -70,8 +70,8 @@ async function carryOut({ store, temporal, workflows }: CheckDeps, turn: DueTurn
       return handOver(await store.leaseNext(agentId));
     case 'wake':
       return workflows.wake(agentId, agentTurnId);
-    case 'report':
-      return workflows.handOver({ agentId, next: null, more: false, reports: [agentTurnId] });
+    case 'settle':
+      return workflows.handOver({ agentId, next: null, more: false, settlements: [agentTurnId] });
     case 'let_go':
       return workflows.tellStop(agentId, agentTurnId);
     case 'close':

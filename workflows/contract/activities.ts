@@ -10,7 +10,7 @@ import {
   proxyActivities,
   proxyLocalActivities,
 } from '@temporalio/workflow';
-import type { CallLlmAction, Refusal, SummarizeAction } from '../kernel/actions.ts';
+import type { CallLlmAction, RefusedCall, SummarizeAction } from '../kernel/actions.ts';
 import type { SettledCall } from '../kernel/state.ts';
 import type { Fence } from '../protocol/turn.ts';
 import type { ApprovalRequest } from './approvals.ts';
@@ -69,7 +69,7 @@ export interface StoreActivities {
   acceptInline(input: AcceptInlineInput): Promise<readonly boolean[]>;
   /** How many it has handled: the last of them may be left for another time. */
   reportInline(input: ReportInlineInput): Promise<number>;
-  refuseCalls(input: Fence & { refusals: readonly Refusal[] }): Promise<readonly SettledCall[]>;
+  refuseCalls(input: Fence & { refusals: readonly RefusedCall[] }): Promise<readonly SettledCall[]>;
   askApprovals(input: Fence & { requests: readonly ApprovalRequest[] }): Promise<readonly Suspension[]>;
   readBudgets(input: Fence): Promise<BudgetStanding>;
   /** Gives up a step whose model call has failed; what an attempt has recorded of it all the same (K13). */

@@ -1,13 +1,13 @@
 /** Questions to people: may this call run, may this budget be extended; and their answers (K7, K9). */
 import { z } from 'zod';
 import type { BudgetAsk } from '../kernel/budgets.ts';
-import type { ApprovalAnswer } from '../kernel/events.ts';
+import type { ApprovalDecision } from '../kernel/events.ts';
 import type { JsonObject } from '../protocol/json.ts';
-import { budgetsSchema, type Limits } from '../protocol/profile.ts';
+import { type BudgetChange, budgetsSchema } from '../protocol/profile.ts';
 import type { ReportAck } from '../protocol/tool-result.ts';
 
 /** Budgets as an operator sets them while the turn runs; what is left out stays. */
-export const limitsSchema = z
+export const budgetChangeSchema = z
   .strictObject({
     maxSteps: budgetsSchema.shape.maxSteps.unwrap().optional(),
     maxToolCalls: budgetsSchema.shape.maxToolCalls.unwrap().optional(),
@@ -15,7 +15,7 @@ export const limitsSchema = z
     maxWallTimeMs: budgetsSchema.shape.maxWallTimeMs,
     maxCost: budgetsSchema.shape.maxCost,
   })
-  .refine((limits) => Object.values(limits).some((limit) => limit !== undefined), {
+  .refine((budgets) => Object.values(budgets).some((limit) => limit !== undefined), {
     error: 'needs at least one of maxSteps, maxToolCalls, maxTokens, maxWallTimeMs, maxCost',
   });
 
@@ -30,12 +30,12 @@ export const approvalAnswerSchema = z
     /** Runs the call with these instead of the `written` ones: they must match the tool's schema, and the rules judge them again. */
     arguments: z.record(z.string(), z.json()).optional(),
     /** For an exhausted budget: the new ones. */
-    limits: limitsSchema.optional(),
+    budgets: budgetChangeSchema.optional(),
   })
-  .refine(({ decision, ...more }) => decision === 'approved' || !(more.arguments || more.limits), {
-    error: 'only an approval may carry arguments or limits',
+  .refine(({ decision, ...more }) => decision === 'approved' || !(more.arguments || more.budgets), {
+    error: 'only an approval may carry arguments or budgets',
   });
-export type ApprovalInput = z.output<typeof approvalAnswerSchema>;
+export type ApprovalAnswer = z.output<typeof approvalAnswerSchema>;
 
 /** As for a tool result (T14): `duplicate` for one that was answered before, `stale` when the turn is over. */
 export type ApprovalAck = Pick<ReportAck, 'agentId'> & { readonly ack: 'applied' | 'duplicate' | 'stale' | 'unknown' };
@@ -91,4 +91,4 @@ export interface ApprovalRequest {
   readonly budget?: BudgetAsk;
 }
 
-export type { ApprovalAnswer, Limits };
+export type { ApprovalDecision, BudgetChange };

@@ -36,7 +36,7 @@ export interface DelegationOutcome {
 }
 
 /** The answer of a waiting parent to the end of its child. */
-export interface DelegationReport {
+export interface DelegationSettlement {
   readonly ack: ReportAnswer;
   /** The parent is to be woken: the report has just been applied. */
   readonly wake: boolean;

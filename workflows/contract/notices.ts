@@ -12,12 +12,12 @@ export function noticeText(notice: Notice): string {
     case 'budget_hit':
       return `${notice.code}: ${notice.used} of ${notice.limit} used`;
     case 'rolled_back':
-      return `a step was taken back, ${notice.inARow} on end: ${notice.reason}`;
+      return `a step was taken back, ${notice.inARow} in a row: ${notice.reason}`;
     case 'repeating':
-      return `${notice.tool} was proposed alike ${notice.times} times on end`;
+      return `${notice.tool} was proposed alike ${notice.times} times in a row`;
     case 'shortened':
       return `${notice.mode === 'sprint' ? 'a new sprint' : 'a summary'} took the place of ${notice.cards} cards, ${notice.tokens} tokens less`;
     case 'overflow':
-      return `the provider found the prompt too long, ${notice.time} on end`;
+      return `the provider found the prompt too long, ${notice.time} in a row`;
   }
 }

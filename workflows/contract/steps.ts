@@ -1,28 +1,18 @@
 /** The steps of a turn as the store keeps them: what an activity brings, what it gets back, what the workflow is told. */
-import type { CallFacts } from '../kernel/governance.ts';
-import type { BoxExtent, Delegated, SettledCall } from '../kernel/state.ts';
+import type { ProposedCall } from '../kernel/events.ts';
+import type { ArgumentFacts } from '../kernel/governance.ts';
+import type { BoxExtent, Delegated } from '../kernel/state.ts';
 import type { Card, CardContents, CardType, ToolResultContent } from '../protocol/cards.ts';
 import type { ResultFields } from '../protocol/enqueue.ts';
 import type { ProfileSnapshot } from '../protocol/profile.ts';
 import type { Usage } from '../protocol/turn.ts';
-import type { Limits } from './approvals.ts';
+import type { BudgetChange } from './approvals.ts';
 import type { Notice } from './notices.ts';
-
-/** One proposed call, as stored and as reported to the kernel. */
-export interface CallRecord {
-  readonly callId: string;
-  readonly tool: string;
-  /** Of the canonical arguments, and what rules look at of them (K4). */
-  readonly digest?: string;
-  readonly skill?: string;
-  readonly facts?: CallFacts;
-  readonly settled?: SettledCall;
-}
 
 /** What a turn's budgets are up to, besides what it spends itself (K9). */
 export interface BudgetStanding {
   /** Budgets that operators set so far, when there are any: the signal that told of them may have been lost. */
-  readonly limits?: Limits;
+  readonly budgets?: BudgetChange;
   /** Absent when it has delegated nothing. */
   readonly delegated?: Delegated;
 }
@@ -41,7 +31,7 @@ export interface StepOutcomeRecord extends BudgetStanding {
   readonly truncated?: true;
   /** The model or its content filter refused; the thought says so (W14). */
   readonly refused: boolean;
-  readonly calls: readonly CallRecord[];
+  readonly calls: readonly ProposedCall[];
   readonly usage: Usage;
   readonly cost: number | null;
   readonly latencyMs: number;
@@ -76,7 +66,7 @@ export interface NewCall {
   readonly digest: string;
   /** The skill it takes up (K8). */
   readonly skill?: string;
-  readonly facts?: CallFacts;
+  readonly facts?: ArgumentFacts;
   /** Its first start is claimed with the step: it may be started twice, and no rule can forbid it (W10). */
   readonly claimed?: true;
   /** A result known at once: refused arguments, or an accepted `submit_result`. */

@@ -7,8 +7,8 @@
  * 3. Every event is inserted in the transaction whose fact it states.
  */
 
-import type { DeliverableSource, Refusal } from '../kernel/actions.ts';
-import type { BoxExtent, KernelConfig, MemoryUnit, SettledCall } from '../kernel/state.ts';
+import type { DeliverableSource, RefusedCall } from '../kernel/actions.ts';
+import type { BoxExtent, ContextUnit, KernelConfig, SettledCall } from '../kernel/state.ts';
 import type { Card, CardContents, ToolResultContent } from '../protocol/cards.ts';
 import type { EnqueueAck, EnqueueRequest, RefusedRequest } from '../protocol/enqueue.ts';
 import type { JsonObject, JsonValue } from '../protocol/json.ts';
@@ -18,14 +18,14 @@ import type { AgentLifecycle, EngineUsage, Fence, Termination, TurnStatus } from
 import type {
   ApprovalAck,
   ApprovalAnswer,
+  ApprovalDecision,
   ApprovalFilter,
-  ApprovalInput,
   ApprovalRequest,
   ApprovalView,
-  Limits,
+  BudgetChange,
 } from './approvals.ts';
 import type { SteerAck, StopAck } from './control.ts';
-import type { Delegation, DelegationOutcome, DelegationReport } from './delegation.ts';
+import type { Delegation, DelegationOutcome, DelegationSettlement } from './delegation.ts';
 import type { AgentEvent, DroppedEvent } from './events.ts';
 import type { Notice } from './notices.ts';
 import type {
@@ -56,7 +56,7 @@ export interface Lease extends Fence {
   readonly timeouts: Timeouts;
   readonly outputBoxId: string;
   /** Earlier turns of the output box, oldest first, then what came with the request (K15). */
-  readonly memory: readonly MemoryUnit[];
+  readonly earlier: readonly ContextUnit[];
   readonly instructionSeq: number;
   readonly instructionTokens: number;
   /** Continue as new after this many history events; the default is our own threshold (K22). */
@@ -76,7 +76,7 @@ export interface Handover {
   /** Turns wait behind a batch of turns that could not start: the agent is to be leased again. */
   readonly more: boolean;
   /** Turns that have ended, and whose waiting parents have not been told yet (T30). */
-  readonly reports: readonly string[];
+  readonly settlements: readonly string[];
 }
 
 export interface TurnEnd {
@@ -151,7 +151,7 @@ export interface TurnCommit {
 export interface WaitingState extends BudgetStanding {
   readonly settled: readonly SettledCall[];
   /** Questions that have an answer; their calls are neither settled nor waiting. */
-  readonly answers?: readonly ApprovalAnswer[];
+  readonly answers?: readonly ApprovalDecision[];
   /** `wakeInMs` when the store must be asked before the deadline: a report is to be tried again (T18). */
   readonly waiting: readonly (Suspension & { readonly tool: string; readonly wakeInMs?: number })[];
 }
@@ -170,7 +170,7 @@ export interface Accepted extends EnqueueAck {
   readonly lease: Lease | null;
 }
 
-export interface LimitsChange {
+export interface BudgetsChanged {
   readonly agentId: string;
   /** Whether any budget is another one than before. */
   readonly changed: boolean;
@@ -206,7 +206,7 @@ export interface ClientStore {
   /** Writes texts as cards into a new read-only context box; returns its id. */
   writeContextBox(texts: readonly string[]): Promise<string>;
   /** Tells the waiting call of its parent that a turn has ended, once; null when nobody waits or it has not ended (T30). */
-  reportDelegation(agentTurnId: string): Promise<DelegationReport | null>;
+  settleDelegation(agentTurnId: string): Promise<DelegationSettlement | null>;
   /**
    * Makes a new output box of these cards and moves the agent's pointer to it, if it still points at `expectedBoxId` and no turn is
    * open; returns the new box (T25). Errors: `agent_busy`, `box_unavailable`.
@@ -215,14 +215,14 @@ export interface ClientStore {
   /** Ends a queued or active turn at once (T8, T21); the handover is null when nothing was ended. */
   stopTurn(agentTurnId: string, reason: string): Promise<StopAck & { readonly handover: Handover | null }>;
   /** Answers a question about a call or a budget, once (K7, K9). Errors: `approval_refused`, `budget_refused`. */
-  answerApproval(agentTurnId: string, answer: ApprovalInput): Promise<ApprovalAck>;
+  answerApproval(agentTurnId: string, answer: ApprovalAnswer): Promise<ApprovalAck>;
   /** Oldest first, from the first one behind `after` on, at most `limit` (1,000). */
   listApprovals(filter: ApprovalFilter): Promise<readonly ApprovalView[]>;
   /**
    * New budgets for a queued or running turn; null when it has ended or was never accepted (K9). Errors: `budget_refused` where a delegated
    * turn would get more than the turn it works for has left (K20).
    */
-  setLimits(agentTurnId: string, limits: Limits): Promise<LimitsChange | null>;
+  setBudgets(agentTurnId: string, budgets: BudgetChange): Promise<BudgetsChanged | null>;
   /** Queues a message for a turn's next step (T22). */
   /** `key`: the same message again changes nothing. Errors: `inbox_full`, `idempotency_conflict`. */
   steerTurn(agentTurnId: string, text: string, key?: string): Promise<SteerAck>;
@@ -304,7 +304,7 @@ export interface Store extends ClientStore, SupervisorStore {
   settleCall(fence: Fence, result: CallResult): Promise<SettledCall>;
   suspendCall(fence: Fence, callId: string, waitMs: number): Promise<ClaimOutcome>;
   /** Writes down why calls are not run, as their results (K6). */
-  refuseCalls(fence: Fence, refusals: readonly Refusal[]): Promise<readonly SettledCall[]>;
+  refuseCalls(fence: Fence, refusals: readonly RefusedCall[]): Promise<readonly SettledCall[]>;
   /** Asks people; a question that was asked before keeps its deadline (K7, K9). */
   askApprovals(fence: Fence, requests: readonly ApprovalRequest[]): Promise<readonly Suspension[]>;
   readBudgets(fence: Fence): Promise<BudgetStanding>;

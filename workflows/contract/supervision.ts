@@ -35,7 +35,7 @@ export interface DueTurn {
   /** The agent has no open turn and is started: its next queued turn may be leased. */
   readonly agentIsFree: boolean;
   /** It has ended, and the parent that waits for it has not been told (T30). */
-  readonly reportDue: boolean;
+  readonly settlementDue: boolean;
   /** Its parent's turn ended without success, and its call says that it is to be stopped then. */
   readonly parentGone: boolean;
   /** Of its pinned profile; null while it is queued. */

@@ -69,7 +69,7 @@ export interface CallView {
   readonly tool: string;
   readonly arguments: JsonValue;
   /** What an approver changed of it, or said; null when it ran as proposed. */
-  readonly leave: ToolResultContent['leave'] | null;
+  readonly approval: ToolResultContent['approval'] | null;
   readonly status: ResultStatus | 'waiting' | 'open';
   readonly error: ToolError | null;
   readonly durationMs: number | null;

@@ -1,5 +1,5 @@
 /** What the kernel asks of its driver, and what it lets observers know. All of it is data. */
-import type { Limits } from '../protocol/profile.ts';
+import type { BudgetChange } from '../protocol/profile.ts';
 import type { Termination } from '../protocol/turn.ts';
 import type { BudgetCode } from './budgets.ts';
 import type { Residency } from './pressure.ts';
@@ -18,7 +18,7 @@ export interface PlanRange extends BoxExtent {
 /** Said to the model after everything else, and not kept: it is about this one call (K14). */
 export type StateLine =
   /** What lies far behind: the task, then messages of users, oldest first; places in the output box. */
-  | { readonly kind: 'told'; readonly boxId: string; readonly seqs: readonly number[] }
+  | { readonly kind: 'user_messages'; readonly boxId: string; readonly seqs: readonly number[] }
   /** What the call of `update_plan` wrote down. */
   | { readonly kind: 'plan'; readonly callId: string }
   | { readonly kind: 'steps_left'; readonly steps: number }
@@ -53,14 +53,14 @@ export interface SummarizeAction {
 }
 
 /** A call that is not run: its result says why. */
-export interface Refusal {
+export interface RefusedCall {
   readonly callId: string;
   readonly tool: string;
-  readonly code: RefusalCode;
+  readonly code: RefusedCallCode;
   readonly message: string;
 }
 
-export type RefusalCode =
+export type RefusedCallCode =
   | 'governance_denied'
   | 'rate_limited'
   | 'approval_denied'
@@ -69,7 +69,7 @@ export type RefusalCode =
   | 'budget_tool_calls'
   | 'not_run';
 
-/** A call that needs somebody's leave (K7). */
+/** A call that needs approval (K7). */
 export interface ApprovalAsk {
   readonly callId: string;
   readonly tool: string;
@@ -81,7 +81,7 @@ export interface ExecuteToolsAction {
   readonly type: 'execute_tools';
   readonly stepIndex: number;
   readonly calls: readonly { readonly callId: string; readonly tool: string }[];
-  readonly refuse?: readonly Refusal[];
+  readonly refuse?: readonly RefusedCall[];
   readonly ask?: readonly ApprovalAsk[];
 }
 
@@ -125,7 +125,7 @@ export type KernelAction = CallLlmAction | SummarizeAction | ExecuteToolsAction 
 export type Observation =
   | { readonly type: 'event_ignored'; readonly event: string; readonly lifecycle: Lifecycle; readonly reason: string }
   | { readonly type: 'budget_hit'; readonly code: string; readonly used: number; readonly limit: number }
-  | { readonly type: 'limits_changed'; readonly limits: Limits }
+  | { readonly type: 'budgets_changed'; readonly budgets: BudgetChange }
   | { readonly type: 'reminded'; readonly tools: readonly string[] }
   | {
       readonly type: 'tool_gated';

@@ -7,7 +7,7 @@
  * 3. Delegated turns count with what they spent or may still spend, as one sum that the store gives and each later one replaces: however
  *    late they end, they count, and none counts twice.
  */
-import type { Limits } from '../protocol/profile.ts';
+import type { BudgetChange } from '../protocol/profile.ts';
 import { addUsage, type Termination } from '../protocol/turn.ts';
 import { FUSE_BLOWS, longestStreak } from './fuse.ts';
 import type { KernelState } from './state.ts';
@@ -28,7 +28,7 @@ export interface BudgetHit {
 }
 
 /** What must be raised when it is hit; nothing lifts the fuse. */
-const AXES: Readonly<Partial<Record<BudgetCode, keyof Limits>>> = {
+const AXES: Readonly<Partial<Record<BudgetCode, keyof BudgetChange>>> = {
   max_steps_reached: 'maxSteps',
   budget_tool_calls: 'maxToolCalls',
   budget_tokens: 'maxTokens',
@@ -39,11 +39,11 @@ const AXES: Readonly<Partial<Record<BudgetCode, keyof Limits>>> = {
 /** What an operator is asked about: a budget as it stood when the question was asked. */
 export type BudgetAsk = Pick<BudgetHit, 'code' | 'used' | 'limit'>;
 
-/** Null when these limits lift a budget that was asked about `askedMs` ago; else what is missing. */
-export function shortfall({ code, used, limit }: BudgetAsk, limits: Limits, askedMs: number): string | null {
+/** Null when these budgets lift a budget that was asked about `askedMs` ago; else what is missing. */
+export function shortfall({ code, used, limit }: BudgetAsk, budgets: BudgetChange, askedMs: number): string | null {
   const axis = AXES[code];
   const usedNow = code === 'budget_wall_time' ? used + askedMs : used;
-  const given = axis === undefined ? undefined : limits[axis];
+  const given = axis === undefined ? undefined : budgets[axis];
   if (given !== undefined && given > usedNow) return null;
   return `${code}: ${usedNow} of ${limit} used; ${axis} must be more than ${usedNow}`;
 }
@@ -55,14 +55,14 @@ export const costUsed = ({ cost, delegated }: Pick<KernelState, 'cost' | 'delega
   addCost(cost, delegated.cost);
 
 export function exhaustedBudget(state: KernelState, nowMs: number): BudgetHit | null {
-  const { maxSteps, maxToolCalls, maxTokens, maxWallTimeMs, maxCost } = state.limits;
+  const { maxSteps, maxToolCalls, maxTokens, maxWallTimeMs, maxCost } = state.budgets;
   const { stepIndex, toolCalls } = state;
   const cost = costUsed(state);
   const tokens = tokensUsed(state);
   const wallMs = nowMs - state.startedAt;
   const streak = longestStreak(state.streaks);
   if (streak >= FUSE_BLOWS)
-    return hit('no_progress', streak, FUSE_BLOWS, `the same call was proposed ${streak} times on end`);
+    return hit('no_progress', streak, FUSE_BLOWS, `the same call was proposed ${streak} times in a row`);
   if (stepIndex >= maxSteps) return hit('max_steps_reached', stepIndex, maxSteps, `${maxSteps} steps are used up`);
   if (state.callsRefused && toolCalls >= maxToolCalls)
     return hit('budget_tool_calls', toolCalls, maxToolCalls, `${maxToolCalls} tool calls are used up`);
@@ -77,21 +77,21 @@ export function exhaustedBudget(state: KernelState, nowMs: number): BudgetHit | 
 }
 
 /** What is not named stays. */
-export const withLimits = <T extends Limits>(budgets: T, limits: Limits = {}): T => ({
+export const withBudgets = <T extends BudgetChange>(budgets: T, change: BudgetChange = {}): T => ({
   ...budgets,
-  ...(Object.fromEntries(Object.entries(limits).filter(([, limit]) => limit !== undefined)) as Partial<T>),
+  ...(Object.fromEntries(Object.entries(change).filter(([, limit]) => limit !== undefined)) as Partial<T>),
 });
 
 /** Calls that a larger budget has room for were not refused for good. */
-export function withNewLimits(state: KernelState, change: Limits | undefined): KernelState {
-  const limits = withLimits(state.limits, change);
-  const callsRefused = state.callsRefused && state.toolCalls >= limits.maxToolCalls;
-  return { ...state, limits, callsRefused };
+export function withChangedBudgets(state: KernelState, change: BudgetChange | undefined): KernelState {
+  const budgets = withBudgets(state.budgets, change);
+  const callsRefused = state.callsRefused && state.toolCalls >= budgets.maxToolCalls;
+  return { ...state, budgets, callsRefused };
 }
 
 /** Calls that may still be started. */
-export const callsLeft = ({ limits, toolCalls }: KernelState): number =>
-  limits.maxToolCalls === undefined ? Number.POSITIVE_INFINITY : Math.max(0, limits.maxToolCalls - toolCalls);
+export const callsLeft = ({ budgets, toolCalls }: KernelState): number =>
+  budgets.maxToolCalls === undefined ? Number.POSITIVE_INFINITY : Math.max(0, budgets.maxToolCalls - toolCalls);
 
 export const terminationOf = ({ code, reason }: BudgetHit): Termination => ({
   status: 'partial',

@@ -6,10 +6,10 @@
  * 2. A call that was approved is not asked about again; one whose arguments were changed is judged by the other stages again.
  */
 import { UPDATE_PLAN } from '../protocol/builtins.ts';
-import type { ExecuteToolsAction, Observation, Refusal, StepOutcome } from './actions.ts';
-import { exhaustedBudget, withNewLimits } from './budgets.ts';
+import type { ExecuteToolsAction, Observation, RefusedCall, StepOutcome } from './actions.ts';
+import { exhaustedBudget, withChangedBudgets } from './budgets.ts';
 import { done, emit, isSubmission, terminationBy } from './ending.ts';
-import type { ApprovalAnswer, ApprovalEvent, ProposedCallFact, ToolResultsEvent } from './events.ts';
+import type { ApprovalDecision, ApprovalsAnsweredEvent, ProposedCall, ToolResultsEvent } from './events.ts';
 import { activated } from './exposure.ts';
 import { callModel, finalReport } from './funnel.ts';
 import { type Gated, gate } from './gate.ts';
@@ -18,7 +18,7 @@ import { merge } from './handles.ts';
 import { rollback, rollbackReason } from './rollback.ts';
 import type { Handle, KernelState, OperatorAsk, OutstandingCall, SettledCall } from './state.ts';
 
-export function onProposals(state: KernelState, calls: readonly ProposedCallFact[], nowMs: number): StepOutcome {
+export function onProposals(state: KernelState, calls: readonly ProposedCall[], nowMs: number): StepOutcome {
   const gated = gate(state, calls, nowMs);
   const reasons = new Map(gated.ask.map((ask) => [ask.callId, ask.reason]));
   const outstanding = calls.map(({ callId, tool, settled }): OutstandingCall => {
@@ -100,7 +100,7 @@ const observed = (outcome: StepOutcome, earlier: readonly Observation[]): StepOu
   observations: [...earlier, ...outcome.observations],
 });
 
-export function onApproval(state: KernelState, { answers, nowMs }: ApprovalEvent): StepOutcome {
+export function onApproval(state: KernelState, { answers, nowMs }: ApprovalsAnsweredEvent): StepOutcome {
   const observations = answers.map(
     ({ callId, decision }): Observation => ({ type: 'approval_answered', callId, decision }),
   );
@@ -109,7 +109,7 @@ export function onApproval(state: KernelState, { answers, nowMs }: ApprovalEvent
   const byId = new Map(answers.map((one) => [one.callId, one]));
   let next = state;
   const run: OutstandingCall[] = [];
-  const refuse: Refusal[] = [];
+  const refuse: RefusedCall[] = [];
   for (const call of state.outstanding) {
     const given = byId.get(call.callId);
     if (!given) continue;
@@ -130,9 +130,9 @@ export function onApproval(state: KernelState, { answers, nowMs }: ApprovalEvent
 function refusalOf(
   { config, rateWindows }: KernelState,
   { callId, tool }: OutstandingCall,
-  { decision, by, reason, edited }: ApprovalAnswer,
+  { decision, by, reason, edited }: ApprovalDecision,
   nowMs: number,
-): Refusal | null {
+): RefusedCall | null {
   const why = reason ? `: ${reason}` : '';
   if (decision === 'denied')
     return { callId, tool, code: 'approval_denied', message: `${by ?? 'an approver'} denied ${tool}${why}` };
@@ -154,13 +154,13 @@ const withSlot = (state: KernelState, tool: string, nowMs: number): KernelState 
 function onOperator(
   state: KernelState,
   { code, used, limit, extra }: OperatorAsk,
-  { decision, limits }: ApprovalAnswer,
+  { decision, budgets }: ApprovalDecision,
   nowMs: number,
   observations: readonly Observation[],
 ): StepOutcome {
   if (decision === 'approved') {
-    const extended: KernelState = { ...withNewLimits(state, limits), operator: null };
-    const seen: Observation = { type: 'limits_changed', limits: limits ?? {} };
+    const extended: KernelState = { ...withChangedBudgets(state, budgets), operator: null };
+    const seen: Observation = { type: 'budgets_changed', budgets: budgets ?? {} };
     return callModel(extended, nowMs, extra, [...observations, seen]);
   }
   if (decision === 'unanswered' && exhaustedBudget(state, nowMs) === null)

@@ -1,9 +1,9 @@
 /** What the driver feeds the kernel. Time comes inside every event; the kernel reads no clock. */
 import type { FailureCode } from '../protocol/failures.ts';
-import type { Limits } from '../protocol/profile.ts';
+import type { BudgetChange } from '../protocol/profile.ts';
 import type { Usage } from '../protocol/turn.ts';
-import type { CallFacts } from './governance.ts';
-import type { Delegated, Handle, MemoryUnit, SettledCall } from './state.ts';
+import type { ArgumentFacts } from './governance.ts';
+import type { ContextUnit, Delegated, Handle, SettledCall } from './state.ts';
 
 interface Timed {
   /** Epoch ms. */
@@ -14,14 +14,14 @@ export interface StartEvent extends Timed {
   readonly type: 'start';
   readonly outputBoxId: string;
   /** Earlier turns in the output box, oldest first, and what came with the request. */
-  readonly memory: readonly MemoryUnit[];
+  readonly earlier: readonly ContextUnit[];
   readonly instruction: Handle;
   /** Of a conversation that is taken up again: what was said after the instruction, and its calls that nobody answered (K22). */
   readonly transcript?: readonly Handle[];
-  readonly pending?: readonly ProposedCallFact[];
+  readonly pending?: readonly ProposedCall[];
 }
 
-export interface ProposedCallFact {
+export interface ProposedCall {
   readonly callId: string;
   readonly tool: string;
   /** Of the canonical arguments (K4); absent in what an earlier version recorded: such a call never counts as a repetition. */
@@ -29,7 +29,7 @@ export interface ProposedCallFact {
   /** The skill that this call takes up; present once it was found (K8). */
   readonly skill?: string;
   /** What governance rules look at; absent when they look at nothing. */
-  readonly facts?: CallFacts;
+  readonly facts?: ArgumentFacts;
   /** Present when the call was settled while it was proposed: invalid arguments, or `submit_result`. */
   readonly settled?: SettledCall;
 }
@@ -42,7 +42,7 @@ export interface LlmResponseEvent extends Timed {
   readonly thoughtCardId: string;
   readonly hasText: boolean;
   readonly refused: boolean;
-  readonly calls: readonly ProposedCallFact[];
+  readonly calls: readonly ProposedCall[];
   readonly usage: Usage;
   /** In the currency of the price list; null when the price is not known. */
   readonly cost?: number | null;
@@ -80,28 +80,28 @@ export interface ToolResultsEvent extends Timed {
   readonly suspended: readonly { readonly callId: string; readonly deadline: number }[];
 }
 
-export interface ApprovalAnswer {
+export interface ApprovalDecision {
   /** Of the gated call, or the id under which an operator was asked. */
   readonly callId: string;
   readonly decision: 'approved' | 'denied' | 'unanswered';
   readonly by?: string;
   readonly reason?: string;
   /** Present when the approver changed the arguments: they are judged again (K7). */
-  readonly edited?: { readonly facts: CallFacts };
+  readonly edited?: { readonly facts: ArgumentFacts };
   /** The budgets an operator set (K9). */
-  readonly limits?: Limits;
+  readonly budgets?: BudgetChange;
 }
 
 /** Answers to some of the approvals that are waited for. */
-export interface ApprovalEvent extends Timed {
+export interface ApprovalsAnsweredEvent extends Timed {
   readonly type: 'approval';
-  readonly answers: readonly ApprovalAnswer[];
+  readonly answers: readonly ApprovalDecision[];
 }
 
 /** Where the budgets stand, as the store knows it: what operators set, and what delegated turns use of them; yields no action (K9). */
-export interface LimitsEvent extends Timed {
-  readonly type: 'limits';
-  readonly limits: Limits;
+export interface BudgetsEvent extends Timed {
+  readonly type: 'budgets';
+  readonly budgets: BudgetChange;
   /** Takes the place of what was known; absent: that stays. */
   readonly delegated?: Delegated;
 }
@@ -119,6 +119,6 @@ export type KernelEvent =
   | SummarizedEvent
   | TimeoutEvent
   | ToolResultsEvent
-  | ApprovalEvent
-  | LimitsEvent
+  | ApprovalsAnsweredEvent
+  | BudgetsEvent
   | StopEvent;

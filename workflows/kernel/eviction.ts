@@ -7,7 +7,7 @@
  * 2. The task, what users said since, and the newest units stay; only a sprint, or a last resort, touches the newest results.
  * 3. What comes out fits the window, or the turn ends `context_overflow`.
  */
-import { indexAfter, toldBy } from './handles.ts';
+import { indexAfter, userMessages } from './handles.ts';
 import {
   COLLAPSED_TOKENS,
   estimatedTokens,
@@ -22,7 +22,7 @@ import {
   snipTokens,
   unitTokens,
 } from './pressure.ts';
-import type { BoxExtent, Handle, KernelState, MemoryUnit } from './state.ts';
+import type { BoxExtent, ContextUnit, Handle, KernelState } from './state.ts';
 
 /** Pressures at which each level begins, and where they stop. */
 export const LEVELS = { snip: 0.7, preview: 0.8, collapse: 0.9, summarise: 0.95, renew: 0.98, target: 0.65 } as const;
@@ -41,9 +41,9 @@ const CARRY_OVER_FLOOR = 100;
 /** Newest messages of users that are kept like the task. */
 const PINNED_USERS = 8;
 
-const pinnedSeqs = ({ handles }: KernelState): ReadonlySet<number> => new Set(toldBy(handles, PINNED_USERS));
+const pinnedSeqs = ({ handles }: KernelState): ReadonlySet<number> => new Set(userMessages(handles, PINNED_USERS));
 
-/** What a summary takes the place of: memory units from the front, and cards of this turn. */
+/** What a summary takes the place of: earlier units from the front, and cards of this turn. */
 export interface Departure {
   readonly mode: 'summary' | 'sprint';
   readonly units: number;
@@ -107,17 +107,17 @@ function shrinkable({ handles, context }: KernelState): number {
     first = handle[0];
     units += 1;
   }
-  return first === undefined ? (context.memory.at(-1)?.toSeq ?? 0) : first - 1;
+  return first === undefined ? (context.earlier.at(-1)?.toSeq ?? 0) : first - 1;
 }
 
 /** Oldest first, until the target is reached: up to which place, and how many tokens that saves. */
 function collapse(state: KernelState, tokens: number, last: number, target: number): { mark: number; saved: number } {
-  const { memory, marks, correction } = state.context;
+  const { earlier, marks, correction } = state.context;
   const snip = snipTokens(state.config.context.windowTokens);
   const enough = tokens - (target * promptLimit(state)) / correction;
   let saved = 0;
   let mark = marks.collapsed;
-  for (const unit of memory) {
+  for (const unit of earlier) {
     if (saved >= enough || unit.toSeq > last) break;
     saved += unitTokens(unit, marks) - unitTokens(unit, { ...marks, collapsed: unit.toSeq });
     mark = Math.max(mark, unit.toSeq);
@@ -139,7 +139,7 @@ function summarise(state: KernelState, tokens: number): Departure | null {
   const room = (LEVELS.target * promptLimit(state)) / context.correction;
   let over = tokens + summaryTokens(state) - (context.summary?.[2] ?? 0) - room;
   let units = 0;
-  for (const unit of context.memory) {
+  for (const unit of context.earlier) {
     if (over <= 0) break;
     over -= unitTokens(unit, context.marks);
     units += 1;
@@ -180,7 +180,7 @@ function sprint(state: KernelState): Departure | null {
   const leaving = units.slice(0, units.length - kept).flatMap((unit) => unit.map(([seq]) => seq));
   // What a user said while calls ran lies among their results.
   const seqs = leaving.sort((a, b) => a - b);
-  const { length } = state.context.memory;
+  const { length } = state.context.earlier;
   return length + seqs.length === 0 ? null : { mode: 'sprint', units: length, seqs };
 }
 
@@ -253,9 +253,9 @@ export function departingExtents(state: KernelState, { units, seqs }: Departure)
     } else close();
   }
   close();
-  const memory = context.memory.slice(0, units);
-  const [first] = memory;
-  const last = memory.at(-1);
+  const earlier = context.earlier.slice(0, units);
+  const [first] = earlier;
+  const last = earlier.at(-1);
   const remembered = first && last ? [{ boxId, fromSeq: first.fromSeq, toSeq: last.toSeq }] : [];
   const summary = context.summary ? [{ boxId, fromSeq: context.summary[0], toSeq: context.summary[0] }] : [];
   return [...summary, ...remembered, ...own];
@@ -287,14 +287,14 @@ export function withoutDeparted(
   const end = endOf(handles, seqs);
   const kept: Handle[] = [];
   let saved = (context.summary?.[2] ?? 0) - summary[2];
-  for (const unit of context.memory.slice(0, units)) saved += unitTokens(unit, marks);
+  for (const unit of context.earlier.slice(0, units)) saved += unitTokens(unit, marks);
   for (const handle of handles.slice(0, end)) {
     if (goes(handle[0])) saved += handleTokens(handle, marks, snip);
     else kept.push(handle);
   }
-  const memory: readonly MemoryUnit[] = context.memory.slice(units);
+  const earlier: readonly ContextUnit[] = context.earlier.slice(units);
   return {
-    state: { ...state, handles: kept.concat(handles.slice(end)), context: { ...context, memory, summary } },
+    state: { ...state, handles: kept.concat(handles.slice(end)), context: { ...context, earlier, summary } },
     saved,
   };
 }

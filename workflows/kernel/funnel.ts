@@ -14,7 +14,7 @@ import type { SummarizedEvent } from './events.ts';
 import { type Departure, departingExtents, makeRoom, summaryTokens, withoutDeparted } from './eviction.ts';
 import { inUse, offeredTools } from './exposure.ts';
 import { FUSE_WARNS, toolOf } from './fuse.ts';
-import { toldBy } from './handles.ts';
+import { userMessages } from './handles.ts';
 import { planOf, planOfDeparting } from './plan.ts';
 import { roomLeft } from './pressure.ts';
 import type { CallExtra, KernelState } from './state.ts';
@@ -23,7 +23,7 @@ import type { CallExtra, KernelState } from './state.ts';
 const OPERATOR_DEADLINE_MS = 24 * 3_600_000;
 
 /** The model is told when this many steps are left, the one asked for included (K10). */
-const STEPS_LEFT_TOLD = 2;
+const STEPS_LEFT_SAID = 2;
 
 export function callModel(
   state: KernelState,
@@ -33,9 +33,9 @@ export function callModel(
   forced = false,
 ): StepOutcome {
   const hit = exhaustedBudget(state, nowMs);
-  if (hit === null) return roomy(state, nowMs, onLastStep(state, extra), observations, forced);
+  if (hit === null) return withRoom(state, nowMs, onLastStep(state, extra), observations, forced);
   const seen: Observation = { type: 'budget_hit', code: hit.code, used: hit.used, limit: hit.limit };
-  return state.limits.onExhausted === 'ask' && extendable(state, hit)
+  return state.budgets.onExhausted === 'ask' && extendable(state, hit)
     ? askOperator(state, hit, nowMs, extra, [...observations, seen])
     : finalReport(state, hit, nowMs, [...observations, seen], forced);
 }
@@ -56,7 +56,7 @@ export function finalReport(
     onlyTools: state.config.submitResult ? [SUBMIT_RESULT] : [],
     note: { kind: 'final_report', reason: hit.reason },
   };
-  return roomy({ ...state, ending: termination }, nowMs, extra, observations, forced);
+  return withRoom({ ...state, ending: termination }, nowMs, extra, observations, forced);
 }
 
 const OVERFLOW = {
@@ -66,7 +66,7 @@ const OVERFLOW = {
 } as const;
 
 /** `forced`: the provider found the last prompt too long (K11). */
-export function roomy(
+export function withRoom(
   state: KernelState,
   nowMs: number,
   extra: CallExtra,
@@ -119,7 +119,7 @@ export function onSummarized(state: KernelState, event: SummarizedEvent): StepOu
   };
   const { units, seqs, mode } = departure;
   const seen: Observation = { type: 'shortened', mode, cards: units + seqs.length, tokens: saved };
-  return ending === null ? callModel(next, event.nowMs, extra, [seen]) : roomy(next, event.nowMs, extra, [seen]);
+  return ending === null ? callModel(next, event.nowMs, extra, [seen]) : withRoom(next, event.nowMs, extra, [seen]);
 }
 
 function request(
@@ -162,7 +162,7 @@ function request(
 /** A turn that must end with a tool gets its last chance to call one (K10). */
 function onLastStep(state: KernelState, extra: CallExtra): CallExtra {
   const { mustEndWith } = state.config;
-  const last = state.stepIndex + 1 === state.limits.maxSteps;
+  const last = state.stepIndex + 1 === state.budgets.maxSteps;
   if (!last || mustEndWith.length === 0 || state.requiredToolDone) return extra;
   return { ...extra, onlyTools: mustEndWith, requireTool: true };
 }
@@ -171,21 +171,21 @@ function onLastStep(state: KernelState, extra: CallExtra): CallExtra {
 const FAR = 10;
 
 /** As many messages as leave eight when some of them say the same. */
-const TOLD = 16;
+const MOST_MESSAGES = 16;
 
 function farBehind({ handles }: KernelState): readonly number[] {
   const near = handles[handles.length - FAR]?.[0] ?? 0;
-  return near === 0 ? [] : toldBy(handles, TOLD).filter((seq) => seq < near);
+  return near === 0 ? [] : userMessages(handles, MOST_MESSAGES).filter((seq) => seq < near);
 }
 
 function stateLines(state: KernelState): readonly StateLine[] {
-  const { ending, stepIndex, limits, streaks, planCall, outputBoxId: boxId } = state;
+  const { ending, stepIndex, budgets, streaks, planCall, outputBoxId: boxId } = state;
   const seqs = farBehind(state);
-  const told: StateLine[] = seqs.length === 0 ? [] : [{ kind: 'told', boxId, seqs }];
+  const told: StateLine[] = seqs.length === 0 ? [] : [{ kind: 'user_messages', boxId, seqs }];
   const kept: StateLine[] = planCall === null ? told : [...told, { kind: 'plan', callId: planCall }];
   if (ending !== null) return kept;
-  const steps = limits.maxSteps - stepIndex + 1;
-  const left: StateLine[] = steps <= STEPS_LEFT_TOLD ? [{ kind: 'steps_left', steps }] : [];
+  const steps = budgets.maxSteps - stepIndex + 1;
+  const left: StateLine[] = steps <= STEPS_LEFT_SAID ? [{ kind: 'steps_left', steps }] : [];
   const repeating = Object.entries(streaks)
     .filter(([, times]) => times >= FUSE_WARNS)
     .map(([signature, times]): StateLine => ({ kind: 'repeating', tool: toolOf(signature), times }));

@@ -1,5 +1,5 @@
 /**
- * The repeat fuse (K12): in how many steps on end the same call, by tool and canonical arguments, was proposed.
+ * The repeat fuse (K12): in how many steps in a row the same call, by tool and canonical arguments, was proposed.
  *
  * Invariants
  * 1. A step that does not propose the call breaks its streak; a step of meta tools alone neither adds nor breaks.
@@ -7,7 +7,7 @@
  */
 import { isMetaTool } from '../protocol/builtins.ts';
 import { own } from '../protocol/json.ts';
-import type { ProposedCallFact } from './events.ts';
+import type { ProposedCall } from './events.ts';
 
 /** The model is told. */
 export const FUSE_WARNS = 3;
@@ -19,10 +19,10 @@ export const FUSE_BLOWS = 9;
 export type Streaks = Readonly<Record<string, number>>;
 
 /** Null for what was recorded without a digest: it never counts. */
-export const signatureOf = ({ tool, digest }: ProposedCallFact): string | null =>
+export const signatureOf = ({ tool, digest }: ProposedCall): string | null =>
   digest === undefined || isMetaTool(tool) ? null : `${tool}:${digest}`;
 
-export function afterProposals(streaks: Streaks, calls: readonly ProposedCallFact[]): Streaks {
+export function afterProposals(streaks: Streaks, calls: readonly ProposedCall[]): Streaks {
   if (calls.every((call) => isMetaTool(call.tool))) return streaks;
   const signatures = new Set(calls.map(signatureOf).filter((signature) => signature !== null));
   return Object.fromEntries([...signatures].map((signature) => [signature, (own(streaks, signature) ?? 0) + 1]));

@@ -7,22 +7,22 @@
  * 3. Never more calls are started than the budget of calls has left.
  */
 import { own } from '../protocol/json.ts';
-import type { ApprovalAsk, Observation, Refusal } from './actions.ts';
+import type { ApprovalAsk, Observation, RefusedCall } from './actions.ts';
 import { callsLeft } from './budgets.ts';
-import type { ProposedCallFact } from './events.ts';
+import type { ProposedCall } from './events.ts';
 import { afterProposals, FUSE_STOPS, FUSE_WARNS, signatureOf, toolOf } from './fuse.ts';
 import { judge, NO_FACTS, type RateWindows, type Verdict } from './governance.ts';
 import type { BatchVerdict, KernelState } from './state.ts';
 
 export interface Gated {
-  readonly run: readonly ProposedCallFact[];
-  readonly refuse: readonly Refusal[];
+  readonly run: readonly ProposedCall[];
+  readonly refuse: readonly RefusedCall[];
   readonly ask: readonly ApprovalAsk[];
   readonly change: Pick<KernelState, 'rateWindows' | 'streaks' | 'toolCalls' | 'callsRefused' | 'verdict'>;
   readonly observations: readonly Observation[];
 }
 
-export function gate(state: KernelState, calls: readonly ProposedCallFact[], nowMs: number): Gated {
+export function gate(state: KernelState, calls: readonly ProposedCall[], nowMs: number): Gated {
   const streaks = afterProposals(state.streaks, calls);
   const batch = new Batch(state, nowMs);
   for (const call of calls) {
@@ -38,8 +38,8 @@ export function gate(state: KernelState, calls: readonly ProposedCallFact[], now
 class Batch {
   readonly #state: KernelState;
   readonly #nowMs: number;
-  readonly #run: ProposedCallFact[] = [];
-  readonly #refuse: Refusal[] = [];
+  readonly #run: ProposedCall[] = [];
+  readonly #refuse: RefusedCall[] = [];
   readonly #ask: ApprovalAsk[] = [];
   readonly #observations: Observation[] = [];
   #windows: RateWindows;
@@ -55,10 +55,10 @@ class Batch {
     this.#callsRefused = state.callsRefused;
   }
 
-  place(call: ProposedCallFact, times: number): void {
+  place(call: ProposedCall, times: number): void {
     const { callId, tool, facts = NO_FACTS } = call;
     if (times >= FUSE_STOPS) {
-      const message = `the same call was proposed ${times} times on end and is not run again; try another way or report`;
+      const message = `the same call was proposed ${times} times in a row and is not run again; try another way or report`;
       this.#refuse.push({ callId, tool, code: 'repeated_call', message });
       return;
     }
@@ -72,7 +72,7 @@ class Batch {
     }
     if (this.#left === 0) {
       this.#callsRefused = true;
-      const message = `the budget of ${this.#state.limits.maxToolCalls} tool calls is used up`;
+      const message = `the budget of ${this.#state.budgets.maxToolCalls} tool calls is used up`;
       this.#refuse.push({ callId, tool, code: 'budget_tool_calls', message });
       return;
     }
@@ -95,7 +95,7 @@ class Batch {
     return { run: this.#run, refuse: this.#refuse, ask: this.#ask, change, observations };
   }
 
-  #deny({ callId, tool }: ProposedCallFact, verdict: Exclude<Verdict, { decision: 'allow' }>): void {
+  #deny({ callId, tool }: ProposedCall, verdict: Exclude<Verdict, { decision: 'allow' }>): void {
     const { reason } = verdict;
     const code = verdict.decision === 'rate_limited' ? 'rate_limited' : 'governance_denied';
     this.#refuse.push({ callId, tool, code, message: `${tool} was not run: ${reason}` });
@@ -103,14 +103,14 @@ class Batch {
     if (onDenied !== 'report') this.#verdict ??= { outcome: onDenied, reason: `${tool} was denied: ${reason}` };
   }
 
-  #noneRuns({ reason }: BatchVerdict): readonly Refusal[] {
+  #noneRuns({ reason }: BatchVerdict): readonly RefusedCall[] {
     const siblings = [...this.#run, ...this.#ask].map(
-      ({ callId, tool }): Refusal => ({ callId, tool, code: 'not_run', message: `${tool} was not run: ${reason}` }),
+      ({ callId, tool }): RefusedCall => ({ callId, tool, code: 'not_run', message: `${tool} was not run: ${reason}` }),
     );
     return [...this.#refuse, ...siblings];
   }
 
-  #observe({ callId, tool }: ProposedCallFact, verdict: Exclude<Verdict, { decision: 'allow' }>): void {
+  #observe({ callId, tool }: ProposedCall, verdict: Exclude<Verdict, { decision: 'allow' }>): void {
     const { decision, stage, reason } = verdict;
     this.#observations.push({ type: 'tool_gated', callId, tool, decision, stage, reason });
   }

@@ -11,17 +11,17 @@
 
 import type { Condition, Constraint, GovernancePolicy, RateLimit } from '../protocol/governance.ts';
 import { type JsonObject, type JsonValue, own } from '../protocol/json.ts';
-import { LIMITS, utf8Bytes } from '../protocol/sizes.ts';
+import { SIZES, utf8Bytes } from '../protocol/sizes.ts';
 
 /** What of the arguments rules may look at: the values at the paths they name, and which of those were too large. */
-export interface CallFacts {
+export interface ArgumentFacts {
   readonly values: Readonly<Record<string, JsonValue>>;
   readonly oversized: readonly string[];
   /** Paths that lead through something that has no parts of that name to speak of: a text, a number, a list. Absent when there are none. */
   readonly unreadable?: readonly string[];
 }
 
-export const NO_FACTS: CallFacts = { values: {}, oversized: [] };
+export const NO_FACTS: ArgumentFacts = { values: {}, oversized: [] };
 
 export type Verdict =
   | { readonly decision: 'allow' }
@@ -50,7 +50,7 @@ export function judge(
   policy: GovernancePolicy,
   windows: RateWindows,
   tool: string,
-  facts: CallFacts,
+  facts: ArgumentFacts,
   nowMs: number,
 ): Judged {
   const limited = rateVerdict(policy, windows, tool, nowMs);
@@ -65,7 +65,7 @@ export function judge(
 
 /** For a call that an approver let through: it is not judged again, but it counts. */
 export function takeSlot(policy: GovernancePolicy, windows: RateWindows, tool: string, nowMs: number): RateWindows {
-  const limits = limitsOf(policy, tool);
+  const limits = rateLimitsOf(policy, tool);
   if (limits.length === 0) return windows;
   const longest = Math.max(...limits.map((limit) => limit.windowMs));
   return { ...windows, [tool]: [...recent(windows, tool, longest, nowMs), nowMs] };
@@ -86,7 +86,7 @@ export function pathsOf({ rules, constraints }: GovernancePolicy, tool: string):
 }
 
 /** What rules may look at of a call's arguments: the values at their paths, as far as they are small (K4). */
-export function factsAt(policy: GovernancePolicy, tool: string, args: JsonObject): CallFacts {
+export function factsAt(policy: GovernancePolicy, tool: string, args: JsonObject): ArgumentFacts {
   const values: [string, JsonValue][] = [];
   const oversized: string[] = [];
   const unreadable: string[] = [];
@@ -94,7 +94,7 @@ export function factsAt(policy: GovernancePolicy, tool: string, args: JsonObject
     const value = valueAt(args, path);
     if (value === undefined) continue;
     if (value === UNREADABLE) unreadable.push(path);
-    else if (utf8Bytes(JSON.stringify(value)) > LIMITS.factBytes) oversized.push(path);
+    else if (utf8Bytes(JSON.stringify(value)) > SIZES.factBytes) oversized.push(path);
     else values.push([path, value]);
   }
   // Not by assignment: a path may be named __proto__.
@@ -113,12 +113,12 @@ function valueAt(args: JsonObject, path: string): JsonValue | undefined | typeof
   return value;
 }
 
-function permission(policy: GovernancePolicy, tool: string, facts: CallFacts): Verdict {
+function permission(policy: GovernancePolicy, tool: string, facts: ArgumentFacts): Verdict {
   for (const { tool: pattern, action, when, reason } of policy.rules) {
     if (!matches(pattern, tool)) continue;
     if (when && facts.oversized.includes(when.path)) return tooLarge('permission', when.path);
     const problem = when ? unjudgeable(when, facts) : null;
-    // A rule that would allow gives no leave then, and the next one is asked.
+    // A rule that would allow allows nothing then, and the next one is asked.
     if (when && problem !== null && action !== 'allow') return denied('permission', when.path, problem);
     if (when && !holds(when, own(facts.values, when.path))) continue;
     return by(action, reason ?? `the rule for ${pattern} says ${action}`);
@@ -138,7 +138,7 @@ const isOneOf = (allowed: readonly JsonValue[], value: JsonValue | undefined): b
 const inRange = (value: number, min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY): boolean =>
   value >= min && value <= max;
 
-function constraints(policy: GovernancePolicy, tool: string, facts: CallFacts): Verdict {
+function constraints(policy: GovernancePolicy, tool: string, facts: ArgumentFacts): Verdict {
   for (const constraint of policy.constraints) {
     if (!matches(constraint.tool, tool)) continue;
     const { path } = constraint;
@@ -150,7 +150,7 @@ function constraints(policy: GovernancePolicy, tool: string, facts: CallFacts): 
 }
 
 /** Absent values, and null, break only `required`. */
-function breach(constraint: Constraint, facts: CallFacts): string | null {
+function breach(constraint: Constraint, facts: ArgumentFacts): string | null {
   const { path, required, oneOf, min, max, maxLength } = constraint;
   if (facts.unreadable?.includes(path)) return LEADS_NOWHERE;
   const value = own(facts.values, path);
@@ -168,7 +168,7 @@ function breach(constraint: Constraint, facts: CallFacts): string | null {
 const LEADS_NOWHERE = 'cannot be found, because a part of the path is neither an object nor absent';
 
 /** Why nobody can say whether the condition holds; null when it can be said. */
-function unjudgeable({ path, oneOf }: Condition, facts: CallFacts): string | null {
+function unjudgeable({ path, oneOf }: Condition, facts: ArgumentFacts): string | null {
   if (facts.unreadable?.includes(path)) return LEADS_NOWHERE;
   const value = own(facts.values, path);
   if (value === undefined || value === null) return null;
@@ -196,7 +196,7 @@ function veto({ veto: patterns }: GovernancePolicy, tool: string): Verdict {
     : ALLOW;
 }
 
-const limitsOf = ({ rateLimits }: GovernancePolicy, tool: string): readonly RateLimit[] =>
+const rateLimitsOf = ({ rateLimits }: GovernancePolicy, tool: string): readonly RateLimit[] =>
   rateLimits.filter((limit) => matches(limit.tool, tool));
 
 /** An entry exactly at the edge still counts. */
@@ -204,7 +204,7 @@ const recent = (windows: RateWindows, tool: string, windowMs: number, nowMs: num
   (own(windows, tool) ?? []).filter((startedAt) => startedAt >= nowMs - windowMs);
 
 function rateVerdict(policy: GovernancePolicy, windows: RateWindows, tool: string, nowMs: number): Verdict {
-  for (const { max, windowMs } of limitsOf(policy, tool)) {
+  for (const { max, windowMs } of rateLimitsOf(policy, tool)) {
     const started = recent(windows, tool, windowMs, nowMs);
     const oldest = started[started.length - max];
     if (oldest === undefined) continue;

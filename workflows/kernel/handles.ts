@@ -27,7 +27,7 @@ export function merge(handles: readonly Handle[], more: readonly Handle[]): read
 const byPlace = (a: Handle, b: Handle): number => a[0] - b[0];
 
 /** Places of the task, and of the newest messages of users. */
-export function toldBy(handles: readonly Handle[], newest: number): readonly number[] {
+export function userMessages(handles: readonly Handle[], newest: number): readonly number[] {
   const users: number[] = [];
   for (const handle of handles) if (handle[1] === 'user') users.push(handle[0]);
   return [...users.slice(0, 1), ...users.slice(1).slice(-newest)];

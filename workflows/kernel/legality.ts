@@ -15,7 +15,7 @@ const NOTHING: Legality = {
   timeout: false,
   tool_results: false,
   approval: false,
-  limits: false,
+  budgets: false,
   stop: false,
 };
 
@@ -28,10 +28,10 @@ export const LEGAL: Readonly<Record<Lifecycle, Legality>> = {
     summarized: true,
     timeout: true,
     tool_results: true,
-    limits: true,
+    budgets: true,
     stop: true,
   },
-  suspended: { ...NOTHING, tool_results: true, approval: true, limits: true, stop: true },
+  suspended: { ...NOTHING, tool_results: true, approval: true, budgets: true, stop: true },
   done: NOTHING,
 };
 

@@ -5,10 +5,10 @@ import { type Marks, type Residency, residencyAt } from './pressure.ts';
 import type { BoxExtent, Handle, KernelState } from './state.ts';
 
 export function planOf({ context, handles, outputBoxId }: KernelState): Plan {
-  const { summary, memory, given, marks } = context;
+  const { summary, earlier, given, marks } = context;
   const ranges = new Ranges(summary === null ? null : { boxId: outputBoxId, seq: summary[0] });
   if (summary) ranges.alone({ boxId: outputBoxId, fromSeq: summary[0], toSeq: summary[0] });
-  for (const unit of memory) ranges.add(unit, residencyAt(marks, unit.toSeq));
+  for (const unit of earlier) ranges.add(unit, residencyAt(marks, unit.toSeq));
   for (const unit of given) ranges.add(unit, 'full');
   for (const own of alike(handles, marks, summary))
     ranges.add({ boxId: outputBoxId, ...own }, residencyAt(marks, own.toSeq));

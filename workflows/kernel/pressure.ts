@@ -8,7 +8,7 @@
  */
 import type { Usage } from '../protocol/turn.ts';
 import { indexAfter } from './handles.ts';
-import type { Handle, KernelState, MemoryUnit } from './state.ts';
+import type { ContextUnit, Handle, KernelState } from './state.ts';
 
 /** From whole to a line; what a result is rendered with, by the place of its card. */
 export const RESIDENCIES = ['full', 'snipped', 'preview', 'collapsed'] as const;
@@ -72,7 +72,7 @@ export const mostAt = (marks: Marks, seq: number, snip: number): number =>
 export const handleTokens = (handle: Handle, marks: Marks, snip: number): number =>
   MESSAGE_TOKENS + (handle[1] === 'tool' ? Math.min(handle[2], mostAt(marks, handle[0], snip)) : handle[2]);
 
-export const unitTokens = (unit: MemoryUnit, marks: Marks): number =>
+export const unitTokens = (unit: ContextUnit, marks: Marks): number =>
   unit.tokens[RESIDENCIES.indexOf(residencyAt(marks, unit.toSeq))] ?? 0;
 
 /** What the next prompt would take, before the correction by what the provider counted. */
@@ -86,13 +86,13 @@ export interface Estimates {
 /** All three in one walk over the cards: it is walks that a step of a long turn takes its time for. */
 export function estimates(state: KernelState, upTo: number): Estimates {
   const { context, config, handles } = state;
-  const { marks, memory, given, summary } = context;
+  const { marks, earlier, given, summary } = context;
   const { fixedTokens, windowTokens } = config.context;
   const fixed = fixedTokens + (summary?.[2] ?? 0) + handles.length * MESSAGE_TOKENS;
   const whole = given.reduce((sum, unit) => sum + unit.tokens[0], fixed);
   const remembered = (change: Partial<Marks>): number => {
     const with_ = raised(marks, change);
-    return memory.reduce((sum, unit) => sum + unitTokens(unit, with_), whole);
+    return earlier.reduce((sum, unit) => sum + unitTokens(unit, with_), whole);
   };
   const snip = snipTokens(windowTokens);
   const preview = previewTokens(snip);
@@ -156,7 +156,7 @@ export const pressure = (state: KernelState): number => pressureOf(state, estima
 export const pressureOf = (state: KernelState, tokens: number): number =>
   (tokens * state.context.correction) / promptLimit(state);
 
-/** In whole tokens: what a provider found too long is reckoned to fill the limit exactly, and must not exceed it by a rounding error. */
+/** In whole tokens: what a provider found too long counts as filling the limit exactly, and must not exceed it by a rounding error. */
 export const fits = (state: KernelState, tokens: number): boolean =>
   Math.floor(tokens * state.context.correction) <= promptLimit(state);
 

@@ -4,7 +4,7 @@
  * Invariants
  * 1. What users said meanwhile stays; every other card of the step goes out of view, and the counts of tokens with it.
  * 2. Steps, tokens, rate windows and streaks are spent all the same, so that a loop of rollbacks ends by a budget.
- * 3. Three on end fail the turn.
+ * 3. Three in a row fail the turn.
  * 4. The parts of an answer that is being continued are behind the checkpoint and stay: the model is told to go on with them, not another way.
  */
 import type { Observation, StepOutcome } from './actions.ts';
@@ -41,7 +41,7 @@ export function rollback(state: KernelState, reason: string, nowMs: number): Ste
   const termination = {
     status: 'failed',
     errorCode: 'no_progress',
-    reason: `${rollbacks} steps on end had to be taken back; the last because ${reason}`,
+    reason: `${rollbacks} steps in a row had to be taken back; the last because ${reason}`,
   } as const;
   return done(next, termination, { from: 'fallback' }, [seen]);
 }

@@ -44,7 +44,7 @@ export interface ContextConfig {
 }
 
 /** Cards of an earlier turn, or of a box given with the request; they come and go together. */
-export interface MemoryUnit extends BoxExtent {
+export interface ContextUnit extends BoxExtent {
   /** Rendered whole, snipped, as previews, collapsed. */
   readonly tokens: readonly [full: number, snipped: number, preview: number, collapsed: number];
 }
@@ -52,9 +52,9 @@ export interface MemoryUnit extends BoxExtent {
 /** What is in view besides the cards of this turn, and how much of it all is rendered (K15). */
 export interface ContextState {
   /** Earlier turns in the output box, oldest first. */
-  readonly memory: readonly MemoryUnit[];
+  readonly earlier: readonly ContextUnit[];
   /** What came with the request: never shrunk. */
-  readonly given: readonly MemoryUnit[];
+  readonly given: readonly ContextUnit[];
   /** Takes the place of what was summarised; rendered first. */
   readonly summary: Handle | null;
   readonly marks: Marks;
@@ -170,12 +170,12 @@ export interface KernelState {
   /** Epoch ms of `start`. */
   readonly startedAt: number;
   /** As configured, or as an operator changed them. */
-  readonly limits: Budgets;
+  readonly budgets: Budgets;
   readonly usage: Usage;
   readonly delegated: Delegated;
   /** Of its own model calls; null as soon as a price is not known. */
   readonly cost: number | null;
-  /** Calls that were started, or wait for leave to. */
+  /** Calls that were started, or wait for approval to. */
   readonly toolCalls: number;
   /** Calls were refused because the budget of calls was used up. */
   readonly callsRefused: boolean;
@@ -196,7 +196,7 @@ export interface KernelState {
   /** Whether the last batch of calls ran a tool of `mustEndWith` with success. */
   readonly requiredToolDone: boolean;
   readonly rateWindows: RateWindows;
-  /** In how many steps on end each call was proposed, by signature (K12). */
+  /** In how many steps in a row each call was proposed, by signature (K12). */
   readonly streaks: Readonly<Record<string, number>>;
   readonly verdict: BatchVerdict | null;
   readonly checkpoint: Checkpoint | null;
@@ -218,7 +218,7 @@ export const initialState = (config: KernelConfig): KernelState => ({
   phase: 'reason',
   stepIndex: 0,
   startedAt: 0,
-  limits: config.budgets,
+  budgets: config.budgets,
   usage: { input: 0, output: 0, cached: 0 },
   delegated: { tokens: 0, cost: 0, open: false },
   cost: 0,
@@ -229,7 +229,7 @@ export const initialState = (config: KernelConfig): KernelState => ({
   planCall: null,
   handles: [],
   context: {
-    memory: [],
+    earlier: [],
     given: [],
     summary: null,
     marks: NO_MARKS,

@@ -6,14 +6,14 @@
  * 2. Every event yields at most one action; an event that does not apply changes nothing and is observed (K1).
  * 3. After `done` nothing is emitted.
  */
-import type { Limits } from '../protocol/profile.ts';
+import type { BudgetChange } from '../protocol/profile.ts';
 import type { Termination } from '../protocol/turn.ts';
 import type { Observation, StepOutcome } from './actions.ts';
-import { withNewLimits, withUsage } from './budgets.ts';
+import { withChangedBudgets, withUsage } from './budgets.ts';
 import { onApproval, onProposals, onResults, toHandle } from './calls.ts';
 import { answerOf, done, finishReport, withoutReport } from './ending.ts';
-import type { KernelEvent, LimitsEvent, LlmFailedEvent, LlmResponseEvent, StartEvent } from './events.ts';
-import { callModel, onSummarized, roomy } from './funnel.ts';
+import type { BudgetsEvent, KernelEvent, LlmFailedEvent, LlmResponseEvent, StartEvent } from './events.ts';
+import { callModel, onSummarized, withRoom } from './funnel.ts';
 import { merge } from './handles.ts';
 import { mismatch } from './legality.ts';
 import { corrected, promptLimit } from './pressure.ts';
@@ -41,8 +41,8 @@ export function step(state: KernelState, event: KernelEvent): StepOutcome {
       return onResults(state, event);
     case 'approval':
       return onApproval(state, event);
-    case 'limits':
-      return onLimits(state, event);
+    case 'budgets':
+      return onBudgets(state, event);
     case 'stop':
       return done(state, { status: 'failed', errorCode: event.code, reason: event.reason }, { from: 'fallback' });
     default:
@@ -51,11 +51,11 @@ export function step(state: KernelState, event: KernelEvent): StepOutcome {
 }
 
 function onStart(state: KernelState, event: StartEvent): StepOutcome {
-  const { outputBoxId, memory, instruction, transcript = [], pending = [], nowMs } = event;
+  const { outputBoxId, earlier, instruction, transcript = [], pending = [], nowMs } = event;
   const context: ContextState = {
     ...state.context,
-    memory: memory.filter((unit) => unit.boxId === outputBoxId),
-    given: memory.filter((unit) => unit.boxId !== outputBoxId),
+    earlier: earlier.filter((unit) => unit.boxId === outputBoxId),
+    given: earlier.filter((unit) => unit.boxId !== outputBoxId),
     activityAt: nowMs,
   };
   const started: KernelState = {
@@ -144,7 +144,7 @@ function onOverflow(state: KernelState, nowMs: number): StepOutcome {
   const seen: Observation = { type: 'overflow', time: overflows };
   return state.ending === null
     ? callModel(next, nowMs, state.asked, [seen], true)
-    : roomy(next, nowMs, state.asked, [seen], true);
+    : withRoom(next, nowMs, state.asked, [seen], true);
 }
 
 function onModelFailure(state: KernelState, event: LlmFailedEvent): StepOutcome {
@@ -155,15 +155,15 @@ function onModelFailure(state: KernelState, event: LlmFailedEvent): StepOutcome 
 }
 
 /** Told again and again, for a signal may be lost: what is known already changes nothing. */
-function onLimits(known: KernelState, { limits, delegated }: LimitsEvent): StepOutcome {
+function onBudgets(known: KernelState, { budgets, delegated }: BudgetsEvent): StepOutcome {
   const state = delegated ? { ...known, delegated } : known;
-  const next = withNewLimits(state, limits);
-  if (sameLimits(next.limits, state.limits)) return { state, actions: [], observations: [] };
-  return { state: next, actions: [], observations: [{ type: 'limits_changed', limits }] };
+  const next = withChangedBudgets(state, budgets);
+  if (sameBudgets(next.budgets, state.budgets)) return { state, actions: [], observations: [] };
+  return { state: next, actions: [], observations: [{ type: 'budgets_changed', budgets }] };
 }
 
-const sameLimits = (a: Limits, b: Limits): boolean =>
-  (Object.keys(a) as (keyof Limits)[]).every((axis) => a[axis] === b[axis]);
+const sameBudgets = (a: BudgetChange, b: BudgetChange): boolean =>
+  (Object.keys(a) as (keyof BudgetChange)[]).every((axis) => a[axis] === b[axis]);
 
 function exhaustive(event: never): never {
   throw new TypeError(`unknown kernel event ${JSON.stringify(event)}`);

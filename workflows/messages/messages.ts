@@ -14,19 +14,19 @@ export const enqueueSignal = defineSignal<[unknown]>('enqueue');
 export const toolResultSignal = defineSignal<[unknown]>('tool_result');
 
 /** An operator has set new budgets; what they are, the store says (K9). */
-export const limitsSignal = defineSignal<[unknown]>('limits');
+export const budgetsSignal = defineSignal<[unknown]>('budgets');
 
 /** Ends the turn. Our clients end it in the store first, so that this only lets go of what still runs (T21). */
 export const stopSignal = defineSignal<[unknown]>('stop');
 
 /** A live look at a turn; the store answers the same without a worker. */
-export interface TurnLook {
+export interface TurnSnapshot {
   readonly agentTurnId: string;
   readonly status: TurnStatus;
   readonly stepIndex: number;
   readonly waiting: readonly { readonly callId: string; readonly tool: string; readonly deadline: number }[];
 }
-export const turnStateQuery = defineQuery<TurnLook>('turn_state');
+export const turnStateQuery = defineQuery<TurnSnapshot>('turn_state');
 
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -36,7 +36,7 @@ export const isResultWakeUp = (body: unknown): boolean =>
   body === undefined || body === null || (isRecord(body) && body.status === undefined);
 
 export function isLease(value: unknown): value is Lease {
-  if (!isRecord(value) || !isRecord(value.kernel) || !Array.isArray(value.memory)) return false;
+  if (!isRecord(value) || !isRecord(value.kernel) || !Array.isArray(value.earlier)) return false;
   if (!isRecord(value.kernel.budgets) || !isRecord(value.kernel.context)) return false;
   const texts = [value.agentId, value.agentTurnId, value.outputBoxId, value.profileName, value.title];
   return texts.every((text) => typeof text === 'string') && typeof value.turnEpoch === 'number';

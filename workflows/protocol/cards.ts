@@ -8,7 +8,7 @@ export interface TextContent {
 }
 
 /** A tool call as the model proposed it; `arguments` is the raw text so that it goes back on the wire unchanged. */
-export interface ProposedCall {
+export interface ThoughtCall {
   readonly callId: string;
   readonly providerCallId: string;
   readonly name: string;
@@ -17,7 +17,7 @@ export interface ProposedCall {
 
 export interface ThoughtContent {
   readonly text: string;
-  readonly toolCalls: readonly ProposedCall[];
+  readonly toolCalls: readonly ThoughtCall[];
   readonly refusal?: string;
 }
 
@@ -53,7 +53,7 @@ export interface ToolResultContent {
   readonly result?: JsonValue;
   readonly error?: ToolError;
   /** The approver changed the arguments, or said something: the model is told (K7). */
-  readonly leave?: { readonly by?: string; readonly reason?: string; readonly arguments?: JsonObject };
+  readonly approval?: { readonly by?: string; readonly reason?: string; readonly arguments?: JsonObject };
 }
 
 /** Stands for older cards of its box; `usage` and `cost` are of writing it. */

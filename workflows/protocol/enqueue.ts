@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { FailureCode } from './failures.ts';
 import { USER_ID_PATTERN } from './ids.ts';
 import { jsonSchema } from './json-schema.ts';
-import { LIMITS, utf8Bytes } from './sizes.ts';
+import { SIZES, utf8Bytes } from './sizes.ts';
 import { PRIORITIES, type TurnStatus } from './turn.ts';
 
 const userId = z
@@ -33,8 +33,8 @@ const requestFields = z.strictObject({
   instruction: z
     .string()
     .min(1)
-    .refine((text) => utf8Bytes(text) <= LIMITS.instructionBytes, {
-      error: `must be at most ${LIMITS.instructionBytes} bytes; write a larger text as a card and pass instructionCardId`,
+    .refine((text) => utf8Bytes(text) <= SIZES.instructionBytes, {
+      error: `must be at most ${SIZES.instructionBytes} bytes; write a larger text as a card and pass instructionCardId`,
     })
     .optional(),
   instructionCardId: z.uuid().optional(),
@@ -66,8 +66,8 @@ export const enqueueRequestSchema = requestFields
     error: 'exactly one of instruction and instructionCardId is expected',
     path: ['instruction'],
   })
-  .refine((request) => utf8Bytes(JSON.stringify([request.resultFields, request.metadata])) <= LIMITS.requestBytes, {
-    error: `resultFields and metadata together must be at most ${LIMITS.requestBytes} bytes`,
+  .refine((request) => utf8Bytes(JSON.stringify([request.resultFields, request.metadata])) <= SIZES.requestBytes, {
+    error: `resultFields and metadata together must be at most ${SIZES.requestBytes} bytes`,
     path: ['metadata'],
   });
 

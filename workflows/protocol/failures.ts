@@ -101,7 +101,7 @@ export const FAILURES = {
     'The arguments do not match the tool schema.',
     'Correct the arguments and call again.',
   ),
-  governance_denied: entry('tool', false, 'A policy forbids the call.', 'Do it another way, or ask for leave.'),
+  governance_denied: entry('tool', false, 'A policy forbids the call.', 'Do it another way, or ask for approval.'),
   rate_limited: entry('tool', true, 'The tool was called too often.', 'Wait as long as the message says.'),
   approval_denied: entry('tool', false, 'A person denied the call.', 'Read the reason; do it another way.'),
   approval_unanswered: entry('tool', true, 'Nobody approved the call in time.', 'Go on without it, or ask again.'),

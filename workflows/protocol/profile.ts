@@ -49,7 +49,7 @@ export const budgetsSchema = z.strictObject({
 export type Budgets = z.infer<typeof budgetsSchema>;
 
 /** New values for some of the budgets. */
-export type Limits = { readonly [K in Exclude<keyof Budgets, 'onExhausted'>]?: number | undefined };
+export type BudgetChange = { readonly [K in Exclude<keyof Budgets, 'onExhausted'>]?: number | undefined };
 
 /** Instructions that a model takes in when it needs them (K8). */
 export const skillSchema = z.strictObject({

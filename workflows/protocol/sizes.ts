@@ -1,5 +1,5 @@
 /** Sizes and times that more than one side enforces. Bytes unless named otherwise. */
-export const LIMITS = {
+export const SIZES = {
   /** Inline instruction text; larger input is written as a card first (T4). */
   instructionBytes: 32 * 1024,
   /** One tool result or card body; a larger tool result becomes a failed one (T4). */

@@ -60,7 +60,7 @@ export type CheckAction =
   | { readonly do: 'lease' }
   | { readonly do: 'start' }
   | { readonly do: 'wake' }
-  | { readonly do: 'report' }
+  | { readonly do: 'settle' }
   /** The turn has ended: its workflow is asked to end itself. */
   | { readonly do: 'let_go' }
   /** It did not: it is closed. */
@@ -87,8 +87,8 @@ export const suspendedCheckAt = (nowMs: number, resumeDeadline: number): number 
   Math.min(Math.max(nowMs, resumeDeadline) + FIRST_CHECK_MS, nowMs + LONGEST_SUSPENDED_CHECK_MS);
 
 /** Whether the turn's workflow, and then its queue, must be looked at before its check can be decided. */
-export const needsWorkflow = ({ status, reportDue, parentGone }: DueTurn): boolean =>
-  status !== 'queued' && !(isTerminal(status) && reportDue) && !(parentGone && !isTerminal(status));
+export const needsWorkflow = ({ status, settlementDue, parentGone }: DueTurn): boolean =>
+  status !== 'queued' && !(isTerminal(status) && settlementDue) && !(parentGone && !isTerminal(status));
 
 export function decideCheck(facts: CheckFacts): CheckDecision {
   const { turn } = facts;
@@ -99,7 +99,7 @@ export function decideCheck(facts: CheckFacts): CheckDecision {
 }
 
 function decideEnded(facts: CheckFacts): CheckDecision {
-  if (facts.turn.reportDue) return again(facts, { do: 'report' });
+  if (facts.turn.settlementDue) return again(facts, { do: 'settle' });
   if (facts.workflow?.kind !== 'running') return done(facts.turn);
   // It passes on what foreign clients sent it before it lets go: it is asked first, and has until the next check in which it has workers.
   if (facts.turn.wokenAt === null) return again(facts, { do: 'let_go' });
@@ -135,8 +135,8 @@ function withoutWorkers(facts: CheckFacts): CheckDecision {
 function overdueEnd(facts: CheckFacts, workflow: Extract<WorkflowFacts, { kind: 'running' }>): CheckAction | null {
   const { turn, nowMs } = facts;
   const { status, timeouts } = turn;
-  const limit = limitOf(facts);
-  if (limit === null || limit > nowMs || !timeouts || isQueueing(facts, workflow)) return null;
+  const overdue = overdueAt(facts);
+  if (overdue === null || overdue > nowMs || !timeouts || isQueueing(facts, workflow)) return null;
   const { dispatchMs, noProgressMs, deadWorkflowGraceMs } = timeouts;
   if (status === 'dispatched')
     return end('timeout', 'dispatch_timeout', `no worker started the turn within ${dispatchMs} ms`);
@@ -148,7 +148,7 @@ function overdueEnd(facts: CheckFacts, workflow: Extract<WorkflowFacts, { kind: 
 }
 
 /** When the turn is overdue in its present status, epoch ms; null when it cannot be. */
-function limitOf({ turn, supervisedSince, nowMs }: CheckFacts): number | null {
+function overdueAt({ turn, supervisedSince, nowMs }: CheckFacts): number | null {
   const { status, timeouts, leasedAt, progressAt, resumeDeadline } = turn;
   if (!timeouts) return null;
   // Workers that are seen for the first time after a while without any begin the clock now.
@@ -175,7 +175,7 @@ function isQueueing(
 function again(facts: CheckFacts, action: CheckAction): CheckDecision {
   const { turn, nowMs } = facts;
   const everyMs = Math.min(2 * turn.everyMs, LONGEST_CHECK_MS);
-  const limits = [limitOf(facts), turn.endsBy, turn.retryAt].filter((at): at is number => at !== null && at > nowMs);
+  const ends = [overdueAt(facts), turn.endsBy, turn.retryAt].filter((at): at is number => at !== null && at > nowMs);
   const regular =
     turn.status === 'suspended' && turn.resumeDeadline !== null && turn.resumeDeadline > nowMs && !turn.unread
       ? suspendedCheckAt(nowMs, turn.resumeDeadline)
@@ -184,7 +184,7 @@ function again(facts: CheckFacts, action: CheckAction): CheckDecision {
   return {
     action,
     next: {
-      checkAt: Math.min(regular, ...limits),
+      checkAt: Math.min(regular, ...ends),
       everyMs,
       noWorkersSince: null,
       workersSince,

@@ -1,15 +1,15 @@
-/** The calls of one step: those that run, side by side, those that are refused, and those that need somebody's leave. */
+/** The calls of one step: those that run, side by side, those that are refused, and those that need approval. */
 
 import { storeActivities, toolActivities } from '../contract/activities.ts';
 import type { Until } from '../contract/store.ts';
-import type { ApprovalAsk, ExecuteToolsAction, Refusal } from '../kernel/actions.ts';
+import type { ApprovalAsk, ExecuteToolsAction, RefusedCall } from '../kernel/actions.ts';
 import type { SettledCall } from '../kernel/state.ts';
-import type { TurnLook } from '../messages/messages.ts';
+import type { TurnSnapshot } from '../messages/messages.ts';
 import type { Fence } from '../protocol/turn.ts';
 import type { TurnDisplay } from './display.ts';
 
 /** As it is shown, and how long it waits. */
-export type WaitingCall = TurnLook['waiting'][number] & Until;
+export type WaitingCall = TurnSnapshot['waiting'][number] & Until;
 
 export interface CallOutcomes {
   readonly settled: readonly SettledCall[];
@@ -40,7 +40,7 @@ export class TurnCalls {
     return { settled: [...settled, ...refused], waiting: [...suspended, ...asked] };
   }
 
-  async #refuse(refusals: readonly Refusal[]): Promise<readonly SettledCall[]> {
+  async #refuse(refusals: readonly RefusedCall[]): Promise<readonly SettledCall[]> {
     if (refusals.length === 0) return [];
     this.#count();
     const settled = await storeActivities.refuseCalls({ ...this.#fence, refusals });

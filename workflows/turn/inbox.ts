@@ -10,13 +10,13 @@ import { allHandlersFinished, CancellationScope, condition, log, setHandler } fr
 import { INLINE_BATCH, type InlineMessage, storeActivities } from '../contract/activities.ts';
 import { InlineRequests } from '../messages/inline-requests.ts';
 import { MessageIds } from '../messages/message-ids.ts';
-import { enqueueSignal, isResultWakeUp, limitsSignal, shallow, toolResultSignal } from '../messages/messages.ts';
+import { budgetsSignal, enqueueSignal, isResultWakeUp, shallow, toolResultSignal } from '../messages/messages.ts';
 import type { Fence } from '../protocol/turn.ts';
 
 /** Carried over to the next run, when no message is left that the store has not got. */
 export interface InboxCarry {
   readonly woken: boolean;
-  readonly newLimits: boolean;
+  readonly newBudgets: boolean;
   /** Messages so far. */
   readonly messages: number;
 }
@@ -31,7 +31,7 @@ export class TurnInbox {
   /** The store holds something that the turn may wait for. */
   woken: boolean;
   /** An operator has set budgets that the turn has not read yet. */
-  newLimits: boolean;
+  newBudgets: boolean;
 
   /** `count` is called for each billable action. */
   constructor(fence: Fence, count: () => void, carry?: InboxCarry) {
@@ -40,15 +40,15 @@ export class TurnInbox {
     this.#ids = new MessageIds(carry?.messages);
     this.#requests = new InlineRequests(fence.agentId, this.#ids, count);
     this.woken = carry?.woken ?? false;
-    this.newLimits = carry?.newLimits ?? false;
+    this.newBudgets = carry?.newBudgets ?? false;
     setHandler(toolResultSignal, (body) => {
       count();
       this.woken = true;
       if (!isResultWakeUp(body)) this.#results.push({ messageId: this.#ids.next(), body: shallow(body) });
     });
-    setHandler(limitsSignal, () => {
+    setHandler(budgetsSignal, () => {
       count();
-      this.newLimits = true;
+      this.newBudgets = true;
     });
     setHandler(enqueueSignal, (body) => {
       count();
@@ -57,7 +57,7 @@ export class TurnInbox {
   }
 
   carry(): InboxCarry {
-    return { woken: this.woken, newLimits: this.newLimits, messages: this.#ids.taken };
+    return { woken: this.woken, newBudgets: this.newBudgets, messages: this.#ids.taken };
   }
 
   /** The store has got every message that came. */

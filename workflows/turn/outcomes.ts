@@ -7,9 +7,9 @@ import type { Handle } from '../kernel/state.ts';
 import { FAILURES, isFailureCode } from '../protocol/failures.ts';
 import { clip } from '../protocol/sizes.ts';
 
-export function startEvent({ outputBoxId, memory, instructionSeq, instructionTokens }: Lease): KernelEvent {
+export function startEvent({ outputBoxId, earlier, instructionSeq, instructionTokens }: Lease): KernelEvent {
   const instruction: Handle = [instructionSeq, 'user', instructionTokens];
-  return { type: 'start', nowMs: Date.now(), outputBoxId, memory, instruction };
+  return { type: 'start', nowMs: Date.now(), outputBoxId, earlier, instruction };
 }
 
 export function responseEvent(record: StepOutcomeRecord): KernelEvent {

@@ -31,10 +31,10 @@ import type {
   KernelAction,
   SummarizeAction,
 } from '../kernel/actions.ts';
-import type { ApprovalAnswer, KernelEvent } from '../kernel/events.ts';
+import type { ApprovalDecision, KernelEvent } from '../kernel/events.ts';
 import { initialState, type KernelState } from '../kernel/state.ts';
 import { step } from '../kernel/step.ts';
-import { stopSignal, type TurnLook, turnStateQuery } from '../messages/messages.ts';
+import { stopSignal, type TurnSnapshot, turnStateQuery } from '../messages/messages.ts';
 import { showTurnStatus, TURN_STATUS } from '../messages/search-attributes.ts';
 import { isDelegation } from '../protocol/builtins.ts';
 import type { EngineUsage, Fence, TurnStatus } from '../protocol/turn.ts';
@@ -87,7 +87,7 @@ class TurnDriver {
   /** What the store is told with the next step, or with the end. */
   #noticed: readonly Notice[];
   /** When the waiting calls are looked at next, epoch ms. */
-  #lookAt = 0;
+  #resolveAt = 0;
   /** The start and the final commit are certain. */
   #actions: number;
   #state: KernelState;
@@ -112,7 +112,7 @@ class TurnDriver {
       this.#stopped = true;
       this.#scope.cancel();
     });
-    setHandler(turnStateQuery, () => this.#look());
+    setHandler(turnStateQuery, () => this.#snapshot());
   }
 
   /** Requests that came are passed on, however the run ends. */
@@ -132,7 +132,7 @@ class TurnDriver {
     while (action.type !== 'done') {
       // Nothing is awaited between this check and the command, so no message can slip in between.
       while (this.#historyIsLong() && !this.#inbox.isSettled) await this.#inbox.settle();
-      if (this.#historyIsLong()) return continueAsNew<typeof agentTurn>(this.#lease, this.#leave(action));
+      if (this.#historyIsLong()) return continueAsNew<typeof agentTurn>(this.#lease, this.#carryOver(action));
       const event = await this.#outcomeOf(action);
       if (event === null) {
         action = this.#resumed(action);
@@ -152,7 +152,7 @@ class TurnDriver {
     return long && !this.#scope.consideredCancelled;
   }
 
-  #leave(action: TurnCarry['action']): TurnCarry {
+  #carryOver(action: TurnCarry['action']): TurnCarry {
     return {
       state: this.#state,
       action,
@@ -191,14 +191,14 @@ class TurnDriver {
   async #readBudgets(action: KernelAction, next: KernelEvent): Promise<void> {
     const ran = action.type === 'execute_tools' && next.type === 'tool_results' && next.suspended.length === 0;
     const held = ran && (this.#state.delegated.open || action.calls.some(({ tool }) => isDelegation(tool)));
-    if (next.type === 'stop' || !(held || this.#inbox.newLimits)) return;
-    this.#inbox.newLimits = false;
+    if (next.type === 'stop' || !(held || this.#inbox.newBudgets)) return;
+    this.#inbox.newBudgets = false;
     this.#actions += 1;
     this.#budgets(await storeActivities.readBudgets(this.#fence));
   }
 
-  #budgets({ limits = {}, delegated }: BudgetStanding): void {
-    this.#step({ type: 'limits', nowMs: Date.now(), limits, ...(delegated ? { delegated } : {}) });
+  #budgets({ budgets = {}, delegated }: BudgetStanding): void {
+    this.#step({ type: 'budgets', nowMs: Date.now(), budgets, ...(delegated ? { delegated } : {}) });
   }
 
   /** Null: nothing has come of it yet, and the run is long. */
@@ -273,7 +273,7 @@ class TurnDriver {
   }
 
   /** Calls of the step that waited before and go on waiting. */
-  #waitingElsewhere({ calls, refuse = [], ask = [] }: ExecuteToolsAction): TurnLook['waiting'] {
+  #waitingElsewhere({ calls, refuse = [], ask = [] }: ExecuteToolsAction): TurnSnapshot['waiting'] {
     const now = new Set([...calls, ...refuse, ...ask].map((call) => call.callId));
     return this.#state.outstanding.flatMap(({ callId, tool, settled, deadline }) =>
       settled === null && deadline !== null && !now.has(callId) ? [{ callId, tool, deadline }] : [],
@@ -288,7 +288,7 @@ class TurnDriver {
 
   /** The next run looks when this one would have: a report may be tried again long before a deadline (T18). */
   #resumed(action: TurnCarry['action']): TurnCarry['action'] {
-    return action.type === 'await' ? { ...action, deadline: this.#lookAt } : action;
+    return action.type === 'await' ? { ...action, deadline: this.#resolveAt } : action;
   }
 
   /** A budget is used up and an operator may extend it (K9). */
@@ -315,27 +315,27 @@ class TurnDriver {
       this.#inbox.woken = false;
       await this.#inbox.acceptResults();
       this.#actions += 1;
-      const look = await storeActivities.resolveWaiting({ ...this.#fence, callIds });
-      const { settled, waiting, answers = [] } = look;
+      const standing = await storeActivities.resolveWaiting({ ...this.#fence, callIds });
+      const { settled, waiting, answers = [] } = standing;
       for (const call of settled) this.#display.call(call.callId, call.status, null);
       this.#showWaiting(waiting);
-      this.#budgets(look);
+      this.#budgets(standing);
       if (answers.length > 0) return this.#approved(answers, settled.length > 0);
       if (settled.length > 0)
         return { type: 'tool_results', nowMs: Date.now(), settled, suspended: waiting.map(waitHere) };
       deadline = Math.min(...waiting.map(({ leftMs, wakeInMs = leftMs }) => hereUntil({ leftMs: wakeInMs })));
-      this.#lookAt = deadline;
+      this.#resolveAt = deadline;
       if (this.#historyIsLong()) return null;
     }
   }
 
   /** Results that came with the answers stay in the store until the answers have been acted on: the next look finds them. */
-  #approved(answers: readonly ApprovalAnswer[], moreWaits: boolean): KernelEvent {
+  #approved(answers: readonly ApprovalDecision[], moreWaits: boolean): KernelEvent {
     this.#inbox.woken ||= moreWaits;
     return { type: 'approval', nowMs: Date.now(), answers };
   }
 
-  #showWaiting(waiting: TurnLook['waiting']): void {
+  #showWaiting(waiting: TurnSnapshot['waiting']): void {
     this.#display.waitFor(waiting);
     this.#show(waiting.length > 0 ? 'suspended' : 'running');
   }
@@ -383,7 +383,7 @@ class TurnDriver {
     };
   }
 
-  #look(): TurnLook {
+  #snapshot(): TurnSnapshot {
     const { agentTurnId } = this.#lease;
     return { agentTurnId, status: this.#status, stepIndex: this.#state.stepIndex, waiting: this.#display.waiting };
   }

@@ -11,7 +11,7 @@ import type { ToolResultReport } from '../protocol/tool-result.ts';
  */
 export type CallPhase = 'open' | 'waiting' | 'settled' | 'dropped';
 
-export interface CallFacts {
+export interface WaitingFacts {
   readonly phase: CallPhase;
   /** While waiting: epoch ms, and the length a heartbeat gives it anew. */
   readonly deadline: number;
@@ -46,7 +46,7 @@ export const DEFERRAL_TRIES = 6;
 /** `call` is null for an id the turn does not have; `bodyFound` is false when the report names a card that is not in the store. */
 export function onReport(
   turn: TurnFacts,
-  call: CallFacts | null,
+  call: WaitingFacts | null,
   report: Pick<ToolResultReport, 'status' | 'turnEpoch'>,
   bodyFound: boolean,
   nowMs: number,
@@ -65,10 +65,10 @@ export function onReport(
   return { ack: 'deferred', effect: 'defer', deferral: { reason: 'card_not_found', ...retryAfter(0, nowMs) } };
 }
 
-export type LookDecision = 'settled' | 'time_out' | 'retry' | { readonly wakeAt: number };
+export type ResolveDecision = 'settled' | 'time_out' | 'retry' | { readonly wakeAt: number };
 
 /** Where a call of the waiting set stands at `nowMs`; `wakeAt` is when to look again. A pending report is tried before time is called. */
-export function onLook({ phase, deadline, deferral }: CallFacts, nowMs: number): LookDecision {
+export function onResolve({ phase, deadline, deferral }: WaitingFacts, nowMs: number): ResolveDecision {
   if (phase !== 'waiting') return 'settled';
   if (deferral && (deferral.nextRetryAt <= nowMs || deadline <= nowMs)) return 'retry';
   if (deadline <= nowMs) return 'time_out';

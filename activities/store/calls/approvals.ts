@@ -10,13 +10,13 @@ import type { z } from 'zod';
 import type {
   ApprovalAck,
   ApprovalAnswer,
-  ApprovalInput,
+  ApprovalDecision,
   ApprovalRequest,
-  Limits,
+  BudgetChange,
 } from '../../../workflows/contract/approvals.ts';
 import type { ParseArguments, Suspension } from '../../../workflows/contract/store.ts';
-import { type BudgetAsk, shortfall, withLimits } from '../../../workflows/kernel/budgets.ts';
-import { type CallFacts, factsAt } from '../../../workflows/kernel/governance.ts';
+import { type BudgetAsk, shortfall, withBudgets } from '../../../workflows/kernel/budgets.ts';
+import { type ArgumentFacts, factsAt } from '../../../workflows/kernel/governance.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { approvalPolicySchema } from '../../../workflows/protocol/governance.ts';
@@ -30,8 +30,8 @@ import { appendEvent } from '../log/events.ts';
 import type { ApprovalRow, HeadRow, TurnRow } from '../schema/rows.ts';
 import { fenced } from '../turns/head.ts';
 import { profileByHash } from '../turns/profiles.ts';
-import { addLimits, limitsOf } from '../turns/set-budgets.ts';
-import { refuseUnfunded, writeForLimits } from '../turns/tree-budgets.ts';
+import { addBudgets, setBudgetsOf } from '../turns/set-budgets.ts';
+import { refuseUnfunded, writeForBudgets } from '../turns/tree-budgets.ts';
 import { turnOf } from '../turns/turns.ts';
 import { refuseForbidden, refuseMisshapen } from './approval-edits.ts';
 import { findCall, markWaiting, startWaiting, syncHead } from './calls.ts';
@@ -65,7 +65,7 @@ export async function askApprovals(
       if (!present) await ask(trx, head, turn, { request, rootTurnId, deadline, policy }, now);
       // Budgets may have been set while the turn came to ask.
       const answered =
-        !present && request.kind === 'budget' && (await answerByLimits(trx, turn, limitsOf(turn) ?? {}, now));
+        !present && request.kind === 'budget' && (await answerByBudgets(trx, turn, setBudgetsOf(turn) ?? {}, now));
       if (answered) await syncHead(trx, head, fence.agentTurnId, now);
       const until = answered || (present && present.status !== 'waiting') ? now : deadline;
       asked.push({ callId, deadline: until, leftMs: until - now });
@@ -108,7 +108,7 @@ async function ask(
       answered_by: null,
       comment: null,
       arguments: null,
-      limits: null,
+      budgets: null,
       budget: budget ? JSON.stringify(budget) : null,
       created_at: now,
       answered_at: null,
@@ -133,17 +133,17 @@ async function rootOf(trx: Trx, turn: TurnRow): Promise<string> {
 }
 
 /**
- * Errors: `approval_refused` for somebody who may not answer, for arguments that do not fit, for a budget without new limits;
- * `budget_refused` for limits of a delegated turn that nobody can pay for.
+ * Errors: `approval_refused` for somebody who may not answer, for arguments that do not fit, for a budget without new budgets;
+ * `budget_refused` for budgets of a delegated turn that nobody can pay for.
  */
 export async function answerApproval(
   ctx: StoreContext,
   agentTurnId: string,
-  answer: ApprovalInput,
+  answer: ApprovalAnswer,
 ): Promise<ApprovalAck> {
   const now = ctx.now();
-  const { limits: raised } = answer;
-  const answered = await writeForLimits<ApprovalAck>(ctx, agentTurnId, raised, now, async (trx, { head, turn }) => {
+  const { budgets: raised } = answer;
+  const answered = await writeForBudgets<ApprovalAck>(ctx, agentTurnId, raised, now, async (trx, { head, turn }) => {
     const row = await findApproval(trx, agentTurnId, answer.callId);
     if (!row) return { ack: 'unknown' };
     const agentId = turn.agent_id;
@@ -151,9 +151,9 @@ export async function answerApproval(
       return { ack: 'stale', agentId };
     if (row.status !== 'waiting') return { ack: 'duplicate', agentId };
     const snapshot = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
-    refuseUnfit(row, answer, limitsOf(turn), snapshot.tools, now);
-    if (answer.limits) await refuseUnfunded(ctx, trx, turn, answer.limits);
-    const { decision, by = null, reason = null, limits } = answer;
+    refuseUnfit(row, answer, setBudgetsOf(turn), snapshot.tools, now);
+    if (answer.budgets) await refuseUnfunded(ctx, trx, turn, answer.budgets);
+    const { decision, by = null, reason = null, budgets } = answer;
     const edited = await changedArguments(trx, row, answer);
     if (edited) refuseForbidden(row.tool_name, edited, snapshot);
     await close(trx, row, {
@@ -161,11 +161,11 @@ export async function answerApproval(
       answered_by: by,
       comment: reason,
       arguments: edited ? JSON.stringify(edited) : null,
-      limits: limits ? JSON.stringify(limits) : null,
+      budgets: budgets ? JSON.stringify(budgets) : null,
       answered_at: now,
     });
     // Kept like all others: budgets that are set later are added to these.
-    if (limits) await addLimits(trx, turn, limits);
+    if (budgets) await addBudgets(trx, turn, budgets);
     const payload = { callId: row.call_id, tool: row.tool_name, phase: decision, ...(by === null ? {} : { by }) };
     appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, now);
     await syncHead(trx, head, agentTurnId, now);
@@ -175,7 +175,7 @@ export async function answerApproval(
 }
 
 /** Null where they say what is to be run anyway, as it was shown. */
-async function changedArguments(trx: Trx, row: ApprovalRow, answer: ApprovalInput): Promise<JsonObject | null> {
+async function changedArguments(trx: Trx, row: ApprovalRow, answer: ApprovalAnswer): Promise<JsonObject | null> {
   if (!answer.arguments) return null;
   const edited = canonicalDigest(answer.arguments);
   const { parsed, written } = (await proposedArguments(trx, row)) ?? { parsed: {}, written: {} };
@@ -186,7 +186,7 @@ async function changedArguments(trx: Trx, row: ApprovalRow, answer: ApprovalInpu
  * Budgets that were set answer the questions whose budget they lift; returns whether there were any. The caller holds the head row and
  * brings it in line afterwards.
  */
-export async function answerByLimits(trx: Trx, turn: TurnRow, limits: Limits, now: number): Promise<boolean> {
+export async function answerByBudgets(trx: Trx, turn: TurnRow, budgets: BudgetChange, now: number): Promise<boolean> {
   const { agent_turn_id: agentTurnId, agent_id: agentId } = turn;
   const open = await trx
     .selectFrom('approvals')
@@ -195,9 +195,9 @@ export async function answerByLimits(trx: Trx, turn: TurnRow, limits: Limits, no
     .where('kind', '=', 'budget')
     .where('status', '=', 'waiting')
     .execute();
-  const lifted = open.filter((row) => shortfallOf(row, limits, now) === null);
+  const lifted = open.filter((row) => shortfallOf(row, budgets, now) === null);
   for (const row of lifted) {
-    await close(trx, row, { status: 'approved', limits: JSON.stringify(limits), answered_at: now });
+    await close(trx, row, { status: 'approved', budgets: JSON.stringify(budgets), answered_at: now });
     const payload = { callId: row.call_id, tool: '', phase: 'approved', reason: 'the budget was raised' } as const;
     appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, now);
   }
@@ -206,8 +206,8 @@ export async function answerByLimits(trx: Trx, turn: TurnRow, limits: Limits, no
 
 function refuseUnfit(
   row: ApprovalRow,
-  answer: ApprovalInput,
-  set: Limits | null,
+  answer: ApprovalAnswer,
+  set: BudgetChange | null,
   tools: ProfileSnapshot['tools'],
   now: number,
 ): void {
@@ -218,20 +218,20 @@ function refuseUnfit(
   if (approvers.length > 0 && !approvers.includes(answer.by ?? ''))
     refuse(`${answer.by ?? 'an answer without a name'} may not answer this; ask ${approvers.join(' or ')}`);
   if (row.kind === 'budget') {
-    if (answer.arguments) refuse('a budget has no arguments; pass limits');
-    if (answer.decision === 'approved' && !answer.limits) refuse('an approval to go on needs new limits');
-    const missing = answer.limits ? shortfallOf(row, withLimits(set ?? {}, answer.limits), now) : null;
-    if (missing !== null) refuse(`these limits do not let the turn go on: ${missing}`);
+    if (answer.arguments) refuse('a budget has no arguments; pass budgets');
+    if (answer.decision === 'approved' && !answer.budgets) refuse('an approval to go on needs new budgets');
+    const missing = answer.budgets ? shortfallOf(row, withBudgets(set ?? {}, answer.budgets), now) : null;
+    if (missing !== null) refuse(`these budgets do not let the turn go on: ${missing}`);
     return;
   }
-  if (answer.limits) refuse('a call has no limits; pass arguments, or nothing');
+  if (answer.budgets) refuse('a call has no budgets; pass arguments, or nothing');
   if (!answer.arguments) return;
   refuseMisshapen(row.tool_name, answer.arguments, tools);
 }
 
-/** Null when the limits lift the budget that is asked about, as far as can be known. */
-const shortfallOf = ({ budget, created_at }: ApprovalRow, limits: Limits, now: number): string | null =>
-  budget === null ? null : shortfall(JSON.parse(budget) as BudgetAsk, limits, now - created_at);
+/** Null when the budgets lift the budget that is asked about, as far as can be known. */
+const shortfallOf = ({ budget, created_at }: ApprovalRow, budgets: BudgetChange, now: number): string | null =>
+  budget === null ? null : shortfall(JSON.parse(budget) as BudgetAsk, budgets, now - created_at);
 
 export const approversOf = ({ approvers, escalate_to, escalated_at }: ApprovalRow): readonly string[] =>
   JSON.parse(escalated_at === null ? approvers : (escalate_to ?? '[]')) as string[];
@@ -261,7 +261,7 @@ export async function actOnAnswers(trx: Trx, agentTurnId: string, callId?: strin
   await (callId === undefined ? read : read.where('call_id', '=', callId)).execute();
 }
 
-export type ApprovalLook = { readonly waitUntil: number } | { readonly answer: ApprovalAnswer };
+export type ApprovalResolution = { readonly waitUntil: number } | { readonly answer: ApprovalDecision };
 
 interface Judging {
   readonly snapshot: ProfileSnapshot;
@@ -269,13 +269,13 @@ interface Judging {
 }
 
 /** What the clock and people made of a question. The caller holds the head row and brings it in line afterwards. */
-export async function lookAtApproval(
+export async function resolveApproval(
   trx: Trx,
   turn: TurnRow,
   row: ApprovalRow,
   judging: Judging,
   nowMs: number,
-): Promise<ApprovalLook> {
+): Promise<ApprovalResolution> {
   if (row.status !== 'waiting') return { answer: answerOf(row, turn, judging) };
   if (row.deadline > nowMs) return { waitUntil: row.deadline };
   const { agent_turn_id: agentTurnId, agent_id: agentId } = turn;
@@ -294,7 +294,7 @@ export async function lookAtApproval(
   return { answer: { callId, decision: 'unanswered' } };
 }
 
-function answerOf(row: ApprovalRow, turn: TurnRow, judging: Judging): ApprovalAnswer {
+function answerOf(row: ApprovalRow, turn: TurnRow, judging: Judging): ApprovalDecision {
   const { call_id: callId, status, answered_by: by, comment: reason } = row;
   const decision = status === 'approved' || status === 'denied' ? status : 'unanswered';
   const facts = factsOf(row, judging);
@@ -305,12 +305,14 @@ function answerOf(row: ApprovalRow, turn: TurnRow, judging: Judging): ApprovalAn
     ...(reason === null ? {} : { reason }),
     ...(facts ? { edited: { facts } } : {}),
     // What was set since the answer counts more than the answer.
-    ...(row.limits === null ? {} : { limits: withLimits(JSON.parse(row.limits) as Limits, limitsOf(turn) ?? {}) }),
+    ...(row.budgets === null
+      ? {}
+      : { budgets: withBudgets(JSON.parse(row.budgets) as BudgetChange, setBudgetsOf(turn) ?? {}) }),
   };
 }
 
 /** The rules judge what the tool would get. What does not match its schema is judged as written: it is never run. */
-function factsOf(row: ApprovalRow, { snapshot, parse }: Judging): CallFacts | null {
+function factsOf(row: ApprovalRow, { snapshot, parse }: Judging): ArgumentFacts | null {
   const { governance } = snapshot.profile;
   if (row.arguments === null || !governance) return null;
   const written = JSON.parse(row.arguments) as JsonObject;
@@ -328,7 +330,11 @@ export async function editedArguments(trx: Trx, agentTurnId: string, callId: str
 }
 
 /** What an approver had to say about a call, or changed of it; undefined when it ran as proposed. */
-export async function leaveOf(trx: Trx, agentTurnId: string, callId: string): Promise<ToolResultContent['leave']> {
+export async function approvalOf(
+  trx: Trx,
+  agentTurnId: string,
+  callId: string,
+): Promise<ToolResultContent['approval']> {
   const row = await findApproval(trx, agentTurnId, callId);
   if (row?.status !== 'approved' || (row.arguments === null && row.comment === null)) return undefined;
   return {

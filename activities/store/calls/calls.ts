@@ -8,7 +8,7 @@
  */
 
 import type { CallClaim, CallResult, ClaimOutcome } from '../../../workflows/contract/store.ts';
-import type { Refusal } from '../../../workflows/kernel/actions.ts';
+import type { RefusedCall } from '../../../workflows/kernel/actions.ts';
 import type { SettledCall } from '../../../workflows/kernel/state.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { EnqueueRequest } from '../../../workflows/protocol/enqueue.ts';
@@ -211,7 +211,7 @@ export async function settleCall(ctx: StoreContext, fence: Fence, result: CallRe
 export async function refuseCalls(
   ctx: StoreContext,
   fence: Fence,
-  refusals: readonly Refusal[],
+  refusals: readonly RefusedCall[],
 ): Promise<readonly SettledCall[]> {
   const now = ctx.now();
   return write(ctx, fence.agentId, async (trx) => {

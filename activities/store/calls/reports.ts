@@ -1,11 +1,11 @@
 /**
- * Results from outside, and the look a turn takes at its waiting calls. What each means is decided in workflows/waiting; here are the
+ * Results from outside, and where the waiting calls of a turn stand. What each means is decided in workflows/waiting; here are the
  * facts it needs and what follows from it.
  *
  * Invariant: a call has at most one result; every answer to a report is given here, with or without a live worker (T14).
  */
 
-import type { ApprovalAnswer } from '../../../workflows/contract/approvals.ts';
+import type { ApprovalDecision } from '../../../workflows/contract/approvals.ts';
 import type { ParseArguments, WaitingState } from '../../../workflows/contract/store.ts';
 import type { SettledCall } from '../../../workflows/kernel/state.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
@@ -14,12 +14,12 @@ import type { ReportAck, ToolResultReport } from '../../../workflows/protocol/to
 import { type Fence, isTerminal } from '../../../workflows/protocol/turn.ts';
 import { effectiveAfterExecution } from '../../../workflows/waiting/after-execution.ts';
 import {
-  type CallFacts,
   DEFERRAL_TRIES,
   deferredAgain,
-  onLook,
   onReport,
+  onResolve,
   type ReportDecision,
+  type WaitingFacts,
 } from '../../../workflows/waiting/decisions.ts';
 import { type ProfileCache, type StoreContext, type Trx, write } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
@@ -28,7 +28,7 @@ import { fenced } from '../turns/head.ts';
 import { profileByHash } from '../turns/profiles.ts';
 import { standingOf } from '../turns/tree-budgets.ts';
 import { turnOf, writeToTurn } from '../turns/turns.ts';
-import { findApproval, lookAtApproval } from './approvals.ts';
+import { findApproval, resolveApproval } from './approvals.ts';
 import {
   callOf,
   defaultAfterExecution,
@@ -133,7 +133,7 @@ async function factsOf(
   callId: string,
   waiting: WaitingRow | undefined,
   closed: boolean,
-): Promise<CallFacts> {
+): Promise<WaitingFacts> {
   const deferred = await findDeferral(trx, turn.agent_turn_id, callId);
   const deferral = deferred?.deferral ?? null;
   if (!waiting) {
@@ -214,17 +214,23 @@ export async function resolveWaiting(
     const turn = await turnOf(trx, fence.agentTurnId);
     const settled: SettledCall[] = [];
     const waiting: WaitingState['waiting'][number][] = [];
-    const answers: ApprovalAnswer[] = [];
+    const answers: ApprovalDecision[] = [];
     let escalated = false;
     for (const callId of callIds) {
       const row = await findWaiting(trx, fence.agentTurnId, callId);
       const question = row && row.kind !== 'approval' ? undefined : await openQuestion(trx, turn, callId);
       if (question) {
         const snapshot = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
-        const look = await lookAtApproval(trx, turn, question, { snapshot, parse }, now);
-        escalated ||= 'waitUntil' in look && look.waitUntil !== question.deadline;
-        if ('answer' in look) answers.push(look.answer);
-        else waiting.push({ callId, tool: question.tool_name, deadline: look.waitUntil, leftMs: look.waitUntil - now });
+        const resolution = await resolveApproval(trx, turn, question, { snapshot, parse }, now);
+        escalated ||= 'waitUntil' in resolution && resolution.waitUntil !== question.deadline;
+        if ('answer' in resolution) answers.push(resolution.answer);
+        else
+          waiting.push({
+            callId,
+            tool: question.tool_name,
+            deadline: resolution.waitUntil,
+            leftMs: resolution.waitUntil - now,
+          });
         continue;
       }
       const progress = row ? await progressOf(trx, turn, row, ctx.profiles, now) : null;
@@ -260,12 +266,12 @@ async function progressOf(
 ): Promise<Progress | null> {
   const deferred = await findDeferral(trx, row.agent_turn_id, row.call_id);
   const facts = { phase: phaseOf(row), deadline: row.deadline, windowMs: 0, deferral: deferred?.deferral ?? null };
-  const look = onLook(facts, nowMs);
-  if (look === 'settled') return null;
-  if (look !== 'time_out' && look !== 'retry') return look;
+  const resolution = onResolve(facts, nowMs);
+  if (resolution === 'settled') return null;
+  if (resolution !== 'time_out' && resolution !== 'retry') return resolution;
   const { content } = await callOf(trx, turn.agent_turn_id, row.call_id);
   const otherwise = await defaultAfterExecution(trx, turn, content.tool, profiles);
-  if (look === 'time_out' || !deferred) return { result: timedOut(content, otherwise) };
+  if (resolution === 'time_out' || !deferred) return { result: timedOut(content, otherwise) };
   const { report, deferral } = deferred;
   const body = await bodyOf(trx, report);
   if (body) return { result: resultContent(content, otherwise, report, body) };
@@ -297,7 +303,7 @@ async function applied(
   return settled;
 }
 
-const phaseOf = ({ status }: WaitingRow): CallFacts['phase'] =>
+const phaseOf = ({ status }: WaitingRow): WaitingFacts['phase'] =>
   status === 'waiting' || status === 'dropped' ? status : 'settled';
 
 const timedOut = ({ callId, tool }: CardContents['tool.call'], afterExecution: EndOfCall): ToolResultContent => ({

@@ -2,7 +2,7 @@
 import type { SettledCall } from '../../../workflows/kernel/state.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
-import { LIMITS } from '../../../workflows/protocol/sizes.ts';
+import { SIZES } from '../../../workflows/protocol/sizes.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { resultCardId } from '../../ids.ts';
 import { appendNew, insertCard } from '../cards/cards.ts';
@@ -10,7 +10,7 @@ import { read, type StoreContext, type Trx } from '../context.ts';
 import { appendEdge, appendEvent } from '../log/events.ts';
 import { type CardRow, constant, type TurnRow } from '../schema/rows.ts';
 import type { MaybeHeld } from '../turns/turns.ts';
-import { leaveOf } from './approvals.ts';
+import { approvalOf } from './approvals.ts';
 import type { StoredCall } from './calls.ts';
 
 export async function findResult(trx: Trx, turn: TurnRow, callId: string): Promise<SettledCall | null> {
@@ -106,8 +106,8 @@ export async function storeResult(
   const cardId = resultCardId(agentTurnId, callId);
   const present = known === undefined ? await findResult(trx, turn, callId) : known;
   if (present) return { settled: present, fresh: false, cardId };
-  const leave = turn.waited === false ? undefined : await leaveOf(trx, agentTurnId, callId);
-  const content = withinLimit(leave ? { ...result, leave } : result);
+  const approval = turn.waited === false ? undefined : await approvalOf(trx, agentTurnId, callId);
+  const content = withinLimit(approval ? { ...result, approval } : result);
   const tokens = await insertCard(
     trx,
     { cardId, type: 'tool.result', content, author: agentId, agentTurnId, stepIndex, callId },
@@ -136,9 +136,9 @@ export async function storeResult(
 /** An oversized result becomes a failed one that says so, instead of an error that retries for ever (T4). */
 function withinLimit(result: ToolResultContent): ToolResultContent {
   const bytes = Buffer.byteLength(JSON.stringify(result));
-  if (bytes <= LIMITS.cardBytes) return result;
+  if (bytes <= SIZES.cardBytes) return result;
   const { callId, tool } = result;
-  const message = `the result of ${tool} has ${bytes} bytes, at most ${LIMITS.cardBytes} are kept; ask for a smaller part`;
+  const message = `the result of ${tool} has ${bytes} bytes, at most ${SIZES.cardBytes} are kept; ask for a smaller part`;
   return { callId, tool, status: 'failed', afterExecution: 'continue', error: { code: 'result_too_large', message } };
 }
 

@@ -1,13 +1,8 @@
 /** Steps: opening one moves the head to running; committing one stores thought, calls and usage in one transaction. */
 import { sql } from 'kysely';
 import type { Notice } from '../../../workflows/contract/notices.ts';
-import type {
-  CallRecord,
-  StepBegin,
-  StepCommit,
-  StepOpening,
-  StepOutcomeRecord,
-} from '../../../workflows/contract/steps.ts';
+import type { StepBegin, StepCommit, StepOpening, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
+import type { ProposedCall } from '../../../workflows/kernel/events.ts';
 import { SUBMIT_RESULT } from '../../../workflows/protocol/builtins.ts';
 import type { CardType, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { EnqueueRequest } from '../../../workflows/protocol/enqueue.ts';
@@ -168,7 +163,7 @@ export async function commitStep(ctx: StoreContext, fence: Fence, commit: StepCo
     const cards = [...(note ? [note] : []), thought, ...plain.map((call) => callCard(fence, commit, call))];
     const written = await writeNewCards(trx, boxId, cards, fence.agentId, now);
     const said = written[note ? 1 : 0];
-    const calls: CallRecord[] = plain.map((call) => recordCall(trx, fence, turn, commit, call, now));
+    const calls: ProposedCall[] = plain.map((call) => recordCall(trx, fence, turn, commit, call, now));
     for (const call of commit.calls.slice(plain.length))
       calls.push(await writeCall(trx, fence, turn, commit, call, now));
     const outcome: StepOutcomeRecord = {
@@ -259,7 +254,7 @@ function recordCall(
   { stepIndex }: StepCommit,
   { index, content, digest, skill, facts }: CommittedCall,
   now: number,
-): CallRecord {
+): ProposedCall {
   const { callId, tool } = content;
   const edge = { primitive: 'tool_call', phase: 'request', kind: tool } as const;
   const source = { source_agent_id: agentId, source_agent_turn_id: agentTurnId, source_step_index: stepIndex };
@@ -275,7 +270,7 @@ async function writeCall(
   commit: StepCommit,
   call: CommittedCall,
   now: number,
-): Promise<CallRecord> {
+): Promise<ProposedCall> {
   const { agentTurnId, agentId } = fence;
   const { stepIndex, note } = commit;
   const { result } = call;

@@ -2,7 +2,7 @@
 import { sql } from 'kysely';
 import type { Card, CardContents, CardType } from '../../../workflows/protocol/cards.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
-import { LIMITS } from '../../../workflows/protocol/sizes.ts';
+import { SIZES } from '../../../workflows/protocol/sizes.ts';
 import { shownResult } from '../../spool.ts';
 import { countTokens } from '../../tokens.ts';
 import { storedJson } from '../../well-formed.ts';
@@ -36,10 +36,10 @@ const insertCardRows = (trx: Trx, rows: readonly CardRow[]): Promise<unknown> =>
 function cardRow<T extends CardType>(card: NewCard<T>, now: number): CardRow {
   const content = storedJson(card.content);
   const bytes = Buffer.byteLength(content);
-  if (bytes > LIMITS.cardBytes) {
+  if (bytes > SIZES.cardBytes) {
     throw new CodedError(
       'payload_too_large',
-      `a ${card.type} card may have ${LIMITS.cardBytes} bytes, this one has ${bytes}`,
+      `a ${card.type} card may have ${SIZES.cardBytes} bytes, this one has ${bytes}`,
     );
   }
   return {

@@ -10,7 +10,7 @@
  */
 import { sql } from 'kysely';
 import { COLLAPSED_TOKENS, MESSAGE_TOKENS, previewTokens, snipTokens } from '../../../workflows/kernel/pressure.ts';
-import type { BoxExtent, MemoryUnit } from '../../../workflows/kernel/state.ts';
+import type { BoxExtent, ContextUnit } from '../../../workflows/kernel/state.ts';
 import type { CardType } from '../../../workflows/protocol/cards.ts';
 import { ofFewLengths, type Trx } from '../context.ts';
 import type { BoxUnitRow, CardRow } from '../schema/rows.ts';
@@ -33,19 +33,19 @@ interface Unit {
 }
 
 /** Units before a place of the box, oldest first. `isOwn`: the caller holds the head row of the box's owner, and may write its rows anew. */
-export async function memoryUnits(
+export async function contextUnits(
   trx: Trx,
   boxId: string,
   beforeSeq: number,
   windowTokens: number,
   isOwn: boolean,
-): Promise<MemoryUnit[]> {
+): Promise<ContextUnit[]> {
   const rows = await selectUnits(trx, boxId).where('to_seq', '<', beforeSeq).execute();
   const units = bounded(rows.map(toUnit));
   const [oldest] = units;
   if (isOwn && rows.length > MOST_ROWS && oldest) await replaceUnits(trx, boxId, oldest, [oldest]);
   const snip = snipTokens(windowTokens);
-  return units.map(({ fromSeq, toSeq, tokens, results }): MemoryUnit => {
+  return units.map(({ fromSeq, toSeq, tokens, results }): ContextUnit => {
     const atMost = (most: number) => results.reduce((sum, size) => sum - Math.max(0, size - most), tokens);
     const shortened = [atMost(snip), atMost(previewTokens(snip)), atMost(COLLAPSED_TOKENS)] as const;
     return { boxId, fromSeq, toSeq, tokens: [tokens, ...shortened] };

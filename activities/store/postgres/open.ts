@@ -2,7 +2,7 @@
 import { Kysely, PostgresDialect, sql, type Transaction } from 'kysely';
 import type { Store } from '../../../workflows/contract/store.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
-import { LIMITS } from '../../../workflows/protocol/sizes.ts';
+import { SIZES } from '../../../workflows/protocol/sizes.ts';
 import { Admission, DEFAULT_WAIT_MS } from '../admission.ts';
 import { cardCache, profileCache } from '../context.ts';
 import { migrate, type SchemaDialect } from '../schema/migrations.ts';
@@ -62,7 +62,7 @@ export async function openPostgresStore({
   machineClock = Date.now,
   connections = DEFAULT_CONNECTIONS,
   waitMs = DEFAULT_WAIT_MS,
-  maxQueuedTurns = LIMITS.maxQueuedTurns,
+  maxQueuedTurns = SIZES.maxQueuedTurns,
 }: PostgresStoreOptions): Promise<Store> {
   const place = { url, connections, waitMs };
   const mapError = (error: unknown): unknown => mapPostgresError(error, place);

@@ -143,13 +143,13 @@ const CHECKS: Readonly<Record<string, Check>> = {
     where ${within('d.agent_turn_id')} and t.status in ('success', 'partial') and not exists (
       select 1 from cards c where c.agent_turn_id = d.agent_turn_id and c.call_id = d.call_id and c.type = 'tool.result')`,
   ),
-  report_lost: overTurns(
+  settlement_lost: overTurns(
     (within) => sql<Found>`
     select t.agent_id, t.agent_turn_id, 'has ended ' || t.status || ' and its report to turn ' || t.parent_agent_turn_id || ' is pending' as detail
-    from turns t where ${within('t.agent_turn_id')} and t.status in ${TERMINAL} and t.report = 'pending'
+    from turns t where ${within('t.agent_turn_id')} and t.status in ${TERMINAL} and t.settlement = 'pending'
     union all
-    select t.agent_id, t.agent_turn_id, 'its report was ' || t.report || ', and no edge tells of it' as detail from turns t
-    where ${within('t.agent_turn_id')} and t.report not in ('pending', 'due') and not exists (
+    select t.agent_id, t.agent_turn_id, 'its report was ' || t.settlement || ', and no edge tells of it' as detail from turns t
+    where ${within('t.agent_turn_id')} and t.settlement not in ('pending', 'due') and not exists (
       select 1 from execution_edges e
       where e.source_agent_turn_id = t.agent_turn_id and e.primitive = 'join' and e.phase = 'response')`,
   ),
@@ -159,7 +159,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
     join turns t on t.agent_turn_id = w.agent_turn_id
     where ${within('w.agent_turn_id')} and w.kind = 'join' and w.status = 'waiting' and not exists (
       select 1 from turns child where child.parent_agent_turn_id = w.agent_turn_id and child.parent_call_id = w.call_id
-        and child.report in ('pending', 'due'))`,
+        and child.settlement in ('pending', 'due'))`,
   ),
   deferral_of_closed_call: overTurns(
     (within) => sql<Found>`
@@ -173,7 +173,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
       select 1 from turn_waiting w where w.agent_turn_id = a.agent_turn_id and w.call_id = a.call_id
         and w.kind = 'approval' and w.status = 'waiting')`,
   ),
-  call_without_leave: overTurns(
+  call_without_approval: overTurns(
     (within) => sql<Found>`
     select a.agent_id, a.agent_turn_id, 'call ' || a.call_id || ' was started, and its question is ' || a.status as detail
     from approvals a join dispatch_claims c on c.agent_turn_id = a.agent_turn_id and c.call_id = a.call_id

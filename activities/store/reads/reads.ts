@@ -152,7 +152,7 @@ function callViews(
         tool: call.tool,
         arguments: call.arguments,
         status,
-        leave: result?.leave ?? null,
+        approval: result?.approval ?? null,
         error: result?.error ?? null,
         durationMs,
       };

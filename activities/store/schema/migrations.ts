@@ -45,7 +45,7 @@ const foundation: Migration = ({ autoId, int }) => [
   `create table turns (agent_turn_id text primary key, agent_id text not null, accept_seq ${int} not null, lane ${int} not null,
      turn_epoch ${int}, status text not null, reason text, error_code text, request text not null, request_digest text not null,
      idempotency_key text, instruction_card_id text not null, context_box_id text, output_box_id text, instruction_seq ${int},
-     memory text, profile_name text, profile_hash text, worker_target text, deliverable_card_id text, depth ${int} not null,
+     earlier text, profile_name text, profile_hash text, worker_target text, deliverable_card_id text, depth ${int} not null,
      trace_id text, correlation_id text, usage text not null, cost double precision, engine text, step_count ${int} not null, accepted_at ${int} not null,
      leased_at ${int}, started_at ${int}, ended_at ${int}, unique (agent_id, accept_seq))`,
   `create unique index turns_idempotency on turns (agent_id, idempotency_key) where idempotency_key is not null`,
@@ -93,8 +93,8 @@ const delegation: Migration = ({ int }) => [
   `alter table turns add column parent_step_index ${int}`,
   `alter table turns add column parent_call_id text`,
   // Set when the parent's call waits for this turn: pending, due once it has ended, then the answer to its report (T30).
-  `alter table turns add column report text`,
-  `create index turns_report_due on turns (agent_id, ended_at) where report = 'due'`,
+  `alter table turns add column settlement text`,
+  `create index turns_settlement_due on turns (agent_id, ended_at) where settlement = 'due'`,
   `create index turns_by_parent on turns (parent_agent_turn_id) where parent_agent_turn_id is not null`,
   `alter table agents add column parent_agent_id text`,
   `alter table execution_edges add column call_id text`,
@@ -105,7 +105,7 @@ const approvals: Migration = ({ int }) => [
   `create table approvals (agent_turn_id text not null, call_id text not null, agent_id text not null, root_turn_id text not null,
      kind text not null, tool_name text not null, reason text not null, approvers text not null, escalate_to text,
      escalated_at ${int}, deadline ${int} not null, status text not null, answered_by text, comment text, arguments text,
-     limits text, created_at ${int} not null, answered_at ${int}, primary key (agent_turn_id, call_id))`,
+     budgets text, created_at ${int} not null, answered_at ${int}, primary key (agent_turn_id, call_id))`,
   // Each list in its order, so that a page costs the same wherever it begins.
   `create index approvals_waiting on approvals (created_at, agent_turn_id, call_id) where status = 'waiting'`,
   `create index approvals_of_agent_waiting on approvals (agent_id, created_at, agent_turn_id, call_id) where status = 'waiting'`,
@@ -114,7 +114,7 @@ const approvals: Migration = ({ int }) => [
   `create index approvals_by_root on approvals (root_turn_id, created_at, agent_turn_id, call_id)`,
   `create index approvals_by_call on approvals (call_id)`,
   // Budgets an operator set while the turn ran.
-  `alter table turns add column limits text`,
+  `alter table turns add column budgets text`,
 ];
 
 const budgetAsks: Migration = () => [
@@ -135,7 +135,7 @@ const supervision: Migration = ({ int }) => [
   `create index turns_open on turns (agent_turn_id) where status in ('running', 'suspended')`,
   `alter table events add column message_id text`,
   `create unique index events_one_per_message on events (message_id) where message_id is not null`,
-  `drop index turns_report_due`,
+  `drop index turns_settlement_due`,
   `drop index head_held`,
   `create table svc_leases (service text primary key, holder text not null, expires_at ${int} not null, since ${int} not null,
      listed_until ${int})`,

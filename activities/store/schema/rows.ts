@@ -89,7 +89,7 @@ export interface HeadRow {
 }
 
 /** Where the report to a waiting call stands (T30): not ended yet, ended and to be told, then the answer. */
-export type ReportState = 'pending' | 'due' | ReportAnswer;
+export type SettlementState = 'pending' | 'due' | ReportAnswer;
 
 export interface TurnRow {
   agent_turn_id: string;
@@ -107,7 +107,7 @@ export interface TurnRow {
   context_box_id: string | null;
   output_box_id: string | null;
   instruction_seq: number | null;
-  memory: string | null;
+  earlier: string | null;
   profile_name: string | null;
   profile_hash: string | null;
   worker_target: string | null;
@@ -119,9 +119,9 @@ export interface TurnRow {
   parent_agent_turn_id: string | null;
   parent_step_index: number | null;
   parent_call_id: string | null;
-  report: ReportState | null;
+  settlement: SettlementState | null;
   /** Budgets an operator set while it ran (K9). */
-  limits: string | null;
+  budgets: string | null;
   /**
    * The most tokens it was ever given to spend with all that it delegates; of a delegated turn, what its caller's budget holds for it while it
    * has not ended (K20). Null until a turn from outside is leased.
@@ -201,7 +201,7 @@ export interface ApprovalRow {
   comment: string | null;
   /** What the approver put in place of the call's arguments. */
   arguments: string | null;
-  limits: string | null;
+  budgets: string | null;
   /** What is used up; null for a call, and in rows of an earlier version. */
   budget: string | null;
   created_at: number;

@@ -4,7 +4,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { Kysely, sql, type Transaction } from 'kysely';
 import type { Store } from '../../../workflows/contract/store.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
-import { LIMITS } from '../../../workflows/protocol/sizes.ts';
+import { SIZES } from '../../../workflows/protocol/sizes.ts';
 import { makeFolder } from '../../folder.ts';
 import { Admission, DEFAULT_WAIT_MS } from '../admission.ts';
 import { cardCache, profileCache, untilUnlocked } from '../context.ts';
@@ -37,7 +37,7 @@ export interface SqliteStoreOptions {
 export async function openSqliteStore({
   path,
   now = Date.now,
-  maxQueuedTurns = LIMITS.maxQueuedTurns,
+  maxQueuedTurns = SIZES.maxQueuedTurns,
   waitMs = DEFAULT_WAIT_MS,
 }: SqliteStoreOptions): Promise<Store> {
   const mapError = (error: unknown): unknown => mapSqliteError(error, { path, waitMs });

@@ -62,7 +62,7 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
   });
 }
 
-export interface Refusal {
+export interface AcceptRefusal {
   readonly code: FailureCode;
   readonly message: string;
 }
@@ -92,7 +92,7 @@ const inboxFrom = (entry: (Pick<RosterEntry, 'lifecycle'> & { queued: unknown })
 });
 
 /** A stopped agent takes nothing, a full inbox neither, and a `ui_action` does not wait (T10, T11). The caller holds the head row. */
-export const admissionRefusal = async (ctx: StoreContext, trx: Trx, head: HeadRow): Promise<Refusal | null> =>
+export const admissionRefusal = async (ctx: StoreContext, trx: Trx, head: HeadRow): Promise<AcceptRefusal | null> =>
   refusalOf(ctx, head, inboxFrom(await selectInbox(trx, head.agent_id).executeTakeFirst()));
 
 function refusalOf(
@@ -100,7 +100,7 @@ function refusalOf(
   { agent_id: agentId, status }: HeadRow,
   { entry, queued }: Inbox,
   uiAction = false,
-): Refusal | null {
+): AcceptRefusal | null {
   if (entry?.lifecycle === 'stopped') {
     return { code: 'agent_stopped', message: `agent ${agentId} is stopped; start it, then enqueue again` };
   }
@@ -148,7 +148,7 @@ async function queuedAhead(trx: Trx, agentId: string, lane: number, acceptSeq?: 
   return Number((await query.executeTakeFirstOrThrow()).count);
 }
 
-async function missingReference(trx: Trx, request: EnqueueRequest): Promise<Refusal | null> {
+async function missingReference(trx: Trx, request: EnqueueRequest): Promise<AcceptRefusal | null> {
   const { instructionCardId: cardId } = request;
   if (cardId === undefined) return null;
   const card = await trx.selectFrom('cards').select('type').where('card_id', '=', cardId).executeTakeFirst();

@@ -3,15 +3,15 @@
  * final by itself; the workflows are told afterwards, and only to let go of what they hold.
  */
 import { v7 } from 'uuid';
-import type { Limits } from '../../../workflows/contract/approvals.ts';
+import type { BudgetChange } from '../../../workflows/contract/approvals.ts';
 import type { SteerAck, StopAck } from '../../../workflows/contract/control.ts';
-import type { Ending, Handover, LifecycleChange, LimitsChange } from '../../../workflows/contract/store.ts';
+import type { BudgetsChanged, Ending, Handover, LifecycleChange } from '../../../workflows/contract/store.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { type AgentLifecycle, isTerminal } from '../../../workflows/protocol/turn.ts';
 import { canonicalDigest } from '../../canonical.ts';
 import { outputBoxId, steerIdFor } from '../../ids.ts';
 import { storedJson } from '../../well-formed.ts';
-import { answerByLimits } from '../calls/approvals.ts';
+import { answerByBudgets } from '../calls/approvals.ts';
 import { syncHead } from '../calls/calls.ts';
 import { createBox, insertCard } from '../cards/cards.ts';
 import { type StoreContext, type Trx, write } from '../context.ts';
@@ -20,10 +20,10 @@ import { endTurn, reap } from './endings.ts';
 import { handOver } from './handover.ts';
 import { lockHead } from './head.ts';
 import { rosterEntry } from './roster.ts';
-import { addLimits, limitsOf } from './set-budgets.ts';
+import { addBudgets, setBudgetsOf } from './set-budgets.ts';
 import { countPendingSteers } from './steers.ts';
 import { abandoned } from './terminal.ts';
-import { refuseUnfunded, writeForLimits } from './tree-budgets.ts';
+import { refuseUnfunded, writeForBudgets } from './tree-budgets.ts';
 import { turnOf, writeToTurn } from './turns.ts';
 
 type Stopped = StopAck & { readonly handover: Handover | null };
@@ -118,14 +118,18 @@ async function steerBefore(trx: Trx, steerId: string, text: string, key: string)
 }
 
 /** New budgets for a turn that has not ended; a question that they answer is answered by them (K9). */
-export async function setLimits(ctx: StoreContext, agentTurnId: string, limits: Limits): Promise<LimitsChange | null> {
+export async function setBudgets(
+  ctx: StoreContext,
+  agentTurnId: string,
+  budgets: BudgetChange,
+): Promise<BudgetsChanged | null> {
   const now = ctx.now();
-  return writeForLimits(ctx, agentTurnId, limits, now, async (trx, { head, turn }) => {
+  return writeForBudgets(ctx, agentTurnId, budgets, now, async (trx, { head, turn }) => {
     if (isTerminal(turn.status)) return null;
-    await refuseUnfunded(ctx, trx, turn, limits);
-    const all = await addLimits(trx, turn, limits);
-    const changed = canonicalDigest(all) !== canonicalDigest(limitsOf(turn) ?? {});
-    const answered = await answerByLimits(trx, turn, all, now);
+    await refuseUnfunded(ctx, trx, turn, budgets);
+    const all = await addBudgets(trx, turn, budgets);
+    const changed = canonicalDigest(all) !== canonicalDigest(setBudgetsOf(turn) ?? {});
+    const answered = await answerByBudgets(trx, turn, all, now);
     if (answered) await syncHead(trx, head, agentTurnId, now);
     return { agentId: turn.agent_id, changed, answered };
   });

@@ -5,7 +5,7 @@
  * Invariant: `turns.report` goes pending → due → answer, and the answer is written with the result of the call.
  */
 
-import type { DelegationReport } from '../../../workflows/contract/delegation.ts';
+import type { DelegationSettlement } from '../../../workflows/contract/delegation.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
 import { type Deliverable, isTerminal } from '../../../workflows/protocol/turn.ts';
@@ -16,7 +16,7 @@ import { appendEdge } from '../log/events.ts';
 import type { TurnRow } from '../schema/rows.ts';
 import { turnOf, writeToTurn } from './turns.ts';
 
-export async function reportDelegation(ctx: StoreContext, agentTurnId: string): Promise<DelegationReport | null> {
+export async function settleDelegation(ctx: StoreContext, agentTurnId: string): Promise<DelegationSettlement | null> {
   const now = ctx.now();
   const { parent_agent_turn_id: parentTurnId, parent_call_id: callId } = await read(ctx, (db) =>
     turnOf(db, agentTurnId),
@@ -25,16 +25,16 @@ export async function reportDelegation(ctx: StoreContext, agentTurnId: string): 
   return writeToTurn(ctx, parentTurnId, now, async (trx, parent) => {
     // Read under the parent's lock: of several reporters one tells, the others get its answer.
     const child = await turnOf(trx, agentTurnId);
-    if (child.report === null || child.report === 'pending') return null;
+    if (child.settlement === null || child.settlement === 'pending') return null;
     const to = { agentId: parent.turn.agent_id, agentTurnId: parentTurnId, callId };
-    if (child.report !== 'due') return { ack: child.report, wake: false, ...to };
+    if (child.settlement !== 'due') return { ack: child.settlement, wake: false, ...to };
     const report = await reportOf(trx, child, callId);
     const { ack, wake } = await reportTo(trx, parent.head, parent.turn, report, ctx.profiles, now);
     // A workflow that committed its own end needs no check any more.
     const check = child.engine === null ? {} : { check_at: null };
     await trx
       .updateTable('turns')
-      .set({ report: ack, ...check })
+      .set({ settlement: ack, ...check })
       .where('agent_turn_id', '=', agentTurnId)
       .execute();
     appendEdge(trx, callId, joinResponse(child, parent.turn, callId), now);

@@ -12,7 +12,7 @@ import type { EnqueueRequest } from '../../../workflows/protocol/enqueue.ts';
 import type { FailureCode } from '../../../workflows/protocol/failures.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
 import type { Budgets, DelegationPolicy } from '../../../workflows/protocol/profile.ts';
-import { DEFAULT_SUSPEND_TIMEOUT_MS, LIMITS } from '../../../workflows/protocol/sizes.ts';
+import { DEFAULT_SUSPEND_TIMEOUT_MS, SIZES } from '../../../workflows/protocol/sizes.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 import {
   delegatedAgentId,
@@ -30,7 +30,7 @@ import { insertCard } from '../cards/cards.ts';
 import { type ProfileCache, type StoreContext, type Trx, write } from '../context.ts';
 import { appendEdge } from '../log/events.ts';
 import type { HeadRow, TurnRow } from '../schema/rows.ts';
-import { admissionRefusal, type Refusal } from './accept.ts';
+import { type AcceptRefusal, admissionRefusal } from './accept.ts';
 import { handOver } from './handover.ts';
 import { fenced, lockHead, updateHead } from './head.ts';
 import { leaseOf } from './lease.ts';
@@ -111,8 +111,8 @@ async function doneBefore(
   const call = settled ? ({ kind: 'settled', settled } as const) : suspendedUntil(waiting?.deadline ?? now, now);
   if (!made) return { call, handover: null };
   const next = made.status === 'dispatched' ? await leaseOf(trx, made, profiles) : null;
-  const reports = made.report === 'due' ? [made.agent_turn_id] : [];
-  return { call, handover: { agentId: made.agent_id, next, more: false, reports } };
+  const settlements = made.settlement === 'due' ? [made.agent_turn_id] : [];
+  return { call, handover: { agentId: made.agent_id, next, more: false, settlements } };
 }
 
 async function targetOf(
@@ -120,7 +120,7 @@ async function targetOf(
   turn: TurnRow,
   { callId, target }: Delegation,
   profiles: ProfileCache,
-): Promise<Target | Refusal> {
+): Promise<Target | AcceptRefusal> {
   const { delegationPolicy: policy, budgets: own } = (await profileByHash(trx, turn.profile_hash ?? '', profiles))
     .profile;
   const named = target.strategy === 'new' ? target.profile : await profileOfAgent(trx, target.agentId);
@@ -161,12 +161,12 @@ async function makeTurn(
   target: Target,
   delegation: Delegation,
   now: number,
-): Promise<Handover | Refusal> {
+): Promise<Handover | AcceptRefusal> {
   const depth = turn.depth + 1;
-  if (depth >= LIMITS.maxDepth) {
+  if (depth >= SIZES.maxDepth) {
     return {
       code: 'recursion_depth_exceeded',
-      message: `delegation is ${depth} deep; at most ${LIMITS.maxDepth - 1} is allowed`,
+      message: `delegation is ${depth} deep; at most ${SIZES.maxDepth - 1} is allowed`,
     };
   }
   const awaited = delegation.waitMs !== undefined;
@@ -225,7 +225,7 @@ async function contextOf(
   { stepIndex }: StoredCall,
   { callId, contextBoxId: asked, includeHistory }: Delegation,
   now: number,
-): Promise<{ readonly boxId?: string } | Refusal> {
+): Promise<{ readonly boxId?: string } | AcceptRefusal> {
   const from = asked ?? (includeHistory ? (turn.output_box_id ?? undefined) : undefined);
   if (from === undefined) return {};
   const box = await trx.selectFrom('boxes').selectAll().where('box_id', '=', from).executeTakeFirst();

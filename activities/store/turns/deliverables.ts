@@ -6,7 +6,7 @@
  */
 import type { DeliverableSource } from '../../../workflows/kernel/actions.ts';
 import type { CardContents } from '../../../workflows/protocol/cards.ts';
-import { clip, LIMITS, utf8Bytes } from '../../../workflows/protocol/sizes.ts';
+import { clip, SIZES, utf8Bytes } from '../../../workflows/protocol/sizes.ts';
 import type { Deliverable, DeliverableField, Termination } from '../../../workflows/protocol/turn.ts';
 import type { Trx } from '../context.ts';
 import { constant, type TurnRow } from '../schema/rows.ts';
@@ -18,7 +18,7 @@ const FRAME_BYTES = 8 * 1024;
 
 /** The text as long as a card can hold it, and how many bytes the whole has where that is less. */
 function fitted(text: string): { readonly text: string; readonly wholeBytes?: number } {
-  const most = LIMITS.cardBytes - FRAME_BYTES;
+  const most = SIZES.cardBytes - FRAME_BYTES;
   // A byte of the text takes up to six in a card: quotes and control characters are escaped.
   let kept = clip(text, most);
   for (let size = jsonBytes(kept); size > most; size = jsonBytes(kept))

@@ -73,9 +73,9 @@ export async function endTurn(
         updated_at: now,
       }
     : head;
-  const reported = turn.report === 'pending' ? { ...turn, report: 'due' as const } : turn;
+  const reported = turn.settlement === 'pending' ? { ...turn, settlement: 'due' as const } : turn;
   return { ended, handover: withReport(await handOver(ctx, trx, after, now), reported) };
 }
 
-const withReport = (handover: Handover, { report, agent_turn_id: agentTurnId }: TurnRow): Handover =>
-  report === 'due' ? { ...handover, reports: [agentTurnId, ...handover.reports] } : handover;
+const withReport = (handover: Handover, { settlement, agent_turn_id: agentTurnId }: TurnRow): Handover =>
+  settlement === 'due' ? { ...handover, settlements: [agentTurnId, ...handover.settlements] } : handover;

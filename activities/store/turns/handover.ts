@@ -36,7 +36,7 @@ export async function handOver(
   only?: TurnRow,
 ): Promise<Handover> {
   const { agent_id: agentId, active_agent_turn_id: active } = locked;
-  const nothing: Handover = { agentId, next: null, more: false, reports: [] };
+  const nothing: Handover = { agentId, next: null, more: false, settlements: [] };
   if (locked.status !== 'idle' && active !== null) {
     if (locked.status !== 'dispatched') return nothing;
     return { ...nothing, next: await leaseOf(trx, await turnOf(trx, active), ctx.profiles) };
@@ -49,23 +49,23 @@ export async function handOver(
 
 async function leaseFrom(ctx: StoreContext, trx: Trx, locked: HeadRow, first: TurnRow, now: number): Promise<Handover> {
   const { agent_id: agentId } = locked;
-  const reports: string[] = [];
+  const settlements: string[] = [];
   let head = locked;
   let turn: TurnRow | undefined = first;
   for (let rejects = 0; turn && rejects < REJECTS_PER_TRANSACTION; rejects += 1) {
     const attempt = await tryLease(ctx, trx, head, turn, now);
-    if (attempt.kind === 'leased') return { agentId, next: attempt.lease, more: false, reports };
+    if (attempt.kind === 'leased') return { agentId, next: attempt.lease, more: false, settlements };
     if (attempt.kind === 'too_early') {
       await checkAt(trx, turn.agent_turn_id, now + TOO_EARLY_MS);
-      return { agentId, next: null, more: false, reports };
+      return { agentId, next: null, more: false, settlements };
     }
-    if (turn.report !== null) reports.push(turn.agent_turn_id);
+    if (turn.settlement !== null) settlements.push(turn.agent_turn_id);
     head = { ...head, turn_epoch: attempt.turnEpoch };
     const next = await selectNextQueued(trx, agentId).executeTakeFirst();
     turn = next && (await turnOf(trx, next.agent_turn_id));
   }
   if (turn) await checkAt(trx, turn.agent_turn_id, now);
-  return { agentId, next: null, more: turn !== undefined, reports };
+  return { agentId, next: null, more: turn !== undefined, settlements };
 }
 
 /** The id first: mostly there is none, and SQLite plans the statement anew at each use, the longer the more columns it names. */

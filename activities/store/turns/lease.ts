@@ -8,7 +8,7 @@
 import { z } from 'zod';
 import type { Lease } from '../../../workflows/contract/store.ts';
 import { kernelConfig } from '../../../workflows/kernel/config.ts';
-import type { MemoryUnit } from '../../../workflows/kernel/state.ts';
+import type { ContextUnit } from '../../../workflows/kernel/state.ts';
 import type { CardContents } from '../../../workflows/protocol/cards.ts';
 import { type EnqueueRequest, storedRequestSchema } from '../../../workflows/protocol/enqueue.ts';
 import { CodedError, type FailureCode } from '../../../workflows/protocol/failures.ts';
@@ -21,7 +21,7 @@ import { countTokens } from '../../tokens.ts';
 import { parseResultFields } from '../calls/result-fields.ts';
 import { forkBox } from '../cards/boxes.ts';
 import { addToBox, appendToBox, createBox, insertCard } from '../cards/cards.ts';
-import { closeUnit, memoryUnits } from '../cards/earlier-turns.ts';
+import { closeUnit, contextUnits } from '../cards/earlier-turns.ts';
 import { type ProfileCache, type StoreContext, type Trx, together } from '../context.ts';
 import { appendState } from '../log/events.ts';
 import type { BoxRow, CardRow, HeadRow, TurnRow } from '../schema/rows.ts';
@@ -66,7 +66,7 @@ export async function tryLease(
   const context = await contextOf(trx, turn, windowTokens);
   const instructionSeq = await placeInstruction(trx, boxId, turn, now);
   // What stands before the instruction, which is nothing for a new agent.
-  const own = instructionSeq === 1 ? [] : await memoryUnits(trx, boxId, instructionSeq, windowTokens, true);
+  const own = instructionSeq === 1 ? [] : await contextUnits(trx, boxId, instructionSeq, windowTokens, true);
   // Clocks of several machines differ: a lease never looks older than the end of the turn before it.
   const leasedAt = Math.max(now, head.updated_at);
   const leased: Partial<TurnRow> = {
@@ -74,7 +74,7 @@ export async function tryLease(
     turn_epoch: turnEpoch,
     output_box_id: boxId,
     instruction_seq: instructionSeq,
-    memory: JSON.stringify([...own, ...context.found]),
+    earlier: JSON.stringify([...own, ...context.found]),
     profile_name: profileName,
     profile_hash: profile?.hash ?? null,
     worker_target: profile?.snapshot.profile.workerTarget ?? null,
@@ -238,11 +238,11 @@ async function contextOf(
   trx: Trx,
   { context_box_id: boxId }: TurnRow,
   windowTokens: number,
-): Promise<{ readonly found: readonly MemoryUnit[]; readonly missing: readonly string[] }> {
+): Promise<{ readonly found: readonly ContextUnit[]; readonly missing: readonly string[] }> {
   if (boxId === null) return { found: [], missing: [] };
   const box = await trx.selectFrom('boxes').select('last_seq').where('box_id', '=', boxId).executeTakeFirst();
   if (!box) return { found: [], missing: [boxId] };
-  const found = box.last_seq === 0 ? [] : await memoryUnits(trx, boxId, box.last_seq + 1, windowTokens, false);
+  const found = box.last_seq === 0 ? [] : await contextUnits(trx, boxId, box.last_seq + 1, windowTokens, false);
   return { found, missing: [] };
 }
 
@@ -253,7 +253,7 @@ export async function leaseOf(
   profiles: ProfileCache,
   instruction?: InstructionRow,
 ): Promise<Lease> {
-  const { turn_epoch, profile_hash, profile_name, worker_target, output_box_id, instruction_seq, memory } = turn;
+  const { turn_epoch, profile_hash, profile_name, worker_target, output_box_id, instruction_seq, earlier } = turn;
   if (
     turn_epoch === null ||
     !profile_hash ||
@@ -285,7 +285,7 @@ export async function leaseOf(
     kernel: { ...kernel, budgets: budgetsOf(turn, kernel.budgets) },
     timeouts: snapshot.profile.timeouts,
     outputBoxId: output_box_id,
-    memory: JSON.parse(memory ?? '[]') as MemoryUnit[],
+    earlier: JSON.parse(earlier ?? '[]') as ContextUnit[],
     instructionSeq: instruction_seq,
     instructionTokens: card.token_count,
     ...(snapshot.profile.maxHistoryEvents === undefined ? {} : { maxEvents: snapshot.profile.maxHistoryEvents }),

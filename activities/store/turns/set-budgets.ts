@@ -1,18 +1,18 @@
 /** Budgets that an operator sets while a turn runs (K9): kept with the turn, whichever way they came. */
 
-import type { Limits } from '../../../workflows/contract/approvals.ts';
-import { withLimits } from '../../../workflows/kernel/budgets.ts';
+import type { BudgetChange } from '../../../workflows/contract/approvals.ts';
+import { withBudgets } from '../../../workflows/kernel/budgets.ts';
 import type { Budgets } from '../../../workflows/protocol/profile.ts';
 import type { Trx } from '../context.ts';
 import type { TurnRow } from '../schema/rows.ts';
 
-export const limitsOf = ({ limits }: Pick<TurnRow, 'limits'>): Limits | null =>
-  limits === null ? null : (JSON.parse(limits) as Limits);
+export const setBudgetsOf = ({ budgets }: Pick<TurnRow, 'budgets'>): BudgetChange | null =>
+  budgets === null ? null : (JSON.parse(budgets) as BudgetChange);
 
 /** A turn's budgets as they are now: those of its profile, as operators changed them, and never more than it was given (K20). */
-export function budgetsOf(turn: Pick<TurnRow, 'limits' | 'given_tokens' | 'given_cost'>, ofProfile: Budgets): Budgets {
-  const set = withLimits(ofProfile, limitsOf(turn) ?? {});
-  return withLimits(set, {
+export function budgetsOf(turn: Pick<TurnRow, 'budgets' | 'given_tokens' | 'given_cost'>, ofProfile: Budgets): Budgets {
+  const set = withBudgets(ofProfile, setBudgetsOf(turn) ?? {});
+  return withBudgets(set, {
     maxTokens: turn.given_tokens === null ? undefined : Math.min(set.maxTokens, turn.given_tokens),
     maxCost: turn.given_cost === null ? undefined : Math.min(set.maxCost ?? turn.given_cost, turn.given_cost),
   });
@@ -22,12 +22,12 @@ export function budgetsOf(turn: Pick<TurnRow, 'limits' | 'given_tokens' | 'given
  * What is set later is added to what was set before: returns all of it. The caller holds the head row, and has made sure that a delegated
  * turn may get so much.
  */
-export async function addLimits(trx: Trx, turn: TurnRow, limits: Limits): Promise<Limits> {
-  const merged = withLimits(limitsOf(turn) ?? {}, limits);
+export async function addBudgets(trx: Trx, turn: TurnRow, budgets: BudgetChange): Promise<BudgetChange> {
+  const merged = withBudgets(setBudgetsOf(turn) ?? {}, budgets);
   const change = {
-    limits: JSON.stringify(merged),
-    given_tokens: most(turn.given_tokens, limits.maxTokens),
-    given_cost: most(turn.given_cost, limits.maxCost),
+    budgets: JSON.stringify(merged),
+    given_tokens: most(turn.given_tokens, budgets.maxTokens),
+    given_cost: most(turn.given_cost, budgets.maxCost),
   };
   await trx.updateTable('turns').set(change).where('agent_turn_id', '=', turn.agent_turn_id).execute();
   return merged;

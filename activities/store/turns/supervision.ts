@@ -100,7 +100,7 @@ type DueRow = Pick<
   | 'no_workers_since'
   | 'workers_since'
   | 'woken_at'
-  | 'report'
+  | 'settlement'
   | 'on_parent_end'
 > & {
   check_at: number;
@@ -117,7 +117,7 @@ type DueRow = Pick<
 /** The statement behind `dueTurns`; exported for the test that looks at its plan. */
 export const dueQuery = (now: number, limit: number): RawBuilder<DueRow> => sql<DueRow>`
   select t.agent_id, t.agent_turn_id, t.turn_epoch, t.status, t.worker_target, t.profile_hash, t.check_at, t.check_every,
-    t.leased_at, t.accepted_at, t.ends_by, t.no_workers_since, t.workers_since, t.woken_at, t.report, t.on_parent_end,
+    t.leased_at, t.accepted_at, t.ends_by, t.no_workers_since, t.workers_since, t.woken_at, t.settlement, t.on_parent_end,
     h.status as head_status, h.updated_at as head_updated_at, h.active_agent_turn_id, h.resume_deadline,
     a.lifecycle, p.status as parent_status,
     (select 1 from turn_waiting w where w.agent_turn_id = t.agent_turn_id and w.status = 'received' limit 1) as unread,
@@ -161,7 +161,7 @@ async function dueTurn(db: Trx, row: DueRow, profiles: ProfileCache, now: number
     retryAt,
     wokenAt: row.woken_at,
     agentIsFree: row.head_status === 'idle' && row.lifecycle !== 'stopped',
-    reportDue: row.report === 'due',
+    settlementDue: row.settlement === 'due',
     parentGone: row.on_parent_end === 'stop' && UNSUCCESSFUL.has(row.parent_status),
     timeouts: await timeoutsOf(db, row.profile_hash, profiles),
   };

@@ -67,9 +67,10 @@ export async function finishTurn(
     deliverable_card_id: cardId,
     engine: engine ? JSON.stringify(engine) : null,
     ended_at: now,
-    ...(turn.report === 'pending' ? { report: 'due' as const } : {}),
+    ...(turn.settlement === 'pending' ? { settlement: 'due' as const } : {}),
     // A parent must be told, or a workflow that did not end itself must let go: both are checked.
-    check_at: turn.report === 'pending' || (engine === null && turn.turn_epoch !== null) ? now + FIRST_CHECK_MS : null,
+    check_at:
+      turn.settlement === 'pending' || (engine === null && turn.turn_epoch !== null) ? now + FIRST_CHECK_MS : null,
     check_every: FIRST_CHECK_MS,
     woken_at: null,
   };

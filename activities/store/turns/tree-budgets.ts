@@ -15,14 +15,14 @@ import { addCost, tokensUsed } from '../../../workflows/kernel/budgets.ts';
 import type { Delegated } from '../../../workflows/kernel/state.ts';
 import { ASK_EXPERT, DELEGATE_ASYNC } from '../../../workflows/protocol/builtins.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
-import type { Budgets, Limits } from '../../../workflows/protocol/profile.ts';
+import type { BudgetChange, Budgets } from '../../../workflows/protocol/profile.ts';
 import { type Fence, isTerminal, type Usage } from '../../../workflows/protocol/turn.ts';
 import { ofFewLengths, read, type StoreContext, type Trx, write } from '../context.ts';
 import type { HeadRow, TurnRow } from '../schema/rows.ts';
-import type { Refusal } from './accept.ts';
+import type { AcceptRefusal } from './accept.ts';
 import { lockHead } from './head.ts';
 import { profileByHash } from './profiles.ts';
-import { budgetsOf, limitsOf } from './set-budgets.ts';
+import { budgetsOf, setBudgetsOf } from './set-budgets.ts';
 import { findTurn, type MaybeHeld, type Share, turnOf } from './turns.ts';
 
 /** A steer that became a turn stands below its old turn too, and is a request from outside like any other. */
@@ -102,9 +102,9 @@ async function delegatedBy(db: Queries, agentTurnId: string): Promise<Delegated 
 
 /** The caller holds the head row, where the budgets are to be those of this moment. */
 export async function standingOf(trx: Trx, turn: MaybeHeld): Promise<BudgetStanding> {
-  const limits = limitsOf(turn);
+  const budgets = setBudgetsOf(turn);
   const delegated = turn.delegated === false ? null : await delegatedBy(trx, turn.agent_turn_id);
-  return { ...(limits ? { limits } : {}), ...(delegated ? { delegated } : {}) };
+  return { ...(budgets ? { budgets } : {}), ...(delegated ? { delegated } : {}) };
 }
 
 export const readBudgets = (ctx: StoreContext, { agentTurnId }: Fence): Promise<BudgetStanding> =>
@@ -137,7 +137,7 @@ export interface Wish {
  * What a new turn gets of its caller's budgets: what is asked for, else as much as each other turn that this step delegates, and as the
  * caller keeps. Never more than the caller has left, nor than the new turn's own profile allows. The caller's head row is held.
  */
-export async function shareOf(trx: Trx, turn: TurnRow, own: Budgets, wish: Wish): Promise<Share | Refusal> {
+export async function shareOf(trx: Trx, turn: TurnRow, own: Budgets, wish: Wish): Promise<Share | AcceptRefusal> {
   const left = await leftOf(trx, turn, own);
   if (left.tokens <= 0)
     return { code: 'budget_tokens', message: 'no tokens are left to delegate: all are used, or held for other turns' };
@@ -172,31 +172,31 @@ async function toDelegate(trx: Trx, { agent_turn_id: agentTurnId }: TurnRow, ste
   return Math.max(1, Number(calls) - Number(made));
 }
 
-/** How much more these limits are than the turn was given; null when they are not. */
-function beyond({ parent_call_id, given_tokens, given_cost }: TurnRow, limits: Limits): Left | null {
+/** How much more these budgets are than the turn was given; null when they are not. */
+function beyond({ parent_call_id, given_tokens, given_cost }: TurnRow, budgets: BudgetChange): Left | null {
   if (parent_call_id === null) return null;
-  const { maxTokens = 0, maxCost = 0 } = limits;
+  const { maxTokens = 0, maxCost = 0 } = budgets;
   const tokens = given_tokens === null ? 0 : Math.max(0, maxTokens - given_tokens);
   const cost = given_cost === null ? 0 : Math.max(0, maxCost - given_cost);
   return tokens > 0 || cost > 0 ? { tokens, cost } : null;
 }
 
 /**
- * One write transaction under the head of the turn's agent; where these limits are more than a delegated turn was given, also under those of
+ * One write transaction under the head of the turn's agent; where these budgets are more than a delegated turn was given, also under those of
  * all turns above it, locked in the order of their agents' ids like a delegation's, so that none of them ends or delegates meanwhile. Null
  * when the turn was never accepted.
  */
-export async function writeForLimits<T>(
+export async function writeForBudgets<T>(
   ctx: StoreContext,
   agentTurnId: string,
-  limits: Limits | undefined,
+  budgets: BudgetChange | undefined,
   now: number,
   body: (trx: Trx, found: { readonly head: HeadRow; readonly turn: TurnRow }) => Promise<T>,
 ): Promise<T | null> {
   // Before the locks: what a turn was given only rises, and those above it stay the same.
   const line = await read(ctx, async (db) => {
     const seen = await findTurn(db, agentTurnId);
-    return seen && limits && beyond(seen, limits) ? lineOf(db, seen) : seen && [seen];
+    return seen && budgets && beyond(seen, budgets) ? lineOf(db, seen) : seen && [seen];
   });
   if (!line) return null;
   const agentIds = [...new Set(line.map((turn) => turn.agent_id))].sort();
@@ -223,8 +223,8 @@ async function lineOf(db: Pick<Trx, 'selectFrom'>, turn: TurnRow): Promise<TurnR
  * What exceeds a delegated turn's share is taken from the turn it works for: the nearest one above that has not ended, else the first one.
  * The heads are held by `writeForLimits`. Errors: `budget_refused`.
  */
-export async function refuseUnfunded(ctx: StoreContext, trx: Trx, turn: TurnRow, limits: Limits): Promise<void> {
-  const more = beyond(turn, limits);
+export async function refuseUnfunded(ctx: StoreContext, trx: Trx, turn: TurnRow, budgets: BudgetChange): Promise<void> {
+  const more = beyond(turn, budgets);
   if (!more) return;
   const above = (await lineOf(trx, turn)).slice(1);
   const funder = above.find(({ status }) => !isTerminal(status)) ?? above.at(-1);

@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { Proposals } from '../../../activities/llm/proposals.ts';
 import { REPLY_BOUNDS, ReplyBuilder, type StreamedReply } from '../../../activities/llm/reply.ts';
-import { LIMITS } from '../../../workflows/protocol/sizes.ts';
+import { SIZES } from '../../../workflows/protocol/sizes.ts';
 import { proposalsOf } from './proposed-calls.ts';
 
 /** Text with halves of characters, control characters and brackets; now and then a lot of it. */
@@ -124,7 +124,7 @@ function checkProposals({ proposed, calls }: Proposals): void {
     expect(call.arguments.isWellFormed() && JSON.stringify(read).match(/\\ud[89a-f]/) === null).toBe(true);
   }
   for (const { content, result } of calls) {
-    expect(Buffer.byteLength(JSON.stringify(content))).toBeLessThan(LIMITS.cardBytes);
+    expect(Buffer.byteLength(JSON.stringify(content))).toBeLessThan(SIZES.cardBytes);
     expect(Buffer.byteLength(JSON.stringify(result ?? null))).toBeLessThan(16 * 1024);
   }
 }

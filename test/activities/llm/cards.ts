@@ -4,7 +4,7 @@ import type {
   Card,
   CardContents,
   CardType,
-  ProposedCall,
+  ThoughtCall,
   ToolResultContent,
 } from '../../../workflows/protocol/cards.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
@@ -21,10 +21,10 @@ export function card<T extends CardType>(type: T, content: CardContents[T], agen
 export const instruction = (text: string, turn = 't1'): Card => card('task.instruction', { text }, turn);
 
 /** A thought that calls tools, by name. */
-export const thought = (text: string, calls: readonly ProposedCall[] = [], turn = 't1', stepIndex = 1): Card =>
+export const thought = (text: string, calls: readonly ThoughtCall[] = [], turn = 't1', stepIndex = 1): Card =>
   card('agent.thought', { text, toolCalls: calls }, turn, stepIndex);
 
-export const proposed = (callId: string, name = 'add', more: Partial<ProposedCall> = {}): ProposedCall => ({
+export const proposed = (callId: string, name = 'add', more: Partial<ThoughtCall> = {}): ThoughtCall => ({
   callId,
   providerCallId: `wire-${callId}`,
   name,

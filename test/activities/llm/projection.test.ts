@@ -124,7 +124,7 @@ describe('a deliverable', () => {
     expect(toMessages([thought('42'), deliverable({ text: '42' })])).toHaveLength(1);
   });
 
-  test('whose parts are thoughts on end is left out, and is said where it is made of others (W19, K11)', () => {
+  test('whose parts are thoughts in a row is left out, and is said where it is made of others (W19, K11)', () => {
     const go = card('sys.go_on', { text: 'go on' });
     const called = [thought('let me see', [proposed('c1')]), result('c1')];
     const parts = [...called, thought('one '), go, thought('two '), go, thought('three')];

@@ -45,7 +45,7 @@ function requestOf({ profile, tools, cards, action, resultFields, facts, attempt
     resultFields: resultFields ?? null,
     action: { type: 'call_llm', stepIndex: 1, plan: { ranges: [] }, room: 0, ...action },
     cards: cards ?? [instruction('do it')],
-    facts: { criteria: [], told: [], plan: null, ...facts },
+    facts: { criteria: [], userMessages: [], plan: null, ...facts },
     defaultModel: 'default-model',
     attempt,
   });

@@ -59,7 +59,7 @@ export const LOST: Termination = { status: 'failed', errorCode: 'worker_lost', r
 export const fenceOf = ({ agentId, agentTurnId, turnEpoch }: Lease): Fence => ({ agentId, agentTurnId, turnEpoch });
 
 /** An agent's handover when nothing is to be done. */
-export const nothing = (agentId: string): Handover => ({ agentId, next: null, more: false, reports: [] });
+export const nothing = (agentId: string): Handover => ({ agentId, next: null, more: false, settlements: [] });
 
 export const newAgent = (): string => `agent-${v7()}`;
 

@@ -71,7 +71,7 @@ describe.each(Object.keys(CALLS) as Tool[])('%s', (tool) => {
     const [child] = await childrenOf(turn.store);
     expect(child).toMatchObject({ profile: 'doctor', status: 'dispatched' });
     const next = { agentId: child?.agentId, agentTurnId: child?.activeAgentTurnId, turnEpoch: 1 };
-    expect(handovers).toMatchObject([{ agentId: child?.agentId, next, more: false, reports: [] }]);
+    expect(handovers).toMatchObject([{ agentId: child?.agentId, next, more: false, settlements: [] }]);
   });
 
   test('in another attempt makes nothing new, and starts the same workflow (T29, W10)', async () => {

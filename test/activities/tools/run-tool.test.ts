@@ -3,7 +3,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { z } from 'zod';
 import { defineTool, type ToolContext } from '../../../activities/app/app.ts';
 import { runTool } from '../../../activities/tools/run-tool.ts';
-import { LIMITS } from '../../../workflows/protocol/sizes.ts';
+import { SIZES } from '../../../workflows/protocol/sizes.ts';
 import { testApp } from '../../support/app.ts';
 import { attempt } from '../llm/leased-turn.ts';
 import { type Call, call, closeCalls, NO_WORKFLOWS, work } from './proposed-call.ts';
@@ -195,7 +195,7 @@ describe('a tool that fails', () => {
   });
 
   test('by returning too much is result_too_large, which is never retried (T4)', async () => {
-    const on = await call(work(() => 'x'.repeat(LIMITS.cardBytes)));
+    const on = await call(work(() => 'x'.repeat(SIZES.cardBytes)));
     expect(await attempt(on.run, on.input)).toMatchObject({
       settled: { status: 'failed', errorCode: 'result_too_large' },
     });
@@ -204,7 +204,7 @@ describe('a tool that fails', () => {
   test('by a message that is too long is a result all the same (T4)', async () => {
     const on = await call(
       work(() => {
-        throw new Error('x'.repeat(2 * LIMITS.cardBytes));
+        throw new Error('x'.repeat(2 * SIZES.cardBytes));
       }),
     );
     expect(await attempt(on.run, on.input)).toMatchObject({ settled: { status: 'failed' } });

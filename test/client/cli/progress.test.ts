@@ -49,7 +49,7 @@ describe('progress of a turn', () => {
   test('tells what the kernel noticed', () => {
     const payload = { type: 'rolled_back', reason: 'add failed', cards: 2, inARow: 1 } as const;
     expect(linesOf([at(1_500, { type: 'notice', payload })])).toEqual([
-      '   0.50 s  a step was taken back, 1 on end: add failed',
+      '   0.50 s  a step was taken back, 1 in a row: add failed',
     ]);
   });
 

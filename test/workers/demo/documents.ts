@@ -8,7 +8,7 @@ const DOCUMENTS = {
   'guide/retries.md':
     '# Retrying jobs\n\nA failed job is retried five times, e.g. after a crash of the worker. The delay doubles\n' +
     'with each attempt and starts at two seconds.\n',
-  'guide/limits.md': '# Limits\n\n| limit | value |\n|---|---|\n| payload of a job | 64 KiB |\n',
+  'guide/budgets.md': '# Limits\n\n| limit | value |\n|---|---|\n| payload of a job | 64 KiB |\n',
 };
 
 export const QUESTION = 'How often is a failed job retried?';

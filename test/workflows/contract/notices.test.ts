@@ -7,7 +7,7 @@ import type { Observation } from '../../../workflows/kernel/actions.ts';
 const OBSERVATIONS: { readonly [K in Observation['type']]: Extract<Observation, { type: K }> } = {
   event_ignored: { type: 'event_ignored', event: 'start', lifecycle: 'done', reason: 'r' },
   budget_hit: { type: 'budget_hit', code: 'budget_tokens', used: 12, limit: 10 },
-  limits_changed: { type: 'limits_changed', limits: {} },
+  budgets_changed: { type: 'budgets_changed', budgets: {} },
   reminded: { type: 'reminded', tools: [] },
   tool_gated: { type: 'tool_gated', callId: 'c', tool: 't', decision: 'deny', stage: 's', reason: 'r' },
   approval_answered: { type: 'approval_answered', callId: 'c', decision: 'denied' },
@@ -22,10 +22,10 @@ test('what people care about is a notice, and each has a text (K4)', () => {
   const notices: readonly Notice[] = Object.values(OBSERVATIONS).filter(isNotice);
   expect(notices.map((notice) => [notice.type, noticeText(notice)])).toEqual([
     ['budget_hit', 'budget_tokens: 12 of 10 used'],
-    ['repeating', 't was proposed alike 3 times on end'],
-    ['rolled_back', 'a step was taken back, 1 on end: t failed'],
+    ['repeating', 't was proposed alike 3 times in a row'],
+    ['rolled_back', 'a step was taken back, 1 in a row: t failed'],
     ['shortened', 'a summary took the place of 4 cards, 900 tokens less'],
-    ['overflow', 'the provider found the prompt too long, 1 on end'],
+    ['overflow', 'the provider found the prompt too long, 1 in a row'],
   ]);
 });
 

@@ -1,12 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
-import type { ApprovalAnswer } from '../../../workflows/kernel/events.ts';
+import type { ApprovalDecision } from '../../../workflows/kernel/events.ts';
 import { governance, NOW, Turn } from './turn.ts';
 
 const DEADLINE = 5_000;
 
 const policy = governance({
   default: 'allow',
-  rules: [{ tool: 'g*', action: 'ask', reason: 'it needs leave' }],
+  rules: [{ tool: 'g*', action: 'ask', reason: 'it needs approval' }],
   constraints: [{ tool: 'g*', path: 'amount', max: 10 }],
   rateLimits: [{ tool: 'g1', max: 1, windowMs: 1_000 }],
 });
@@ -21,7 +21,7 @@ function asked(gated: readonly string[], free: readonly string[] = []): Turn {
   return turn;
 }
 
-const answer = (callId: string, more: Partial<ApprovalAnswer> = {}): ApprovalAnswer => ({
+const answer = (callId: string, more: Partial<ApprovalDecision> = {}): ApprovalDecision => ({
   callId,
   decision: 'approved',
   ...more,
@@ -35,7 +35,7 @@ describe('a gated call', () => {
       type: 'execute_tools',
       stepIndex: 1,
       calls: [{ callId: 'a-1', tool: 'a' }],
-      ask: [{ callId: 'g1-1', tool: 'g1', reason: 'it needs leave' }],
+      ask: [{ callId: 'g1-1', tool: 'g1', reason: 'it needs approval' }],
     });
     expect(turn.results({ a: {} }, { g1: DEADLINE })).toEqual({
       type: 'await',
@@ -172,22 +172,22 @@ describe('an operator', () => {
 
   test('who extends it lets the turn go on (K9)', () => {
     const turn = exhausted();
-    const limits = { maxSteps: 3 };
-    const action = turn.approve(answer(askId, { limits }));
+    const budgets = { maxSteps: 3 };
+    const action = turn.approve(answer(askId, { budgets }));
     expect(action).toMatchObject({ type: 'call_llm', stepIndex: 2 });
     expect(action).not.toHaveProperty('note');
-    expect(turn.state.limits.maxSteps).toBe(3);
+    expect(turn.state.budgets.maxSteps).toBe(3);
   });
 
   test('who extends it by too little is asked again, and that is another question each time (K9)', () => {
     const turn = exhausted();
     const ids: string[] = [];
-    for (const limits of [{ maxTokens: 2_000_000 }, { maxSteps: 1 }, {}]) {
+    for (const budgets of [{ maxTokens: 2_000_000 }, { maxSteps: 1 }, {}]) {
       ids.push(turn.state.operator?.askId ?? '');
-      expect(turn.approve(answer(ids.at(-1) ?? '', { limits }))).toMatchObject({ type: 'await', wait: 'operator' });
+      expect(turn.approve(answer(ids.at(-1) ?? '', { budgets }))).toMatchObject({ type: 'await', wait: 'operator' });
     }
     expect(ids).toEqual([askId, `${askId}-2`, `${askId}-3`]);
-    expect(turn.approve(answer(`${askId}-4`, { limits: { maxSteps: 2 } }))).toMatchObject({ type: 'call_llm' });
+    expect(turn.approve(answer(`${askId}-4`, { budgets: { maxSteps: 2 } }))).toMatchObject({ type: 'call_llm' });
     turn.call('b');
     expect(turn.results({ b: {} })).toMatchObject({ wait: 'operator', askId: 'budget-2-max_steps_reached' });
   });
@@ -204,7 +204,7 @@ describe('an operator', () => {
       turn.results({ a: {} });
     }
     const first = turn.state.operator?.askId ?? '';
-    expect(turn.approve(answer(first, { limits: { maxTokens: 12_000 } }))).toMatchObject({ type: 'summarize' });
+    expect(turn.approve(answer(first, { budgets: { maxTokens: 12_000 } }))).toMatchObject({ type: 'summarize' });
     const summary = [turn.seq(), 'summary', 100] as const;
     const usage = { input: 3_000, output: 0, cached: 0 };
     const stepIndex = turn.state.stepIndex + 1;
@@ -225,7 +225,7 @@ describe('an operator', () => {
       ['denied', false],
     ] as const) {
       const turn = exhausted();
-      turn.feed({ type: 'limits', nowMs: NOW, limits: { maxSteps: 2 } });
+      turn.feed({ type: 'budgets', nowMs: NOW, budgets: { maxSteps: 2 } });
       const action = turn.approve(answer(askId, { decision }));
       expect(action?.type === 'call_llm' && action.note === undefined).toBe(goesOn);
     }

@@ -124,14 +124,14 @@ describe('the other budgets', () => {
     }
   });
 
-  const told = (turn: Turn, delegated: Delegated) => turn.feed({ type: 'limits', nowMs: NOW, limits: {}, delegated });
+  const told = (turn: Turn, delegated: Delegated) => turn.feed({ type: 'budgets', nowMs: NOW, budgets: {}, delegated });
 
   test.each([
     ['tokens', { maxTokens: 912 }, { tokens: 900, cost: 0.5, open: true }, true],
     ['tokens that are one short of it', { maxTokens: 913 }, { tokens: 900, cost: 0.5, open: true }, false],
     ['money', { maxCost: 0.5 }, { tokens: 1, cost: 0.5, open: false }, true],
     ['money that nobody can count', { maxCost: 9 }, { tokens: 1, cost: null, open: false }, true],
-    ['money that nobody limits', {}, { tokens: 1, cost: null, open: false }, false],
+    ['money that nobody budgets', {}, { tokens: 1, cost: null, open: false }, false],
   ] as const)('are used up by what delegated turns hold or spent: %s (K9)', (_, budgets, delegated, hit) => {
     const turn = new Turn({ budgets });
     turn.start();
@@ -148,7 +148,7 @@ describe('the other budgets', () => {
       turn.call('a');
       told(turn, { tokens, cost: 0, open: tokens > 300 });
       // What is told without a sum leaves it as it is.
-      turn.feed({ type: 'limits', nowMs: NOW, limits: { maxSteps: 40 } });
+      turn.feed({ type: 'budgets', nowMs: NOW, budgets: { maxSteps: 40 } });
       if (tokens === 990) told(turn, { tokens: 300, cost: 0, open: false });
       expect(turn.results({ a: {} })).not.toHaveProperty('note');
     }
@@ -168,8 +168,8 @@ describe('the other budgets', () => {
     const turn = new Turn({ budgets: { maxSteps: 9 } });
     turn.start();
     turn.call('a');
-    expect(turn.feed({ type: 'limits', nowMs: NOW, limits: { maxSteps: 1 } })).toBeUndefined();
-    expect(turn.state.limits).toMatchObject({ maxSteps: 1, maxToolCalls: 200 });
+    expect(turn.feed({ type: 'budgets', nowMs: NOW, budgets: { maxSteps: 1 } })).toBeUndefined();
+    expect(turn.state.budgets).toMatchObject({ maxSteps: 1, maxToolCalls: 200 });
     expect(turn.results({ a: {} })).toMatchObject(report);
   });
 });
@@ -177,16 +177,16 @@ describe('the other budgets', () => {
 describe('a budget of calls that is raised', () => {
   const refused = { status: 'failed', errorCode: 'budget_tool_calls' } as const;
 
-  test.each(['limits', 'approval'] as const)(
+  test.each(['budgets', 'approval'] as const)(
     'by %s is a new one: calls refused before do not end the turn (K9)',
     (by) => {
-      const turn = new Turn({ budgets: { maxToolCalls: 1, onExhausted: by === 'limits' ? 'finish' : 'ask' } });
+      const turn = new Turn({ budgets: { maxToolCalls: 1, onExhausted: by === 'budgets' ? 'finish' : 'ask' } });
       turn.start();
       turn.call('a', 'b');
-      if (by === 'limits') turn.feed({ type: 'limits', nowMs: NOW, limits: { maxToolCalls: 3 } });
+      if (by === 'budgets') turn.feed({ type: 'budgets', nowMs: NOW, budgets: { maxToolCalls: 3 } });
       turn.results({ a: {}, b: refused });
       const callId = turn.state.operator?.askId ?? '';
-      if (by === 'approval') turn.approve({ callId, decision: 'approved', limits: { maxToolCalls: 3 } });
+      if (by === 'approval') turn.approve({ callId, decision: 'approved', budgets: { maxToolCalls: 3 } });
       turn.call('c', 'd');
       // Three of three are used, and none was refused since: the model may still answer.
       const next = turn.results({ c: {}, d: {} });
@@ -199,7 +199,7 @@ describe('a budget of calls that is raised', () => {
     const turn = new Turn({ budgets: { maxToolCalls: 1 } });
     turn.start();
     turn.call('a', 'b');
-    turn.feed({ type: 'limits', nowMs: NOW, limits: { maxSteps: 9 } });
+    turn.feed({ type: 'budgets', nowMs: NOW, budgets: { maxSteps: 9 } });
     expect(turn.results({ a: {}, b: refused })).toMatchObject({ note: { kind: 'final_report' } });
   });
 });
@@ -208,11 +208,11 @@ describe('budgets that are told again', () => {
   test('change nothing, and nothing is said of it (K9)', () => {
     const turn = new Turn({ budgets: { maxSteps: 9 } });
     turn.start();
-    turn.feed({ type: 'limits', nowMs: NOW, limits: { maxSteps: 1 } });
+    turn.feed({ type: 'budgets', nowMs: NOW, budgets: { maxSteps: 1 } });
     const before = turn.state;
-    turn.feed({ type: 'limits', nowMs: NOW, limits: { maxSteps: 1, maxToolCalls: 200 } });
+    turn.feed({ type: 'budgets', nowMs: NOW, budgets: { maxSteps: 1, maxToolCalls: 200 } });
     expect(turn.state).toBe(before);
-    expect(turn.observations).toEqual([{ type: 'limits_changed', limits: { maxSteps: 1 } }]);
+    expect(turn.observations).toEqual([{ type: 'budgets_changed', budgets: { maxSteps: 1 } }]);
   });
 });
 

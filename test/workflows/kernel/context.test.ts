@@ -65,13 +65,13 @@ describe('as the pressure grows', () => {
 
   test('a summary takes what earlier turns left before what this one said (K15)', () => {
     const state = conversation(units(80, 50, 60));
-    const memory = [1, 2, 3].map((place) => ({
+    const earlier = [1, 2, 3].map((place) => ({
       boxId: OUTPUT_BOX,
       fromSeq: -place * 10,
       toSeq: -place * 10 + 5,
       tokens: [250, 250, 250, 250] as const,
     }));
-    const remembering = { ...state, context: { ...state.context, memory } };
+    const remembering = { ...state, context: { ...state.context, earlier } };
     const { units: gone, seqs } = departureOf(remembering);
     expect(gone).toBe(3);
     expect(seqs[0]).toBe(2);
@@ -215,7 +215,7 @@ describe('a plan', () => {
     const handles = state.handles.map(([seq, role, tokens]): Handle => [seq + 100, role, tokens]);
     const view = {
       ...state.context,
-      memory: [{ ...extent(OUTPUT_BOX, 1, 90), tokens: sizes }],
+      earlier: [{ ...extent(OUTPUT_BOX, 1, 90), tokens: sizes }],
       given: [{ ...extent('context', 1, 3), tokens: sizes }],
       summary: [95, 'summary', 50] as const,
       marks: { snipped: 104, preview: 102, collapsed: 90 },
@@ -232,13 +232,13 @@ describe('a plan', () => {
 
   test('of 10,000 cards takes less than 1 KiB, and their snapshot less than 256 KiB (K3)', () => {
     const state = conversation(units(5_000, 150, 1_500));
-    const memory = Array.from({ length: 200 }, (_, turn) => ({
+    const earlier = Array.from({ length: 200 }, (_, turn) => ({
       ...extent(OUTPUT_BOX, 1 + turn * 50, 50 + turn * 50),
       tokens: sizes,
     }));
     const handles = state.handles.map(([seq, role, tokens]): Handle => [seq + 10_001, role, tokens]);
     const marks = { snipped: 19_000, preview: 18_000, collapsed: 15_000 };
-    const view = { ...state.context, memory, summary: [10_001, 'summary', 900] as const, marks };
+    const view = { ...state.context, earlier, summary: [10_001, 'summary', 900] as const, marks };
     expect(handles).toHaveLength(10_001);
     const ranges = planOf({ ...state, handles, context: view });
     expect(JSON.stringify(ranges).length).toBeLessThan(1_024);

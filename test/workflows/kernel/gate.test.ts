@@ -173,7 +173,7 @@ describe('the budget of tool calls', () => {
     expect(turn.say()).toMatchObject({ termination: { status: 'success' } });
   });
 
-  test('counts calls that wait for leave, and none that was denied or settled at once (K9)', () => {
+  test('counts calls that wait for approval, and none that was denied or settled at once (K9)', () => {
     const turn = started({ budgets: { maxToolCalls: 2 }, governance: policy('report') });
     const settled = turn.settled('wrong', { status: 'failed', errorCode: 'invalid_arguments' });
     const calls = ['bad', 'gated', 'a', 'b'].map((tool) => ({ callId: `${tool}-1`, tool }));

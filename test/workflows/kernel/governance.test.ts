@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import {
-  type CallFacts,
+  type ArgumentFacts,
   factsAt,
   judge,
   matches,
@@ -11,21 +11,21 @@ import {
   takeSlot,
 } from '../../../workflows/kernel/governance.ts';
 import type { JsonObject, JsonValue } from '../../../workflows/protocol/json.ts';
-import { LIMITS } from '../../../workflows/protocol/sizes.ts';
+import { SIZES } from '../../../workflows/protocol/sizes.ts';
 import { governance, NOW } from './turn.ts';
 
 type Input = Parameters<typeof governance>[0];
 type Check = Omit<NonNullable<Input['constraints']>[number], 'tool' | 'path'>;
 
-const facts = (values: Readonly<Record<string, JsonValue>>, oversized: readonly string[] = []): CallFacts => ({
+const facts = (values: Readonly<Record<string, JsonValue>>, oversized: readonly string[] = []): ArgumentFacts => ({
   values,
   oversized,
 });
 
-const verdict = (policy: Input, tool = 'pay', about: CallFacts = NO_FACTS, windows: RateWindows = {}) =>
+const verdict = (policy: Input, tool = 'pay', about: ArgumentFacts = NO_FACTS, windows: RateWindows = {}) =>
   judge(governance(policy), windows, tool, about, NOW).verdict;
 
-const decision = (policy: Input, about?: CallFacts): string => verdict(policy, 'pay', about).decision;
+const decision = (policy: Input, about?: ArgumentFacts): string => verdict(policy, 'pay', about).decision;
 
 describe('a pattern', () => {
   test.each([
@@ -95,7 +95,7 @@ describe('a condition that cannot be judged', () => {
         });
   });
 
-  test('gives no leave: the next rule decides (K5)', () => {
+  test('allows nothing: the next rule decides (K5)', () => {
     const rules = [small, euro].map((when) => ({ tool: 'pay', action: 'allow' as const, when }));
     for (const amount of values) expect(decision({ rules, default: 'ask' }, facts({ amount }))).toBe('ask');
   });
@@ -167,7 +167,7 @@ describe('a constraint', () => {
         const args = path.split('.').reduceRight<unknown>((inner, key) => Object.fromEntries([[key, inner]]), at);
         // As it comes out of the model: what is undefined is not there.
         const written = JSON.parse(JSON.stringify(args)) as JsonObject;
-        const sent = JSON.parse(JSON.stringify(factsAt(policy, 'pay', written))) as CallFacts;
+        const sent = JSON.parse(JSON.stringify(factsAt(policy, 'pay', written))) as ArgumentFacts;
         fc.pre(sent.oversized.length === 0);
         const allowed = judge(policy, {}, 'pay', sent, NOW).verdict.decision === 'allow';
         expect(allowed).toBe(keeps(checks, at));
@@ -356,7 +356,7 @@ describe('what rules look at', () => {
 
   test('travels up to 512 bytes; what is larger is named only (K4)', () => {
     const quotes = 2;
-    const fits = 'é'.repeat((LIMITS.factBytes - quotes) / 2);
+    const fits = 'é'.repeat((SIZES.factBytes - quotes) / 2);
     expect(factsAt(policy, 'pay', { note: fits })).toEqual({ values: { note: fits }, oversized: [] });
     expect(factsAt(policy, 'pay', { note: `${fits}x` })).toEqual({ values: {}, oversized: ['note'] });
   });

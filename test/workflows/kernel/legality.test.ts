@@ -15,7 +15,7 @@ const TYPES: readonly Type[] = [
   'timeout',
   'tool_results',
   'approval',
-  'limits',
+  'budgets',
   'stop',
 ];
 
@@ -25,7 +25,7 @@ function eventFor(turn: Turn, type: Type): KernelEvent {
   const common = { nowMs: NOW } as const;
   switch (type) {
     case 'start':
-      return { ...common, type, outputBoxId: 'output', memory: [], instruction: [1, 'user', 1] };
+      return { ...common, type, outputBoxId: 'output', earlier: [], instruction: [1, 'user', 1] };
     case 'llm_response': {
       const usage = { input: 1, output: 1, cached: 0 };
       const thought = { handles: [[90, 'assistant', 1]], thoughtCardId: 't', hasText: true, refused: false } as const;
@@ -56,8 +56,8 @@ function eventFor(turn: Turn, type: Type): KernelEvent {
       }));
       return { ...common, type, answers };
     }
-    case 'limits':
-      return { ...common, type, limits: { maxSteps: 60 } };
+    case 'budgets':
+      return { ...common, type, budgets: { maxSteps: 60 } };
     case 'stop':
       return { ...common, type, code: 'stopped', reason: 'r' };
   }
@@ -72,7 +72,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     timeout: 'not legal while ready',
     tool_results: 'not legal while ready',
     approval: 'not legal while ready',
-    limits: 'not legal while ready',
+    budgets: 'not legal while ready',
     stop: 'ok',
     summarized: 'not legal while ready',
   },
@@ -83,7 +83,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     timeout: 'ok',
     tool_results: 'no tool call is open',
     approval: 'not legal while running',
-    limits: 'ok',
+    budgets: 'ok',
     stop: 'ok',
     summarized: 'no summary is being made',
   },
@@ -94,7 +94,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     timeout: 'no model call is open',
     tool_results: 'no tool call is open',
     approval: 'not legal while running',
-    limits: 'ok',
+    budgets: 'ok',
     stop: 'ok',
     summarized: 'ok',
   },
@@ -105,7 +105,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     timeout: 'no model call is open',
     tool_results: 'ok',
     approval: 'not legal while running',
-    limits: 'ok',
+    budgets: 'ok',
     stop: 'ok',
     summarized: 'no summary is being made',
   },
@@ -116,7 +116,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     timeout: 'not legal while suspended',
     tool_results: 'ok',
     approval: 'nobody is asked about b-1, or it came twice',
-    limits: 'ok',
+    budgets: 'ok',
     stop: 'ok',
     summarized: 'not legal while suspended',
   },
@@ -127,7 +127,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     timeout: 'not legal while suspended',
     tool_results: 'ok',
     approval: 'ok',
-    limits: 'ok',
+    budgets: 'ok',
     stop: 'ok',
     summarized: 'not legal while suspended',
   },
@@ -138,7 +138,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     timeout: 'not legal while done',
     tool_results: 'not legal while done',
     approval: 'not legal while done',
-    limits: 'not legal while done',
+    budgets: 'not legal while done',
     stop: 'not legal while done',
     summarized: 'not legal while done',
   },
@@ -154,7 +154,7 @@ describe('an event', () => {
     const before = turn.state;
     const action = turn.feed(eventFor(turn, type));
     // New budgets ask for nothing: they count before the next model call.
-    expect(action === undefined).toBe(type === 'limits');
+    expect(action === undefined).toBe(type === 'budgets');
     expect(turn.state).not.toBe(before);
   });
 

@@ -63,7 +63,7 @@ describe('new messages', () => {
       type: 'start',
       nowMs: NOW,
       outputBoxId: OUTPUT_BOX,
-      memory: [],
+      earlier: [],
       instruction: [1, 'user', 7],
       transcript: before.map((seq) => [seq, 'assistant', 450] as const),
     } as const;

@@ -10,7 +10,7 @@ function summarized(turn: Turn, usage = { input: 0, output: 0, cached: 0 }): Ker
   return turn.feed({ type: 'summarized', nowMs: NOW, stepIndex: stepIndex + 1, summary, usage, cost: 0 });
 }
 
-/** Calls a tool with a long result, `times` on end. */
+/** Calls a tool with a long result, `times` in a row. */
 function long(turn: Turn, times: number): void {
   for (let time = 0; time < times; time += 1) {
     turn.call('a');

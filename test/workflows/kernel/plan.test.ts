@@ -2,17 +2,17 @@ import { describe, expect, test } from '@jest/globals';
 import { Turn } from './turn.ts';
 
 describe('the plan', () => {
-  const memory = [
+  const earlier = [
     { boxId: 'output', fromSeq: 1, toSeq: 20 },
     { boxId: 'context', fromSeq: 1, toSeq: 3 },
   ];
 
-  test('names memory first, then the context, then the cards of this turn (T24)', () => {
+  test('names earlier turns first, then the context, then the cards of this turn (T24)', () => {
     const turn = new Turn();
-    turn.start(memory);
+    turn.start(earlier);
     turn.call('a');
     expect(turn.results({ a: {} })).toMatchObject({
-      plan: { ranges: [...memory, { boxId: 'output', fromSeq: 21, toSeq: 23 }] },
+      plan: { ranges: [...earlier, { boxId: 'output', fromSeq: 21, toSeq: 23 }] },
     });
   });
 
@@ -34,7 +34,7 @@ describe('the plan', () => {
 
   test('stays as small in a turn of a thousand calls as in one of one call (K3)', () => {
     const turn = new Turn({ budgets: { maxSteps: 2_000, maxToolCalls: 10_000, maxTokens: 10_000_000 } });
-    turn.start(memory);
+    turn.start(earlier);
     for (let round = 0; round < 250; round += 1) {
       turn.call('a', 'b', 'c', 'd');
       turn.results({ a: {}, b: {}, c: {}, d: {} });

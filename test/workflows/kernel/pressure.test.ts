@@ -29,7 +29,7 @@ function counted({ handles, context, config }: KernelState, at: Marks): number {
     return MESSAGE_TOKENS + rendered;
   });
   const units = [
-    ...context.memory.map((unit) => unitTokens(unit, at)),
+    ...context.earlier.map((unit) => unitTokens(unit, at)),
     ...context.given.map(({ tokens }) => tokens[0]),
   ];
   return [...own, ...units].reduce((sum, tokens) => sum + tokens, FIXED + (context.summary?.[2] ?? 0));
@@ -42,7 +42,7 @@ describe('the estimates of a prompt', () => {
       const fresh = initialState(config({ context: { windowTokens, answerTokens: 0, fixedTokens: FIXED } }));
       const unit = { boxId: OUTPUT_BOX, fromSeq: 1, toSeq: 9, tokens: [900, 700, 500, 300] } as const;
       const summary: Handle = [10, 'summary', 77];
-      const context = { ...fresh.context, memory: [unit], given: [{ ...unit, boxId: 'given' }], summary, marks: at };
+      const context = { ...fresh.context, earlier: [unit], given: [{ ...unit, boxId: 'given' }], summary, marks: at };
       const state = { ...fresh, handles, context };
       expect(estimates(state, upTo)).toEqual({
         asIs: counted(state, at),

@@ -48,7 +48,7 @@ class Books {
   cost = 0;
   modelCalls = 0;
   reports = 0;
-  limits: Budgets;
+  budgets: Budgets;
   /** Cards in view, by place. */
   cards = new Map<number, string>();
   /** The last card before the model call that is under way. */
@@ -59,7 +59,7 @@ class Books {
   #thought = 0;
 
   constructor({ budgets }: KernelConfig) {
-    this.limits = budgets;
+    this.budgets = budgets;
   }
 
   keep({ event, outcome }: Visit): void {
@@ -73,10 +73,10 @@ class Books {
       this.usage = addUsage(this.usage, event.usage);
       this.cost += event.cost ?? 0;
     }
-    if (event.type === 'limits') this.delegated = event.delegated ?? this.delegated;
-    if (event.type === 'limits') this.limits = { ...this.limits, ...event.limits } as Budgets;
+    if (event.type === 'budgets') this.delegated = event.delegated ?? this.delegated;
+    if (event.type === 'budgets') this.budgets = { ...this.budgets, ...event.budgets } as Budgets;
     if (event.type === 'approval')
-      for (const { limits } of event.answers) this.limits = { ...this.limits, ...limits } as Budgets;
+      for (const { budgets } of event.answers) this.budgets = { ...this.budgets, ...budgets } as Budgets;
     if (outcome.observations.some((observation) => observation.type === 'rolled_back')) {
       for (const [seq, role] of this.cards) if (seq > this.checkpoint && role !== 'user') this.cards.delete(seq);
     }
@@ -141,17 +141,17 @@ class Books {
   }
 
   /** Plain comparisons: an `expect` for each of 200,000 steps takes minutes. */
-  difference({ usage, delegated, toolCalls, handles, stepIndex, limits }: KernelState): string | null {
-    const kernel = [usage, delegated, toolCalls, handles.map(([seq]) => seq), stepIndex, limits];
+  difference({ usage, delegated, toolCalls, handles, stepIndex, budgets }: KernelState): string | null {
+    const kernel = [usage, delegated, toolCalls, handles.map(([seq]) => seq), stepIndex, budgets];
     const seqs = [...this.cards.keys()].sort((a, b) => a - b);
-    const books = [this.usage, this.delegated, this.started, seqs, this.modelCalls, this.limits];
+    const books = [this.usage, this.delegated, this.started, seqs, this.modelCalls, this.budgets];
     const [is, should] = [JSON.stringify(kernel), JSON.stringify(books)];
     return is === should ? null : `the kernel has ${is}, the books have ${should}`;
   }
 
   /** A budget that is used up allows nothing but the one report. */
   #spent(): boolean {
-    const { maxSteps, maxTokens, maxCost = Number.POSITIVE_INFINITY } = this.limits;
+    const { maxSteps, maxTokens, maxCost = Number.POSITIVE_INFINITY } = this.budgets;
     const { tokens: held, cost } = this.delegated;
     const tokens = this.usage.input + this.usage.output + held;
     const isUnknown = cost === null && maxCost !== Number.POSITIVE_INFINITY;
@@ -224,7 +224,7 @@ describe('a random walk over all events', () => {
       'approval_answered',
       'budget_hit',
       'event_ignored',
-      'limits_changed',
+      'budgets_changed',
       'overflow',
       'reminded',
       'repeating',

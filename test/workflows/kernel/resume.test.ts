@@ -6,7 +6,7 @@ const start: StartEvent = {
   type: 'start',
   nowMs: NOW,
   outputBoxId: OUTPUT_BOX,
-  memory: [],
+  earlier: [],
   instruction: [1, 'user', 7],
   transcript: [
     [2, 'assistant', 5],

@@ -152,7 +152,7 @@ describe('the checkpoint', () => {
   });
 });
 
-describe('rollbacks on end', () => {
+describe('rollbacks in a row', () => {
   test('fail the turn at the third (K13)', () => {
     const turn = turnIn.thinking();
     expect(failing(turn)).toMatchObject({ type: 'call_llm', stepIndex: 2 });

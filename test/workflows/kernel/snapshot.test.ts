@@ -5,8 +5,8 @@ describe('a snapshot', () => {
   test('keeps the budgets as an operator changed them (K22)', () => {
     const turn = new Turn({ budgets: { maxSteps: 3 } });
     turn.start();
-    turn.feed({ type: 'limits', nowMs: NOW, limits: { maxSteps: 9 } });
+    turn.feed({ type: 'budgets', nowMs: NOW, budgets: { maxSteps: 9 } });
     turn.state = JSON.parse(JSON.stringify(turn.state));
-    expect(turn.state.limits.maxSteps).toBe(9);
+    expect(turn.state.budgets.maxSteps).toBe(9);
   });
 });

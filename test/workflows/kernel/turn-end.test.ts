@@ -14,10 +14,10 @@ describe('a turn', () => {
     });
   });
 
-  test('starts with one model call over its memory and its instruction (T24)', () => {
+  test('starts with one model call over its earlier turns and its instruction (T24)', () => {
     const turn = new Turn();
-    const memory = [{ boxId: 'output', fromSeq: 1, toSeq: 4 }];
-    expect(turn.start(memory)).toEqual({
+    const earlier = [{ boxId: 'output', fromSeq: 1, toSeq: 4 }];
+    expect(turn.start(earlier)).toEqual({
       type: 'call_llm',
       stepIndex: 1,
       plan: { ranges: [{ boxId: 'output', fromSeq: 1, toSeq: 5 }] },

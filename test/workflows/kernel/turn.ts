@@ -1,13 +1,13 @@
 /** A turn driven by hand: events with fresh sequence numbers go in, the one action comes out. */
 import type { z } from 'zod';
 import type { KernelAction, Observation, StepOutcome } from '../../../workflows/kernel/actions.ts';
-import type { ApprovalAnswer, KernelEvent, LlmResponseEvent } from '../../../workflows/kernel/events.ts';
+import type { ApprovalDecision, KernelEvent, LlmResponseEvent } from '../../../workflows/kernel/events.ts';
 import {
   type BoxExtent,
+  type ContextUnit,
   initialState,
   type KernelConfig,
   type KernelState,
-  type MemoryUnit,
   type SettledCall,
 } from '../../../workflows/kernel/state.ts';
 import type { FailureCode } from '../../../workflows/protocol/failures.ts';
@@ -55,14 +55,14 @@ export class Turn {
     return this.#take(checkedStep(this.state, event));
   }
 
-  start(extents: readonly (BoxExtent & { readonly tokens?: MemoryUnit['tokens'] })[] = []): KernelAction | undefined {
-    const memory = extents.map((unit): MemoryUnit => ({ tokens: [0, 0, 0, 0], ...unit }));
-    for (const extent of memory) if (extent.boxId === OUTPUT_BOX) this.#seq = extent.toSeq;
+  start(extents: readonly (BoxExtent & { readonly tokens?: ContextUnit['tokens'] })[] = []): KernelAction | undefined {
+    const earlier = extents.map((unit): ContextUnit => ({ tokens: [0, 0, 0, 0], ...unit }));
+    for (const extent of earlier) if (extent.boxId === OUTPUT_BOX) this.#seq = extent.toSeq;
     return this.feed({
       type: 'start',
       nowMs: NOW,
       outputBoxId: OUTPUT_BOX,
-      memory,
+      earlier,
       instruction: [this.seq(), 'user', 7],
     });
   }
@@ -115,7 +115,7 @@ export class Turn {
     });
   }
 
-  approve(...answers: readonly ApprovalAnswer[]): KernelAction | undefined {
+  approve(...answers: readonly ApprovalDecision[]): KernelAction | undefined {
     return this.feed({ type: 'approval', nowMs: NOW, answers });
   }
 

@@ -37,7 +37,7 @@ const die = record({
   /** Mostly what the turn waits for; else an event of any type. */
   kind: fc.oneof(
     { weight: 24, arbitrary: fc.constant('advance' as const) },
-    { weight: 8, arbitrary: fc.constantFrom('start', 'llm_response', 'tool_results', 'approval', 'limits', 'again') },
+    { weight: 8, arbitrary: fc.constantFrom('start', 'llm_response', 'tool_results', 'approval', 'budgets', 'again') },
     { weight: 1, arbitrary: fc.constantFrom('llm_failed', 'overflow', 'timeout', 'summarized', 'stop') },
   ),
   flaw: fc.oneof(
@@ -54,7 +54,7 @@ const die = record({
   usage: record({ input: fc.nat(400), output: fc.nat(100), cached: fc.nat(100) }),
   cost: fc.constantFrom(0, 0.25, 0.5, 0.5, 1),
   truncated: fc.nat(9).map((roll) => roll === 3),
-  limits: record({ maxSteps: fc.integer({ min: 1, max: 60 }), maxTokens: fc.integer({ min: 1, max: 40_000 }) }),
+  budgets: record({ maxSteps: fc.integer({ min: 1, max: 60 }), maxTokens: fc.integer({ min: 1, max: 40_000 }) }),
   delegated: record({ tokens: fc.nat(4_000), cost: fc.constantFrom(0, 0.1, 3, null), open: fc.boolean() }),
   deadline: fc.integer({ min: NOW, max: NOW * 100 }),
 });
@@ -133,8 +133,8 @@ export class Walk {
         return { type: 'timeout', nowMs: this.#nowMs, stepIndex, message: 'm' };
       case 'approval':
         return this.#answers(state, roll);
-      case 'limits':
-        return { type: 'limits', nowMs: this.#nowMs, limits: roll.limits, delegated: roll.delegated };
+      case 'budgets':
+        return { type: 'budgets', nowMs: this.#nowMs, budgets: roll.budgets, delegated: roll.delegated };
       case 'stop':
         return { type: 'stop', nowMs: this.#nowMs, code: 'stopped', reason: 'r' };
       case 'again':
@@ -144,9 +144,9 @@ export class Walk {
 
   #start(): KernelEvent {
     const toSeq = this.#seq;
-    const memory = toSeq > 0 ? [{ boxId: OUTPUT_BOX, fromSeq: 1, toSeq, tokens: [900, 700, 500, 300] as const }] : [];
+    const earlier = toSeq > 0 ? [{ boxId: OUTPUT_BOX, fromSeq: 1, toSeq, tokens: [900, 700, 500, 300] as const }] : [];
     const instruction = [this.#next(), 'user', 7] as const;
-    return { type: 'start', nowMs: this.#nowMs, outputBoxId: OUTPUT_BOX, memory, instruction };
+    return { type: 'start', nowMs: this.#nowMs, outputBoxId: OUTPUT_BOX, earlier, instruction };
   }
 
   #response(
@@ -198,14 +198,14 @@ export class Walk {
     };
   }
 
-  #answers(state: KernelState, { calls, flaw, limits }: Die): KernelEvent {
+  #answers(state: KernelState, { calls, flaw, budgets }: Die): KernelEvent {
     const asked = state.outstanding.filter((call) => call.gated !== undefined).map((call) => call.callId);
     const ids = state.operator ? [state.operator.askId] : asked;
     if (flaw === 'missing') ids.pop();
     if (flaw === 'foreign') ids.push('9.9');
     const answers = ids.map((callId, index) => {
       const decision = calls[index % Math.max(1, calls.length)]?.answer ?? 'denied';
-      return { callId, decision, ...(state.operator && decision === 'approved' ? { limits } : {}) };
+      return { callId, decision, ...(state.operator && decision === 'approved' ? { budgets } : {}) };
     });
     const [first] = answers;
     return {

@@ -65,7 +65,7 @@ describe('the input of a turn', () => {
     profileName: 'p',
     title: '',
     kernel: { budgets: {}, context: {} },
-    memory: [],
+    earlier: [],
   };
   const without = (key: string) => Object.fromEntries(Object.entries(lease).filter(([name]) => name !== key));
 

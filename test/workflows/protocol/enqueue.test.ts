@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { z } from 'zod';
 import { enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
-import { LIMITS } from '../../../workflows/protocol/sizes.ts';
+import { SIZES } from '../../../workflows/protocol/sizes.ts';
 
 /** What is wrong with a request, as one text; empty when nothing is. */
 function problems(request: unknown): string {
@@ -21,7 +21,7 @@ describe('an instruction', () => {
   ])('of %s may have exactly 32 KiB, and not one byte more (T4)', (_, char, size) => {
     const chars = Math.floor((32 * 1024) / size);
     const full = char.repeat(chars) + 'a'.repeat(32 * 1024 - chars * size);
-    expect(Buffer.byteLength(full)).toBe(LIMITS.instructionBytes);
+    expect(Buffer.byteLength(full)).toBe(SIZES.instructionBytes);
     expect(problems({ instruction: full })).toBe('');
     expect(problems({ instruction: `${full}a` })).toMatch(
       /at most 32768 bytes.*instructionCardId[\s\S]*at instruction/,
@@ -73,7 +73,7 @@ describe('a request', () => {
   test('may carry 64 KiB of result fields and metadata, and not one byte more (T4)', () => {
     const around = JSON.stringify([{ text: '' }, { k: 'v' }]).length;
     const fill = (bytes: number) => request({ resultFields: { text: '€'.repeat(bytes / 3) }, metadata: { k: 'v' } });
-    const room = LIMITS.requestBytes - around;
+    const room = SIZES.requestBytes - around;
     const fits = room - (room % 3);
     expect(problems(fill(fits))).toBe('');
     expect(problems(fill(fits + 3))).toMatch(/at most 65536 bytes/);

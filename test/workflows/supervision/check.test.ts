@@ -35,7 +35,7 @@ const TURN: DueTurn = {
   wokenAt: null,
   retryAt: null,
   agentIsFree: false,
-  reportDue: false,
+  settlementDue: false,
   parentGone: false,
   timeouts: timeoutsSchema.parse({}),
 };
@@ -100,7 +100,7 @@ describe('a check of', () => {
     ['a turn whose parent has ended without success', 'stop', { ...WAITING, parentGone: true }, null],
     ['a queued turn of a free agent', 'lease', { status: 'queued', agentIsFree: true }, null],
     ['a queued turn of a busy agent', 'nothing', { status: 'queued' }, null],
-    ['an ended turn whose parent waits', 'report', { status: 'success', reportDue: true }, null],
+    ['an ended turn whose parent waits', 'settle', { status: 'success', settlementDue: true }, null],
     ['an ended turn whose workflow runs on: it is asked first', 'let_go', { status: 'failed' }, IDLE],
     ['an ended turn whose check failed before it was asked', 'let_go', { status: 'failed', everyMs: 20_000 }, IDLE],
     ['an ended turn whose workflow did not let go', 'close', { status: 'failed', wokenAt: NOW - MINUTE }, IDLE],
@@ -218,7 +218,7 @@ describe('the next check', () => {
 test('a workflow is looked at only where the decision needs it', () => {
   expect(needsWorkflow(TURN)).toBe(true);
   expect(needsWorkflow({ ...TURN, status: 'failed' })).toBe(true);
-  expect(needsWorkflow({ ...TURN, status: 'failed', reportDue: true })).toBe(false);
+  expect(needsWorkflow({ ...TURN, status: 'failed', settlementDue: true })).toBe(false);
   expect(needsWorkflow({ ...TURN, parentGone: true })).toBe(false);
   expect(needsWorkflow({ ...TURN, status: 'queued' })).toBe(false);
 });

@@ -1,4 +1,4 @@
-/** Calls and budgets that need somebody's leave, on a real server (K5–K7, K9). */
+/** Calls and budgets that need approval, on a real server (K5–K7, K9). */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { z } from 'zod';
@@ -91,7 +91,7 @@ const app = defineApp({
   ],
 });
 
-describe.each(BACKENDS)('leave, on %s', (backend) => {
+describe.each(BACKENDS)('approval, on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
 
@@ -130,7 +130,7 @@ describe.each(BACKENDS)('leave, on %s', (backend) => {
 
   const callsOf = async (turn: TurnHandle) => (await turn.get()).steps.flatMap((step) => step.calls);
 
-  test('a call that needs leave waits, runs once when it has it, and is not asked about again (K7)', async () => {
+  test('a call that needs approval waits, runs once when it has it, and is not asked about again (K7)', async () => {
     const turn = await enqueue('careful', 'refund');
     const [approval] = await asked(turn);
     expect(approval).toMatchObject({
@@ -198,7 +198,7 @@ describe.each(BACKENDS)('leave, on %s', (backend) => {
     expect(await asked(greedy)).toMatchObject([{ status: 'waiting' }]);
     expect((await more(1_000)).ack).toBe('applied');
     expect(await greedy.result(WAIT)).toMatchObject({ status: 'success' });
-    expect(await callsOf(greedy)).toMatchObject([{ status: 'success', leave: { arguments: { amount: 1_000 } } }]);
+    expect(await callsOf(greedy)).toMatchObject([{ status: 'success', approval: { arguments: { amount: 1_000 } } }]);
   });
 
   test('an approver whom the program does not vouch for is refused, and nothing is recorded (K7)', async () => {
@@ -263,7 +263,7 @@ describe.each(BACKENDS)('leave, on %s', (backend) => {
     const io = { out: (line: string) => void said.push(line), err: () => {}, live: false, readStdin: async () => '' };
     const openExistingClient = async () => ({ client: harness.client, close: async () => {} });
     const environment = { io, openExistingClient } as unknown as CliEnvironment;
-    expect(await approve(environment, second.callId, { limits: '{"maxSteps":5}', json: true })).toBe(0);
+    expect(await approve(environment, second.callId, { budgets: '{"maxSteps":5}', json: true })).toBe(0);
     expect(said.join('')).toContain('applied');
     expect(await second.turn.result(WAIT)).toMatchObject({ status: 'success' });
   });
@@ -295,12 +295,12 @@ describe.each(BACKENDS)('leave, on %s', (backend) => {
   test('the model and the record say what an approver changed, and why (K7)', async () => {
     const turn = await enqueue('careful', 'refund');
     const [{ callId } = { callId: '' }] = await asked(turn);
-    const leave = { by: 'ann', reason: 'half of it', arguments: { amount: 2 } };
-    await turn.answer({ callId, decision: 'approved', ...leave });
+    const approval = { by: 'ann', reason: 'half of it', arguments: { amount: 2 } };
+    await turn.answer({ callId, decision: 'approved', ...approval });
     await turn.result(WAIT);
     const told = model.requests.flatMap(({ messages }) => messages).map(textOf);
     expect(told).toContain('(ann changed the arguments to {"amount":2}: half of it)\n{"refunded":2}');
-    expect(await callsOf(turn)).toMatchObject([{ arguments: { amount: 5 }, leave }]);
+    expect(await callsOf(turn)).toMatchObject([{ arguments: { amount: 5 }, approval }]);
   });
 
   test('edited arguments of a delegation must match its schema too (K7)', async () => {
@@ -365,13 +365,13 @@ describe.each(BACKENDS)('leave, on %s', (backend) => {
     expect(question).toMatchObject({ kind: 'budget', tool: '', reason: 'max_steps_reached: 1 of 1 used' });
     const callId = question?.callId ?? '';
     await expect(turn.answer({ callId, decision: 'approved' })).rejects.toMatchObject({ code: 'approval_refused' });
-    const other = turn.answer({ callId, decision: 'approved', limits: { maxTokens: 2_000_000 } });
+    const other = turn.answer({ callId, decision: 'approved', budgets: { maxTokens: 2_000_000 } });
     const missing = 'max_steps_reached: 1 of 1 used; maxSteps must be more than 1';
     await expect(other).rejects.toMatchObject({
       code: 'approval_refused',
       message: expect.stringContaining(missing),
     });
-    expect((await turn.answer({ callId, decision: 'approved', limits: { maxSteps: 2 } })).ack).toBe('applied');
+    expect((await turn.answer({ callId, decision: 'approved', budgets: { maxSteps: 2 } })).ack).toBe('applied');
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success', deliverable: { text: 'looked' } });
   });
 
@@ -379,7 +379,7 @@ describe.each(BACKENDS)('leave, on %s', (backend) => {
     const turn = await enqueue('hasty', 'again');
     const [{ callId } = { callId: '' }] = await asked(turn);
     const extend = (id: string, maxWallTimeMs: number) =>
-      turn.answer({ callId: id, decision: 'approved', limits: { maxWallTimeMs } });
+      turn.answer({ callId: id, decision: 'approved', budgets: { maxWallTimeMs } });
     const refusal = await extend(callId, 2).catch((error: Error) => error.message);
     const used = Number(/more than (\d+)/.exec(String(refusal))?.[1]);
     // Enough for the store, and past before the turn comes to it.
@@ -395,9 +395,9 @@ describe.each(BACKENDS)('leave, on %s', (backend) => {
   test('budgets that are raised while an operator is asked let the turn go on (K9)', async () => {
     const turn = await enqueue('thrifty', 'again');
     const [{ callId } = { callId: '' }] = await asked(turn);
-    await turn.setLimits({ maxTokens: 2_000_000 });
+    await turn.setBudgets({ maxTokens: 2_000_000 });
     expect(await asked(turn)).toMatchObject([{ callId }]);
-    await turn.setLimits({ maxSteps: 2 });
+    await turn.setBudgets({ maxSteps: 2 });
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success', deliverable: { text: 'looked' } });
     expect(await harness.store.violations()).toEqual([]);
   });

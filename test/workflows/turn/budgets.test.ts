@@ -139,7 +139,7 @@ describe('a budget', () => {
       await agent.enqueue({ instruction: 'work on', profile: 'steps' }),
       await agent.enqueue({ instruction: 'work on', profile: 'free' }),
     ];
-    await second.setLimits({ maxSteps: 1 });
+    await second.setBudgets({ maxSteps: 1 });
     await first.result(WAIT);
     expect(await second.result(WAIT)).toMatchObject({ errorCode: 'max_steps_reached', stepCount: 2 });
   });
@@ -148,7 +148,7 @@ describe('a budget', () => {
     const agent = harness.client.agent(`free-${v7()}`);
     const turn = await agent.enqueue({ instruction: 'work on', profile: 'free' });
     while ((await turn.get()).stepCount === 0) await harness.store.changed(1_000);
-    await harness.store.setLimits(turn.id, { maxSteps: 1 });
+    await harness.store.setBudgets(turn.id, { maxSteps: 1 });
     expect(await turn.result(WAIT)).toMatchObject({ status: 'partial', errorCode: 'max_steps_reached' });
   });
 

@@ -246,7 +246,7 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
         submitResult: true,
       },
       outputBoxId: v7(),
-      memory: [],
+      earlier: [],
       instructionSeq: 1,
       instructionTokens: 1,
       title: 'forged',

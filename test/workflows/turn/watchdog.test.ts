@@ -120,7 +120,12 @@ describe('the watchdog', () => {
   });
 
   test('a running turn whose workers are gone waits for others, and goes on with them (T23)', async () => {
-    const options = { targets: ['doomed'], acceptor: false, supervisor: null, limits: { shutdownGraceMs: 0 } } as const;
+    const options = {
+      targets: ['doomed'],
+      acceptor: false,
+      supervisor: null,
+      capacity: { shutdownGraceMs: 0 },
+    } as const;
     const worker = await harness.startWorker(app, model, options);
     const turn = await enqueue('stranded', 'slow');
     for await (const event of turn.events()) if (event.type === 'step' && event.payload.phase === 'executing') break;
@@ -133,8 +138,8 @@ describe('the watchdog', () => {
   });
 
   test('more turns than slots: none is ended for waiting its turn (T23)', async () => {
-    const limits = { activities: 2, shutdownGraceMs: 0 };
-    await harness.startWorker(app, model, { targets: ['narrow'], acceptor: false, supervisor: null, limits });
+    const capacity = { activities: 2, shutdownGraceMs: 0 };
+    await harness.startWorker(app, model, { targets: ['narrow'], acceptor: false, supervisor: null, capacity });
     const turns = await Promise.all(Array.from({ length: 8 }, () => enqueue('crowded', 'slow')));
     for (const turn of turns) expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
   });

@@ -7,10 +7,10 @@ import {
   DEFERRAL_TRIES,
   type Deferral,
   deferredAgain,
-  onLook,
   onReport,
+  onResolve,
 } from '../../../workflows/waiting/decisions.ts';
-import { reduce, transcript, type WaitingEvent, waitingSet } from '../../../workflows/waiting/waiting-set.ts';
+import { reduce, transcript, type WaitingEvent, waitingSet } from './waiting-set.ts';
 
 const EPOCH = 3;
 const WINDOW_MS = 1_000;
@@ -45,7 +45,7 @@ describe('the order of what comes', () => {
     report('a', { turnEpoch: EPOCH - 1, result: 'of a stale epoch' }),
     report('nobody'),
     report('b', { status: 'running', result: undefined }),
-    { type: 'look', nowMs: SOON } as const,
+    { type: 'resolve', nowMs: SOON } as const,
   ];
   const expected = calls.map((callId) => ({ status: 'success', body: `result of ${callId}` }));
 
@@ -75,7 +75,7 @@ describe('the order of what comes', () => {
         const events = [
           ...calls.map(suspend),
           ...order.filter((callId) => answered.includes(callId)).map((callId) => report(callId)),
-          { type: 'look', nowMs: timeOfLook } as const,
+          { type: 'resolve', nowMs: timeOfLook } as const,
           ...order.map((callId) => report(callId, { result: 'too late' }, timeOfLook)),
         ];
         const outcomes = calls.map((callId) =>
@@ -118,8 +118,8 @@ describe('a heartbeat', () => {
       [suspend('a'), suspend('b'), report('a', { status: 'running', result: undefined }, 900)],
     );
     expect(set.calls.map((call) => call.deadline)).toEqual([900 + WINDOW_MS, WINDOW_MS]);
-    expect(onLook(set.calls[0] as never, WINDOW_MS)).toEqual({ wakeAt: 900 + WINDOW_MS });
-    expect(onLook(set.calls[1] as never, WINDOW_MS)).toBe('time_out');
+    expect(onResolve(set.calls[0] as never, WINDOW_MS)).toEqual({ wakeAt: 900 + WINDOW_MS });
+    expect(onResolve(set.calls[1] as never, WINDOW_MS)).toBe('time_out');
   });
 
   test('of a call that does not wait yet says nothing (T16)', () => {
@@ -139,8 +139,8 @@ describe('a report whose card is missing', () => {
     let deferral: Deferral | null = 'deferral' in first ? first.deferral : null;
     while (deferral) {
       tries.push(deferral.nextRetryAt);
-      expect(onLook({ ...waiting, deferral }, deferral.nextRetryAt - 1)).toEqual({ wakeAt: deferral.nextRetryAt });
-      expect(onLook({ ...waiting, deferral }, deferral.nextRetryAt)).toBe('retry');
+      expect(onResolve({ ...waiting, deferral }, deferral.nextRetryAt - 1)).toEqual({ wakeAt: deferral.nextRetryAt });
+      expect(onResolve({ ...waiting, deferral }, deferral.nextRetryAt)).toBe('retry');
       deferral = deferredAgain(deferral, waiting.deadline, deferral.nextRetryAt);
     }
     expect(tries).toEqual([1_000, 3_000, 7_000, 15_000, 31_000, 63_000]);
@@ -149,7 +149,7 @@ describe('a report whose card is missing', () => {
 
   test('is not tried beyond the deadline of its call (T17, T18)', () => {
     const deferral = { reason: 'card_not_found', retryCount: 2, nextRetryAt: 7_000 } as const;
-    expect(onLook({ ...waiting, deadline: 5_000, deferral }, 5_000)).toBe('retry');
+    expect(onResolve({ ...waiting, deadline: 5_000, deferral }, 5_000)).toBe('retry');
     expect(deferredAgain(deferral, 5_000, 5_000)).toBeNull();
   });
 

@@ -27,8 +27,8 @@ export function isDocumentQuestion(request: ChatRequest): boolean {
 export function answerFromDocuments(request: ChatRequest): MessageAnswer {
   const turn = documentTurn(request);
   const offered = toolNames(request);
-  const canLook = offered.has('search_text') && offered.has('read_file') && request.tool_choice !== 'none';
-  if (canLook && forcedTool(request) === undefined && turn.confirmation.kind !== 'no') {
+  const canRead = offered.has('search_text') && offered.has('read_file') && request.tool_choice !== 'none';
+  if (canRead && forcedTool(request) === undefined && turn.confirmation.kind !== 'no') {
     const calls = nextCalls(turn, offered);
     if (calls.length > 0) return { kind: 'message', toolCalls: calls };
   }

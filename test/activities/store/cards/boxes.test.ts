@@ -67,7 +67,7 @@ describe.each(STORES)('boxes on %s', (_, fresh) => {
       const lease = await bench.started(agentId);
       expect(lease).toMatchObject({
         outputBoxId: replaced,
-        memory: [
+        earlier: [
           { boxId: replaced, fromSeq: 1, toSeq: 1 },
           { boxId: replaced, fromSeq: 2, toSeq: 2 },
         ],
@@ -109,7 +109,7 @@ describe.each(STORES)('boxes on %s', (_, fresh) => {
     test('with nothing makes the agent forget (T25)', async () => {
       const { agentId, boxId } = await remembering();
       const empty = await bench.store.replaceOutputBox(agentId, boxId, []);
-      expect((await bench.started(agentId)).memory).toEqual([]);
+      expect((await bench.started(agentId)).earlier).toEqual([]);
       expect(await bench.store.violations()).toEqual([]);
       expect(empty).not.toBe(boxId);
     });

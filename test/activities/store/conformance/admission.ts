@@ -112,7 +112,7 @@ export function describeAdmission(bench: StoreBench): void {
       const contextBoxId = await bench.store.writeContextBox(['context']);
       const second = await bench.started(agentId, { instruction: 'second', contextBoxId });
       const own = { boxId: second.outputBoxId, fromSeq: second.instructionSeq, toSeq: second.instructionSeq };
-      const cards = await bench.store.readExtents([...second.memory, own]);
+      const cards = await bench.store.readExtents([...second.earlier, own]);
       const texts = cards.flatMap((card) => ('text' in card.content ? [card.content.text] : [card.type]));
       expect(texts).toEqual(['first', 'thought 1', 'task.deliverable', 'context', 'second']);
     });
@@ -124,9 +124,9 @@ export function describeAdmission(bench: StoreBench): void {
       for (let earlier = 1; earlier <= 2; earlier += 1)
         await bench.store.commitTurn(fenceOf(await bench.started(agentId, request)), SUCCESS);
       const lease = await bench.started(agentId, request);
-      const { memory, outputBoxId, instructionSeq, agentTurnId } = lease;
+      const { earlier, outputBoxId, instructionSeq, agentTurnId } = lease;
       const own = { boxId: outputBoxId, fromSeq: instructionSeq, toSeq: instructionSeq };
-      const cards = await bench.store.readExtents([...memory, own]);
+      const cards = await bench.store.readExtents([...earlier, own]);
       const asked = ['task.instruction', 'task.deliverable'];
       expect(cards.map(({ type }) => type)).toEqual([...asked, ...asked, 'task.instruction']);
       expect(cards.at(-1)).toMatchObject({ agentTurnId, content: { text: `again ${agentId}` } });

@@ -37,8 +37,8 @@ export function describeApprovals(bench: StoreBench): void {
       await bench.store.answerApproval(turn, { callId, decision: 'denied' });
       const budget = { callId: 'budget-1', kind: 'budget', tool: '', reason: 'r' } as const;
       await bench.store.askApprovals(fenceOf(lease), [budget]);
-      const limits = { maxSteps: 99 };
-      await bench.store.answerApproval(turn, { callId: 'budget-1', decision: 'approved', limits });
+      const budgets = { maxSteps: 99 };
+      await bench.store.answerApproval(turn, { callId: 'budget-1', decision: 'approved', budgets });
       const refusal = { callId, tool: 'pay', code: 'approval_denied', message: 'm' } as const;
       await bench.store.refuseCalls(fenceOf(lease), [refusal]);
       expect(await unread(turn)).toBe(true);
@@ -67,12 +67,12 @@ export function describeApprovals(bench: StoreBench): void {
 
     test('stands in the result with what it changed and why (K7)', async () => {
       const { lease, callId, turn } = await asked();
-      const leave = { by: 'ann', reason: 'less will do', arguments: { amount: 3 } };
-      await bench.store.answerApproval(turn, { callId, decision: 'approved', ...leave });
+      const approval = { by: 'ann', reason: 'less will do', arguments: { amount: 3 } };
+      await bench.store.answerApproval(turn, { callId, decision: 'approved', ...approval });
       const content = result(callId, { tool: 'pay' });
       await bench.store.settleCall(fenceOf(lease), { callId, attempt: 1, content, durationMs: 1 });
       const view = await bench.store.getTurn(turn);
-      expect(view?.steps.flatMap((step) => step.calls)).toMatchObject([{ callId, arguments: {}, leave }]);
+      expect(view?.steps.flatMap((step) => step.calls)).toMatchObject([{ callId, arguments: {}, approval }]);
     });
   });
 }

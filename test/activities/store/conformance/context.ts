@@ -1,7 +1,7 @@
 /** What leaves the view of a conversation, and what a turn remembers of earlier ones, as every store must do it. */
 import { describe, expect, test } from '@jest/globals';
 import { callId as callIdOf } from '../../../../activities/ids.ts';
-import type { Limits } from '../../../../workflows/contract/approvals.ts';
+import type { BudgetChange } from '../../../../workflows/contract/approvals.ts';
 import type { Lease } from '../../../../workflows/contract/store.ts';
 import type { BudgetAsk } from '../../../../workflows/kernel/budgets.ts';
 import { fenceOf, newAgent, result, type StoreBench, SUCCESS } from '../store-bench.ts';
@@ -46,7 +46,7 @@ export function describeContext(bench: StoreBench): void {
       await bench.store.commitTurn(fenceOf(lease), { ...SUCCESS, hide: [thoughtSeq] });
       expect(await textsOf(lease)).toEqual(['do it']);
       const next = await bench.started(lease.agentId);
-      const cards = await bench.store.readExtents(next.memory);
+      const cards = await bench.store.readExtents(next.earlier);
       expect(cards.map(({ type }) => type)).toEqual(['task.instruction', 'task.deliverable']);
     });
 
@@ -65,7 +65,7 @@ export function describeContext(bench: StoreBench): void {
       });
       await bench.store.commitTurn(fenceOf(first), SUCCESS);
       const second = await bench.started(agentId);
-      const [unit, ...rest] = second.memory;
+      const [unit, ...rest] = second.earlier;
       expect(rest).toEqual([]);
       expect(unit).toMatchObject({ boxId: first.outputBoxId, fromSeq: 1 });
       const [full = 0, snipped = 0, preview = 0, collapsed = 0] = unit?.tokens ?? [];
@@ -77,26 +77,26 @@ export function describeContext(bench: StoreBench): void {
       await bench.store.commitSummary(fenceOf(second), { stepIndex: 1, text: 's', hide, ...NO_COST });
       await bench.store.commitTurn(fenceOf(second), SUCCESS);
       const third = await bench.started(agentId);
-      expect(third.memory.reduce((sum, { tokens: sizes }) => sum + (sizes?.[0] ?? 0), 0)).toBeLessThan(full);
+      expect(third.earlier.reduce((sum, { tokens: sizes }) => sum + (sizes?.[0] ?? 0), 0)).toBeLessThan(full);
     });
 
     test('of many turns is remembered in a bounded number of units (K3)', async () => {
       const agentId = newAgent();
       for (let turn = 0; turn < 70; turn += 1)
         await bench.store.commitTurn(fenceOf(await bench.started(agentId)), SUCCESS);
-      const { memory } = await bench.started(agentId);
-      expect(memory.length).toBeLessThanOrEqual(64);
-      expect(memory[0]?.fromSeq).toBe(1);
-      for (const [index, unit] of memory.slice(1).entries())
-        expect(unit.fromSeq).toBeGreaterThan(memory[index]?.toSeq ?? 0);
+      const { earlier } = await bench.started(agentId);
+      expect(earlier.length).toBeLessThanOrEqual(64);
+      expect(earlier[0]?.fromSeq).toBe(1);
+      for (const [index, unit] of earlier.slice(1).entries())
+        expect(unit.fromSeq).toBeGreaterThan(earlier[index]?.toSeq ?? 0);
     });
 
     test('is remembered whole, however many turns it has and whatever of it is summarised (K15)', async () => {
       const agentId = newAgent();
       const remembered = async () => {
         const lease = await bench.started(agentId);
-        const shown = await bench.store.readExtents(lease.memory);
-        const tokens = lease.memory.reduce((sum, unit) => sum + (unit.tokens?.[0] ?? 0), 0);
+        const shown = await bench.store.readExtents(lease.earlier);
+        const tokens = lease.earlier.reduce((sum, unit) => sum + (unit.tokens?.[0] ?? 0), 0);
         expect(tokens).toBe(shown.reduce((sum, card) => sum + card.tokens + 8, 0));
         return { lease, shown };
       };
@@ -106,7 +106,7 @@ export function describeContext(bench: StoreBench): void {
       }
       const { lease, shown } = await remembered();
       expect(shown).toHaveLength(2 * 135);
-      const [oldest, , second] = lease.memory;
+      const [oldest, , second] = lease.earlier;
       const hide = [{ boxId: lease.outputBoxId, fromSeq: 1, toSeq: second?.fromSeq ?? 0 }];
       expect(oldest).toMatchObject({ fromSeq: 1, toSeq: 2 * 72 });
       await bench.store.commitSummary(fenceOf(lease), { stepIndex: 1, text: 's', hide, ...NO_COST });
@@ -114,7 +114,7 @@ export function describeContext(bench: StoreBench): void {
       const after = await remembered();
       // Half of a turn is left of what was hidden; the summary is of the turn that made it.
       expect(after.shown).toHaveLength(2 * 61 + 1 + 3);
-      expect(after.lease.memory[0]).toMatchObject({ fromSeq: 2 * 74, toSeq: 2 * 74 });
+      expect(after.lease.earlier[0]).toMatchObject({ fromSeq: 2 * 74, toSeq: 2 * 74 });
       await bench.store.commitTurn(fenceOf(after.lease), SUCCESS);
       expect(await bench.store.violations()).toEqual([]);
     });
@@ -127,9 +127,9 @@ export function describeContext(bench: StoreBench): void {
       await bench.store.stopTurn(cancelled, 'test');
       await bench.think(open, 2);
       const end = await bench.ended(open);
-      const { memory, instructionSeq } = await bench.started(agentId);
-      expect(memory).toMatchObject([{ boxId: end.outputBoxId, fromSeq: 1, toSeq: instructionSeq - 1 }]);
-      const cards = await bench.store.readExtents(memory);
+      const { earlier, instructionSeq } = await bench.started(agentId);
+      expect(earlier).toMatchObject([{ boxId: end.outputBoxId, fromSeq: 1, toSeq: instructionSeq - 1 }]);
+      const cards = await bench.store.readExtents(earlier);
       expect(cards.map(({ type }) => type)).toEqual([
         'task.instruction',
         'agent.thought',
@@ -150,7 +150,7 @@ export function describeContext(bench: StoreBench): void {
         });
         await bench.ended(lease);
       }
-      expect((await bench.started(agentId)).memory).toHaveLength(3);
+      expect((await bench.started(agentId)).earlier).toHaveLength(3);
     });
 
     test('keeps a large result whole, and counts what is shown of it (W11)', async () => {
@@ -173,12 +173,12 @@ export function describeContext(bench: StoreBench): void {
       const callId = `budget-1-${budget.code}`;
       const request = { callId, kind: 'budget', tool: '', reason: 'used up', budget } as const;
       await bench.store.askApprovals(fenceOf(lease), [request]);
-      const answer = (limits: Limits) =>
-        bench.store.answerApproval(lease.agentTurnId, { callId, decision: 'approved', limits });
+      const answer = (budgets: BudgetChange) =>
+        bench.store.answerApproval(lease.agentTurnId, { callId, decision: 'approved', budgets });
       return { lease, callId, answer };
     };
 
-    test.each<[BudgetAsk['code'], Limits[], Limits]>([
+    test.each<[BudgetAsk['code'], BudgetChange[], BudgetChange]>([
       ['max_steps_reached', [{ maxTokens: 9_000 }, { maxSteps: 10 }], { maxSteps: 11 }],
       ['budget_tokens', [{ maxSteps: 99 }, { maxTokens: 10 }], { maxTokens: 11 }],
       ['budget_tool_calls', [{ maxToolCalls: 9 }], { maxToolCalls: 11 }],
@@ -188,9 +188,9 @@ export function describeContext(bench: StoreBench): void {
     ])('of which %s is used up are not extended by too little (K9)', async (code, tooLittle, enough) => {
       const { lease, callId, answer } = await asking({ code, used: 10, limit: 8 });
       bench.now += 1_000;
-      for (const limits of tooLittle) {
+      for (const budgets of tooLittle) {
         const refused = { code: 'approval_refused', message: expect.stringContaining(`${code}: `) };
-        await expect(answer(limits)).rejects.toMatchObject(refused);
+        await expect(answer(budgets)).rejects.toMatchObject(refused);
       }
       const [question] = await bench.store.listApprovals({ agentId: lease.agentId });
       expect(question).toMatchObject({ callId, status: 'waiting' });
@@ -199,25 +199,25 @@ export function describeContext(bench: StoreBench): void {
 
     test('that an answer extends are kept with those that are set, before or after it (K9)', async () => {
       const { lease, answer } = await asking({ code: 'max_steps_reached', used: 2, limit: 2 });
-      await bench.store.setLimits(lease.agentTurnId, { maxCost: 2, maxSteps: 2 });
+      await bench.store.setBudgets(lease.agentTurnId, { maxCost: 2, maxSteps: 2 });
       await answer({ maxSteps: 20, maxTokens: undefined });
-      await bench.store.setLimits(lease.agentTurnId, { maxTokens: 5_000 });
-      await bench.store.setLimits(lease.agentTurnId, { maxTokens: undefined, maxToolCalls: 7 });
+      await bench.store.setBudgets(lease.agentTurnId, { maxTokens: 5_000 });
+      await bench.store.setBudgets(lease.agentTurnId, { maxTokens: undefined, maxToolCalls: 7 });
       const all = { maxSteps: 20, maxTokens: 5_000, maxCost: 2, maxToolCalls: 7 };
-      expect(await bench.store.readBudgets(fenceOf(lease))).toEqual({ limits: all });
+      expect(await bench.store.readBudgets(fenceOf(lease))).toEqual({ budgets: all });
     });
 
     test('that are raised while an operator is asked answer the question, once, and only when that is enough (K9)', async () => {
       const { lease, callId, answer } = await asking({ code: 'max_steps_reached', used: 2, limit: 2 });
       const question = async () => (await bench.store.listApprovals({ agentId: lease.agentId, all: true }))[0]?.status;
       const look = () => bench.store.resolveWaiting(fenceOf(lease), [callId]);
-      const set = (limits: Limits) => bench.store.setLimits(lease.agentTurnId, limits);
+      const set = (budgets: BudgetChange) => bench.store.setBudgets(lease.agentTurnId, budgets);
       expect(await set({ maxTokens: 9 })).toMatchObject({ changed: true, answered: false });
       expect([await question(), (await look()).answers]).toEqual(['waiting', undefined]);
       expect(await set({ maxSteps: 3 })).toMatchObject({ changed: true, answered: true });
       expect(await set({ maxSteps: 3 })).toMatchObject({ changed: false, answered: false });
       expect(await question()).toBe('approved');
-      const answers = [{ callId, decision: 'approved', limits: { maxTokens: 9, maxSteps: 3 } }];
+      const answers = [{ callId, decision: 'approved', budgets: { maxTokens: 9, maxSteps: 3 } }];
       expect(await look()).toMatchObject({ answers, waiting: [] });
       expect(await answer({ maxSteps: 9 })).toMatchObject({ ack: 'duplicate' });
       expect((await bench.store.getTurn(lease.agentTurnId))?.status).toBe('running');
@@ -226,7 +226,7 @@ export function describeContext(bench: StoreBench): void {
 
     test('that were raised before an operator was asked answer the question at once (K9)', async () => {
       const lease = await bench.started(newAgent());
-      await bench.store.setLimits(lease.agentTurnId, { maxSteps: 3 });
+      await bench.store.setBudgets(lease.agentTurnId, { maxSteps: 3 });
       const ask = async (limit: number) => {
         const callId = `budget-${limit}-max_steps_reached`;
         const budget = { code: 'max_steps_reached', used: limit, limit } as const;
@@ -244,39 +244,39 @@ export function describeContext(bench: StoreBench): void {
     test('are with the lease when they are set before the turn begins, and with each step and look: no wake-up is needed (K9)', async () => {
       const agentId = newAgent();
       const before = await bench.started(agentId);
-      await bench.store.setLimits(await bench.accepted(agentId), { maxSteps: 3 });
+      await bench.store.setBudgets(await bench.accepted(agentId), { maxSteps: 3 });
       await bench.ended(before);
       const lease = await bench.leased(agentId);
       expect(lease.kernel.budgets).toMatchObject({ maxSteps: 3, maxToolCalls: 200 });
       const { calls } = await bench.think(lease, 1, ['a']);
-      await bench.store.setLimits(lease.agentTurnId, { maxTokens: 9 });
-      const limits = { maxSteps: 3, maxTokens: 9 };
+      await bench.store.setBudgets(lease.agentTurnId, { maxTokens: 9 });
+      const budgets = { maxSteps: 3, maxTokens: 9 };
       const { recorded } = await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
-      expect(recorded?.limits).toEqual(limits);
+      expect(recorded?.budgets).toEqual(budgets);
       const [callId = ''] = calls.map((call) => call.callId);
       await bench.store.suspendCall(fenceOf(lease), callId, 1_000);
       await bench.store.reportResult(lease.agentTurnId, { callId, status: 'success', result: 1 });
-      expect(await bench.store.resolveWaiting(fenceOf(lease), [callId])).toMatchObject({ limits });
-      expect(await bench.think(lease, 2)).toMatchObject({ limits });
+      expect(await bench.store.resolveWaiting(fenceOf(lease), [callId])).toMatchObject({ budgets });
+      expect(await bench.think(lease, 2)).toMatchObject({ budgets });
     });
 
     test('are as they were set last, also when that was after the answer (K9)', async () => {
       const { lease, callId, answer } = await asking({ code: 'max_steps_reached', used: 2, limit: 2 });
       await answer({ maxSteps: 20 });
-      await bench.store.setLimits(lease.agentTurnId, { maxSteps: 5 });
+      await bench.store.setBudgets(lease.agentTurnId, { maxSteps: 5 });
       const { answers } = await bench.store.resolveWaiting(fenceOf(lease), [callId]);
-      expect(answers).toMatchObject([{ limits: { maxSteps: 5 } }]);
+      expect(answers).toMatchObject([{ budgets: { maxSteps: 5 } }]);
     });
 
     test('are set by an operator, added to what was set before, and are there for its workflow (K9)', async () => {
       const lease = await bench.started(newAgent());
       expect(await bench.store.readBudgets(fenceOf(lease))).toEqual({});
-      const set = (limits: Limits) => bench.store.setLimits(lease.agentTurnId, limits);
+      const set = (budgets: BudgetChange) => bench.store.setBudgets(lease.agentTurnId, budgets);
       const changed = { agentId: lease.agentId, changed: true, answered: false };
       expect(await set({ maxSteps: 9 })).toEqual(changed);
       expect(await set({ maxCost: 2 })).toEqual(changed);
       expect(await set({ maxSteps: 9 })).toEqual({ ...changed, changed: false });
-      expect(await bench.store.readBudgets(fenceOf(lease))).toEqual({ limits: { maxSteps: 9, maxCost: 2 } });
+      expect(await bench.store.readBudgets(fenceOf(lease))).toEqual({ budgets: { maxSteps: 9, maxCost: 2 } });
       await bench.store.commitTurn(fenceOf(lease), SUCCESS);
       expect(await set({ maxSteps: 10 })).toBeNull();
     });

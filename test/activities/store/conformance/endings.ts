@@ -5,7 +5,7 @@ import { callId as callIdOf } from '../../../../activities/ids.ts';
 import type { StepCommit } from '../../../../workflows/contract/steps.ts';
 import type { Lease } from '../../../../workflows/contract/store.ts';
 import { MESSAGE_TOKENS } from '../../../../workflows/kernel/pressure.ts';
-import { LIMITS } from '../../../../workflows/protocol/sizes.ts';
+import { SIZES } from '../../../../workflows/protocol/sizes.ts';
 import { fenceOf, LOST, newAgent, nothing, result, type StoreBench, SUCCESS } from '../store-bench.ts';
 
 export function describeEndings(bench: StoreBench): void {
@@ -58,7 +58,7 @@ export function describeEndings(bench: StoreBench): void {
     const deliveredBy = async ({ agentTurnId }: Lease) => (await bench.store.getTurn(agentTurnId))?.deliverable ?? {};
     // Each byte of it takes two in a card.
     const quotes = (bytes: number) => '"'.repeat(bytes);
-    const HALF = LIMITS.cardBytes / 2 - 500;
+    const HALF = SIZES.cardBytes / 2 - 500;
 
     test('an answer in several parts that no card can hold is cut and says how large it was (T6)', async () => {
       const lease = await bench.started(newAgent());
@@ -85,10 +85,10 @@ export function describeEndings(bench: StoreBench): void {
     test('a turn can be ended whatever its last thought and the reason of its end are (T7)', async () => {
       const lease = await bench.started(newAgent());
       // A control character takes six bytes in a card.
-      const thought = `\u{1f600}${'\u0001'.repeat(LIMITS.cardBytes / 6 - 100)}`;
+      const thought = `\u{1f600}${'\u0001'.repeat(SIZES.cardBytes / 6 - 100)}`;
       await said(lease, thought);
       const next = await bench.accepted(lease.agentId);
-      const reason = 'why '.repeat(LIMITS.cardBytes);
+      const reason = 'why '.repeat(SIZES.cardBytes);
       const { ack, handover } = await bench.store.stopTurn(lease.agentTurnId, reason);
       expect({ ack, next: handover?.next?.agentTurnId }).toEqual({ ack: 'stopped', next });
       const { fallback, wholeBytes } = await deliveredBy(lease);
@@ -115,7 +115,7 @@ export function describeEndings(bench: StoreBench): void {
       expect(await bench.store.reapTurn(seen, closed)).toMatchObject({
         next: { agentTurnId: waiting, turnEpoch: lease.turnEpoch + 2 },
         more: false,
-        reports: [],
+        settlements: [],
       });
       // No thought of its own: the older turn's must not stand in for it.
       const view = await bench.store.getTurn(lease.agentTurnId);
@@ -322,7 +322,7 @@ export function describeEndings(bench: StoreBench): void {
         const next = await bench.leased(lease.agentId);
         expect(await bench.store.getTurn(next.agentTurnId)).toMatchObject({ instruction: 'hear me' });
         expect((await textsIn(next.outputBoxId)).filter((text) => text === 'hear me')).toHaveLength(1);
-        expect(next.instructionSeq).toBeGreaterThan(next.memory.at(-1)?.toSeq ?? 0);
+        expect(next.instructionSeq).toBeGreaterThan(next.earlier.at(-1)?.toSeq ?? 0);
         expect(await bench.store.violations()).toEqual([]);
       },
     );

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Accepted, Handover, Store } from '../../../../workflows/contract/store.ts';
 import type { EnqueueInput } from '../../../../workflows/protocol/enqueue.ts';
-import { LIMITS } from '../../../../workflows/protocol/sizes.ts';
+import { SIZES } from '../../../../workflows/protocol/sizes.ts';
 import type { Priority } from '../../../../workflows/protocol/turn.ts';
 import { testApp } from '../../../support/app.ts';
 import { fenceOf, newAgent, nothing, type OpenStore, StoreBench, SUCCESS } from '../store-bench.ts';
@@ -94,7 +94,7 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
       expect(await bench.store.leaseNext(agentId)).toEqual(nothing(agentId));
       await bench.suspended(lease);
       expect(await bench.other.leaseNext(agentId)).toEqual(nothing(agentId));
-      expect(await bench.store.leaseNext(newAgent())).toMatchObject({ next: null, more: false, reports: [] });
+      expect(await bench.store.leaseNext(newAgent())).toMatchObject({ next: null, more: false, settlements: [] });
     });
 
     test.each<[how: string, end: (store: Store, first: Parameters<typeof fenceOf>[0]) => Promise<Handover | null>]>([
@@ -112,7 +112,7 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
           if (startsFirst) await bench.suspended(first);
           const handover = await end(bench.other, first);
           const turnEpoch = first.turnEpoch + (how === 'committed' ? 1 : 2);
-          expect(handover).toMatchObject({ next: { agentTurnId: queued, turnEpoch }, more: false, reports: [] });
+          expect(handover).toMatchObject({ next: { agentTurnId: queued, turnEpoch }, more: false, settlements: [] });
           expect(await bench.store.getAgent(agentId)).toMatchObject({
             status: 'dispatched',
             activeAgentTurnId: queued,
@@ -207,7 +207,7 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
     test('a thousand of them drain by leasing again and again; a request meanwhile is leased after them (T8, T10)', async () => {
       const agentId = newAgent();
       const open = await bench.started(agentId);
-      for (let i = 0; i < LIMITS.maxQueuedTurns; i += 1) await bench.accepted(agentId, UNKNOWN);
+      for (let i = 0; i < SIZES.maxQueuedTurns; i += 1) await bench.accepted(agentId, UNKNOWN);
       const stop = await bench.store.stopTurn(open.agentTurnId, 'test');
       let batches = 1;
       let late: Accepted | null = null;
@@ -217,9 +217,9 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
       }
       expect(await bench.leased(agentId)).toMatchObject({ agentTurnId: late?.agentTurnId });
       // The request itself ended one batch: its agent was free.
-      expect(batches).toBe(LIMITS.maxQueuedTurns / BATCH);
+      expect(batches).toBe(SIZES.maxQueuedTurns / BATCH);
       const tasks = await bench.store.readEvents({ agentId, limit: 10_000 });
-      expect(tasks.filter(({ type }) => type === 'task')).toHaveLength(1 + LIMITS.maxQueuedTurns);
+      expect(tasks.filter(({ type }) => type === 'task')).toHaveLength(1 + SIZES.maxQueuedTurns);
       expect(await bench.store.violations()).toEqual([]);
     });
   });
@@ -383,12 +383,12 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
 
     test('budgets that are set as they are change nothing (T10, K9)', async () => {
       const lease = await bench.started(newAgent());
-      const set = () => bench.store.setLimits(lease.agentTurnId, { maxSteps: 9, maxCost: 2 });
+      const set = () => bench.store.setBudgets(lease.agentTurnId, { maxSteps: 9, maxCost: 2 });
       expect(await set()).toMatchObject({ changed: true });
       const same = { agentId: lease.agentId, changed: false, answered: false };
       expect(await repeat(set)).toEqual(Array(REPEATS).fill(same));
-      expect(await bench.store.setLimits(lease.agentTurnId, { maxCost: 2, maxSteps: 9 })).toEqual(same);
-      expect(await bench.store.setLimits(lease.agentTurnId, { maxSteps: 10 })).toMatchObject({ changed: true });
+      expect(await bench.store.setBudgets(lease.agentTurnId, { maxCost: 2, maxSteps: 9 })).toEqual(same);
+      expect(await bench.store.setBudgets(lease.agentTurnId, { maxSteps: 10 })).toMatchObject({ changed: true });
     });
   });
 }

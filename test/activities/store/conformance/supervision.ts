@@ -127,7 +127,7 @@ export function describeSupervision(bench: StoreBench): void {
         wokenAt: null,
         retryAt: null,
         agentIsFree: false,
-        reportDue: false,
+        settlementDue: false,
         parentGone: false,
         timeouts,
       };

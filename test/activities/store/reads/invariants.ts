@@ -50,7 +50,7 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
   claim_without_outcome: [
     `insert into dispatch_claims (agent_turn_id, call_id, attempt, started_at) values ('t1', 'c', 1, 1)`,
   ],
-  report_lost: [`update turns set report = 'pending', parent_agent_turn_id = 't3' where agent_turn_id = 't1'`],
+  settlement_lost: [`update turns set settlement = 'pending', parent_agent_turn_id = 't3' where agent_turn_id = 't1'`],
   join_without_child: [
     `insert into turn_waiting (agent_turn_id, call_id, step_index, kind, tool_name, deadline, status, created_at)
        values ('t3', 'c', 1, 'join', 'ask_expert', 1, 'waiting', 1)`,
@@ -60,7 +60,7 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
        values ('t1', 'c', '{}', 'card_not_found', 0, 1, 1)`,
   ],
   question_not_waiting: [question('t3', 'c', 'waiting')],
-  call_without_leave: [
+  call_without_approval: [
     question('t3', 'c', 'denied'),
     `insert into dispatch_claims (agent_turn_id, call_id, attempt, started_at) values ('t3', 'c', 1, 1)`,
   ],
@@ -197,7 +197,7 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       ['is not in the store', `update turns set profile_hash = 'gone' where agent_turn_id = 't3'`],
       ['cannot be read', `insert into profiles (hash, name, snapshot, created_at) values ('gone', 'x', 'oops', 1)`],
     ])(
-      'a due turn whose profile %s is found all the same, with no limits to judge it by (T12)',
+      'a due turn whose profile %s is found all the same, with no budgets to judge it by (T12)',
       async (_, statement) => {
         const { store, plant } = await prepared();
         await plant(statement);

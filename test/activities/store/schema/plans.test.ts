@@ -207,8 +207,8 @@ async function unusual(store: Store): Promise<void> {
   const { agentId, agentTurnId, turnEpoch, outputBoxId: boxId, profileHash, instructionSeq } = lease;
   const fence = { agentId, agentTurnId, turnEpoch };
   await store.openStep(fence, 1, profileHash);
-  await store.readExtents(lease.memory);
-  const [oldest] = lease.memory;
+  await store.readExtents(lease.earlier);
+  const [oldest] = lease.earlier;
   const hide = [{ boxId, fromSeq: oldest?.fromSeq ?? 0, toSeq: (oldest?.toSeq ?? 0) - 1 }];
   const usage = { input: 1, output: 1, cached: 0 };
   await store.findSummary(fence, hide);
@@ -220,8 +220,8 @@ async function unusual(store: Store): Promise<void> {
   const budget = { code: 'max_steps_reached', used: 1, limit: 1 } as const;
   const [callId, kind] = ['budget-1-max_steps_reached', 'budget'] as const;
   await store.askApprovals(fence, [{ callId, kind, tool: '', reason: 'used up', budget }]);
-  await store.setLimits(agentTurnId, { maxTokens: 9 });
-  await store.answerApproval(agentTurnId, { callId, decision: 'approved', limits: { maxSteps: 9 } });
+  await store.setBudgets(agentTurnId, { maxTokens: 9 });
+  await store.answerApproval(agentTurnId, { callId, decision: 'approved', budgets: { maxSteps: 9 } });
   await store.resolveWaiting(fence, [callId]);
   const place = { createdAt: 0, agentTurnId: '', callId: '' };
   for (const filter of [

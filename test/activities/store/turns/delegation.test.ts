@@ -47,14 +47,14 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
     expect(made.call).toMatchObject({ kind: 'settled', settled: { status: 'failed', errorCode: result?.error?.code } });
     return result?.error?.code;
   };
-  const toldOf = (agentTurnId: string) => bench.store.reportDelegation(agentTurnId);
+  const toldOf = (agentTurnId: string) => bench.store.settleDelegation(agentTurnId);
 
   describe('a call that does not wait', () => {
     test('leases a turn of a new agent and has its result at once (T26, W12)', async () => {
       const lease = await bench.started(newAgent(), { correlationId: 'order-7', traceparent });
       const made = await delegated(lease, NEW_DOCTOR);
       const child = childOf(made);
-      expect(made.handover).toMatchObject({ next: child, more: false, reports: [] });
+      expect(made.handover).toMatchObject({ next: child, more: false, settlements: [] });
       expect(await resultOf(lease, made.callId)).toMatchObject({
         status: 'success',
         result: { status: 'accepted', agent_id: child.agentId, agent_turn_id: child.agentTurnId },
@@ -77,7 +77,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       await bench.store.openStep(fenceOf(busy), 1, busy.profileHash);
       const made = await delegated(await bench.started(newAgent()), { strategy: 'reuse', agentId: busy.agentId });
       const child = childOf(made);
-      expect(made.handover).toEqual({ agentId: busy.agentId, next: null, more: false, reports: [] });
+      expect(made.handover).toEqual({ agentId: busy.agentId, next: null, more: false, settlements: [] });
       expect(await bench.store.getTurn(child.agentTurnId)).toMatchObject({ status: 'queued' });
       const { handover } = await bench.store.commitTurn(fenceOf(busy), SUCCESS);
       expect(handover.next).toMatchObject(child);
@@ -153,16 +153,16 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       const lease = await bench.started(newAgent(), { contextBoxId });
       const before = await bench.cardsOf(lease.outputBoxId);
       const withHistory = childOf(await delegated(lease, NEW_DOCTOR, { includeHistory: true }));
-      const { memory } = await bench.leased(withHistory.agentId);
-      expect(memory).toMatchObject([{ fromSeq: 1, toSeq: before.length }]);
-      expect(await bench.cardsOf(memory[0]?.boxId ?? '')).toEqual(before);
+      const { earlier } = await bench.leased(withHistory.agentId);
+      expect(earlier).toMatchObject([{ fromSeq: 1, toSeq: before.length }]);
+      expect(await bench.cardsOf(earlier[0]?.boxId ?? '')).toEqual(before);
       const [step] = (await bench.store.getTurn(lease.agentTurnId))?.steps ?? [];
       const thought = stepCardId(lease.agentTurnId, step?.stepIndex ?? 0, 'agent.thought');
       expect(await bench.cardsOf(lease.outputBoxId)).toContain(thought);
       expect(before).not.toContain(thought);
 
       const withContext = childOf(await delegated(lease, NEW_DOCTOR, { contextBoxId }));
-      expect((await bench.leased(withContext.agentId)).memory).toMatchObject([{ boxId: contextBoxId }]);
+      expect((await bench.leased(withContext.agentId)).earlier).toMatchObject([{ boxId: contextBoxId }]);
       const foreign = (await bench.started(newAgent())).outputBoxId;
       const stolen = await delegated(lease, NEW_DOCTOR, { contextBoxId: foreign });
       expect(await refusedWith(lease, stolen)).toBe('unauthorized_box');
@@ -203,12 +203,12 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       const thought = stepCardId(child.agentTurnId, 1, 'agent.thought');
       const commit = { ...SUCCESS, deliverable: { from: 'thought', cardId: thought } } as const;
       const { handover } = await bench.store.commitTurn(fenceOf(childLease), commit);
-      expect(handover).toEqual({ agentId: child.agentId, next: null, more: false, reports: [child.agentTurnId] });
+      expect(handover).toEqual({ agentId: child.agentId, next: null, more: false, settlements: [child.agentTurnId] });
       expect(await bench.store.commitTurn(fenceOf(childLease), commit)).toMatchObject({ handover });
       expect(await bench.dueIn(child.agentTurnId)).toBe(10_000);
       const told = { agentId: lease.agentId, agentTurnId: lease.agentTurnId, callId: made.callId, ack: 'applied' };
       const tellers = [bench.store, bench.other, bench.store];
-      const answers = await Promise.all(tellers.map((store) => store.reportDelegation(child.agentTurnId)));
+      const answers = await Promise.all(tellers.map((store) => store.settleDelegation(child.agentTurnId)));
       // Whoever was first wakes the parent.
       expect(answers.map((answer) => answer?.wake).sort()).toEqual([false, false, true]);
       expect(answers.map((answer) => ({ ...answer, wake: true }))).toEqual(Array(3).fill({ ...told, wake: true }));
@@ -216,7 +216,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
         status: 'success',
         result: { status: 'success', agent_id: child.agentId, deliverable: { text: 'thought 1' } },
       });
-      expect((await bench.store.commitTurn(fenceOf(childLease), commit)).handover.reports).toEqual([]);
+      expect((await bench.store.commitTurn(fenceOf(childLease), commit)).handover.settlements).toEqual([]);
       expect(await bench.store.violations()).toEqual([]);
     });
 
@@ -230,7 +230,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       expect(await bench.dueAt(bench.now + 10_000, child.agentTurnId)).toMatchObject({ reportDue: true });
       await toldOf(child.agentTurnId);
       expect(await bench.dueIn(child.agentTurnId)).toBe(dueIn);
-      expect((await bench.dueAt(bench.now + 10_000, child.agentTurnId))?.reportDue ?? false).toBe(false);
+      expect((await bench.dueAt(bench.now + 10_000, child.agentTurnId))?.settlementDue ?? false).toBe(false);
     });
 
     test.each([
@@ -247,7 +247,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
         how === 'reaped after a crash'
           ? await bench.reaped(await bench.leased(child.agentId), LOST)
           : (await bench.store.stopTurn(child.agentTurnId, 'test')).handover;
-      expect(handover?.reports).toEqual([child.agentTurnId]);
+      expect(handover?.settlements).toEqual([child.agentTurnId]);
       expect(await bench.dueAt(bench.now + 9_999, child.agentTurnId)).toBeUndefined();
       expect(await bench.dueAt(bench.now + 10_000, child.agentTurnId)).toMatchObject({ status, reportDue: true });
       expect(await toldOf(child.agentTurnId)).toMatchObject({ ack: 'applied', wake: true });

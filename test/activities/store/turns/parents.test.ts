@@ -39,7 +39,7 @@ describe.each(STORES)('a turn whose parent has ended, on %s', (_, fresh) => {
     await bench.think(await leaseOf(running), 1);
     await bench.suspended(await leaseOf(suspended));
     await bench.ended(await leaseOf(success), { ...SUCCESS, engine: ENGINE });
-    await bench.store.reportDelegation(success);
+    await bench.store.settleDelegation(success);
     return family;
   };
   const OPEN = ['queued', 'dispatched', 'running', 'suspended'];
@@ -108,9 +108,9 @@ describe.each(STORES)('a turn whose parent has ended, on %s', (_, fresh) => {
     const [stops, goesOn] = [await made('stop'), await made('continue')];
     await bench.store.stopTurn(parent.agentTurnId, 'test');
     const { handover } = await bench.store.commitTurn(fenceOf(busy), SUCCESS);
-    expect(handover).toMatchObject({ next: { agentTurnId: goesOn }, reports: [stops] });
+    expect(handover).toMatchObject({ next: { agentTurnId: goesOn }, settlements: [stops] });
     expect(await bench.store.getTurn(stops)).toMatchObject({ status: 'canceled', errorCode: 'canceled' });
-    expect(await bench.store.reportDelegation(stops)).toMatchObject({ ack: 'stale', wake: false });
+    expect(await bench.store.settleDelegation(stops)).toMatchObject({ ack: 'stale', wake: false });
     expect(await bench.store.violations()).toEqual([]);
   });
 });

@@ -38,7 +38,7 @@ describe.each(STORES)('budgets of a tree on %s', (_, fresh) => {
   const givenTo = ({ kernel }: Lease) => kernel.budgets.maxTokens;
   const standing = async (lease: Lease) => (await bench.store.readBudgets(fenceOf(lease))).delegated;
   const setTokens = ({ agentTurnId }: Pick<Lease, 'agentTurnId'>, maxTokens: number) =>
-    bench.store.setLimits(agentTurnId, { maxTokens });
+    bench.store.setBudgets(agentTurnId, { maxTokens });
   const refusalOf = async (lease: Lease, more: Partial<Delegation> = {}) => {
     const { call, handover, delegation } = await bench.delegated(lease, TESTER, more);
     expect(handover).toBeNull();
@@ -191,7 +191,7 @@ describe.each(STORES)('budgets of a tree on %s', (_, fresh) => {
       // Its answer comes too late to be read, and is paid for all the same.
       await spends(child, 1);
       await bench.ended(child);
-      await bench.store.reportDelegation(child.agentTurnId);
+      await bench.store.settleDelegation(child.agentTurnId);
       const ended = { delegated: { tokens: STEP, cost: STEP_COST, open: false } };
       expect((await bench.store.openStep(fenceOf(root), 31, root.profileHash)).recorded).toMatchObject(ended);
       expect(await bench.think(root, 32)).toMatchObject(ended);
@@ -230,14 +230,14 @@ describe.each(STORES)('budgets of a tree on %s', (_, fresh) => {
       expect(await bench.store.violations()).toEqual([]);
     });
 
-    test('may do so by an answer, as by new limits (K9, K20)', async () => {
+    test('may do so by an answer, as by new budgets (K9, K20)', async () => {
       const root = await bench.started(newAgent());
       const child = await delegates(root, { maxTokens: 100 });
       const callId = 'budget-1-budget_tokens';
       const budget = { code: 'budget_tokens', used: 100, limit: 100 } as const;
       await bench.store.askApprovals(fenceOf(child), [{ callId, kind: 'budget', tool: '', reason: 'used up', budget }]);
       const answer = (maxTokens: number) =>
-        bench.store.answerApproval(child.agentTurnId, { callId, decision: 'approved', limits: { maxTokens } });
+        bench.store.answerApproval(child.agentTurnId, { callId, decision: 'approved', budgets: { maxTokens } });
       await expect(answer(LIMIT)).rejects.toMatchObject({ code: 'budget_refused' });
       expect(await answer(200)).toMatchObject({ ack: 'applied' });
       expect(await standing(root)).toMatchObject({ tokens: 200 });
@@ -253,7 +253,7 @@ describe.each(STORES)('budgets of a tree on %s', (_, fresh) => {
         await Promise.allSettled([
           bench.store.delegate(fenceOf(root), { ...all, callId, attempt: 1, target: TESTER }),
           setTokens(child, LIMIT - 2 * STEP),
-          bench.other.setLimits(child.agentTurnId, { maxTokens: 500 }),
+          bench.other.setBudgets(child.agentTurnId, { maxTokens: 500 }),
         ]);
         expect((await standing(root))?.tokens).toBeLessThanOrEqual(LIMIT - 2 * STEP);
       }
@@ -274,8 +274,8 @@ describe.each(STORES)('budgets of a tree on %s', (_, fresh) => {
       for (let move = 0; move < 150 && open.length > 0; move += 1) {
         const lease = pick();
         const used = (await bench.store.getTurn(lease.agentTurnId))?.usage ?? { input: 0, output: 0 };
-        const { limits, delegated } = await bench.store.readBudgets(fenceOf(lease));
-        const limit = limits?.maxTokens ?? givenTo(lease);
+        const { budgets, delegated } = await bench.store.readBudgets(fenceOf(lease));
+        const limit = budgets?.maxTokens ?? givenTo(lease);
         const roll = random.int(0, 9);
         if (roll === 0 && lease !== root) {
           await bench.ended(lease);

@@ -22,7 +22,7 @@ function steered(turn: Turn): number {
 const told = (turn: Turn) => {
   const action = turn.actions.at(-1);
   const lines = action?.type === 'call_llm' ? (action.stateBlock ?? []) : [];
-  return lines.find((line) => line.kind === 'told');
+  return lines.find((line) => line.kind === 'user_messages');
 };
 
 describe('what users said', () => {
@@ -32,7 +32,7 @@ describe('what users said', () => {
     work(turn, 4);
     expect(told(turn)).toBeUndefined();
     work(turn, 1);
-    expect(told(turn)).toEqual({ kind: 'told', boxId: OUTPUT_BOX, seqs: [1] });
+    expect(told(turn)).toEqual({ kind: 'user_messages', boxId: OUTPUT_BOX, seqs: [1] });
   });
 
   test('is the task first, then the messages since, as far as they lie behind (K14)', () => {

@@ -4,12 +4,12 @@
  *
  * Invariant: a call has at most one result, and once it has one nothing changes it (T14).
  */
-import type { ResultStatus } from '../protocol/cards.ts';
-import type { JsonValue } from '../protocol/json.ts';
-import type { ReportAnswer, ToolResultReport } from '../protocol/tool-result.ts';
-import { type CallFacts, onLook, onReport } from './decisions.ts';
+import type { ResultStatus } from '../../../workflows/protocol/cards.ts';
+import type { JsonValue } from '../../../workflows/protocol/json.ts';
+import type { ReportAnswer, ToolResultReport } from '../../../workflows/protocol/tool-result.ts';
+import { onReport, onResolve, type WaitingFacts } from '../../../workflows/waiting/decisions.ts';
 
-export interface WaitingCall extends CallFacts {
+export interface WaitingCall extends WaitingFacts {
   readonly callId: string;
   readonly outcome: { readonly status: ResultStatus; readonly body: JsonValue } | null;
 }
@@ -24,7 +24,7 @@ export interface WaitingSet {
 export type WaitingEvent =
   | { readonly type: 'suspend'; readonly callId: string; readonly nowMs: number; readonly windowMs: number }
   | { readonly type: 'report'; readonly report: ToolResultReport; readonly nowMs: number }
-  | { readonly type: 'look'; readonly nowMs: number }
+  | { readonly type: 'resolve'; readonly nowMs: number }
   | { readonly type: 'close' };
 
 export const waitingSet = (turnEpoch: number, callIds: readonly string[]): WaitingSet => ({
@@ -43,8 +43,8 @@ export function reduce(
       return { set: changed(set, event.callId, (call) => suspended(call, event.nowMs, event.windowMs)), ack: null };
     case 'report':
       return reported(set, event.report, event.nowMs);
-    case 'look':
-      return { set: { ...set, calls: set.calls.map((call) => looked(call, event.nowMs)) }, ack: null };
+    case 'resolve':
+      return { set: { ...set, calls: set.calls.map((call) => resolved(call, event.nowMs)) }, ack: null };
     case 'close':
       return { set: { ...set, closed: true, calls: set.calls.map(dropped) }, ack: null };
   }
@@ -72,8 +72,10 @@ function reported(set: WaitingSet, report: ToolResultReport, nowMs: number): Ret
   return { set: next, ack: decision.ack };
 }
 
-const looked = (call: WaitingCall, nowMs: number): WaitingCall =>
-  onLook(call, nowMs) === 'time_out' ? { ...call, phase: 'settled', outcome: { status: 'timeout', body: null } } : call;
+const resolved = (call: WaitingCall, nowMs: number): WaitingCall =>
+  onResolve(call, nowMs) === 'time_out'
+    ? { ...call, phase: 'settled', outcome: { status: 'timeout', body: null } }
+    : call;
 
 const dropped = (call: WaitingCall): WaitingCall =>
   call.phase === 'settled' ? call : { ...call, phase: 'dropped', outcome: { status: 'canceled', body: null } };
