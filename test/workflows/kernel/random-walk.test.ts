@@ -223,8 +223,8 @@ describe('a random walk over all events', () => {
     expect([...seen.observations].sort()).toEqual([
       'approval_answered',
       'budget_hit',
-      'event_ignored',
       'budgets_changed',
+      'event_ignored',
       'overflow',
       'reminded',
       'repeating',
