@@ -160,7 +160,7 @@ describe('the imports of this repository', () => {
   test('are found at all', () => {
     expect(sources.length).toBeGreaterThan(100);
     const found = inspect(readFileSync(`${root}/workflows/turn/turn.ts`, 'utf8')).specifiers;
-    expect(found).toEqual(expect.arrayContaining(['@temporalio/workflow', '../kernel/step.ts', '../protocol/turn.ts']));
+    expect(found).toEqual(expect.arrayContaining(['@temporalio/workflow', '../kernel/actions.ts', './waits.ts']));
   });
 
   test('follow the arrows; the environment is read in workers/ only', () => {

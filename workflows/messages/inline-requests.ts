@@ -6,7 +6,7 @@
  * 2. A request that is accepted and has an idempotency key may come again as often as it likes: it changes nothing and is passed over.
  */
 import { sleep } from '@temporalio/workflow';
-import { INLINE_BATCH, type InlineMessage, storeActivities } from '../contract/activities.ts';
+import { INLINE_BATCH, type InlineMessage, type StoreActivities, storeActivities } from '../contract/activities.ts';
 import type { MessageIds } from './message-ids.ts';
 import { isRecord, shallow } from './messages.ts';
 
@@ -18,18 +18,25 @@ interface Request extends InlineMessage {
   readonly keyed: string | null;
 }
 
+/** What is asked of the server; a turn counts it. */
+interface Server {
+  readonly store: Pick<StoreActivities, 'acceptInline'>;
+  sleep(ms: number): Promise<void>;
+}
+
+const UNCOUNTED: Server = { store: storeActivities, sleep };
+
 export class InlineRequests {
   readonly #agentId: string;
   readonly #ids: MessageIds;
-  readonly #count: () => void;
+  readonly #server: Server;
   readonly #accepted = new Set<string>();
   #waiting: Request[] = [];
 
-  /** `count` is called for each billable action. */
-  constructor(agentId: string, ids: MessageIds, count: () => void = () => {}) {
+  constructor(agentId: string, ids: MessageIds, server: Server = UNCOUNTED) {
     this.#agentId = agentId;
     this.#ids = ids;
-    this.#count = count;
+    this.#server = server;
   }
 
   push(sent: unknown): void {
@@ -47,15 +54,13 @@ export class InlineRequests {
   async acceptSome(): Promise<void> {
     const batch = this.#waiting.splice(0, INLINE_BATCH);
     const requests = batch.map(({ messageId, body }) => ({ messageId, body }));
-    this.#count();
-    const accepted = await storeActivities.acceptInline({ agentId: this.#agentId, requests });
+    const accepted = await this.#server.store.acceptInline({ agentId: this.#agentId, requests });
     batch.forEach(({ keyed }, at) => {
       if (accepted[at] && keyed !== null) this.#accepted.add(keyed);
     });
     this.#waiting = [...batch.slice(accepted.length), ...this.#waiting].filter((request) => !this.#isAccepted(request));
     if (!this.isWaiting) return;
-    this.#count();
-    await sleep(PAUSE_MS);
+    await this.#server.sleep(PAUSE_MS);
   }
 
   #isAccepted({ keyed }: Request): boolean {
