@@ -9,7 +9,8 @@ export {
   type ToolContext,
   type ToolDefinition,
 } from './activities/app/app.ts';
-export { AgentClient, type AgentClientOptions, type AgentHandle, type TurnHandle } from './client/agent-client.ts';
+export { AgentClient, type AgentClientOptions } from './client/agent-client.ts';
+export type { AgentHandle, ClientApi, TurnHandle } from './client/api.ts';
 export type {
   ApprovalAck,
   ApprovalAnswer,

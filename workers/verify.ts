@@ -16,7 +16,6 @@ import {
 } from '@temporalio/client';
 import { NamespaceNotFoundError } from '@temporalio/common';
 import { everyAgent } from '../client/agent-pages.ts';
-import type { Verification } from '../client/cli/environment.ts';
 import type { ClientStore, Violation } from '../workflows/contract/store.ts';
 import type { AgentView } from '../workflows/contract/views.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
@@ -28,6 +27,15 @@ export interface VerifyDeps {
   readonly temporal: Client;
   readonly graceMs?: number;
   readonly now?: () => number;
+}
+
+/** What was checked in store and Temporal, besides the violations that were found. */
+export interface Verification {
+  /** Checks that this server cannot answer, each with the reason. */
+  readonly unchecked: readonly string[];
+  /** How many turns and agents the store has. */
+  readonly turns: number;
+  readonly agents: number;
 }
 
 const GRACE_MS = 60_000;

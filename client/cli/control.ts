@@ -1,6 +1,6 @@
 /** `turn stop`, `turn steer`, `agents stop` and `agents start`. */
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import type { AgentHandle, SteerOptions } from '../agent-client.ts';
+import type { AgentHandle, SteerOptions } from '../api.ts';
 import { type CliEnvironment, type CommonOptions, connected } from './environment.ts';
 
 export interface StopOptions extends CommonOptions {

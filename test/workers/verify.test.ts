@@ -5,7 +5,7 @@ import type { Client } from '@temporalio/client';
 import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineTool } from '../../activities/app/app.ts';
-import type { TurnHandle } from '../../client/agent-client.ts';
+import type { TurnHandle } from '../../client/api.ts';
 import { connectClient } from '../../workers/connect.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { startSupervisor } from '../../workers/supervision/supervisor.ts';

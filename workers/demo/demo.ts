@@ -5,8 +5,8 @@
  * Order: what can be wrong with the input is found first, then servers start, then the turn is enqueued.
  */
 import { randomBytes } from 'node:crypto';
-import type { TurnHandle } from '../../client/agent-client.ts';
-import type { CliIo, DemoOptions } from '../../client/cli/environment.ts';
+import type { TurnHandle } from '../../client/api.ts';
+import type { CliIo } from '../../client/cli/environment.ts';
 import { TurnProgress } from '../../client/cli/progress.ts';
 import type { TurnView } from '../../workflows/contract/views.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
@@ -16,6 +16,7 @@ import { checkStore } from '../commands/dev.ts';
 import { Interrupt } from '../commands/interrupt.ts';
 import { lostTemporal, startTemporal } from '../commands/locate-temporal.ts';
 import { type ChosenModel, checkModelEndpoint, chooseModel } from '../commands/model.ts';
+import type { DemoOptions } from '../commands/process-commands.ts';
 import { type Settings, settingsOf } from '../commands/settings.ts';
 import type { Terminal } from '../commands/terminal.ts';
 import { type Backend, openBackend, prepareNamespace } from '../commands/worker-process.ts';

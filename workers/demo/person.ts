@@ -3,7 +3,7 @@
  *
  * A person at the terminal gets more than the call's three seconds: while the question stands there, heartbeats move the deadline.
  */
-import type { TurnHandle } from '../../client/agent-client.ts';
+import type { TurnHandle } from '../../client/api.ts';
 import type { AgentEvent } from '../../workflows/contract/events.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import type { Terminal } from '../commands/terminal.ts';
