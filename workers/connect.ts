@@ -4,7 +4,7 @@ import { NativeConnection } from '@temporalio/worker';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import type { TemporalCredentials } from './temporal/probe.ts';
 
-const CONNECT_TIMEOUT_MS = 5_000;
+const CONNECT_TIMEOUT_MS = 10_000;
 
 export interface TemporalAddress {
   readonly address: string;
@@ -18,10 +18,13 @@ export interface TemporalClient {
   readonly connection: Connection;
 }
 
-/** Errors: `temporal_unreachable`. */
-export async function connectClient({ address, namespace, credentials }: TemporalAddress): Promise<TemporalClient> {
+/** `timeoutMs` is for the connection to stand; a busy machine needs more than a moment. Errors: `temporal_unreachable`. */
+export async function connectClient(
+  { address, namespace, credentials }: TemporalAddress,
+  timeoutMs = CONNECT_TIMEOUT_MS,
+): Promise<TemporalClient> {
   const connection = await reaching(address, () =>
-    Connection.connect({ ...credentials, address, connectTimeout: CONNECT_TIMEOUT_MS }),
+    Connection.connect({ ...credentials, address, connectTimeout: timeoutMs }),
   );
   return { client: new Client({ connection, namespace }), connection };
 }

@@ -42,6 +42,9 @@ function required(variable: string): string {
   throw new Error(`${variable} is not set: these tests need what test/support/global-setup.ts starts`);
 }
 
+/** The server is there, and other tests keep the machine busy. */
+const CONNECT_MS = 60_000;
+
 export type Backend = 'sqlite' | 'postgres';
 export const BACKENDS: readonly Backend[] = ['sqlite', 'postgres'];
 
@@ -54,7 +57,7 @@ export interface HarnessServers {
 export async function openHarness(backend: Backend = 'sqlite', servers: HarnessServers = {}): Promise<Harness> {
   const address = servers.address ?? temporalAddress();
   const namespace = `test-${v7()}`;
-  const temporal = await connectClient({ address, namespace });
+  const temporal = await connectClient({ address, namespace }, CONNECT_MS);
   await registerNamespace(temporal, namespace);
   const storePath = join(mkdtempSync(join(tmpdir(), 'agentturn-store-')), 'agentturn.db');
   const storeUrl = servers.storeUrl ?? (backend === 'sqlite' ? `sqlite:${storePath}` : await freshSchemaUrl());
