@@ -29,7 +29,7 @@ export interface ApproveOptions extends CommonOptions {
 
 const ARGUMENTS_SHOWN = 200;
 
-export async function listApprovals(
+export async function printApprovals(
   { io, openStore }: CliEnvironment,
   { turn, agent, all, after, limit = PAGE, json, ...options }: ApprovalsOptions,
 ): Promise<number> {
@@ -134,7 +134,7 @@ export const approve = (
     return ack.ack === 'applied' || ack.ack === 'duplicate' ? 0 : 1;
   });
 
-export const setBudgets = (
+export const changeBudgets = (
   environment: CliEnvironment,
   turnId: string,
   budgets: string,

@@ -2,16 +2,16 @@
 import { type Command, Option } from 'commander';
 import { RESULT_STATUSES } from '../../workflows/protocol/cards.ts';
 import { PRIORITIES } from '../../workflows/protocol/turn.ts';
-import { listAgents, showAgent } from './agents.ts';
-import { type ApprovalsOptions, type ApproveOptions, approve, listApprovals, setBudgets } from './approvals.ts';
+import { printAgent, printAgents } from './agents.ts';
+import { type ApprovalsOptions, type ApproveOptions, approve, changeBudgets, printApprovals } from './approvals.ts';
 import { pageSize, seconds, sequence } from './arguments.ts';
 import type { Cli, CommandBuilder } from './cli.ts';
-import { type StopOptions, startAgent, steerTurn, stopAgent, stopTurn } from './control.ts';
+import { stopTurnCommand, type StopOptions, sendSteer, startAgent, stopAgent } from './control.ts';
 import { type EnqueueOptions, enqueue } from './enqueue.ts';
 import type { CliEnvironment, CommonOptions, PageOptions } from './environment.ts';
-import { type EventsOptions, printEvents } from './events.ts';
-import { showTree } from './tree.ts';
-import { reportToolResult, showTurn, type ToolResultOptions } from './turns.ts';
+import { type EventsCommandOptions, printEvents } from './events.ts';
+import { printTree } from './tree.ts';
+import { printTurn, reportToolResult, type ToolResultOptions } from './turns.ts';
 
 /** What they touch comes from `environment`. */
 export const clientCommands =
@@ -44,22 +44,22 @@ function addEnqueue({ program, command, run }: Cli, environment: CliEnvironment)
 function addTurns({ program, command, run }: Cli, environment: CliEnvironment): void {
   const turn = program.command('turn').description('Look at turns, stop and steer them.');
   command(turn, 'show <turn>', 'Show a turn: steps, tools, tokens, waiting calls, deliverable.').action(
-    (turnId: string, options: CommonOptions) => run(options, () => showTurn(environment, turnId, options)),
+    (turnId: string, options: CommonOptions) => run(options, () => printTurn(environment, turnId, options)),
   );
   command(turn, 'tree <turn>', 'Draw what a request caused: its calls, and the turns it enqueued.').action(
-    (turnId: string, options: CommonOptions) => run(options, () => showTree(environment, turnId, options)),
+    (turnId: string, options: CommonOptions) => run(options, () => printTree(environment, turnId, options)),
   );
   command(turn, 'stop <turn>', 'End a turn now, queued or running.')
     .option(...REASON)
-    .action((turnId: string, options: StopOptions) => run(options, () => stopTurn(environment, turnId, options)));
+    .action((turnId: string, options: StopOptions) => run(options, () => stopTurnCommand(environment, turnId, options)));
   command(turn, 'steer <turn> <text>', 'Tell a running turn something; "-" reads it from standard input.')
     .option('--key <key>', 'the same message again with the same key counts once')
     .action((turnId: string, text: string, options: CommonOptions) =>
-      run(options, () => steerTurn(environment, turnId, text, options)),
+      run(options, () => sendSteer(environment, turnId, text, options)),
     );
   command(turn, 'budgets <turn> <json>', 'Give a running turn new budgets, e.g. {"maxTokens":2000000}.').action(
     (turnId: string, budgets: string, options: CommonOptions) =>
-      run(options, () => setBudgets(environment, turnId, budgets, options)),
+      run(options, () => changeBudgets(environment, turnId, budgets, options)),
   );
   command(program, 'tool-result <turn> <call>', 'Answer a call that waits for a result from outside.')
     .addOption(
@@ -83,7 +83,7 @@ function addApprovals({ program, command, run }: Cli, environment: CliEnvironmen
     .option('--all', 'answered ones too')
     .option('--limit <number>', 'so many at most (default: 100)', pageSize)
     .option('--after <place>', 'those behind this one, as the page before has told')
-    .action((options: ApprovalsOptions) => run(options, () => listApprovals(environment, options)));
+    .action((options: ApprovalsOptions) => run(options, () => printApprovals(environment, options)));
   command(program, 'approve <call>', 'Answer one: let the call run, deny it, or extend the budget.')
     .option('--deny', 'it must not run')
     .option('--by <name>', 'who answers; needed where the agent names its approvers')
@@ -101,9 +101,9 @@ function addAgents({ program, command, run }: Cli, environment: CliEnvironment):
   command(agents, 'ls', 'List the agents of the store.')
     .option('--limit <number>', 'so many at most (default: 100)', pageSize)
     .option('--after <agent>', 'those behind this one')
-    .action((options: PageOptions) => run(options, () => listAgents(environment, options)));
+    .action((options: PageOptions) => run(options, () => printAgents(environment, options)));
   command(agents, 'get <agent>', 'Show an agent and its last turns.').action(
-    (agentId: string, options: CommonOptions) => run(options, () => showAgent(environment, agentId, options)),
+    (agentId: string, options: CommonOptions) => run(options, () => printAgent(environment, agentId, options)),
   );
   command(agents, 'stop <agent>', 'Refuse requests for an agent from now on, and end its active turn.')
     .option(...REASON)
@@ -119,7 +119,7 @@ function addEvents({ program, command, run }: Cli, environment: CliEnvironment):
     .option('--turn <turn>', 'the events of this turn')
     .option('--after <seq>', 'only events above this seq, the last one handled', sequence)
     .option('--follow', "go on with what comes: until Ctrl-C, or the end of --turn's turn")
-    .action((options: EventsOptions, self: Command) => {
+    .action((options: EventsCommandOptions, self: Command) => {
       if (options.agent === undefined && options.turn === undefined) {
         self.error("error: one of the options '--agent <agent>' and '--turn <turn>' is required");
       }

@@ -7,7 +7,7 @@ import { leaseLost } from './outcomes.ts';
 import type { TurnParts } from './parts.ts';
 
 /** Errors: `protocol_violation` when the lease is over; then nothing was written. */
-export async function finishTurn(turn: TurnParts, action: DoneAction): Promise<TurnEnd> {
+export async function commitEnd(turn: TurnParts, action: DoneAction): Promise<TurnEnd> {
   try {
     return await CancellationScope.nonCancellable(() => commit(turn, action));
   } catch (error) {

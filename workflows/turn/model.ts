@@ -7,7 +7,7 @@ import { modelFailure, responseEvent } from './outcomes.ts';
 import type { TurnParts } from './parts.ts';
 
 /** Errors: the cancellation of the turn, and a lost lease. Whatever else the model or its provider does is an event. */
-export async function callModel(turn: TurnParts, request: CallLlmAction): Promise<KernelEvent> {
+export async function runStep(turn: TurnParts, request: CallLlmAction): Promise<KernelEvent> {
   const { fence, meter, kernel, lease } = turn;
   const noticed = kernel.takeNoticed();
   try {
@@ -28,7 +28,7 @@ function answered({ display, kernel }: TurnParts, record: StepOutcomeRecord): Ke
   return responseEvent(record);
 }
 
-export async function summarize({ fence, meter, lease }: TurnParts, request: SummarizeAction): Promise<KernelEvent> {
+export async function runSummary({ fence, meter, lease }: TurnParts, request: SummarizeAction): Promise<KernelEvent> {
   const { stepIndex, mode } = request;
   const activities = meter.model(mode === 'sprint' ? 'a new sprint' : 'summary of the oldest messages');
   const { profileHash } = lease;

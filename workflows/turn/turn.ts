@@ -24,9 +24,9 @@ import { stopSignal, type TurnSnapshot, turnStateQuery } from '../messages/messa
 import { isDelegation } from '../protocol/builtins.ts';
 import { executeCalls } from './calls.ts';
 import { type ActiveAction, type TurnCarry, turnParts } from './carry.ts';
-import { finishTurn } from './ending.ts';
+import { commitEnd } from './ending.ts';
 import { historyIsLong } from './history.ts';
-import { callModel, summarize } from './model.ts';
+import { runStep, runSummary } from './model.ts';
 import { leaseLost, startEvent } from './outcomes.ts';
 import { ownLease } from './own-lease.ts';
 import type { TurnParts } from './parts.ts';
@@ -86,7 +86,7 @@ class TurnDriver {
       await this.#readBudgets(action, event);
       action = kernel.feed(event);
     }
-    return finishTurn(this.#turn, action);
+    return commitEnd(this.#turn, action);
   }
 
   /** A stopped turn ends in this run, however long. */
@@ -124,9 +124,9 @@ class TurnDriver {
   async #execute(action: ActiveAction): Promise<KernelEvent | null> {
     switch (action.type) {
       case 'call_llm':
-        return callModel(this.#turn, action);
+        return runStep(this.#turn, action);
       case 'summarize':
-        return summarize(this.#turn, action);
+        return runSummary(this.#turn, action);
       case 'execute_tools':
         return this.#executeTools(action);
       case 'await':
