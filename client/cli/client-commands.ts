@@ -6,7 +6,7 @@ import { printAgent, printAgents } from './agents.ts';
 import { type ApprovalsOptions, type ApproveOptions, approve, changeBudgets, printApprovals } from './approvals.ts';
 import { pageSize, seconds, sequence } from './arguments.ts';
 import type { Cli, CommandBuilder } from './cli.ts';
-import { stopTurnCommand, type StopOptions, sendSteer, startAgent, stopAgent } from './control.ts';
+import { type StopOptions, sendSteer, startAgent, stopAgent, stopTurnCommand } from './control.ts';
 import { type EnqueueOptions, enqueue } from './enqueue.ts';
 import type { CliEnvironment, CommonOptions, PageOptions } from './environment.ts';
 import { type EventsCommandOptions, printEvents } from './events.ts';
@@ -51,7 +51,9 @@ function addTurns({ program, command, run }: Cli, environment: CliEnvironment): 
   );
   command(turn, 'stop <turn>', 'End a turn now, queued or running.')
     .option(...REASON)
-    .action((turnId: string, options: StopOptions) => run(options, () => stopTurnCommand(environment, turnId, options)));
+    .action((turnId: string, options: StopOptions) =>
+      run(options, () => stopTurnCommand(environment, turnId, options)),
+    );
   command(turn, 'steer <turn> <text>', 'Tell a running turn something; "-" reads it from standard input.')
     .option('--key <key>', 'the same message again with the same key counts once')
     .action((turnId: string, text: string, options: CommonOptions) =>
