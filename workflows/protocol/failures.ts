@@ -1,15 +1,22 @@
 /**
- * The one failure catalogue: every code a caller, an operator or a model can meet, with what it means and the cure.
+ * The one failure catalogue: every code that a caller, an operator or a model can meet, with what it means and the cure.
  *
  * Invariants
- * 1. A code is never removed or given another meaning; docs/errors.md and this table are kept equal by a test.
+ * 1. A code is never removed or given another meaning; a test keeps docs/errors.md and this table equal.
  * 2. `retryable` says whether the same request may succeed later without a change by the caller.
  */
 
+/** What the catalogue says of one code. */
 export interface FailureEntry {
+  /**
+   * Who meets the code: `turn` is how a turn ends, `tool` is what a model reads in a tool's result, `request` is what a caller gets back,
+   * and `process` is what keeps a process or an activity from working.
+   */
   readonly scope: 'turn' | 'tool' | 'request' | 'process';
   readonly retryable: boolean;
+  /** What has happened, as a sentence for people. */
   readonly message: string;
+  /** What whoever meets the code can do about it. */
   readonly cure: string;
 }
 
@@ -20,6 +27,7 @@ const entry = (scope: FailureEntry['scope'], retryable: boolean, message: string
   cure,
 });
 
+/** The catalogue: each code with its entry. */
 export const FAILURES = {
   // How a turn can end without success (T8).
   max_steps_reached: entry(
@@ -264,13 +272,15 @@ export const FAILURES = {
   ),
 } as const satisfies Record<string, FailureEntry>;
 
+/** A code of the catalogue. */
 export type FailureCode = keyof typeof FAILURES;
 
+/** Whether a value is a code of the catalogue. */
 export function isFailureCode(code: unknown): code is FailureCode {
   return typeof code === 'string' && Object.hasOwn(FAILURES, code);
 }
 
-/** An error with a code of the catalogue. `message` says what was expected, what came, and what to do. */
+/** An error with a code of the catalogue. Its message says what was expected, what came, and what to do. */
 export class CodedError extends Error {
   readonly code: FailureCode;
 
