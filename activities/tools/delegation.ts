@@ -11,7 +11,7 @@ import { SIZES, utf8Bytes } from '../../workflows/protocol/sizes.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { parametersOf } from '../app/parameters.ts';
 import { delegatedTurnId } from '../ids.ts';
-import { type TurnWorkflows, tryHandOver } from '../turn-workflows.ts';
+import { type HandoverExecutor, tryHandOver } from '../turn-workflows.ts';
 
 const name = z.string().regex(USER_ID_PATTERN, { error: 'must be the name of a profile or the id of an agent' });
 
@@ -142,7 +142,7 @@ function readDelegation(
 
 /** The store does it all in one transaction; the new turn's workflow is started afterwards, and once more by each further attempt. */
 export async function runDelegation(
-  { store, workflows }: { store: Store; workflows: TurnWorkflows },
+  { store, workflows }: { store: Store; workflows: HandoverExecutor },
   fence: Fence,
   { callId, tool }: RunToolInput,
   attempt: number,

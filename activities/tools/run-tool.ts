@@ -16,14 +16,14 @@ import { type App, isRepeatable, type Tool, type ToolContext } from '../app/app.
 import { describeError } from '../failure.ts';
 import { type Holding, withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
-import type { TurnWorkflows } from '../turn-workflows.ts';
+import type { HandoverExecutor } from '../turn-workflows.ts';
 import { runDelegation } from './delegation.ts';
 import { ToolRun } from './tool-faults.ts';
 
 export interface ToolDeps {
   readonly store: Store;
   readonly app: App;
-  readonly workflows: TurnWorkflows;
+  readonly workflows: HandoverExecutor;
 }
 
 type Body = Pick<ToolResultContent, 'status' | 'result' | 'error'>;

@@ -1,8 +1,8 @@
 /**
  * The ids of messages that foreign clients sent by signal.
  *
- * Invariant: the n-th message of a workflow has the id of its n. A workflow that is reset receives the signals after the reset point again,
- * in the same order, so that each keeps its id and counts once (T2).
+ * Invariant: the n-th message of a workflow has the same id whenever it is handled. A workflow that is reset receives the signals after the
+ * reset point again, in the same order, so that each keeps its id and counts once (T2).
  */
 import { workflowInfo } from '@temporalio/workflow';
 

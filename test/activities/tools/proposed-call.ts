@@ -5,7 +5,7 @@ import { defineTool, type Tool, type ToolDefinition } from '../../../activities/
 import { callModel } from '../../../activities/llm/call-model.ts';
 import { openAiModel } from '../../../activities/llm/openai.ts';
 import { runTool } from '../../../activities/tools/run-tool.ts';
-import type { TurnWorkflows } from '../../../activities/turn-workflows.ts';
+import type { HandoverExecutor } from '../../../activities/turn-workflows.ts';
 import { startModelServer } from '../../../workers/model-server/wire.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
@@ -16,7 +16,7 @@ import { attempt, type LeasedTurn, leaseTurn, modelInput } from '../llm/leased-t
 const open: { close(): Promise<void> }[] = [];
 
 /** For tools that delegate nothing. */
-export const NO_WORKFLOWS: TurnWorkflows = {
+export const NO_WORKFLOWS: HandoverExecutor = {
   handOver: () => Promise.reject(new Error('no workflow is to be started or woken')),
 };
 
