@@ -1,4 +1,4 @@
-/** Connections to Temporal, with errors that say what to do. */
+/** Connections to a Temporal server, with errors that say what to do. */
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import { CodedError } from '../workflows/protocol/failures.ts';
@@ -6,19 +6,22 @@ import type { TemporalCredentials } from './temporal/probe.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
 
+/** Where a Temporal server is, and the namespace in it. */
 export interface TemporalAddress {
   readonly address: string;
   readonly namespace: string;
+  /** What the server asks for beyond its address; absent for one that lets everything in. */
   readonly credentials?: TemporalCredentials;
 }
 
-/** The client, and the connection under it for what only that can do. */
+/** A client of a Temporal server. */
 export interface TemporalClient {
   readonly client: Client;
+  /** The connection that the client uses, for requests that the client itself does not offer. */
   readonly connection: Connection;
 }
 
-/** `timeoutMs` is for the connection to stand; a busy machine needs more than a moment. Errors: `temporal_unreachable`. */
+/** Connects for requests of a client. Throws `temporal_unreachable` when no server answers within `timeoutMs`; ten seconds when left out. */
 export async function connectClient(
   { address, namespace, credentials }: TemporalAddress,
   timeoutMs = CONNECT_TIMEOUT_MS,
@@ -29,7 +32,7 @@ export async function connectClient(
   return { client: new Client({ connection, namespace }), connection };
 }
 
-/** Errors: `temporal_unreachable`. */
+/** Connects for workers, which poll through Temporal's native library. Throws `temporal_unreachable`. */
 export function connectWorker({ address, credentials }: TemporalAddress): Promise<NativeConnection> {
   const { tls, apiKey } = credentials ?? {};
   const options = { address, ...(tls ? { tls } : {}), ...(typeof apiKey === 'string' ? { apiKey } : {}) };
