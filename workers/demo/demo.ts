@@ -19,7 +19,7 @@ import { type ChosenModel, checkModelEndpoint, chooseModel } from '../commands/m
 import type { DemoOptions } from '../commands/process-commands.ts';
 import { type Settings, settingsOf } from '../commands/settings.ts';
 import type { Terminal } from '../commands/terminal.ts';
-import { type Backend, openBackend, prepareNamespace } from '../commands/worker-process.ts';
+import { type OpenedBackend, openBackend, prepareNamespace } from '../commands/worker-process.ts';
 import type { Config } from '../config.ts';
 import { shownStore } from '../open-store.ts';
 import type { TemporalServer } from '../temporal/server.ts';
@@ -114,7 +114,7 @@ async function run(demo: Demo): Promise<Finished> {
   return { report, server, failed };
 }
 
-function startWorkers(demo: Demo, backend: Backend, model: ChosenModel): Promise<DemoWorkers> {
+function startWorkers(demo: Demo, backend: OpenedBackend, model: ChosenModel): Promise<DemoWorkers> {
   const { settings, options, cleanup, say } = demo;
   const { dataDir } = settings;
   if (!options.crash) {
@@ -162,7 +162,7 @@ async function notDispatched(turn: TurnHandle, dispatched: Promise<void>): Promi
 }
 
 interface Ended {
-  readonly backend: Backend;
+  readonly backend: OpenedBackend;
   readonly server: TemporalServer;
   readonly folder: Folder;
   readonly job: DemoJob;

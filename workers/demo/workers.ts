@@ -3,7 +3,7 @@ import type { LogLevel } from '@temporalio/worker';
 import type { ModelOptions } from '../../activities/llm/openai.ts';
 import type { AgentEvent } from '../../workflows/contract/events.ts';
 import type { Cleanup } from '../commands/cleanup.ts';
-import { type Backend, runWorker } from '../commands/worker-process.ts';
+import { type OpenedBackend, runWorker } from '../commands/worker-process.ts';
 import { builtInApp, DEMO_TARGET } from './app.ts';
 import { type ChildOptions, ChildWorker } from './child-worker.ts';
 
@@ -30,7 +30,7 @@ interface InProcess {
 }
 
 export async function inProcessWorker(
-  backend: Backend,
+  backend: OpenedBackend,
   { dataDir, ...rest }: InProcess,
   cleanup: Cleanup,
 ): Promise<DemoWorkers> {
