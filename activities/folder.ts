@@ -13,7 +13,7 @@ export function makeFolder(path: string): void {
     try {
       mkdirSync(folder);
     } catch (error) {
-      // Another process was faster.
+      // Another process may have made the folder meanwhile.
       if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) throw error;
     }
   }

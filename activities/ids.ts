@@ -36,7 +36,7 @@ export const stepCardId = (agentTurnId: string, stepIndex: number, kind: string,
 /** The id of a proposed call, by its place in the model's answer. */
 export const callId = (agentTurnId: string, stepIndex: number, index: number): string =>
   derive('call', agentTurnId, stepIndex, index);
-/** The id of the card with a call's result: there is one per call, whoever writes it first. */
+/** The id of the card with a call's result. A call has one such card, of the writer that was first (T14). */
 export const resultCardId = (agentTurnId: string, call: string): string => derive('result', agentTurnId, call);
 /** The id of a summary, which follows from the places in the box that the summary stands for. */
 export const summaryCardId = (agentTurnId: string, hide: readonly BoxExtent[]): string =>

@@ -30,7 +30,7 @@ let count = 0;
 /** How many faults there were, and when, at the last line of the log about them. */
 let logged = { count: 0, at: performance.now() };
 
-/** Watches the process for faults until the function that this returns is called. */
+/** Watches the process for faults until the function that is returned gets called. */
 export function watchFaults(watch: FaultWatch): () => void {
   if (watches.size === 0) listen();
   watches.add(watch);

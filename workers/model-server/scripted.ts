@@ -1,17 +1,15 @@
 /**
  * The scripted model for tests: a server of the real wire whose answers are written down beforehand.
  *
- * A conversation chooses its script by a marker in a user message, `[script:NAME]`, so turns that run at the same time
- * each follow their own. Without a marker it follows `default`.
+ * A conversation chooses its script by a marker in a user message, `[script:NAME]`, so turns that run at the same time each follow their
+ * own. Without a marker it follows `default`. Which answer of the script comes next depends on `by`:
+ * - `position` (default) counts the assistant messages after the last user message with the marker, or in the whole conversation without
+ *   one. A request that is retried gets the same answer again, whatever was lost.
+ * - `counter` counts the requests of that script, for conversations that are cut or rolled back, and for a provider that fails at first and
+ *   then recovers.
  *
- * Which answer is next
- * - `by: 'position'` (default): the number of assistant messages after the last user message with the marker; without
- *   a marker, in the whole conversation. A request that is retried gets the same answer again, whatever was lost.
- * - `by: 'counter'`: one more with every request of that script, for conversations that are cut or rolled back, and
- *   for a provider that fails at first and then recovers.
- *
- * Invariant: a script never makes an answer up. One that ran out, is unknown or throws answers 400 (a client does not
- * retry that) and is noted, and `assertDone()` throws for it, for refused requests and for answers nobody asked for.
+ * Invariant: a script never makes an answer up. One that ran out, is unknown or throws answers 400 (a client does not retry that) and is
+ * noted, and `assertDone()` throws for it, for refused requests and for answers that were never asked for.
  */
 import { type ChatMessage, type ChatRequest, textOf } from './chat-request.ts';
 import type { ModelAnswer } from './completion.ts';

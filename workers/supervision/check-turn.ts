@@ -88,7 +88,7 @@ async function carryOut({ store, temporal, workflows }: CheckDeps, turn: DueTurn
     case 'end': {
       const seen: Fence = { agentId, agentTurnId, turnEpoch: turnEpoch ?? 0 };
       const handover = await store.reapTurn({ ...seen, status, progressAt }, action.termination);
-      // Order: the store first, so that nothing the workflow still does counts; then the workflow is closed.
+      // The store comes first, so that nothing counts which the workflow still does; then the workflow is closed.
       if (handover) await terminate(temporal, workflowId, action.termination.reason ?? '');
       return handOver(handover);
     }

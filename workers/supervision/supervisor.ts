@@ -176,7 +176,7 @@ export class Supervisor {
   }
 }
 
-/** Makes passes in this process until the function that this returns is called, which waits for the pass under way. */
+/** Makes passes in this process until the function that is returned gets called; its promise waits for the pass under way. */
 export function startSupervisor(options: SupervisorOptions): () => Promise<void> {
   const { everyMs = EVERY_MS, onError } = options;
   const supervisor = new Supervisor(options);

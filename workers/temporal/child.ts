@@ -83,7 +83,7 @@ function startWatchdog(pid: number): ChildProcess {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   });
-  // An image without a shell is left with the exit handler.
+  // In an image without a shell there is only the exit handler.
   watchdog.on('error', () => {});
   watchdog.unref();
   return watchdog;

@@ -28,7 +28,7 @@ interface Server {
   sleep(ms: number): Promise<void>;
 }
 
-/** The calls as an acceptor makes them, whose usage nobody counts. */
+/** The calls as an acceptor makes them: no usage is recorded of it. */
 const UNCOUNTED: Server = { store: storeActivities, sleep };
 
 /** The requests of foreign clients that wait to be accepted for one agent. */

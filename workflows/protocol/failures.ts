@@ -16,7 +16,7 @@ export interface FailureEntry {
   readonly retryable: boolean;
   /** What has happened, as a sentence for people. */
   readonly message: string;
-  /** What whoever meets the code can do about it. */
+  /** What a person or a model that meets the code can do about it. */
   readonly cure: string;
 }
 
@@ -29,7 +29,7 @@ const entry = (scope: FailureEntry['scope'], retryable: boolean, message: string
 
 /** The catalogue: each code with its entry. */
 export const FAILURES = {
-  // How a turn can end without success (T8).
+  // With these codes a turn ends without success (T8).
   max_steps_reached: entry(
     'turn',
     false,
@@ -102,7 +102,7 @@ export const FAILURES = {
     'Report it with the turn id and what the log of the worker says of it.',
   ),
 
-  // What a model sees in a tool result (T17, T20, W9, W10).
+  // These codes a model reads in the result of a tool (T17, T20, W9, W10).
   invalid_arguments: entry(
     'tool',
     false,
@@ -169,7 +169,7 @@ export const FAILURES = {
 
   inbox_not_empty: entry('tool', true, 'A message for this turn has not been read yet.', 'Read it, then submit again.'),
 
-  // What a caller gets back.
+  // These codes a caller gets back.
   agent_stopped: entry('request', true, 'The agent is stopped.', 'Start the agent again.'),
   approval_refused: entry(
     'request',
@@ -196,7 +196,7 @@ export const FAILURES = {
   payload_too_large: entry('request', false, 'A value is larger than allowed.', 'Write it as a card and pass its id.'),
   result_wait_timeout: entry('request', true, 'The turn has not ended yet.', 'Wait longer; the turn goes on.'),
 
-  // What keeps a process from working.
+  // These codes say what keeps a process or an activity from working.
   invalid_config: entry('process', false, 'A setting is invalid.', 'Correct the named variable or option.'),
   app_not_loaded: entry(
     'process',

@@ -161,7 +161,7 @@ export const profileSchema = z.strictObject({
   capabilities: capabilitiesSchema.optional(),
   /** What decides about each proposed call (K5); every call is allowed when it is absent. */
   governance: governanceSchema.optional(),
-  /** Kinds of tool errors that take the step back, besides `fatal` and `user_interrupt` (K13). */
+  /** The kinds of tool errors that take the step back, besides `fatal` and `user_interrupt` (K13). */
   rollbackOn: z.array(z.enum(['provider_failure', 'timeout', 'governance_denied'])).default([]),
   timeouts: timeoutsSchema.prefault({}),
   /** Whether nothing of a request is shown in Temporal: turns are titled by their profile, not by the first words of their instruction. */

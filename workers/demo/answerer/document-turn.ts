@@ -62,9 +62,7 @@ export interface DocumentTurn {
   readonly failed: ReadonlyMap<string, string>;
 }
 
-/**
- * How much of a match is looked at, in characters: one in a generated file can be a megabyte long, and its beginning is enough to judge it.
- */
+/** How much of a match is kept, in characters: one in a generated file can be a megabyte long, and its beginning is enough to judge it. */
 const HIT_TEXT = 1000;
 
 const fileList = z.object({

@@ -83,7 +83,7 @@ function objectAt(text: string, start: number): string | undefined {
       JSON.parse(json);
       return json;
     } catch {
-      // A brace inside the object; the next one may close it.
+      // This brace stands inside the object; the next one may close it.
     }
   }
   return undefined;

@@ -3,7 +3,7 @@
 /** A word of a text: letters, digits and underscores in a row. */
 export const WORD = /[\p{L}\p{N}_]+/gu;
 
-/** The words of a text, identifiers taken apart: `maxResults` is `max` and `results`. */
+/** The words of a text with identifiers taken apart: `maxResults` is `max` and `results`. */
 export function partsOf(text: string): readonly string[] {
   const apart = text.replace(/(\p{Ll})(\p{Lu})/gu, '$1_$2').replaceAll('_', ' ');
   return apart.match(WORD) ?? [];
