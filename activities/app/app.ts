@@ -16,25 +16,8 @@ import {
   type ToolSpec,
   toolSpecSchema,
 } from '../../workflows/protocol/profile.ts';
-import { isTransforming, parametersOf } from './parameters.ts';
-
-export interface ToolContext {
-  readonly agentId: string;
-  readonly agentTurnId: string;
-  /** Rises with every turn of the agent: what the tool changes can refuse a writer with a smaller one (a fencing token). */
-  readonly turnEpoch: number;
-  readonly callId: string;
-  /** The same in every attempt of this call: hand it to whatever the tool changes. */
-  readonly idempotencyKey: string;
-  readonly attempt: number;
-  /** W3C trace context of the request, to be passed on to whatever the tool calls; null when it came without one. */
-  readonly traceparent: string | null;
-  /**
-   * Aborted when the turn is stopped or was given to another worker, the tool's timeout passed, the worker shuts down, or what the tool
-   * left behind failed.
-   */
-  readonly signal: AbortSignal;
-}
+import { isTransforming, parametersOf } from '../parameters.ts';
+import { DEFAULT_TOOL_TIMEOUT_MS, type Tool, type ToolContext } from '../tool.ts';
 
 export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject> {
   /** Letters, digits, `_`, `-`; at most 64. */
@@ -59,21 +42,6 @@ export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject> {
     context: ToolContext,
   ) => Promise<JsonValue | undefined> | JsonValue | undefined;
 }
-
-/** A tool as the registry keeps it: its spec as data, its schema as validator, its function. */
-export interface Tool {
-  readonly spec: ToolSpec;
-  /** Throws a ZodError when the arguments do not match. Called once, when the call is proposed; the result is what is kept. */
-  readonly parse: (args: JsonObject) => JsonObject;
-  /** Takes what `parse` returned. */
-  readonly execute: (args: JsonObject, context: ToolContext) => Promise<JsonValue | undefined>;
-}
-
-const DEFAULT_TOOL_TIMEOUT_MS = 60_000;
-
-/** Whether a start that was lost may be followed by another one (W10). A tool that this worker does not know is not repeated. */
-export const isRepeatable = (tool: Tool | undefined): boolean =>
-  tool !== undefined && tool.spec.sideEffects !== 'unsafe';
 
 /** Errors: `invalid_config` naming the tool and the field. */
 export function defineTool<Schema extends z.ZodObject>(definition: ToolDefinition<Schema>): Tool {

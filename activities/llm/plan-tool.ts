@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { UPDATE_PLAN } from '../../workflows/protocol/builtins.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
-import { parametersOf } from '../app/parameters.ts';
+import { parametersOf } from '../parameters.ts';
 
 const line = z.string().min(1).max(200);
 

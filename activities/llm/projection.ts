@@ -8,6 +8,7 @@ import type { ChatCompletionMessageParam } from 'openai/resources/chat/completio
 import type { Residency } from '../../workflows/kernel/pressure.ts';
 import type { Card, CardContents, ThoughtCall } from '../../workflows/protocol/cards.ts';
 import type { Deliverable } from '../../workflows/protocol/turn.ts';
+import { resultText } from '../result-text.ts';
 import { shownResult } from '../spool.ts';
 
 type Result = CardContents['tool.result'];
@@ -104,34 +105,11 @@ function thoughtMessages(
   return [assistant, ...toolCalls.map((call) => toolMessage(call, results.get(call.callId)))];
 }
 
-const NO_RESULT = { code: 'canceled', message: 'the turn ended before this call had a result' };
-
 function toolMessage(call: ThoughtCall, shown: Shown | undefined): ChatCompletionMessageParam {
   const text = resultText(shown?.content);
   const content = shown ? shownResult(text, call.callId, shown.residency, shown.windowTokens) : text;
   return { role: 'tool', tool_call_id: call.providerCallId, content };
 }
-
-/** The whole text of a result, as the model would see it. */
-export const resultText = (result: Result | undefined): string =>
-  approvalText(result?.approval) +
-  (result?.status === 'success' ? stringify(result.result ?? null) : stringify(failureBody(result)));
-
-/** The call above stays as the model wrote it. */
-function approvalText(approval: Result['approval']): string {
-  if (!approval) return '';
-  const { by = 'An approver', arguments: edited, reason } = approval;
-  const what = edited ? ` changed the arguments to ${JSON.stringify(edited)}` : ' approved this';
-  return `(${by}${what}${reason === undefined ? '' : `: ${reason}`})\n`;
-}
-
-const failureBody = (result: Result | undefined) =>
-  result === undefined
-    ? { error: NO_RESULT }
-    : { error: result.error, status: result.status, ...(result.result === undefined ? {} : { result: result.result }) };
-
-const stringify = (value: unknown): string =>
-  typeof value === 'string' && value !== '' ? value : JSON.stringify(value);
 
 /**
  * Left out when thoughts already say it, when the submitted fields stand in the call that made them, or when nothing else of its turn

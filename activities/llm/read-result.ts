@@ -4,8 +4,8 @@ import { READ_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import { atCodePoint, clip } from '../../workflows/protocol/sizes.ts';
-import { parametersOf } from '../app/parameters.ts';
-import { resultText } from './projection.ts';
+import { parametersOf } from '../parameters.ts';
+import { resultText } from '../result-text.ts';
 
 const MOST_CHARACTERS = 16_000;
 /** Of an id that the model made up. */

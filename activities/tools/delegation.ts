@@ -9,8 +9,8 @@ import type { JsonObject } from '../../workflows/protocol/json.ts';
 import type { Profile } from '../../workflows/protocol/profile.ts';
 import { SIZES, utf8Bytes } from '../../workflows/protocol/sizes.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
-import { parametersOf } from '../app/parameters.ts';
 import { delegatedTurnId } from '../ids.ts';
+import { parametersOf } from '../parameters.ts';
 import { type TurnWorkflows, tryHandOver } from '../turn-workflows.ts';
 
 const name = z.string().regex(USER_ID_PATTERN, { error: 'must be the name of a profile or the id of an agent' });

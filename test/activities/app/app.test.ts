@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { z } from 'zod';
-import { defineAgent, defineApp, defineTool, type Tool } from '../../../activities/app/app.ts';
+import { defineAgent, defineApp, defineTool } from '../../../activities/app/app.ts';
+import type { Tool } from '../../../activities/tool.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 
 /** The message of the `invalid_config` that a definition throws; anything else fails the test. */

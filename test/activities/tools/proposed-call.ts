@@ -1,9 +1,10 @@
 /** A tool, and a turn whose model has just called it. */
 import { expect } from '@jest/globals';
 import { z } from 'zod';
-import { defineTool, type Tool, type ToolDefinition } from '../../../activities/app/app.ts';
+import { defineTool, type ToolDefinition } from '../../../activities/app/app.ts';
 import { callModel } from '../../../activities/llm/call-model.ts';
 import { openAiModel } from '../../../activities/llm/openai.ts';
+import type { Tool } from '../../../activities/tool.ts';
 import { runTool } from '../../../activities/tools/run-tool.ts';
 import type { TurnWorkflows } from '../../../activities/turn-workflows.ts';
 import { startModelServer } from '../../../workers/model-server/wire.ts';
