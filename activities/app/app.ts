@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { letThrough } from '../../workflows/kernel/config.ts';
-import { BUILTINS, SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
+import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { AfterExecution } from '../../workflows/protocol/cards.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
@@ -18,6 +18,7 @@ import {
 } from '../../workflows/protocol/profile.ts';
 import { isTransforming, parametersOf } from '../parameters.ts';
 import { DEFAULT_TOOL_TIMEOUT_MS, type Tool, type ToolContext } from '../tool.ts';
+import { BUILTIN_TOOLS, builtinSpecs, builtinTool } from '../tools/builtin/registry.ts';
 
 export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject> {
   /** Letters, digits, `_`, `-`; at most 64. */
@@ -46,7 +47,7 @@ export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject> {
 /** Errors: `invalid_config` naming the tool and the field. */
 export function defineTool<Schema extends z.ZodObject>(definition: ToolDefinition<Schema>): Tool {
   const { name, parameters, execute, afterExecution = 'continue' } = definition;
-  if (BUILTINS.includes(name))
+  if (builtinTool(name))
     throw new CodedError('invalid_config', `tool name ${name} is taken by a built-in; choose another`);
   if (!execute && afterExecution !== 'suspend') {
     throw new CodedError(
@@ -134,19 +135,24 @@ export function defineApp({ agents, tools = [], models = {}, revision = 0 }: App
 function snapshotOf(profile: Profile, tools: ReadonlyMap<string, Tool>): ProfileSnapshot {
   const names = [...new Set(profile.allowedTools ?? tools.keys())];
   const warnings = names
-    .filter((name) => !tools.has(name) && !BUILTINS.includes(name))
+    .filter((name) => !tools.has(name) && !builtinTool(name))
     .map((name) => `allowedTools names ${name}, which is no tool of the app: left out`);
   const offered = names.flatMap((name) => tools.get(name)?.spec ?? []);
   const endable = new Set([...letThrough(profile, offered), SUBMIT_RESULT]);
   const endings = profile.mustEndWith
     .filter((name) => !endable.has(name))
     .map((name) => `mustEndWith names ${name}, which is not offered: the rule is ignored for it`);
-  return { profile, tools: offered, warnings: [...warnings, ...endings, ...misnamed(profile, offered)] };
+  return {
+    profile,
+    tools: offered,
+    builtins: builtinSpecs(profile),
+    warnings: [...warnings, ...endings, ...misnamed(profile, offered)],
+  };
 }
 
 /** Rules for tools that are not there do nothing: most likely a name is wrong, and what it was meant for goes unguarded. */
 function misnamed(profile: Profile, offered: readonly ToolSpec[]): string[] {
-  const names = new Set([...offered.map((tool) => tool.name), ...BUILTINS]);
+  const names = new Set([...offered.map((tool) => tool.name), ...BUILTIN_TOOLS.map((tool) => tool.name)]);
   const { governance, skills, stableCore } = profile;
   const ruled = [
     ...(governance?.rules ?? []).map((rule) => rule.tool),

@@ -14,7 +14,7 @@ import { redact } from '../redact.ts';
 import { outlastOutage } from '../store-outage.ts';
 import type { Model, ModelReply, ModelRequest } from './openai.ts';
 import { costOf } from './pricing.ts';
-import { type ReadResults, readProposals, readsOf } from './proposals.ts';
+import { readProposals } from './proposals.ts';
 import { providerFailure } from './provider-failure.ts';
 import { buildRequest, noteCard, offeredNames } from './request.ts';
 import { readShown } from './shown.ts';
@@ -43,16 +43,14 @@ export const callModel =
       const request = await render(deps, input, opening, signal);
       await holding.confirm();
       const reply = await ask(deps.model, request, signal);
-      const results = await readResults(deps.store, fence, readsOf(reply.calls), signal);
-      const { proposed, calls } = readProposals(reply.calls, {
+      const { proposed, calls } = await readProposals(reply.calls, {
         agentTurnId,
         stepIndex: action.stepIndex,
         offered: offeredNames(request),
         app: deps.app,
-        governance: opening.snapshot.profile.governance,
+        profile: opening.snapshot.profile,
         resultFields: opening.resultFields,
-        results,
-        skills: opening.snapshot.profile.skills,
+        readResult: (callId) => outlastOutage(signal, () => deps.store.readResult(fence, callId)),
         finalReport: action.note?.kind === 'final_report',
       });
       const refusal = reply.refusal || (reply.finishReason === 'content_filter' ? 'stopped by the content filter' : '');
@@ -107,19 +105,6 @@ async function stateFacts(
     planned ? store.readCall(fence, planned.callId) : null,
   ]);
   return { criteria, userMessages: cards, plan: written?.arguments ?? null };
-}
-
-async function readResults(
-  store: Store,
-  fence: Fence,
-  callIds: readonly string[],
-  signal: AbortSignal,
-): Promise<ReadResults> {
-  const found = callIds.map(async (callId) => {
-    const result = await outlastOutage(signal, () => store.readResult(fence, callId));
-    return [callId, result] as const;
-  });
-  return new Map(await Promise.all(found));
 }
 
 /** Of the provider's words, in the log. */

@@ -10,14 +10,10 @@ import type { Note } from '../../workflows/kernel/state.ts';
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
-import { delegationTools } from '../tools/delegation.ts';
+import { offeredBuiltins } from '../tools/builtin/registry.ts';
 import type { ModelRequest } from './openai.ts';
-import { planTool } from './plan-tool.ts';
 import { type ShownCard, toMessages } from './projection.ts';
-import { readResultTool } from './read-result.ts';
-import { skillTool } from './skills.ts';
 import { type StateFacts, stateText } from './state-block.ts';
-import { submitResultTool } from './submit-result.ts';
 
 export interface RequestParts {
   readonly snapshot: ProfileSnapshot;
@@ -64,14 +60,9 @@ function offeredTools(
   resultFields: ResultFields | null,
   onlyTools: readonly string[] | undefined,
 ): ChatCompletionTool[] {
-  const skills = skillTool(profile.skills);
   const all = [
     ...tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
-    ...delegationTools(profile),
-    submitResultTool(resultFields),
-    readResultTool,
-    ...(skills ? [skills] : []),
-    ...(profile.planning ? [planTool] : []),
+    ...offeredBuiltins({ profile, resultFields }),
   ];
   return all
     .filter((tool) => onlyTools === undefined || onlyTools.includes(tool.name))

@@ -6,7 +6,7 @@ import type { StateLine } from '../../workflows/kernel/actions.ts';
 import type { Card } from '../../workflows/protocol/cards.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import { clip } from '../../workflows/protocol/sizes.ts';
-import { planText } from './plan-tool.ts';
+import { planText } from '../tools/builtin/update-plan.ts';
 
 /** What the lines of the kernel name, and what came with the request. */
 export interface StateFacts {

@@ -6,7 +6,6 @@ import { ApplicationFailure, Context, log } from '@temporalio/activity';
 import { z } from 'zod';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/contract/activities.ts';
 import type { ClaimOutcome, Store } from '../../workflows/contract/store.ts';
-import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/sizes.ts';
@@ -16,9 +15,10 @@ import type { App } from '../app/app.ts';
 import { describeError } from '../failure.ts';
 import { type Holding, withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
-import { isRepeatable, type Tool, type ToolContext } from '../tool.ts';
+import { isRepeatable, type RunnableTool, type ToolContext } from '../tool.ts';
 import type { TurnWorkflows } from '../turn-workflows.ts';
-import { runDelegation } from './delegation.ts';
+import { runDelegation } from './builtin/delegation.ts';
+import { builtinTool, runnableTool } from './builtin/registry.ts';
 import { ToolRun } from './tool-faults.ts';
 
 export interface ToolDeps {
@@ -38,8 +38,10 @@ export const runTool =
     const mayGoOn = () => store.checkLease(fence, { callId, attempt });
     return withHeartbeat(mayGoOn, async (holding) => {
       const { signal } = holding;
-      if (isDelegation(name)) return runDelegation({ store, workflows }, fence, input, attempt);
-      const tool = app.tools.get(name);
+      const builtin = builtinTool(name);
+      if (builtin && 'delegation' in builtin)
+        return runDelegation({ store, workflows }, builtin, fence, input, attempt);
+      const tool = runnableTool(app.tools, name);
       const claim = await store.claimCall(fence, { callId, attempt, repeatable: isRepeatable(tool) });
       if (claim.kind !== 'go') return claim;
       const { traceparent } = claim;
@@ -67,7 +69,7 @@ function answered(outcome: ClaimOutcome): RunToolOutcome {
 }
 
 async function execute(
-  tool: Tool | undefined,
+  tool: RunnableTool | undefined,
   name: string,
   claim: Extract<ClaimOutcome, { kind: 'go' }>,
   context: Omit<ToolContext, 'signal'>,
@@ -98,7 +100,7 @@ async function execute(
 }
 
 /** What an approver wrote has not been seen by the tool's own schema yet (K7). */
-function reparsed(tool: Tool, args: JsonObject): JsonObject | Error {
+function reparsed(tool: RunnableTool, args: JsonObject): JsonObject | Error {
   try {
     return tool.parse(args);
   } catch (error) {

@@ -25,6 +25,7 @@ const snapshot = (
     timeoutMs: 1,
     sideEffects: 'none',
   })),
+  builtins: [],
   warnings: [],
 });
 

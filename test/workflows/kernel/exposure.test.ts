@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { builtinSpecs } from '../../../activities/tools/builtin/registry.ts';
 import { kernelConfig } from '../../../workflows/kernel/config.ts';
 import type { Exposure } from '../../../workflows/kernel/exposure.ts';
 import { type ProfileInput, profileSchema } from '../../../workflows/protocol/profile.ts';
@@ -112,8 +113,8 @@ describe('the capabilities of a profile', () => {
     ({ name, description: '', parameters: {}, afterExecution: 'continue', timeoutMs: 1, sideEffects: 'none' }) as const;
   const declared = (profile: Partial<ProfileInput>) => {
     const parsed = profileSchema.parse({ name: 'p', delegationPolicy: { profiles: ['q'] }, ...profile });
-    return kernelConfig({ profile: parsed, tools: [tool('read'), tool('write')], warnings: [] }, null, 0).exposure
-      ?.declared;
+    const offered = { tools: [tool('read'), tool('write')], builtins: builtinSpecs(parsed) };
+    return kernelConfig({ profile: parsed, ...offered, warnings: [] }, null, 0).exposure?.declared;
   };
   const skill = { name: 's', description: 'd', content: 'c' };
 
