@@ -18,7 +18,7 @@ import {
 } from '../../workflows/protocol/profile.ts';
 import { isTransforming, parametersOf } from '../parameters.ts';
 import { DEFAULT_TOOL_TIMEOUT_MS, type Tool, type ToolContext } from '../tool.ts';
-import { BUILTIN_TOOLS, builtinSpecs, builtinTool } from '../tools/builtin/registry.ts';
+import { BUILTIN_TOOLS, builtinSpecs, builtinTool, OPTIONAL_BUILTINS } from '../tools/builtin/registry.ts';
 
 export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject> {
   /** Letters, digits, `_`, `-`; at most 64. */
@@ -84,7 +84,12 @@ function jsonSchemaOf(name: string, parameters: z.ZodObject): JsonObject {
 
 /** Errors: `invalid_config` naming the agent and the field. */
 export function defineAgent(definition: ProfileInput): Profile {
-  return checked(`agent ${definition.name}`, profileSchema, definition);
+  const profile = checked(`agent ${definition.name}`, profileSchema, definition);
+  const unknown = profile.builtins.filter((name) => !OPTIONAL_BUILTINS.includes(name));
+  if (unknown.length === 0) return profile;
+  const known = OPTIONAL_BUILTINS.join(', ') || 'none';
+  const message = `agent ${profile.name}: builtins names ${unknown.join(', ')}; tools that can be named there: ${known}`;
+  throw new CodedError('invalid_config', message);
 }
 
 /** Per million tokens, in any one currency. Cached input tokens cost `input` unless priced. */

@@ -125,6 +125,8 @@ export const profileSchema = z.strictObject({
   instructions: z.string().default(''),
   /** Names of the app's tools this agent may use; null = all. */
   allowedTools: z.array(toolName).nullable().default(null),
+  /** Names of the built-in tools this agent is offered besides those that follow from other fields, such as `planning`. */
+  builtins: z.array(toolName).default([]),
   mustEndWith: z.array(toolName).default([]),
   resultFields: resultFieldsSchema.optional(),
   budgets: budgetsSchema.prefault({}),

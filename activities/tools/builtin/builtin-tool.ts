@@ -28,8 +28,8 @@ interface Offered {
   readonly name: string;
   /** The kind of capability that lets the tool through; null when no capability keeps it away (K8). */
   readonly kind: CapabilityKind | null;
-  /** Whether agents of this profile are offered the tool. */
-  readonly offeredTo: (profile: Profile) => boolean;
+  /** Whether agents of this profile are offered the tool. When left out: those whose profile names it in `builtins`. */
+  readonly offeredTo?: (profile: Profile) => boolean;
   /** What the tool does, written for the model. */
   readonly description: string | ((offer: Offer) => string);
   /** JSON Schema of the arguments, as the model reads it. */

@@ -30,6 +30,11 @@ const BY_NAME: ReadonlyMap<string, BuiltinTool> = new Map(BUILTIN_TOOLS.map((too
 /** The built-in tool of that name; undefined when there is none. */
 export const builtinTool = (name: string): BuiltinTool | undefined => BY_NAME.get(name);
 
+/** Names of the tools that a profile gets when its field `builtins` names them; the others are offered by what else it says. */
+export const OPTIONAL_BUILTINS: readonly string[] = BUILTIN_TOOLS.filter((tool) => !tool.offeredTo).map(
+  ({ name }) => name,
+);
+
 /** A tool as it stands in a model request. */
 export interface OfferedTool {
   readonly name: string;
@@ -37,11 +42,12 @@ export interface OfferedTool {
   readonly parameters: JsonObject;
 }
 
-const offeredTo = (profile: Profile): readonly BuiltinTool[] => BUILTIN_TOOLS.filter((tool) => tool.offeredTo(profile));
+const toolsOf = (profile: Profile): readonly BuiltinTool[] =>
+  BUILTIN_TOOLS.filter(({ name, offeredTo }) => offeredTo?.(profile) ?? profile.builtins.includes(name));
 
 /** The built-in tools of a profile as its model reads them, in their order. */
 export const offeredBuiltins = (offer: Offer): OfferedTool[] =>
-  offeredTo(offer.profile).map(({ name, description, parameters }) => ({
+  toolsOf(offer.profile).map(({ name, description, parameters }) => ({
     name,
     description: typeof description === 'function' ? description(offer) : description,
     parameters: typeof parameters === 'function' ? parameters(offer) : parameters,
@@ -49,7 +55,7 @@ export const offeredBuiltins = (offer: Offer): OfferedTool[] =>
 
 /** The built-in tools of a profile as they are pinned with it, for the kernel and the store. */
 export const builtinSpecs = (profile: Profile): BuiltinSpec[] =>
-  offeredTo(profile).map((tool) => ({ name: tool.name, kind: tool.kind, parameters: editedParameters(tool, profile) }));
+  toolsOf(profile).map((tool) => ({ name: tool.name, kind: tool.kind, parameters: editedParameters(tool, profile) }));
 
 function editedParameters(tool: BuiltinTool, profile: Profile): JsonObject | null {
   if ('answer' in tool) return null;

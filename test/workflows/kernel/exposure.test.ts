@@ -135,4 +135,17 @@ describe('the capabilities of a profile', () => {
     expect(declared({ capabilities: { kinds: ['tool'] }, skills: [skill] })).toEqual(['read', 'write']);
     expect(declared({ capabilities: { kinds: ['agent'] } })).toEqual(['delegate_async', 'ask_expert']);
   });
+
+  test('let a built-in tool through that the profile asks for by name, and no skill narrows it away (K8)', () => {
+    const builtins = [{ name: 'clock', kind: 'tool', parameters: null }] as const;
+    const exposed = (profile: Partial<ProfileInput>) => {
+      const parsed = profileSchema.parse({ name: 'p', ...profile });
+      return kernelConfig({ profile: parsed, tools: [tool('read')], builtins, warnings: [] }, null, 0).exposure;
+    };
+    const narrow = { ...skill, allowedTools: ['read'] };
+    const offered = exposed({ skills: [narrow], stableCore: ['write'] });
+    expect(offered).toMatchObject({ declared: ['read', 'clock'], core: ['write', 'clock'] });
+    expect(exposed({ capabilities: { ids: ['write'] } })).toMatchObject({ declared: ['clock'] });
+    expect(exposed({ capabilities: { kinds: ['agent'] } })).toMatchObject({ declared: [], core: [] });
+  });
 });

@@ -6,6 +6,7 @@ import { readProposals } from '../../../../activities/llm/proposals.ts';
 import {
   BUILTIN_TOOLS,
   builtinSpecs,
+  OPTIONAL_BUILTINS,
   offeredBuiltins,
   parseArguments,
 } from '../../../../activities/tools/builtin/registry.ts';
@@ -19,6 +20,7 @@ const EVERYTHING: Partial<ProfileInput> = {
   skills: [{ name: 'debug', description: 'd', content: 'c' }],
   planning: true,
   delegationPolicy: { profiles: ['doctor'] },
+  builtins: [...OPTIONAL_BUILTINS],
 };
 const offeredTo = (profile: Partial<ProfileInput>) =>
   offeredBuiltins({ profile: profileSchema.parse({ name: 'p', ...profile }), resultFields: null });
