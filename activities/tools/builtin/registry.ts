@@ -11,6 +11,7 @@ import type { RunnableTool } from '../../tool.ts';
 import { askExpert } from './ask-expert.ts';
 import type { BuiltinTool, Offer } from './builtin-tool.ts';
 import { delegateAsync } from './delegate-async.ts';
+import { now } from './now.ts';
 import { readResult } from './read-result.ts';
 import { skill } from './skill.ts';
 import { submitResult } from './submit-result.ts';
@@ -23,6 +24,7 @@ export const BUILTIN_TOOLS: readonly BuiltinTool[] = [
   readResult,
   skill,
   updatePlan,
+  now,
 ];
 
 const BY_NAME: ReadonlyMap<string, BuiltinTool> = new Map(BUILTIN_TOOLS.map((tool) => [tool.name, tool]));
