@@ -12,7 +12,7 @@ import { toApplicationFailure } from '../failure.ts';
 import { leaseCheck, withHeartbeat } from '../heartbeat.ts';
 import { redact } from '../redact.ts';
 import { outlastOutage } from '../store-outage.ts';
-import type { Model, ModelReply, ModelRequest } from './openai.ts';
+import type { Model, ModelReply, ModelRequest } from './model.ts';
 import { costOf } from './pricing.ts';
 import { readProposals } from './proposals.ts';
 import { providerFailure } from './provider-failure.ts';

@@ -1,8 +1,7 @@
 /** One model call over the OpenAI Chat Completions wire, streamed (W14). */
 import OpenAI, { OpenAIError } from 'openai';
-import type { ChatCompletionCreateParamsStreaming } from 'openai/resources/chat/completions';
-import type { Usage } from '../../workflows/protocol/turn.ts';
-import { ReplyBuilder, type StreamedReply } from './reply.ts';
+import type { Model, ModelReply } from './model.ts';
+import { ReplyBuilder } from './reply.ts';
 import {
   boundedFetch,
   type CallTimes,
@@ -13,26 +12,11 @@ import {
 } from './stream-guard.ts';
 import { estimatedUsage } from './usage.ts';
 
-export interface ModelReply extends StreamedReply {
-  readonly usage: Usage;
-  readonly latencyMs: number;
-}
-
 export interface ModelOptions extends CallTimes {
   readonly apiKey: string | undefined;
   readonly baseUrl: string | undefined;
   /** Model of profiles that name none. */
   readonly defaultModel: string;
-}
-
-export type ModelRequest = Omit<ChatCompletionCreateParamsStreaming, 'stream' | 'stream_options'>;
-
-export interface Model {
-  readonly defaultModel: string;
-  /** What a log must not show of the provider's words. */
-  readonly secrets: readonly string[];
-  /** `onChunk` is called for each piece of the stream as it comes. */
-  stream(params: ModelRequest, signal: AbortSignal, onChunk?: () => void): Promise<ModelReply>;
 }
 
 /** Retries are Temporal's, so the SDK makes none. */

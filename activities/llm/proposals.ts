@@ -17,7 +17,8 @@ import { isRepeatable } from '../tool.ts';
 import type { Answer, AnswerContext } from '../tools/builtin/builtin-tool.ts';
 import { builtinTool, runnableTool } from '../tools/builtin/registry.ts';
 import { digestOf, factsOf } from './facts.ts';
-import { REPLY_BOUNDS, type StreamedCall } from './reply.ts';
+import type { ModelCall } from './model.ts';
+import { REPLY_BOUNDS } from './reply.ts';
 
 export interface ProposalContext {
   readonly agentTurnId: string;
@@ -40,7 +41,7 @@ export interface Proposals {
   readonly calls: readonly NewCall[];
 }
 
-export async function readProposals(streamed: readonly StreamedCall[], context: ProposalContext): Promise<Proposals> {
+export async function readProposals(streamed: readonly ModelCall[], context: ProposalContext): Promise<Proposals> {
   const seen = new Set<string>();
   const proposed = streamed.map((call, index): ThoughtCall => {
     const id = callId(context.agentTurnId, context.stepIndex, index);

@@ -7,13 +7,8 @@
 import { isDeeperThan } from '../../workflows/protocol/json.ts';
 import { atCodePoint } from '../../workflows/protocol/sizes.ts';
 import type { Usage } from '../../workflows/protocol/turn.ts';
+import type { ModelReply } from './model.ts';
 import { countedUsage } from './usage.ts';
-
-export interface StreamedCall {
-  readonly id: string;
-  readonly name: string;
-  readonly arguments: string;
-}
 
 export const REPLY_BOUNDS = {
   /** Of text, refusal, names, ids and arguments, as JSON in UTF-8: half of what a card holds. */
@@ -25,15 +20,9 @@ export const REPLY_BOUNDS = {
   depth: 200,
 } as const;
 
-/** What came; `usage` is null when the provider counted nothing that can be believed. */
-export interface StreamedReply {
-  readonly text: string;
-  readonly refusal: string;
-  readonly calls: readonly StreamedCall[];
-  readonly finishReason: string;
-  readonly model: string;
+/** What came of a stream; `usage` is null when the provider counted nothing that can be believed. */
+export interface StreamedReply extends Omit<ModelReply, 'usage' | 'latencyMs'> {
   readonly usage: Usage | null;
-  readonly firstTokenMs: number | null;
 }
 
 /** A call as far as it has come, and where its arguments stand as JSON. */

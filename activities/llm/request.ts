@@ -11,7 +11,7 @@ import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
 import { offeredBuiltins } from '../tools/builtin/registry.ts';
-import type { ModelRequest } from './openai.ts';
+import type { ModelRequest } from './model.ts';
 import { type ShownCard, toMessages } from './projection.ts';
 import { type StateFacts, stateText } from './state-block.ts';
 

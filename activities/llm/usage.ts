@@ -1,7 +1,7 @@
 /** What a model call used, in tokens: as the provider counted it, where that can be believed, else as we count (W17). */
 import type { Usage } from '../../workflows/protocol/turn.ts';
 import { countTokens } from '../tokens.ts';
-import type { ModelReply, ModelRequest } from './openai.ts';
+import type { ModelReply, ModelRequest } from './model.ts';
 
 /** More than any window holds. */
 const MOST_TOKENS = 20_000_000;

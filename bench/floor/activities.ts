@@ -2,7 +2,7 @@
 import { Context } from '@temporalio/activity';
 import type { ChatCompletionMessageParam, ChatCompletionTool } from 'openai/resources/chat/completions';
 import type { App } from '../../activities/app/app.ts';
-import type { Model } from '../../activities/llm/openai.ts';
+import type { Model } from '../../activities/llm/model.ts';
 import { offeredBuiltins } from '../../activities/tools/builtin/registry.ts';
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { FloorActivities, FloorMessage } from './workflow.ts';

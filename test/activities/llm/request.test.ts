@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import type { ModelRequest } from '../../../activities/llm/openai.ts';
+import type { ModelRequest } from '../../../activities/llm/model.ts';
 import { buildRequest, noteCard, offeredNames } from '../../../activities/llm/request.ts';
 import type { StateFacts } from '../../../activities/llm/state-block.ts';
 import { parseChatRequest } from '../../../workers/model-server/chat-request.ts';
