@@ -1,6 +1,6 @@
 /**
- * What a developer writes: tools, agents, an app. `defineApp` checks everything at once, so that a mistake is found when the module
- * loads, with the path to it, and not in the middle of a turn.
+ * What a developer writes: tools, agents, an app. All of it is checked where it is defined, so that a mistake is found when the module loads,
+ * with the path to it, and not in the middle of a turn.
  */
 import { z } from 'zod';
 import { letThrough } from '../../workflows/kernel/config.ts';
@@ -20,12 +20,13 @@ import { isTransforming, parametersOf } from '../parameters.ts';
 import { DEFAULT_TOOL_TIMEOUT_MS, type Tool, type ToolContext } from '../tool.ts';
 import { BUILTIN_TOOLS, builtinSpecs, builtinTool, OPTIONAL_BUILTINS } from '../tools/builtin/registry.ts';
 
+/** A tool as its developer writes it. */
 export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject> {
-  /** Letters, digits, `_`, `-`; at most 64. */
+  /** What the model calls the tool by: 1 to 64 letters, digits, `_` and `-`, and not the name of a built-in tool. */
   readonly name: string;
-  /** Written for the model. */
+  /** What the tool does and when to use it, written for the model. */
   readonly description: string;
-  /** Defaults and transforms apply once, before the call is stored; what they yield must be JSON. */
+  /** Schema of the arguments. Defaults and transforms apply once, before the call is stored; what they yield must be JSON. */
   readonly parameters: Schema;
   /**
    * `continue` (default): the result goes to the model. `terminate`: the result ends the turn. `suspend`: after `execute` returned the
@@ -34,17 +35,18 @@ export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject> {
   readonly afterExecution?: AfterExecution;
   /** How long one execution may take; default 60,000 ms. */
   readonly timeoutMs?: number;
+  /** How long a suspended call waits for its result, in ms; when left out, as long as the profile or else the runtime says (T13). */
   readonly suspendTimeoutMs?: number;
-  /** Default `unsafe`: never run twice, not even after a crash. */
+  /** What a second run would do. A tool that is `unsafe`, the default, is never run twice, not even after a crash (W10). */
   readonly sideEffects?: ToolSpec['sideEffects'];
-  /** The return value is the result; an exception is a failed result for the model. Optional for suspending tools. */
+  /** Does the work. The return value is the result; an exception is a failed result for the model. Optional for suspending tools. */
   readonly execute?: (
     args: z.output<Schema>,
     context: ToolContext,
   ) => Promise<JsonValue | undefined> | JsonValue | undefined;
 }
 
-/** Errors: `invalid_config` naming the tool and the field. */
+/** Checks a tool and makes of it what the runtime keeps. Throws `invalid_config`, naming the tool and the field. */
 export function defineTool<Schema extends z.ZodObject>(definition: ToolDefinition<Schema>): Tool {
   const { name, parameters, execute, afterExecution = 'continue' } = definition;
   if (builtinTool(name))
@@ -82,7 +84,10 @@ function jsonSchemaOf(name: string, parameters: z.ZodObject): JsonObject {
   }
 }
 
-/** Errors: `invalid_config` naming the agent and the field. */
+/**
+ * Checks an agent and fills in what its definition leaves out. Throws `invalid_config`, naming the agent and the field, also for a name in
+ * `builtins` that is none of a built-in tool which can be asked for.
+ */
 export function defineAgent(definition: ProfileInput): Profile {
   const profile = checked(`agent ${definition.name}`, profileSchema, definition);
   const unknown = profile.builtins.filter((name) => !OPTIONAL_BUILTINS.includes(name));
@@ -92,7 +97,7 @@ export function defineAgent(definition: ProfileInput): Profile {
   throw new CodedError('invalid_config', message);
 }
 
-/** Per million tokens, in any one currency. Cached input tokens cost `input` unless priced. */
+/** What a model costs per million tokens, in the one currency of all prices of the app. Cached input tokens cost `input` unless priced. */
 export const modelPriceSchema = z.strictObject({
   input: z.number().nonnegative(),
   output: z.number().nonnegative(),
@@ -100,28 +105,37 @@ export const modelPriceSchema = z.strictObject({
 });
 export type ModelPrice = z.infer<typeof modelPriceSchema>;
 
+/** An app as the runtime keeps it. */
 export interface App {
+  /** By name, as each is pinned for the turns of its agents. */
   readonly agents: ReadonlyMap<string, ProfileSnapshot>;
+  /** The app's own tools by name, whichever agents are offered them; built-in tools are not among them. */
   readonly tools: ReadonlyMap<string, Tool>;
+  /** Prices by name of the model. */
   readonly prices: ReadonlyMap<string, ModelPrice>;
+  /** Decides which version of the app new turns get (W4). */
   readonly revision: number;
 }
 
+/** An app as its developer writes it. */
 export interface AppDefinition {
   readonly agents: readonly Profile[];
+  /** Each agent is offered all of them, or those that its `allowedTools` names. */
   readonly tools?: readonly Tool[];
   /** Prices by model name as the provider reports it; the cost of a model that is not here is unknown, not 0 (W17). */
   readonly models?: Readonly<Record<string, ModelPrice>>;
   /**
    * A whole number that rises with each deployment, such as a build number or a build time; default 0. Workers with the highest one say
-   * what new turns get. Among equal ones it is the version that came last, so that going back to an earlier one needs a higher number.
+   * what new turns get. Among equal ones the version that came last counts, so that going back to an earlier one needs a higher number.
    */
   readonly revision?: number;
 }
 
 const revisionSchema = z.int().nonnegative();
 
-/** Errors: `invalid_config` for a name that is there twice. */
+/**
+ * Puts an app together. Throws `invalid_config` for a name that two agents or two tools have, for a malformed price and a malformed revision.
+ */
 export function defineApp({ agents, tools = [], models = {}, revision = 0 }: AppDefinition): App {
   const byTool = unique('tool', tools, (tool) => tool.spec.name);
   const byAgent = unique('agent', agents, (agent) => agent.name);
@@ -136,7 +150,7 @@ export function defineApp({ agents, tools = [], models = {}, revision = 0 }: App
   };
 }
 
-/** The allow-list applied; a name that matches nothing is left out with a warning (W7). */
+/** The profile with the tools it is offered. A name in its `allowedTools` that matches nothing is left out with a warning (W7). */
 function snapshotOf(profile: Profile, tools: ReadonlyMap<string, Tool>): ProfileSnapshot {
   const names = [...new Set(profile.allowedTools ?? tools.keys())];
   const warnings = names
@@ -155,7 +169,10 @@ function snapshotOf(profile: Profile, tools: ReadonlyMap<string, Tool>): Profile
   };
 }
 
-/** Rules for tools that are not there do nothing: most likely a name is wrong, and what it was meant for goes unguarded. */
+/**
+ * A warning for each name that matches no tool. A rule for it does nothing: most likely the name is wrong, and what it was meant for goes
+ * unguarded.
+ */
 function misnamed(profile: Profile, offered: readonly ToolSpec[]): string[] {
   const names = new Set([...offered.map((tool) => tool.name), ...BUILTIN_TOOLS.map((tool) => tool.name)]);
   const { governance, skills, stableCore } = profile;
@@ -176,6 +193,7 @@ function misnamed(profile: Profile, offered: readonly ToolSpec[]): string[] {
   ];
 }
 
+/** The items by name. Throws `invalid_config` when two have the same. */
 function unique<T>(kind: string, items: readonly T[], nameOf: (item: T) => string): Map<string, T> {
   const map = new Map<string, T>();
   for (const item of items) {
@@ -186,6 +204,7 @@ function unique<T>(kind: string, items: readonly T[], nameOf: (item: T) => strin
   return map;
 }
 
+/** The value as the schema parses it. Throws `invalid_config` with the path of what is wrong in `what`. */
 function checked<T>(what: string, schema: z.ZodType<T>, value: unknown): T {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;

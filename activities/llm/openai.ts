@@ -1,4 +1,4 @@
-/** One model call over the OpenAI Chat Completions wire, streamed (W14). */
+/** The model behind the OpenAI Chat Completions wire: one streamed call, bounded in time and size (W14, W15). */
 import OpenAI, { OpenAIError } from 'openai';
 import type { Model, ModelReply } from './model.ts';
 import { ReplyBuilder } from './reply.ts';
@@ -12,21 +12,24 @@ import {
 } from './stream-guard.ts';
 import { estimatedUsage } from './usage.ts';
 
+/** Where the provider is, and how long it may take. */
 export interface ModelOptions extends CallTimes {
+  /** Undefined for a server that asks for none. */
   readonly apiKey: string | undefined;
+  /** Any server that speaks this wire; OpenAI's own when undefined. */
   readonly baseUrl: string | undefined;
-  /** Model of profiles that name none. */
+  /** Name of the model for profiles that name none. */
   readonly defaultModel: string;
 }
 
-/** Retries are Temporal's, so the SDK makes none. */
+/** A model that makes each call once: retries are Temporal's. */
 export function openAiModel(options: ModelOptions): Model {
   const client = new OpenAI({
     // A local server without authentication still needs the header to be there.
     apiKey: options.apiKey ?? 'none',
     ...(options.baseUrl === undefined ? {} : { baseURL: options.baseUrl }),
     maxRetries: 0,
-    // It would print the words of the provider.
+    // The client would print the words of the provider.
     logLevel: 'off',
     timeout: options.firstByteTimeoutMs ?? FIRST_BYTE_TIMEOUT_MS,
     fetch: boundedFetch,

@@ -1,5 +1,5 @@
 /**
- * Cards → chat messages (W19). Pure.
+ * From cards to the chat messages of a prompt (W19). Pure.
  *
  * Invariant: what comes out is well-formed whatever cards went in: each tool call is answered exactly once, in the order of the calls,
  * right after the message that made it, also when its result came late, out of order or never (T15).
@@ -13,21 +13,23 @@ import { shownResult } from '../spool.ts';
 
 type Result = CardContents['tool.result'];
 
+/** Stands before the text of a summary, so that the model takes it for one. */
 export const SUMMARY_HEAD = '[What came before, in short:]';
 
-/** Providers refuse messages without a text. */
+/** Stands for a request without a text, because providers refuse messages without one. */
 const BLANK_REQUEST = '(a blank request)';
 
-/** A card and how much of it is shown; absent = all (K15). */
+/** A card with how much of it is shown; a card without residency is shown whole (K15). */
 export type ShownCard = Card & { readonly residency?: Residency };
 
-/** A result, and how much of it is shown. */
+/** A result with how much of it is shown, in a window of so many tokens. */
 interface Shown {
   readonly content: Result;
   readonly residency: Residency;
   readonly windowTokens: number;
 }
 
+/** The messages of the cards, in their order. How far results are shortened depends on `windowTokens`, the size of the model's window. */
 export function toMessages(cards: readonly ShownCard[], windowTokens: number): ChatCompletionMessageParam[] {
   const results = new Map(
     cards.flatMap((card): [string, Shown][] => {
@@ -77,7 +79,7 @@ export function toMessages(cards: readonly ShownCard[], windowTokens: number): C
   return cards.flatMap(project);
 }
 
-/** By one thought, or by several in a row: the parts of an answer that was cut short (K11). */
+/** Whether one thought says the text, or several in a row do: the parts of an answer that was cut short (K11). */
 function isSpoken(thoughts: readonly { readonly content: { readonly text: string } }[], text: string): boolean {
   const texts = thoughts.flatMap(({ content }) => (content.text === '' ? [] : [content.text]));
   return texts.some((_, from) => {
@@ -112,8 +114,8 @@ function toolMessage(call: ThoughtCall, shown: Shown | undefined): ChatCompletio
 }
 
 /**
- * Left out when thoughts already say it, when the submitted fields stand in the call that made them, or when nothing else of its turn
- * is in view: a queued turn that was cancelled has no place in the conversation.
+ * No message where thoughts already say the deliverable, where the submitted fields stand in the call that made them, or where nothing else
+ * of its turn is in view: a queued turn that was cancelled has no place in the conversation.
  */
 function deliverableMessages(
   { text, fields, fallback }: Deliverable,

@@ -1,6 +1,10 @@
 /**
- * From the model's tool calls to calls the runtime can run: ids of our own, arguments parsed and validated before anybody else sees
- * them (W9, W15). Whatever is wrong becomes a failed result written for the model; the turn goes on.
+ * From the model's tool calls to calls that the runtime can run.
+ *
+ * Invariants
+ * 1. Each call gets an id of ours, the same in every attempt at the step.
+ * 2. Arguments are parsed and validated here, before rules, store and tools see them (W9, W15).
+ * 3. Whatever is wrong with a call becomes its failed result, written for the model; the turn goes on.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
@@ -20,27 +24,32 @@ import { digestOf, factsOf } from './facts.ts';
 import type { ModelCall } from './model.ts';
 import { REPLY_BOUNDS } from './reply.ts';
 
+/** What decides about the calls of a step. */
 export interface ProposalContext {
   readonly agentTurnId: string;
   readonly stepIndex: number;
-  /** Names offered in this very request. */
+  /** Names of the tools that this very request offers. */
   readonly offered: ReadonlySet<string>;
   readonly app: App;
-  /** As it is pinned for the turn. */
+  /** The profile as it is pinned for the turn. */
   readonly profile: Profile;
   /** Result fields of the request or else of the profile; null when there are none. */
   readonly resultFields: ResultFields | null;
-  /** The result of an earlier call of this agent; null when there is none. */
+  /** Finds the result of an earlier call of this agent; null when there is none. */
   readonly readResult: AnswerContext['readResult'];
   /** In the final report other calls are not run: a call that must be alone in its message is alone there (K9). */
   readonly finalReport: boolean;
 }
 
+/** The calls of one message in their order, twice. */
 export interface Proposals {
+  /** As the conversation keeps them and sends them back to the provider. */
   readonly proposed: readonly ThoughtCall[];
+  /** As the store takes them. */
   readonly calls: readonly NewCall[];
 }
 
+/** Reads the calls of one message. A call of a tool that is answered at once has its result. Throws what `readResult` throws. */
 export async function readProposals(streamed: readonly ModelCall[], context: ProposalContext): Promise<Proposals> {
   const seen = new Set<string>();
   const proposed = streamed.map((call, index): ThoughtCall => {
@@ -64,9 +73,10 @@ export async function readProposals(streamed: readonly ModelCall[], context: Pro
 
 const wireArguments = (text: string): string => (text.trim() !== '' && 'args' in readArguments(text) ? text : '{}');
 
-/** Printable, without spaces. */
+/** An id that every provider takes back: printable ASCII without spaces. */
 const WIRE_ID = /^[\x21-\x7e]{1,128}$/;
 
+/** The name in letters that every provider takes back. */
 const wireName = (name: string): string => name.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) || 'unnamed';
 
 async function readCall(
@@ -97,7 +107,7 @@ async function readCall(
   return { index, content, digest, ...facts, ...(claimed ? { claimed } : {}) };
 }
 
-/** A call whose result is there with it. */
+/** The result of a call that is settled while it is proposed. */
 function settled(callId: string, tool: string, answer: Answer): Pick<NewCall, 'skill' | 'result'> {
   if ('error' in answer)
     return { result: { callId, tool, status: 'failed', afterExecution: 'continue', error: answer.error } };
@@ -106,12 +116,14 @@ function settled(callId: string, tool: string, answer: Answer): Pick<NewCall, 's
   return { ...taken, result: { callId, tool, status: 'success', afterExecution, result } };
 }
 
-/** What is wrong with a call, as the model reads it. */
+/** Bytes in which a failed result says what is wrong with its call. */
 const MESSAGE_BYTES = 8 * 1024;
+/** Issues of a schema that are named: of thousands of wrong items the first ones say enough. */
 const MOST_ISSUES = 20;
 
 type Checked = { readonly args: JsonObject } | { readonly error: ToolError };
 
+/** The arguments as the tool takes them, or why the call is refused. */
 function check(tool: string, args: JsonObject, { offered, app }: ProposalContext, answering: AnswerContext): Checked {
   if (!offered.has(tool)) {
     const names = [...offered].join(', ') || 'none';
@@ -134,7 +146,6 @@ function check(tool: string, args: JsonObject, { offered, app }: ProposalContext
   }
 }
 
-/** Of thousands of wrong items the first ones say enough. */
 const problemOf = (error: unknown): string =>
   error instanceof z.ZodError
     ? z.prettifyError(new z.ZodError(error.issues.slice(0, MOST_ISSUES)))
@@ -164,14 +175,17 @@ const invalidArguments = (tool: string, problem: string): ToolError => ({
   kind: 'recoverable',
 });
 
-/** Of arguments that are none. */
+/** Bytes that an error repeats of arguments that are none. */
 const SHOWN_BYTES = 200;
 const TOO_LARGE = `they are larger than ${REPLY_BOUNDS.bytes / 1024} KiB`;
 
-/** A short number may be a long one when it is written again. */
+/** Measured as they are stored: a number that the model wrote in few digits may take many when it is written again. */
 const isTooLarge = (args: JsonObject): boolean => Buffer.byteLength(JSON.stringify(args)) > REPLY_BOUNDS.bytes;
 
-/** An empty text counts as no arguments at all. What is read can be walked by recursion, and fits a card. */
+/**
+ * The arguments in a text of the model. An empty text counts as no arguments at all. What is read can be walked by recursion, and fits a
+ * card.
+ */
 function readArguments(text: string): { readonly args: JsonObject } | { readonly problem: string } {
   const value = text.trim() === '' ? {} : parsed(text);
   if (typeof value !== 'object' || value === null || Array.isArray(value))
@@ -182,7 +196,7 @@ function readArguments(text: string): { readonly args: JsonObject } | { readonly
   return isTooLarge(args) ? { problem: TOO_LARGE } : { args };
 }
 
-/** Undefined when it is not JSON. */
+/** The value that a text of JSON says; undefined when the text is not JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,6 +1,9 @@
 /**
- * The tool activity: claim, effect, result (W10). Whatever a tool does becomes a result for the model; the activity itself fails only
- * when the store is away or the lease is gone.
+ * The tool activity: it claims the call, runs the tool and stores the result (W10).
+ *
+ * Invariants
+ * 1. Whatever a tool does becomes a result for the model: the activity fails only when the store is away, the lease is over, or the attempt is.
+ * 2. Once the lease is confirmed, nothing else comes before the first line of the tool.
  */
 import { ApplicationFailure, Context, log } from '@temporalio/activity';
 import { z } from 'zod';
@@ -21,14 +24,20 @@ import { runDelegation } from './builtin/delegation.ts';
 import { builtinTool, runnableTool } from './builtin/registry.ts';
 import { ToolRun } from './tool-faults.ts';
 
+/** What the tool activity needs. */
 export interface ToolDeps {
   readonly store: Store;
   readonly app: App;
   readonly workflows: TurnWorkflows;
 }
 
+/** What a run yields, without the names of its call. */
 type Body = Pick<ToolResultContent, 'status' | 'result' | 'error'>;
 
+/**
+ * Returns the result of the call, or until when the call waits for a result from outside. Throws `stale_epoch` when the lease is over and
+ * `call_overtaken` when the call went on without this attempt (T5).
+ */
 export const runTool =
   ({ store, app, workflows }: ToolDeps) =>
   (input: RunToolInput): Promise<RunToolOutcome> => {
@@ -63,11 +72,13 @@ export const runTool =
     });
   };
 
+/** How the store took a call that is to wait. */
 function answered(outcome: ClaimOutcome): RunToolOutcome {
   if (outcome.kind !== 'go') return outcome;
   throw ApplicationFailure.nonRetryable('a suspended call cannot be started', 'protocol_violation');
 }
 
+/** Runs the tool. Throws only when there is no result to speak of, because the attempt has ended. */
 async function execute(
   tool: RunnableTool | undefined,
   name: string,
@@ -99,7 +110,9 @@ async function execute(
   }
 }
 
-/** What an approver wrote has not been seen by the tool's own schema yet (K7). */
+/**
+ * Arguments that an approver wrote, as the tool takes them: its own schema has not seen them yet (K7). An Error says what is wrong with them.
+ */
 function reparsed(tool: RunnableTool, args: JsonObject): JsonObject | Error {
   try {
     return tool.parse(args);
@@ -108,6 +121,7 @@ function reparsed(tool: RunnableTool, args: JsonObject): JsonObject | Error {
   }
 }
 
+/** The result as JSON; a failed result when the tool returned something else. */
 function succeeded(name: string, value: JsonValue | undefined): Body {
   try {
     // Through JSON once: what cannot be serialised is found here, and not when the card is read.

@@ -1,4 +1,6 @@
-/** What the tools that open a turn of another agent have in common: their terms, whom they are offered to, and how a call is run (W12, T29). */
+/**
+ * What the tools that open a turn of another agent have in common: their terms, whom they are offered to, and how a call is run (W12, T29).
+ */
 import { z } from 'zod';
 import type { RunToolInput, RunToolOutcome } from '../../../workflows/contract/activities.ts';
 import { PARENT_END_POLICIES, type ParentEndPolicy } from '../../../workflows/contract/delegation.ts';

@@ -180,10 +180,10 @@ describe('from step to step', () => {
     maxLength: 5,
   });
 
-  test('the prefix stays the same bytes, notes included, over any memory (W18)', () => {
+  test('the prefix stays the same bytes, notes included, over any earlier turns (W18)', () => {
     fc.assert(
-      fc.property(conversations, steps, fc.string(), (memory, rounds, instructions) => {
-        let cards: readonly Card[] = [...memory, instruction('now', 'now')];
+      fc.property(conversations, steps, fc.string(), (earlier, rounds, instructions) => {
+        let cards: readonly Card[] = [...earlier, instruction('now', 'now')];
         let last: ModelRequest | undefined;
         for (const [index, round] of rounds.entries()) {
           const action = round.note ? { note: round.note } : {};

@@ -16,7 +16,7 @@ import { attempt, type LeasedTurn, leaseTurn, modelInput } from '../llm/leased-t
 
 const open: { close(): Promise<void> }[] = [];
 
-/** For tools that delegate nothing. */
+/** Rejects every handover: a tool that delegates nothing starts and wakes no workflow. */
 export const NO_WORKFLOWS: TurnWorkflows = {
   handOver: () => Promise.reject(new Error('no workflow is to be started or woken')),
 };
@@ -44,7 +44,7 @@ export interface Call {
   readonly callId: string;
   readonly run: ReturnType<typeof runTool>;
   readonly input: Parameters<ReturnType<typeof runTool>>[0];
-  /** The card of the result, null when there is none. */
+  /** What the card of the result says; null when there is no result. */
   result(): Promise<ToolResultContent | null>;
 }
 

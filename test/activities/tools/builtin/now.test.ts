@@ -37,7 +37,7 @@ async function asked(args: JsonObject, profile: Partial<ProfileInput> = {}) {
     call,
     turn,
     requests,
-    /** Runs the call; what came of it. */
+    /** Runs the call at MOMENT and returns its result. */
     async ran() {
       const clock = jest.spyOn(Date, 'now').mockReturnValue(MOMENT);
       await attempt(runTool({ store: turn.store, app, workflows: NO_WORKFLOWS }), input);

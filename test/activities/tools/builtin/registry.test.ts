@@ -1,4 +1,4 @@
-/** What holds for every built-in tool, because it follows from the list: a tool that is added is tested here without a word. */
+/** What holds for every built-in tool because it follows from the list: a tool that is added is tested here as well. */
 import { describe, expect, test } from '@jest/globals';
 import { z } from 'zod';
 import { defineApp, defineTool } from '../../../../activities/app/app.ts';
@@ -15,7 +15,7 @@ import type { JsonObject } from '../../../../workflows/protocol/json.ts';
 import { type ProfileInput, profileSchema } from '../../../../workflows/protocol/profile.ts';
 import { proposalContext, streamedCall } from '../../llm/proposed-calls.ts';
 
-/** Says all that some built-in tool waits for. */
+/** A profile that is offered every built-in tool. */
 const EVERYTHING: Partial<ProfileInput> = {
   skills: [{ name: 'debug', description: 'd', content: 'c' }],
   planning: true,
