@@ -5,10 +5,9 @@ export {
   defineAgent,
   defineApp,
   defineTool,
-  type Tool,
-  type ToolContext,
   type ToolDefinition,
 } from './activities/app/app.ts';
+export type { Tool, ToolContext } from './activities/tool.ts';
 export { AgentClient, type AgentClientOptions } from './client/agent-client.ts';
 export type { AgentHandle, ClientApi, TurnHandle } from './client/api.ts';
 export type {

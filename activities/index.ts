@@ -5,7 +5,7 @@ import type { App } from './app/app.ts';
 import { mapFailures } from './failure.ts';
 import { ofItsOwnTurn } from './identity.ts';
 import { callModel } from './llm/call-model.ts';
-import type { Model } from './llm/openai.ts';
+import type { Model } from './llm/model.ts';
 import { summarize } from './llm/summarize.ts';
 import { createStoreActivities } from './store-activities.ts';
 import { runTool } from './tools/run-tool.ts';

@@ -3,22 +3,16 @@ import { log } from '@temporalio/activity';
 import { z } from 'zod';
 import type { InlineMessage, ReportInlineInput, StoreActivities } from '../workflows/contract/activities.ts';
 import type { Store } from '../workflows/contract/store.ts';
-import { isDelegation } from '../workflows/protocol/builtins.ts';
 import { enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
-import type { JsonObject } from '../workflows/protocol/json.ts';
 import { clip } from '../workflows/protocol/sizes.ts';
 import { toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
-import type { App } from './app/app.ts';
 import { canonicalDigest } from './canonical.ts';
 import { isRetried } from './failure.ts';
 import { turnIdForMessage } from './ids.ts';
-import { parseDelegation } from './tools/delegation.ts';
+import { parseArguments } from './tools/builtin/registry.ts';
 import type { ToolDeps } from './tools/run-tool.ts';
 import { tryHandOver } from './turn-workflows.ts';
-
-const parseArguments = (app: App, tool: string, args: JsonObject): JsonObject =>
-  isDelegation(tool) ? parseDelegation(tool, args) : (app.tools.get(tool)?.parse(args) ?? args);
 
 /** What a body says that is only a text: it may stand for a payload that could not be read, and then it says why. */
 const saying = (body: unknown): string => (typeof body === 'string' ? `; it says: ${clip(body, 200)}` : '');
@@ -46,7 +40,7 @@ export const createStoreActivities = ({ store, app, workflows }: ToolDeps): Stor
   closeStep: ({ stepIndex, noticed, ...fence }) => store.closeStep(fence, stepIndex, noticed),
 
   resolveWaiting: ({ callIds, ...fence }) =>
-    store.resolveWaiting(fence, callIds, (tool, args) => parseArguments(app, tool, args)),
+    store.resolveWaiting(fence, callIds, (tool, args) => parseArguments(app.tools, tool, args)),
 
   async commitTurn({ agentId, agentTurnId, turnEpoch, ...commit }) {
     const { ended, handover } = await store.commitTurn({ agentId, agentTurnId, turnEpoch }, commit);

@@ -1,6 +1,7 @@
 /** The demo's app: one agent that answers a question about a folder of documents, with literal quotes, after asking a person once. */
 import { z } from 'zod';
-import { type App, defineAgent, defineApp, defineTool, type Tool, type ToolContext } from '../../activities/app/app.ts';
+import { type App, defineAgent, defineApp, defineTool } from '../../activities/app/app.ts';
+import type { Tool, ToolContext } from '../../activities/tool.ts';
 import { listFiles, readFile, searchText } from './document-tools.ts';
 import { Folder } from './folder.ts';
 import { type DemoJob, DemoJobs, logEffect } from './jobs.ts';

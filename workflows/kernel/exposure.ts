@@ -31,7 +31,8 @@ export interface ActiveSkill {
   readonly until: number | null;
 }
 
-const ALWAYS: readonly string[] = [SUBMIT_RESULT, READ_RESULT];
+/** Offered whatever the profile declares, and so not declared. */
+export const ALWAYS: readonly string[] = [SUBMIT_RESULT, READ_RESULT];
 
 /** Undefined: nothing is left out. */
 export function offeredTools({ config, skills }: KernelState): readonly string[] | undefined {

@@ -8,6 +8,7 @@ import { durationMs, durationMsOrZero } from './duration.ts';
 import { resultFieldsSchema } from './enqueue.ts';
 import { governanceSchema } from './governance.ts';
 import { DEFAULT_WORKER_TARGET, TOOL_NAME_PATTERN, USER_ID_PATTERN, WORKER_TARGET_PATTERN } from './ids.ts';
+import type { JsonObject } from './json.ts';
 
 const workerTarget = z.string().regex(WORKER_TARGET_PATTERN, {
   error: 'must be 1 to 64 of a-z, 0-9, "_" and "-" (no dots, spaces or wildcards)',
@@ -77,15 +78,16 @@ export const skillSchema = z.strictObject({
 /** Instructions that a model takes in when it needs them, with the defaults filled in (K8). */
 export type Skill = z.output<typeof skillSchema>;
 
+const capabilityKind = z.enum(['tool', 'skill', 'agent']);
+/** What a tool gives an agent: something it can do, a skill, or another agent. */
+export type CapabilityKind = z.output<typeof capabilityKind>;
+
 /**
  * What a profile lets through: tools by their kind, and tools of the app by their names too (K8). A list that is absent lets everything
  * through.
  */
 export const capabilitiesSchema = z.strictObject({
-  kinds: z
-    .array(z.enum(['tool', 'skill', 'agent']))
-    .min(1)
-    .optional(),
+  kinds: z.array(capabilityKind).min(1).optional(),
   ids: z.array(toolName).min(1).optional(),
 });
 
@@ -143,6 +145,8 @@ export const profileSchema = z.strictObject({
   instructions: z.string().default(''),
   /** Names of the app's tools that this agent may use; null means all of them. */
   allowedTools: z.array(toolName).nullable().default(null),
+  /** Names of the built-in tools this agent is offered besides those that follow from other fields, such as `planning`. */
+  builtins: z.array(toolName).default([]),
   /**
    * Tools of which one must have run with success in the last calls before the turn may end; a model that stops without is asked to call
    * one (W13).
@@ -179,10 +183,25 @@ export type ProfileInput = z.input<typeof profileSchema>;
 /** An agent definition with its defaults filled in. */
 export type Profile = z.output<typeof profileSchema>;
 
+/** A tool of the runtime that a profile is offered, as far as the kernel and the store must know it. */
+export interface BuiltinSpec {
+  readonly name: string;
+  /** Offered where the profile's capabilities let this kind through (K8); null: offered whatever they are. */
+  readonly kind: CapabilityKind | null;
+  /**
+   * JSON Schema of arguments that an approver puts in place of the model's; null for a tool that is answered while its call is proposed, so
+   * that nobody is asked about it.
+   */
+  readonly parameters: JsonObject | null;
+}
+
 /** An agent definition together with the tools of the app that it may use, as it is pinned for a turn. */
 export interface ProfileSnapshot {
   readonly profile: Profile;
+  /** The tools of the app that the profile is offered, in the order of the model's request. */
   readonly tools: readonly ToolSpec[];
+  /** The tools of the runtime that the profile is offered, in the order of the model's request, behind those of the app. */
+  readonly builtins: readonly BuiltinSpec[];
   /** What was left out of the definition, and why (W7); shown with the turn. */
   readonly warnings: readonly string[];
 }

@@ -38,11 +38,7 @@ export function offlineAnswer(request: ChatRequest): MessageAnswer {
   const calls = request.tool_choice === 'none' ? [] : requestedCalls(question, toolNames(request));
   if (calls.length > 0) return { kind: 'message', toolCalls: calls };
   const received = Array.from(question).slice(0, SHOWN_CHARACTERS).join('');
-  return conclude(
-    request,
-    outcomes,
-    `Offline model (rule-based, no language model): received "${received}"../../model-server`,
-  );
+  return conclude(request, outcomes, `Offline model (rule-based, no language model): received "${received}".`);
 }
 
 /** Ends the turn the way it must end: by `submit_result` where its fields are known or it is forced, else by text. */
