@@ -7,9 +7,9 @@ import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { z } from 'zod';
 import type { ModelOptions } from '../activities/llm/openai.ts';
 import { DEFAULT_CONNECTIONS, FEWEST_CONNECTIONS } from '../activities/store/postgres/open.ts';
+import type { TemporalCredentials } from '../client/connect.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { DEFAULT_WORKER_TARGET, WORKER_TARGET_PATTERN } from '../workflows/protocol/ids.ts';
-import type { TemporalCredentials } from './temporal/probe.ts';
 
 /** The model of profiles that name none, where AGENTTURN_MODEL names none either. */
 export const DEFAULT_MODEL = 'gpt-5-mini';

@@ -31,7 +31,7 @@ const settings = (options: CommonOptions): Settings => settingsOf(config(), opti
 async function openClient(options: CommonOptions, open: (resolved: Settings) => Promise<Store>): Promise<OpenedClient> {
   const { AgentClient } = await import('../client/agent-client.ts');
   const { locateTemporal } = await import('./commands/locate-temporal.ts');
-  const { connectClient } = await import('./connect.ts');
+  const { connectClient } = await import('../client/connect.ts');
   const resolved = settings(options);
   // The connection first: a request that no server can be told of is not accepted.
   const { client: temporal, connection } = await connectClient(await locateTemporal(resolved));

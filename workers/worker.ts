@@ -20,12 +20,13 @@ import {
 import type { App } from '../activities/app/app.ts';
 import { createActivities } from '../activities/index.ts';
 import { type ModelOptions, openAiModel } from '../activities/llm/openai.ts';
+import type { TemporalClient } from '../client/connect.ts';
 import { TurnWorkflows } from '../client/turn-workflows.ts';
 import type { SupervisorActivities } from '../workflows/contract/activities.ts';
 import type { Store } from '../workflows/contract/store.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
-import { CONTROL_QUEUE, SEARCH_ATTRIBUTES, targetQueue } from '../workflows/protocol/ids.ts';
-import type { TemporalClient } from './connect.ts';
+import { CONTROL_QUEUE, DEFAULT_WORKER_TARGET, SEARCH_ATTRIBUTES, targetQueue } from '../workflows/protocol/ids.ts';
+import { connectWorker } from './connect.ts';
 import { watchFaults } from './process-faults.ts';
 import { ensureSupervisorSchedule } from './supervision/schedule.ts';
 import { Supervisor, type SupervisorOptions, startSupervisor } from './supervision/supervisor.ts';
@@ -36,15 +37,15 @@ const MOST_SKEW_MS = 5_000;
 
 /** What a worker process is made of. */
 export interface WorkerDeps {
-  /** The connection by which the workers poll for tasks. */
-  readonly connection: NativeConnection;
+  /** The connection by which the workers poll for tasks; when absent, one of their own is opened, and closed when they have stopped. */
+  readonly connection?: NativeConnection;
   /** The client by which activities and the supervisor start, wake and describe workflows. */
   readonly temporal: TemporalClient;
   readonly store: Store;
   readonly app: App;
   readonly model: ModelOptions;
-  /** The worker targets whose turns are served here. */
-  readonly targets: readonly string[];
+  /** The worker targets whose turns are served here; `worker_generic` when absent. */
+  readonly targets?: readonly string[];
   /** Whether this worker also serves the control queue, with the acceptor for foreign clients; it does when absent. */
   readonly acceptor?: boolean;
   /** The workflow code, made once and shared by all workers of a process; it is bundled for this one when absent. */
@@ -63,8 +64,8 @@ export interface WorkerDeps {
   readonly takeOver?: boolean;
   /** Whether the process is there for workers alone; then it goes on whatever fails in it outside of all calls. It is not when absent. */
   readonly ownsProcess?: boolean;
-  /** Takes a line for the operator of the process. */
-  readonly log: (line: string) => void;
+  /** Takes a line for the operator of the process; lines go to standard error when it is absent. */
+  readonly log?: (line: string) => void;
 }
 
 /**
@@ -136,6 +137,25 @@ function asWritten(config: WebpackConfig): WebpackConfig {
  * namespace lacks search attributes.
  */
 export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
+  const { targets = [DEFAULT_WORKER_TARGET], log = (line) => console.error(line) } = deps;
+  if (deps.connection) return start({ ...deps, connection: deps.connection, targets, log });
+  const connection = await connectWorker(deps.temporal.at);
+  try {
+    const { done, stop } = await start({ ...deps, connection, targets, log });
+    const closed = done.finally(() => connection.close());
+    // Whoever waits for it sees why a worker failed.
+    closed.catch(() => {});
+    return { done: closed, stop: () => stop().then(() => closed) };
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+}
+
+/** What a worker is made of, with nothing left to be chosen. */
+type ChosenDeps = WorkerDeps & Required<Pick<WorkerDeps, 'connection' | 'targets' | 'log'>>;
+
+async function start(deps: ChosenDeps): Promise<RunningWorker> {
   await checkSearchAttributes(deps);
   await registerApp(deps);
   warnOfSkew(deps);
@@ -178,7 +198,7 @@ export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
   return { done, stop };
 }
 
-function optionsOf({ connection, temporal, capacity = {} }: WorkerDeps): Omit<WorkerOptions, 'taskQueue'> {
+function optionsOf({ connection, temporal, capacity = {} }: ChosenDeps): Omit<WorkerOptions, 'taskQueue'> {
   return {
     connection,
     namespace: temporal.client.options.namespace,
@@ -191,7 +211,7 @@ function optionsOf({ connection, temporal, capacity = {} }: WorkerDeps): Omit<Wo
   };
 }
 
-async function registerApp({ store, app, takeOver = false, log }: WorkerDeps): Promise<void> {
+async function registerApp({ store, app, takeOver = false, log }: ChosenDeps): Promise<void> {
   const { agents, revision } = app;
   const outdated = await store.registerProfiles([...agents.values()], { revision, takeOver });
   if (outdated.length === 0) return;
@@ -202,7 +222,7 @@ async function registerApp({ store, app, takeOver = false, log }: WorkerDeps): P
 }
 
 /** Warns when this machine's clock is wrong. Deadlines and timers do not depend on it, but log lines do, and so may what tools do. */
-function warnOfSkew({ store, log }: WorkerDeps): void {
+function warnOfSkew({ store, log }: ChosenDeps): void {
   const aheadMs = store.clockAheadMs();
   if (Math.abs(aheadMs) <= MOST_SKEW_MS) return;
   const how = aheadMs > 0 ? 'behind' : 'ahead of';

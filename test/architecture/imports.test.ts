@@ -32,7 +32,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   'client/cli': ['client', 'workflows'],
   client: ['workflows'],
   'workers/model-server': ['workflows/protocol'],
-  'workers/temporal': ['workflows/protocol', 'activities/*', 'activities/store/sqlite/errors.ts'],
+  'workers/temporal': ['workflows/protocol', 'client/connect.ts', 'activities/*', 'activities/store/sqlite/errors.ts'],
   'workers/supervision': ['client', 'workflows'],
   'workers/demo/answerer': ['workers/model-server'],
   'workers/demo': ['workers', 'activities', 'client', 'workflows'],

@@ -6,7 +6,7 @@ import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineTool } from '../../activities/app/app.ts';
 import type { TurnHandle } from '../../client/api.ts';
-import { connectClient } from '../../workers/connect.ts';
+import { connectClient } from '../../client/connect.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { startSupervisor } from '../../workers/supervision/supervisor.ts';
 import { type VerifyDeps, verifyInstallation } from '../../workers/verify.ts';

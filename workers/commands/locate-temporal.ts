@@ -5,9 +5,10 @@
  * Invariant: a server that workers of another installation poll is not joined by accident. They look into another store, so turns of ours
  * would wait there for ever.
  */
+
+import { connectClient, type TemporalAddress, type TemporalClient } from '../../client/connect.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { CONTROL_QUEUE, SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
-import { connectClient, type TemporalAddress, type TemporalClient } from '../connect.ts';
 import { defaultCacheDir } from '../temporal/binary.ts';
 import { readServerRecord } from '../temporal/data-dir.ts';
 import { answersTcp, probeTemporal } from '../temporal/probe.ts';

@@ -1,9 +1,9 @@
 /** `verify`: whether this installation keeps the promise. */
 import type { CliIo } from '../../client/cli/environment.ts';
 import { table } from '../../client/cli/format.ts';
+import { connectClient } from '../../client/connect.ts';
 import type { Violation } from '../../workflows/contract/store.ts';
 import type { Config } from '../config.ts';
-import { connectClient } from '../connect.ts';
 import { type Verification, verifyInstallation } from '../verify.ts';
 import { withCleanup } from './cleanup.ts';
 import { locateTemporal } from './locate-temporal.ts';

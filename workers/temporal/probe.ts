@@ -1,9 +1,7 @@
 /** Questions to the network, each bounded in time: does a Temporal server answer here, is this port free? */
 import { connect, createServer, type Server } from 'node:net';
-import { Connection, type ConnectionOptions } from '@temporalio/client';
-
-/** What a server asks for beyond its address. It comes from the caller's configuration. */
-export type TemporalCredentials = Pick<ConnectionOptions, 'tls' | 'apiKey' | 'metadata'>;
+import { Connection } from '@temporalio/client';
+import type { TemporalCredentials } from '../../client/connect.ts';
 
 /** Whether a server can be used. `no_namespace` is a server that answers and does not know the namespace; `reason` is for people. */
 export type ProbeResult = { healthy: true } | { healthy: false; kind: 'unreachable' | 'no_namespace'; reason: string };

@@ -11,11 +11,12 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
+import type { TemporalCredentials } from '../../client/connect.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { type BinarySource, findTemporalBinary, type TemporalBinary } from './binary.ts';
 import { finalTail, type ServerChild, spawnServer } from './child.ts';
 import { claimDataDir, type DataDirClaim, readServerRecord } from './data-dir.ts';
-import { answersTcp, freePort, isPortFree, probeTemporal, reasonOf, type TemporalCredentials } from './probe.ts';
+import { answersTcp, freePort, isPortFree, probeTemporal, reasonOf } from './probe.ts';
 import { ensureSearchAttributes, type SearchAttributes } from './search-attributes.ts';
 
 export { ensureSearchAttributes, missingSearchAttributes } from './search-attributes.ts';
