@@ -153,6 +153,8 @@ describe('the pages that users follow', () => {
     // Inside the project, so that the package's own name resolves to it.
     mkdirSync(join(ROOT, '.agentturn'), { recursive: true });
     const dir = mkdtempSync(join(ROOT, '.agentturn', 'readme-'));
+    // A namespace and a store of its own: here nobody else serves the agent.
+    const alone = await openHarness();
     const model = await startScriptedModel([
       { kind: 'message', toolCalls: [{ name: 'forecast', arguments: { city: 'Rome' } }] },
       { kind: 'message', content: 'It will be sunny.' },
@@ -167,10 +169,13 @@ describe('the pages that users follow', () => {
       writeFileSync(join(dir, 'tsconfig.json'), JSON.stringify(types));
       expect(await new Shell(`npx tsc -p ${dir}`, env).ended()).toMatchObject({ code: 0 });
       const start = `node --conditions=${SOURCE} ${join(dir, 'start.ts')}`;
-      const ran = await new Shell(start, { ...env, OPENAI_API_KEY: 'test', OPENAI_BASE_URL: model.url }).ended();
+      const place = { TEMPORAL_NAMESPACE: alone.namespace, AGENTTURN_STORE: alone.storeUrl };
+      const endpoint = { OPENAI_API_KEY: 'test', OPENAI_BASE_URL: model.url };
+      const ran = await new Shell(start, { ...env, ...place, ...endpoint }).ended();
       expect(ran).toMatchObject({ code: 0, output: expect.stringContaining('success It will be sunny.') });
     } finally {
       await model.close();
+      await alone.close();
       rmSync(dir, { recursive: true });
     }
   }, 120_000);
