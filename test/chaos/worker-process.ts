@@ -1,21 +1,12 @@
 /** One worker of a chaos run, in a process of its own, on the same code as production. It is made to be killed. */
 
-import { connectClient } from '../../client/connect.ts';
-import { connectWorker } from '../../workers/connect.ts';
-import { openStore } from '../../workers/open-store.ts';
-import { installRuntime } from '../../workers/runtime.ts';
-import { startWorker, type WorkerCapacity } from '../../workers/worker.ts';
-import { DEFAULT_WORKER_TARGET } from '../../workflows/protocol/ids.ts';
+import type { WorkerCapacity } from '../../workers/worker.ts';
+import { startPlacedWorker, type WorkerPlace } from '../support/placed-worker.ts';
 import { chaosApp } from './tools.ts';
 
-export interface ChaosWorker {
-  readonly address: string;
-  readonly namespace: string;
-  readonly storeUrl: string;
-  readonly modelUrl: string;
-  readonly bundlePath: string;
+export interface ChaosWorker extends WorkerPlace {
   readonly effectsPath: string;
-  /** Left out: as many as a worker has by default. */
+  /** As many as a worker has by default when absent. */
   readonly slots?: Pick<WorkerCapacity, 'activities' | 'workflowTasks'>;
 }
 
@@ -23,18 +14,7 @@ export interface ChaosWorker {
 export const READY = 'chaos worker ready';
 
 async function main(options: ChaosWorker): Promise<void> {
-  installRuntime('WARN');
-  const worker = await startWorker({
-    temporal: await connectClient(options),
-    connection: await connectWorker(options),
-    store: await openStore(options.storeUrl),
-    app: chaosApp(options.effectsPath),
-    model: { apiKey: 'chaos', baseUrl: options.modelUrl, defaultModel: 'scripted' },
-    targets: [DEFAULT_WORKER_TARGET],
-    bundle: { codePath: options.bundlePath },
-    capacity: { shutdownGraceMs: 1_000, ...options.slots },
-    log: (line) => console.error(line),
-  });
+  const worker = await startPlacedWorker(options, chaosApp(options.effectsPath), { capacity: options.slots ?? {} });
   process.once('SIGTERM', () => void worker.stop());
   console.error(READY);
   await worker.done;

@@ -1,20 +1,12 @@
 /** A worker in a process of its own, on the same code as production, for tests that kill or freeze it. Its app is holdingApp. */
 import { writeSync } from 'node:fs';
-import { connectClient } from '../../client/connect.ts';
 import { STORE_WAIT_MS } from '../../workers/commands/worker-process.ts';
-import { connectWorker } from '../../workers/connect.ts';
-import { openStore } from '../../workers/open-store.ts';
-import { installRuntime } from '../../workers/runtime.ts';
-import { startWorker, type WorkerCapacity } from '../../workers/worker.ts';
+import type { WorkerCapacity } from '../../workers/worker.ts';
 import type { Handover, Store } from '../../workflows/contract/store.ts';
 import { holdingApp } from './holding-app.ts';
+import { startPlacedWorker, type WorkerPlace } from './placed-worker.ts';
 
-export interface WorkerProcessArgument {
-  readonly address: string;
-  readonly namespace: string;
-  readonly storeUrl: string;
-  readonly modelUrl: string;
-  readonly bundlePath: string;
+export interface WorkerProcessArgument extends WorkerPlace {
   readonly dir: string;
   readonly acceptor: boolean;
   readonly capacity: WorkerCapacity;
@@ -64,22 +56,13 @@ const isDecisive = (result: unknown): boolean => {
   return Boolean(handover ? handover.next : next);
 };
 
-installRuntime('WARN');
-const worker = await startWorker({
-  temporal: await connectClient(argument),
-  connection: await connectWorker(argument),
-  store: freezing(
-    doomed(await openStore(argument.storeUrl, { waitMs: STORE_WAIT_MS }), argument.dieAfter),
-    argument.freezeAfterClaim ?? false,
-  ),
-  app: holdingApp(argument.dir),
-  model: { apiKey: 'test', baseUrl: argument.modelUrl, defaultModel: 'scripted' },
-  targets: ['worker_generic'],
-  acceptor: argument.acceptor,
-  bundle: { codePath: argument.bundlePath },
-  capacity: { shutdownGraceMs: 1_000, ...argument.capacity },
-  ownsProcess: argument.ownsProcess ?? true,
-  log: (line) => console.error(line),
+const { acceptor, capacity, dieAfter, freezeAfterClaim = false, ownsProcess = true } = argument;
+const worker = await startPlacedWorker(argument, holdingApp(argument.dir), {
+  acceptor,
+  capacity,
+  ownsProcess,
+  storeWaitMs: STORE_WAIT_MS,
+  wrapStore: (store) => freezing(doomed(store, dieAfter), freezeAfterClaim),
 });
 // A fault that no tool is to blame for, when the test writes something.
 process.stdin.on('data', () => {
