@@ -20,8 +20,9 @@
 import type { KernelAction } from '../workflows/kernel/actions.ts';
 import type { KernelEvent } from '../workflows/kernel/events.ts';
 import { factsAt } from '../workflows/kernel/governance.ts';
+import type { Handle, HandleRole } from '../workflows/kernel/handles.ts';
 import { drainNewMessages } from '../workflows/kernel/new-messages.ts';
-import { type Handle, type HandleRole, initialState } from '../workflows/kernel/state.ts';
+import { initialState } from '../workflows/kernel/state.ts';
 import { step } from '../workflows/kernel/step.ts';
 import { governanceSchema } from '../workflows/protocol/governance.ts';
 import type { JsonObject } from '../workflows/protocol/json.ts';

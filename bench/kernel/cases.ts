@@ -1,7 +1,10 @@
 /** A turn of so many cards, at rest where each kind of event may come, and the events. Made by the kernel itself. */
+
+import type { ContextUnit } from '../../workflows/kernel/context.ts';
 import type { KernelEvent, LlmResponseEvent } from '../../workflows/kernel/events.ts';
+import type { Handle } from '../../workflows/kernel/handles.ts';
 import { estimatedTokens } from '../../workflows/kernel/pressure.ts';
-import { type ContextUnit, type Handle, initialState, type KernelState } from '../../workflows/kernel/state.ts';
+import { initialState, type KernelState } from '../../workflows/kernel/state.ts';
 import { step } from '../../workflows/kernel/step.ts';
 import { governanceSchema } from '../../workflows/protocol/governance.ts';
 

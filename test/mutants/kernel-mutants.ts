@@ -16,7 +16,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K2',
     breaks: 'the driver is told to wait for tools where somebody is asked',
-    file: 'workflows/kernel/calls.ts',
+    file: 'workflows/kernel/acting.ts',
     find: `const wait = waiting.some((call) => call.gated !== undefined)`,
     replace: `const wait = waiting.every((call) => call.gated !== undefined)`,
     test: `${KERNEL}/approvals.test.ts`,
@@ -72,7 +72,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K7',
     breaks: 'what nobody approved in time runs',
-    file: 'workflows/kernel/calls.ts',
+    file: 'workflows/kernel/acting.ts',
     find: `if (decision === 'unanswered')`,
     replace: `if (decision === 'unanswered' && by !== undefined)`,
     test: `${KERNEL}/approvals.test.ts`,
@@ -80,7 +80,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K7',
     breaks: 'arguments that an approver changed are not judged again',
-    file: 'workflows/kernel/calls.ts',
+    file: 'workflows/kernel/acting.ts',
     find: `if (!edited || !config.governance) return null;`,
     replace: `if (!edited || config.governance) return null;`,
     test: `${KERNEL}/approvals.test.ts`,
@@ -246,7 +246,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K13',
     breaks: 'what users said during a step goes with it when it is taken back',
-    file: 'workflows/kernel/rollback.ts',
+    file: 'workflows/kernel/checkpoint.ts',
     find: `const gone = step.filter(([, role]) => role !== 'user')`,
     replace: `const gone = step.filter(([, role]) => role !== 'summary')`,
     test: `${KERNEL}/rollback.test.ts`,
@@ -265,7 +265,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     file: 'workflows/kernel/handles.ts',
     find: `[...users.slice(0, 1), ...users.slice(1).slice(-newest)]`,
     replace: `users.slice(1).slice(-newest)`,
-    test: `${KERNEL}/told.test.ts`,
+    test: `${KERNEL}/user-messages.test.ts`,
   },
   {
     rule: 'K15',

@@ -2,8 +2,10 @@
 import type { BudgetChange } from '../protocol/profile.ts';
 import type { Termination } from '../protocol/turn.ts';
 import type { BudgetCode } from './budgets.ts';
+import type { BoxExtent } from './handles.ts';
+import type { CallExtra } from './model-call.ts';
 import type { Residency } from './pressure.ts';
-import type { BoxExtent, CallExtra, KernelState, Lifecycle } from './state.ts';
+import type { KernelState, Lifecycle } from './state.ts';
 
 /** What to render, as ranges: about constant in size however long the turn (K3). */
 export interface Plan {

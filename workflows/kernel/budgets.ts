@@ -7,10 +7,9 @@
  * 3. Delegated turns count with what they spent or may still spend, as one sum that the store gives and each later one replaces: however
  *    late they end, they count, and none counts twice.
  */
-import type { BudgetChange } from '../protocol/profile.ts';
-import { addUsage, type Termination } from '../protocol/turn.ts';
-import { FUSE_BLOWS, longestStreak } from './fuse.ts';
-import type { KernelState } from './state.ts';
+import type { BudgetChange, Budgets } from '../protocol/profile.ts';
+import { addUsage, NO_USAGE, type Termination, type Usage } from '../protocol/turn.ts';
+import { FUSE_BLOWS, type FuseState, longestStreak } from './fuse.ts';
 
 export type BudgetCode =
   | 'max_steps_reached'
@@ -19,6 +18,49 @@ export type BudgetCode =
   | 'budget_wall_time'
   | 'budget_cost'
   | 'no_progress';
+
+/** What the turns that a turn delegated have spent or still hold of its budgets, down the tree, as the store knew it last (K9). */
+export interface Delegated {
+  readonly tokens: number;
+  /** Null when a price is not known. */
+  readonly cost: number | null;
+  /** Whether one of them has not ended: then the sums may still fall. */
+  readonly open: boolean;
+}
+
+/** What the turn may use, and what it has used of it. */
+export interface BudgetState {
+  /** As the profile sets them, or as an operator changed them. */
+  readonly budgets: Budgets;
+  /** The number of model calls asked for; while one is under way, its index. */
+  readonly stepIndex: number;
+  /** Epoch ms of `start`; 0 before it. */
+  readonly startedAt: number;
+  /** The tokens of the turn's own model calls. */
+  readonly usage: Usage;
+  /** The cost of the turn's own model calls, in the currency of the price list; null as soon as one price is not known. */
+  readonly cost: number | null;
+  readonly delegated: Delegated;
+  /** The calls that were started, or wait for approval to be. */
+  readonly toolCalls: number;
+  /** Whether calls were refused because `maxToolCalls` was used up. */
+  readonly callsRefused: boolean;
+  /** The budgets that operators were asked about since the last model call. */
+  readonly asks: readonly BudgetCode[];
+}
+
+/** Before `start` nothing is used. */
+export const nothingUsed = (budgets: Budgets): BudgetState => ({
+  budgets,
+  stepIndex: 0,
+  startedAt: 0,
+  usage: NO_USAGE,
+  cost: 0,
+  delegated: { tokens: 0, cost: 0, open: false },
+  toolCalls: 0,
+  callsRefused: false,
+  asks: [],
+});
 
 export interface BudgetHit {
   readonly code: BudgetCode;
@@ -48,13 +90,13 @@ export function shortfall({ code, used, limit }: BudgetAsk, budgets: BudgetChang
   return `${code}: ${usedNow} of ${limit} used; ${axis} must be more than ${usedNow}`;
 }
 
-export const tokensUsed = ({ usage, delegated }: Pick<KernelState, 'usage' | 'delegated'>): number =>
+export const tokensUsed = ({ usage, delegated }: Pick<BudgetState, 'usage' | 'delegated'>): number =>
   usage.input + usage.output + delegated.tokens;
 
-export const costUsed = ({ cost, delegated }: Pick<KernelState, 'cost' | 'delegated'>): number | null =>
+export const costUsed = ({ cost, delegated }: Pick<BudgetState, 'cost' | 'delegated'>): number | null =>
   addCost(cost, delegated.cost);
 
-export function exhaustedBudget(state: KernelState, nowMs: number): BudgetHit | null {
+export function exhaustedBudget(state: BudgetState & FuseState, nowMs: number): BudgetHit | null {
   const { maxSteps, maxToolCalls, maxTokens, maxWallTimeMs, maxCost } = state.budgets;
   const { stepIndex, toolCalls } = state;
   const cost = costUsed(state);
@@ -83,14 +125,16 @@ export const withBudgets = <T extends BudgetChange>(budgets: T, change: BudgetCh
 });
 
 /** Calls that a larger budget has room for were not refused for good. */
-export function withChangedBudgets(state: KernelState, change: BudgetChange | undefined): KernelState {
+export function withChangedBudgets(
+  state: BudgetState,
+  change: BudgetChange | undefined,
+): Pick<BudgetState, 'budgets' | 'callsRefused'> {
   const budgets = withBudgets(state.budgets, change);
-  const callsRefused = state.callsRefused && state.toolCalls >= budgets.maxToolCalls;
-  return { ...state, budgets, callsRefused };
+  return { budgets, callsRefused: state.callsRefused && state.toolCalls >= budgets.maxToolCalls };
 }
 
 /** Calls that may still be started. */
-export const callsLeft = ({ budgets, toolCalls }: KernelState): number =>
+export const callsLeft = ({ budgets, toolCalls }: BudgetState): number =>
   budgets.maxToolCalls === undefined ? Number.POSITIVE_INFINITY : Math.max(0, budgets.maxToolCalls - toolCalls);
 
 export const terminationOf = ({ code, reason }: BudgetHit): Termination => ({
@@ -109,7 +153,11 @@ const hit = (code: BudgetHit['code'], used: number, limit: number, reason: strin
 export const addCost = (a: number | null, b: number | null | undefined): number | null =>
   a === null || b === null ? null : a + (b ?? 0);
 
-export const withUsage = (state: KernelState, usage: KernelState['usage'], cost: number | null | undefined) => ({
+export const withUsage = (
+  state: BudgetState,
+  usage: Usage,
+  cost: number | null | undefined,
+): Pick<BudgetState, 'usage' | 'cost'> => ({
   usage: addUsage(state.usage, usage),
   cost: addCost(state.cost, cost),
 });

@@ -2,7 +2,8 @@
 import { SUBMIT_RESULT } from '../protocol/builtins.ts';
 import type { Termination } from '../protocol/turn.ts';
 import type { DeliverableSource, KernelAction, Observation, StepOutcome } from './actions.ts';
-import type { KernelState, OutstandingCall, SettledCall } from './state.ts';
+import type { OutstandingCall, SettledCall } from './calls.ts';
+import type { KernelState } from './state.ts';
 
 export function done(
   state: KernelState,

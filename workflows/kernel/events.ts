@@ -2,8 +2,11 @@
 import type { FailureCode } from '../protocol/failures.ts';
 import type { BudgetChange } from '../protocol/profile.ts';
 import type { Usage } from '../protocol/turn.ts';
+import type { Delegated } from './budgets.ts';
+import type { ProposedCall, SettledCall } from './calls.ts';
+import type { ContextUnit } from './context.ts';
 import type { ArgumentFacts } from './governance.ts';
-import type { ContextUnit, Delegated, Handle, SettledCall } from './state.ts';
+import type { Handle } from './handles.ts';
 
 interface Timed {
   /** Epoch ms. */
@@ -19,19 +22,6 @@ export interface StartEvent extends Timed {
   /** Of a conversation that is taken up again: what was said after the instruction, and its calls that nobody answered (K22). */
   readonly transcript?: readonly Handle[];
   readonly pending?: readonly ProposedCall[];
-}
-
-export interface ProposedCall {
-  readonly callId: string;
-  readonly tool: string;
-  /** Of the canonical arguments (K4); absent in what an earlier version recorded: such a call never counts as a repetition. */
-  readonly digest?: string;
-  /** The skill that this call takes up; present once it was found (K8). */
-  readonly skill?: string;
-  /** What governance rules look at; absent when they look at nothing. */
-  readonly facts?: ArgumentFacts;
-  /** Present when the call was settled while it was proposed: invalid arguments, or `submit_result`. */
-  readonly settled?: SettledCall;
 }
 
 export interface LlmResponseEvent extends Timed {

@@ -7,14 +7,14 @@
  * 2. The task, what users said since, and the newest units stay; only a sprint, or a last resort, touches the newest results.
  * 3. What comes out fits the window, or the turn ends `context_overflow`.
  */
-import { indexAfter, userMessages } from './handles.ts';
+import { type ContextUnit, type Marks, type View, type ViewState, withMarks } from './context.ts';
+import { type BoxExtent, type Handle, indexAfter, userMessages } from './handles.ts';
 import {
   COLLAPSED_TOKENS,
   estimatedTokens,
   estimates,
   fits,
   handleTokens,
-  type Marks,
   mostAt,
   pressureOf,
   promptLimit,
@@ -22,7 +22,6 @@ import {
   snipTokens,
   unitTokens,
 } from './pressure.ts';
-import type { BoxExtent, ContextUnit, Handle, KernelState } from './state.ts';
 
 /** Pressures at which each level begins, and where they stop. */
 export const LEVELS = { snip: 0.7, preview: 0.8, collapse: 0.9, summarise: 0.95, renew: 0.98, target: 0.65 } as const;
@@ -41,7 +40,7 @@ const CARRY_OVER_FLOOR = 100;
 /** Newest messages of users that are kept like the task. */
 const PINNED_USERS = 8;
 
-const pinnedSeqs = ({ handles }: KernelState): ReadonlySet<number> => new Set(userMessages(handles, PINNED_USERS));
+const pinnedSeqs = ({ handles }: View): ReadonlySet<number> => new Set(userMessages(handles, PINNED_USERS));
 
 /** What a summary takes the place of: earlier units from the front, and cards of this turn. */
 export interface Departure {
@@ -51,20 +50,22 @@ export interface Departure {
   readonly seqs: readonly number[];
 }
 
-export type Room =
-  | { readonly kind: 'fits'; readonly state: KernelState; readonly tokens: number }
-  | { readonly kind: 'depart'; readonly state: KernelState; readonly departure: Departure }
-  | { readonly kind: 'overflow'; readonly state: KernelState };
+/** What became of the attempt, and how much results are shortened by it in any case. */
+export type Room = { readonly marks: Marks } & (
+  | { readonly kind: 'fits'; readonly tokens: number }
+  | { readonly kind: 'depart'; readonly departure: Departure }
+  | { readonly kind: 'overflow' }
+);
 
 /** `forced` after the provider called a prompt too long: everything that may go goes. */
-export function makeRoom(state: KernelState, nowMs: number, forced = false): Room {
-  const idle = nowMs - state.context.activityAt >= IDLE_MS;
-  const last = shrinkable(state);
-  const { asIs, snipped, previews } = estimates(state, last);
+export function makeRoom(view: View, nowMs: number, forced = false): Room {
+  const idle = nowMs - view.context.activityAt >= IDLE_MS;
+  const last = shrinkable(view);
+  const { asIs, snipped, previews } = estimates(view, last);
   let tokens = asIs;
-  const rho = forced ? Number.POSITIVE_INFINITY : pressureOf(state, tokens);
-  let next = state;
-  const become = (shorter: KernelState, estimate: number) => {
+  const rho = forced ? Number.POSITIVE_INFINITY : pressureOf(view, tokens);
+  let next = view;
+  const become = (shorter: View, estimate: number) => {
     next = shorter;
     tokens = estimate;
   };
@@ -78,27 +79,25 @@ export function makeRoom(state: KernelState, nowMs: number, forced = false): Roo
   }
   if (rho > LEVELS.summarise && (forced || tooMuch())) {
     const departure = summarise(next, tokens);
-    if (departure) return { kind: 'depart', state: next, departure };
+    if (departure) return { kind: 'depart', marks: next.context.marks, departure };
   }
   return renew(next, tokens);
 }
 
-function renew(state: KernelState, tokens: number): Room {
-  if (pressureOf(state, tokens) <= LEVELS.renew) return { kind: 'fits', state, tokens };
-  const departure = sprint(state);
-  if (departure) return { kind: 'depart', state, departure };
-  const bare = marked(state, { collapsed: state.handles.at(-1)?.[0] ?? 0 });
+function renew(view: View, tokens: number): Room {
+  if (pressureOf(view, tokens) <= LEVELS.renew) return { kind: 'fits', marks: view.context.marks, tokens };
+  const departure = sprint(view);
+  if (departure) return { kind: 'depart', marks: view.context.marks, departure };
+  const bare = marked(view, { collapsed: view.handles.at(-1)?.[0] ?? 0 });
   const least = estimatedTokens(bare);
-  return { kind: fits(bare, least) ? 'fits' : 'overflow', state: bare, tokens: least };
+  const { marks } = bare.context;
+  return fits(bare, least) ? { kind: 'fits', marks, tokens: least } : { kind: 'overflow', marks };
 }
 
-const marked = (state: KernelState, change: Partial<Marks>): KernelState => ({
-  ...state,
-  context: { ...state.context, marks: raised(state.context.marks, change) },
-});
+const marked = (view: View, change: Partial<Marks>): View => withMarks(view, raised(view.context.marks, change));
 
 /** The place before the newest units. */
-function shrinkable({ handles, context }: KernelState): number {
+function shrinkable({ handles, context }: View): number {
   let first: number | undefined;
   let units = 0;
   for (let index = handles.length - 1; index >= 0 && units < NEWEST_UNITS; index -= 1) {
@@ -111,10 +110,10 @@ function shrinkable({ handles, context }: KernelState): number {
 }
 
 /** Oldest first, until the target is reached: up to which place, and how many tokens that saves. */
-function collapse(state: KernelState, tokens: number, last: number, target: number): { mark: number; saved: number } {
-  const { earlier, marks, correction } = state.context;
-  const snip = snipTokens(state.config.context.windowTokens);
-  const enough = tokens - (target * promptLimit(state)) / correction;
+function collapse(view: View, tokens: number, last: number, target: number): { mark: number; saved: number } {
+  const { earlier, marks, correction } = view.context;
+  const snip = snipTokens(view.config.context.windowTokens);
+  const enough = tokens - (target * promptLimit(view)) / correction;
   let saved = 0;
   let mark = marks.collapsed;
   for (const unit of earlier) {
@@ -122,7 +121,7 @@ function collapse(state: KernelState, tokens: number, last: number, target: numb
     saved += unitTokens(unit, marks) - unitTokens(unit, { ...marks, collapsed: unit.toSeq });
     mark = Math.max(mark, unit.toSeq);
   }
-  for (const handle of state.handles) {
+  for (const handle of view.handles) {
     const seq = handle[0];
     if (saved >= enough || seq > last) break;
     if (handle[1] === 'tool' && handle[2] > COLLAPSED_TOKENS)
@@ -133,11 +132,11 @@ function collapse(state: KernelState, tokens: number, last: number, target: numb
 }
 
 /** The oldest units that must go for the rest and a summary to meet the target; null when none may. */
-function summarise(state: KernelState, tokens: number): Departure | null {
-  const { context, config } = state;
+function summarise(view: View, tokens: number): Departure | null {
+  const { context, config } = view;
   const snip = snipTokens(config.context.windowTokens);
-  const room = (LEVELS.target * promptLimit(state)) / context.correction;
-  let over = tokens + summaryTokens(state) - (context.summary?.[2] ?? 0) - room;
+  const room = (LEVELS.target * promptLimit(view)) / context.correction;
+  let over = tokens + summaryTokens(view) - (context.summary?.[2] ?? 0) - room;
   let units = 0;
   for (const unit of context.earlier) {
     if (over <= 0) break;
@@ -145,10 +144,10 @@ function summarise(state: KernelState, tokens: number): Departure | null {
     units += 1;
   }
   const seqs: number[] = [];
-  const pinned = pinnedSeqs(state);
-  const newest = newestFrom(state, pinned);
+  const pinned = pinnedSeqs(view);
+  const newest = newestFrom(view, pinned);
   let leadsOn = false;
-  for (const handle of state.handles) {
+  for (const handle of view.handles) {
     const seq = handle[0];
     const role = handle[1];
     if (role === 'user' && pinned.has(seq)) continue;
@@ -162,34 +161,34 @@ function summarise(state: KernelState, tokens: number): Departure | null {
   return units + seqs.length === 0 ? null : { mode: 'summary', units, seqs };
 }
 
-export const summaryTokens = ({ config }: KernelState): number =>
+export const summaryTokens = ({ config }: View): number =>
   Math.min(SUMMARY_TOKENS, Math.floor(config.context.windowTokens * CARRY_OVER_SHARE * 2));
 
 /** Everything but the task, what users said, and the newest units as far as they are small. */
-function sprint(state: KernelState): Departure | null {
-  const window = state.config.context.windowTokens;
+function sprint(view: View): Departure | null {
+  const window = view.config.context.windowTokens;
   const snip = snipTokens(window);
   let left = Math.max(CARRY_OVER_FLOOR, Math.floor(window * CARRY_OVER_SHARE));
-  const units = [...ownUnits(state, pinnedSeqs(state))];
+  const units = [...ownUnits(view, pinnedSeqs(view))];
   let kept = 0;
   for (const unit of [...units].reverse()) {
-    left -= unit.reduce((sum, handle) => sum + handleTokens(handle, state.context.marks, snip), 0);
+    left -= unit.reduce((sum, handle) => sum + handleTokens(handle, view.context.marks, snip), 0);
     if (left < 0 && kept > 0) break;
     kept += 1;
   }
   const leaving = units.slice(0, units.length - kept).flatMap((unit) => unit.map(([seq]) => seq));
   // What a user said while calls ran lies among their results.
   const seqs = leaving.sort((a, b) => a - b);
-  const { length } = state.context.earlier;
+  const { length } = view.context.earlier;
   return length + seqs.length === 0 ? null : { mode: 'sprint', units: length, seqs };
 }
 
 /** Units of the model with the notes that led to them, oldest first; pinned cards are in none. */
-function* ownUnits(state: KernelState, pinned: ReadonlySet<number>): Generator<readonly Handle[]> {
+function* ownUnits(view: View, pinned: ReadonlySet<number>): Generator<readonly Handle[]> {
   let thought: Handle[] | undefined;
   /** The newest thought, and what began since: a result may still be added. */
   let open: Handle[][] = [];
-  for (const handle of state.handles) {
+  for (const handle of view.handles) {
     const role = handle[1];
     if (role === 'user' && pinned.has(handle[0])) continue;
     // A result goes with the thought before it, whatever a user said in between.
@@ -216,7 +215,7 @@ function trailingNotes(open: readonly Handle[][]): Handle[] | undefined {
 }
 
 /** The place where the newest units begin; 0 when there are no others. */
-function newestFrom({ handles }: KernelState, pinned: ReadonlySet<number>): number {
+function newestFrom({ handles }: View, pinned: ReadonlySet<number>): number {
   let units = 0;
   let from = 0;
   let takesNotes = false;
@@ -235,8 +234,8 @@ function newestFrom({ handles }: KernelState, pinned: ReadonlySet<number>): numb
 }
 
 /** The places of the output box that leave the view, as few ranges as it takes: cards that are never rendered lie in between. */
-export function departingExtents(state: KernelState, { units, seqs }: Departure): readonly BoxExtent[] {
-  const { context, outputBoxId: boxId, handles } = state;
+export function departingExtents(view: View, { units, seqs }: Departure): readonly BoxExtent[] {
+  const { context, outputBoxId: boxId, handles } = view;
   const goes = oneOf(seqs);
   const own: BoxExtent[] = [];
   let fromSeq: number | undefined;
@@ -276,11 +275,11 @@ function oneOf(seqs: readonly number[]): (seq: number) => boolean {
 
 /** The view without them, and how many tokens that saves. */
 export function withoutDeparted(
-  state: KernelState,
+  view: View,
   { units, seqs }: Departure,
   summary: Handle,
-): { readonly state: KernelState; readonly saved: number } {
-  const { handles, context, config } = state;
+): { readonly view: Pick<ViewState, 'handles' | 'context'>; readonly saved: number } {
+  const { handles, context, config } = view;
   const { marks } = context;
   const snip = snipTokens(config.context.windowTokens);
   const goes = oneOf(seqs);
@@ -294,7 +293,7 @@ export function withoutDeparted(
   }
   const earlier: readonly ContextUnit[] = context.earlier.slice(units);
   return {
-    state: { ...state, handles: kept.concat(handles.slice(end)), context: { ...context, earlier, summary } },
+    view: { handles: kept.concat(handles.slice(end)), context: { ...context, earlier, summary } },
     saved,
   };
 }

@@ -7,7 +7,6 @@
  * 2. The list changes only when a skill comes into use or its time is over, so that the prompt's prefix stays what it was (W18).
  */
 import { READ_RESULT, SKILL, SUBMIT_RESULT, UPDATE_PLAN } from '../protocol/builtins.ts';
-import type { KernelState } from './state.ts';
 
 export interface SkillRule {
   readonly name: string;
@@ -31,11 +30,18 @@ export interface ActiveSkill {
   readonly until: number | null;
 }
 
+/** The skills in use, in the order in which the model took them up. */
+export interface SkillState {
+  readonly skills: readonly ActiveSkill[];
+}
+
 const ALWAYS: readonly string[] = [SUBMIT_RESULT, READ_RESULT];
 
 /** Undefined: nothing is left out. */
-export function offeredTools({ config, skills }: KernelState): readonly string[] | undefined {
-  const { exposure } = config;
+export function offeredTools(
+  exposure: Exposure | undefined,
+  skills: readonly ActiveSkill[],
+): readonly string[] | undefined {
   if (!exposure) return undefined;
   const used = exposure.skills.filter((skill) => skills.some((active) => active.name === skill.name));
   const narrow = used.length > 0 && used.every((skill) => skill.allowedTools !== null);
@@ -45,14 +51,18 @@ export function offeredTools({ config, skills }: KernelState): readonly string[]
 }
 
 /** In use from the next step on; asked for again, its time begins anew. */
-export function activated(state: KernelState, names: readonly string[]): readonly ActiveSkill[] {
-  const rules = state.config.exposure?.skills ?? [];
+export function activated(
+  rules: readonly SkillRule[],
+  skills: readonly ActiveSkill[],
+  names: readonly string[],
+  stepIndex: number,
+): readonly ActiveSkill[] {
   const fresh = rules.filter((rule) => names.includes(rule.name));
   return [
-    ...state.skills.filter((active) => !names.includes(active.name)),
+    ...skills.filter((active) => !names.includes(active.name)),
     ...fresh.map(({ name, leaseSteps }) => ({
       name,
-      until: leaseSteps === undefined ? null : state.stepIndex + leaseSteps,
+      until: leaseSteps === undefined ? null : stepIndex + leaseSteps,
     })),
   ];
 }

@@ -9,15 +9,18 @@
 import { SUBMIT_RESULT } from '../protocol/builtins.ts';
 import type { CallLlmAction, Observation, StateLine, StepOutcome, SummarizeAction } from './actions.ts';
 import { type BudgetHit, costUsed, exhaustedBudget, terminationOf, withUsage } from './budgets.ts';
+import { checkpointOf } from './checkpoint.ts';
+import { withMarks } from './context.ts';
 import { done, emit } from './ending.ts';
 import type { SummarizedEvent } from './events.ts';
 import { type Departure, departingExtents, makeRoom, summaryTokens, withoutDeparted } from './eviction.ts';
 import { inUse, offeredTools } from './exposure.ts';
 import { FUSE_WARNS, toolOf } from './fuse.ts';
 import { userMessages } from './handles.ts';
+import type { CallExtra } from './model-call.ts';
 import { planOf, planOfDeparting } from './plan.ts';
 import { roomLeft } from './pressure.ts';
-import type { CallExtra, KernelState } from './state.ts';
+import type { KernelState } from './state.ts';
 
 /** How long an operator has, when the profile's approvals say nothing else. */
 const OPERATOR_DEADLINE_MS = 24 * 3_600_000;
@@ -74,9 +77,10 @@ export function withRoom(
   forced = false,
 ): StepOutcome {
   const room = makeRoom(state, nowMs, forced);
-  if (room.kind === 'fits') return request(room.state, room.tokens, extra, observations);
-  if (room.kind === 'overflow') return done(room.state, OVERFLOW, { from: 'fallback' }, observations);
-  return summarize(room.state, room.departure, extra, observations);
+  const next = withMarks(state, room.marks);
+  if (room.kind === 'fits') return request(next, room.tokens, extra, observations);
+  if (room.kind === 'overflow') return done(next, OVERFLOW, { from: 'fallback' }, observations);
+  return summarize(next, room.departure, extra, observations);
 }
 
 function summarize(
@@ -108,14 +112,15 @@ export function onSummarized(state: KernelState, event: SummarizedEvent): StepOu
   const { departing, ending } = state;
   if (!departing) throw new TypeError('a summary nobody waits for');
   const { departure, extra } = departing;
-  const { state: shorter, saved } = withoutDeparted(state, departure, event.summary);
+  const { view, saved } = withoutDeparted(state, departure, event.summary);
   const sprint = state.context.sprint + (departure.mode === 'sprint' ? 1 : 0);
   const next: KernelState = {
-    ...shorter,
+    ...state,
+    ...view,
     ...withUsage(state, event.usage, event.cost),
     phase: 'reason',
     departing: null,
-    context: { ...shorter.context, sprint },
+    context: { ...view.context, sprint },
   };
   const { units, seqs, mode } = departure;
   const seen: Observation = { type: 'shortened', mode, cards: units + seqs.length, tokens: saved };
@@ -129,7 +134,7 @@ function request(
   observations: readonly Observation[],
 ): StepOutcome {
   const stepIndex = state.stepIndex + 1;
-  const { lastThought, requiredToolDone, planCall, toHide, handles } = state;
+  const { toHide } = state;
   const skills = inUse(state.skills, stepIndex);
   const next: KernelState = {
     ...state,
@@ -142,10 +147,10 @@ function request(
     asks: [],
     asked: extra,
     context: { ...state.context, estimate: tokens },
-    checkpoint: { seq: handles.at(-1)?.[0] ?? 0, lastThought, requiredToolDone, planCall, skills },
+    checkpoint: checkpointOf({ ...state, skills }),
   };
   const stateBlock = stateLines(next);
-  const offered = offeredTools(next);
+  const offered = offeredTools(next.config.exposure, next.skills);
   const action: CallLlmAction = {
     type: 'call_llm',
     stepIndex,

@@ -7,7 +7,7 @@
  */
 import { isMetaTool } from '../protocol/builtins.ts';
 import { own } from '../protocol/json.ts';
-import type { ProposedCall } from './events.ts';
+import type { ProposedCall } from './calls.ts';
 
 /** The model is told. */
 export const FUSE_WARNS = 3;
@@ -16,7 +16,14 @@ export const FUSE_STOPS = 6;
 /** The turn ends with a report. */
 export const FUSE_BLOWS = 9;
 
+/** In how many steps in a row each call was proposed, by signature. */
 export type Streaks = Readonly<Record<string, number>>;
+
+export interface FuseState {
+  readonly streaks: Streaks;
+}
+
+export const NO_STREAKS: FuseState = { streaks: {} };
 
 /** Null for what was recorded without a digest: it never counts. */
 export const signatureOf = ({ tool, digest }: ProposedCall): string | null =>

@@ -9,10 +9,10 @@
 import { own } from '../protocol/json.ts';
 import type { ApprovalAsk, Observation, RefusedCall } from './actions.ts';
 import { callsLeft } from './budgets.ts';
-import type { ProposedCall } from './events.ts';
+import type { BatchVerdict, ProposedCall } from './calls.ts';
 import { afterProposals, FUSE_STOPS, FUSE_WARNS, signatureOf, toolOf } from './fuse.ts';
 import { judge, NO_FACTS, type RateWindows, type Verdict } from './governance.ts';
-import type { BatchVerdict, KernelState } from './state.ts';
+import type { KernelState } from './state.ts';
 
 export interface Gated {
   readonly run: readonly ProposedCall[];

@@ -38,6 +38,13 @@ export type Stage = 'permission' | 'constraint' | 'veto' | 'rate_limit';
 /** Start times of the calls that took a slot, by tool, epoch ms, oldest first. */
 export type RateWindows = Readonly<Record<string, readonly number[]>>;
 
+export interface RateState {
+  readonly rateWindows: RateWindows;
+}
+
+export const NO_SLOTS_TAKEN: RateState = { rateWindows: {} };
+
+/** The verdict on a call, and the windows as they are once the call has taken its slot or was refused. */
 export interface Judged {
   readonly verdict: Verdict;
   readonly windows: RateWindows;

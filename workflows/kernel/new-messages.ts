@@ -1,5 +1,6 @@
 /** What a conversation got since somebody last looked (K22). Pure; whoever looks keeps the mark. */
-import type { BoxExtent, KernelState } from './state.ts';
+import type { BoxExtent } from './handles.ts';
+import type { KernelState } from './state.ts';
 
 export interface NewMessages {
   /** A stretch of the output box, cards that were shortened or taken back since included; null when there is nothing new. */

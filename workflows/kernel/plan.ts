@@ -1,10 +1,10 @@
 /** From handles to ranges: what the model activity shall render, oldest first, the newest instruction last (T24, K3). */
 import type { Plan, PlanRange } from './actions.ts';
-import { indexAfter } from './handles.ts';
-import { type Marks, type Residency, residencyAt } from './pressure.ts';
-import type { BoxExtent, Handle, KernelState } from './state.ts';
+import type { Marks, ViewState } from './context.ts';
+import { type BoxExtent, type Handle, indexAfter } from './handles.ts';
+import { type Residency, residencyAt } from './pressure.ts';
 
-export function planOf({ context, handles, outputBoxId }: KernelState): Plan {
+export function planOf({ context, handles, outputBoxId }: ViewState): Plan {
   const { summary, earlier, given, marks } = context;
   const ranges = new Ranges(summary === null ? null : { boxId: outputBoxId, seq: summary[0] });
   if (summary) ranges.alone({ boxId: outputBoxId, fromSeq: summary[0], toSeq: summary[0] });
@@ -65,8 +65,8 @@ class Ranges {
 }
 
 /** The same for what a summary is made of. */
-export const planOfDeparting = (state: KernelState, departing: readonly BoxExtent[]): Plan => {
-  const { marks } = state.context;
+export const planOfDeparting = ({ context }: ViewState, departing: readonly BoxExtent[]): Plan => {
+  const { marks } = context;
   return { ranges: departing.map((extent) => withResidency(extent, residencyAt(marks, extent.toSeq))) };
 };
 

@@ -7,21 +7,12 @@
  * 3. Each residency takes at most what the one before it takes, in a window of any size.
  */
 import type { Usage } from '../protocol/turn.ts';
-import { indexAfter } from './handles.ts';
-import type { ContextUnit, Handle, KernelState } from './state.ts';
+import type { ContextUnit, Marks, View } from './context.ts';
+import { type Handle, indexAfter } from './handles.ts';
 
 /** From whole to a line; what a result is rendered with, by the place of its card. */
 export const RESIDENCIES = ['full', 'snipped', 'preview', 'collapsed'] as const;
 export type Residency = (typeof RESIDENCIES)[number];
-
-/** Up to which place of the output box results are rendered with less; the strongest one that applies counts. */
-export interface Marks {
-  readonly snipped: number;
-  readonly preview: number;
-  readonly collapsed: number;
-}
-
-export const NO_MARKS: Marks = { snipped: 0, preview: 0, collapsed: 0 };
 
 /** Tokens of a result at most, as a preview in a large window and as a line. */
 const PREVIEW_TOKENS = 200;
@@ -84,8 +75,8 @@ export interface Estimates {
 }
 
 /** All three in one walk over the cards: it is walks that a step of a long turn takes its time for. */
-export function estimates(state: KernelState, upTo: number): Estimates {
-  const { context, config, handles } = state;
+export function estimates(view: View, upTo: number): Estimates {
+  const { context, config, handles } = view;
   const { marks, earlier, given, summary } = context;
   const { fixedTokens, windowTokens } = config.context;
   const fixed = fixedTokens + (summary?.[2] ?? 0) + handles.length * MESSAGE_TOKENS;
@@ -136,7 +127,7 @@ function addUp(sums: Sums, handles: readonly Handle[], from: number, to: number,
   Object.assign(sums, { asIs, snipped, previews });
 }
 
-export const estimatedTokens = (state: KernelState): number => estimates(state, 0).asIs;
+export const estimatedTokens = (view: View): number => estimates(view, 0).asIs;
 
 /** Marks only move on. */
 export const raised = (marks: Marks, change: Partial<Marks>): Marks => ({
@@ -146,23 +137,22 @@ export const raised = (marks: Marks, change: Partial<Marks>): Marks => ({
 });
 
 /** Tokens a prompt may have: the window without what the answer needs. */
-export const promptLimit = ({ config }: KernelState): number =>
-  config.context.windowTokens - config.context.answerTokens;
+export const promptLimit = ({ config }: View): number => config.context.windowTokens - config.context.answerTokens;
 
 /** 1 is a prompt that fills all it may. */
-export const pressure = (state: KernelState): number => pressureOf(state, estimatedTokens(state));
+export const pressure = (view: View): number => pressureOf(view, estimatedTokens(view));
 
 /** With that estimate. */
-export const pressureOf = (state: KernelState, tokens: number): number =>
-  (tokens * state.context.correction) / promptLimit(state);
+export const pressureOf = (view: View, tokens: number): number =>
+  (tokens * view.context.correction) / promptLimit(view);
 
 /** In whole tokens: what a provider found too long counts as filling the limit exactly, and must not exceed it by a rounding error. */
-export const fits = (state: KernelState, tokens: number): boolean =>
-  Math.floor(tokens * state.context.correction) <= promptLimit(state);
+export const fits = (view: View, tokens: number): boolean =>
+  Math.floor(tokens * view.context.correction) <= promptLimit(view);
 
 /** Of what a prompt of that estimate leaves of the window, in tokens as we count them: the rest is for what comes of the step. */
-export const roomLeft = (state: KernelState, tokens: number): number =>
-  Math.max(0, Math.floor((promptLimit(state) / state.context.correction - tokens) / 2));
+export const roomLeft = (view: View, tokens: number): number =>
+  Math.max(0, Math.floor((promptLimit(view) / view.context.correction - tokens) / 2));
 
 /** Providers count otherwise than we do, and more is what must not surprise us. */
 const MOST_CORRECTION = 4;
@@ -171,8 +161,8 @@ const MOST_CORRECTION = 4;
  * By the count of the provider for the prompt that was estimated last; a count of our own says nothing about it. `added`: what the prompt had
  * besides, which no plan knew.
  */
-export function corrected(state: KernelState, observed: Usage, added: readonly Handle[]): number {
-  const { correction, estimate } = state.context;
+export function corrected(view: View, observed: Usage, added: readonly Handle[]): number {
+  const { correction, estimate } = view.context;
   if (estimate === 0 || observed.input === 0 || observed.estimated) return correction;
   const rendered = added.reduce((sum, [, , tokens]) => sum + tokens + MESSAGE_TOKENS, estimate);
   return Math.min(MOST_CORRECTION, Math.max(1, observed.input / rendered));

@@ -8,17 +8,20 @@
  */
 import type { BudgetChange } from '../protocol/profile.ts';
 import type { Termination } from '../protocol/turn.ts';
+import { onApproval, onProposals, onResults, toHandle } from './acting.ts';
 import type { Observation, StepOutcome } from './actions.ts';
 import { withChangedBudgets, withUsage } from './budgets.ts';
-import { onApproval, onProposals, onResults, toHandle } from './calls.ts';
+import type { OutstandingCall } from './calls.ts';
+import { checkpointBeforeLastThought } from './checkpoint.ts';
+import type { ContextState } from './context.ts';
 import { answerOf, done, finishReport, withoutReport } from './ending.ts';
 import type { BudgetsEvent, KernelEvent, LlmFailedEvent, LlmResponseEvent, StartEvent } from './events.ts';
 import { callModel, onSummarized, withRoom } from './funnel.ts';
-import { merge } from './handles.ts';
+import { type Handle, merge } from './handles.ts';
 import { mismatch } from './legality.ts';
 import { corrected, promptLimit } from './pressure.ts';
 import { rollback } from './rollback.ts';
-import type { ContextState, Handle, KernelState, OutstandingCall } from './state.ts';
+import type { KernelState } from './state.ts';
 
 export function step(state: KernelState, event: KernelEvent): StepOutcome {
   const reason = mismatch(state, event);
@@ -66,14 +69,8 @@ function onStart(state: KernelState, event: StartEvent): StepOutcome {
     context,
     handles: merge([instruction], transcript),
   };
-  return pending.length > 0 ? onProposals(beforeLastThought(started), pending, nowMs) : callModel(started, nowMs);
-}
-
-/** What a rollback of calls that were taken up again returns to. */
-function beforeLastThought(state: KernelState): KernelState {
-  const thought = state.handles.findLast((handle) => handle[1] === 'assistant');
-  const seq = (thought?.[0] ?? 1) - 1;
-  return { ...state, checkpoint: { seq, lastThought: null, requiredToolDone: false, planCall: null, skills: [] } };
+  if (pending.length === 0) return callModel(started, nowMs);
+  return onProposals({ ...started, checkpoint: checkpointBeforeLastThought(started.handles) }, pending, nowMs);
 }
 
 /** Messages of users, and a note, that the model was shown in the prompt of its answer and no handle stood for before. */
@@ -157,7 +154,7 @@ function onModelFailure(state: KernelState, event: LlmFailedEvent): StepOutcome 
 /** Told again and again, for a signal may be lost: what is known already changes nothing. */
 function onBudgets(known: KernelState, { budgets, delegated }: BudgetsEvent): StepOutcome {
   const state = delegated ? { ...known, delegated } : known;
-  const next = withChangedBudgets(state, budgets);
+  const next: KernelState = { ...state, ...withChangedBudgets(state, budgets) };
   if (sameBudgets(next.budgets, state.budgets)) return { state, actions: [], observations: [] };
   return { state: next, actions: [], observations: [{ type: 'budgets_changed', budgets }] };
 }

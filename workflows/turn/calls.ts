@@ -3,7 +3,7 @@
 import { storeActivities, toolActivities } from '../contract/activities.ts';
 import type { Until } from '../contract/store.ts';
 import type { ApprovalAsk, ExecuteToolsAction, RefusedCall } from '../kernel/actions.ts';
-import type { SettledCall } from '../kernel/state.ts';
+import type { SettledCall } from '../kernel/calls.ts';
 import type { TurnSnapshot } from '../messages/messages.ts';
 import type { Fence } from '../protocol/turn.ts';
 import type { TurnDisplay } from './display.ts';

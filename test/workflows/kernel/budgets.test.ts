@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { KernelAction, SummarizeAction } from '../../../workflows/kernel/actions.ts';
-import type { Delegated } from '../../../workflows/kernel/state.ts';
+import type { Delegated } from '../../../workflows/kernel/budgets.ts';
 import { type ConfigPart, NOW, Turn } from './turn.ts';
 
 const modelCalls = (actions: readonly KernelAction[]): number =>

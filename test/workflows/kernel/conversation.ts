@@ -1,6 +1,7 @@
 /** Conversations of a given size, as states between two steps. */
-import { type Departure, makeRoom, type Room } from '../../../workflows/kernel/eviction.ts';
-import { type Handle, type HandleRole, initialState, type KernelState } from '../../../workflows/kernel/state.ts';
+import { type Departure, makeRoom } from '../../../workflows/kernel/eviction.ts';
+import type { Handle, HandleRole } from '../../../workflows/kernel/handles.ts';
+import { initialState, type KernelState } from '../../../workflows/kernel/state.ts';
 import { type ConfigPart, config, NOW, OUTPUT_BOX } from './turn.ts';
 
 /** What the wire adds to each message. */
@@ -33,8 +34,6 @@ export const units = (count: number, thought: number, result: number): readonly 
 
 /** The place of the last card of the unit with this number. */
 export const endOf = (number: number): number => 1 + 2 * number;
-
-export const marksOf = (room: Room) => room.state.context.marks;
 
 export function departureOf(state: KernelState): Departure {
   const room = makeRoom(state, NOW);

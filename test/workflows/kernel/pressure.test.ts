@@ -1,8 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
+import type { Marks } from '../../../workflows/kernel/context.ts';
+import type { Handle } from '../../../workflows/kernel/handles.ts';
 import {
   estimates,
-  type Marks,
   MESSAGE_TOKENS,
   raised,
   renderedTokens,
@@ -10,7 +11,7 @@ import {
   roomLeft,
   unitTokens,
 } from '../../../workflows/kernel/pressure.ts';
-import { type Handle, initialState, type KernelState } from '../../../workflows/kernel/state.ts';
+import { initialState, type KernelState } from '../../../workflows/kernel/state.ts';
 import { config, OUTPUT_BOX } from './turn.ts';
 
 const FIXED = 100;

@@ -2,15 +2,11 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { KernelAction, StepOutcome } from '../../../workflows/kernel/actions.ts';
+import type { Delegated } from '../../../workflows/kernel/budgets.ts';
+import type { SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { KernelEvent } from '../../../workflows/kernel/events.ts';
-import {
-  type BoxExtent,
-  type Delegated,
-  initialState,
-  type KernelConfig,
-  type KernelState,
-  type SettledCall,
-} from '../../../workflows/kernel/state.ts';
+import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
+import { initialState, type KernelConfig, type KernelState } from '../../../workflows/kernel/state.ts';
 import { step } from '../../../workflows/kernel/step.ts';
 import type { Budgets } from '../../../workflows/protocol/profile.ts';
 import { addUsage, NO_USAGE, type Usage } from '../../../workflows/protocol/turn.ts';
@@ -223,8 +219,8 @@ describe('a random walk over all events', () => {
     expect([...seen.observations].sort()).toEqual([
       'approval_answered',
       'budget_hit',
-      'event_ignored',
       'budgets_changed',
+      'event_ignored',
       'overflow',
       'reminded',
       'repeating',

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
+import type { ErrorKind } from '../../../workflows/kernel/calls.ts';
+import type { Handle } from '../../../workflows/kernel/handles.ts';
 import { estimatedTokens } from '../../../workflows/kernel/pressure.ts';
-import type { ErrorKind, Handle } from '../../../workflows/kernel/state.ts';
 import { governance, NOW, type Outcome, Turn, turnIn } from './turn.ts';
 
 const failed = (errorKind?: ErrorKind): Outcome => ({

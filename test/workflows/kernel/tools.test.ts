@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
+import type { SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { KernelEvent } from '../../../workflows/kernel/events.ts';
-import type { SettledCall } from '../../../workflows/kernel/state.ts';
 import { NOW, type Outcome, type Turn, turnIn } from './turn.ts';
 
 describe('tool calls', () => {

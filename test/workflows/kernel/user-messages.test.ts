@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Handle } from '../../../workflows/kernel/state.ts';
+import type { Handle } from '../../../workflows/kernel/handles.ts';
 import { OUTPUT_BOX, Turn } from './turn.ts';
 
 function work(turn: Turn, steps: number): void {

@@ -3,8 +3,9 @@
  * Dice rather than events, so that a failing walk shrinks to a short one.
  */
 import fc from 'fast-check';
+import type { SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { KernelEvent, LlmResponseEvent } from '../../../workflows/kernel/events.ts';
-import type { KernelConfig, KernelState, SettledCall } from '../../../workflows/kernel/state.ts';
+import type { KernelConfig, KernelState } from '../../../workflows/kernel/state.ts';
 import { type GovernancePolicy, governanceSchema } from '../../../workflows/protocol/governance.ts';
 import { NOW, OUTPUT_BOX } from './turn.ts';
 
