@@ -6,17 +6,18 @@
  * 2. A call that was approved is not asked about again; one whose arguments were changed is judged by the other stages again.
  */
 import { UPDATE_PLAN } from '../protocol/builtins.ts';
-import type { ExecuteToolsAction, Observation, RefusedCall, StepOutcome } from './actions.ts';
+import type { ExecuteToolsAction, Observation, RefusedCall } from './actions.ts';
 import { exhaustedBudget, withChangedBudgets } from './budgets.ts';
 import type { OutstandingCall, ProposedCall, SettledCall } from './calls.ts';
 import { rollbackReason } from './checkpoint.ts';
-import { done, emit, isSubmission, terminationBy } from './ending.ts';
+import { done, isSubmission, terminationBy } from './ending.ts';
 import type { ApprovalDecision, ApprovalsAnsweredEvent, ToolResultsEvent } from './events.ts';
 import { activated } from './exposure.ts';
 import { callModel, finalReport } from './funnel.ts';
 import { type Gated, gate } from './gate.ts';
 import { judge, takeSlot } from './governance.ts';
 import { type Handle, merge } from './handles.ts';
+import { emit, observed, type StepOutcome } from './outcome.ts';
 import { rollback } from './rollback.ts';
 import type { KernelState, OperatorAsk } from './state.ts';
 
@@ -37,8 +38,8 @@ export function onProposals(state: KernelState, calls: readonly ProposedCall[], 
   const planned = calls.findLast(({ tool, settled }) => tool === UPDATE_PLAN && settled?.status === 'success');
   const planCall = planned?.callId ?? state.planCall;
   const next: KernelState = { ...state, ...gated.change, skills, planCall, phase: 'act', outstanding };
-  if (outstanding.every((call) => call.settled !== null)) return afterBatch(next, nowMs, gated.observations);
-  return emit(next, execute(state.stepIndex, gated), gated.observations);
+  const isOver = outstanding.every((call) => call.settled !== null);
+  return observed(gated.observations, isOver ? afterBatch(next, nowMs) : emit(next, execute(state.stepIndex, gated)));
 }
 
 function execute(
@@ -75,41 +76,35 @@ export function onResults(state: KernelState, event: ToolResultsEvent): StepOutc
 }
 
 /** All calls of the step are settled: a terminating one ends the turn, else the model goes on (T19). */
-function afterBatch(state: KernelState, nowMs: number, observations: readonly Observation[] = []): StepOutcome {
+function afterBatch(state: KernelState, nowMs: number): StepOutcome {
   const { config, outstanding, verdict } = state;
   const settled = outstanding.flatMap((call) => (call.settled ? [call] : []));
   const submitted = settled.find(isSubmission);
-  if (submitted)
-    return done(state, { status: 'success' }, { from: 'submit_result', callId: submitted.callId }, observations);
+  if (submitted) return done(state, { status: 'success' }, { from: 'submit_result', callId: submitted.callId });
   if (verdict?.outcome === 'end') {
     const termination = { status: 'failed', errorCode: 'policy_denied', reason: verdict.reason } as const;
-    return done(state, termination, { from: 'fallback' }, observations);
+    return done(state, termination, { from: 'fallback' });
   }
   const terminating = settled.filter((call) => call.settled?.afterExecution === 'terminate');
   const deciding = terminating.find((call) => call.settled?.status !== 'success') ?? terminating[0];
   if (deciding?.settled) {
     const termination = terminationBy(deciding.tool, deciding.settled);
-    return done(state, termination, { from: 'tool_result', callId: deciding.callId }, observations);
+    return done(state, termination, { from: 'tool_result', callId: deciding.callId });
   }
   const reason = verdict?.reason ?? rollbackReason(settled, config.rollbackOn);
-  if (reason !== null) return observed(rollback(state, reason, nowMs), observations);
+  if (reason !== null) return rollback(state, reason, nowMs);
   const requiredToolDone = settled.some(
     (call) => config.mustEndWith.includes(call.tool) && call.settled?.status === 'success',
   );
-  return callModel({ ...state, requiredToolDone, rollbacks: 0 }, nowMs, {}, observations);
+  return callModel({ ...state, requiredToolDone, rollbacks: 0 }, nowMs);
 }
-
-const observed = (outcome: StepOutcome, earlier: readonly Observation[]): StepOutcome => ({
-  ...outcome,
-  observations: [...earlier, ...outcome.observations],
-});
 
 export function onApproval(state: KernelState, { answers, nowMs }: ApprovalsAnsweredEvent): StepOutcome {
   const observations = answers.map(
     ({ callId, decision }): Observation => ({ type: 'approval_answered', callId, decision }),
   );
   const [answer] = answers;
-  if (state.operator && answer) return onOperator(state, state.operator, answer, nowMs, observations);
+  if (state.operator && answer) return observed(observations, onOperator(state, state.operator, answer, nowMs));
   const byId = new Map(answers.map((one) => [one.callId, one]));
   let next = state;
   const run: OutstandingCall[] = [];
@@ -128,7 +123,7 @@ export function onApproval(state: KernelState, { answers, nowMs }: ApprovalsAnsw
     return { ...running, deadline: null };
   });
   const action = execute(state.stepIndex, { run, refuse, ask: [] });
-  return emit({ ...next, lifecycle: 'running', outstanding }, action, observations);
+  return observed(observations, emit({ ...next, lifecycle: 'running', outstanding }, action));
 }
 
 function refusalOf(
@@ -160,22 +155,21 @@ function onOperator(
   { code, used, limit, extra }: OperatorAsk,
   { decision, budgets }: ApprovalDecision,
   nowMs: number,
-  observations: readonly Observation[],
 ): StepOutcome {
   if (decision === 'approved') {
     const extended: KernelState = { ...state, ...withChangedBudgets(state, budgets), operator: null };
     const seen: Observation = { type: 'budgets_changed', budgets: budgets ?? {} };
-    return callModel(extended, nowMs, extra, [...observations, seen]);
+    return observed([seen], callModel(extended, nowMs, extra));
   }
   if (decision === 'unanswered' && exhaustedBudget(state, nowMs) === null)
-    return callModel({ ...state, operator: null }, nowMs, extra, observations);
+    return callModel({ ...state, operator: null }, nowMs, extra);
   const hit = {
     code,
     used,
     limit,
     reason: `${used} of ${limit} used, and nobody extended the budget (${code})`,
   };
-  return finalReport(state, hit, nowMs, observations);
+  return finalReport(state, hit, nowMs);
 }
 
 export const toHandle = (call: SettledCall): Handle => [call.seq, 'tool', call.tokens];

@@ -5,7 +5,7 @@ import type { BudgetCode } from './budgets.ts';
 import type { BoxExtent } from './handles.ts';
 import type { CallExtra } from './model-call.ts';
 import type { Residency } from './pressure.ts';
-import type { KernelState, Lifecycle } from './state.ts';
+import type { Lifecycle } from './state.ts';
 
 /** What to render, as ranges: about constant in size however long the turn (K3). */
 export interface Plan {
@@ -143,9 +143,3 @@ export type Observation =
   | { readonly type: 'truncated'; readonly part: number }
   | { readonly type: 'shortened'; readonly mode: 'summary' | 'sprint'; readonly cards: number; readonly tokens: number }
   | { readonly type: 'overflow'; readonly time: number };
-
-export interface StepOutcome {
-  readonly state: KernelState;
-  readonly actions: readonly KernelAction[];
-  readonly observations: readonly Observation[];
-}

@@ -1,16 +1,12 @@
 /** How a turn ends: what is said about it, and where its deliverable comes from (T6, T8). */
 import { SUBMIT_RESULT } from '../protocol/builtins.ts';
 import type { Termination } from '../protocol/turn.ts';
-import type { DeliverableSource, KernelAction, Observation, StepOutcome } from './actions.ts';
+import type { DeliverableSource } from './actions.ts';
 import type { OutstandingCall, SettledCall } from './calls.ts';
+import { emit, type StepOutcome } from './outcome.ts';
 import type { KernelState } from './state.ts';
 
-export function done(
-  state: KernelState,
-  termination: Termination,
-  deliverable: DeliverableSource,
-  observations: readonly Observation[] = [],
-): StepOutcome {
+export function done(state: KernelState, termination: Termination, deliverable: DeliverableSource): StepOutcome {
   const next: KernelState = {
     ...state,
     lifecycle: 'done',
@@ -21,14 +17,8 @@ export function done(
     termination,
   };
   const hide = state.toHide.length > 0 ? { hide: state.toHide } : {};
-  return emit(next, { type: 'done', termination, deliverable, ...hide }, observations);
+  return emit(next, { type: 'done', termination, deliverable, ...hide });
 }
-
-export const emit = (
-  state: KernelState,
-  action: KernelAction,
-  observations: readonly Observation[] = [],
-): StepOutcome => ({ state, actions: [action], observations });
 
 /** The last thought, with those before it that belong to the same answer. */
 export const answerOf = ({ lastThought, answerParts: parts }: KernelState): DeliverableSource => {

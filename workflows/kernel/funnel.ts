@@ -7,17 +7,18 @@
  * 3. Every request for a model call leaves a checkpoint to return to (K13).
  */
 import { SUBMIT_RESULT } from '../protocol/builtins.ts';
-import type { CallLlmAction, Observation, StateLine, StepOutcome, SummarizeAction } from './actions.ts';
+import type { CallLlmAction, Observation, StateLine, SummarizeAction } from './actions.ts';
 import { type BudgetHit, costUsed, exhaustedBudget, terminationOf, withUsage } from './budgets.ts';
 import { checkpointOf } from './checkpoint.ts';
 import { withMarks } from './context.ts';
-import { done, emit } from './ending.ts';
+import { done } from './ending.ts';
 import type { SummarizedEvent } from './events.ts';
 import { type Departure, departingExtents, makeRoom, summaryTokens, withoutDeparted } from './eviction.ts';
 import { inUse, offeredTools } from './exposure.ts';
 import { FUSE_WARNS, toolOf } from './fuse.ts';
 import { userMessages } from './handles.ts';
 import type { CallExtra } from './model-call.ts';
+import { emit, observed, type StepOutcome } from './outcome.ts';
 import { planOf, planOfDeparting } from './plan.ts';
 import { roomLeft } from './pressure.ts';
 import type { KernelState } from './state.ts';
@@ -28,38 +29,25 @@ const OPERATOR_DEADLINE_MS = 24 * 3_600_000;
 /** The model is told when this many steps are left, the one asked for included (K10). */
 const STEPS_LEFT_SAID = 2;
 
-export function callModel(
-  state: KernelState,
-  nowMs: number,
-  extra: CallExtra = {},
-  observations: readonly Observation[] = [],
-  forced = false,
-): StepOutcome {
+export function callModel(state: KernelState, nowMs: number, extra: CallExtra = {}, forced = false): StepOutcome {
   const hit = exhaustedBudget(state, nowMs);
-  if (hit === null) return withRoom(state, nowMs, onLastStep(state, extra), observations, forced);
+  if (hit === null) return withRoom(state, nowMs, onLastStep(state, extra), forced);
   const seen: Observation = { type: 'budget_hit', code: hit.code, used: hit.used, limit: hit.limit };
-  return state.budgets.onExhausted === 'ask' && extendable(state, hit)
-    ? askOperator(state, hit, nowMs, extra, [...observations, seen])
-    : finalReport(state, hit, nowMs, [...observations, seen], forced);
+  const asks = state.budgets.onExhausted === 'ask' && extendable(state, hit);
+  return observed([seen], asks ? askOperator(state, hit, nowMs, extra) : finalReport(state, hit, nowMs, forced));
 }
 
 /** Nothing lifts the fuse, nor a limit of what nobody can count. */
 const extendable = (state: KernelState, { code }: BudgetHit): boolean =>
   code !== 'no_progress' && (code !== 'budget_cost' || costUsed(state) !== null);
 
-export function finalReport(
-  state: KernelState,
-  hit: BudgetHit,
-  nowMs: number,
-  observations: readonly Observation[] = [],
-  forced = false,
-): StepOutcome {
+export function finalReport(state: KernelState, hit: BudgetHit, nowMs: number, forced = false): StepOutcome {
   const termination = terminationOf(hit);
   const extra: CallExtra = {
     onlyTools: state.config.submitResult ? [SUBMIT_RESULT] : [],
     note: { kind: 'final_report', reason: hit.reason },
   };
-  return withRoom({ ...state, ending: termination }, nowMs, extra, observations, forced);
+  return withRoom({ ...state, ending: termination }, nowMs, extra, forced);
 }
 
 const OVERFLOW = {
@@ -69,26 +57,15 @@ const OVERFLOW = {
 } as const;
 
 /** `forced`: the provider found the last prompt too long (K11). */
-export function withRoom(
-  state: KernelState,
-  nowMs: number,
-  extra: CallExtra,
-  observations: readonly Observation[] = [],
-  forced = false,
-): StepOutcome {
+export function withRoom(state: KernelState, nowMs: number, extra: CallExtra, forced = false): StepOutcome {
   const room = makeRoom(state, nowMs, forced);
   const next = withMarks(state, room.marks);
-  if (room.kind === 'fits') return request(next, room.tokens, extra, observations);
-  if (room.kind === 'overflow') return done(next, OVERFLOW, { from: 'fallback' }, observations);
-  return summarize(next, room.departure, extra, observations);
+  if (room.kind === 'fits') return request(next, room.tokens, extra);
+  if (room.kind === 'overflow') return done(next, OVERFLOW, { from: 'fallback' });
+  return summarize(next, room.departure, extra);
 }
 
-function summarize(
-  state: KernelState,
-  departure: Departure,
-  extra: CallExtra,
-  observations: readonly Observation[],
-): StepOutcome {
+function summarize(state: KernelState, departure: Departure, extra: CallExtra): StepOutcome {
   const hide = departingExtents(state, departure);
   const action: SummarizeAction = {
     type: 'summarize',
@@ -100,11 +77,7 @@ function summarize(
     maxTokens: summaryTokens(state),
   };
   const departing = { departure, extra };
-  return emit(
-    { ...state, lifecycle: 'running', phase: 'delta', outstanding: [], operator: null, departing },
-    action,
-    observations,
-  );
+  return emit({ ...state, lifecycle: 'running', phase: 'delta', outstanding: [], operator: null, departing }, action);
 }
 
 /** The budgets may have been used up by the summary itself: they are asked again, unless this is the report already. */
@@ -124,15 +97,11 @@ export function onSummarized(state: KernelState, event: SummarizedEvent): StepOu
   };
   const { units, seqs, mode } = departure;
   const seen: Observation = { type: 'shortened', mode, cards: units + seqs.length, tokens: saved };
-  return ending === null ? callModel(next, event.nowMs, extra, [seen]) : withRoom(next, event.nowMs, extra, [seen]);
+  const ask = ending === null ? callModel : withRoom;
+  return observed([seen], ask(next, event.nowMs, extra));
 }
 
-function request(
-  state: KernelState,
-  tokens: number,
-  extra: CallExtra,
-  observations: readonly Observation[],
-): StepOutcome {
+function request(state: KernelState, tokens: number, extra: CallExtra): StepOutcome {
   const stepIndex = state.stepIndex + 1;
   const { toHide } = state;
   const skills = inUse(state.skills, stepIndex);
@@ -161,7 +130,7 @@ function request(
     ...(stateBlock.length > 0 ? { stateBlock } : {}),
     ...(toHide.length > 0 ? { hide: toHide } : {}),
   };
-  return emit(next, action, observations);
+  return emit(next, action);
 }
 
 /** A turn that must end with a tool gets its last chance to call one (K10). */
@@ -202,7 +171,6 @@ function askOperator(
   { code, used, limit }: BudgetHit,
   nowMs: number,
   extra: CallExtra,
-  observations: readonly Observation[],
 ): StepOutcome {
   const deadline = nowMs + (state.config.governance?.approvals.deadlineMs ?? OPERATOR_DEADLINE_MS);
   // Asked again before the next model call, it is another question: the answer to the first one has been given.
@@ -217,5 +185,5 @@ function askOperator(
     operator: { ...asked, extra },
     asks: [...state.asks, code],
   };
-  return emit(next, { type: 'await', wait: 'operator', ...asked }, observations);
+  return emit(next, { type: 'await', wait: 'operator', ...asked });
 }

@@ -32,7 +32,8 @@ export function gate(state: KernelState, calls: readonly ProposedCall[], nowMs: 
   const repeating = Object.entries(streaks)
     .filter(([, times]) => times >= FUSE_WARNS)
     .map(([signature, times]): Observation => ({ type: 'repeating', tool: toolOf(signature), times }));
-  return batch.gated(streaks, repeating);
+  const gated = batch.gated(streaks);
+  return { ...gated, observations: [...gated.observations, ...repeating] };
 }
 
 class Batch {
@@ -82,8 +83,8 @@ class Batch {
     this.#windows = judged?.windows ?? this.#windows;
   }
 
-  gated(streaks: KernelState['streaks'], more: readonly Observation[]): Gated {
-    const observations = [...this.#observations, ...more];
+  gated(streaks: KernelState['streaks']): Gated {
+    const observations = this.#observations;
     const { rateWindows, toolCalls } = this.#state;
     const held = { streaks, verdict: this.#verdict, callsRefused: this.#callsRefused };
     if (this.#verdict) {

@@ -5,11 +5,12 @@
  * 1. Steps, tokens, rate windows and streaks are spent all the same, so that a loop of rollbacks ends by a budget.
  * 2. The third rollback in a row fails the turn.
  */
-import type { Observation, StepOutcome } from './actions.ts';
+import type { Observation } from './actions.ts';
 import { withoutLastStep } from './checkpoint.ts';
 import { done, withoutReport } from './ending.ts';
 import { callModel } from './funnel.ts';
 import type { Note } from './model-call.ts';
+import { observed, type StepOutcome } from './outcome.ts';
 import type { KernelState } from './state.ts';
 
 const MOST_IN_A_ROW = 3;
@@ -21,11 +22,11 @@ export function rollback(state: KernelState, reason: string, nowMs: number): Ste
   const { rollbacks } = next;
   const note: Note = state.answerParts.length > 0 ? { kind: 'go_on' } : { kind: 'rolled_back', reason };
   const seen: Observation = { type: 'rolled_back', reason, cards, inARow: rollbacks };
-  if (rollbacks < MOST_IN_A_ROW) return callModel(next, nowMs, { note }, [seen]);
+  if (rollbacks < MOST_IN_A_ROW) return observed([seen], callModel(next, nowMs, { note }));
   const termination = {
     status: 'failed',
     errorCode: 'no_progress',
     reason: `${rollbacks} steps in a row had to be taken back; the last because ${reason}`,
   } as const;
-  return done(next, termination, { from: 'fallback' }, [seen]);
+  return observed([seen], done(next, termination, { from: 'fallback' }));
 }

@@ -9,7 +9,7 @@
 import type { BudgetChange } from '../protocol/profile.ts';
 import type { Termination } from '../protocol/turn.ts';
 import { onApproval, onProposals, onResults, toHandle } from './acting.ts';
-import type { Observation, StepOutcome } from './actions.ts';
+import type { Observation } from './actions.ts';
 import { withChangedBudgets, withUsage } from './budgets.ts';
 import type { OutstandingCall } from './calls.ts';
 import { checkpointBeforeLastThought } from './checkpoint.ts';
@@ -19,6 +19,7 @@ import type { BudgetsEvent, KernelEvent, LlmFailedEvent, LlmResponseEvent, Start
 import { callModel, onSummarized, withRoom } from './funnel.ts';
 import { type Handle, merge } from './handles.ts';
 import { mismatch } from './legality.ts';
+import { observed, type StepOutcome } from './outcome.ts';
 import { corrected, promptLimit } from './pressure.ts';
 import { rollback } from './rollback.ts';
 import type { KernelState } from './state.ts';
@@ -117,7 +118,7 @@ function onTruncated(state: KernelState, nowMs: number): StepOutcome {
   const seen: Observation = { type: 'truncated', part };
   if (part > CONTINUATIONS) return { ...onAnswer(state, nowMs), observations: [seen] };
   const next = { ...state, rollbacks: 0, answerParts: [...answerParts, ...(lastThought ? [lastThought.cardId] : [])] };
-  return callModel(next, nowMs, { note: { kind: 'go_on' } }, [seen]);
+  return observed([seen], callModel(next, nowMs, { note: { kind: 'go_on' } }));
 }
 
 /** A message without tool calls ends the turn, unless the profile wants it ended by a tool (W13). */
@@ -139,9 +140,8 @@ function onOverflow(state: KernelState, nowMs: number): StepOutcome {
   const correction = Math.max(state.context.correction, estimate === 0 ? 1 : promptLimit(state) / estimate);
   const next = { ...state, context: { ...state.context, overflows, correction } };
   const seen: Observation = { type: 'overflow', time: overflows };
-  return state.ending === null
-    ? callModel(next, nowMs, state.asked, [seen], true)
-    : withRoom(next, nowMs, state.asked, [seen], true);
+  const ask = state.ending === null ? callModel : withRoom;
+  return observed([seen], ask(next, nowMs, state.asked, true));
 }
 
 function onModelFailure(state: KernelState, event: LlmFailedEvent): StepOutcome {

@@ -1,7 +1,8 @@
 /** `step` with everything that must hold at each of its calls checked on the way: state.ts and step.ts list the invariants. */
 import { isDeepStrictEqual } from 'node:util';
-import type { Plan, StepOutcome } from '../../../workflows/kernel/actions.ts';
+import type { Plan } from '../../../workflows/kernel/actions.ts';
 import type { KernelEvent } from '../../../workflows/kernel/events.ts';
+import type { StepOutcome } from '../../../workflows/kernel/outcome.ts';
 import { estimatedTokens, fits } from '../../../workflows/kernel/pressure.ts';
 import type { KernelState } from '../../../workflows/kernel/state.ts';
 import { step } from '../../../workflows/kernel/step.ts';

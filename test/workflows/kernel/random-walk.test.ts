@@ -1,11 +1,12 @@
 /** The invariants themselves are checked at each step by checked-step.ts; here is what only a whole walk can show. */
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import type { KernelAction, StepOutcome } from '../../../workflows/kernel/actions.ts';
+import type { KernelAction } from '../../../workflows/kernel/actions.ts';
 import type { Delegated } from '../../../workflows/kernel/budgets.ts';
 import type { SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { KernelEvent } from '../../../workflows/kernel/events.ts';
 import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
+import type { StepOutcome } from '../../../workflows/kernel/outcome.ts';
 import { initialState, type KernelConfig, type KernelState } from '../../../workflows/kernel/state.ts';
 import { step } from '../../../workflows/kernel/step.ts';
 import type { Budgets } from '../../../workflows/protocol/profile.ts';

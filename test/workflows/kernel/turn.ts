@@ -1,10 +1,11 @@
 /** A turn driven by hand: events with fresh sequence numbers go in, the one action comes out. */
 import type { z } from 'zod';
-import type { KernelAction, Observation, StepOutcome } from '../../../workflows/kernel/actions.ts';
+import type { KernelAction, Observation } from '../../../workflows/kernel/actions.ts';
 import type { SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { ContextUnit } from '../../../workflows/kernel/context.ts';
 import type { ApprovalDecision, KernelEvent, LlmResponseEvent } from '../../../workflows/kernel/events.ts';
 import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
+import type { StepOutcome } from '../../../workflows/kernel/outcome.ts';
 import { initialState, type KernelConfig, type KernelState } from '../../../workflows/kernel/state.ts';
 import type { FailureCode } from '../../../workflows/protocol/failures.ts';
 import { type GovernancePolicy, governanceSchema } from '../../../workflows/protocol/governance.ts';
