@@ -22,6 +22,7 @@ import type { KernelEvent } from '../workflows/kernel/events.ts';
 import { factsAt } from '../workflows/kernel/governance.ts';
 import type { Handle, HandleRole } from '../workflows/kernel/handles.ts';
 import { drainNewMessages } from '../workflows/kernel/new-messages.ts';
+import { waitingCalls } from '../workflows/kernel/phase.ts';
 import { initialState } from '../workflows/kernel/state.ts';
 import { step } from '../workflows/kernel/step.ts';
 import { governanceSchema } from '../workflows/protocol/governance.ts';
@@ -105,8 +106,7 @@ function outcomeOf(action: KernelAction): KernelEvent {
       return { type: 'tool_results', nowMs, settled, suspended };
     }
     case 'await': {
-      const waiting = state.outstanding.filter((call) => call.settled === null);
-      const answers = waiting.map(({ callId }) => ({ callId, decision: 'approved', by: 'ann' }) as const);
+      const answers = waitingCalls(state).map(({ callId }) => ({ callId, decision: 'approved', by: 'ann' }) as const);
       return { type: 'approval', nowMs, answers };
     }
     default:
@@ -124,6 +124,7 @@ let event: KernelEvent = {
   instruction: write('user', 'Book me a train to Rome, if the weather is fine.'),
 };
 let mark = 0;
+let status = '';
 for (;;) {
   const { state: next, actions, observations } = step(state, event);
   state = next;
@@ -133,11 +134,14 @@ for (;;) {
   for (const { role, text } of cards.slice(fromSeq - 1, toSeq)) console.log(`  ${role}: ${text}`);
   for (const { type, ...what } of observations) console.log(`  observed ${type} ${JSON.stringify(what)}`);
   const [action] = actions;
-  if (!action) throw new Error(`the kernel has no answer to ${event.type} while ${state.lifecycle}`);
+  if (!action) throw new Error(`the kernel has no answer to ${event.type} while ${state.phase.kind}`);
   const { type, ...what } = action;
   console.log(`${event.type} → ${type} ${JSON.stringify(what)}`);
-  if (action.type === 'done') break;
+  if (action.type === 'done') {
+    status = action.termination.status;
+    break;
+  }
   event = outcomeOf(action);
 }
 
-console.log(`ended ${state.termination?.status} after ${state.stepIndex} model calls: ${cards.at(-1)?.text}`);
+console.log(`ended ${status} after ${state.stepIndex} model calls: ${cards.at(-1)?.text}`);

@@ -3,6 +3,7 @@
 import type { ContextUnit } from '../../workflows/kernel/context.ts';
 import type { KernelEvent, LlmResponseEvent } from '../../workflows/kernel/events.ts';
 import type { Handle } from '../../workflows/kernel/handles.ts';
+import { openCalls } from '../../workflows/kernel/phase.ts';
 import { estimatedTokens } from '../../workflows/kernel/pressure.ts';
 import { initialState, type KernelState } from '../../workflows/kernel/state.ts';
 import { step } from '../../workflows/kernel/step.ts';
@@ -69,7 +70,7 @@ class Script {
   }
 
   results(...waiting: readonly string[]): KernelEvent {
-    const open = this.state.outstanding.filter((call) => call.settled === null);
+    const open = openCalls(this.state);
     const waits = open.filter((call) => waiting.includes(call.tool));
     const settled = open.filter((call) => !waits.includes(call)).map(({ callId }) => this.#settled(callId));
     const suspended = waits.map(({ callId }) => ({ callId, deadline: PLENTY }));
@@ -152,7 +153,7 @@ function shortened(thinking: KernelState, suspended: KernelState, last: KernelEv
   const { stepIndex } = thinking;
   const full = filled(suspended, 0.97);
   const shortening = step(full, last).state;
-  if (shortening.phase !== 'delta') throw new Error('a window that is full must lead to a summary');
+  if (shortening.phase.kind !== 'shortening') throw new Error('a window that is full must lead to a summary');
   const usage = { input: 1_000, output: 500, cached: 0 };
   const summary: Handle = [(shortening.handles.at(-1)?.[0] ?? 0) + 1, 'summary', 500];
   return [

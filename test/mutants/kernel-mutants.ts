@@ -17,8 +17,8 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     rule: 'K2',
     breaks: 'the driver is told to wait for tools where somebody is asked',
     file: 'workflows/kernel/acting.ts',
-    find: `const wait = waiting.some((call) => call.gated !== undefined)`,
-    replace: `const wait = waiting.every((call) => call.gated !== undefined)`,
+    find: `const wait = waiting.some((call) => call.gated)`,
+    replace: `const wait = waiting.every((call) => call.gated)`,
     test: `${KERNEL}/approvals.test.ts`,
   },
   {
@@ -190,7 +190,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K9',
     breaks: 'an operator who is asked again is asked the question that has its answer',
-    file: 'workflows/kernel/funnel.ts',
+    file: 'workflows/kernel/budgets.ts',
     find: `times === 0 ? '' :`,
     replace: `times >= 0 ? '' :`,
     test: `${KERNEL}/approvals.test.ts`,
@@ -199,8 +199,8 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     rule: 'K9',
     breaks: 'a model is asked for the summary that makes room for the report',
     file: 'workflows/kernel/funnel.ts',
-    find: `state.ending === null ? {} : { byRule`,
-    replace: `state.ending !== null ? {} : { byRule`,
+    find: `call.ending === null ? {} : { byRule`,
+    replace: `call.ending !== null ? {} : { byRule`,
     test: `${KERNEL}/budgets.test.ts`,
   },
   {
@@ -222,7 +222,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K11',
     breaks: 'a prompt that is too long is sent again for ever',
-    file: 'workflows/kernel/step.ts',
+    file: 'workflows/kernel/reasoning.ts',
     find: `const overflows = state.context.overflows + 1;`,
     replace: `const overflows = Math.min(1, state.context.overflows + 1);`,
     test: `${KERNEL}/overflow.test.ts`,
@@ -329,8 +329,8 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     rule: 'K22',
     breaks: 'new messages are given out before a result that lies among them',
     file: 'workflows/kernel/new-messages.ts',
-    find: `const acting = phase === 'act' && lifecycle !== 'done'`,
-    replace: `const acting = phase === 'act' && lifecycle === 'done'`,
+    find: `const acting = phase.kind === 'acting'`,
+    replace: `const acting = phase.kind === 'done'`,
     test: `${KERNEL}/new-messages.test.ts`,
   },
 ];

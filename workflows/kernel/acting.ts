@@ -6,129 +6,134 @@
  * 2. A call that was approved is not asked about again; one whose arguments were changed is judged by the other stages again.
  */
 import { UPDATE_PLAN } from '../protocol/builtins.ts';
-import type { ExecuteToolsAction, Observation, RefusedCall } from './actions.ts';
-import { exhaustedBudget, withChangedBudgets } from './budgets.ts';
-import type { OutstandingCall, ProposedCall, SettledCall } from './calls.ts';
-import { rollbackReason } from './checkpoint.ts';
+import type { ApprovalAsk, ExecuteToolsAction, RefusedCall } from './actions.ts';
+import {
+  type BatchVerdict,
+  type CallName,
+  type FinishedCall,
+  isFinished,
+  isWaiting,
+  type ProposedCall,
+  proposed,
+  withDecisions,
+  withOutcomes,
+} from './calls.ts';
+import { type Progress, rollbackReason } from './checkpoint.ts';
 import { done, isSubmission, terminationBy } from './ending.ts';
-import type { ApprovalDecision, ApprovalsAnsweredEvent, ToolResultsEvent } from './events.ts';
+import type { ApprovalDecision, ToolResultsEvent } from './events.ts';
 import { activated } from './exposure.ts';
-import { callModel, finalReport } from './funnel.ts';
-import { type Gated, gate } from './gate.ts';
+import { callModel } from './funnel.ts';
+import { gate } from './gate.ts';
 import { judge, takeSlot } from './governance.ts';
-import { type Handle, merge } from './handles.ts';
+import { handleOf, merge } from './handles.ts';
 import { emit, observed, type StepOutcome } from './outcome.ts';
+import { phaseOf } from './phase.ts';
 import { rollback } from './rollback.ts';
-import type { KernelState, OperatorAsk } from './state.ts';
+import type { KernelState } from './state.ts';
 
-export function onProposals(state: KernelState, calls: readonly ProposedCall[], nowMs: number): StepOutcome {
-  const gated = gate(state, calls, nowMs);
-  const reasons = new Map(gated.ask.map((ask) => [ask.callId, ask.reason]));
-  const outstanding = calls.map(({ callId, tool, settled }): OutstandingCall => {
-    const reason = reasons.get(callId);
-    const gate = reason === undefined ? {} : { gated: reason };
-    return { callId, tool, settled: settled ?? null, deadline: null, ...gate };
-  });
-  const taken = calls.flatMap(({ skill, settled }) =>
-    skill !== undefined && settled?.status === 'success' ? [skill] : [],
-  );
-  const { exposure } = state.config;
-  const skills =
-    taken.length > 0 ? activated(exposure?.skills ?? [], state.skills, taken, state.stepIndex) : state.skills;
-  const planned = calls.findLast(({ tool, settled }) => tool === UPDATE_PLAN && settled?.status === 'success');
-  const planCall = planned?.callId ?? state.planCall;
-  const next: KernelState = { ...state, ...gated.change, skills, planCall, phase: 'act', outstanding };
-  const isOver = outstanding.every((call) => call.settled !== null);
-  return observed(gated.observations, isOver ? afterBatch(next, nowMs) : emit(next, execute(state.stepIndex, gated)));
+/** The calls of a message go through the gate; where all of them are settled already, the step is over at once. */
+export function onProposals(state: KernelState, proposals: readonly ProposedCall[], nowMs: number): StepOutcome {
+  const { run, refuse, ask, verdict, change, observations } = gate(state, proposals, nowMs);
+  const calls = proposed(proposals, new Set(ask.map(({ callId }) => callId)));
+  const phase = { kind: 'acting', calls, verdict } as const;
+  const next: KernelState = { ...state, ...change, ...progressBy(state, proposals), phase };
+  const outcome = calls.every(isFinished)
+    ? afterBatch(next, calls, verdict, nowMs)
+    : emit(next, execute(state.stepIndex, run, refuse, ask));
+  return observed(observations, outcome);
 }
 
-function execute(
-  stepIndex: number,
-  { run, refuse, ask }: Pick<Gated, 'refuse' | 'ask'> & { run: readonly { callId: string; tool: string }[] },
-): ExecuteToolsAction {
+/** Skills that were taken up and plans that were written while the calls were proposed: they are part of the checkpoint. */
+function progressBy(
+  { config, skills, planCall, stepIndex }: KernelState,
+  proposals: readonly ProposedCall[],
+): Pick<Progress, 'skills' | 'planCall'> {
+  const succeeded = proposals.filter(({ settled }) => settled?.status === 'success');
+  const taken = succeeded.flatMap(({ skill }) => skill ?? []);
+  const planned = succeeded.findLast(({ tool }) => tool === UPDATE_PLAN);
   return {
-    type: 'execute_tools',
-    stepIndex,
-    calls: run.map(({ callId, tool }) => ({ callId, tool })),
-    ...(refuse.length > 0 ? { refuse } : {}),
-    ...(ask.length > 0 ? { ask } : {}),
+    skills: taken.length > 0 ? activated(config.exposure?.skills ?? [], skills, taken, stepIndex) : skills,
+    planCall: planned?.callId ?? planCall,
   };
 }
 
-export function onResults(state: KernelState, event: ToolResultsEvent): StepOutcome {
-  const settled = new Map(event.settled.map((call) => [call.callId, call]));
-  const deadlines = new Map(event.suspended.map((call) => [call.callId, call.deadline]));
-  const outstanding = state.outstanding.map((call) => ({
-    ...call,
-    settled: call.settled ?? settled.get(call.callId) ?? null,
-    deadline: settled.has(call.callId) ? null : (deadlines.get(call.callId) ?? call.deadline),
-  }));
-  const next: KernelState = {
-    ...state,
-    outstanding,
-    handles: merge(state.handles, event.settled.map(toHandle)),
-  };
-  const waiting = outstanding.filter((call) => call.settled === null);
-  if (waiting.length === 0) return afterBatch(next, event.nowMs);
-  const deadline = Math.min(...waiting.map((call) => call.deadline ?? Number.POSITIVE_INFINITY));
-  const wait = waiting.some((call) => call.gated !== undefined) ? 'approval' : 'tools';
-  return emit({ ...next, lifecycle: 'suspended' }, { type: 'await', wait, deadline });
+const execute = (
+  stepIndex: number,
+  run: readonly CallName[],
+  refuse: readonly RefusedCall[],
+  ask: readonly ApprovalAsk[] = [],
+): ExecuteToolsAction => ({
+  type: 'execute_tools',
+  stepIndex,
+  calls: run.map(({ callId, tool }) => ({ callId, tool })),
+  ...(refuse.length > 0 ? { refuse } : {}),
+  ...(ask.length > 0 ? { ask } : {}),
+});
+
+/** Results came, and with them the deadlines of calls that wait on; the turn waits until all calls of the step are settled. */
+export function onResults(state: KernelState, { settled, suspended, nowMs }: ToolResultsEvent): StepOutcome {
+  const phase = phaseOf(state, 'acting');
+  const calls = withOutcomes(phase.calls, settled, suspended);
+  const handles = merge(state.handles, settled.map(handleOf));
+  const next: KernelState = { ...state, handles, phase: { ...phase, calls } };
+  if (calls.every(isFinished)) return afterBatch(next, calls, phase.verdict, nowMs);
+  const waiting = calls.filter(isWaiting);
+  const deadline = Math.min(...waiting.map((call) => call.deadline));
+  const wait = waiting.some((call) => call.gated) ? 'approval' : 'tools';
+  return emit(next, { type: 'await', wait, deadline });
 }
 
-/** All calls of the step are settled: a terminating one ends the turn, else the model goes on (T19). */
-function afterBatch(state: KernelState, nowMs: number): StepOutcome {
-  const { config, outstanding, verdict } = state;
-  const settled = outstanding.flatMap((call) => (call.settled ? [call] : []));
-  const submitted = settled.find(isSubmission);
+/** All calls of the step are settled: a submission, a verdict or a terminating tool ends the turn, else the model goes on (T19). */
+function afterBatch(
+  state: KernelState,
+  calls: readonly FinishedCall[],
+  verdict: BatchVerdict | null,
+  nowMs: number,
+): StepOutcome {
+  const { mustEndWith, rollbackOn } = state.config;
+  const submitted = calls.find(({ tool, result }) => isSubmission(tool, result));
   if (submitted) return done(state, { status: 'success' }, { from: 'submit_result', callId: submitted.callId });
   if (verdict?.outcome === 'end') {
     const termination = { status: 'failed', errorCode: 'policy_denied', reason: verdict.reason } as const;
     return done(state, termination, { from: 'fallback' });
   }
-  const terminating = settled.filter((call) => call.settled?.afterExecution === 'terminate');
-  const deciding = terminating.find((call) => call.settled?.status !== 'success') ?? terminating[0];
-  if (deciding?.settled) {
-    const termination = terminationBy(deciding.tool, deciding.settled);
-    return done(state, termination, { from: 'tool_result', callId: deciding.callId });
-  }
-  const reason = verdict?.reason ?? rollbackReason(settled, config.rollbackOn);
+  const last = terminating(calls);
+  if (last) return done(state, terminationBy(last.tool, last.result), { from: 'tool_result', callId: last.callId });
+  const reason = verdict?.reason ?? rollbackReason(calls, rollbackOn);
   if (reason !== null) return rollback(state, reason, nowMs);
-  const requiredToolDone = settled.some(
-    (call) => config.mustEndWith.includes(call.tool) && call.settled?.status === 'success',
-  );
+  const requiredToolDone = calls.some(({ tool, result }) => mustEndWith.includes(tool) && result.status === 'success');
   return callModel({ ...state, requiredToolDone, rollbacks: 0 }, nowMs);
 }
 
-export function onApproval(state: KernelState, { answers, nowMs }: ApprovalsAnsweredEvent): StepOutcome {
-  const observations = answers.map(
-    ({ callId, decision }): Observation => ({ type: 'approval_answered', callId, decision }),
-  );
-  const [answer] = answers;
-  if (state.operator && answer) return observed(observations, onOperator(state, state.operator, answer, nowMs));
-  const byId = new Map(answers.map((one) => [one.callId, one]));
+/** The call that ends the turn: of several the first that did not succeed, so that a failure is never reported as success. */
+function terminating(calls: readonly FinishedCall[]): FinishedCall | undefined {
+  const ends = calls.filter(({ result }) => result.afterExecution === 'terminate');
+  return ends.find(({ result }) => result.status !== 'success') ?? ends[0];
+}
+
+/** People have decided about calls that waited for approval: these run or get their refusals, while others of the step may wait on. */
+export function onDecisions(state: KernelState, decisions: readonly ApprovalDecision[], nowMs: number): StepOutcome {
+  const phase = phaseOf(state, 'acting');
+  const byId = new Map(decisions.map((decision) => [decision.callId, decision]));
   let next = state;
-  const run: OutstandingCall[] = [];
+  const run: CallName[] = [];
   const refuse: RefusedCall[] = [];
-  for (const call of state.outstanding) {
-    const given = byId.get(call.callId);
-    if (!given) continue;
-    const refusal = refusalOf(state, call, given, nowMs);
+  for (const call of phase.calls) {
+    const decision = byId.get(call.callId);
+    if (!decision) continue;
+    const refusal = refusalOf(state, call, decision, nowMs);
     if (refusal) refuse.push(refusal);
     else run.push(call);
     next = refusal ? { ...next, toolCalls: next.toolCalls - 1 } : withSlot(next, call.tool, nowMs);
   }
-  const outstanding = state.outstanding.map((call) => {
-    if (!byId.has(call.callId)) return call;
-    const { gated: _, ...running } = call;
-    return { ...running, deadline: null };
-  });
-  const action = execute(state.stepIndex, { run, refuse, ask: [] });
-  return observed(observations, emit({ ...next, lifecycle: 'running', outstanding }, action));
+  const calls = withDecisions(phase.calls, new Set(byId.keys()));
+  return emit({ ...next, phase: { ...phase, calls } }, execute(state.stepIndex, run, refuse));
 }
 
+/** Why a call does not run although it was waited for; null when it does. Arguments that were changed are judged again (K7). */
 function refusalOf(
   { config, rateWindows }: KernelState,
-  { callId, tool }: OutstandingCall,
+  { callId, tool }: CallName,
   { decision, by, reason, edited }: ApprovalDecision,
   nowMs: number,
 ): RefusedCall | null {
@@ -148,28 +153,3 @@ const withSlot = (state: KernelState, tool: string, nowMs: number): KernelState 
   state.config.governance
     ? { ...state, rateWindows: takeSlot(state.config.governance, state.rateWindows, tool, nowMs) }
     : state;
-
-/** Extended, be it by other means, the turn goes on as if the budget had been larger; else it reports (K9). */
-function onOperator(
-  state: KernelState,
-  { code, used, limit, extra }: OperatorAsk,
-  { decision, budgets }: ApprovalDecision,
-  nowMs: number,
-): StepOutcome {
-  if (decision === 'approved') {
-    const extended: KernelState = { ...state, ...withChangedBudgets(state, budgets), operator: null };
-    const seen: Observation = { type: 'budgets_changed', budgets: budgets ?? {} };
-    return observed([seen], callModel(extended, nowMs, extra));
-  }
-  if (decision === 'unanswered' && exhaustedBudget(state, nowMs) === null)
-    return callModel({ ...state, operator: null }, nowMs, extra);
-  const hit = {
-    code,
-    used,
-    limit,
-    reason: `${used} of ${limit} used, and nobody extended the budget (${code})`,
-  };
-  return finalReport(state, hit, nowMs);
-}
-
-export const toHandle = (call: SettledCall): Handle => [call.seq, 'tool', call.tokens];

@@ -1,11 +1,11 @@
 /** What the kernel asks of its driver, and what it lets observers know. All of it is data. */
 import type { BudgetChange } from '../protocol/profile.ts';
 import type { Termination } from '../protocol/turn.ts';
-import type { BudgetCode } from './budgets.ts';
+import type { BudgetQuestion } from './budgets.ts';
 import type { BoxExtent } from './handles.ts';
 import type { CallExtra } from './model-call.ts';
+import type { Lifecycle } from './phase.ts';
 import type { Residency } from './pressure.ts';
-import type { Lifecycle } from './state.ts';
 
 /** What to render, as ranges: about constant in size however long the turn (K3). */
 export interface Plan {
@@ -95,15 +95,7 @@ export type AwaitAction =
       readonly deadline: number;
     }
   /** An operator may extend the budget that is used up; asked under `askId` (K9). */
-  | {
-      readonly type: 'await';
-      readonly wait: 'operator';
-      readonly askId: string;
-      readonly code: BudgetCode;
-      readonly used: number;
-      readonly limit: number;
-      readonly deadline: number;
-    };
+  | ({ readonly type: 'await'; readonly wait: 'operator' } & BudgetQuestion);
 
 /** Where the deliverable comes from (T6, T8): the text of a thought, the submitted fields, a tool's result, or a fallback. */
 export type DeliverableSource =

@@ -81,6 +81,24 @@ const AXES: Readonly<Partial<Record<BudgetCode, keyof BudgetChange>>> = {
 /** What an operator is asked about: a budget as it stood when the question was asked. */
 export type BudgetAsk = Pick<BudgetHit, 'code' | 'used' | 'limit'>;
 
+/** The question to an operator whether a budget may be larger; its answer comes under `askId` (K9). */
+export interface BudgetQuestion extends BudgetAsk {
+  readonly askId: string;
+  /** Epoch ms by the clock of the workflow. */
+  readonly deadline: number;
+}
+
+/** The question about a budget that is used up. Asked again before the next model call it is another one: the first has its answer. */
+export function questionAbout(
+  { asks, stepIndex }: BudgetState,
+  { code, used, limit }: BudgetHit,
+  deadline: number,
+): BudgetQuestion {
+  const times = asks.filter((asked) => asked === code).length;
+  const askId = `budget-${stepIndex}-${code}${times === 0 ? '' : `-${times + 1}`}`;
+  return { askId, code, used, limit, deadline };
+}
+
 /** Null when these budgets lift a budget that was asked about `askedMs` ago; else what is missing. */
 export function shortfall({ code, used, limit }: BudgetAsk, budgets: BudgetChange, askedMs: number): string | null {
   const axis = AXES[code];

@@ -1,5 +1,7 @@
 /**
- * The calls of one step, from what the model proposed to what came of them. Only types: acting.ts decides what follows from them.
+ * The calls of one step, from what the model proposed to what came of them. Pure: acting.ts decides what follows from it.
+ *
+ * Invariant: a call is running, waits for the outside until a deadline, or is settled; each of the three has what belongs to it and no more.
  */
 import type { AfterExecution, ResultStatus, ToolError } from '../protocol/cards.ts';
 import type { ArgumentFacts } from './governance.ts';
@@ -7,10 +9,14 @@ import type { ArgumentFacts } from './governance.ts';
 /** What kind of error a call ended with; the kinds that take a step back are a matter of the profile (K13). */
 export type ErrorKind = NonNullable<ToolError['kind']> | 'governance_denied';
 
-/** A call as the model wrote it, with what the kernel must know of its arguments. */
-export interface ProposedCall {
+/** What names a call in actions and results. */
+export interface CallName {
   readonly callId: string;
   readonly tool: string;
+}
+
+/** A call as the model wrote it, with what the kernel must know of its arguments. */
+export interface ProposedCall extends CallName {
   /** The digest of the canonical arguments, by which a repeated call is known (K4, K12). A call without one never counts as repeated. */
   readonly digest?: string;
   /** The name of the skill that this call puts to use; present only when the profile has that skill (K8). */
@@ -35,19 +41,71 @@ export interface SettledCall {
   readonly tokens: number;
 }
 
-/** A call of the step that is under way. */
-export interface OutstandingCall {
-  readonly callId: string;
-  readonly tool: string;
-  readonly settled: SettledCall | null;
-  /** Deadline in epoch ms while the call waits for the outside, else null. */
-  readonly deadline: number | null;
-  /** Why it was gated, while it waits for an approval. */
-  readonly gated?: string;
+/** A call that an activity is working on, be it only to ask for its approval. */
+export interface RunningCall extends CallName {
+  readonly kind: 'running';
+  /** Whether the call may run only with an approval that it does not have yet. */
+  readonly gated: boolean;
 }
+
+/** A call that waits for a report from outside, or for a person. */
+export interface WaitingCall extends CallName {
+  readonly kind: 'waiting';
+  readonly gated: boolean;
+  /** Epoch ms by the clock of the workflow. */
+  readonly deadline: number;
+}
+
+/** A call that has its result. */
+export interface FinishedCall extends CallName {
+  readonly kind: 'settled';
+  readonly result: SettledCall;
+}
+
+/** A call of the step that is under way. */
+export type OutstandingCall = RunningCall | WaitingCall | FinishedCall;
 
 /** What a denied call does to its whole step where the policy says so (K6): the step is taken back, or the turn ends. */
 export interface BatchVerdict {
   readonly outcome: 'rollback' | 'end';
   readonly reason: string;
 }
+
+export const isFinished = (call: OutstandingCall): call is FinishedCall => call.kind === 'settled';
+export const isWaiting = (call: OutstandingCall): call is WaitingCall => call.kind === 'waiting';
+export const isRunning = (call: OutstandingCall): call is RunningCall => call.kind === 'running';
+
+/** The calls of a step that begins; those in `gated` are only asked about. */
+export const proposed = (calls: readonly ProposedCall[], gated: ReadonlySet<string>): readonly OutstandingCall[] =>
+  calls.map(({ callId, tool, settled }) =>
+    settled
+      ? { kind: 'settled', callId, tool, result: settled }
+      : { kind: 'running', callId, tool, gated: gated.has(callId) },
+  );
+
+/** The same calls once some have been settled, and others wait until a deadline. */
+export function withOutcomes(
+  calls: readonly OutstandingCall[],
+  settled: readonly SettledCall[],
+  suspended: readonly { readonly callId: string; readonly deadline: number }[],
+): readonly OutstandingCall[] {
+  const results = new Map(settled.map((result) => [result.callId, result]));
+  const deadlines = new Map(suspended.map(({ callId, deadline }) => [callId, deadline]));
+  return calls.map((call) => {
+    if (call.kind === 'settled') return call;
+    const { callId, tool, gated } = call;
+    const result = results.get(callId);
+    if (result) return { kind: 'settled', callId, tool, result };
+    const deadline = deadlines.get(callId);
+    return deadline === undefined ? call : { kind: 'waiting', callId, tool, gated, deadline };
+  });
+}
+
+/** The same calls once a person has decided about some: those run, or get the result of a refusal. */
+export const withDecisions = (
+  calls: readonly OutstandingCall[],
+  decided: ReadonlySet<string>,
+): readonly OutstandingCall[] =>
+  calls.map((call) =>
+    decided.has(call.callId) ? { kind: 'running', callId: call.callId, tool: call.tool, gated: false } : call,
+  );

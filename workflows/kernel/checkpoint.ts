@@ -5,7 +5,7 @@
  * 1. What users said since the checkpoint stays in view; every other card of the step goes, and its tokens with it.
  * 2. The parts of an answer that is being continued are no progress that is taken back: the model is told to go on with them.
  */
-import type { ErrorKind, OutstandingCall } from './calls.ts';
+import type { ErrorKind, FinishedCall, SettledCall } from './calls.ts';
 import type { ViewState } from './context.ts';
 import type { SkillState } from './exposure.ts';
 import { type Handle, indexAfter } from './handles.ts';
@@ -49,9 +49,10 @@ export const NOTHING_DONE: RollbackState = {
 };
 
 /** A checkpoint of the turn as it stands. */
-export function checkpointOf({ handles, ...progress }: Progress & Pick<ViewState, 'handles'>): Checkpoint {
-  return { ...progressOf(progress), seq: handles.at(-1)?.[0] ?? 0 };
-}
+export const checkpointOf = (state: Progress & Pick<ViewState, 'handles'>): Checkpoint => ({
+  ...progressOf(state),
+  seq: state.handles.at(-1)?.[0] ?? 0,
+});
 
 /** The checkpoint for a conversation that begins with calls nobody answered: nothing was done before the message that made them. */
 export function checkpointBeforeLastThought(handles: readonly Handle[]): Checkpoint {
@@ -84,14 +85,18 @@ export function withoutLastStep({ handles, checkpoint, rollbacks, toHide }: Roll
 }
 
 /** Why the results of these calls take their step back; null when they do not. `more`: the kinds of errors the profile adds (K13). */
-export function rollbackReason(calls: readonly OutstandingCall[], more: readonly ErrorKind[] = []): string | null {
+export function rollbackReason(calls: readonly FinishedCall[], more: readonly ErrorKind[] = []): string | null {
   const kinds: ReadonlySet<ErrorKind> = new Set(['fatal', 'user_interrupt', ...more]);
-  const call = calls.find(({ settled }) => {
-    const kind = settled?.errorKind ?? (settled?.errorCode === 'governance_denied' ? 'governance_denied' : null);
+  const call = calls.find(({ result }) => {
+    const kind = errorKindOf(result);
     return kind !== null && kinds.has(kind);
   });
   if (!call) return null;
-  return call.settled?.errorKind === 'user_interrupt'
-    ? `${call.tool} was interrupted by a person`
-    : `${call.tool} failed (${call.settled?.errorCode ?? 'tool_failed'}); try another way`;
+  const { tool, result } = call;
+  return result.errorKind === 'user_interrupt'
+    ? `${tool} was interrupted by a person`
+    : `${tool} failed (${result.errorCode ?? 'tool_failed'}); try another way`;
 }
+
+const errorKindOf = ({ errorKind, errorCode }: SettledCall): ErrorKind | null =>
+  errorKind ?? (errorCode === 'governance_denied' ? 'governance_denied' : null);

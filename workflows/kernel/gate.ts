@@ -18,7 +18,8 @@ export interface Gated {
   readonly run: readonly ProposedCall[];
   readonly refuse: readonly RefusedCall[];
   readonly ask: readonly ApprovalAsk[];
-  readonly change: Pick<KernelState, 'rateWindows' | 'streaks' | 'toolCalls' | 'callsRefused' | 'verdict'>;
+  readonly verdict: BatchVerdict | null;
+  readonly change: Pick<KernelState, 'rateWindows' | 'streaks' | 'toolCalls' | 'callsRefused'>;
   readonly observations: readonly Observation[];
 }
 
@@ -86,14 +87,15 @@ class Batch {
   gated(streaks: KernelState['streaks']): Gated {
     const observations = this.#observations;
     const { rateWindows, toolCalls } = this.#state;
-    const held = { streaks, verdict: this.#verdict, callsRefused: this.#callsRefused };
-    if (this.#verdict) {
+    const held = { streaks, callsRefused: this.#callsRefused };
+    const verdict = this.#verdict;
+    if (verdict) {
       const change = { ...held, rateWindows, toolCalls };
-      return { run: [], refuse: this.#noneRuns(this.#verdict), ask: [], change, observations };
+      return { run: [], refuse: this.#noneRuns(verdict), ask: [], verdict, change, observations };
     }
     const started = this.#run.length + this.#ask.length;
     const change = { ...held, rateWindows: this.#windows, toolCalls: toolCalls + started };
-    return { run: this.#run, refuse: this.#refuse, ask: this.#ask, change, observations };
+    return { run: this.#run, refuse: this.#refuse, ask: this.#ask, verdict, change, observations };
   }
 
   #deny({ callId, tool }: ProposedCall, verdict: Exclude<Verdict, { decision: 'allow' }>): void {

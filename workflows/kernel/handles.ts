@@ -11,6 +11,13 @@ export type HandleRole = 'user' | 'assistant' | 'tool' | 'note' | 'summary';
 /** One card: its place in the output box, who speaks in it, and its length in tokens when it is rendered whole. */
 export type Handle = readonly [seq: number, role: HandleRole, tokens: number];
 
+/** The handle of a call's result. */
+export const handleOf = ({ seq, tokens }: { readonly seq: number; readonly tokens: number }): Handle => [
+  seq,
+  'tool',
+  tokens,
+];
+
 /** Neighbouring cards of a box, first and last place included. The kernel knows no more of cards that other turns wrote. */
 export interface BoxExtent {
   readonly boxId: string;

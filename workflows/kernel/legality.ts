@@ -2,8 +2,11 @@
  * Which event may arrive in which lifecycle (K1). `done` absorbs everything; `suspended` accepts its own resolution and stop.
  * An event that is legal by this table can still be foreign (another step, an unknown call): `mismatch` says so.
  */
+
+import { isRunning } from './calls.ts';
 import type { KernelEvent } from './events.ts';
-import type { KernelState, Lifecycle } from './state.ts';
+import { type Lifecycle, lifecycleOf, openCalls, openQuestion, waitingCalls } from './phase.ts';
+import type { KernelState } from './state.ts';
 
 type Legality = Readonly<Record<KernelEvent['type'], boolean>>;
 
@@ -37,17 +40,19 @@ export const LEGAL: Readonly<Record<Lifecycle, Legality>> = {
 
 /** Why the event must change nothing, or null when it applies. */
 export function mismatch(state: KernelState, event: KernelEvent): string | null {
-  if (!LEGAL[state.lifecycle][event.type]) return `not legal while ${state.lifecycle}`;
+  const lifecycle = lifecycleOf(state);
+  if (!LEGAL[lifecycle][event.type]) return `not legal while ${lifecycle}`;
+  const phase = state.phase.kind;
   switch (event.type) {
     case 'llm_response':
     case 'llm_failed':
     case 'timeout':
-      if (state.phase !== 'reason') return 'no model call is open';
+      if (phase !== 'reasoning') return 'no model call is open';
       return event.stepIndex === state.stepIndex
         ? null
         : `step ${event.stepIndex} is not the open step ${state.stepIndex}`;
     case 'summarized':
-      if (state.phase !== 'delta') return 'no summary is being made';
+      if (phase !== 'shortening') return 'no summary is being made';
       if (event.summary[0] <= (state.context.summary?.[0] ?? 0)) return `summary ${event.summary[0]} is not a new one`;
       return event.stepIndex === state.stepIndex + 1 ? null : `step ${event.stepIndex} does not wait for a summary`;
     case 'tool_results':
@@ -61,9 +66,9 @@ export function mismatch(state: KernelState, event: KernelEvent): string | null 
 
 /** Calls that run must all have come to something; while none does, every call that waits is told of. */
 function coverage(state: KernelState, event: Extract<KernelEvent, { type: 'tool_results' }>): string | null {
-  if (state.phase !== 'act') return 'no tool call is open';
-  const unsettled = state.outstanding.filter((call) => call.settled === null);
-  const running = unsettled.filter((call) => call.deadline === null);
+  if (state.phase.kind !== 'acting') return 'no tool call is open';
+  const unsettled = openCalls(state);
+  const running = unsettled.filter(isRunning);
   const open = new Set((running.length > 0 ? running : unsettled).map((call) => call.callId));
   for (const { callId } of [...event.settled, ...event.suspended]) {
     if (!open.delete(callId)) return `call ${callId} is not open, or came twice`;
@@ -73,8 +78,9 @@ function coverage(state: KernelState, event: Extract<KernelEvent, { type: 'tool_
 }
 
 function unasked(state: KernelState, { answers }: Extract<KernelEvent, { type: 'approval' }>): string | null {
-  const gated = state.outstanding.filter((call) => call.gated !== undefined && call.settled === null);
-  const asked = new Set(state.operator ? [state.operator.askId] : gated.map((call) => call.callId));
+  const question = openQuestion(state);
+  const gated = waitingCalls(state).filter((call) => call.gated);
+  const asked = new Set(question ? [question.askId] : gated.map((call) => call.callId));
   for (const { callId } of answers)
     if (!asked.delete(callId)) return `nobody is asked about ${callId}, or it came twice`;
   return answers.length > 0 ? null : 'it answers nothing';

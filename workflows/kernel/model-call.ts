@@ -1,4 +1,5 @@
-/** What a model call carries besides the conversation. Only types: the funnel fills them in, the model activity renders them. */
+/** A call of the model, as far as it is more than the conversation. Only types: the funnel fills them in, the model activity renders them. */
+import type { Termination } from '../protocol/turn.ts';
 
 /** A note that the runtime writes into the conversation, as a card of its own, before it calls the model. */
 export type Note =
@@ -18,4 +19,11 @@ export interface CallExtra {
   /** Present when the model must call one of the offered tools. */
   readonly requireTool?: true;
   readonly note?: Note;
+}
+
+/** A call of the model that is under way, or waits for a summary that makes room for it. */
+export interface ModelCall {
+  readonly extra: CallExtra;
+  /** How the turn ends when the call is the final report of an exhausted budget (K9); null for every other call. */
+  readonly ending: Termination | null;
 }

@@ -19,8 +19,8 @@ export function drainNewMessages(state: KernelState, mark: number): NewMessages 
   return { cards: { boxId: state.outputBoxId, fromSeq: mark + 1, toSeq: last }, mark: last };
 }
 
-function lastSettled({ phase, lifecycle, handles, context }: KernelState): number {
-  const acting = phase === 'act' && lifecycle !== 'done';
+function lastSettled({ phase, handles, context }: KernelState): number {
+  const acting = phase.kind === 'acting';
   const last = acting ? handles.findLast((handle) => handle[1] === 'assistant') : handles.at(-1);
   return Math.max(last?.[0] ?? 0, context.summary?.[0] ?? 0);
 }

@@ -32,6 +32,7 @@ import type {
   SummarizeAction,
 } from '../kernel/actions.ts';
 import type { ApprovalDecision, KernelEvent } from '../kernel/events.ts';
+import { lifecycleOf, waitingCalls } from '../kernel/phase.ts';
 import { initialState, type KernelState } from '../kernel/state.ts';
 import { step } from '../kernel/step.ts';
 import { stopSignal, type TurnSnapshot, turnStateQuery } from '../messages/messages.ts';
@@ -167,7 +168,7 @@ class TurnDriver {
   #feed(event: KernelEvent): KernelAction {
     const [action] = this.#step(event);
     if (action) return action;
-    throw new TypeError(`the kernel had no answer to ${event.type} while ${this.#state.lifecycle}`);
+    throw new TypeError(`the kernel had no answer to ${event.type} while ${lifecycleOf(this.#state)}`);
   }
 
   #step(event: KernelEvent): readonly KernelAction[] {
@@ -275,14 +276,14 @@ class TurnDriver {
   /** Calls of the step that waited before and go on waiting. */
   #waitingElsewhere({ calls, refuse = [], ask = [] }: ExecuteToolsAction): TurnSnapshot['waiting'] {
     const now = new Set([...calls, ...refuse, ...ask].map((call) => call.callId));
-    return this.#state.outstanding.flatMap(({ callId, tool, settled, deadline }) =>
-      settled === null && deadline !== null && !now.has(callId) ? [{ callId, tool, deadline }] : [],
-    );
+    return waitingCalls(this.#state)
+      .filter(({ callId }) => !now.has(callId))
+      .map(({ callId, tool, deadline }) => ({ callId, tool, deadline }));
   }
 
   /** Sleeps until it is woken, the nearest deadline or a report's next try, then asks the store where the waiting calls stand (T13, T17, T18). */
   #awaitResults(firstDeadline: number): Promise<KernelEvent | null> {
-    const callIds = this.#state.outstanding.filter((call) => !call.settled).map((call) => call.callId);
+    const callIds = waitingCalls(this.#state).map((call) => call.callId);
     return this.#awaitStore(callIds, firstDeadline);
   }
 

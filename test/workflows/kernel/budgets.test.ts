@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { KernelAction, SummarizeAction } from '../../../workflows/kernel/actions.ts';
 import type { Delegated } from '../../../workflows/kernel/budgets.ts';
+import { endingOf, openQuestion } from '../../../workflows/kernel/phase.ts';
 import { type ConfigPart, NOW, Turn } from './turn.ts';
 
 const modelCalls = (actions: readonly KernelAction[]): number =>
@@ -10,7 +11,7 @@ const modelCalls = (actions: readonly KernelAction[]): number =>
 function exhausted(more: ConfigPart = {}): Turn {
   const turn = new Turn({ budgets: { maxSteps: 2, maxTokens: 1_000_000 }, ...more });
   turn.start();
-  while (turn.state.ending === null) {
+  while (endingOf(turn.state) === null) {
     turn.call('a');
     turn.results({ a: {} });
   }
@@ -35,7 +36,7 @@ describe('the step budget', () => {
       { type: 'budget_hit', code: 'max_steps_reached', used: maxSteps, limit: maxSteps },
     ]);
     turn.call('a');
-    expect(turn.state.lifecycle).toBe('done');
+    expect(turn.state.phase.kind).toBe('done');
     expect(modelCalls(turn.actions)).toBe(maxSteps + 1);
   });
 
@@ -185,7 +186,7 @@ describe('a budget of calls that is raised', () => {
       turn.call('a', 'b');
       if (by === 'budgets') turn.feed({ type: 'budgets', nowMs: NOW, budgets: { maxToolCalls: 3 } });
       turn.results({ a: {}, b: refused });
-      const callId = turn.state.operator?.askId ?? '';
+      const callId = openQuestion(turn.state)?.askId ?? '';
       if (by === 'approval') turn.approve({ callId, decision: 'approved', budgets: { maxToolCalls: 3 } });
       turn.call('c', 'd');
       // Three of three are used, and none was refused since: the model may still answer.

@@ -20,7 +20,7 @@ export function conversation(cards: readonly Sized[], more: ConfigPart = {}): Ke
   );
   const fresh = initialState(config({ context, ...more }));
   const { context: view } = fresh;
-  return { ...fresh, lifecycle: 'running', outputBoxId: OUTPUT_BOX, handles, context: { ...view, activityAt: NOW } };
+  return { ...fresh, outputBoxId: OUTPUT_BOX, handles, context: { ...view, activityAt: NOW } };
 }
 
 /** What the model said, with one result of its call. */

@@ -92,7 +92,7 @@ describe('new messages', () => {
         for (let seq = fromSeq; seq <= toSeq; seq += 1) if (cards.includes(seq)) seen.push(seq);
         mark = fresh.mark;
       }
-      const settled = state.lifecycle === 'done' || state.phase !== 'act';
+      const settled = state.phase.kind !== 'acting';
       expect(seen).toEqual(cards.filter((seq) => seq <= mark).toSorted((a, b) => a - b));
       if (settled) expect(state.handles.filter(([seq]) => seq > mark)).toEqual([]);
     });

@@ -7,6 +7,7 @@ import type { SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { KernelEvent } from '../../../workflows/kernel/events.ts';
 import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
 import type { StepOutcome } from '../../../workflows/kernel/outcome.ts';
+import { lifecycleOf } from '../../../workflows/kernel/phase.ts';
 import { initialState, type KernelConfig, type KernelState } from '../../../workflows/kernel/state.ts';
 import { step } from '../../../workflows/kernel/step.ts';
 import type { Budgets } from '../../../workflows/protocol/profile.ts';
@@ -32,7 +33,7 @@ function walk(config: KernelConfig, rolls: readonly Die[], by: typeof step): Vis
     const outcome = by(state, event);
     state = outcome.state;
     visits.push({ event, outcome });
-    if (state.lifecycle === 'done') ended += 1;
+    if (state.phase.kind === 'done') ended += 1;
     if (ended > AFTER_DONE) break;
   }
   return visits;
@@ -165,6 +166,7 @@ describe('a random walk over all events', () => {
     steps: 0,
     ignored: 0,
     lifecycles: new Set<string>(),
+    phases: new Set<string>(),
     actions: new Set<string>(),
     ends: new Set<string>(),
     observations: new Set<string>(),
@@ -172,7 +174,8 @@ describe('a random walk over all events', () => {
 
   const note = ({ outcome: { state, actions, observations } }: Visit) => {
     seen.steps += 1;
-    seen.lifecycles.add(state.lifecycle);
+    seen.lifecycles.add(lifecycleOf(state));
+    seen.phases.add(state.phase.kind);
     for (const { type } of observations) {
       seen.observations.add(type);
       if (type === 'event_ignored') seen.ignored += 1;
@@ -211,11 +214,12 @@ describe('a random walk over all events', () => {
     120_000,
   );
 
-  test('saw enough to mean something: every lifecycle, action and way to end', () => {
+  test('saw enough to mean something: every lifecycle, phase, action and way to end', () => {
     expect(seen.steps).toBeGreaterThanOrEqual(200_000);
     expect(seen.ignored).toBeGreaterThan(1_000);
     expect(seen.ignored).toBeLessThan(seen.steps / 2);
     expect([...seen.lifecycles].sort()).toEqual(['done', 'ready', 'running', 'suspended']);
+    expect([...seen.phases].sort()).toEqual(['acting', 'asking', 'done', 'ready', 'reasoning', 'shortening']);
     expect([...seen.actions].sort()).toEqual(['await', 'call_llm', 'done', 'execute_tools', 'summarize']);
     expect([...seen.observations].sort()).toEqual([
       'approval_answered',

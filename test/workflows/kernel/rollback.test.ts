@@ -192,7 +192,7 @@ describe('rollbacks in a row', () => {
       turn.call('a');
       turn.results({ a: {} });
     }
-    expect(turn.state).toMatchObject({ lifecycle: 'running', rollbacks: 0 });
+    expect(turn.state).toMatchObject({ phase: { kind: 'reasoning' }, rollbacks: 0 });
   });
 
   test('are counted anew after a part of an answer, and after a reminder (K13)', () => {

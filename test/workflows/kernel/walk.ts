@@ -4,7 +4,9 @@
  */
 import fc from 'fast-check';
 import type { SettledCall } from '../../../workflows/kernel/calls.ts';
+import { isRunning } from '../../../workflows/kernel/calls.ts';
 import type { KernelEvent, LlmResponseEvent } from '../../../workflows/kernel/events.ts';
+import { lifecycleOf, openCalls, openQuestion, waitingCalls } from '../../../workflows/kernel/phase.ts';
 import type { KernelConfig, KernelState } from '../../../workflows/kernel/state.ts';
 import { type GovernancePolicy, governanceSchema } from '../../../workflows/protocol/governance.ts';
 import { NOW, OUTPUT_BOX } from './turn.ts';
@@ -177,10 +179,10 @@ export class Walk {
 
   /** Covers the open calls, the flaw aside; results come in an order of their own. */
   #results(state: KernelState, { calls, flaw, deadline }: Die): KernelEvent {
-    const unsettled = state.outstanding.filter((call) => call.settled === null);
-    const running = unsettled.filter((call) => call.deadline === null);
+    const unsettled = openCalls(state);
+    const running = unsettled.filter(isRunning);
     const open = (running.length > 0 ? running : unsettled).map((call) => call.callId);
-    const asked = new Set(unsettled.filter((call) => call.gated !== undefined).map((call) => call.callId));
+    const asked = new Set(unsettled.filter((call) => call.gated).map((call) => call.callId));
     if (flaw === 'missing') open.pop();
     if (flaw === 'foreign') open.push('9.9');
     const ids = [...open].sort((a, b) => ((calls[0]?.roll ?? 0) > 4 ? b.localeCompare(a) : a.localeCompare(b)));
@@ -200,13 +202,13 @@ export class Walk {
   }
 
   #answers(state: KernelState, { calls, flaw, budgets }: Die): KernelEvent {
-    const asked = state.outstanding.filter((call) => call.gated !== undefined).map((call) => call.callId);
-    const ids = state.operator ? [state.operator.askId] : asked;
+    const question = openQuestion(state);
+    const ids = question ? [question.askId] : gatedCalls(state);
     if (flaw === 'missing') ids.pop();
     if (flaw === 'foreign') ids.push('9.9');
     const answers = ids.map((callId, index) => {
       const decision = calls[index % Math.max(1, calls.length)]?.answer ?? 'denied';
-      return { callId, decision, ...(state.operator && decision === 'approved' ? { budgets } : {}) };
+      return { callId, decision, ...(question && decision === 'approved' ? { budgets } : {}) };
     });
     const [first] = answers;
     return {
@@ -234,10 +236,23 @@ export class Walk {
   }
 }
 
-function awaited({ lifecycle, phase, outstanding, operator }: KernelState): KernelEvent['type'] {
-  if (lifecycle === 'ready') return 'start';
-  if (phase === 'delta') return 'summarized';
-  const asked = outstanding.some((call) => call.gated !== undefined && call.deadline !== null);
-  if (lifecycle === 'suspended' && (asked || operator)) return 'approval';
-  return lifecycle === 'running' && phase === 'reason' ? 'llm_response' : 'tool_results';
+/** The ids of the calls that wait for approval. */
+const gatedCalls = (state: KernelState): string[] =>
+  waitingCalls(state)
+    .filter((call) => call.gated)
+    .map((call) => call.callId);
+
+function awaited(state: KernelState): KernelEvent['type'] {
+  switch (state.phase.kind) {
+    case 'ready':
+      return 'start';
+    case 'reasoning':
+      return 'llm_response';
+    case 'shortening':
+      return 'summarized';
+    case 'asking':
+      return 'approval';
+    default:
+      return lifecycleOf(state) === 'suspended' && gatedCalls(state).length > 0 ? 'approval' : 'tool_results';
+  }
 }
