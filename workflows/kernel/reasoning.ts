@@ -53,7 +53,7 @@ function onTruncated(state: KernelState, nowMs: number): StepOutcome {
   const { answerParts, lastThought } = state;
   const part = answerParts.length + 1;
   const seen: Observation = { type: 'truncated', part };
-  if (part > CONTINUATIONS) return { ...onAnswer(state, nowMs), observations: [seen] };
+  if (part > CONTINUATIONS) return observed([seen], onAnswer(state, nowMs));
   const next = { ...state, rollbacks: 0, answerParts: [...answerParts, ...(lastThought ? [lastThought.cardId] : [])] };
   return observed([seen], callModel(next, nowMs, { note: { kind: 'go_on' } }));
 }
@@ -63,8 +63,7 @@ function onAnswer(state: KernelState, nowMs: number): StepOutcome {
   const tools = state.config.mustEndWith;
   if (tools.length === 0 || state.requiredToolDone) return done(state, { status: 'success' }, answerOf(state));
   const extra = { onlyTools: tools, requireTool: true, note: { kind: 'must_end_with', tools } } as const;
-  const reminded = callModel({ ...state, rollbacks: 0, answerParts: [] }, nowMs, extra);
-  return { ...reminded, observations: [...reminded.observations, { type: 'reminded', tools }] };
+  return observed([{ type: 'reminded', tools }], callModel({ ...state, rollbacks: 0, answerParts: [] }, nowMs, extra));
 }
 
 /** How often a prompt that the provider finds too long is made shorter and sent again (K11). */
