@@ -11,8 +11,9 @@ import type { CallLlmAction, Observation, SummarizeAction } from './actions.ts';
 import { type BudgetHit, costUsed, exhaustedBudget, questionAbout, terminationOf } from './budgets.ts';
 import { checkpointOf } from './checkpoint.ts';
 import { withMarks } from './context.ts';
+import { type Departure, departingExtents } from './departure.ts';
 import { done } from './ending.ts';
-import { type Departure, departingExtents, makeRoom, summaryTokens } from './eviction.ts';
+import { makeRoom, summaryTokens } from './eviction.ts';
 import { inUse, offeredTools } from './exposure.ts';
 import type { CallExtra, ModelCall } from './model-call.ts';
 import { emit, observed, type StepOutcome } from './outcome.ts';
@@ -25,8 +26,8 @@ import { stateLines } from './state-block.ts';
 const OPERATOR_DEADLINE_MS = 24 * 3_600_000;
 
 /**
- * The next step: the model is called, unless a budget is used up. `forced`: the provider found the last prompt too long, so that everything
- * that may leave the view leaves it (K11).
+ * The next step: the model is called, unless a budget is used up. `forced` after the provider found the last prompt too long: everything
+ * that may go goes (K11).
  */
 export function callModel(state: KernelState, nowMs: number, extra: CallExtra = {}, forced = false): StepOutcome {
   const hit = exhaustedBudget(state, nowMs);
@@ -37,7 +38,7 @@ export function callModel(state: KernelState, nowMs: number, extra: CallExtra = 
 }
 
 /**
- * The same call once more, after a summary or with a shorter prompt. The budgets may have been used up meanwhile and are looked at again,
+ * The same call once more, after a summary or with a shorter prompt. The budgets may have been used up meanwhile and are checked again,
  * but not for the final report, which comes after them.
  */
 export const callAgain = (state: KernelState, nowMs: number, call: ModelCall, forced = false): StepOutcome =>

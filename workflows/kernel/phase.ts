@@ -15,9 +15,10 @@ import {
   type OutstandingCall,
   type WaitingCall,
 } from './calls.ts';
-import type { Departure } from './eviction.ts';
+import type { Departure } from './departure.ts';
 import type { CallExtra, ModelCall } from './model-call.ts';
 
+/** What a turn is doing. */
 export type Phase =
   /** The turn has not begun. */
   | { readonly kind: 'ready' }
@@ -39,9 +40,10 @@ export interface PhaseState {
 
 export const NOT_STARTED: PhaseState = { phase: { kind: 'ready' } };
 
-/** The phases as the table of legal events knows them: a suspended turn holds no worker. */
+/** Whether a turn has begun, works, waits for the outside, or has ended; a suspended turn holds no worker. */
 export type Lifecycle = 'ready' | 'running' | 'suspended' | 'done';
 
+/** The lifecycle that follows from the phase. */
 export function lifecycleOf({ phase }: PhaseState): Lifecycle {
   switch (phase.kind) {
     case 'ready':
