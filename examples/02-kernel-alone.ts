@@ -4,12 +4,12 @@
  *   node examples/02-kernel-alone.ts
  *
  * The kernel is one pure function: `step(state, event) → {state, actions, observations}`. It decides and does nothing itself: it calls no
- * model and no tool, reads no clock, and holds no text, only handles: "card 3 is what a tool answered, 12 tokens". Whoever drives it does
- * what the action asks for, and brings back what came of it as the next event, with the time in it:
+ * model and no tool, reads no clock, and holds no text, only handles: "card 3 is what a tool answered, 12 tokens". Its driver does what
+ * the action asks for, and brings back what came of it as the next event, with the time in it:
  *
  *   start         → call_llm        show the model these cards
  *   llm_response  → execute_tools   run these calls, ask approval for those
- *   tool_results  → await           somebody must be asked first
+ *   tool_results  → await           a person must be asked first
  *   approval      → execute_tools   run what got approval
  *   tool_results  → call_llm        show the model what came of it
  *   llm_response  → done            the turn is over
@@ -29,7 +29,7 @@ import { governanceSchema } from '../workflows/protocol/governance.ts';
 import type { JsonObject } from '../workflows/protocol/json.ts';
 import { budgetsSchema } from '../workflows/protocol/profile.ts';
 
-/** The text of the conversation is ours; a card's place is its position here. */
+/** The texts of the conversation, which the kernel never sees; the place of a card is its position in this list. */
 const cards: { readonly role: HandleRole; readonly text: string }[] = [];
 
 function write(role: HandleRole, text: string): Handle {
@@ -54,7 +54,7 @@ function model(prompt: readonly string[]): Reply {
   return { text: '', calls: [call('forecast', { city: 'Rome' }), call('book', { city: 'Rome', price: 120 })] };
 }
 
-/** A booking that costs 100 or more waits until somebody says yes. */
+/** The rules: a booking that costs 100 or more waits until a person approves it. */
 const governance = governanceSchema.parse({
   rules: [{ tool: 'book', action: 'ask', when: { path: 'price', min: 100 }, reason: 'it costs 100 or more' }],
 });
@@ -86,7 +86,7 @@ function outcomeOf(action: KernelAction): KernelEvent {
         thoughtCardId: String(cards.length),
         hasText: text !== '',
         refused: false,
-        // Of the arguments the kernel sees only what rules look at, and a digest by which it knows a repeated call.
+        // The kernel sees only those arguments that rules name, and a digest by which it knows a repeated call.
         calls: calls.map(({ callId, tool, args }) => ({
           callId,
           tool,
@@ -101,7 +101,7 @@ function outcomeOf(action: KernelAction): KernelEvent {
         const [seq, , tokens] = write('tool', tools[tool]?.(argumentsOf.get(callId) ?? {}) ?? 'no such tool');
         return { callId, status: 'success', afterExecution: 'continue', seq, tokens } as const;
       });
-      // A call that needs approval is not run yet: it waits, for an hour.
+      // A call that needs approval is not run yet; it waits for an hour at most.
       const suspended = (action.ask ?? []).map(({ callId }) => ({ callId, deadline: nowMs + 3_600_000 }));
       return { type: 'tool_results', nowMs, settled, suspended };
     }
@@ -110,7 +110,7 @@ function outcomeOf(action: KernelAction): KernelEvent {
       return { type: 'approval', nowMs, answers };
     }
     default:
-      // `summarize` comes when the window is nearly full; `done` is no question.
+      // `summarize` comes only when the window is nearly full, and after `done` the loop ends.
       throw new TypeError(`this turn is too short for ${action.type}`);
   }
 }

@@ -1,4 +1,4 @@
-/** The results as tables. */
+/** The results as tables in Markdown. */
 import type { BudgetLine } from '../budget.ts';
 import { budgetTable, hardwareLine, section, short, table, whole } from '../report.ts';
 import type { KernelResults, SizeResults } from './measure.ts';

@@ -7,7 +7,7 @@ const TREE = 'test/activities/store/turns/tree-budgets.test.ts';
 export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K1',
-    breaks: 'results that leave one call out are taken for all of them',
+    breaks: 'results without one of the calls are taken for all of them',
     file: 'workflows/kernel/legality.ts',
     find: `return missing.length === 0 ? null`,
     replace: `return missing.length <= 1 ? null`,
@@ -15,7 +15,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   },
   {
     rule: 'K2',
-    breaks: 'the driver is told to wait for tools where somebody is asked',
+    breaks: 'the driver waits for tools where a person is asked',
     file: 'workflows/kernel/acting.ts',
     find: `const wait = waiting.some((call) => call.gated)`,
     replace: `const wait = waiting.every((call) => call.gated)`,

@@ -43,7 +43,7 @@ export function onProposals(state: KernelState, proposals: readonly ProposedCall
   return observed(observations, outcome);
 }
 
-/** Skills that were taken up and plans that were written while the calls were proposed: they are part of the checkpoint. */
+/** What calls that are settled already have brought about: skills that were taken up, and a plan that was written. A rollback undoes it. */
 function progressBy(
   { config, skills, planCall, stepIndex }: KernelState,
   proposals: readonly ProposedCall[],

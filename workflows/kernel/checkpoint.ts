@@ -3,7 +3,7 @@
  *
  * Invariants
  * 1. What users said since the checkpoint stays in view; every other card of the step goes, and its tokens with it.
- * 2. The parts of an answer that is being continued are no progress that is taken back: the model is told to go on with them.
+ * 2. The parts of an answer that is being continued stay, because the model is asked to go on with them and not to begin anew.
  */
 import type { ErrorKind, FinishedCall, SettledCall } from './calls.ts';
 import type { ViewState } from './context.ts';
@@ -25,6 +25,7 @@ export interface Checkpoint extends Progress {
   readonly seq: number;
 }
 
+/** The progress of the turn, and what a rollback needs. */
 export interface RollbackState extends Progress {
   /** The ids of thoughts before the last one that are parts of the same answer, cut short by the output limit of the model (K11). */
   readonly answerParts: readonly string[];
@@ -40,6 +41,7 @@ export interface RollbackState extends Progress {
 
 const NO_PROGRESS: Progress = { lastThought: null, requiredToolDone: false, planCall: null, skills: [] };
 
+/** Before `start` nothing is done. A rollback before the first model call would return to the beginning of the box. */
 export const NOTHING_DONE: RollbackState = {
   ...NO_PROGRESS,
   answerParts: [],

@@ -73,7 +73,6 @@ export const withMarks = <V extends ViewState>(view: V, marks: Marks): V => ({
   context: { ...view.context, marks },
 });
 
-/** Before `start` nothing is in view. */
 export const EMPTY_VIEW: ViewState = {
   outputBoxId: '',
   handles: [],

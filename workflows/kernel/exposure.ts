@@ -1,32 +1,36 @@
 /**
- * Which tools a model call offers (K8): those the profile declares, as far as its capabilities let them through, narrowed by the skills in
- * use. Pure.
+ * Which tools a model call offers (K8): those that the profile declares and its capabilities let through, narrowed by the skills in use.
+ * Pure.
  *
  * Invariants
- * 1. `submit_result` and `read_result` are always offered; other built-ins are exempt from filters by id, not from those by kind.
- * 2. The list changes only when a skill comes into use or its time is over, so that the prompt's prefix stays what it was (W18).
+ * 1. `submit_result` and `read_result` are always offered. The other built-ins are exempt from the filter by id, not from the one by kind.
+ * 2. The list changes only when a skill comes into use or its time is over, so that providers find the beginning of the prompt in their
+ *    caches (W18).
  */
 import { READ_RESULT, SKILL, SUBMIT_RESULT, UPDATE_PLAN } from '../protocol/builtins.ts';
 
+/** What a skill of the profile does to the list of tools. */
 export interface SkillRule {
   readonly name: string;
-  /** Null: it does not narrow. */
+  /** The tools it is used with; null when it leaves the list as it is. */
   readonly allowedTools: readonly string[] | null;
-  /** It ends after that many steps; absent = never. */
+  /** After how many steps it is out of use again; absent when it stays to the end of the turn. */
   readonly leaseSteps?: number;
 }
 
+/** What a profile says about the tools to offer. */
 export interface Exposure {
-  /** In the order in which they are offered. */
+  /** The tools that capabilities let through, in the order in which they are offered. */
   readonly declared: readonly string[];
-  /** Offered whatever skills are in use. */
+  /** The tools that are offered whatever skills are in use. */
   readonly core: readonly string[];
+  /** All skills that the model may take up. */
   readonly skills: readonly SkillRule[];
 }
 
 export interface ActiveSkill {
   readonly name: string;
-  /** The last step it is in use for; null = to the end. */
+  /** The index of the last step it is in use for; null when it stays to the end of the turn. */
   readonly until: number | null;
 }
 
@@ -35,9 +39,10 @@ export interface SkillState {
   readonly skills: readonly ActiveSkill[];
 }
 
+/** The built-in tools that no filter and no skill takes away. */
 const ALWAYS: readonly string[] = [SUBMIT_RESULT, READ_RESULT];
 
-/** Undefined: nothing is left out. */
+/** The names of the tools to offer; undefined when nothing is ever left out. */
 export function offeredTools(
   exposure: Exposure | undefined,
   skills: readonly ActiveSkill[],
@@ -50,7 +55,7 @@ export function offeredTools(
   return [...declared, ...ALWAYS];
 }
 
-/** In use from the next step on; asked for again, its time begins anew. */
+/** The skills in use from the next step on, with those of these names. The time of a skill that was in use already begins anew. */
 export function activated(
   rules: readonly SkillRule[],
   skills: readonly ActiveSkill[],
@@ -67,6 +72,7 @@ export function activated(
   ];
 }
 
+/** The skills that are still in use for the step with this index. */
 export const inUse = (skills: readonly ActiveSkill[], stepIndex: number): readonly ActiveSkill[] =>
   skills.every(({ until }) => until === null || until >= stepIndex)
     ? skills

@@ -1,13 +1,18 @@
 /**
- * Which event may arrive in which lifecycle (K1). `done` absorbs everything; `suspended` accepts its own resolution and stop.
- * An event that is legal by this table can still be foreign (another step, an unknown call): `mismatch` says so.
+ * Which event may come when (K1). Pure.
+ *
+ * Invariants
+ * 1. A turn that is done takes no event; a suspended one takes what it waits for, new budgets and a stop.
+ * 2. An event that is legal by the table applies only if it fits the phase: it is about the open step, about calls that are open, about
+ *    questions that were asked.
+ * 3. The check is complete: the functions that handle an event rely on the phase it has made sure of.
  */
-
 import { isRunning } from './calls.ts';
 import type { KernelEvent } from './events.ts';
 import { type Lifecycle, lifecycleOf, openCalls, openQuestion, waitingCalls } from './phase.ts';
 import type { KernelState } from './state.ts';
 
+/** For each kind of event whether it may come. */
 type Legality = Readonly<Record<KernelEvent['type'], boolean>>;
 
 const NOTHING: Legality = {
@@ -22,6 +27,7 @@ const NOTHING: Legality = {
   stop: false,
 };
 
+/** The kinds of events that a turn may take, by lifecycle. */
 export const LEGAL: Readonly<Record<Lifecycle, Legality>> = {
   ready: { ...NOTHING, start: true, stop: true },
   running: {
@@ -38,7 +44,7 @@ export const LEGAL: Readonly<Record<Lifecycle, Legality>> = {
   done: NOTHING,
 };
 
-/** Why the event must change nothing, or null when it applies. */
+/** Why the event must change nothing; null when it applies. */
 export function mismatch(state: KernelState, event: KernelEvent): string | null {
   const lifecycle = lifecycleOf(state);
   if (!LEGAL[lifecycle][event.type]) return `not legal while ${lifecycle}`;
@@ -64,7 +70,7 @@ export function mismatch(state: KernelState, event: KernelEvent): string | null 
   }
 }
 
-/** Calls that run must all have come to something; while none does, every call that waits is told of. */
+/** The outcomes must cover exactly the calls that run; while none runs, exactly those that wait (K1). */
 function coverage(state: KernelState, event: Extract<KernelEvent, { type: 'tool_results' }>): string | null {
   if (state.phase.kind !== 'acting') return 'no tool call is open';
   const unsettled = openCalls(state);
@@ -77,6 +83,7 @@ function coverage(state: KernelState, event: Extract<KernelEvent, { type: 'tool_
   return missing.length === 0 ? null : `calls without outcome: ${missing.join(', ')}`;
 }
 
+/** The decisions must be about approvals that are waited for, each about another one. */
 function unasked(state: KernelState, { answers }: Extract<KernelEvent, { type: 'approval' }>): string | null {
   const question = openQuestion(state);
   const gated = waitingCalls(state).filter((call) => call.gated);

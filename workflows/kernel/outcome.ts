@@ -2,6 +2,7 @@
 import type { KernelAction, Observation } from './actions.ts';
 import type { KernelState } from './state.ts';
 
+/** The state after an event, what the driver must do next, and what was observed. */
 export interface StepOutcome {
   readonly state: KernelState;
   /** The one action that follows, or none: an event that does not apply, or `budgets`, asks nothing of the driver (K2). */

@@ -15,6 +15,7 @@ import type { KernelState } from './state.ts';
 
 const REFUSAL: Termination = { status: 'failed', errorCode: 'provider_refusal', reason: 'the model refused' };
 
+/** The model has answered. An answer to the final report ends the turn, whatever else is in it (K9). */
 export function onResponse(state: KernelState, event: LlmResponseEvent): StepOutcome {
   const { ending } = phaseOf(state, 'reasoning').call;
   const next = withResponse(state, event);
@@ -49,6 +50,7 @@ const shownIn = ({ handles }: LlmResponseEvent): readonly Handle[] =>
 /** How often the model is asked to go on with an answer that was cut short (K11). */
 const CONTINUATIONS = 3;
 
+/** The model is asked to go on; after three continuations the answer ends where it was cut, and counts as whole. */
 function onTruncated(state: KernelState, nowMs: number): StepOutcome {
   const { answerParts, lastThought } = state;
   const part = answerParts.length + 1;
@@ -69,6 +71,7 @@ function onAnswer(state: KernelState, nowMs: number): StepOutcome {
 /** How often a prompt that the provider finds too long is made shorter and sent again (K11). */
 const FORCED_COMPACTIONS = 2;
 
+/** The model has not answered: a prompt that was too long is made shorter and sent again, any other failure ends the turn (K11). */
 export function onModelFailure(state: KernelState, event: LlmFailedEvent): StepOutcome {
   const { call } = phaseOf(state, 'reasoning');
   if (event.code === 'context_overflow' && state.context.overflows < FORCED_COMPACTIONS)

@@ -74,6 +74,7 @@ function onStart(state: KernelState, event: StartEvent): StepOutcome {
   return onProposals({ ...started, checkpoint: checkpointBeforeLastThought(started.handles) }, pending, nowMs);
 }
 
+/** Decisions are an operator's about a budget, or those about calls that wait for approval. */
 function onAnswers(state: KernelState, { answers, nowMs }: ApprovalsAnsweredEvent): StepOutcome {
   const seen = answers.map(({ callId, decision }): Observation => ({ type: 'approval_answered', callId, decision }));
   const [answer] = answers;

@@ -12,7 +12,7 @@ const policy = governance({
   rateLimits: [{ tool: 'g1', max: 1, windowMs: 1_000 }],
 });
 
-/** Waits for leave to run `gated`, after the results of the calls that run. */
+/** A turn that waits for the approvals of `gated`, after the results of its other calls, `free`, are in. */
 function asked(gated: readonly string[], free: readonly string[] = []): Turn {
   const turn = new Turn({ governance: policy });
   turn.start();

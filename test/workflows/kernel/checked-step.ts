@@ -1,4 +1,4 @@
-/** `step` with everything that must hold at each of its calls checked on the way: state.ts, phase.ts and step.ts list the invariants. */
+/** `step` with a check of everything that must hold at each of its calls. The invariants are listed in state.ts, phase.ts and step.ts. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Plan } from '../../../workflows/kernel/actions.ts';
 import type { KernelEvent } from '../../../workflows/kernel/events.ts';
@@ -11,7 +11,7 @@ import { step } from '../../../workflows/kernel/step.ts';
 export function checkedStep(state: KernelState, event: KernelEvent): StepOutcome {
   const outcome = step(deepFreeze(state), deepFreeze(event));
   const restored = step(throughJson(state), throughJson(event));
-  // A state left alone is the very same object; one read back from JSON cannot be.
+  // Compared by value, because a state that a step does not change is the very same object only where it did not go through JSON.
   check(isDeepStrictEqual(outcome, restored), 'a state that went through JSON steps differently', {
     outcome,
     restored,
@@ -35,7 +35,7 @@ function checkState(state: KernelState): void {
   check(openCalls(state).length > 0, 'a step whose calls are all settled is over', state);
 }
 
-/** Ranges ascend and never overlap within a box, the summary aside; every card in view is in one, and it all fits the window. */
+/** But for the summary, the ranges of a box ascend and never overlap; every card in view is in one of them, and all fit the window. */
 function checkPlan(state: KernelState, { ranges }: Plan): void {
   const { summary } = state.context;
   const rest = summary === null ? ranges : ranges.slice(1);

@@ -115,7 +115,7 @@ describe('what stays', () => {
       return [...note, ['assistant', 40], ...Array.from({ length: results }, (): Sized => ['tool', tokens * 2])];
     });
 
-  /** Each card with the thought its unit begins with. */
+  /** For each result the place of the message that made its call; for every other card its own place. */
   function thoughtOf(handles: readonly Handle[]): ReadonlyMap<number, number> {
     let thought = 0;
     return new Map(

@@ -3,7 +3,7 @@ import type { CallLlmAction } from '../../../workflows/kernel/actions.ts';
 import { endingOf } from '../../../workflows/kernel/phase.ts';
 import { type ConfigPart, Turn } from './turn.ts';
 
-/** The model calls of a turn that calls `tool` at each step. */
+/** All model calls of a turn that calls `tool` at each step, up to its final report. */
 function calls(more: ConfigPart, tool = 'a'): readonly CallLlmAction[] {
   const turn = new Turn(more);
   turn.start();

@@ -20,7 +20,7 @@ const TYPES: readonly Type[] = [
   'stop',
 ];
 
-/** An event that fits the turn as well as one of its type can. */
+/** The event of this type that fits the turn best. */
 function eventFor(turn: Turn, type: Type): KernelEvent {
   const { stepIndex } = turn.state;
   const common = { nowMs: NOW } as const;
@@ -63,7 +63,7 @@ function eventFor(turn: Turn, type: Type): KernelEvent {
   }
 }
 
-/** Lifecycle and phase × event: `ok`, or why the event changes nothing (K1). */
+/** For each place of a turn and each type of event `ok`, or why the event changes nothing (K1). */
 const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
   ready: {
     start: 'ok',
@@ -153,7 +153,7 @@ describe('an event', () => {
     const turn = turnIn[place]();
     const before = turn.state;
     const action = turn.feed(eventFor(turn, type));
-    // New budgets ask for nothing: they count before the next model call.
+    // New budgets yield no action, because they count only before the next model call.
     expect(action === undefined).toBe(type === 'budgets');
     expect(turn.state).not.toBe(before);
   });

@@ -22,7 +22,7 @@ const cards = fc
 const place = fc.nat(120);
 const marks = fc.record<Marks>({ snipped: place, preview: place, collapsed: place }, { noNullPrototype: true });
 
-/** Card by card, each with the residency of its place. */
+/** The estimate as a plain sum, card by card, each with the residency of its place. */
 function counted({ handles, context, config }: KernelState, at: Marks): number {
   const { windowTokens } = config.context;
   const own = handles.map(([seq, role, tokens]) => {

@@ -13,7 +13,7 @@ const failed = (errorKind?: ErrorKind): Outcome => ({
 const timeout = (turn: Turn) =>
   turn.feed({ type: 'timeout', nowMs: NOW, stepIndex: turn.state.stepIndex, message: 'the model took too long' });
 
-/** One step that ends with an error of this kind. */
+/** A step whose one call ends with an error of this kind. */
 function failing(turn: Turn, kind: ErrorKind = 'fatal') {
   turn.call('a');
   return turn.results({ a: failed(kind) });

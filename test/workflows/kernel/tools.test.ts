@@ -112,7 +112,7 @@ describe('the order of results', () => {
       tokens: 1,
     }));
 
-  /** The results in portions of the given sizes; what has not come yet waits. */
+  /** Gives the turn its results in portions of these sizes; the calls without one wait. */
   function portions(settled: readonly SettledCall[], sizes: readonly number[]): KernelEvent[] {
     const events: KernelEvent[] = [];
     for (let at = 0; at < settled.length; ) {

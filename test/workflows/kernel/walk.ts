@@ -1,6 +1,6 @@
 /**
- * Random walks: a list of dice becomes a list of events, most of them legal where they fall, some late, foreign, doubled or broken.
- * Dice rather than events, so that a failing walk shrinks to a short one.
+ * Random walks: a list of dice becomes a list of events. Most of them are legal where they fall; some are late, foreign, doubled or broken.
+ * The walk is drawn as dice and not as events, so that a failing one shrinks to a short one.
  */
 import fc from 'fast-check';
 import type { SettledCall } from '../../../workflows/kernel/calls.ts';
@@ -11,11 +11,11 @@ import type { KernelConfig, KernelState } from '../../../workflows/kernel/state.
 import { type GovernancePolicy, governanceSchema } from '../../../workflows/protocol/governance.ts';
 import { NOW, OUTPUT_BOX } from './turn.ts';
 
-/** Plain objects, as they come out of JSON. */
+/** Plain objects with the prototype of objects, as JSON.parse makes them. */
 const record = <T>(parts: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> =>
   fc.record<T>(parts, { noNullPrototype: true }) as fc.Arbitrary<T>;
 
-/** A name that every object knows. */
+/** The name of a tool that is also a name every object knows. */
 const LIMITED = '__proto__';
 
 const TOOLS = ['a', 'b', 'a', 'b', 'gated', 'gated', 'denied', LIMITED, 'publish', 'publish', 'submit_result'] as const;
@@ -27,9 +27,9 @@ const callDie = record({
   status: fc.constantFrom('success', 'success', 'failed', 'timeout', 'canceled', 'partial'),
   terminate: fc.boolean(),
   kind: fc.constantFrom(undefined, undefined, undefined, undefined, 'fatal', 'timeout', 'user_interrupt'),
-  /** Of its arguments; the last one is a new one each time. */
+  /** The digest of the arguments; `new` stands for one that no other call has. */
   digest: fc.constantFrom('x', 'y', 'new', 'new'),
-  /** What a person says who is asked. */
+  /** What a person decides about the call. */
   answer: fc.constantFrom('approved', 'approved', 'denied', 'unanswered'),
   tokens: fc.constantFrom(2, 40, 300, 1_500),
   roll: fc.nat(9),
@@ -37,7 +37,7 @@ const callDie = record({
 type CallDie = typeof callDie extends fc.Arbitrary<infer T> ? T : never;
 
 const die = record({
-  /** Mostly what the turn waits for; else an event of any type. */
+  /** The kind of event; `advance` is what the turn waits for, `again` the event before. */
   kind: fc.oneof(
     { weight: 24, arbitrary: fc.constant('advance' as const) },
     { weight: 8, arbitrary: fc.constantFrom('start', 'llm_response', 'tool_results', 'approval', 'budgets', 'again') },
@@ -90,7 +90,7 @@ export const configs: fc.Arbitrary<KernelConfig> = record({
     { windowTokens: 1_000_000, answerTokens: 0, fixedTokens: 0 },
     { windowTokens: 4_000, answerTokens: 200, fixedTokens: 300 },
     { windowTokens: 10_000, answerTokens: 500, fixedTokens: 300 },
-    // So small that what may not be dropped does not always fit.
+    // This window is so small that what must stay does not always fit.
     { windowTokens: 900, answerTokens: 200, fixedTokens: 300 },
   ),
   mustEndWith: fc.subarray(['publish', 'submit_result']),
@@ -177,7 +177,7 @@ export class Walk {
     };
   }
 
-  /** Covers the open calls, the flaw aside; results come in an order of their own. */
+  /** The outcomes of the open calls, but for the flaw, in an order that is not that of the calls. */
   #results(state: KernelState, { calls, flaw, deadline }: Die): KernelEvent {
     const unsettled = openCalls(state);
     const running = unsettled.filter(isRunning);
