@@ -1,20 +1,62 @@
-/** What an app imports: definitions, the client, and the errors both throw. */
+/** `agentturn`: what an app imports. Definitions, the client, everything that they take and return, and the errors they throw. */
 export {
   type App,
   type AppDefinition,
   defineAgent,
   defineApp,
   defineTool,
-  type Tool,
-  type ToolContext,
   type ToolDefinition,
 } from './activities/app/app.ts';
-export { AgentClient, type AgentClientOptions, type AgentHandle, type TurnHandle } from './client/agent-client.ts';
+export type { Tool, ToolContext } from './activities/tool.ts';
+export { AgentClient, type AgentClientOptions } from './client/agent-client.ts';
+export type {
+  AgentHandle,
+  AnswerInput,
+  ClientApi,
+  EventsOptions,
+  ResultOptions,
+  SteerOptions,
+  ToolResultInput,
+  TurnHandle,
+} from './client/api.ts';
+export {
+  connectClient,
+  type TemporalAddress,
+  type TemporalClient,
+  type TemporalCredentials,
+} from './client/connect.ts';
+export type { ApproverCheck } from './client/turn-handle.ts';
 export type {
   ApprovalAck,
   ApprovalAnswer,
   ApprovalFilter,
+  ApprovalPlace,
+  ApprovalStatus,
   ApprovalView,
-  BudgetChange,
 } from './workflows/contract/approvals.ts';
+export type { SteerAck, StopAck } from './workflows/contract/control.ts';
+export type {
+  AgentEvent,
+  ApprovalEvent,
+  CallEvent,
+  DroppedEvent,
+  NoticeEvent,
+  StateEvent,
+  StepEvent,
+  TaskEvent,
+} from './workflows/contract/events.ts';
+export type { TurnFilter } from './workflows/contract/store.ts';
+export type {
+  AgentView,
+  CallView,
+  EdgeView,
+  ParentView,
+  StepView,
+  TurnView,
+  WaitingView,
+} from './workflows/contract/views.ts';
+export type { EnqueueAck, EnqueueInput, ResultFields } from './workflows/protocol/enqueue.ts';
 export { CodedError, FAILURES, type FailureCode } from './workflows/protocol/failures.ts';
+export type { BudgetChange, Budgets, ProfileInput } from './workflows/protocol/profile.ts';
+export type { ReportAck } from './workflows/protocol/tool-result.ts';
+export type { Deliverable, Priority, TurnStatus, Usage } from './workflows/protocol/turn.ts';

@@ -1,7 +1,7 @@
-/** Digests of JSON: the same for the same value, in whatever order its keys were written. */
+/** Digests of JSON: equal values have equal digests, in whatever order their keys were written. */
 import { createHash } from 'node:crypto';
 
-/** SHA-256, hex, of the value with its keys sorted at every depth. */
+/** The SHA-256, in hex, of a JSON value whose keys are sorted at every depth. */
 export function canonicalDigest(value: unknown): string {
   const canonical = JSON.stringify(value, (_key, part: unknown) =>
     part !== null && typeof part === 'object' && !Array.isArray(part)

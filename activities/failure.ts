@@ -1,7 +1,7 @@
 /**
- * The one place where an error crosses into Temporal: an ApplicationFailure whose type is the catalogue code.
+ * The one place where an error crosses into Temporal, as an ApplicationFailure whose type is a code of the catalogue.
  *
- * Invariant: what crosses stays in the history for as long as that is kept, so it has messages of ours only. Causes, stacks and the words of
+ * Invariant: what crosses stays in the history for as long as that is kept, so its message is one of ours. Causes, stacks and the words of
  * libraries and servers, which may quote a prompt or a password, go to the worker's log.
  */
 import { Context } from '@temporalio/activity';
@@ -10,7 +10,7 @@ import { CodedError, FAILURES } from '../workflows/protocol/failures.ts';
 import { clip } from '../workflows/protocol/sizes.ts';
 import { redact } from './redact.ts';
 
-/** What went wrong, in words; anything can be thrown, also what has no string form. */
+/** The message of an error. Anything can be thrown, also a value without a string form, and each gives some sentence. */
 export function describeError(error: unknown): string {
   try {
     return String(error instanceof Error ? error.message : error) || 'it failed without a message';
@@ -19,19 +19,26 @@ export function describeError(error: unknown): string {
   }
 }
 
-/** Errors of these codes heal by themselves; Temporal retries the activity. */
+/** The codes of errors that heal by themselves, so that Temporal retries the activity. */
 const RETRIED = new Set(['store_unavailable', 'store_locked', 'temporal_unreachable']);
 
+/** Whether Temporal is to retry the activity that failed with this error. */
 export const isRetried = ({ code }: CodedError): boolean => RETRIED.has(code) || FAILURES[code].retryable;
 
+/** What is known about a retry besides the code of the error, from a provider's answer say. */
 export interface RetryHint {
+  /** How long to wait before the next attempt; the activity's retry policy decides when it is absent. */
   readonly retryAfterMs?: number | undefined;
+  /** Whether another attempt makes no sense; the code of the error decides when it is absent. */
   readonly nonRetryable?: boolean;
 }
 
+/** The most that a message may add to a history. */
 const MESSAGE_BYTES = 2_000;
+/** The most that one error may add to a log. */
 const LOGGED_BYTES = 16_000;
 
+/** The error as Temporal is to see it: typed by its code, without secrets, and short. */
 export const toApplicationFailure = (error: CodedError, hint: RetryHint = {}): ApplicationFailure =>
   ApplicationFailure.create({
     message: clip(redact(error.message), MESSAGE_BYTES),
@@ -40,10 +47,13 @@ export const toApplicationFailure = (error: CodedError, hint: RetryHint = {}): A
     ...(hint.retryAfterMs === undefined ? {} : { nextRetryDelay: hint.retryAfterMs }),
   });
 
-/** What nobody foresaw may pass, and is tried again; for about half an hour where the policy has no bound of its own. */
+/**
+ * How often an error without a code is tried again, since it may pass: for about half an hour, where the retry policy has no bound of its
+ * own.
+ */
 const UNFORESEEN_ATTEMPTS = 200;
 
-/** What was mapped before stays as it is, and so does what the runtime reads as the end of an aborted activity. */
+/** Whether an error crosses as it is, because it was mapped before or is what the runtime reads as the end of an aborted activity. */
 const isMapped = (error: unknown, signal: AbortSignal): boolean =>
   error instanceof ApplicationFailure ||
   error instanceof CancelledFailure ||
@@ -61,15 +71,16 @@ function crossing(name: string, error: unknown): unknown {
   return ApplicationFailure.create({ message, type: 'internal_error', nonRetryable });
 }
 
-/** With stacks and causes. */
+/** The stack of an error and those of its causes. */
 function inFull(error: unknown): string {
   const stackOf = (one: unknown) => (one instanceof Error ? one.stack : undefined) ?? describeError(one);
   return [error, ...causesOf(error)].map(stackOf).join('\ncaused by ');
 }
 
+/** How many causes of an error are followed. */
 const MOST_CAUSES = 5;
 
-/** What led to an error, the nearest first; a chain may be long, or come back to where it began. */
+/** The errors that led to an error, the nearest first and five at most: a chain may be long, or come back to where it began. */
 export function causesOf(error: unknown): readonly unknown[] {
   const causes: unknown[] = [];
   for (let of = error; of instanceof Error && of.cause !== undefined && causes.length < MOST_CAUSES; of = of.cause)
@@ -77,7 +88,7 @@ export function causesOf(error: unknown): readonly unknown[] {
   return causes;
 }
 
-/** Wraps every function of an activity set so that what it throws is mapped. */
+/** The activities with every error that they throw mapped to what Temporal is to see. */
 export function mapFailures<T extends object>(activities: T): T {
   const wrapped = Object.entries(activities).map(([name, run]) => [
     name,

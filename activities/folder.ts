@@ -1,10 +1,10 @@
-/** Folders that a user named and that may not be there yet. */
+/** Folders that a user named and that may not exist yet. */
 import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
 /**
- * Makes a folder and those above it that are missing, one by one: Node's own way (`recursive`) never returns where the system denies that
- * the parent exists, as below /proc. Errors: Node's, which names the folder that could not be made.
+ * Makes a folder and those above it that are missing, one by one. Node's own way (`recursive`) never returns where the system denies that
+ * the parent exists, as below /proc. Throws Node's error, which names the folder that could not be made.
  */
 export function makeFolder(path: string): void {
   const missing: string[] = [];
@@ -13,7 +13,7 @@ export function makeFolder(path: string): void {
     try {
       mkdirSync(folder);
     } catch (error) {
-      // Another process was faster.
+      // Another process may have made the folder meanwhile.
       if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) throw error;
     }
   }

@@ -1,10 +1,12 @@
 /**
- * One attempt of an activity, seen from the process that runs it. It heartbeats by a timer of its own, so that silence means a lost worker
- * and not a slow model or tool (T23); what ends before the first beat costs the server no write.
+ * One attempt of an activity, seen from the process that runs it.
  *
- * A process may stand still at any place (frozen, starved, its machine asleep) and come back when others have gone on without it; no
- * cancellation reaches it meanwhile. Only its clock tells it so: it asks for its lease again before an effect that comes late, and after a
- * heartbeat that came too late (T5, W10).
+ * Invariants
+ * 1. An attempt heartbeats by a timer of its own, so that silence means a lost worker and not a slow model or tool (T23). An attempt that
+ *    ends before its first heartbeat costs the server no write.
+ * 2. A process may stand still at any place (frozen, starved, its machine asleep) and go on when others have gone on without it; no
+ *    cancellation reaches it meanwhile, and only its clock says so. An attempt therefore asks for its lease again before an effect that
+ *    comes late, and after a heartbeat that came too late (T5, W10).
  */
 import { Context } from '@temporalio/activity';
 import type { Store } from '../workflows/contract/store.ts';
@@ -13,33 +15,33 @@ import type { Fence } from '../workflows/protocol/turn.ts';
 import { outlastOutage } from './store-outage.ts';
 
 const HEARTBEAT_EVERY_MS = 5_000;
-/** Where the server says nothing of it: after such a silence it gives the attempt to another worker. */
+/** After how long a silence the server gives an attempt to another worker, where the attempt itself does not know the figure. */
 const HEARTBEAT_TIMEOUT_MS = 20_000;
-/** A lease that was seen to hold longer ago may be over by now. */
+/** How long a lease that was seen to hold is taken to hold; later it may be over. */
 const CERTAIN_FOR_MS = 5_000;
 
+/** What an attempt knows of its own right to go on. */
 export interface Holding {
   /** Fires when the activity is cancelled, when its worker shuts down, and when its lease is found to be over. */
   readonly signal: AbortSignal;
   /**
-   * Resolves when the lease was seen to hold a moment ago; to be awaited right before what cannot be taken back. Asks the store only when
-   * the last look is not fresh. Errors: `stale_epoch`, also when the time of the attempt is over.
+   * Resolves when the lease was seen to hold a moment ago; to be awaited right before what cannot be taken back. The store is asked only
+   * when its last answer is not fresh. Throws `stale_epoch` when the lease is over, and `call_overtaken` when the time of the attempt is
+   * over.
    */
   confirm(): Promise<void>;
 }
 
+/** Asks the store whether the attempt may go on; throws `stale_epoch` when it may not. */
 type LeaseCheck = () => Promise<void>;
 
-/** Of the lease alone, for what is not one of several attempts at the same call. */
+/** The check of a turn's lease alone, for what is not one of several attempts at the same call. */
 export const leaseCheck =
   (store: Pick<Store, 'checkLease'>, { agentId, agentTurnId, turnEpoch }: Fence): LeaseCheck =>
   () =>
     store.checkLease({ agentId, agentTurnId, turnEpoch });
 
-/**
- * Runs `body`, whose first act is to ask the store under its lease: from when that question is sent, the lease is known. `checkLease`
- * throws `stale_epoch` when this attempt may not go on.
- */
+/** Runs `body` with heartbeats. Its first act must be to ask the store under its lease, for the lease counts as seen from the start. */
 export async function withHeartbeat<T>(checkLease: LeaseCheck, body: (holding: Holding) => Promise<T>): Promise<T> {
   const context = Context.current();
   const lease = new LeaseWatch(context, checkLease);
@@ -57,7 +59,7 @@ export async function withHeartbeat<T>(checkLease: LeaseCheck, body: (holding: H
 const isOver = (error: unknown): boolean =>
   error instanceof CodedError && (error.code === 'stale_epoch' || error.code === 'call_overtaken');
 
-/** Both clocks: the monotonic one stands still while the machine sleeps, the other one can be set back. In ms. */
+/** The time by both clocks, in ms: the monotonic one stands still while the machine sleeps, the other one can be set back. */
 const clocks = () => ({ monotonic: performance.now(), wall: Date.now() });
 
 function msSince(then: ReturnType<typeof clocks>): number {
@@ -82,7 +84,7 @@ class LeaseWatch implements Holding {
 
   async confirm(): Promise<void> {
     this.signal.throwIfAborted();
-    // The answer itself may have come late.
+    // The answer of the store may itself have come late, and then the store is asked again.
     while (msSince(this.#seenAt) > CERTAIN_FOR_MS) {
       await this.#check();
       this.signal.throwIfAborted();
@@ -100,7 +102,7 @@ class LeaseWatch implements Holding {
     this.#beatAt = clocks();
     if (silentFor <= (this.#context.info.heartbeatTimeoutMs ?? HEARTBEAT_TIMEOUT_MS)) return;
     this.#check().catch((error: unknown) => {
-      // What says nothing of the lease leaves the work alone: the fence decides when it is written down.
+      // An error that says nothing of the lease does not stop the work: the fence decides when its result is written.
       if (isOver(error)) this.#lost.abort(error);
     });
   }

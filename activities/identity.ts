@@ -1,6 +1,8 @@
 /**
- * A lease names the workflow that holds it. An activity that carries a lease and was asked for by another workflow, one that somebody
- * started with a copy of the input, say, does nothing (T1, T5).
+ * Which workflow may use a lease.
+ *
+ * Invariant: a lease names the workflow that holds it. An activity that carries a lease and was asked for by another workflow, one that
+ * somebody started with a copy of the input, say, does nothing (T1, T5).
  */
 import { Context } from '@temporalio/activity';
 import { CodedError } from '../workflows/protocol/failures.ts';
@@ -10,7 +12,7 @@ import type { Fence } from '../workflows/protocol/turn.ts';
 const hasFence = (input: unknown): input is Fence =>
   typeof input === 'object' && input !== null && 'turnEpoch' in input && 'agentTurnId' in input;
 
-/** Wraps every function of an activity set. Errors: `protocol_violation`. */
+/** The activities, each of which throws `protocol_violation` when its input carries the lease of another workflow's turn. */
 export function ofItsOwnTurn<T extends object>(activities: T): T {
   const wrapped = Object.entries(activities).map(([name, run]) => [
     name,

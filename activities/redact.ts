@@ -1,11 +1,14 @@
-/** Takes secrets out of words that others wrote, before they reach a log or a message. */
+/** Takes secrets out of words that others wrote, before the words reach a log or a message. */
 
 const HIDDEN = '***';
 
-/** A shorter one would take ordinary words with it. */
+/** The length from which a secret is taken out wherever it stands: a shorter one would take ordinary words with it. */
 const SHORTEST_SECRET = 8;
 
-/** Each keeps what says which secret stood there. What may run on is bounded, else hostile words took quadratic time. */
+/**
+ * What looks like a secret, and what is shown in its place: the part that says which secret stood there. Every part that could run on is
+ * bounded, because hostile words would take quadratic time otherwise.
+ */
 const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/\b(bearer)\s+[^\s"'\\,;]+/gi, `$1 ${HIDDEN}`],
   [/\b(basic)\s+[a-z0-9+/]{8,}=*/gi, `$1 ${HIDDEN}`],
@@ -17,7 +20,7 @@ const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/\b((?:password|passwd|secret|api[-_ ]?key(?: provided)?)["']?\s*[=:]\s*["']?)[^\s"',;&}]+/gi, `$1${HIDDEN}`],
 ];
 
-/** The text without these secrets, and without what looks like one: bearer tokens, `sk-…` keys, passwords in URLs and settings. */
+/** The text without these secrets, and without what looks like a secret: bearer tokens, `sk-…` keys, passwords in URLs and settings. */
 export function redact(text: string, secrets: readonly string[] = []): string {
   const forms = secrets
     .filter((secret) => secret.length >= SHORTEST_SECRET)

@@ -3,32 +3,22 @@ import { log } from '@temporalio/activity';
 import { z } from 'zod';
 import type { InlineMessage, ReportInlineInput, StoreActivities } from '../workflows/contract/activities.ts';
 import type { Store } from '../workflows/contract/store.ts';
-import { isDelegation } from '../workflows/protocol/builtins.ts';
 import { enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
-import type { JsonObject } from '../workflows/protocol/json.ts';
 import { clip } from '../workflows/protocol/sizes.ts';
 import { toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
-import type { App } from './app/app.ts';
 import { canonicalDigest } from './canonical.ts';
 import { isRetried } from './failure.ts';
 import { turnIdForMessage } from './ids.ts';
-import { parseDelegation } from './tools/delegation.ts';
-import { type TurnWorkflows, tryHandOver } from './turn-workflows.ts';
+import { parseArguments } from './tools/builtin/registry.ts';
+import type { ToolDeps } from './tools/run-tool.ts';
+import { tryHandOver } from './turn-workflows.ts';
 
-const parseArguments = (app: App, tool: string, args: JsonObject): JsonObject =>
-  isDelegation(tool) ? parseDelegation(tool, args) : (app.tools.get(tool)?.parse(args) ?? args);
-
-/** A text may be what stands for a body that could not be read, and says why. */
+/** What a body says that is only a text: it may stand for a payload that could not be read, and then it says why. */
 const saying = (body: unknown): string => (typeof body === 'string' ? `; it says: ${clip(body, 200)}` : '');
 
-export interface StoreActivityDeps {
-  readonly store: Store;
-  readonly app: App;
-  readonly workflows: TurnWorkflows;
-}
-
-export const storeActivities = ({ store, app, workflows }: StoreActivityDeps): StoreActivities => ({
+/** The local activities of the workflows. Each is one transaction of the store, or one for each message of a foreign client. */
+export const createStoreActivities = ({ store, app, workflows }: ToolDeps): StoreActivities => ({
   async acceptInline({ agentId, requests }) {
     const drop = (messageId: string, reason: string) =>
       store.recordDropped(agentId, messageId, { what: 'enqueue', reason });
@@ -50,7 +40,7 @@ export const storeActivities = ({ store, app, workflows }: StoreActivityDeps): S
   closeStep: ({ stepIndex, noticed, ...fence }) => store.closeStep(fence, stepIndex, noticed),
 
   resolveWaiting: ({ callIds, ...fence }) =>
-    store.resolveWaiting(fence, callIds, (tool, args) => parseArguments(app, tool, args)),
+    store.resolveWaiting(fence, callIds, (tool, args) => parseArguments(app.tools, tool, args)),
 
   async commitTurn({ agentId, agentTurnId, turnEpoch, ...commit }) {
     const { ended, handover } = await store.commitTurn({ agentId, agentTurnId, turnEpoch }, commit);
@@ -59,10 +49,16 @@ export const storeActivities = ({ store, app, workflows }: StoreActivityDeps): S
   },
 });
 
-/** Shorter than an attempt may take, so that a slow store makes progress: what was handled counts, and the rest comes again. */
+/**
+ * How long one attempt takes messages. It is shorter than an attempt may take, so that a slow store makes progress: what was handled
+ * counts, and the rest comes again.
+ */
 const BATCH_MS = 5_000;
 
-/** Handles messages in their order until the time is up, at least one. One that the store refuses is dropped and does no harm to the next. */
+/**
+ * Handles messages in their order until the time is up, and one at least. A message that the store refuses is dropped, which does no harm
+ * to the next one; its place in what is returned is false.
+ */
 async function inOrder<T>(
   messages: readonly InlineMessage[],
   handle: (message: InlineMessage) => Promise<T>,
@@ -84,9 +80,9 @@ async function inOrder<T>(
   return handled;
 }
 
-/** Otherwise an event says why not. */
+/** Whether the store has accepted the request of a message; where it has not, an event says why. */
 async function isAccepted(
-  { store, workflows }: Omit<StoreActivityDeps, 'app'>,
+  { store, workflows }: Omit<ToolDeps, 'app'>,
   agentId: string,
   { messageId, body }: InlineMessage,
 ): Promise<boolean> {
@@ -123,8 +119,9 @@ async function reportResult(
 }
 
 /**
- * A result of an unknown status, or a success with an error, is a failed result of the call it names: its sender gets no answer, and the
- * call would wait for its deadline (T20). What is malformed otherwise may be meant for something else, and is dropped.
+ * The report that a body stands for. A result of an unknown status, or a success with an error, is a failed result of the call it names:
+ * its sender gets no answer, and the call would wait for its deadline (T20). A body that is malformed otherwise may be meant for something
+ * else, and is dropped.
  */
 function normalised(body: unknown): unknown {
   const { error } = toolResultReportSchema.safeParse(body);

@@ -1,4 +1,4 @@
-/** Waits while the store is away, inside one attempt of an activity. */
+/** Waiting while the store is away, inside one attempt of an activity. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log } from '@temporalio/activity';
 import { CodedError } from '../workflows/protocol/failures.ts';
@@ -10,8 +10,9 @@ const isOutage = (error: unknown): boolean =>
   error instanceof CodedError && (error.code === 'store_unavailable' || error.code === 'store_locked');
 
 /**
- * Runs an idempotent transaction until the store answers or `signal` fires. A model's answer is paid for and a tool's effect has happened:
- * neither may be lost because it could not be written at once, and an outage must not use up the attempts meant for the provider.
+ * Runs an idempotent transaction until the store answers or `signal` fires; then throws what the store threw last. A model's answer is paid
+ * for and a tool's effect has happened: neither may be lost because it could not be written at once, and an outage must not use up the
+ * attempts that are meant for the provider.
  */
 export async function outlastOutage<T>(signal: AbortSignal, run: () => Promise<T>): Promise<T> {
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
@@ -20,7 +21,7 @@ export async function outlastOutage<T>(signal: AbortSignal, run: () => Promise<T
     } catch (error) {
       if (!isOutage(error) || signal.aborted) throw error;
       log.warn('the store is away: waiting for it', { pauseMs, error: String(error) });
-      // Aborted while waiting: what was thrown last says more than the abort does.
+      // When the wait is aborted, the error of the store says more than the abort does.
       await sleep(pauseMs, undefined, { signal }).catch(() => Promise.reject(error));
     }
   }

@@ -1,18 +1,22 @@
-/** What activities do to the workflows of turns; `client/turn-workflows.ts` implements it. */
+/** What activities do to the workflows of turns. `TurnWorkflows` in client/turn-workflows.ts implements it. */
 import { log } from '@temporalio/activity';
 import type { Handover } from '../workflows/contract/store.ts';
 import { describeError } from './failure.ts';
 
-export interface TurnWorkflows {
+/** Carries out what a transaction that ended or leased a turn has handed over. */
+export interface HandoverExecutor {
   /**
-   * Starts the workflow of the turn that was leased, and tells the parents that wait for turns that have ended. Throws
+   * Starts the workflow of the turn that was leased, and settles the turns that have ended with the parents that wait for them. Throws
    * `temporal_unreachable`, or an error of the store, after all of it has been tried.
    */
   handOver(handover: Handover): Promise<void>;
 }
 
-/** What cannot be done now the supervisor does later: it must not hold up the turn that is at work. */
-export async function tryHandOver(workflows: TurnWorkflows, handover: Handover): Promise<void> {
+/**
+ * Carries out a handover without ever failing: what cannot be done at the moment the supervisor does later, and the turn that runs this
+ * must not wait for it.
+ */
+export async function tryHandOver(workflows: HandoverExecutor, handover: Handover): Promise<void> {
   try {
     await workflows.handOver(handover);
   } catch (error) {

@@ -1,10 +1,15 @@
 /**
- * Text without half a surrogate pair. Strict model providers refuse a request that holds one, and what is stored is sent again with every
- * later turn of its agent: so nothing is stored with one.
+ * Text without half a surrogate pair.
+ *
+ * Invariant: nothing is stored with a lone surrogate. Strict model providers refuse a request that holds one, and what is stored is sent
+ * again with every later turn of its agent.
  */
 import type { JsonValue } from '../workflows/protocol/json.ts';
 
-/** `JSON.stringify` writes a lone surrogate as an escape; a backslash before such letters is rare, and does no harm. */
+/**
+ * A lone surrogate as `JSON.stringify` escapes it. The same letters behind a backslash of the text's own match too, which is rare and does
+ * no harm.
+ */
 const SUSPECT = /\\ud[89a-f]/;
 
 /** The value as JSON in well-formed Unicode: U+FFFD stands for each lone surrogate, in keys too. */

@@ -1,7 +1,7 @@
 /** The callers of the bench, in a process of their own, so that their processor time is not that of the process that measures. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentClient } from '../client/agent-client.ts';
-import { connectClient } from '../workers/connect.ts';
+import { connectClient } from '../client/connect.ts';
 import { openStore } from '../workers/open-store.ts';
 import { serveParent } from './child.ts';
 import { timed } from './numbers.ts';

@@ -11,8 +11,9 @@ import {
   type Variant,
 } from './comparison.ts';
 import type { TurnCost } from './histories.ts';
+import { short, table, whole } from './markdown.ts';
 import { PARTS } from './probes.ts';
-import { type Results, short, table, whole } from './report.ts';
+import type { Results } from './results.ts';
 
 const PART_NAMES = {
   engine: 'Temporal server',

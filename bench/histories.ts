@@ -1,5 +1,5 @@
 /** How much history a turn costs: events and bytes as the server counts them, of the turn and of the floor. */
-import type { TurnHandle } from '../client/agent-client.ts';
+import type { TurnHandle } from '../client/api.ts';
 import { turnWorkflowId } from '../workflows/protocol/ids.ts';
 import type { Side } from './comparison.ts';
 import type { Lab } from './lab.ts';

@@ -7,7 +7,7 @@ import { gatherFacts, loadNow } from './facts.ts';
 import { measureHistories } from './histories.ts';
 import type { Lab } from './lab.ts';
 import { measureMemory } from './memory.ts';
-import type { Results } from './report.ts';
+import type { Results } from './results.ts';
 
 export async function measure(lab: Lab, quick: boolean, say: (line: string) => void): Promise<Results> {
   const startedAt = performance.now();

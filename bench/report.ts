@@ -1,29 +1,19 @@
 /** The results as Markdown tables, padded so that they read well in a terminal too. */
-import { type AckResults, MANY_CALLERS } from './acks.ts';
+import { MANY_CALLERS } from './acks.ts';
 import type { BudgetLine } from './budget.ts';
-import type { Comparison } from './comparison.ts';
 import { comparisonTable } from './comparison-report.ts';
 import type { Facts, MachineFacts } from './facts.ts';
 import type { HistoryResults, HistorySize } from './histories.ts';
 import type { StoreKind } from './lab.ts';
+import { precise, section, short, table, whole } from './markdown.ts';
 import type { MemoryResults } from './memory.ts';
 import type { Spread } from './numbers.ts';
+import type { Results } from './results.ts';
 
 export const STORE_NAMES: Readonly<Record<StoreKind, string>> = {
   sqlite: 'store on SQLite',
   postgres: 'store on PostgreSQL',
 };
-
-export interface Results {
-  readonly store: StoreKind;
-  readonly facts: Facts;
-  readonly histories: HistoryResults;
-  readonly budget: readonly BudgetLine[];
-  readonly comparison: Comparison;
-  readonly memory: MemoryResults;
-  readonly acks: { readonly idle: AckResults; readonly busy: AckResults };
-  readonly seconds: number;
-}
 
 export function toMarkdown(results: Results): string {
   return [
@@ -52,8 +42,6 @@ export function machineLine(facts: Facts, store: StoreKind, seconds?: number): s
 
 export const hardwareLine = ({ date, cpu, cores, memoryGiB, system }: MachineFacts): string =>
   `${date}, ${cores} cores (${cpu}), ${memoryGiB} GiB, ${system}`;
-
-export const section = (title: string, body: string): string => `### ${title}\n\n${body}`;
 
 const historyTable = ({ sizes }: HistoryResults): string =>
   table(
@@ -93,22 +81,4 @@ function memoryTable({ openTurns, beforeBytes, afterBytes }: MemoryResults): str
     ['open turns', 'RSS before, MB', 'RSS with them, MB', 'MB per turn'],
     [[whole(openTurns), whole(beforeBytes / 1e6), whole(afterBytes / 1e6), perTurn]],
   );
-}
-
-export const whole = (value: number): string => Math.round(value).toLocaleString('en-US');
-/** One digit after the point, where it says something. */
-export const short = (value: number): string =>
-  value.toLocaleString('en-US', { maximumFractionDigits: value < 100 ? 1 : 0 });
-
-/** Two digits after the point for what is about as large as 1. */
-const precise = (value: number): string =>
-  value < 10 ? value.toLocaleString('en-US', { maximumFractionDigits: 2 }) : short(value);
-
-/** The first column to the left, the numbers to the right. */
-export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const widths = head.map((title, column) => Math.max(3, title.length, ...rows.map((row) => row[column]?.length ?? 0)));
-  const render = (row: readonly string[]): string =>
-    `| ${row.map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0))).join(' | ')} |`;
-  const rule = widths.map((width, column) => (column === 0 ? '-'.repeat(width) : `${'-'.repeat(width - 1)}:`));
-  return [render(head), render(rule), ...rows.map(render)].join('\n');
 }

@@ -8,8 +8,9 @@ import { TurnWorkflows } from '../client/turn-workflows.ts';
 import { Supervisor } from '../workers/supervision/supervisor.ts';
 import { type Facts, gatherFacts, loadNow } from './facts.ts';
 import type { Lab, StoreKind } from './lab.ts';
+import { section, short, table, whole } from './markdown.ts';
 import { inLoops, type Spread, spreadOf, timed } from './numbers.ts';
-import { machineLine, section, short, table, whole } from './report.ts';
+import { machineLine } from './report.ts';
 import { benchApp, instructionOf, PROFILE, SMALL_OUTPUT } from './workload.ts';
 
 export interface SuperviseResults {

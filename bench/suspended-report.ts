@@ -1,6 +1,8 @@
 /** The results of `--suspended` as a table. */
+
+import { section, short, table, whole } from './markdown.ts';
 import type { MemorySpread } from './probes.ts';
-import { machineLine, section, short, table, whole } from './report.ts';
+import { machineLine } from './report.ts';
 import type { SuspendedResults } from './suspended.ts';
 
 export function suspendedMarkdown(results: SuspendedResults): string {

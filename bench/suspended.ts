@@ -4,8 +4,8 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { TurnHandle } from '../client/agent-client.ts';
 import { everyAgent } from '../client/agent-pages.ts';
+import type { TurnHandle } from '../client/api.ts';
 import { turnWorkflowId } from '../workflows/protocol/ids.ts';
 import { type Facts, gatherFacts, loadNow } from './facts.ts';
 import type { Lab, StoreKind } from './lab.ts';

@@ -1,6 +1,7 @@
 /** One turn of the bench's work as a caller makes it: ours through the client, and the same calls on the bare workflow. */
-import type { AgentClient, TurnHandle } from '../client/agent-client.ts';
-import type { TemporalClient } from '../workers/connect.ts';
+import type { AgentClient } from '../client/agent-client.ts';
+import type { TurnHandle } from '../client/api.ts';
+import type { TemporalClient } from '../client/connect.ts';
 import type { floorTurn } from './floor/workflow.ts';
 import { FLOOR_QUEUE, instructionOf, PROFILE, type Work } from './workload.ts';
 

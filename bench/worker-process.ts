@@ -1,7 +1,8 @@
 /** A worker in a process of its own, as in production: our queues, and the floor's queue beside them when it is asked for. */
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import { openAiModel } from '../activities/llm/openai.ts';
-import { connectClient, connectWorker } from '../workers/connect.ts';
+import { connectClient } from '../client/connect.ts';
+import { connectWorker } from '../workers/connect.ts';
 import { openStore } from '../workers/open-store.ts';
 import { installRuntime } from '../workers/runtime.ts';
 import { startWorker } from '../workers/worker.ts';

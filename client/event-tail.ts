@@ -27,8 +27,8 @@ type EventStore = Pick<ClientStore, 'readEvents' | 'getTurnStatus' | 'changed'>;
 
 const PAGE = 500;
 
-/** How long to wait for a change before looking again anyway. */
-const LOOK_AGAIN_MS = 1_000;
+/** How long to wait for a change before the store is asked again anyway. */
+const ASK_AGAIN_MS = 1_000;
 
 /** What the store holds now. */
 export async function* storedEvents(
@@ -91,7 +91,7 @@ class Change {
 
   watch(): void {
     if (this.#pending !== null) return;
-    this.#pending = this.#store.changed(LOOK_AGAIN_MS);
+    this.#pending = this.#store.changed(ASK_AGAIN_MS);
     // It may never be awaited; if it is, it fails there.
     this.#pending.catch(() => {});
   }

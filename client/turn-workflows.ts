@@ -70,7 +70,7 @@ export class TurnWorkflows {
   }
 
   /** Tells a turn that it has new budgets. */
-  tellLimits(agentId: string, agentTurnId: string): Promise<void> {
+  tellBudgets(agentId: string, agentTurnId: string): Promise<void> {
     return this.#signal(agentId, agentTurnId, budgetsSignal, {});
   }
 

@@ -1,22 +1,34 @@
-/** Every command of the README's shell blocks, run as it stands there, in a shell. */
+/** Every command in the shell blocks of README and of the pages that users follow, run as it stands there, in a shell; and README's program. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, symlinkSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { startScriptedModel } from '../workers/model-server/scripted.ts';
 import { findTemporalBinary } from '../workers/temporal/binary.ts';
 import { type Harness, openHarness } from './support/harness.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
+const readPage = (page: string): string => readFileSync(join(ROOT, page), 'utf8');
+const README = readPage('README.md');
+const PAGES = [
+  'README.md',
+  'CONTRIBUTING.md',
+  'docs/concepts.md',
+  'docs/tools.md',
+  'docs/kernel.md',
+  'docs/operating.md',
+];
+/** The condition under which the package's names lead to its source. */
+const SOURCE = 'agentturn:source';
 const CI = readFileSync(join(ROOT, '.ci/run'), 'utf8');
 
 /** Commands that CI runs by itself; running them here would run this test again. */
 const BY_CI = ['npm ci && npm test', 'npm run check'];
 
-const commands = [...README.matchAll(/```sh\n(.*?)```/gs)]
+const commands = PAGES.flatMap((page) => [...readPage(page).matchAll(/```sh\n(.*?)```/gs)])
   .flatMap((block) => (block[1] ?? '').split('\n'))
   .map((line) => line.trim())
   .filter((line) => line !== '');
@@ -26,7 +38,7 @@ interface Ran {
   readonly output: string;
 }
 
-describe('the README', () => {
+describe('the pages that users follow', () => {
   let harness: Harness;
   let env: NodeJS.ProcessEnv;
   let dev: Shell;
@@ -51,22 +63,22 @@ describe('the README', () => {
     await harness?.close();
   });
 
-  /** The command of the README that starts with these words; `replace` puts real ids in place of its placeholders. */
+  /** The command of a page that starts with these words; `replace` puts real ids in place of its placeholders. */
   function command(start: string, replace: Readonly<Record<string, string>> = {}): string {
     const found = [...remaining].find((line) => line.startsWith(start));
-    if (!found) throw new Error(`the README has no command that starts with ${start}`);
+    if (!found) throw new Error(`no page has a command that starts with ${start}`);
     remaining.delete(found);
     return Object.entries(replace).reduce((line, [from, to]) => line.replaceAll(from, to), found);
   }
   const run = (line: string): Promise<Ran> => new Shell(line, env).ended();
 
-  test('names for CI only what CI runs', () => {
+  test('name for CI only what CI runs', () => {
     expect(commands).toEqual(expect.arrayContaining(BY_CI));
     expect(CI).toContain('npm test');
     expect(CI).toContain('npm run check');
   });
 
-  test('demonstrates a turn, on any folder, and through a crash', async () => {
+  test('demonstrate a turn, on any folder, and through a crash', async () => {
     const start = command('npm ci && npm run demo').replace('npm ci && ', '');
     for (const line of [start, command('npm run demo -- --dir'), command('npm run demo -- --crash')]) {
       const { code, output } = await run(line);
@@ -75,7 +87,7 @@ describe('the README', () => {
     }
   }, 180_000);
 
-  test('serves an app, starts turns and answers calls', async () => {
+  test('serve an app, start turns and answer calls', async () => {
     dev = new Shell(command('npm run dev -- --app'), env);
     await dev.until(/ready/);
     const waited = await run(command('npm run agentturn -- enqueue weather'));
@@ -95,7 +107,7 @@ describe('the README', () => {
     expect(await turn.result({ timeoutMs: 30_000 })).toMatchObject({ status: 'success' });
   }, 120_000);
 
-  test('lets a call wait for approval, under budgets that an operator may change', async () => {
+  test('let a call wait for approval, under budgets that an operator may change', async () => {
     expect(await run(command('npm run agentturn -- enqueue travel'))).toMatchObject({ code: 0 });
     const [view] = await harness.client.agent('travel').turns();
     const turn = harness.client.turn(view?.agentTurnId ?? '');
@@ -112,7 +124,7 @@ describe('the README', () => {
     expect(ended).toMatchObject({ status: 'success', deliverable: { text: expect.stringContaining('200') } });
   }, 120_000);
 
-  test('starts turns and answers calls with the Temporal CLI alone', async () => {
+  test('start turns and answer calls with the Temporal CLI alone', async () => {
     expect(await run(command('temporal workflow signal-with-start'))).toMatchObject({ code: 0 });
     const agent = harness.client.agent('weather');
     const turn = await agent.enqueue({ instruction: 'call ask_person {"question":"again?"}' });
@@ -123,7 +135,7 @@ describe('the README', () => {
     expect((await agent.turns()).some((view) => view.instruction === 'hello')).toBe(true);
   }, 120_000);
 
-  test('runs a worker', async () => {
+  test('run a worker', async () => {
     const worker = new Shell(command('npm run agentturn -- worker'), {
       ...env,
       OPENAI_BASE_URL: 'http://127.0.0.1:1/v1',
@@ -132,11 +144,43 @@ describe('the README', () => {
     await worker.stop();
   }, 120_000);
 
-  test('measures, within the budgets that do not depend on the machine', async () => {
+  test('measure, within the budgets that do not depend on the machine', async () => {
     expect(await run(command('npm run bench -- --quick'))).toMatchObject({ code: 0 });
   }, 240_000);
 
-  test('has no other command', () => {
+  test('show a program that runs as printed, from the names under which the package is imported', async () => {
+    const [, program = ''] = /```ts\n(import .*? from 'agentturn';.*?)```/s.exec(README) ?? [];
+    // Inside the project, so that the package's own name resolves to it.
+    mkdirSync(join(ROOT, '.agentturn'), { recursive: true });
+    const dir = mkdtempSync(join(ROOT, '.agentturn', 'readme-'));
+    // A namespace and a store of its own: here nobody else serves the agent.
+    const alone = await openHarness();
+    const model = await startScriptedModel([
+      { kind: 'message', toolCalls: [{ name: 'forecast', arguments: { city: 'Rome' } }] },
+      { kind: 'message', content: 'It will be sunny.' },
+    ]);
+    try {
+      writeFileSync(join(dir, 'start.ts'), program);
+      const types = {
+        extends: '../../tsconfig.json',
+        compilerOptions: { customConditions: [SOURCE] },
+        include: ['*.ts'],
+      };
+      writeFileSync(join(dir, 'tsconfig.json'), JSON.stringify(types));
+      expect(await new Shell(`npx tsc -p ${dir}`, env).ended()).toMatchObject({ code: 0 });
+      const start = `node --conditions=${SOURCE} ${join(dir, 'start.ts')}`;
+      const place = { TEMPORAL_NAMESPACE: alone.namespace, AGENTTURN_STORE: alone.storeUrl };
+      const endpoint = { OPENAI_API_KEY: 'test', OPENAI_BASE_URL: model.url };
+      const ran = await new Shell(start, { ...env, ...place, ...endpoint }).ended();
+      expect(ran).toMatchObject({ code: 0, output: expect.stringContaining('success It will be sunny.') });
+    } finally {
+      await model.close();
+      await alone.close();
+      rmSync(dir, { recursive: true });
+    }
+  }, 120_000);
+
+  test('have no other command', () => {
     expect([...remaining]).toEqual([]);
   });
 });

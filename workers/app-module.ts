@@ -1,10 +1,10 @@
-/** Loads the app a developer wrote: a module whose default export is `defineApp(...)`. */
+/** Loading the app that a developer wrote: a module whose default export is `defineApp(...)`. */
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { App } from '../activities/app/app.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 
-/** Errors: `app_not_loaded` naming the file and the reason. */
+/** The app that a module exports by default. Throws `app_not_loaded`, which names the file and the reason. */
 export async function loadApp(modulePath: string): Promise<App> {
   const file = resolve(modulePath);
   try {

@@ -1,12 +1,17 @@
-/** The environment, read once and validated; nothing else in the project reads it. */
+/**
+ * The environment of a process, read once and validated.
+ *
+ * Invariant: nothing else in the project reads it.
+ */
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { z } from 'zod';
 import type { ModelOptions } from '../activities/llm/openai.ts';
 import { DEFAULT_CONNECTIONS, FEWEST_CONNECTIONS } from '../activities/store/postgres/open.ts';
+import type { TemporalCredentials } from '../client/connect.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { DEFAULT_WORKER_TARGET, WORKER_TARGET_PATTERN } from '../workflows/protocol/ids.ts';
-import type { TemporalCredentials } from './temporal/probe.ts';
 
+/** The model of profiles that name none, where AGENTTURN_MODEL names none either. */
 export const DEFAULT_MODEL = 'gpt-5-mini';
 
 const storeUrl = z.string().regex(/^(sqlite:|postgres(ql)?:\/\/).+/, { error: 'must be sqlite:PATH or postgres://…' });
@@ -37,31 +42,40 @@ const environmentSchema = z.object({
   XDG_CACHE_HOME: z.string().min(1).optional(),
 });
 
+/** The Temporal server that the environment or a profile file names. */
 export interface TemporalConfig {
   readonly address: string;
   readonly namespace: string;
   readonly credentials: TemporalCredentials;
 }
 
+/** The settings of a process, with their defaults filled in. */
 export interface Config {
-  /** Undefined when not set: then the store is a file in the data folder. */
+  /** The URL of the store; undefined when the environment names none, and then the store is a file in the data folder. */
   readonly storeUrl: string | undefined;
-  /** PostgreSQL connections of this process, at most. */
+  /** The most PostgreSQL connections that this process opens. */
   readonly storeConnections: number;
+  /** The path of the module with the app; undefined when the environment names none. */
   readonly appModule: string | undefined;
+  /** The targets that a worker serves unless its command names others. */
   readonly workerTargets: readonly string[];
   /** Where the supervisor of this installation runs: in its worker processes, as a Temporal Schedule, or not by this process. */
   readonly supervisor: 'process' | 'schedule' | 'none';
+  /** The endpoint of the model and its default name; neither key nor URL is there when the environment names no endpoint. */
   readonly model: ModelOptions;
-  /** Undefined when neither environment nor profile file names a server. */
+  /** The Temporal server to use; undefined when neither the environment nor a profile file names one. */
   readonly temporal: TemporalConfig | undefined;
+  /** The folders in which programs are looked up, as PATH lists them. */
   readonly path: string;
+  /** The folder for caches that XDG_CACHE_HOME names; undefined when it names none. */
   readonly cacheHome: string | undefined;
 }
 
-/** Errors: `invalid_config` naming each variable. */
+/**
+ * The settings that an environment holds; an empty variable counts as one that is not set. Throws `invalid_config`, which names each
+ * variable that is wrong.
+ */
 export function readConfig(env: NodeJS.ProcessEnv): Config {
-  // An empty variable is one that is not set.
   const given: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) if (value) given[name] = value;
   const parsed = environmentSchema.safeParse(given);
@@ -90,7 +104,7 @@ function temporalConfig(env: Record<string, string>): TemporalConfig | undefined
   return { address, namespace: namespace ?? 'default', credentials: credentials as TemporalCredentials };
 }
 
-/** Variables and profile file, as the Temporal CLI reads them. */
+/** The variables and the profile file of Temporal, read as the Temporal CLI reads them. */
 function connectConfig(env: Record<string, string>): ReturnType<typeof loadClientConnectConfig> {
   try {
     return loadClientConnectConfig({ overrideEnvVars: env });

@@ -1,22 +1,23 @@
-/** Opens the store a URL names. */
+/** Opening the store that a URL names. */
 import { openPostgresStore } from '../activities/store/postgres/open.ts';
 import { shownUrl } from '../activities/store/postgres/url.ts';
 import { openSqliteStore } from '../activities/store/sqlite/open.ts';
 import type { Store } from '../workflows/contract/store.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 
+/** How this process uses a store. */
 export interface StoreOptions {
-  /** PostgreSQL connections of this process, at most. */
+  /** The most PostgreSQL connections that this process opens. */
   readonly connections?: number;
-  /** How long a call waits for locks and connections; default 30 s. */
+  /** How long a request waits for locks and connections; 30 s when absent. */
   readonly waitMs?: number;
 }
 
-/** For people and logs: without the passwords a URL may hold. */
+/** The URL of a store for people and logs: without the passwords that it may hold. */
 export const shownStore = (url: string): string =>
   url.startsWith('sqlite:') || !/[@?]/.test(url) ? url : shownUrl(url);
 
-/** `sqlite:PATH` or `postgres://…`. Errors: `invalid_config`, and those of the backend. */
+/** Opens the store at `sqlite:PATH` or `postgres://…`. Throws `invalid_config` for any other URL, and what the backend throws. */
 export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
   const [scheme, path] = url.split(/:(.*)/s);
   const { waitMs } = options;

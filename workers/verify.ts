@@ -1,11 +1,11 @@
 /**
- * The whole check of an installation: what the rows of the store say (`store.violations()`), and what only store and Temporal together
- * can say.
+ * The whole check of an installation: what the rows of the store say (`store.violations()`), and what only store and Temporal together can
+ * say.
  *
  * Invariants
- * 1. Read-only: it wakes and closes nothing.
+ * 1. The check is read-only: it wakes and closes nothing.
  * 2. Store and server are never in step to the millisecond, and the supervisor needs a moment: what the two disagree on counts once it is
- *    older than the grace. Each finding is looked at again before it is told, since lists may lag behind.
+ *    older than the grace. Each finding is looked at again before it is passed on, since lists may lag behind.
  */
 import {
   type Client,
@@ -16,28 +16,43 @@ import {
 } from '@temporalio/client';
 import { NamespaceNotFoundError } from '@temporalio/common';
 import { everyAgent } from '../client/agent-pages.ts';
-import type { Verification } from '../client/cli/environment.ts';
 import type { ClientStore, Violation } from '../workflows/contract/store.ts';
 import type { AgentView } from '../workflows/contract/views.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { AGENT_WORKFLOW_ID, TURN_WORKFLOW_ID, turnWorkflowId } from '../workflows/protocol/ids.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
 
+/** What a check reads. */
 export interface VerifyDeps {
   readonly store: ClientStore;
   readonly temporal: Client;
+  /** How long store and server may disagree before that is a finding; one minute when absent. */
   readonly graceMs?: number;
+  /** The clock, in epoch ms; the machine's own when absent. */
   readonly now?: () => number;
 }
 
+/** What was checked in store and Temporal, besides the violations that were found. */
+export interface Verification {
+  /** Checks that this server cannot answer, each with the reason. */
+  readonly unchecked: readonly string[];
+  /** How many turns and agents the store has. */
+  readonly turns: number;
+  readonly agents: number;
+}
+
 const GRACE_MS = 60_000;
+/** Why a check is left out on servers that lack the search attribute `TemporalReportedProblems`. */
 const NO_PROBLEM_REPORTS = 'failing_workflow_task: this server does not mark workflows whose tasks fail';
 
-/** Findings that are told at a time. */
+/** How many findings are passed on at a time. */
 const PAGE = 1_000;
 const QUEUED_PAGE = 100;
 
-/** Tells what is wrong, a page at a time: memory does not grow with it. Errors: `temporal_unreachable`, those of the store. */
+/**
+ * Passes on what is wrong, a page at a time, so that memory does not grow with it; returns how much was checked, and what could not be.
+ * Throws `temporal_unreachable`, and the errors of the store.
+ */
 export async function verifyInstallation(
   deps: VerifyDeps,
   tell: (found: readonly Violation[]) => void,
@@ -45,7 +60,7 @@ export async function verifyInstallation(
   const { temporal } = deps;
   const installation = new Comparison(deps);
   try {
-    // First, so that a server that is not there is noticed before anything is told.
+    // This comes first, so that a server that is not there is noticed before any finding is passed on.
     const reportsProblems = await hasProblemReports(temporal);
     let page: Violation[] = [];
     for await (const violation of findings(deps, installation, reportsProblems)) {
@@ -82,7 +97,9 @@ async function hasProblemReports({ connection, options: { namespace } }: Client)
   return namespaceInfo?.capabilities?.reportedProblemsSearchAttribute === true;
 }
 
-/** Run ids by workflow id. As many as there are open turns: all else is read page by page. */
+/**
+ * The run ids of all running turns by their workflow ids. They take memory for as many turns as are open; all else is read page by page.
+ */
 async function runningTurns({ workflow }: Client): Promise<Map<string, string>> {
   const found = new Map<string, string>();
   const query = `WorkflowType = 'agentTurn' AND ExecutionStatus = 'Running'`;
@@ -90,7 +107,7 @@ async function runningTurns({ workflow }: Client): Promise<Map<string, string>> 
   return found;
 }
 
-/** Workflows of ours whose tasks Temporal retries in vain. */
+/** The workflows of ours whose tasks fail and are retried by Temporal again and again. */
 async function* failingTasks({ workflow }: Client): AsyncGenerator<Violation, void> {
   const ours = `WorkflowType IN ('agent', 'agentTurn') AND ExecutionStatus = 'Running'`;
   const query = `${ours} AND TemporalReportedProblems IS NOT NULL`;
@@ -103,7 +120,7 @@ async function* failingTasks({ workflow }: Client): AsyncGenerator<Violation, vo
   }
 }
 
-/** What store and server say about the same turns. */
+/** Compares what store and server say about the same turns, and counts what it has compared. */
 class Comparison {
   readonly #store: ClientStore;
   readonly #temporal: Client;
@@ -117,12 +134,13 @@ class Comparison {
     this.#now = now;
   }
 
-  /** Agents that were looked at, and turns that they have accepted. */
+  /** How many agents have been compared so far. */
   agents = 0;
+  /** How many turns these agents have accepted. */
   turns = 0;
 
   async *violations(): AsyncGenerator<Violation, void> {
-    // The workflows before the heads: what starts between the two is not in the list, and is asked for by itself.
+    // The workflows are read before the heads: a workflow that starts between the two is not in the list, and is asked for by itself.
     const running = await runningTurns(this.#temporal);
     for await (const agent of everyAgent(this.#store)) {
       this.agents += 1;
@@ -139,11 +157,11 @@ class Comparison {
     return this.#now() - since > this.#graceMs;
   }
 
-  /** A head at work whose turn is closed or gone, and that no supervisor has noticed. */
+  /** A finding when the head is at work on a turn whose workflow is closed or gone, and no supervisor has noticed. */
   async *#lostTurn({ agentId, status, updatedAt }: AgentView, agentTurnId: string): AsyncGenerator<Violation, void> {
     const turn = await this.#describe(turnWorkflowId(agentId, agentTurnId));
     if (turn?.status.name === 'RUNNING') return;
-    // When a workflow vanished nobody knows; its last write under the lease was not later.
+    // Nobody knows when a workflow vanished; its last write under the lease was not later.
     if (!this.#isOld(turn?.closeTime?.getTime() ?? updatedAt)) return;
     const head = await this.#store.getAgent(agentId);
     if (head?.activeAgentTurnId !== agentTurnId) return;
@@ -151,7 +169,7 @@ class Comparison {
     yield { check: 'lost_turn', agentId, agentTurnId, detail };
   }
 
-  /** A turn's workflow that runs on though its turn has ended, or that was never its agent's active turn. */
+  /** A finding when a workflow runs on though its turn has ended, or was never its agent's active turn. */
   async *#orphanWorkflow(workflowId: string, runId: string): AsyncGenerator<Violation, void> {
     const [, agentId = null, agentTurnId = null] = TURN_WORKFLOW_ID.exec(workflowId) ?? [];
     const why =
@@ -163,7 +181,7 @@ class Comparison {
   async #orphaned(agentId: string, agentTurnId: string): Promise<string | null> {
     const head = await this.#store.getAgent(agentId);
     if (head?.activeAgentTurnId === agentTurnId) return null;
-    // After the head: a turn that ended between the two looks ended just now.
+    // The turn is read after the head: one that ended between the two seems to have ended just now.
     const turn = await this.#store.getTurn(agentTurnId);
     if (!turn) return 'the store has no such turn';
     if (turn.agentId !== agentId) return `the turn belongs to agent ${turn.agentId}`;
@@ -171,10 +189,10 @@ class Comparison {
     return this.#isOld(turn.endedAt ?? 0) ? `the turn has ended ${turn.status}` : null;
   }
 
-  /** Turns in the inbox of an agent that is free to run them. */
+  /** A finding for each turn in the inbox of an agent that is free to run it. */
   async *#strandedTurns({ agentId, lifecycle, status, queuedTurns }: AgentView): AsyncGenerator<Violation, void> {
     if (queuedTurns === 0 || lifecycle === 'stopped' || status !== 'idle') return;
-    // Looked at again: the agent may have been between two turns.
+    // The agent is read again, because it may have been between two turns.
     if ((await this.#store.getAgent(agentId))?.status !== 'idle') return;
     for (let after = 0; ; ) {
       const queued = await this.#store.listTurns(agentId, { status: 'queued', after, limit: QUEUED_PAGE });

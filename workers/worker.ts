@@ -1,6 +1,8 @@
 /**
- * A worker process: serves turns with their activities on the queue of each target it is configured for, the acceptor for foreign clients
- * on the control queue, and a supervisor. Stateless: any worker of a target may run any step (W1).
+ * A worker process: it serves turns with their activities on the queue of each target that it is configured for, the acceptor for foreign
+ * clients on the control queue, and a supervisor.
+ *
+ * Invariant: a worker keeps no state of turns, so that any worker of a target may run any step (W1).
  */
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -18,68 +20,88 @@ import {
 import type { App } from '../activities/app/app.ts';
 import { createActivities } from '../activities/index.ts';
 import { type ModelOptions, openAiModel } from '../activities/llm/openai.ts';
+import type { TemporalClient } from '../client/connect.ts';
 import { TurnWorkflows } from '../client/turn-workflows.ts';
 import type { SupervisorActivities } from '../workflows/contract/activities.ts';
 import type { Store } from '../workflows/contract/store.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
-import { CONTROL_QUEUE, SEARCH_ATTRIBUTES, targetQueue } from '../workflows/protocol/ids.ts';
-import type { TemporalClient } from './connect.ts';
+import { CONTROL_QUEUE, DEFAULT_WORKER_TARGET, SEARCH_ATTRIBUTES, targetQueue } from '../workflows/protocol/ids.ts';
+import { connectWorker } from './connect.ts';
 import { watchFaults } from './process-faults.ts';
 import { ensureSupervisorSchedule } from './supervision/schedule.ts';
 import { Supervisor, type SupervisorOptions, startSupervisor } from './supervision/supervisor.ts';
 import { missingSearchAttributes } from './temporal/search-attributes.ts';
 
+/** How far this machine's clock may be from that of the store before a worker warns of it. */
 const MOST_SKEW_MS = 5_000;
 
+/** What a worker process is made of. */
 export interface WorkerDeps {
-  readonly connection: NativeConnection;
+  /** The connection by which the workers poll for tasks; when absent, one of their own is opened, and closed when they have stopped. */
+  readonly connection?: NativeConnection;
+  /** The client by which activities and the supervisor start, wake and describe workflows. */
   readonly temporal: TemporalClient;
   readonly store: Store;
   readonly app: App;
   readonly model: ModelOptions;
-  readonly targets: readonly string[];
-  /** Whether this worker also serves the acceptor for foreign clients; default yes. */
+  /** The worker targets whose turns are served here; `worker_generic` when absent. */
+  readonly targets?: readonly string[];
+  /** Whether this worker also serves the control queue, with the acceptor for foreign clients; it does when absent. */
   readonly acceptor?: boolean;
-  /** Made once and shared by all workers of a process; bundled here when left out. */
+  /** The workflow code, made once and shared by all workers of a process; it is bundled for this one when absent. */
   readonly bundle?: WorkflowBundleOption;
   readonly capacity?: WorkerCapacity;
   /**
-   * Left out or options: a supervisor in this process, one of them active. `schedule`: a Temporal Schedule starts a pass every 10 s, which
-   * any worker with an acceptor may run. Null: neither; one that serves a sandbox may leave that to others.
+   * Who makes the passes of the supervisor. Options, or nothing, run a supervisor in this process, of which one per store is active.
+   * `schedule` sets up a Temporal Schedule that starts a pass every 10 s, which any worker with an acceptor may run. Null does neither, as
+   * for a worker that serves a sandbox.
    */
   readonly supervisor?: Pick<SupervisorOptions, 'everyMs' | 'leaseMs' | 'orphansEveryMs'> | 'schedule' | null;
-  /** Its definitions of agents take the place of all others, newer ones too: for a store that one alone works with. Default no. */
+  /**
+   * Whether this app's definitions of agents take the place of all others, newer ones too: for a store that this process alone works with.
+   * They do not when absent.
+   */
   readonly takeOver?: boolean;
-  /** Whether the process is there for workers alone; then it goes on whatever fails in it outside of all calls. Default no. */
+  /** Whether the process is there for workers alone; then it goes on whatever fails in it outside of all calls. It is not when absent. */
   readonly ownsProcess?: boolean;
-  readonly log: (line: string) => void;
+  /** Takes a line for the operator of the process; lines go to standard error when it is absent. */
+  readonly log?: (line: string) => void;
 }
 
-/** Per worker. A cached workflow costs 0.25 MB and more, and waking an evicted one is as fast while histories are short. */
+/**
+ * What one worker does at once; every figure has a default. A cached workflow costs 0.25 MB and more, and waking an evicted one is as fast
+ * while histories are short.
+ */
 export interface WorkerCapacity {
   readonly cachedWorkflows?: number;
   readonly workflowTasks?: number;
   readonly activities?: number;
+  /** How long activities may go on when the worker stops, before they are cancelled and retried elsewhere. */
   readonly shutdownGraceMs?: number;
 }
 
+/** A worker that has been started. */
 export interface RunningWorker {
   /** Settles when the workers have stopped; rejects when one failed. */
   readonly done: Promise<void>;
-  /** Drains: running activities get the grace time, then are retried elsewhere (W5). */
+  /**
+   * Stops the worker in good order: running activities get the grace time, then are retried elsewhere (W5). Resolves when it has stopped.
+   */
   stop(): Promise<void>;
 }
 
-/** Beside this file: the source when it runs from source, the emitted file when it runs from the package. */
+/** The path of a workflow module: the source where this file runs from source, the emitted file where it runs from the package. */
 const workflowFile = (name: string): string =>
   fileURLToPath(new URL(`../workflows/${name}${extname(import.meta.url)}`, import.meta.url));
 
+/** The path of the module that exports the workflows. */
 export const workflowsPath = workflowFile('index');
+/** The path of the module that exports the payload converter of the workflow sandbox. */
 export const payloadConverterPath = workflowFile('payload-converter');
 
 type WebpackConfig = Parameters<NonNullable<BundleOptions['webpackConfigHook']>>[0];
 
-/** `options` take the place of a worker's own. */
+/** Bundles the workflow code as every worker runs it. `options` take the place of the bundler's options that are set here. */
 export const bundleWorkflows = (
   level: LogLevel = 'WARN',
   options: Partial<BundleOptions> = {},
@@ -89,12 +111,15 @@ export const bundleWorkflows = (
     payloadConverterPath,
     preloadModules: [workflowFile('preload')],
     logger: new DefaultLogger(level),
-    // Stack traces keep their files and lines; the text of every source would double the bundle.
+    // With this source map stack traces keep their files and lines; the text of every source would double the bundle.
     webpackConfigHook: (config) => ({ ...asWritten(config), devtool: 'inline-nosources-source-map' }),
     ...options,
   });
 
-/** The bundler compiles TypeScript for 2017, where each private field and each spread is a call of a helper; Node has them built in. */
+/**
+ * The bundler's configuration without the compiling down of what Node has built in: by default each private field and each spread becomes a
+ * call of a helper, as for a platform of 2017.
+ */
 function asWritten(config: WebpackConfig): WebpackConfig {
   const rules = config.module?.rules?.map((rule) => {
     if (!rule || rule === '...') return rule;
@@ -107,8 +132,30 @@ function asWritten(config: WebpackConfig): WebpackConfig {
   return rules ? { ...config, module: { ...config.module, rules } } : config;
 }
 
-/** Errors: `temporal_not_ready` with the command that cures it. */
+/**
+ * Starts a worker: registers its app, then serves its queues. Throws `temporal_not_ready`, with the command that cures it, when the
+ * namespace lacks search attributes.
+ */
 export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
+  const { targets = [DEFAULT_WORKER_TARGET], log = (line) => console.error(line) } = deps;
+  if (deps.connection) return start({ ...deps, connection: deps.connection, targets, log });
+  const connection = await connectWorker(deps.temporal.at);
+  try {
+    const { done, stop } = await start({ ...deps, connection, targets, log });
+    const closed = done.finally(() => connection.close());
+    // Whoever waits for it sees why a worker failed.
+    closed.catch(() => {});
+    return { done: closed, stop: () => stop().then(() => closed) };
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+}
+
+/** What a worker is made of, with nothing left to be chosen. */
+type ChosenDeps = WorkerDeps & Required<Pick<WorkerDeps, 'connection' | 'targets' | 'log'>>;
+
+async function start(deps: ChosenDeps): Promise<RunningWorker> {
   await checkSearchAttributes(deps);
   await registerApp(deps);
   warnOfSkew(deps);
@@ -151,7 +198,7 @@ export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
   return { done, stop };
 }
 
-function optionsOf({ connection, temporal, capacity = {} }: WorkerDeps): Omit<WorkerOptions, 'taskQueue'> {
+function optionsOf({ connection, temporal, capacity = {} }: ChosenDeps): Omit<WorkerOptions, 'taskQueue'> {
   return {
     connection,
     namespace: temporal.client.options.namespace,
@@ -164,7 +211,7 @@ function optionsOf({ connection, temporal, capacity = {} }: WorkerDeps): Omit<Wo
   };
 }
 
-async function registerApp({ store, app, takeOver = false, log }: WorkerDeps): Promise<void> {
+async function registerApp({ store, app, takeOver = false, log }: ChosenDeps): Promise<void> {
   const { agents, revision } = app;
   const outdated = await store.registerProfiles([...agents.values()], { revision, takeOver });
   if (outdated.length === 0) return;
@@ -174,8 +221,8 @@ async function registerApp({ store, app, takeOver = false, log }: WorkerDeps): P
   );
 }
 
-/** Deadlines and timers do not depend on this machine's clock; its log lines do, and so may what its tools do. */
-function warnOfSkew({ store, log }: WorkerDeps): void {
+/** Warns when this machine's clock is wrong. Deadlines and timers do not depend on it, but log lines do, and so may what tools do. */
+function warnOfSkew({ store, log }: ChosenDeps): void {
   const aheadMs = store.clockAheadMs();
   if (Math.abs(aheadMs) <= MOST_SKEW_MS) return;
   const how = aheadMs > 0 ? 'behind' : 'ahead of';

@@ -1,8 +1,8 @@
 /**
- * How workflows read what was sent to them: as the SDK does, except that what cannot be decoded becomes a text that says so. A throw
- * here would fail the workflow task, and every retry of it, so that one malformed message of a foreign client stopped an agent (T8).
+ * How workflows read what was sent to them: as the SDK does, except that a payload which cannot be decoded becomes a text that says so.
  *
- * The bundler takes it by its path (workers/worker.ts).
+ * Invariant: reading never throws. A throw here would fail the workflow task and every retry of it, so that one malformed message of a
+ * foreign client stopped an agent (T8).
  */
 import { defaultPayloadConverter, type Payload, type PayloadConverter } from '@temporalio/common';
 
@@ -14,6 +14,7 @@ function fromPayload<T>(payload: Payload): T {
   }
 }
 
+/** The payload converter of the workflow sandbox. The bundler finds it by the path of this file (workers/worker.ts) and by this name. */
 export const payloadConverter: PayloadConverter = {
   toPayload: (value) => defaultPayloadConverter.toPayload(value),
   fromPayload,

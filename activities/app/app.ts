@@ -1,10 +1,10 @@
 /**
- * What a developer writes: tools, agents, an app. `defineApp` checks everything at once, so that a mistake is found when the module
- * loads, with the path to it, and not in the middle of a turn.
+ * What a developer writes: tools, agents, an app. All of it is checked where it is defined, so that a mistake is found when the module loads,
+ * with the path to it, and not in the middle of a turn.
  */
 import { z } from 'zod';
 import { letThrough } from '../../workflows/kernel/config.ts';
-import { BUILTINS, SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
+import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { AfterExecution } from '../../workflows/protocol/cards.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
@@ -16,32 +16,17 @@ import {
   type ToolSpec,
   toolSpecSchema,
 } from '../../workflows/protocol/profile.ts';
-import { isTransforming, parametersOf } from './parameters.ts';
+import { isTransforming, parametersOf } from '../parameters.ts';
+import { DEFAULT_TOOL_TIMEOUT_MS, type Tool, type ToolContext } from '../tool.ts';
+import { BUILTIN_TOOLS, builtinSpecs, builtinTool, OPTIONAL_BUILTINS } from '../tools/builtin/registry.ts';
 
-export interface ToolContext {
-  readonly agentId: string;
-  readonly agentTurnId: string;
-  /** Rises with every turn of the agent: what the tool changes can refuse a writer with a smaller one (a fencing token). */
-  readonly turnEpoch: number;
-  readonly callId: string;
-  /** The same in every attempt of this call: hand it to whatever the tool changes. */
-  readonly idempotencyKey: string;
-  readonly attempt: number;
-  /** W3C trace context of the request, to be passed on to whatever the tool calls; null when it came without one. */
-  readonly traceparent: string | null;
-  /**
-   * Aborted when the turn is stopped or was given to another worker, the tool's timeout passed, the worker shuts down, or what the tool
-   * left behind failed.
-   */
-  readonly signal: AbortSignal;
-}
-
+/** A tool as its developer writes it. */
 export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject> {
-  /** Letters, digits, `_`, `-`; at most 64. */
+  /** What the model calls the tool by: 1 to 64 letters, digits, `_` and `-`, and not the name of a built-in tool. */
   readonly name: string;
-  /** Written for the model. */
+  /** What the tool does and when to use it, written for the model. */
   readonly description: string;
-  /** Defaults and transforms apply once, before the call is stored; what they yield must be JSON. */
+  /** Schema of the arguments. Defaults and transforms apply once, before the call is stored; what they yield must be JSON. */
   readonly parameters: Schema;
   /**
    * `continue` (default): the result goes to the model. `terminate`: the result ends the turn. `suspend`: after `execute` returned the
@@ -50,35 +35,21 @@ export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject> {
   readonly afterExecution?: AfterExecution;
   /** How long one execution may take; default 60,000 ms. */
   readonly timeoutMs?: number;
+  /** How long a suspended call waits for its result, in ms; when left out, as long as the profile or else the runtime says (T13). */
   readonly suspendTimeoutMs?: number;
-  /** Default `unsafe`: never run twice, not even after a crash. */
+  /** What a second run would do. A tool that is `unsafe`, the default, is never run twice, not even after a crash (W10). */
   readonly sideEffects?: ToolSpec['sideEffects'];
-  /** The return value is the result; an exception is a failed result for the model. Optional for suspending tools. */
+  /** Does the work. The return value is the result; an exception is a failed result for the model. Optional for suspending tools. */
   readonly execute?: (
     args: z.output<Schema>,
     context: ToolContext,
   ) => Promise<JsonValue | undefined> | JsonValue | undefined;
 }
 
-/** A tool as the registry keeps it: its spec as data, its schema as validator, its function. */
-export interface Tool {
-  readonly spec: ToolSpec;
-  /** Throws a ZodError when the arguments do not match. Called once, when the call is proposed; the result is what is kept. */
-  readonly parse: (args: JsonObject) => JsonObject;
-  /** Takes what `parse` returned. */
-  readonly execute: (args: JsonObject, context: ToolContext) => Promise<JsonValue | undefined>;
-}
-
-const DEFAULT_TOOL_TIMEOUT_MS = 60_000;
-
-/** Whether a start that was lost may be followed by another one (W10). A tool that this worker does not know is not repeated. */
-export const isRepeatable = (tool: Tool | undefined): boolean =>
-  tool !== undefined && tool.spec.sideEffects !== 'unsafe';
-
-/** Errors: `invalid_config` naming the tool and the field. */
+/** Checks a tool and makes of it what the runtime keeps. Throws `invalid_config`, naming the tool and the field. */
 export function defineTool<Schema extends z.ZodObject>(definition: ToolDefinition<Schema>): Tool {
   const { name, parameters, execute, afterExecution = 'continue' } = definition;
-  if (BUILTINS.includes(name))
+  if (builtinTool(name))
     throw new CodedError('invalid_config', `tool name ${name} is taken by a built-in; choose another`);
   if (!execute && afterExecution !== 'suspend') {
     throw new CodedError(
@@ -113,12 +84,20 @@ function jsonSchemaOf(name: string, parameters: z.ZodObject): JsonObject {
   }
 }
 
-/** Errors: `invalid_config` naming the agent and the field. */
+/**
+ * Checks an agent and fills in what its definition leaves out. Throws `invalid_config`, naming the agent and the field, also for a name in
+ * `builtins` that is none of a built-in tool which can be asked for.
+ */
 export function defineAgent(definition: ProfileInput): Profile {
-  return checked(`agent ${definition.name}`, profileSchema, definition);
+  const profile = checked(`agent ${definition.name}`, profileSchema, definition);
+  const unknown = profile.builtins.filter((name) => !OPTIONAL_BUILTINS.includes(name));
+  if (unknown.length === 0) return profile;
+  const known = OPTIONAL_BUILTINS.join(', ') || 'none';
+  const message = `agent ${profile.name}: builtins names ${unknown.join(', ')}; tools that can be named there: ${known}`;
+  throw new CodedError('invalid_config', message);
 }
 
-/** Per million tokens, in any one currency. Cached input tokens cost `input` unless priced. */
+/** What a model costs per million tokens, in the one currency of all prices of the app. Cached input tokens cost `input` unless priced. */
 export const modelPriceSchema = z.strictObject({
   input: z.number().nonnegative(),
   output: z.number().nonnegative(),
@@ -126,28 +105,37 @@ export const modelPriceSchema = z.strictObject({
 });
 export type ModelPrice = z.infer<typeof modelPriceSchema>;
 
+/** An app as the runtime keeps it. */
 export interface App {
+  /** By name, as each is pinned for the turns of its agents. */
   readonly agents: ReadonlyMap<string, ProfileSnapshot>;
+  /** The app's own tools by name, whichever agents are offered them; built-in tools are not among them. */
   readonly tools: ReadonlyMap<string, Tool>;
+  /** Prices by name of the model. */
   readonly prices: ReadonlyMap<string, ModelPrice>;
+  /** Decides which version of the app new turns get (W4). */
   readonly revision: number;
 }
 
+/** An app as its developer writes it. */
 export interface AppDefinition {
   readonly agents: readonly Profile[];
+  /** Each agent is offered all of them, or those that its `allowedTools` names. */
   readonly tools?: readonly Tool[];
   /** Prices by model name as the provider reports it; the cost of a model that is not here is unknown, not 0 (W17). */
   readonly models?: Readonly<Record<string, ModelPrice>>;
   /**
    * A whole number that rises with each deployment, such as a build number or a build time; default 0. Workers with the highest one say
-   * what new turns get. Among equal ones it is the version that came last, so that going back to an earlier one needs a higher number.
+   * what new turns get. Among equal ones the version that came last counts, so that going back to an earlier one needs a higher number.
    */
   readonly revision?: number;
 }
 
 const revisionSchema = z.int().nonnegative();
 
-/** Errors: `invalid_config` for a name that is there twice. */
+/**
+ * Puts an app together. Throws `invalid_config` for a name that two agents or two tools have, for a malformed price and a malformed revision.
+ */
 export function defineApp({ agents, tools = [], models = {}, revision = 0 }: AppDefinition): App {
   const byTool = unique('tool', tools, (tool) => tool.spec.name);
   const byAgent = unique('agent', agents, (agent) => agent.name);
@@ -162,23 +150,31 @@ export function defineApp({ agents, tools = [], models = {}, revision = 0 }: App
   };
 }
 
-/** The allow-list applied; a name that matches nothing is left out with a warning (W7). */
+/** The profile with the tools it is offered. A name in its `allowedTools` that matches nothing is left out with a warning (W7). */
 function snapshotOf(profile: Profile, tools: ReadonlyMap<string, Tool>): ProfileSnapshot {
   const names = [...new Set(profile.allowedTools ?? tools.keys())];
   const warnings = names
-    .filter((name) => !tools.has(name) && !BUILTINS.includes(name))
+    .filter((name) => !tools.has(name) && !builtinTool(name))
     .map((name) => `allowedTools names ${name}, which is no tool of the app: left out`);
   const offered = names.flatMap((name) => tools.get(name)?.spec ?? []);
   const endable = new Set([...letThrough(profile, offered), SUBMIT_RESULT]);
   const endings = profile.mustEndWith
     .filter((name) => !endable.has(name))
     .map((name) => `mustEndWith names ${name}, which is not offered: the rule is ignored for it`);
-  return { profile, tools: offered, warnings: [...warnings, ...endings, ...misnamed(profile, offered)] };
+  return {
+    profile,
+    tools: offered,
+    builtins: builtinSpecs(profile),
+    warnings: [...warnings, ...endings, ...misnamed(profile, offered)],
+  };
 }
 
-/** Rules for tools that are not there do nothing: most likely a name is wrong, and what it was meant for goes unguarded. */
+/**
+ * A warning for each name that matches no tool. A rule for it does nothing: most likely the name is wrong, and what it was meant for goes
+ * unguarded.
+ */
 function misnamed(profile: Profile, offered: readonly ToolSpec[]): string[] {
-  const names = new Set([...offered.map((tool) => tool.name), ...BUILTINS]);
+  const names = new Set([...offered.map((tool) => tool.name), ...BUILTIN_TOOLS.map((tool) => tool.name)]);
   const { governance, skills, stableCore } = profile;
   const ruled = [
     ...(governance?.rules ?? []).map((rule) => rule.tool),
@@ -197,6 +193,7 @@ function misnamed(profile: Profile, offered: readonly ToolSpec[]): string[] {
   ];
 }
 
+/** The items by name. Throws `invalid_config` when two have the same. */
 function unique<T>(kind: string, items: readonly T[], nameOf: (item: T) => string): Map<string, T> {
   const map = new Map<string, T>();
   for (const item of items) {
@@ -207,6 +204,7 @@ function unique<T>(kind: string, items: readonly T[], nameOf: (item: T) => strin
   return map;
 }
 
+/** The value as the schema parses it. Throws `invalid_config` with the path of what is wrong in `what`. */
 function checked<T>(what: string, schema: z.ZodType<T>, value: unknown): T {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;

@@ -1,4 +1,8 @@
-/** The model activity: open the step, render, stream, validate, commit. A step whose thought is stored is not asked again. */
+/**
+ * The model activity: it opens the step, renders the request, streams the answer, reads the calls in it, and commits.
+ *
+ * Invariant: the model is not asked again for a step whose thought is stored; the activity returns what was recorded (T5).
+ */
 import { Context, log } from '@temporalio/activity';
 import type { CallModelInput } from '../../workflows/contract/activities.ts';
 import type { StepCommit, StepOpening, StepOutcomeRecord } from '../../workflows/contract/steps.ts';
@@ -12,20 +16,25 @@ import { toApplicationFailure } from '../failure.ts';
 import { leaseCheck, withHeartbeat } from '../heartbeat.ts';
 import { redact } from '../redact.ts';
 import { outlastOutage } from '../store-outage.ts';
-import type { Model, ModelReply, ModelRequest } from './openai.ts';
+import type { Model, ModelReply, ModelRequest } from './model.ts';
 import { costOf } from './pricing.ts';
-import { type ReadResults, readProposals, readsOf } from './proposals.ts';
+import { readProposals } from './proposals.ts';
 import { providerFailure } from './provider-failure.ts';
 import { buildRequest, noteCard, offeredNames } from './request.ts';
 import { readShown } from './shown.ts';
 import type { StateFacts } from './state-block.ts';
 
+/** What the activities that ask a model need. */
 export interface ModelDeps {
   readonly store: Store;
   readonly app: App;
   readonly model: Model;
 }
 
+/**
+ * Throws `context_build_error` when the request cannot be rendered, `stale_epoch` when the lease is over, `step_closed` when the turn has gone on
+ * without the step, and the failures of the provider that `ask` throws. While the store is away it waits: an answer is paid for.
+ */
 export const callModel =
   (deps: ModelDeps) =>
   (input: CallModelInput): Promise<StepOutcomeRecord> =>
@@ -43,16 +52,14 @@ export const callModel =
       const request = await render(deps, input, opening, signal);
       await holding.confirm();
       const reply = await ask(deps.model, request, signal);
-      const results = await readResults(deps.store, fence, readsOf(reply.calls), signal);
-      const { proposed, calls } = readProposals(reply.calls, {
+      const { proposed, calls } = await readProposals(reply.calls, {
         agentTurnId,
         stepIndex: action.stepIndex,
         offered: offeredNames(request),
         app: deps.app,
-        governance: opening.snapshot.profile.governance,
+        profile: opening.snapshot.profile,
         resultFields: opening.resultFields,
-        results,
-        skills: opening.snapshot.profile.skills,
+        readResult: (callId) => outlastOutage(signal, () => deps.store.readResult(fence, callId)),
         finalReport: action.note?.kind === 'final_report',
       });
       const refusal = reply.refusal || (reply.finishReason === 'content_filter' ? 'stopped by the content filter' : '');
@@ -72,6 +79,7 @@ export const callModel =
       return outlastOutage(signal, () => deps.store.commitStep(fence, commit));
     });
 
+/** The model request of the step. Throws `context_build_error`. */
 async function render(
   { store, model }: ModelDeps,
   { request: action, agentId, agentTurnId, turnEpoch }: CallModelInput,
@@ -93,15 +101,16 @@ async function render(
   }
 }
 
+/** Reads what the lines that stand last in the prompt name (K14). */
 async function stateFacts(
   store: Store,
   fence: Fence,
   criteria: readonly string[],
   lines: readonly StateLine[],
 ): Promise<StateFacts> {
-  const told = lines.find((line) => line.kind === 'user_messages');
+  const said = lines.find((line) => line.kind === 'user_messages');
   const planned = lines.find((line) => line.kind === 'plan');
-  const extents = told?.seqs.map((seq) => ({ boxId: told.boxId, fromSeq: seq, toSeq: seq })) ?? [];
+  const extents = said?.seqs.map((seq) => ({ boxId: said.boxId, fromSeq: seq, toSeq: seq })) ?? [];
   const [cards, written] = await Promise.all([
     extents.length > 0 ? store.readExtents(extents) : [],
     planned ? store.readCall(fence, planned.callId) : null,
@@ -109,22 +118,14 @@ async function stateFacts(
   return { criteria, userMessages: cards, plan: written?.arguments ?? null };
 }
 
-async function readResults(
-  store: Store,
-  fence: Fence,
-  callIds: readonly string[],
-  signal: AbortSignal,
-): Promise<ReadResults> {
-  const found = callIds.map(async (callId) => {
-    const result = await outlastOutage(signal, () => store.readResult(fence, callId));
-    return [callId, result] as const;
-  });
-  return new Map(await Promise.all(found));
-}
-
-/** Of the provider's words, in the log. */
+/** Bytes of the provider's own words that a line of the log repeats. */
 const SAID_BYTES = 2_000;
 
+/**
+ * Asks the model, and heartbeats with each piece of its answer. A failure of the provider is thrown as an ApplicationFailure in our words, with
+ * its code and what is known about a retry (W14); the provider's words go to the log of the worker, without secrets. Throws the reason of
+ * `signal` when that has fired.
+ */
 export async function ask(model: Model, request: ModelRequest, signal: AbortSignal): Promise<ModelReply> {
   try {
     // A heartbeat with each chunk, throttled by the worker, so that a stop reaches a running stream within a second or so (T21).

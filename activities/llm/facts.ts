@@ -1,17 +1,18 @@
-/** What of a proposed call travels to the kernel: a digest of its arguments, and the values that rules look at (K4). */
+/** What the kernel learns of the arguments of a proposed call: their digest, and the values that rules judge (K4). */
 import { type ArgumentFacts, factsAt } from '../../workflows/kernel/governance.ts';
 import type { GovernancePolicy } from '../../workflows/protocol/governance.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import { canonicalDigest } from '../canonical.ts';
 
+/** Hex digits of the digest: enough to tell the calls of one turn apart. */
 const DIGEST_LENGTH = 16;
 
-/** The same for the same arguments, in whatever order the model wrote them. */
+/** A digest that is the same for the same arguments, in whatever order the model wrote them. */
 export function digestOf(args: JsonObject): string {
   return canonicalDigest(args).slice(0, DIGEST_LENGTH);
 }
 
-/** Nothing at all when there are no rules, or none looks at arguments. */
+/** The values that rules judge of a call, under the key `facts`; an empty object when no rule is about the arguments of this tool. */
 export function factsOf(
   policy: GovernancePolicy | undefined,
   tool: string,

@@ -1,8 +1,7 @@
-/** One model call over the OpenAI Chat Completions wire, streamed (W14). */
+/** The model behind the OpenAI Chat Completions wire: one streamed call, bounded in time and size (W14, W15). */
 import OpenAI, { OpenAIError } from 'openai';
-import type { ChatCompletionCreateParamsStreaming } from 'openai/resources/chat/completions';
-import type { Usage } from '../../workflows/protocol/turn.ts';
-import { ReplyBuilder, type StreamedReply } from './reply.ts';
+import type { Model, ModelReply } from './model.ts';
+import { ReplyBuilder } from './reply.ts';
 import {
   boundedFetch,
   type CallTimes,
@@ -13,36 +12,24 @@ import {
 } from './stream-guard.ts';
 import { estimatedUsage } from './usage.ts';
 
-export interface ModelReply extends StreamedReply {
-  readonly usage: Usage;
-  readonly latencyMs: number;
-}
-
+/** Where the provider is, and how long it may take. */
 export interface ModelOptions extends CallTimes {
+  /** Undefined for a server that asks for none. */
   readonly apiKey: string | undefined;
+  /** Any server that speaks this wire; OpenAI's own when undefined. */
   readonly baseUrl: string | undefined;
-  /** Model of profiles that name none. */
+  /** Name of the model for profiles that name none. */
   readonly defaultModel: string;
 }
 
-export type ModelRequest = Omit<ChatCompletionCreateParamsStreaming, 'stream' | 'stream_options'>;
-
-export interface Model {
-  readonly defaultModel: string;
-  /** What a log must not show of the provider's words. */
-  readonly secrets: readonly string[];
-  /** `onChunk` is called for each piece of the stream as it comes. */
-  stream(params: ModelRequest, signal: AbortSignal, onChunk?: () => void): Promise<ModelReply>;
-}
-
-/** Retries are Temporal's, so the SDK makes none. */
+/** A model that makes each call once: retries are Temporal's. */
 export function openAiModel(options: ModelOptions): Model {
   const client = new OpenAI({
     // A local server without authentication still needs the header to be there.
     apiKey: options.apiKey ?? 'none',
     ...(options.baseUrl === undefined ? {} : { baseURL: options.baseUrl }),
     maxRetries: 0,
-    // It would print the words of the provider.
+    // The client would print the words of the provider.
     logLevel: 'off',
     timeout: options.firstByteTimeoutMs ?? FIRST_BYTE_TIMEOUT_MS,
     fetch: boundedFetch,

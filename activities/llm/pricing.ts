@@ -1,10 +1,13 @@
-/** What a model call cost. */
+/** What a model call cost (W17). */
 import type { Usage } from '../../workflows/protocol/turn.ts';
 import type { ModelPrice } from '../app/app.ts';
 
 const MILLION = 1_000_000;
 
-/** Null when the model has no price, or nobody counted the tokens (W17). Providers report dated names: `gpt-5-mini-2025-08-07` costs what `gpt-5-mini` does. */
+/**
+ * The cost in the currency of the price list; null when no name of the model has a price, or when the provider did not count the tokens. The
+ * first of `models` that has a price decides: providers report dated names, and `gpt-5-mini-2025-08-07` costs what `gpt-5-mini` does.
+ */
 export function costOf(
   prices: ReadonlyMap<string, ModelPrice>,
   models: readonly string[],

@@ -1,5 +1,5 @@
 /**
- * Cards → chat messages (W19). Pure.
+ * From cards to the chat messages of a prompt (W19). Pure.
  *
  * Invariant: what comes out is well-formed whatever cards went in: each tool call is answered exactly once, in the order of the calls,
  * right after the message that made it, also when its result came late, out of order or never (T15).
@@ -8,25 +8,28 @@ import type { ChatCompletionMessageParam } from 'openai/resources/chat/completio
 import type { Residency } from '../../workflows/kernel/pressure.ts';
 import type { Card, CardContents, ThoughtCall } from '../../workflows/protocol/cards.ts';
 import type { Deliverable } from '../../workflows/protocol/turn.ts';
+import { resultText } from '../result-text.ts';
 import { shownResult } from '../spool.ts';
 
 type Result = CardContents['tool.result'];
 
+/** Stands before the text of a summary, so that the model takes it for one. */
 export const SUMMARY_HEAD = '[What came before, in short:]';
 
-/** Providers refuse messages without a text. */
+/** Stands for a request without a text, because providers refuse messages without one. */
 const BLANK_REQUEST = '(a blank request)';
 
-/** A card and how much of it is shown; absent = all (K15). */
+/** A card with how much of it is shown; a card without residency is shown whole (K15). */
 export type ShownCard = Card & { readonly residency?: Residency };
 
-/** A result, and how much of it is shown. */
+/** A result with how much of it is shown, in a window of so many tokens. */
 interface Shown {
   readonly content: Result;
   readonly residency: Residency;
   readonly windowTokens: number;
 }
 
+/** The messages of the cards, in their order. How far results are shortened depends on `windowTokens`, the size of the model's window. */
 export function toMessages(cards: readonly ShownCard[], windowTokens: number): ChatCompletionMessageParam[] {
   const results = new Map(
     cards.flatMap((card): [string, Shown][] => {
@@ -76,7 +79,7 @@ export function toMessages(cards: readonly ShownCard[], windowTokens: number): C
   return cards.flatMap(project);
 }
 
-/** By one thought, or by several in a row: the parts of an answer that was cut short (K11). */
+/** Whether one thought says the text, or several in a row do: the parts of an answer that was cut short (K11). */
 function isSpoken(thoughts: readonly { readonly content: { readonly text: string } }[], text: string): boolean {
   const texts = thoughts.flatMap(({ content }) => (content.text === '' ? [] : [content.text]));
   return texts.some((_, from) => {
@@ -104,38 +107,15 @@ function thoughtMessages(
   return [assistant, ...toolCalls.map((call) => toolMessage(call, results.get(call.callId)))];
 }
 
-const NO_RESULT = { code: 'canceled', message: 'the turn ended before this call had a result' };
-
 function toolMessage(call: ThoughtCall, shown: Shown | undefined): ChatCompletionMessageParam {
   const text = resultText(shown?.content);
   const content = shown ? shownResult(text, call.callId, shown.residency, shown.windowTokens) : text;
   return { role: 'tool', tool_call_id: call.providerCallId, content };
 }
 
-/** The whole text of a result, as the model would see it. */
-export const resultText = (result: Result | undefined): string =>
-  approvalText(result?.approval) +
-  (result?.status === 'success' ? stringify(result.result ?? null) : stringify(failureBody(result)));
-
-/** The call above stays as the model wrote it. */
-function approvalText(approval: Result['approval']): string {
-  if (!approval) return '';
-  const { by = 'An approver', arguments: edited, reason } = approval;
-  const what = edited ? ` changed the arguments to ${JSON.stringify(edited)}` : ' approved this';
-  return `(${by}${what}${reason === undefined ? '' : `: ${reason}`})\n`;
-}
-
-const failureBody = (result: Result | undefined) =>
-  result === undefined
-    ? { error: NO_RESULT }
-    : { error: result.error, status: result.status, ...(result.result === undefined ? {} : { result: result.result }) };
-
-const stringify = (value: unknown): string =>
-  typeof value === 'string' && value !== '' ? value : JSON.stringify(value);
-
 /**
- * Left out when thoughts already say it, when the submitted fields stand in the call that made them, or when nothing else of its turn
- * is in view: a queued turn that was cancelled has no place in the conversation.
+ * No message where thoughts already say the deliverable, where the submitted fields stand in the call that made them, or where nothing else
+ * of its turn is in view: a queued turn that was cancelled has no place in the conversation.
  */
 function deliverableMessages(
   { text, fields, fallback }: Deliverable,

@@ -1,52 +1,56 @@
 /**
- * From the model's tool calls to calls the runtime can run: ids of our own, arguments parsed and validated before anybody else sees
- * them (W9, W15). Whatever is wrong becomes a failed result written for the model; the turn goes on.
+ * From the model's tool calls to calls that the runtime can run.
+ *
+ * Invariants
+ * 1. Each call gets an id of ours, the same in every attempt at the step.
+ * 2. Arguments are parsed and validated here, before rules, store and tools see them (W9, W15).
+ * 3. Whatever is wrong with a call becomes its failed result, written for the model; the turn goes on.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import type { NewCall } from '../../workflows/contract/steps.ts';
-import { isDelegation, READ_RESULT, SKILL, SUBMIT_RESULT, UPDATE_PLAN } from '../../workflows/protocol/builtins.ts';
-import type { ThoughtCall, ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
+import type { ThoughtCall, ToolError } from '../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
-import type { GovernancePolicy } from '../../workflows/protocol/governance.ts';
 import { isDeeperThan, type JsonObject } from '../../workflows/protocol/json.ts';
-import type { Skill } from '../../workflows/protocol/profile.ts';
+import type { Profile } from '../../workflows/protocol/profile.ts';
 import { clip } from '../../workflows/protocol/sizes.ts';
-import { type App, isRepeatable } from '../app/app.ts';
+import type { App } from '../app/app.ts';
 import { describeError } from '../failure.ts';
 import { callId } from '../ids.ts';
-import { parseDelegation } from '../tools/delegation.ts';
+import { isRepeatable } from '../tool.ts';
+import type { Answer, AnswerContext } from '../tools/builtin/builtin-tool.ts';
+import { builtinTool, runnableTool } from '../tools/builtin/registry.ts';
 import { digestOf, factsOf } from './facts.ts';
-import { planSchema } from './plan-tool.ts';
-import { answerRead, readResultSchema } from './read-result.ts';
-import { REPLY_BOUNDS, type StreamedCall } from './reply.ts';
-import { answerSkill, skillSchema } from './skills.ts';
-import { submissionError, submitResultSchema } from './submit-result.ts';
+import type { ModelCall } from './model.ts';
+import { REPLY_BOUNDS } from './reply.ts';
 
+/** What decides about the calls of a step. */
 export interface ProposalContext {
   readonly agentTurnId: string;
   readonly stepIndex: number;
-  /** Names offered in this very request. */
+  /** Names of the tools that this very request offers. */
   readonly offered: ReadonlySet<string>;
   readonly app: App;
-  readonly governance?: GovernancePolicy | undefined;
+  /** The profile as it is pinned for the turn. */
+  readonly profile: Profile;
+  /** Result fields of the request or else of the profile; null when there are none. */
   readonly resultFields: ResultFields | null;
-  readonly skills?: readonly Skill[];
-  /** Results that `read_result` was asked for, by call id. */
-  readonly results?: ReadResults;
-  /** In the final report other calls are ignored, so submit_result need not be alone (K9). */
-  readonly finalReport?: boolean;
+  /** Finds the result of an earlier call of this agent; null when there is none. */
+  readonly readResult: AnswerContext['readResult'];
+  /** In the final report other calls are not run: a call that must be alone in its message is alone there (K9). */
+  readonly finalReport: boolean;
 }
 
-/** What `read_result` answers to each of these calls. */
-export type ReadResults = ReadonlyMap<string, ToolResultContent | null>;
-
+/** The calls of one message in their order, twice. */
 export interface Proposals {
+  /** As the conversation keeps them and sends them back to the provider. */
   readonly proposed: readonly ThoughtCall[];
+  /** As the store takes them. */
   readonly calls: readonly NewCall[];
 }
 
-export function readProposals(streamed: readonly StreamedCall[], context: ProposalContext): Proposals {
+/** Reads the calls of one message. A call of a tool that is answered at once has its result. Throws what `readResult` throws. */
+export async function readProposals(streamed: readonly ModelCall[], context: ProposalContext): Promise<Proposals> {
   const seen = new Set<string>();
   const proposed = streamed.map((call, index): ThoughtCall => {
     const id = callId(context.agentTurnId, context.stepIndex, index);
@@ -55,8 +59,11 @@ export function readProposals(streamed: readonly StreamedCall[], context: Propos
     seen.add(providerCallId);
     return { callId: id, providerCallId, name: wireName(call.name), arguments: call.arguments };
   });
-  const alone = streamed.length === 1 || context.finalReport === true;
-  const calls = proposed.map((call, index) => readCall(call, streamed[index]?.name ?? '', index, alone, context));
+  const { profile, resultFields, readResult } = context;
+  const answering = { profile, resultFields, readResult, alone: streamed.length === 1 || context.finalReport };
+  const calls = await Promise.all(
+    proposed.map((call, index) => readCall(call, streamed[index]?.name ?? '', index, context, answering)),
+  );
   // Text that cannot be read goes back on the wire as an empty object: providers refuse a history that does not parse.
   return {
     proposed: proposed.map((call) => ({ ...call, arguments: wireArguments(call.arguments) })),
@@ -66,96 +73,58 @@ export function readProposals(streamed: readonly StreamedCall[], context: Propos
 
 const wireArguments = (text: string): string => (text.trim() !== '' && 'args' in readArguments(text) ? text : '{}');
 
-/** Printable, without spaces. */
+/** An id that every provider takes back: printable ASCII without spaces. */
 const WIRE_ID = /^[\x21-\x7e]{1,128}$/;
 
+/** The name in letters that every provider takes back. */
 const wireName = (name: string): string => name.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) || 'unnamed';
 
-function readCall(call: ThoughtCall, asked: string, index: number, alone: boolean, context: ProposalContext): NewCall {
+async function readCall(
+  call: ThoughtCall,
+  asked: string,
+  index: number,
+  context: ProposalContext,
+  answering: AnswerContext,
+): Promise<NewCall> {
   const { callId: id, name: tool } = call;
   const read = readArguments(call.arguments);
   const args = 'args' in read ? read.args : null;
   const checked =
-    'args' in read ? check(asked, read.args, alone, context) : { error: invalidArguments(tool, read.problem) };
+    'args' in read ? check(asked, read.args, context, answering) : { error: invalidArguments(tool, read.problem) };
   if ('error' in checked) {
-    const result: ToolResultContent = {
-      callId: id,
-      tool,
-      status: 'failed',
-      afterExecution: 'continue',
-      error: { ...checked.error, message: clip(checked.error.message, MESSAGE_BYTES) },
-    };
+    const error = { ...checked.error, message: clip(checked.error.message, MESSAGE_BYTES) };
     const content = { callId: id, tool, arguments: args ?? {} };
-    return { index, content, digest: digestOf(args ?? { unread: call.arguments }), result };
+    return { index, content, digest: digestOf(args ?? { unread: call.arguments }), ...settled(id, tool, { error }) };
   }
   const content = { callId: id, tool, arguments: checked.args };
   const digest = digestOf(checked.args);
-  if (tool === READ_RESULT) return { index, content, digest, result: readAnswer(id, checked.args, context) };
-  if (tool === UPDATE_PLAN) return { index, content, digest, result: noted(id) };
-  if (tool === SKILL) return { index, content, digest, ...skillAnswer(id, checked.args, context) };
-  if (tool !== SUBMIT_RESULT) {
-    const claimed = context.governance === undefined && isRepeatable(context.app.tools.get(tool));
-    const facts = factsOf(context.governance, tool, checked.args);
-    return { index, content, digest, ...facts, ...(claimed ? { claimed } : {}) };
-  }
-  return {
-    index,
-    content,
-    digest,
-    result: { callId: id, tool, status: 'success', afterExecution: 'terminate', result: { accepted: true } },
-  };
+  const builtin = builtinTool(tool);
+  if (builtin && 'answer' in builtin)
+    return { index, content, digest, ...settled(id, tool, await builtin.answer(checked.args, answering)) };
+  const { governance } = context.profile;
+  const claimed = governance === undefined && isRepeatable(runnableTool(context.app.tools, tool));
+  const facts = factsOf(governance, tool, checked.args);
+  return { index, content, digest, ...facts, ...(claimed ? { claimed } : {}) };
 }
 
-function readAnswer(callId: string, args: JsonObject, { results }: ProposalContext): ToolResultContent {
-  const parsed = readResultSchema.parse(args);
-  const answer = answerRead(parsed, results?.get(parsed.call_id) ?? null);
-  const base = { callId, tool: READ_RESULT, afterExecution: 'continue' } as const;
-  return 'error' in answer ? { ...base, status: 'failed', ...answer } : { ...base, status: 'success', ...answer };
+/** The result of a call that is settled while it is proposed. */
+function settled(callId: string, tool: string, answer: Answer): Pick<NewCall, 'skill' | 'result'> {
+  if ('error' in answer)
+    return { result: { callId, tool, status: 'failed', afterExecution: 'continue', error: answer.error } };
+  const { result, skill, afterExecution = 'continue' } = answer;
+  const taken = skill === undefined ? {} : { skill };
+  return { ...taken, result: { callId, tool, status: 'success', afterExecution, result } };
 }
 
-function skillAnswer(
-  callId: string,
-  args: JsonObject,
-  { skills = [] }: ProposalContext,
-): Pick<NewCall, 'skill' | 'result'> {
-  const parsed = skillSchema.parse(args);
-  const answer = answerSkill(skills, parsed);
-  const base = { callId, tool: SKILL, afterExecution: 'continue' } as const;
-  return 'error' in answer
-    ? { result: { ...base, status: 'failed', ...answer } }
-    : { skill: parsed.name, result: { ...base, status: 'success', ...answer } };
-}
-
-const noted = (callId: string): ToolResultContent => ({
-  callId,
-  tool: UPDATE_PLAN,
-  status: 'success',
-  afterExecution: 'continue',
-  result: { accepted: true },
-});
-
-/** Call ids that the model wants to read the results of. */
-export function readsOf(streamed: readonly StreamedCall[]): readonly string[] {
-  const asked = streamed.filter((call) => call.name === READ_RESULT);
-  return asked.flatMap((call) => {
-    const read = readArguments(call.arguments);
-    const { data } = readResultSchema.safeParse('args' in read ? read.args : null);
-    return data ? [data.call_id] : [];
-  });
-}
-
-/** What is wrong with a call, as the model reads it. */
+/** Bytes in which a failed result says what is wrong with its call. */
 const MESSAGE_BYTES = 8 * 1024;
+/** Issues of a schema that are named: of thousands of wrong items the first ones say enough. */
 const MOST_ISSUES = 20;
 
 type Checked = { readonly args: JsonObject } | { readonly error: ToolError };
 
-function check(
-  tool: string,
-  args: JsonObject,
-  alone: boolean,
-  { offered, app, resultFields }: ProposalContext,
-): Checked {
+/** The arguments as the tool takes them, or why the call is refused. */
+function check(tool: string, args: JsonObject, { offered, app }: ProposalContext, answering: AnswerContext): Checked {
   if (!offered.has(tool)) {
     const names = [...offered].join(', ') || 'none';
     return {
@@ -167,25 +136,16 @@ function check(
     };
   }
   try {
-    const parsed = parse(tool, args, app);
+    const builtin = builtinTool(tool);
+    const parsed = builtin ? builtin.parse(args) : jsonOnly(app.tools.get(tool)?.parse(args) ?? args);
     if (isTooLarge(parsed)) return { error: invalidArguments(tool, TOO_LARGE) };
-    const error = tool === SUBMIT_RESULT ? submissionError(parsed, alone, resultFields) : null;
+    const error = builtin && 'answer' in builtin ? builtin.refuse?.(parsed, answering) : null;
     return error ? { error } : { args: parsed };
   } catch (error) {
     return { error: invalidArguments(tool, `they do not match its schema:\n${problemOf(error)}`) };
   }
 }
 
-function parse(tool: string, args: JsonObject, app: App): JsonObject {
-  if (isDelegation(tool)) return parseDelegation(tool, args);
-  if (tool === READ_RESULT) return readResultSchema.parse(args);
-  if (tool === SKILL) return skillSchema.parse(args);
-  if (tool === UPDATE_PLAN) return jsonOnly(planSchema.parse(args) as JsonObject);
-  if (tool === SUBMIT_RESULT) return submitResultSchema.parse(args) as unknown as JsonObject;
-  return jsonOnly(app.tools.get(tool)?.parse(args) ?? args);
-}
-
-/** Of thousands of wrong items the first ones say enough. */
 const problemOf = (error: unknown): string =>
   error instanceof z.ZodError
     ? z.prettifyError(new z.ZodError(error.issues.slice(0, MOST_ISSUES)))
@@ -215,14 +175,17 @@ const invalidArguments = (tool: string, problem: string): ToolError => ({
   kind: 'recoverable',
 });
 
-/** Of arguments that are none. */
+/** Bytes that an error repeats of arguments that are none. */
 const SHOWN_BYTES = 200;
 const TOO_LARGE = `they are larger than ${REPLY_BOUNDS.bytes / 1024} KiB`;
 
-/** A short number may be a long one when it is written again. */
+/** Measured as they are stored: a number that the model wrote in few digits may take many when it is written again. */
 const isTooLarge = (args: JsonObject): boolean => Buffer.byteLength(JSON.stringify(args)) > REPLY_BOUNDS.bytes;
 
-/** An empty text counts as no arguments at all. What is read can be walked by recursion, and fits a card. */
+/**
+ * The arguments in a text of the model. An empty text counts as no arguments at all. What is read can be walked by recursion, and fits a
+ * card.
+ */
 function readArguments(text: string): { readonly args: JsonObject } | { readonly problem: string } {
   const value = text.trim() === '' ? {} : parsed(text);
   if (typeof value !== 'object' || value === null || Array.isArray(value))
@@ -233,7 +196,7 @@ function readArguments(text: string): { readonly args: JsonObject } | { readonly
   return isTooLarge(args) ? { problem: TOO_LARGE } : { args };
 }
 
-/** Undefined when it is not JSON. */
+/** The value that a text of JSON says; undefined when the text is not JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -8,14 +8,16 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import { causesOf, describeError, type RetryHint } from '../failure.ts';
 import { StreamFailure } from './stream-guard.ts';
 
+/** A failure of the provider in our words, and what it said itself. */
 export interface ProviderFailure {
+  /** `provider_auth`, `context_overflow` or `provider_error`. */
   readonly error: CodedError;
   readonly hint: RetryHint;
-  /** As the provider said it, secrets included: for `redact`, and for the worker's log alone. */
+  /** The words of the provider, secrets included: for `redact`, and for the worker's log alone. */
   readonly said: string;
 }
 
-/** Null when the error is none of the provider's. */
+/** What an error of a model call says about the provider; null when the error is none of the provider's. */
 export function providerFailure(error: unknown): ProviderFailure | null {
   if (!(error instanceof APIError) || error instanceof APIUserAbortError) return null;
   const said = [error, ...causesOf(error)].map(describeError).join(': ');
@@ -47,11 +49,12 @@ const isOverflow = ({ status, code, message }: APIError): boolean =>
   ((status === 400 || status === undefined) && code === 'context_length_exceeded') ||
   (status === 400 && /context length|too many tokens/i.test(message));
 
-/** A word of a protocol has no digits: keys do. */
+/** A code of a protocol, such as `rate_limit_exceeded`: it has no digits, and keys do. */
 const PLAIN_WORD = /^[a-z]+(?:[._][a-z]+){0,6}$/i;
+/** Characters of a code that is repeated. */
 const MOST_CHARACTERS = 48;
 
-/** The status, and the provider's code or type where that is a plain word. */
+/** The status of the answer, and the provider's code or type where that is a plain word. */
 function answered({ status, code, type }: APIError): string {
   const word = [code, type].find(
     (name) => typeof name === 'string' && name.length <= MOST_CHARACTERS && PLAIN_WORD.test(name),
@@ -66,6 +69,7 @@ function cureOf(status: number | undefined): string {
   return 'it does not take this request';
 }
 
+/** Why there was no connection, as the platform's code says it. */
 function whyUnreached(error: APIConnectionError): string {
   const code = causesOf(error)
     .map((cause) => (cause instanceof Error && 'code' in cause ? cause.code : undefined))
@@ -80,7 +84,10 @@ function whyUnreached(error: APIConnectionError): string {
   return parts.length > 0 ? parts.join(', ') : 'the connection failed';
 }
 
-/** `retry-after-ms`, or `retry-after` in seconds or as a date; at most an hour. */
+/**
+ * How long the provider asks to wait, in ms, an hour at most: by its header `retry-after-ms`, or `retry-after` in seconds or as a date. Undefined
+ * when it asks for nothing.
+ */
 function retryAfterMs(headers: Headers | undefined): number | undefined {
   const value = headers?.get('retry-after');
   const ms = Number(headers?.get('retry-after-ms') ?? Number.NaN);

@@ -1,61 +1,58 @@
 /**
- * From the chunks of a stream to one reply (W14, W15).
+ * From the chunks of a stream to one reply (W14, W15). A provider may send anything.
  *
- * Invariant: a provider may send anything. What is kept has the right type, is well-formed Unicode and within REPLY_BOUNDS, and each piece
- * is handled in time that grows with its length alone.
+ * Invariants
+ * 1. What is kept has the right type, is well-formed Unicode and within REPLY_BOUNDS.
+ * 2. Each piece is handled in time that grows with its length alone.
  */
 import { isDeeperThan } from '../../workflows/protocol/json.ts';
 import { atCodePoint } from '../../workflows/protocol/sizes.ts';
 import type { Usage } from '../../workflows/protocol/turn.ts';
+import type { ModelReply } from './model.ts';
 import { countedUsage } from './usage.ts';
 
-export interface StreamedCall {
-  readonly id: string;
-  readonly name: string;
-  readonly arguments: string;
-}
-
+/** How much of a reply is kept. */
 export const REPLY_BOUNDS = {
-  /** Of text, refusal, names, ids and arguments, as JSON in UTF-8: half of what a card holds. */
+  /** Bytes of text, refusal, names, ids and arguments together, as JSON in UTF-8: half of what a card holds. */
   bytes: 512 * 1024,
+  /** Calls in one message. */
   calls: 128,
-  /** Characters of a name or id; one so long is none that was offered or can go back on the wire. */
+  /** Characters of a name or an id; a longer one is none that was offered or can go back on the wire. */
   label: 256,
   /** Layers of objects and lists in arguments. */
   depth: 200,
 } as const;
 
-/** What came; `usage` is null when the provider counted nothing that can be believed. */
-export interface StreamedReply {
-  readonly text: string;
-  readonly refusal: string;
-  readonly calls: readonly StreamedCall[];
-  readonly finishReason: string;
-  readonly model: string;
+/** What came of a stream; `usage` is null when the provider counted nothing that can be believed. */
+export interface StreamedReply extends Omit<ModelReply, 'usage' | 'latencyMs'> {
   readonly usage: Usage | null;
-  readonly firstTokenMs: number | null;
 }
 
-/** A call as far as it has come, and where its arguments stand as JSON. */
+/** A call as far as it has come, and where its arguments stand when they are read as JSON. */
 interface OpenCall {
   id: string;
   name: string;
   arguments: string;
+  /** Objects and lists that have begun and not ended. */
   layers: number;
   inString: boolean;
   escaped: boolean;
+  /** The outermost object or list has ended. */
   complete: boolean;
 }
 
+/** What one chunk says of a call; empty texts where it says nothing. */
 interface CallPiece {
+  /** The number of the call in its message; null when the server leaves it out. */
   readonly index: number | null;
   readonly id: string;
   readonly name: string;
   readonly arguments: string;
 }
 
+/** Gathers the chunks of one stream. */
 export class ReplyBuilder {
-  /** In the order in which they appeared. */
+  /** The calls in the order in which they appeared. */
   readonly #calls: OpenCall[] = [];
   readonly #byIndex = new Map<number, OpenCall>();
   #last: OpenCall | null = null;
@@ -68,15 +65,20 @@ export class ReplyBuilder {
   #usage: Usage | null = null;
   #firstTokenMs: number | null = null;
 
+  /** `model` is the name that was asked for, until a chunk says another. */
   constructor(model: string) {
     this.#model = model;
   }
 
+  /** Whether no text, no refusal and no call has come yet. */
   get isEmpty(): boolean {
     return this.#text === '' && this.#refusal === '' && this.#calls.length === 0;
   }
 
-  /** False when the reply is full: it ends here, as by the provider's own output limit, and the rest of the stream is of no use. */
+  /**
+   * Takes the next chunk, which came `elapsedMs` after the request. Returns false when the reply is full: it ends here, as by the provider's own
+   * output limit, and the rest of the stream is of no use.
+   */
   add(chunk: unknown, elapsedMs: number): boolean {
     const { model, usage, choices } = membersOf(chunk);
     if (typeof model === 'string' && MODEL_NAME.test(model)) this.#model = model;
@@ -94,12 +96,12 @@ export class ReplyBuilder {
     return !this.#full;
   }
 
-  /** Ends it with what came so far. */
+  /** Ends the reply with what came so far, as by the provider's own output limit. */
   cut(): void {
     this.#full = true;
   }
 
-  /** Null when the stream ended before it was finished. */
+  /** The reply; null when the stream ended before it was finished. */
   finish(): StreamedReply | null {
     const finishReason = this.#full ? 'length' : this.#finishReason;
     if (finishReason === '') return null;
@@ -149,14 +151,17 @@ export class ReplyBuilder {
     return call;
   }
 
-  /** Some servers leave the index out, mostly those that send each call whole. */
+  /**
+   * The call that a piece without an index goes on; undefined when the piece begins another one. Some servers leave the index out, mostly those
+   * that send each call whole.
+   */
   #unnumbered({ id, name }: CallPiece): OpenCall | undefined {
     if (id !== '') return this.#calls.findLast((call) => call.id === id);
     const goesOn = name === '' || (name === this.#last?.name && this.#last.arguments !== '' && !this.#last.complete);
     return goesOn ? (this.#last ?? undefined) : undefined;
   }
 
-  /** As much of the text as there is room for. */
+  /** As much of the text as there is room for; the reply is full when that is not all. */
   #kept(text: string): string {
     const bytes = text === '' ? 0 : encodedBytes(text);
     if (bytes <= this.#room) {
@@ -176,7 +181,7 @@ export class ReplyBuilder {
   }
 }
 
-/** Some servers give every call of a message the same index: another id, or a name behind arguments, begins another call. */
+/** Whether a piece with the index of a call begins another one: some servers give every call the same index. An id or a name says so. */
 function beginsAnother(call: OpenCall, { id, name, arguments: args }: CallPiece): boolean {
   if (id !== '' && call.id !== '' && id.slice(0, REPLY_BOUNDS.label) !== call.id) return true;
   if (name === '' || call.arguments === '') return false;
@@ -201,6 +206,7 @@ function follow(call: OpenCall, piece: string): void {
   }
 }
 
+/** A name that is stored and shown: printable ASCII. */
 const MODEL_NAME = /^[\x20-\x7e]{1,200}$/;
 
 const membersOf = (value: unknown): Readonly<Record<string, unknown>> =>
@@ -208,7 +214,7 @@ const membersOf = (value: unknown): Readonly<Record<string, unknown>> =>
 
 const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 
-/** A text, or a list of parts of which some are text. */
+/** The text of a delta, which comes as one text, or as a list of parts of which some are text. */
 function contentText(content: unknown): string {
   if (!Array.isArray(content)) return stringOf(content);
   return content.map((part: unknown) => stringOf(part) || stringOf(membersOf(part).text)).join('');
@@ -225,22 +231,26 @@ function pieceOf(value: unknown): CallPiece {
   };
 }
 
-/** Some servers send an object in place of its text. One that is nested too deeply cannot be written as text: it is no object then. */
+/**
+ * The arguments as text. Some servers send an object in place of its text; one that is nested too deeply cannot be written and is no object
+ * then.
+ */
 function argumentsText(args: unknown): string {
   if (args === undefined || args === null) return '';
   if (typeof args === 'string') return args;
   return isDeeperThan(args, REPLY_BOUNDS.depth) ? '(nested too deeply)' : JSON.stringify(args);
 }
 
-/** A plain word is kept as it is: it is stored and looked at. */
+/** The provider's word for why the model stopped; `other` when that is no plain word. */
 const finishReasonOf = (reason: unknown): string =>
   /^[a-zA-Z_-]{0,40}$/.test(stringOf(reason)) ? stringOf(reason) : 'other';
 
+/** Bytes of the text in UTF-8 as a part of a JSON text. */
 const encodedBytes = (text: string): number => Buffer.byteLength(JSON.stringify(text)) - 2;
 
-/** A pair of escapes, half of one, or any other escape, so that an escaped backslash is not taken for the beginning of one. */
+/** Matches a pair of escapes, half of one, or any other escape, so that an escaped backslash is not taken for the beginning of one. */
 const ESCAPES = /\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(\\u[dD][89a-fA-F][\da-fA-F]{2})|\\[\s\S]/g;
 
-/** JSON whose strings are well-formed, those with escapes too. */
+/** The JSON with U+FFFD for each lone surrogate, also for one that is written as an escape. */
 const wellFormedJson = (json: string): string =>
   json.toWellFormed().replace(ESCAPES, (whole: string, half: string | undefined) => (half ? '\\ufffd' : whole));

@@ -10,26 +10,28 @@ import type { Note } from '../../workflows/kernel/model-call.ts';
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
-import { delegationTools } from '../tools/delegation.ts';
-import type { ModelRequest } from './openai.ts';
-import { planTool } from './plan-tool.ts';
+import { offeredBuiltins } from '../tools/builtin/registry.ts';
+import type { ModelRequest } from './model.ts';
 import { type ShownCard, toMessages } from './projection.ts';
-import { readResultTool } from './read-result.ts';
-import { skillTool } from './skills.ts';
 import { type StateFacts, stateText } from './state-block.ts';
-import { submitResultTool } from './submit-result.ts';
 
+/** What a request is made of. */
 export interface RequestParts {
   readonly snapshot: ProfileSnapshot;
+  /** Result fields of the request or else of the profile; null when there are none. */
   readonly resultFields: ResultFields | null;
+  /** What the kernel asks for: the tools to offer, the note, what stands last. */
   readonly action: CallLlmAction;
+  /** The conversation, in its order. */
   readonly cards: readonly ShownCard[];
+  /** Name of the model for profiles that name none. */
   readonly defaultModel: string;
   readonly facts: StateFacts;
-  /** Which attempt at this step it is, from 1: decides when the fallback model takes over. */
+  /** The number of this attempt at the step, from 1: it decides when the fallback model takes over (W14). */
   readonly attempt: number;
 }
 
+/** The body of the request, the same for the same parts. */
 export function buildRequest(parts: RequestParts): ModelRequest {
   const { snapshot, resultFields, action, cards } = parts;
   const { model, instructions } = snapshot.profile;
@@ -56,28 +58,26 @@ function modelName({ snapshot, defaultModel, attempt }: RequestParts): string {
   return fallback && attempt > fallback.afterFailures ? fallback.name : (name ?? defaultModel);
 }
 
+/** Names of the tools that a request offers. */
 export const offeredNames = (request: ModelRequest): Set<string> =>
   new Set(request.tools?.flatMap((tool) => (tool.type === 'function' ? [tool.function.name] : [])));
 
+/** The tools of the app, then the built-in ones, less those that the kernel leaves out (K8). */
 function offeredTools(
   { profile, tools }: ProfileSnapshot,
   resultFields: ResultFields | null,
   onlyTools: readonly string[] | undefined,
 ): ChatCompletionTool[] {
-  const skills = skillTool(profile.skills);
   const all = [
     ...tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
-    ...delegationTools(profile),
-    submitResultTool(resultFields),
-    readResultTool,
-    ...(skills ? [skills] : []),
-    ...(profile.planning ? [planTool] : []),
+    ...offeredBuiltins({ profile, resultFields }),
   ];
   return all
     .filter((tool) => onlyTools === undefined || onlyTools.includes(tool.name))
     .map((tool) => ({ type: 'function', function: tool }));
 }
 
+/** The model must call a tool; the one that is left is named (W13). */
 function toolChoice(tools: readonly ChatCompletionTool[]): ChatCompletionToolChoiceOption {
   const [only] = tools;
   return tools.length === 1 && only?.type === 'function'
@@ -85,7 +85,7 @@ function toolChoice(tools: readonly ChatCompletionTool[]): ChatCompletionToolCho
     : 'required';
 }
 
-/** The note as a card, so that the next step renders the same conversation. */
+/** The note as a card, so that the next step renders the same conversation; null when there is no note. */
 export function noteCard(note: Note | undefined): StepCommit['note'] {
   switch (note?.kind) {
     case 'must_end_with':

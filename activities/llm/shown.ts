@@ -1,15 +1,16 @@
-/** The cards of a plan, each with the residency of the range it was last named by (K3). */
-
+/** From the plan of the kernel, which names ranges of boxes, to the cards of a prompt (K3). */
 import type { Store } from '../../workflows/contract/store.ts';
 import type { PlanRange } from '../../workflows/kernel/actions.ts';
 import type { Card } from '../../workflows/protocol/cards.ts';
 import type { ShownCard } from './projection.ts';
 
+/** A range of the plan with its cards. */
 interface Part {
   readonly range: PlanRange;
   readonly cards: readonly Card[];
 }
 
+/** The cards of the ranges in the order of the prompt, each with the residency of the last range that names it. */
 export async function readShown(
   store: Pick<Store, 'readExtents'>,
   ranges: readonly PlanRange[],

@@ -1,35 +1,40 @@
 /**
  * What stands last in a prompt, behind the prefix that providers cache (K14): the task and its criteria, what users said since, the plan,
- * and notes about this one call. Pure.
+ * and lines about this one call. Pure.
  */
 import type { StateLine } from '../../workflows/kernel/actions.ts';
 import type { Card } from '../../workflows/protocol/cards.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import { clip } from '../../workflows/protocol/sizes.ts';
-import { planText } from './plan-tool.ts';
+import { planText } from '../tools/builtin/update-plan.ts';
 
-/** What the lines of the kernel name, and what came with the request. */
+/** The texts behind the lines of the kernel, and what came with the request. */
 export interface StateFacts {
+  /** By which the request says that it is done. */
   readonly criteria: readonly string[];
-  /** Far behind in the conversation: the task, then messages of users, oldest first. */
+  /** The task, then messages of users, oldest first, as far as they lie far behind in the conversation. */
   readonly userMessages: readonly Card[];
-  /** What the model wrote down last. */
+  /** Arguments of the call of `update_plan` that wrote the plan; null when there is none. */
   readonly plan: JsonObject | null;
 }
 
-const GOAL_BYTES = 400;
-const DIRECTIVE_BYTES = 200;
-const DIRECTIVES = 8;
+/** Bytes that are repeated of the task. */
+const TASK_BYTES = 400;
+/** Bytes that are repeated of one message of a user. */
+const MESSAGE_BYTES = 200;
+/** Messages of users that are repeated, the newest. */
+const MESSAGES = 8;
 
+/** The text that stands last; empty when there is nothing to say. */
 export function stateText(lines: readonly StateLine[], facts: StateFacts): string {
   const [task, ...since] = facts.userMessages.map(textOf);
-  const directives = newestDistinct(since);
+  const messages = newestDistinct(since);
   return [
-    ...(task ? [`The task: ${oneLine(task, GOAL_BYTES)}`] : []),
+    ...(task ? [`The task: ${oneLine(task, TASK_BYTES)}`] : []),
     ...listed('It is done when:', facts.criteria),
     ...listed(
       'Said since by users, the newest last:',
-      directives.map((text) => oneLine(text, DIRECTIVE_BYTES)),
+      messages.map((text) => oneLine(text, MESSAGE_BYTES)),
     ),
     ...lines.map((line) => stateLine(line, facts.plan)).filter((text) => text !== ''),
   ].join('\n');
@@ -42,14 +47,14 @@ const oneLine = (text: string, bytes: number): string => clip(text.replace(/\s+/
 const listed = (head: string, items: readonly string[]): readonly string[] =>
   items.length === 0 ? [] : [head, ...items.map((item) => `- ${item}`)];
 
-/** One that was said again counts where it was said last. */
+/** The newest texts, each once: one that was said again counts where it was said last. */
 function newestDistinct(texts: readonly string[]): readonly string[] {
   const distinct = new Set<string>();
   for (const text of texts) {
     distinct.delete(text);
     if (text !== '') distinct.add(text);
   }
-  return [...distinct].slice(-DIRECTIVES);
+  return [...distinct].slice(-MESSAGES);
 }
 
 function stateLine(line: StateLine, plan: JsonObject | null): string {

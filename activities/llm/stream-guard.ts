@@ -1,41 +1,47 @@
-/** The bounds of one model call that are not its content: time until the first chunk, between chunks and in all; bytes of the response. */
+/**
+ * What bounds one model call from outside its content: time until the first chunk, between chunks and in all; bytes of the response (T23,
+ * W15).
+ */
 import { APIConnectionError } from 'openai';
 
+/** How long a model call may take, in ms. */
 export interface CallTimes {
-  /** Until the first chunk; default 10 min (T23). */
+  /** From the request to the first chunk; 10 minutes when left out (T23). */
   readonly firstByteTimeoutMs?: number;
-  /** Between chunks; default 60 s. */
+  /** Between two chunks; 60 seconds when left out. */
   readonly streamIdleTimeoutMs?: number;
-  /** From the request to the last chunk; default 20 min, less than the activity may take. */
+  /** From the request to the last chunk; 20 minutes when left out, which is less than the activity may take. */
   readonly callTimeoutMs?: number;
 }
 
+/** How long the first chunk may take when nothing else is said. */
 export const FIRST_BYTE_TIMEOUT_MS = 10 * 60_000;
 const STREAM_IDLE_TIMEOUT_MS = 60_000;
 const CALL_TIMEOUT_MS = 20 * 60_000;
 
 const MIB = 1024 * 1024;
-/** What the largest reply takes when each of its tokens comes in a chunk of its own. */
+/** Bytes of a whole response: what the largest reply takes when each of its tokens comes in a chunk of its own. */
 const STREAM_BYTES = 64 * MIB;
-/** One chunk. */
+/** Bytes of one line, which holds one chunk. */
 const LINE_BYTES = 8 * MIB;
-/** An error that says more is cut. */
+/** Bytes of a response that is an error; one that says more is cut. */
 const ERROR_BYTES = 16 * 1024;
 
-/** Our own words about a stream that failed; what others said of it is the `cause`. */
+/** A stream that failed, in words of ours; what others said of it is the `cause`. */
 export class StreamFailure extends APIConnectionError {
   constructor(message: string, cause?: Error) {
     super({ message, cause });
   }
 }
 
-/** It went on beyond a bound: what came until then is an answer that was cut short. */
+/** A stream that went on beyond a bound: what came until then is an answer that was cut short. */
 export class Overlong extends StreamFailure {}
 
 /** Aborts a stream that does not start, does not go on or does not end. */
 export class StreamGuard {
   readonly #controller = new AbortController();
   readonly #idleMs: number;
+  /** Fires with the caller's signal, or when a time is over. */
   readonly signal: AbortSignal;
   readonly #end: NodeJS.Timeout;
   #next: NodeJS.Timeout;
@@ -48,16 +54,18 @@ export class StreamGuard {
     this.signal = AbortSignal.any([outer, this.#controller.signal]);
   }
 
+  /** Takes note of a chunk: the next one has its time from here on. */
   moved(): void {
     clearTimeout(this.#next);
     this.#next = this.#silence(this.#idleMs);
   }
 
-  /** Why it was aborted here; null when it was not. */
+  /** Why the guard aborted the stream; null when it did not. */
   reason(): StreamFailure | null {
     return this.#controller.signal.aborted ? (this.#controller.signal.reason as StreamFailure) : null;
   }
 
+  /** Ends the watch, however the call ended. */
   done(): void {
     clearTimeout(this.#next);
     clearTimeout(this.#end);
@@ -68,7 +76,7 @@ export class StreamGuard {
   }
 }
 
-/** As `fetch`, but a response never has more bytes than a model's answer can need: the client behind it keeps what it reads. */
+/** Does what `fetch` does, but a response never has more bytes than a model's answer can need: the client keeps what it reads. */
 export const boundedFetch: typeof fetch = async (input, init) => {
   const response = await fetch(input, init);
   if (!response.body) return response;
@@ -79,6 +87,7 @@ export const boundedFetch: typeof fetch = async (input, init) => {
 
 type Bytes = TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>;
 
+/** Fails with `Overlong` when the response or one of its lines is too long. */
 function boundedStream(): Bytes {
   let all = 0;
   let line = 0;
@@ -95,6 +104,7 @@ function boundedStream(): Bytes {
   });
 }
 
+/** Ends the response when it is too long. */
 function boundedError(): Bytes {
   let left = ERROR_BYTES;
   return new TransformStream({

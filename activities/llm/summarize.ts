@@ -1,6 +1,10 @@
 /**
- * The summary activity (K15, K16): the oldest messages in short, written by a model; by rule for a new sprint, before the report, and when
- * the model cannot. A summary that is stored is not written again.
+ * The summary activity (K15, K16): it writes the oldest messages in short, by a model; by rule for a new sprint, before the report, and when the
+ * model cannot.
+ *
+ * Invariants
+ * 1. A summary that is stored is not written again.
+ * 2. A summary takes no more tokens than the kernel has made room for.
  */
 import { Context, log } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
@@ -21,12 +25,14 @@ import { readShown } from './shown.ts';
 /** Attempts at a model that fails and may heal, before the summary is written by rule. */
 const MODEL_ATTEMPTS = 2;
 
+/** A summary before it is stored, and what it took to write it; `cost` is null when the price is not known. */
 interface Written {
   readonly text: string;
   readonly usage: Usage;
   readonly cost: number | null;
 }
 
+/** Throws `stale_epoch` when the lease is over, and the failure of the provider when another attempt may heal it. */
 export const summarize =
   (deps: ModelDeps) =>
   (input: SummarizeInput): Promise<SummaryRecord> =>
@@ -60,6 +66,7 @@ const INSTRUCTIONS = [
   'An earlier summary in it is as important as the rest. Write plain text, in the language of the conversation.',
 ].join(' ');
 
+/** Throws the failure of the provider, and an Error for an empty summary. */
 async function byModel(
   { model, app }: ModelDeps,
   name: string,
@@ -81,6 +88,7 @@ async function byModel(
   return { text: reply.text, usage: reply.usage, cost: costOf(app.prices, [reply.model, name], reply.usage) };
 }
 
+/** What follows a failure of the model: another attempt, or a summary by rule. */
 function orElse(byRule: () => Written, signal: AbortSignal): (error: unknown) => Written {
   return (error) => {
     // What no retry can heal would end the turn: another attempt is not made then.
@@ -91,6 +99,7 @@ function orElse(byRule: () => Written, signal: AbortSignal): (error: unknown) =>
   };
 }
 
+/** The message as a line of a conversation that is told to another model. */
 const spoken = (message: ChatCompletionMessageParam): string => {
   const calls = 'tool_calls' in message ? (message.tool_calls ?? []) : [];
   const made = calls.flatMap((call) =>
@@ -100,9 +109,10 @@ const spoken = (message: ChatCompletionMessageParam): string => {
   return `${message.role}: ${[text, ...made].filter((part) => part !== '').join('\n')}`;
 };
 
+/** Bytes that a summary by rule repeats of one text. */
 const RULE_TEXT_BYTES = 600;
 
-/** What can be said without a model: how much there was, the tools, what users and the assistant said last. */
+/** A summary without a model: how much there was, the tools that were called, earlier summaries, what users and the assistant said last. */
 export function ruleSummary(cards: readonly ShownCard[], messages: readonly ChatCompletionMessageParam[]): string {
   const tools = cards.flatMap((card) => (card.type === 'tool.result' ? [card.content.tool] : []));
   const earlier = cards.flatMap((card) => (card.type === 'context.summary' ? [card.content.text] : []));
@@ -122,6 +132,7 @@ export function ruleSummary(cards: readonly ShownCard[], messages: readonly Chat
   return parts.filter((part) => part !== '').join('\n');
 }
 
+/** The names in order, each with how often it comes. */
 function counts(names: readonly string[]): string {
   const times = new Map<string, number>();
   for (const name of names) times.set(name, (times.get(name) ?? 0) + 1);
@@ -131,7 +142,7 @@ function counts(names: readonly string[]): string {
     .join(', ');
 }
 
-/** A summary may not be longer than the kernel has made room for. */
+/** The text, cut to so many tokens. */
 function within(text: string, maxTokens: number): string {
   let kept = text;
   while (countTokens(kept) > maxTokens) kept = clip(kept, Math.floor(Buffer.byteLength(kept) * 0.9));

@@ -1,15 +1,18 @@
-/** What a model call used, in tokens: as the provider counted it, where that can be believed, else as we count (W17). */
+/** What a model call used, in tokens: as the provider counted it, where that can be believed, else as our own tokenizer counts (W17). */
 import type { Usage } from '../../workflows/protocol/turn.ts';
 import { countTokens } from '../tokens.ts';
-import type { ModelReply, ModelRequest } from './openai.ts';
+import type { ModelReply, ModelRequest } from './model.ts';
 
-/** More than any window holds. */
+/** No window holds as many tokens: a greater number is no count. */
 const MOST_TOKENS = 20_000_000;
 
 const isCount = (value: unknown): value is number =>
   Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= MOST_TOKENS;
 
-/** Null unless it is a count: whole numbers, an input that is not empty, and no more of it cached than there is. */
+/**
+ * The usage that a provider reported; null unless it is a count: whole numbers, an input that is not empty, no more of it cached than there
+ * is.
+ */
 export function countedUsage(reported: unknown): Usage | null {
   if (typeof reported !== 'object' || reported === null) return null;
   const { prompt_tokens: input, completion_tokens: output, prompt_tokens_details: details } = reported as WireUsage;
@@ -18,13 +21,14 @@ export function countedUsage(reported: unknown): Usage | null {
   return input === 0 || cached > input ? null : { input, output, cached };
 }
 
+/** The members of a usage that are read, of whatever type they come. */
 interface WireUsage {
   readonly prompt_tokens?: unknown;
   readonly completion_tokens?: unknown;
   readonly prompt_tokens_details?: { readonly cached_tokens?: unknown } | null;
 }
 
-/** By our tokenizer, over what was sent and what came. */
+/** The usage by our own tokenizer, over what was sent and what came; it says that it is an estimate. */
 export function estimatedUsage(
   { messages, tools = [] }: Pick<ModelRequest, 'messages' | 'tools'>,
   { text, refusal, calls }: Pick<ModelReply, 'text' | 'refusal' | 'calls'>,

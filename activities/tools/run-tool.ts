@@ -1,33 +1,43 @@
 /**
- * The tool activity: claim, effect, result (W10). Whatever a tool does becomes a result for the model; the activity itself fails only
- * when the store is away or the lease is gone.
+ * The tool activity: it claims the call, runs the tool and stores the result (W10).
+ *
+ * Invariants
+ * 1. Whatever a tool does becomes a result for the model: the activity fails only when the store is away, the lease is over, or the attempt is.
+ * 2. Once the lease is confirmed, nothing else comes before the first line of the tool.
  */
 import { ApplicationFailure, Context, log } from '@temporalio/activity';
 import { z } from 'zod';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/contract/activities.ts';
 import type { ClaimOutcome, Store } from '../../workflows/contract/store.ts';
-import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/sizes.ts';
 import { MAX_WAIT_MS } from '../../workflows/protocol/time.ts';
 import { effectiveAfterExecution, suspendTimeoutOf } from '../../workflows/waiting/after-execution.ts';
-import { type App, isRepeatable, type Tool, type ToolContext } from '../app/app.ts';
+import type { App } from '../app/app.ts';
 import { describeError } from '../failure.ts';
 import { type Holding, withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
-import type { TurnWorkflows } from '../turn-workflows.ts';
-import { runDelegation } from './delegation.ts';
+import { isRepeatable, type RunnableTool, type ToolContext } from '../tool.ts';
+import type { HandoverExecutor } from '../turn-workflows.ts';
+import { runDelegation } from './builtin/delegation.ts';
+import { builtinTool, runnableTool } from './builtin/registry.ts';
 import { ToolRun } from './tool-faults.ts';
 
+/** What the tool activity needs. */
 export interface ToolDeps {
   readonly store: Store;
   readonly app: App;
-  readonly workflows: TurnWorkflows;
+  readonly workflows: HandoverExecutor;
 }
 
+/** What a run yields, without the names of its call. */
 type Body = Pick<ToolResultContent, 'status' | 'result' | 'error'>;
 
+/**
+ * Returns the result of the call, or until when the call waits for a result from outside. Throws `stale_epoch` when the lease is over and
+ * `call_overtaken` when the call went on without this attempt (T5).
+ */
 export const runTool =
   ({ store, app, workflows }: ToolDeps) =>
   (input: RunToolInput): Promise<RunToolOutcome> => {
@@ -37,8 +47,10 @@ export const runTool =
     const mayGoOn = () => store.checkLease(fence, { callId, attempt });
     return withHeartbeat(mayGoOn, async (holding) => {
       const { signal } = holding;
-      if (isDelegation(name)) return runDelegation({ store, workflows }, fence, input, attempt);
-      const tool = app.tools.get(name);
+      const builtin = builtinTool(name);
+      if (builtin && 'delegation' in builtin)
+        return runDelegation({ store, workflows }, builtin, fence, input, attempt);
+      const tool = runnableTool(app.tools, name);
       const claim = await store.claimCall(fence, { callId, attempt, repeatable: isRepeatable(tool) });
       if (claim.kind !== 'go') return claim;
       const { traceparent } = claim;
@@ -60,13 +72,15 @@ export const runTool =
     });
   };
 
+/** How the store took a call that is to wait. */
 function answered(outcome: ClaimOutcome): RunToolOutcome {
   if (outcome.kind !== 'go') return outcome;
   throw ApplicationFailure.nonRetryable('a suspended call cannot be started', 'protocol_violation');
 }
 
+/** Runs the tool. Throws only when there is no result to speak of, because the attempt has ended. */
 async function execute(
-  tool: Tool | undefined,
+  tool: RunnableTool | undefined,
   name: string,
   claim: Extract<ClaimOutcome, { kind: 'go' }>,
   context: Omit<ToolContext, 'signal'>,
@@ -96,8 +110,10 @@ async function execute(
   }
 }
 
-/** What an approver wrote has not been seen by the tool's own schema yet (K7). */
-function reparsed(tool: Tool, args: JsonObject): JsonObject | Error {
+/**
+ * Arguments that an approver wrote, as the tool takes them: its own schema has not seen them yet (K7). An Error says what is wrong with them.
+ */
+function reparsed(tool: RunnableTool, args: JsonObject): JsonObject | Error {
   try {
     return tool.parse(args);
   } catch (error) {
@@ -105,6 +121,7 @@ function reparsed(tool: Tool, args: JsonObject): JsonObject | Error {
   }
 }
 
+/** The result as JSON; a failed result when the tool returned something else. */
 function succeeded(name: string, value: JsonValue | undefined): Body {
   try {
     // Through JSON once: what cannot be serialised is found here, and not when the card is read.

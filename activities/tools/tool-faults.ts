@@ -1,17 +1,17 @@
 /**
- * Whose fault it is when something goes wrong outside of every call: a rejected promise that nobody awaits, an exception in a timer. Node
- * would end the process for it, and with it what all other turns do there. The async context in which a tool runs says which call it came
- * from, however late.
+ * Which call is at fault when something goes wrong outside of every function: a rejected promise that nothing awaits, an exception in a timer.
+ * Node would end the process for it, and with it what all other turns do there. The async context in which a tool runs says which call the
+ * fault came from, however late.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setImmediate as nextTurnOfTheLoop } from 'node:timers/promises';
 
 const runs = new AsyncLocalStorage<ToolRun>();
 
-/** The run of a tool that the code of the caller belongs to, though it may have ended; undefined outside of all. */
+/** The run that the code of the caller belongs to, though the run may have ended; undefined for code that no tool started. */
 export const currentToolRun = (): ToolRun | undefined => runs.getStore();
 
-/** One execution of a tool. */
+/** One execution of a tool: made for one call, and waited for once. */
 export class ToolRun {
   readonly tool: string;
   readonly callId: string;
@@ -28,13 +28,16 @@ export class ToolRun {
     return this.#fault.signal;
   }
 
-  /** Makes the fault the result of the call; false when that is too late. */
+  /** Makes the fault the result of the call; returns false when that is too late, because the call has its result. */
   fail(fault: Error): boolean {
     if (this.#open) this.#fault.abort(fault);
     return this.#open;
   }
 
-  /** What `start` yields, or the reason of `signal`. Once. */
+  /**
+   * Runs `start` in the async context of this run and returns what it yields. Throws what `start` throws, the reason of `signal` when that fires
+   * first, and a fault that came up meanwhile.
+   */
   async wait<T>(start: () => Promise<T>, signal: AbortSignal): Promise<T> {
     try {
       const value = await raceAbort(runs.run(this, start), signal);

@@ -2,8 +2,9 @@
 import { Context } from '@temporalio/activity';
 import type { ChatCompletionMessageParam, ChatCompletionTool } from 'openai/resources/chat/completions';
 import type { App } from '../../activities/app/app.ts';
-import type { Model } from '../../activities/llm/openai.ts';
-import { submitResultTool } from '../../activities/llm/submit-result.ts';
+import type { Model } from '../../activities/llm/model.ts';
+import { offeredBuiltins } from '../../activities/tools/builtin/registry.ts';
+import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { FloorActivities, FloorMessage } from './workflow.ts';
 
 export function floorActivities(model: Model, app: App): FloorActivities {
@@ -13,9 +14,9 @@ export function floorActivities(model: Model, app: App): FloorActivities {
     parameters,
   }));
   // The same tools on the wire as an agent's request has them.
-  const tools = [...specs, submitResultTool(null)].map(
-    (tool): ChatCompletionTool => ({ type: 'function', function: tool }),
-  );
+  const builtins = [...app.agents.values()].flatMap(({ profile }) => offeredBuiltins({ profile, resultFields: null }));
+  const submission = builtins.filter(({ name }) => name === SUBMIT_RESULT).slice(0, 1);
+  const tools = [...specs, ...submission].map((tool): ChatCompletionTool => ({ type: 'function', function: tool }));
   return {
     async floorModel(messages) {
       const request = { model: model.defaultModel, messages: messages.map(toWire), tools };

@@ -1,6 +1,7 @@
 /** The results as tables in Markdown. */
 import type { BudgetLine } from '../budget.ts';
-import { budgetTable, hardwareLine, section, short, table, whole } from '../report.ts';
+import { section, short, table, whole } from '../markdown.ts';
+import { budgetTable, hardwareLine } from '../report.ts';
 import type { KernelResults, SizeResults } from './measure.ts';
 
 export function kernelMarkdown({ facts, sizes }: KernelResults, targets: readonly BudgetLine[]): string {

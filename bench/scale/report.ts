@@ -1,6 +1,7 @@
 /** What operations cost on stores of several sizes, as a table; and what costs more on the largest than it may. */
 import type { MachineFacts } from '../facts.ts';
-import { hardwareLine, STORE_NAMES, section, short, table, whole } from '../report.ts';
+import { section, short, table, whole } from '../markdown.ts';
+import { hardwareLine, STORE_NAMES } from '../report.ts';
 import type { ScaleResults, SizeResults } from './measure.ts';
 
 /** The largest store may take so many times what the smallest takes. */

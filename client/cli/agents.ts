@@ -8,7 +8,7 @@ const NO_AGENTS = 'no agents yet: an agent is there from its first enqueue on';
 const LAST_TURNS = 10;
 const ASKED_CHARACTERS = 60;
 
-export async function listAgents({ io, openStore }: CliEnvironment, options: PageOptions): Promise<number> {
+export async function printAgents({ io, openStore }: CliEnvironment, options: PageOptions): Promise<number> {
   const { after, limit = PAGE } = options;
   const store = await openStore(options);
   try {
@@ -25,7 +25,7 @@ export async function listAgents({ io, openStore }: CliEnvironment, options: Pag
   }
 }
 
-export async function showAgent(
+export async function printAgent(
   { io, openStore }: CliEnvironment,
   agentId: string,
   options: CommonOptions,

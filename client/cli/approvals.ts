@@ -7,7 +7,7 @@ import {
   budgetChangeSchema,
 } from '../../workflows/contract/approvals.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import type { AgentClient } from '../agent-client.ts';
+import type { ClientApi } from '../api.ts';
 import { jsonOf } from './arguments.ts';
 import { type CliEnvironment, type CommonOptions, connected, PAGE, type PageOptions, tellMore } from './environment.ts';
 import { shortened, time } from './format.ts';
@@ -29,7 +29,7 @@ export interface ApproveOptions extends CommonOptions {
 
 const ARGUMENTS_SHOWN = 200;
 
-export async function listApprovals(
+export async function printApprovals(
   { io, openStore }: CliEnvironment,
   { turn, agent, all, after, limit = PAGE, json, ...options }: ApprovalsOptions,
 ): Promise<number> {
@@ -105,7 +105,7 @@ const MEANING = {
 } as const;
 
 /** The turn that waits for the answer, else one that asked: questions about budgets have the same name in every turn. */
-async function askedBy(client: AgentClient, callId: string): Promise<string | undefined> {
+async function askedBy(client: ClientApi, callId: string): Promise<string | undefined> {
   const [waiting] = await client.approvals({ callId, limit: 1 });
   const [asked] = waiting ? [waiting] : await client.approvals({ callId, all: true, limit: 1 });
   return asked?.agentTurnId;
@@ -128,20 +128,20 @@ export const approve = (
             ...(by === undefined ? {} : { by }),
             ...(reason === undefined ? {} : { reason }),
             ...(edited === undefined ? {} : { arguments: objectOf('--arguments', edited) }),
-            ...(budgets === undefined ? {} : { budgets: limitsOf('--budgets', budgets) }),
+            ...(budgets === undefined ? {} : { budgets: budgetsFrom('--budgets', budgets) }),
           });
     environment.io.out(json ? JSON.stringify(ack) : `${ack.ack}: ${MEANING[ack.ack]}`);
     return ack.ack === 'applied' || ack.ack === 'duplicate' ? 0 : 1;
   });
 
-export const setBudgets = (
+export const changeBudgets = (
   environment: CliEnvironment,
   turnId: string,
   budgets: string,
   options: CommonOptions,
 ): Promise<number> =>
   connected(environment, options, async ({ client }) => {
-    const set = limitsOf('budgets', budgets);
+    const set = budgetsFrom('budgets', budgets);
     await client.turn(turnId).setBudgets(set);
     environment.io.out(options.json ? JSON.stringify({ turnId, budgets: set }) : `turn ${turnId} has new budgets`);
     return 0;
@@ -155,7 +155,7 @@ function objectOf(option: string, text: string): z.infer<typeof object> {
   throw new CodedError('invalid_request', `${option} must be a JSON object, e.g. '{"amount":10}'`);
 }
 
-function limitsOf(option: string, text: string): BudgetChange {
+function budgetsFrom(option: string, text: string): BudgetChange {
   const parsed = budgetChangeSchema.safeParse(jsonOf(option, text));
   if (parsed.success) return parsed.data;
   throw new CodedError('invalid_request', `${option}: ${z.prettifyError(parsed.error)}`);

@@ -1,6 +1,6 @@
 /** `turn stop`, `turn steer`, `agents stop` and `agents start`. */
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import type { AgentHandle, SteerOptions } from '../agent-client.ts';
+import type { AgentHandle, SteerOptions } from '../api.ts';
 import { type CliEnvironment, type CommonOptions, connected } from './environment.ts';
 
 export interface StopOptions extends CommonOptions {
@@ -21,14 +21,14 @@ const STEER_MEANING = {
   unknown: 'no such turn in this store',
 } as const;
 
-export const stopTurn = (environment: CliEnvironment, turnId: string, options: StopOptions): Promise<number> =>
+export const stopTurnCommand = (environment: CliEnvironment, turnId: string, options: StopOptions): Promise<number> =>
   connected(environment, options, async ({ client }) => {
     const ack = await client.turn(turnId).stop(options.reason);
     environment.io.out(options.json ? JSON.stringify(ack) : `${ack.ack}: ${STOP_MEANING[ack.ack]}`);
     return ack.ack === 'unknown' ? 1 : 0;
   });
 
-export async function steerTurn(
+export async function sendSteer(
   environment: CliEnvironment,
   turnId: string,
   message: string,

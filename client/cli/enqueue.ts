@@ -6,7 +6,7 @@ import { type EnqueueInput, enqueueRequestSchema } from '../../workflows/protoco
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { SIZES, utf8Bytes } from '../../workflows/protocol/sizes.ts';
 import type { Priority } from '../../workflows/protocol/turn.ts';
-import type { AgentClient, TurnHandle } from '../agent-client.ts';
+import type { ClientApi, TurnHandle } from '../api.ts';
 import { jsonOf, metadataOf } from './arguments.ts';
 import type { CliEnvironment, CliIo, CommonOptions } from './environment.ts';
 import { printFailure, turnFailure } from './failure.ts';
@@ -89,7 +89,7 @@ async function readContext(file: string): Promise<string> {
 
 /** Cards are written after the request is known to be valid, so that a refused one leaves nothing behind. */
 async function withInput(
-  client: AgentClient,
+  client: ClientApi,
   request: EnqueueInput,
   text: string,
   context: readonly string[],

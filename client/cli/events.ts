@@ -8,7 +8,7 @@ import { noAgent } from './control.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
 import { duration, time } from './format.ts';
 
-export interface EventsOptions extends CommonOptions {
+export interface EventsCommandOptions extends CommonOptions {
   readonly agent?: string;
   readonly turn?: string;
   readonly after?: number;
@@ -18,7 +18,7 @@ export interface EventsOptions extends CommonOptions {
 /** One of `agent` and `turn` is given. */
 export async function printEvents(
   { io, openStore, interruption }: CliEnvironment,
-  options: EventsOptions,
+  options: EventsCommandOptions,
 ): Promise<number> {
   const store = await openStore(options);
   try {
@@ -40,7 +40,7 @@ export async function printEvents(
 }
 
 /** Errors: `turn_not_found`. */
-async function filterOf(store: ClientStore, { agent = '', turn, after }: EventsOptions): Promise<EventFilter> {
+async function filterOf(store: ClientStore, { agent = '', turn, after }: EventsCommandOptions): Promise<EventFilter> {
   if (turn === undefined) return { agentId: agent, afterSeq: after };
   const view = await store.getTurn(turn);
   if (!view) throw new CodedError('turn_not_found', `no turn ${turn} in this store`);

@@ -3,7 +3,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import { callTree, treeLines } from './call-tree.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
 
-export async function showTree(
+export async function printTree(
   { io, openStore }: CliEnvironment,
   turnId: string,
   options: CommonOptions,

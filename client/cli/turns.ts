@@ -5,7 +5,7 @@ import { jsonOf } from './arguments.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
 import { turnPage } from './turn-table.ts';
 
-export async function showTurn(
+export async function printTurn(
   { io, openStore }: CliEnvironment,
   turnId: string,
   options: CommonOptions,

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { WorkflowHandle } from '@temporalio/client';
 import { v7 } from 'uuid';
-import type { TurnHandle } from '../../client/agent-client.ts';
+import type { TurnHandle } from '../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { testApp } from '../support/app.ts';

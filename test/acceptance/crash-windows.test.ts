@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
-import type { TurnHandle } from '../../client/agent-client.ts';
+import type { TurnHandle } from '../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { askScripts, calls, say, suspended, taskEvents, WAIT } from '../support/asking.ts';

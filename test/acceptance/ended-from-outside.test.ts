@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
-import type { TurnHandle } from '../../client/agent-client.ts';
+import type { TurnHandle } from '../../client/api.ts';
 import { attempts, type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import type { TurnView } from '../../workflows/contract/views.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import { v7 } from 'uuid';
 import { defineAgent, defineApp } from '../../activities/app/app.ts';
-import type { TurnHandle } from '../../client/agent-client.ts';
+import type { TurnHandle } from '../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import type { AgentEvent } from '../../workflows/contract/events.ts';
 import { CONTROL_QUEUE, targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';

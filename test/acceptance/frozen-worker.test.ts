@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
-import type { TurnHandle } from '../../client/agent-client.ts';
+import type { TurnHandle } from '../../client/api.ts';
 import { attempts, type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { calls, say, taskEvents, WAIT } from '../support/asking.ts';

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
-import type { TurnHandle } from '../../client/agent-client.ts';
+import type { TurnHandle } from '../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { signalAcceptor } from '../support/acceptor.ts';

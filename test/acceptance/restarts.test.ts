@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
-import type { TurnHandle } from '../../client/agent-client.ts';
+import type { TurnHandle } from '../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { ChaosTemporal } from '../chaos/temporal.ts';
 import { calls, say, suspended, taskEvents, WAIT } from '../support/asking.ts';

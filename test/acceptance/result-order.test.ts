@@ -1,7 +1,7 @@
 /** Results in any order, doubled, late, foreign: the answers the rules give, and one transcript (T14, T15, T16). */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
-import type { TurnHandle } from '../../client/agent-client.ts';
+import type { TurnHandle } from '../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import type { ReportAnswer } from '../../workflows/protocol/tool-result.ts';

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
-import type { TurnHandle } from '../../client/agent-client.ts';
+import type { TurnHandle } from '../../client/api.ts';
 import { textOf } from '../../workers/model-server/chat-request.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import type { AnswerFunction } from '../../workers/model-server/wire.ts';

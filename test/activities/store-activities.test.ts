@@ -1,7 +1,7 @@
 /** What store activities do besides their transaction: start what was leased, tell who waits, drop what nobody can use. */
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { v7 } from 'uuid';
-import { storeActivities } from '../../activities/store-activities.ts';
+import { createStoreActivities } from '../../activities/store-activities.ts';
 import type { Handover, Store } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { testApp } from '../support/app.ts';
@@ -23,7 +23,7 @@ describe('a store activity', () => {
   afterEach(() => turn.close());
 
   const activities = (store: Store = turn.store) =>
-    storeActivities({
+    createStoreActivities({
       store,
       app,
       workflows: {

@@ -224,7 +224,7 @@ describe('an incompatible change is caught', () => {
   test(
     'one more activity before the first model call',
     async () => {
-      const extra = 'await storeActivities.resolveWaiting({ ...this.#fence, callIds: [] });';
+      const extra = 'await this.#turn.meter.store.resolveWaiting({ ...this.#turn.fence, callIds: [] });';
       const run = 'async run(): Promise<TurnEnd> {';
       const error = (await replay(await changed('turn/turn.ts', run, `${run} ${extra}`), ['turn-1-call'])).get(
         'turn-1-call',
@@ -237,7 +237,7 @@ describe('an incompatible change is caught', () => {
   test(
     'a turn that shows no status any more',
     async () => {
-      const bundle = await changed('turn/turn.ts', '    showTurnStatus(status);', '');
+      const bundle = await changed('turn/meter.ts', '    showTurnStatus(status);', '');
       const error = (await replay(bundle, ['turn-suspended-answered'])).get('turn-suspended-answered')?.error;
       expect(error).toMatchObject({ name: 'DeterminismViolationError' });
     },

@@ -4,7 +4,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 } from 'uuid';
-import type { AgentClient, TurnHandle } from '../../client/agent-client.ts';
+import type { AgentClient } from '../../client/agent-client.ts';
+import type { TurnHandle } from '../../client/api.ts';
 import type { AgentEvent } from '../../workflows/contract/events.ts';
 import type { ReportAnswer } from '../../workflows/protocol/tool-result.ts';
 import type { Ledger } from './ledger.ts';

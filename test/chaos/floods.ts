@@ -4,7 +4,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
-import type { AgentClient, TurnHandle } from '../../client/agent-client.ts';
+import type { AgentClient } from '../../client/agent-client.ts';
+import type { TurnHandle } from '../../client/api.ts';
 import type { TurnView } from '../../workflows/contract/views.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';

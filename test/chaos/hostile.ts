@@ -3,7 +3,6 @@
  * answered as always, so the turn and its agent must go on. A kind of answer is a word of the plan, as a tool is.
  */
 import type { ModelAnswer } from '../../workers/model-server/completion.ts';
-import type { ToolName } from './work.ts';
 
 /**
  * `numbers`: calls numbered beyond all bounds, and negative. `one_number`: calls that all have one number. `no_numbers`: calls without one,
@@ -65,7 +64,8 @@ interface Piece {
   readonly name?: string;
 }
 
-const NOTE: ToolName = 'note';
+/** A tool of the run that only writes a note. */
+const NOTE = 'note';
 
 const piece = ({ index, id, args, name = NOTE }: Piece) => ({ index, id, function: { name, arguments: args } });
 

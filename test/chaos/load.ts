@@ -1,6 +1,7 @@
 /** The clients that ask: each agent gets turns as long as it has few enough open, some asked for twice, some steered, some by Temporal alone. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AgentClient, TurnHandle } from '../../client/agent-client.ts';
+import type { AgentClient } from '../../client/agent-client.ts';
+import type { TurnHandle } from '../../client/api.ts';
 import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
 import type { Foreign } from './foreign.ts';
 import type { Ledger } from './ledger.ts';

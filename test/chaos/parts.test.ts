@@ -10,6 +10,7 @@ import { openPostgresStore } from '../../activities/store/postgres/open.ts';
 import { openSqliteStore } from '../../activities/store/sqlite/open.ts';
 import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
 import type { StepView, TurnView } from '../../workflows/contract/views.ts';
+import { profileSchema } from '../../workflows/protocol/profile.ts';
 import { freshSchemaUrl } from '../support/postgres.ts';
 import { lastLines } from '../support/programs.ts';
 import { FAULT_KINDS } from './faults.ts';
@@ -69,12 +70,15 @@ describe('a hostile model of a run', () => {
       expect([reply.text, ...reply.calls.map((call) => call.arguments)].every((text) => text.isWellFormed())).toBe(
         true,
       );
-      const { calls } = readProposals(reply.calls, {
+      const { calls } = await readProposals(reply.calls, {
         agentTurnId: '0190f3a0-0000-7000-8000-000000000001',
         stepIndex: 1,
         offered: new Set(['note']),
         app,
+        profile: profileSchema.parse({ name: 'tester' }),
         resultFields: null,
+        readResult: async () => null,
+        finalReport: false,
       });
       const outcomes = calls.map(({ result }) => (result?.error ? `failed/${result.error.code}` : 'success'));
       const finishReasons: Partial<Record<HostileKind, string>> = {

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isGrpcServiceError } from '@temporalio/client';
 import { AgentClient } from '../../client/agent-client.ts';
 import { everyAgent } from '../../client/agent-pages.ts';
-import { connectClient, type TemporalClient } from '../../workers/connect.ts';
+import { connectClient, type TemporalClient } from '../../client/connect.ts';
 import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
 import { openStore } from '../../workers/open-store.ts';
 import { bundleWorkflows } from '../../workers/worker.ts';

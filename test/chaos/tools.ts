@@ -5,14 +5,8 @@
 import { appendFileSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import {
-  type App,
-  defineAgent,
-  defineApp,
-  defineTool,
-  type Tool,
-  type ToolDefinition,
-} from '../../activities/app/app.ts';
+import { type App, defineAgent, defineApp, defineTool, type ToolDefinition } from '../../activities/app/app.ts';
+import type { Tool } from '../../activities/tool.ts';
 import { ASK_EXPERT, DELEGATE_ASYNC } from '../../workflows/protocol/builtins.ts';
 import { ALL_TRAITS, delegatedProfile, profileNamed, type ToolName, type Traits, UNCOUNTED_MODEL } from './work.ts';
 

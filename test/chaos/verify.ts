@@ -1,9 +1,9 @@
 /** The verdict: the store's own invariants, and what only an observer from outside can know. */
 import type { Client } from '@temporalio/client';
+import { builtinTool } from '../../activities/tools/builtin/registry.ts';
 import type { AgentEvent } from '../../workflows/contract/events.ts';
 import type { ClientStore, Store } from '../../workflows/contract/store.ts';
 import type { EdgeView, TurnView } from '../../workflows/contract/views.ts';
-import { BUILTINS } from '../../workflows/protocol/builtins.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
 import { lostTasks, waits } from './backlog-checks.ts';
 import { foreignProblems } from './foreign-checks.ts';
@@ -199,7 +199,7 @@ function wrongEffects(
   const missing = views.flatMap(({ agentId, agentTurnId, steps }) =>
     steps
       .flatMap((step) => step.calls)
-      .filter((call) => call.status === 'success' && !BUILTINS.includes(call.tool) && !count[call.callId])
+      .filter((call) => call.status === 'success' && !builtinTool(call.tool) && !count[call.callId])
       .filter((call) => !(SUSPENDING.has(call.tool) && ledger.answeredEarly.has(call.callId)))
       .map(({ tool, callId }) => {
         const detail = `${tool} ${callId} is a success and did nothing`;

@@ -1,5 +1,7 @@
 /** One worker of a chaos run, in a process of its own, on the same code as production. It is made to be killed. */
-import { connectClient, connectWorker } from '../../workers/connect.ts';
+
+import { connectClient } from '../../client/connect.ts';
+import { connectWorker } from '../../workers/connect.ts';
 import { openStore } from '../../workers/open-store.ts';
 import { installRuntime } from '../../workers/runtime.ts';
 import { startWorker, type WorkerCapacity } from '../../workers/worker.ts';

@@ -77,7 +77,7 @@ describe('the workflow of a leased turn', () => {
     const { agentId, agentTurnId } = lease;
     await workflows.wake(agentId, agentTurnId, 'c1');
     await workflows.wake(agentId, agentTurnId);
-    await workflows.tellLimits(agentId, agentTurnId);
+    await workflows.tellBudgets(agentId, agentTurnId);
     await workflows.tellStop(agentId, agentTurnId);
     expect(await signalsOf(lease)).toEqual([
       ['tool_result', { callId: 'c1' }],
@@ -93,7 +93,7 @@ describe('the workflow of a leased turn', () => {
     await handleOf(closed).terminate('test');
     for (const { agentId, agentTurnId } of [closed, missing]) {
       await workflows.wake(agentId, agentTurnId, 'c1');
-      await workflows.tellLimits(agentId, agentTurnId);
+      await workflows.tellBudgets(agentId, agentTurnId);
       await workflows.tellStop(agentId, agentTurnId);
     }
     await expect(handleOf(missing).describe()).rejects.toThrow();

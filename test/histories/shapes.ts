@@ -6,13 +6,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../activities/app/app.ts';
 import { outputCardId } from '../../activities/ids.ts';
-import type { TurnHandle } from '../../client/agent-client.ts';
+import type { TurnHandle } from '../../client/api.ts';
 import type { ModelAnswer } from '../../workers/model-server/completion.ts';
 import { attempts, type Script } from '../../workers/model-server/scripted.ts';
 import type { AnswerFunction } from '../../workers/model-server/wire.ts';
 import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
 import { agentWorkflowId, targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
-import type { Recorder } from '../support/record-histories.ts';
+import type { Closed, Recorder, TurnShape } from './recorder.ts';
 
 const WAIT = { timeoutMs: 120_000 };
 
@@ -78,14 +78,6 @@ const calls = (count: number): Script => [
   ),
   say('done'),
 ];
-
-export interface TurnShape {
-  readonly script: Script;
-  readonly request?: Partial<EnqueueInput>;
-  readonly expected?: string;
-  /** Runs beside the turn: what reaches it from outside. */
-  readonly meanwhile?: (turn: TurnHandle, recorder: Recorder, workflowId: string) => Promise<unknown>;
-}
 
 const answerAll = async (turn: TurnHandle): Promise<void> => {
   for (const { callId } of await waitingCalls(turn))
@@ -243,11 +235,6 @@ export const TURNS: Readonly<Record<string, TurnShape>> = {
 };
 
 /** The run whose history is kept. */
-export interface Closed {
-  readonly workflowId: string;
-  readonly runId?: string;
-}
-
 /** Shapes that need more than one request to one agent, or something else than a turn. */
 export const OTHERS: Readonly<Record<string, (recorder: Recorder, agentId: string) => Promise<Closed>>> = {
   'acceptor-one-request': async (recorder, agentId) => {

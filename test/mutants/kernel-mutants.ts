@@ -156,8 +156,8 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     rule: 'K9',
     breaks: 'a turn goes on before it knows what it has just given away',
     file: 'workflows/turn/turn.ts',
-    find: `!(held || this.#inbox.newBudgets)`,
-    replace: `!this.#inbox.newBudgets`,
+    find: `!(held || inbox.newBudgets)`,
+    replace: `!inbox.newBudgets`,
     test: 'test/workflows/turn/tree-budgets.test.ts',
     only: 'on sqlite .*given all it had away',
   },
@@ -320,9 +320,9 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K22',
     breaks: 'the next run of a turn begins without what the one before it had counted',
-    file: 'workflows/turn/turn.ts',
-    find: `this.#state = carry ? carry.state : initialState(lease.kernel);`,
-    replace: `this.#state = carry ? { ...carry.state, stepIndex: 0 } : initialState(lease.kernel);`,
+    file: 'workflows/turn/carry.ts',
+    find: `carry?.state ?? initialState(lease.kernel)`,
+    replace: `carry ? { ...carry.state, stepIndex: 0 } : initialState(lease.kernel)`,
     test: 'test/workflows/turn/continued.test.ts',
   },
   {

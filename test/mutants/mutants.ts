@@ -365,10 +365,10 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T28',
     breaks: 'a submission without a required field is accepted',
-    file: 'activities/llm/submit-result.ts',
+    file: 'activities/tools/builtin/submit-result.ts',
     find: `if (missing.length === 0 && doubled.length === 0) return null;`,
     replace: `if (doubled.length === 0) return null;`,
-    test: 'test/activities/llm/submit-result.test.ts',
+    test: 'test/activities/tools/builtin/submit-result.test.ts',
   },
   {
     rule: 'T29',

@@ -1,4 +1,4 @@
-/** One broken rule of the model wire each: what a provider sends is bounded, and its words stay with the worker. */
+/** Mutants that break one rule of the model wire each: what a provider sends is bounded, and its words stay with the worker. */
 import type { Mutant } from './mutant.ts';
 
 const LLM = 'test/activities/llm';
@@ -6,7 +6,7 @@ const LLM = 'test/activities/llm';
 export const WIRE_MUTANTS: readonly Mutant[] = [
   {
     rule: 'W14',
-    breaks: 'the words of the provider leave for the history',
+    breaks: 'the words of the provider reach the history',
     file: 'activities/llm/provider-failure.ts',
     find: `its own words are in the worker's log\``,
     replace: `\${error.message}\``,

@@ -1,7 +1,7 @@
 /** An agent that asks: one suspending tool `ask`, a script that calls it, and what tests want to know of such turns. */
 import { z } from 'zod';
 import { defineTool } from '../../activities/app/app.ts';
-import type { TurnHandle } from '../../client/agent-client.ts';
+import type { TurnHandle } from '../../client/api.ts';
 import type { TaskEvent } from '../../workflows/contract/events.ts';
 import type { Store } from '../../workflows/contract/store.ts';
 

@@ -1,6 +1,6 @@
 /** A client in a process of its own: enqueues COUNT requests to one agent at once and prints the acks as JSON. */
 import { AgentClient } from '../../client/agent-client.ts';
-import { connectClient } from '../../workers/connect.ts';
+import { connectClient } from '../../client/connect.ts';
 import { openStore } from '../../workers/open-store.ts';
 
 const [address = '', namespace = '', storeUrl = '', agentId = '', count = '0'] = process.argv.slice(2);

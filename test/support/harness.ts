@@ -6,8 +6,9 @@ import Long from 'long';
 import { v7 } from 'uuid';
 import type { App } from '../../activities/app/app.ts';
 import { AgentClient } from '../../client/agent-client.ts';
+import { connectClient, type TemporalClient } from '../../client/connect.ts';
 import { STORE_WAIT_MS } from '../../workers/commands/worker-process.ts';
-import { connectClient, connectWorker, type TemporalClient } from '../../workers/connect.ts';
+import { connectWorker } from '../../workers/connect.ts';
 import type { ModelServer } from '../../workers/model-server/wire.ts';
 import { openStore } from '../../workers/open-store.ts';
 import { installRuntime } from '../../workers/runtime.ts';
@@ -42,6 +43,9 @@ function required(variable: string): string {
   throw new Error(`${variable} is not set: these tests need what test/support/global-setup.ts starts`);
 }
 
+/** The server is there, and other tests keep the machine busy. */
+const CONNECT_MS = 60_000;
+
 export type Backend = 'sqlite' | 'postgres';
 export const BACKENDS: readonly Backend[] = ['sqlite', 'postgres'];
 
@@ -54,7 +58,7 @@ export interface HarnessServers {
 export async function openHarness(backend: Backend = 'sqlite', servers: HarnessServers = {}): Promise<Harness> {
   const address = servers.address ?? temporalAddress();
   const namespace = `test-${v7()}`;
-  const temporal = await connectClient({ address, namespace });
+  const temporal = await connectClient({ address, namespace }, CONNECT_MS);
   await registerNamespace(temporal, namespace);
   const storePath = join(mkdtempSync(join(tmpdir(), 'agentturn-store-')), 'agentturn.db');
   const storeUrl = servers.storeUrl ?? (backend === 'sqlite' ? `sqlite:${storePath}` : await freshSchemaUrl());

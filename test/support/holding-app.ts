@@ -3,7 +3,8 @@ import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { type App, defineTool, type Tool } from '../../activities/app/app.ts';
+import { type App, defineTool } from '../../activities/app/app.ts';
+import type { Tool } from '../../activities/tool.ts';
 import { testApp } from './app.ts';
 import { askTool } from './asking.ts';
 

@@ -1,7 +1,8 @@
 /** A worker in a process of its own, on the same code as production, for tests that kill or freeze it. Its app is holdingApp. */
 import { writeSync } from 'node:fs';
+import { connectClient } from '../../client/connect.ts';
 import { STORE_WAIT_MS } from '../../workers/commands/worker-process.ts';
-import { connectClient, connectWorker } from '../../workers/connect.ts';
+import { connectWorker } from '../../workers/connect.ts';
 import { openStore } from '../../workers/open-store.ts';
 import { installRuntime } from '../../workers/runtime.ts';
 import { startWorker, type WorkerCapacity } from '../../workers/worker.ts';

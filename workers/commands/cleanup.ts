@@ -1,16 +1,21 @@
 /**
- * What has been opened, to be closed in the opposite order, each once, whatever fails between.
+ * Closing what a command has opened.
  *
- * Invariant: a closer that throws keeps no other from running.
+ * Invariants
+ * 1. What was opened last is closed first, and each closer runs once.
+ * 2. A closer that throws keeps no other from running.
  */
+
+/** What has been opened, to be closed in the opposite order. */
 export class Cleanup {
   readonly #closers: (() => Promise<unknown> | unknown)[] = [];
 
+  /** Has `close` called when the command ends, before all that was added earlier. */
   add(close: () => Promise<unknown> | unknown): void {
     this.#closers.push(close);
   }
 
-  /** Resolves with what went wrong; empty when all is closed. */
+  /** Closes all of it. Resolves with the errors of closers; empty when all is closed. */
   async run(): Promise<unknown[]> {
     const errors: unknown[] = [];
     for (let close = this.#closers.pop(); close; close = this.#closers.pop()) {
@@ -24,7 +29,7 @@ export class Cleanup {
   }
 }
 
-/** Runs the body and closes what it opened; an error of the body wins over one of a closer. */
+/** Runs the body and closes what it opened. Throws the error of the body, or else the first error of a closer. */
 export async function withCleanup<T>(body: (cleanup: Cleanup) => Promise<T>): Promise<T> {
   const cleanup = new Cleanup();
   let result: T;

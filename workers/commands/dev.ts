@@ -1,6 +1,6 @@
 /** `dev`: everything on this machine, from the Temporal server to the worker, until it is interrupted. */
 import type { App } from '../../activities/app/app.ts';
-import type { CliIo, DevOptions } from '../../client/cli/environment.ts';
+import type { CliIo } from '../../client/cli/environment.ts';
 import { loadApp } from '../app-module.ts';
 import type { Config } from '../config.ts';
 import { builtInApp } from '../demo/app.ts';
@@ -9,6 +9,7 @@ import { withCleanup } from './cleanup.ts';
 import { Interrupt } from './interrupt.ts';
 import { lostTemporal, startTemporal } from './locate-temporal.ts';
 import { chooseModel } from './model.ts';
+import type { DevOptions } from './process-commands.ts';
 import { type Settings, settingsOf } from './settings.ts';
 import { openBackend, prepareNamespace, runWorker } from './worker-process.ts';
 

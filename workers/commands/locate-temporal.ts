@@ -2,12 +2,13 @@
  * Which Temporal server a command uses: the one that was named; else the dev server recorded in the data folder; else one on
  * 127.0.0.1:7233; and `dev` and `demo` start one if there is none.
  *
- * Invariant: a server that workers of another installation poll is not joined by accident. They look into another store, so turns
- * of ours would wait there for ever.
+ * Invariant: a server that workers of another installation poll is not joined by accident. They look into another store, so turns of ours
+ * would wait there for ever.
  */
+
+import { connectClient, type TemporalAddress, type TemporalClient } from '../../client/connect.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { CONTROL_QUEUE, SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
-import { connectClient, type TemporalAddress, type TemporalClient } from '../connect.ts';
 import { defaultCacheDir } from '../temporal/binary.ts';
 import { readServerRecord } from '../temporal/data-dir.ts';
 import { answersTcp, probeTemporal } from '../temporal/probe.ts';
@@ -16,14 +17,15 @@ import type { Settings } from './settings.ts';
 
 const PREFERRED_PORT = 7233;
 const PORTS_TO_TRY = 10;
-/** A machine may be busy; a port where nothing runs refuses at once. */
+/** How long a server may take to answer on a busy machine; a port where nothing runs refuses at once. */
 const PROBE_MS = 10_000;
-const LOOK_EVERY_MS = 1_000;
-/** The server remembers pollers for minutes; one that is alive has polled within a long poll's time. */
+const POLL_MS = 1_000;
+/** How long ago a poller may have polled and be alive: the time of one long poll. The server remembers pollers for minutes. */
 const POLLER_ALIVE_MS = 90_000;
+/** The value of temporal.api.enums.v1.TaskQueueType for workflow tasks. */
 const TASK_QUEUE_WORKFLOW = 1;
 
-/** For clients and `worker`. Errors: `temporal_unreachable`. */
+/** The server for clients and for `worker`, which start none. Throws `temporal_unreachable` when none is named and none answers. */
 export async function locateTemporal({ temporal, dataDir, namespace }: Settings): Promise<TemporalAddress> {
   if (temporal) return temporal;
   const ports = [readServerRecord(dataDir)?.port, PREFERRED_PORT];
@@ -40,15 +42,21 @@ export async function locateTemporal({ temporal, dataDir, namespace }: Settings)
 const answers = async (port: number, namespace: string): Promise<boolean> =>
   (await answersTcp(port)) && (await probeTemporal(`127.0.0.1:${port}`, namespace, PROBE_MS)).healthy;
 
+/** How a server is started. */
 export interface StartOptions {
+  /** The port of the dev server; when it is absent, a server that runs is used, or one is started on any suitable port. */
   readonly port?: number | undefined;
   readonly uiPort?: number | undefined;
-  /** Where to look for a running server, and to start one; 7233. */
+  /** The port at which to look for a running server first, and to start one; 7233 when absent. */
   readonly preferredPort?: number;
+  /** Takes a line for the user. */
   readonly log: (line: string) => void;
 }
 
-/** For `dev` and `demo`. Errors: `invalid_config`, and those of `findOrStartTemporal`. */
+/**
+ * The server for `dev` and `demo`, started if need be. Throws `invalid_config` when a namespace is asked for that a dev server does not
+ * have, and what `findOrStartTemporal` throws.
+ */
 export async function startTemporal(settings: Settings, options: StartOptions): Promise<TemporalServer> {
   const { port, uiPort, preferredPort = PREFERRED_PORT, log } = options;
   const { temporal, namespace, dataDir, config } = settings;
@@ -99,7 +107,10 @@ async function hasPollers({ client, connection }: TemporalClient): Promise<boole
   return (pollers ?? []).some(({ lastAccessTime }) => Number(lastAccessTime?.seconds ?? 0) * 1_000 > since);
 }
 
-/** Rejects when a server that was started here has ended by itself: nothing can go on without it. Never resolves. */
+/**
+ * Rejects with `temporal_unreachable` when a server that was started here has ended by itself, because nothing can go on without it. Never
+ * resolves; `signal` ends the watch.
+ */
 export function lostTemporal({ started, pid }: TemporalServer, signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     if (!started || pid === undefined) return;
@@ -109,7 +120,7 @@ export function lostTemporal({ started, pid }: TemporalServer, signal: AbortSign
       const message =
         'the Temporal dev server ended by itself; start again: turns that were accepted are kept and go on';
       reject(new CodedError('temporal_unreachable', message));
-    }, LOOK_EVERY_MS);
+    }, POLL_MS);
     signal.addEventListener('abort', () => clearInterval(timer), { once: true });
   });
 }

@@ -1,4 +1,4 @@
-/** The model a command works with: the configured endpoint, or the offline model of this project, said aloud. */
+/** The model that a command works with: the configured endpoint, or the offline model of this project, which is announced as such. */
 import type { ModelOptions } from '../../activities/llm/openai.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { OFFLINE_MODEL, startOfflineModel } from '../demo/answerer/offline.ts';
@@ -7,16 +7,21 @@ import type { Cleanup } from './cleanup.ts';
 const OPENAI_URL = 'https://api.openai.com/v1';
 const PREFLIGHT_MS = 5_000;
 
+/** A model with what people are to know of it. */
 export interface ChosenModel {
+  /** The endpoint of the model and its default name. */
   readonly options: ModelOptions;
+  /** Whether this is the offline model, which is rules and no language model. */
   readonly offline: boolean;
-  /** For people. */
+  /** A line for people that says which model is used. */
   readonly announcement: string;
 }
 
+/** Whether the environment names an endpoint: a key, a URL, or both. */
 export const isConfigured = ({ apiKey, baseUrl }: ModelOptions): boolean =>
   apiKey !== undefined || baseUrl !== undefined;
 
+/** The configured model, or else the offline model on a server that `cleanup` closes. */
 export async function chooseModel(configured: ModelOptions, cleanup: Cleanup): Promise<ChosenModel> {
   if (isConfigured(configured)) {
     const { defaultModel, baseUrl } = configured;
@@ -32,7 +37,10 @@ export async function chooseModel(configured: ModelOptions, cleanup: Cleanup): P
   };
 }
 
-/** Asks the endpoint for its models, so that a mistake shows before anything starts. Errors: `provider_error`, `provider_auth`. */
+/**
+ * Asks the endpoint for its models, so that a mistake shows before anything starts. Throws `provider_error` when it does not answer or
+ * fails, and `provider_auth` when it refuses the credentials.
+ */
 export async function checkModelEndpoint({ apiKey, baseUrl = OPENAI_URL }: ModelOptions): Promise<void> {
   const url = `${baseUrl.replace(/\/+$/, '')}/models`;
   const headers = { authorization: `Bearer ${apiKey ?? 'none'}` };

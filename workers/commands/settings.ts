@@ -1,4 +1,4 @@
-/** What the environment and a command's options say together, and what follows when neither says anything. */
+/** What the environment and a command's options say together, and what holds when neither says anything. */
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { CommonOptions } from '../../client/cli/environment.ts';
@@ -11,18 +11,22 @@ const DEFAULT_DATA_DIR = '.agentturn';
 const STORE_FILE = 'agentturn.db';
 const DEFAULT_NAMESPACE = 'default';
 
+/** The settings of one command. */
 export interface Settings {
+  /** What the environment alone says. */
   readonly config: Config;
+  /** The URL of the store: by option, by the environment, or else a file in the data folder. */
   readonly storeUrl: string;
   readonly storeConnections: number;
-  /** Where a dev server keeps its data, and tells others that it runs. */
+  /** The folder where a dev server keeps its data and writes down that it runs. */
   readonly dataDir: string;
-  /** The server that was named, by option or environment. */
+  /** The server that was named, by option or by the environment; undefined when none was. */
   readonly temporal: TemporalConfig | undefined;
-  /** By option, or else by the environment. */
+  /** The namespace by option, or else by the environment, or else `default`. */
   readonly namespace: string;
 }
 
+/** The settings of a command; an option counts more than the environment. */
 export function settingsOf(config: Config, options: CommonOptions & { readonly dataDir?: string }): Settings {
   const namedStore = options.store ?? config.storeUrl;
   const dataDir = options.dataDir ?? folderOf(namedStore) ?? DEFAULT_DATA_DIR;
@@ -39,17 +43,21 @@ export function settingsOf(config: Config, options: CommonOptions & { readonly d
   };
 }
 
-/** A SQLite store lies in the data folder of its dev server unless told otherwise. */
+/** The folder of a SQLite store, which is the data folder of its dev server unless one is named; undefined for other stores. */
 function folderOf(storeUrl: string | undefined): string | undefined {
   const file = sqliteFile(storeUrl);
   return file === undefined ? undefined : dirname(file);
 }
 
+/** The path of a SQLite store; undefined for other stores. */
 function sqliteFile(storeUrl: string | undefined): string | undefined {
   return storeUrl?.startsWith('sqlite:') ? storeUrl.slice('sqlite:'.length) : undefined;
 }
 
-/** For commands that only look: a mistyped path is an error, not a new and empty store. Errors: `store_unavailable`. */
+/**
+ * Opens the store of a command that only reads or changes what is there: a mistyped path is an error, not a new and empty store. Throws
+ * `store_unavailable`, and what `openStore` throws.
+ */
 export async function openExistingStore({ storeUrl, storeConnections }: Settings): Promise<Store> {
   const file = sqliteFile(storeUrl);
   if (file !== undefined && file !== '' && !existsSync(file)) {

@@ -1,17 +1,19 @@
 /** The person at this process's terminal, if there is one. */
 import { createInterface } from 'node:readline/promises';
 
+/** Where a person can be asked. */
 export interface Terminal {
-  /** Both ends are terminals: a question can be shown and answered. */
+  /** Whether both ends are terminals, so that a question can be shown and answered. */
   readonly interactive: boolean;
-  /** One line; undefined when the input ended or the signal fired first. */
+  /** Shows the prompt and reads one line; undefined when the input ended or the signal fired first. */
   ask(prompt: string, signal: AbortSignal): Promise<string | undefined>;
 }
 
+/** The terminal of this process. */
 export const terminal: Terminal = {
   interactive: Boolean(process.stdin.isTTY && process.stdout.isTTY),
   async ask(prompt, signal) {
-    // Not in terminal mode: there readline would swallow Ctrl-C.
+    // In terminal mode readline would swallow Ctrl-C.
     const lines = createInterface({ input: process.stdin, output: process.stdout, terminal: false });
     const ended = new AbortController();
     lines.once('close', () => ended.abort());
@@ -21,7 +23,7 @@ export const terminal: Terminal = {
       return undefined;
     } finally {
       lines.close();
-      // Else the open input keeps the process alive.
+      // An input that stays open would keep the process alive.
       process.stdin.unref();
     }
   },

@@ -1,19 +1,19 @@
-/** `verify`: opens store and Temporal as they are, and checks both. */
-import type { Verification, VerifyOptions } from '../../client/cli/environment.ts';
+/** `verify`: whether this installation keeps the promise. */
+import type { CliIo } from '../../client/cli/environment.ts';
+import { table } from '../../client/cli/format.ts';
+import { connectClient } from '../../client/connect.ts';
 import type { Violation } from '../../workflows/contract/store.ts';
 import type { Config } from '../config.ts';
-import { connectClient } from '../connect.ts';
-import { verifyInstallation } from '../verify.ts';
+import { type Verification, verifyInstallation } from '../verify.ts';
 import { withCleanup } from './cleanup.ts';
 import { locateTemporal } from './locate-temporal.ts';
+import type { VerifyOptions } from './process-commands.ts';
 import { openExistingStore, settingsOf } from './settings.ts';
 
-/** Errors: `temporal_unreachable`, those of the store. */
-export function verify(
-  config: Config,
-  options: VerifyOptions,
-  tell: (found: readonly Violation[]) => void,
-): Promise<Verification> {
+type Tell = (found: readonly Violation[]) => void;
+
+/** Opens store and Temporal as they are, and checks both. Resolves with the exit code. Errors: `temporal_unreachable`, those of the store. */
+export function verify(config: Config, io: CliIo, options: VerifyOptions): Promise<number> {
   const settings = settingsOf(config, options);
   return withCleanup(async (cleanup) => {
     const { client, connection } = await connectClient(await locateTemporal(settings));
@@ -22,6 +22,45 @@ export function verify(
     cleanup.add(() => store.close());
     const { olderThan } = options;
     const grace = olderThan === undefined ? {} : { graceMs: olderThan * 1_000 };
-    return verifyInstallation({ store, temporal: client, ...grace }, tell);
+    return printVerification(io, options, (tell) => verifyInstallation({ store, temporal: client, ...grace }, tell));
   });
 }
+
+/** Returns the exit code: 0 when nothing is violated. Violations are printed as they are found, for there may be very many. */
+export async function printVerification(
+  io: CliIo,
+  options: VerifyOptions,
+  check: (tell: Tell) => Promise<Verification>,
+): Promise<number> {
+  let count = 0;
+  const { unchecked, turns, agents } = await check((found) => {
+    if (options.json) printJson(io, found, count === 0);
+    else printTable(io, found);
+    count += found.length;
+  });
+  if (options.json) {
+    const rest = JSON.stringify({ unchecked, turns, agents }).slice(1);
+    io.out(count === 0 ? `{"violations":[],${rest}` : `],${rest}`);
+  } else {
+    for (const why of unchecked) io.err(`not checked: ${why}`);
+    io.out(`${turns} turns, ${agents} agents: ${count === 0 ? 'no violation' : countOf(count)}`);
+  }
+  return count === 0 ? 0 : 1;
+}
+
+/** Prints a page of violations as a part of the one JSON object. */
+function printJson(io: CliIo, found: readonly Violation[], isFirst: boolean): void {
+  io.out(`${isFirst ? '{"violations":[' : ','}${found.map((violation) => JSON.stringify(violation)).join(',\n')}`);
+}
+
+function printTable(io: CliIo, found: readonly Violation[]): void {
+  const rows = found.map(({ check, agentId, agentTurnId, detail }) => [
+    check,
+    agentId ?? '-',
+    agentTurnId ?? '-',
+    detail,
+  ]);
+  for (const line of table([['VIOLATION', 'AGENT', 'TURN', 'WHAT'], ...rows])) io.out(line);
+}
+
+const countOf = (count: number): string => (count === 1 ? '1 violation' : `${count} violations`);

@@ -4,10 +4,11 @@ import type { App } from '../../activities/app/app.ts';
 import type { ModelOptions } from '../../activities/llm/openai.ts';
 import { loadTokenizer } from '../../activities/tokens.ts';
 import { AgentClient } from '../../client/agent-client.ts';
+import { connectClient, type TemporalAddress, type TemporalClient } from '../../client/connect.ts';
 import type { Store } from '../../workflows/contract/store.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 import type { Config } from '../config.ts';
-import { connectClient, connectWorker, type TemporalAddress, type TemporalClient } from '../connect.ts';
+import { connectWorker } from '../connect.ts';
 import { openStore } from '../open-store.ts';
 import { installRuntime } from '../runtime.ts';
 import { ensureSearchAttributes } from '../temporal/search-attributes.ts';
@@ -16,7 +17,7 @@ import type { Cleanup } from './cleanup.ts';
 import type { Settings } from './settings.ts';
 
 /** A store and a Temporal server, opened: what any part of a command works with. */
-export interface Backend {
+export interface OpenedBackend {
   readonly address: TemporalAddress;
   readonly store: Store;
   readonly temporal: TemporalClient;
@@ -24,17 +25,21 @@ export interface Backend {
 }
 
 /**
- * With the last wait for a lock, 5 s, less than an attempt of a local activity may take: so it ends with what it waited for, and not with
- * a timeout. Whoever calls from outside has nobody that asks again for him, and waits longer.
+ * How long a worker waits for locks and connections of the store. With the last wait for a lock, 5 s, this is less than an attempt of a
+ * local activity may take, so that an attempt ends with what it waited for and not with a timeout. A client has nothing that tries again on
+ * its behalf, and waits longer.
  */
 export const STORE_WAIT_MS = 8_000;
 
-/** The connection first: a server that is not there leaves no new store behind. Errors: `temporal_unreachable`, the store's. */
+/**
+ * Connects to the server and opens the store; `cleanup` closes both. The connection comes first, so that a server that is not there leaves
+ * no new store behind. Throws `temporal_unreachable`, and what `openStore` throws.
+ */
 export async function openBackend(
   address: TemporalAddress,
   { storeUrl, storeConnections }: Pick<Settings, 'storeUrl' | 'storeConnections'>,
   cleanup: Cleanup,
-): Promise<Backend> {
+): Promise<OpenedBackend> {
   const temporal = await connectClient(address);
   cleanup.add(() => temporal.connection.close());
   const store = await openStore(storeUrl, { connections: storeConnections, waitMs: STORE_WAIT_MS });
@@ -42,24 +47,29 @@ export async function openBackend(
   return { address, store, temporal, client: new AgentClient({ temporal: temporal.client, store }) };
 }
 
-/** For commands that may change the server they use. Errors: `temporal_not_ready`. */
-export async function prepareNamespace({ temporal, address }: Backend): Promise<void> {
+/** Registers missing search attributes, for commands that may change the server they use. Throws `temporal_not_ready`. */
+export async function prepareNamespace({ temporal, address }: OpenedBackend): Promise<void> {
   await ensureSearchAttributes(temporal.connection, address.namespace, SEARCH_ATTRIBUTES);
 }
 
+/** What a worker is made of, besides its server and store. */
 export interface WorkerParts {
   readonly app: App;
   readonly model: ModelOptions;
+  /** The worker targets whose turns are served. */
   readonly targets: readonly string[];
-  /** Default: in this process. */
+  /** Where the supervisor runs; in this process when absent. */
   readonly supervisor?: Config['supervisor'];
+  /** Whether the app's definitions of agents take the place of all others in the store; they do not when absent. */
   readonly takeOver?: boolean;
+  /** Takes a line for the user. */
   readonly log: (line: string) => void;
+  /** The least important level that Temporal's runtime logs. */
   readonly logLevel: LogLevel;
 }
 
-/** Errors: `temporal_unreachable`, `temporal_not_ready`. */
-export async function runWorker(backend: Backend, parts: WorkerParts, cleanup: Cleanup): Promise<RunningWorker> {
+/** Starts a worker in this process, which `cleanup` stops. Throws `temporal_unreachable` and `temporal_not_ready`. */
+export async function runWorker(backend: OpenedBackend, parts: WorkerParts, cleanup: Cleanup): Promise<RunningWorker> {
   const { logLevel, supervisor = 'process', ...rest } = parts;
   installRuntime(logLevel);
   const [bundle] = await Promise.all([bundleWorkflows(logLevel), loadTokenizer()]);
@@ -69,7 +79,7 @@ export async function runWorker(backend: Backend, parts: WorkerParts, cleanup: C
   const where = { process: {}, schedule: 'schedule', none: null } as const;
   const deps = { connection, temporal, store, bundle, ...rest, supervisor: where[supervisor], ownsProcess: true };
   const worker = await startWorker(deps);
-  // Awaited by the command too; a failure before that must not count as unhandled.
+  // The command awaits this too; a failure before it does must not count as an unhandled rejection.
   worker.done.catch(() => {});
   cleanup.add(() => worker.stop());
   return worker;

@@ -1,6 +1,6 @@
 /** `worker`: serves a Temporal server that runs already, until it is interrupted. */
 import type { App } from '../../activities/app/app.ts';
-import type { CliIo, WorkerOptions } from '../../client/cli/environment.ts';
+import type { CliIo } from '../../client/cli/environment.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { WORKER_TARGET_PATTERN } from '../../workflows/protocol/ids.ts';
 import { loadApp } from '../app-module.ts';
@@ -11,6 +11,7 @@ import { targetsOf } from './dev.ts';
 import { Interrupt } from './interrupt.ts';
 import { locateTemporal } from './locate-temporal.ts';
 import { isConfigured } from './model.ts';
+import type { WorkerOptions } from './process-commands.ts';
 import { settingsOf } from './settings.ts';
 import { openBackend, runWorker } from './worker-process.ts';
 

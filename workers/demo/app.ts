@@ -1,18 +1,20 @@
-/**
- * The demo's app: one agent that answers a question about a folder of documents, with literal quotes, after asking a person once.
- */
+/** The demo's app: one agent that answers a question about a folder of documents, with literal quotes, after asking a person once. */
 import { z } from 'zod';
-import { type App, defineAgent, defineApp, defineTool, type Tool, type ToolContext } from '../../activities/app/app.ts';
+import { type App, defineAgent, defineApp, defineTool } from '../../activities/app/app.ts';
+import type { Tool, ToolContext } from '../../activities/tool.ts';
 import { listFiles, readFile, searchText } from './document-tools.ts';
 import { Folder } from './folder.ts';
 import { type DemoJob, DemoJobs, logEffect } from './jobs.ts';
 
+/** The name of the demo's profile. */
 export const DEMO_AGENT = 'demo';
-/** A target of its own: workers of other apps do not have these tools. */
+/** The worker target of the demo's turns. It is a target of its own, because workers of other apps do not have these tools. */
 export const DEMO_TARGET = 'demo';
+/** The name of the tool that asks a person whether to go on. */
 export const CONFIRM_SCOPE = 'confirm_scope';
-/** Without an answer the agent goes on by itself; whoever is asked at a terminal gets more time by heartbeats. */
+/** How long the agent waits for an answer before it goes on by itself; a person who is asked at a terminal gets more time by heartbeats. */
 const CONFIRM_TIMEOUT_MS = 3_000;
+/** The most matches that one search may return. */
 const MAX_RESULTS = 200;
 
 const INSTRUCTIONS = `You answer one question about a folder of documents, only from what is written there.
@@ -29,12 +31,13 @@ const RESULT_FIELDS = [
   { name: 'sources', description: 'array of {path, line, quote}, empty when nothing was found', required: true },
 ];
 
-/** As every demo and `dev` serve it: the folder of each agent is looked up in the data folder. */
+/** The app as every demo and `dev` serve it: the folder of each agent is looked up in the data folder. */
 export function builtInApp(dataDir: string): App {
   const jobs = new DemoJobs(dataDir);
   return createDemoApp((agentId) => jobs.of(agentId));
 }
 
+/** The app over the folders that `jobOf` names for each agent. */
 export function createDemoApp(jobOf: (agentId: string) => DemoJob): App {
   const agent = defineAgent({
     name: DEMO_AGENT,
@@ -46,7 +49,7 @@ export function createDemoApp(jobOf: (agentId: string) => DemoJob): App {
   return defineApp({ agents: [agent], tools: demoTools(jobOf) });
 }
 
-/** Every tool logs that it starts; the three that read a folder may be run again after a crash. */
+/** The tools of the demo. Each logs that it starts; the three that read a folder may be run again after a crash. */
 function demoTools(jobOf: (agentId: string) => DemoJob): Tool[] {
   const begin = (tool: string, { agentId, callId, attempt }: ToolContext): DemoJob => {
     const job = jobOf(agentId);
@@ -95,7 +98,7 @@ function demoTools(jobOf: (agentId: string) => DemoJob): Tool[] {
       parameters: z.strictObject({ question: z.string(), plan: z.string() }),
       afterExecution: 'suspend',
       suspendTimeoutMs: CONFIRM_TIMEOUT_MS,
-      // Asked again after a crash, it is still the same call: whoever answers it answers it once.
+      // A question that is asked again after a crash is still the same call, which is answered once.
       sideEffects: 'idempotent',
       execute: (_, context) => void begin(CONFIRM_SCOPE, context),
     }),

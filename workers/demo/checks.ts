@@ -6,28 +6,35 @@ import type { Folder } from './folder.ts';
 import type { Effect } from './jobs.ts';
 import type { CrashFacts } from './workers.ts';
 
+/** One claim and whether it holds. */
 export interface Check {
   readonly name: 'sources' | 'starts' | 'task_event' | 'lease' | 'crash';
   readonly ok: boolean;
+  /** The claim with its figures, written for people. */
   readonly what: string;
 }
 
+/** A quote that the agent named as a source of its answer. */
 export interface CheckedSource {
   readonly path: string;
   readonly line: number;
   readonly quote: string;
-  /** Undefined when the file is there and holds the quote literally. */
+  /** Why the source is wrong; undefined when the file is there and holds the quote literally. */
   readonly problem?: string;
 }
 
+/** What the agent must deliver as its sources. */
 const sourcesSchema = z.array(z.object({ path: z.string(), line: z.number(), quote: z.string().min(1) }));
 
+/** What the agent delivered, and what the checks of it say. */
 export interface Answer {
+  /** The text of the answer; undefined when the deliverable has none. */
   readonly answer: string | undefined;
   readonly sources: readonly CheckedSource[];
   readonly checks: readonly Check[];
 }
 
+/** Reads answer and sources out of a deliverable, and looks each source up in the folder. */
 export async function checkAnswer(deliverable: Deliverable | null, folder: Folder): Promise<Answer> {
   const field = (name: string) => deliverable?.fields?.find((candidate) => candidate.name === name)?.value;
   const answer = field('answer');
@@ -49,7 +56,7 @@ export async function checkAnswer(deliverable: Deliverable | null, folder: Folde
   return { answer, sources, checks: [{ name: 'sources', ok: found === sources.length, what }] };
 }
 
-/** Some models hand a list over as its JSON text. */
+/** The value, or what its JSON text stands for: some models hand a list over as text. */
 function fromText(value: unknown): unknown {
   if (typeof value !== 'string') return value;
   try {
@@ -67,18 +74,21 @@ async function checkSource(source: z.infer<typeof sourcesSchema>[number], folder
     : { ...source, problem: 'the file does not hold this quote' };
 }
 
-/** read_file gives lines without their carriage returns. */
+/** The text without carriage returns, as `read_file` gives its lines to the model. */
 const sameBreaks = (text: string): string => text.replaceAll('\r\n', '\n');
 
+/** What is known of a turn that has ended. */
 export interface RunFacts {
   readonly agentTurnId: string;
-  /** All events of the agent. */
+  /** All events of the turn's agent. */
   readonly events: readonly AgentEvent[];
+  /** The starts of tools, as the tools themselves logged them. */
   readonly effects: readonly Effect[];
-  /** Undefined when no worker was to be killed. */
+  /** Which worker was killed, and when; undefined when none was to be killed. */
   readonly crash: CrashFacts | undefined;
 }
 
+/** Checks that calls ran once, that there is one task event and one lease, and that a killed worker's turn went on. */
 export function checkRun({ agentTurnId, events, effects, crash }: RunFacts): Check[] {
   const ofTurn = events.filter((event) => event.agentTurnId === agentTurnId);
   const tasks = ofTurn.filter((event) => event.type === 'task').length;
@@ -91,7 +101,10 @@ export function checkRun({ agentTurnId, events, effects, crash }: RunFacts): Che
   ];
 }
 
-/** A call whose result was not stored yet is run again, which its tool allows; one whose result was stored never is. */
+/**
+ * Checks that no call ran twice. A call whose result was not stored yet may be run again after a crash, which its tool allows; one whose
+ * result was stored never is.
+ */
 function startsCheck(effects: readonly Effect[], settledAtKill: ReadonlySet<string> | undefined): Check {
   const starts = new Map<string, number>();
   for (const { callId } of effects) starts.set(callId, (starts.get(callId) ?? 0) + 1);
@@ -103,7 +116,7 @@ function startsCheck(effects: readonly Effect[], settledAtKill: ReadonlySet<stri
   return { name: 'starts', ok: allowed, what: `${what}: ${lines}` };
 }
 
-/** A worker of `dev` on the same data may have taken the turn over as well as the one that was started for it. */
+/** Checks that another worker went on after the kill: the one that was started for it, or one of `dev` on the same data. */
 function takenOver(effects: readonly Effect[], { killed }: CrashFacts): Check {
   if (killed === undefined)
     return { name: 'crash', ok: false, what: 'a worker was killed: no tool stored a result, so none was' };

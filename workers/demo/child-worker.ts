@@ -3,10 +3,11 @@ import { type ChildProcess, fork, type StdioOptions } from 'node:child_process';
 import { once } from 'node:events';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { CliIo, DemoWorkerOptions } from '../../client/cli/environment.ts';
+import type { CliIo } from '../../client/cli/environment.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { withCleanup } from '../commands/cleanup.ts';
 import { Interrupt } from '../commands/interrupt.ts';
+import type { DemoWorkerOptions } from '../commands/process-commands.ts';
 import { settingsOf } from '../commands/settings.ts';
 import { openBackend, runWorker } from '../commands/worker-process.ts';
 import type { Config } from '../config.ts';
@@ -14,18 +15,21 @@ import { builtInApp, DEMO_TARGET } from './app.ts';
 
 const READY = 'ready';
 const here = import.meta.url;
-/** The same language as this file: sources run as they are, a build as it was built. */
+/** The program of the child, in the same language as this file: sources run as they are, a build as it was built. */
 const program = fileURLToPath(new URL(`../main${extname(here)}`, here));
 
+/** What a worker in a child process needs to know of its parent's settings. */
 export interface ChildOptions {
   readonly storeUrl: string;
   readonly address: string;
   readonly namespace: string;
   readonly dataDir: string;
+  /** The URL of the offline model; undefined when the environment names an endpoint. */
   readonly modelUrl: string | undefined;
   readonly debug: boolean;
 }
 
+/** A demo worker in a child process, which starts with the construction of this object. */
 export class ChildWorker {
   readonly #child: ChildProcess;
   #wanted = true;
@@ -33,18 +37,19 @@ export class ChildWorker {
   constructor({ storeUrl, address, namespace, dataDir, modelUrl, debug }: ChildOptions) {
     const args = ['--temporal', address, '--namespace', namespace, '--data-dir', dataDir];
     const model = modelUrl === undefined ? [] : ['--model-url', modelUrl];
-    // Not an argument: everybody on the machine can read those, and a URL may hold a password.
+    // The URL may hold a password, and every user of the machine can read arguments.
     const env = { ...process.env, AGENTTURN_STORE: storeUrl };
-    // Its output goes to standard error: standard output is the demo's.
+    // The output of the child goes to standard error, because standard output is the demo's.
     const stdio: StdioOptions = ['ignore', process.stderr.fd, process.stderr.fd, 'ipc'];
     this.#child = fork(program, ['demo-worker', ...args, ...model, ...(debug ? ['--debug'] : [])], { env, stdio });
   }
 
+  /** The process id of the worker; 0 when it could not be started. */
   get pid(): number {
     return this.#child.pid ?? 0;
   }
 
-  /** Resolves when it polls. Errors: `internal_error` when it ends before. */
+  /** Resolves when the worker polls. Rejects with `internal_error` when it ends before. */
   async ready(): Promise<void> {
     const ended = new AbortController();
     try {
@@ -55,7 +60,7 @@ export class ChildWorker {
     }
   }
 
-  /** Rejects when it ends without being asked to; never resolves. */
+  /** Rejects with `internal_error` when the worker ends without being asked to; never resolves. */
   failed(): Promise<never> {
     return new Promise((_, reject) => {
       const check = (code: number | null, signal: NodeJS.Signals | null) => {
@@ -67,11 +72,12 @@ export class ChildWorker {
     });
   }
 
-  /** As a crash would: without a chance to say goodbye. */
+  /** Ends the worker as a crash would, without a chance to shut down. */
   kill(): Promise<void> {
     return this.#end('SIGKILL');
   }
 
+  /** Ends the worker in good order. */
   stop(): Promise<void> {
     return this.#end('SIGTERM');
   }
@@ -85,13 +91,13 @@ export class ChildWorker {
   }
 }
 
-/** What runs in the child. Resolves with its exit code. */
+/** The command that runs in the child. Resolves with its exit code. Throws `invalid_config` without `--temporal`. */
 export function demoWorker(config: Config, io: CliIo, options: DemoWorkerOptions): Promise<number> {
   const settings = settingsOf(config, options);
   const { temporal, namespace } = settings;
   if (temporal === undefined) throw new CodedError('invalid_config', 'demo-worker needs --temporal');
   const interrupt = new Interrupt();
-  // Whose demo is gone is not needed any more.
+  // A worker whose demo is gone is not needed any more.
   const orphaned = once(process, 'disconnect');
   return withCleanup(async (cleanup) => {
     cleanup.add(() => interrupt.release());

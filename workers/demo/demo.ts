@@ -1,12 +1,12 @@
 /**
- * `demo`: a real job from the first line to the checks. A folder, a question, an agent with tools, a person asked once, quotes
- * verified; with `--crash`, a worker killed in the middle.
+ * `demo`: a real job from the first line to the checks. A folder, a question, an agent with tools, a person asked once, quotes verified;
+ * with `--crash`, a worker killed in the middle.
  *
- * Order: what can be wrong with the input is found first, then servers start, then the turn is enqueued.
+ * Invariant: what can be wrong with the input is found first, then servers start, then the turn is enqueued.
  */
 import { randomBytes } from 'node:crypto';
-import type { TurnHandle } from '../../client/agent-client.ts';
-import type { CliIo, DemoOptions } from '../../client/cli/environment.ts';
+import type { TurnHandle } from '../../client/api.ts';
+import type { CliIo } from '../../client/cli/environment.ts';
 import { TurnProgress } from '../../client/cli/progress.ts';
 import type { TurnView } from '../../workflows/contract/views.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
@@ -16,9 +16,10 @@ import { checkStore } from '../commands/dev.ts';
 import { Interrupt } from '../commands/interrupt.ts';
 import { lostTemporal, startTemporal } from '../commands/locate-temporal.ts';
 import { type ChosenModel, checkModelEndpoint, chooseModel } from '../commands/model.ts';
+import type { DemoOptions } from '../commands/process-commands.ts';
 import { type Settings, settingsOf } from '../commands/settings.ts';
 import type { Terminal } from '../commands/terminal.ts';
-import { type Backend, openBackend, prepareNamespace } from '../commands/worker-process.ts';
+import { type OpenedBackend, openBackend, prepareNamespace } from '../commands/worker-process.ts';
 import type { Config } from '../config.ts';
 import { shownStore } from '../open-store.ts';
 import type { TemporalServer } from '../temporal/server.ts';
@@ -32,8 +33,12 @@ import { type DemoResult, isGood, printResult, resultJson } from './report.ts';
 import { crashingWorkers, type DemoWorkers, inProcessWorker } from './workers.ts';
 
 const DEFAULT_QUESTION = 'What happens to a turn when the worker that runs it crashes?';
-/** A worker of this demo polls, so a turn that nobody took by then went to somebody who cannot see it. */
+/**
+ * How long a turn may stay in the queue. A worker of this demo polls, so a turn that was not taken by then went to a worker with another
+ * store.
+ */
 const DISPATCH_MS = 45_000;
+/** The exit code of a demo that was interrupted. */
 const INTERRUPTED = 130;
 
 interface Demo {
@@ -43,11 +48,14 @@ interface Demo {
   readonly terminal: Terminal;
   readonly interrupt: Interrupt;
   readonly cleanup: Cleanup;
-  /** For people: standard output, or standard error where that carries JSON. */
+  /** Prints a line for people: to standard output, or to standard error where standard output carries JSON. */
   readonly say: (line: string) => void;
 }
 
-/** Resolves with the exit code: 1 when the turn or a check failed. */
+/**
+ * Runs the demo. Resolves with the exit code: 0 when turn and checks are good, 1 when not, 130 when it was interrupted. Throws what is
+ * wrong with folder, model, store or server before a turn is enqueued.
+ */
 export function demo(config: Config, io: CliIo, terminal: Terminal, options: DemoOptions): Promise<number> {
   const settings = settingsOf(config, options);
   const interrupt = new Interrupt();
@@ -56,7 +64,7 @@ export function demo(config: Config, io: CliIo, terminal: Terminal, options: Dem
     cleanup.add(() => interrupt.release());
     const demo: Demo = { settings, options, io, terminal, interrupt, cleanup, say };
     const running = run(demo);
-    // When interrupted, what is closed under its feet must not count as unhandled.
+    // An interrupted run fails when its store and server are closed, and that must not count as an unhandled rejection.
     running.catch(() => {});
     const ended = await Promise.race([running, interrupt.requested()]);
     if (!ended) {
@@ -113,7 +121,7 @@ async function run(demo: Demo): Promise<Finished> {
   return { report, server, failed };
 }
 
-function startWorkers(demo: Demo, backend: Backend, model: ChosenModel): Promise<DemoWorkers> {
+function startWorkers(demo: Demo, backend: OpenedBackend, model: ChosenModel): Promise<DemoWorkers> {
   const { settings, options, cleanup, say } = demo;
   const { dataDir } = settings;
   if (!options.crash) {
@@ -148,7 +156,7 @@ async function follow({ options, terminal, say }: Demo, turn: TurnHandle, worker
   return turn.get();
 }
 
-/** Rejects when the turn stays in the queue; never resolves. */
+/** Rejects with `dispatch_timeout` when the turn stays in the queue; never resolves. */
 async function notDispatched(turn: TurnHandle, dispatched: Promise<void>): Promise<never> {
   const patience = AbortSignal.timeout(DISPATCH_MS);
   const late = new Promise<'late'>((resolve) => patience.addEventListener('abort', () => resolve('late')));
@@ -161,7 +169,7 @@ async function notDispatched(turn: TurnHandle, dispatched: Promise<void>): Promi
 }
 
 interface Ended {
-  readonly backend: Backend;
+  readonly backend: OpenedBackend;
   readonly server: TemporalServer;
   readonly folder: Folder;
   readonly job: DemoJob;
@@ -197,13 +205,13 @@ async function reportOf({ settings }: Demo, ended: Ended): Promise<DemoResult> {
   };
 }
 
-/** The Web UI needs the server, and a worker to tell a workflow's current details: both stay as long as somebody may look. */
+/** Keeps the server, and a worker that answers for a workflow's current details, as long as a person may use the Web UI. */
 async function keepOpen(demo: Demo, failed: Promise<never>): Promise<void> {
   const { options, terminal, interrupt, say } = demo;
-  const looking = terminal.interactive && !options.json;
-  if (looking || options.keep) {
-    say(`Temporal and its Web UI stay up until ${looking ? 'Enter or ' : ''}Ctrl-C.`);
-    const enter = looking ? terminal.ask('', interrupt.signal) : interrupt.requested();
+  const watched = terminal.interactive && !options.json;
+  if (watched || options.keep) {
+    say(`Temporal and its Web UI stay up until ${watched ? 'Enter or ' : ''}Ctrl-C.`);
+    const enter = watched ? terminal.ask('', interrupt.signal) : interrupt.requested();
     await Promise.race([enter, interrupt.requested(), failed]);
   }
   say(`Temporal stops now; "${devCommand(demo)}" starts it on the same data, and the link shows the turn again.`);

@@ -1,32 +1,39 @@
 /**
- * What the demo's tools do with a folder, as plain functions: list, search, read. Results stay below 8 KiB or so, because each of
- * them is sent to the model again with every later step.
+ * What the demo's tools do with a folder, as plain functions: list, search, read.
+ *
+ * Invariant: a result stays below 8 KiB or so, because it is sent to the model again with every later step.
  */
 import type { Folder, FolderFile } from './folder.ts';
 
 const MAX_RESULT_BYTES = 8 * 1024;
 const DEFAULT_MAX_RESULTS = 20;
+/** How much of a line that matches is shown. */
 const LINE_CHARACTERS = 400;
+/** How much of a long line is shown before its first match. */
 const BEFORE_MATCH = 100;
 
+/** The result of `list_files`: `total` counts all files of the folder, `truncated` says that some are missing from the list. */
 export type FileList = {
   readonly files: readonly FolderFile[];
   readonly total: number;
   readonly truncated: boolean;
 };
 
+/** A line that matches a search; a long line is shown in part. */
 export type Match = {
   readonly path: string;
   readonly line: number;
   readonly text: string;
 };
 
+/** The result of `search_text`; `truncated` says that not all matches are in it, or not all files were searched. */
 export type SearchResult = {
   readonly matches: readonly Match[];
   readonly files_searched: number;
   readonly truncated: boolean;
 };
 
+/** The result of `read_file`: the lines from `from_line` to `to_line`, both included and counted from 1. */
 export type ReadResult = {
   readonly path: string;
   readonly from_line: number;
@@ -35,6 +42,7 @@ export type ReadResult = {
   readonly text: string;
 };
 
+/** The text files of the folder with their sizes, shallow ones first, as many as fit into a result. */
 export async function listFiles(folder: Folder, signal?: AbortSignal): Promise<FileList> {
   const listing = await folder.list(signal);
   const files = withinLimit(listing.files);
@@ -50,7 +58,7 @@ interface Ranked {
   readonly words: number;
 }
 
-/** Lines with any of the words, those with most distinct ones first, then by path and line. */
+/** The lines with any of the words, those with most distinct ones first, then by path and line. */
 export async function searchText(
   folder: Folder,
   { query, max_results = DEFAULT_MAX_RESULTS }: { query: string; max_results?: number | undefined },
@@ -84,7 +92,10 @@ function rank(words: readonly string[], path: string, line: number, text: string
   return { match: { path, line, text: text.slice(start, start + LINE_CHARACTERS) }, words: places.length };
 }
 
-/** As many whole lines as fit; `to_line` tells where they end. */
+/**
+ * The lines that were asked for, as many whole ones as fit into a result; `to_line` tells where they end. Throws an error written for the
+ * model when there is no such file or line.
+ */
 export async function readFile(
   folder: Folder,
   { path, from_line = 1, to_line }: { path: string; from_line?: number | undefined; to_line?: number | undefined },
@@ -100,13 +111,14 @@ export async function readFile(
   return { path, from_line, to_line: from_line + Math.max(fitting.length, 1) - 1, total_lines, text };
 }
 
-/** A final line break ends the last line and does not begin another. */
+/** The lines of a text. A final line break ends the last line and does not begin another. */
 export function linesOf(text: string): string[] {
   const lines = text.split(/\r?\n/);
   if (lines.length > 1 && lines.at(-1) === '') lines.pop();
   return lines;
 }
 
+/** The first of the items, as many as fit into a result. */
 function withinLimit<T>(items: readonly T[]): readonly T[] {
   let bytes = 0;
   const end = items.findIndex((item) => {

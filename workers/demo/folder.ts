@@ -1,5 +1,5 @@
 /**
- * A folder of documents that tools may look into.
+ * A folder of documents that tools may read.
  *
  * Invariants
  * 1. Nothing outside the folder is read, whatever the path says and wherever a link leads: what counts is the real path.
@@ -12,21 +12,25 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 
 const MAX_FILES = 2_000;
 const MAX_FILE_BYTES = 1024 * 1024;
+/** How much of a file is read to find out whether it is binary. */
 const SNIFFED_BYTES = 8 * 1024;
 
+/** A file of the folder. */
 export type FolderFile = {
-  /** Relative to the folder, with `/` on every system. */
+  /** The path relative to the folder, with `/` on every system. */
   readonly path: string;
   readonly bytes: number;
 };
 
+/** The files of a folder. */
 export interface FolderListing {
-  /** Shallow ones first, then by name. */
+  /** The files that were found, shallow ones first, then by name. */
   readonly files: readonly FolderFile[];
-  /** There are more than are listed. */
+  /** Whether there are more files than are listed. */
   readonly truncated: boolean;
 }
 
+/** A folder of text files. */
 export class Folder {
   readonly #root: string;
   readonly #include: ReadonlySet<string> | undefined;
@@ -36,7 +40,10 @@ export class Folder {
     this.#include = include && new Set(include);
   }
 
-  /** `include`: the only names seen at the top. Errors: `invalid_config` when there is no such folder. */
+  /**
+   * Opens a folder. `include` holds the only names seen at its top; all are when it is absent. Throws `invalid_config` when there is no such
+   * folder.
+   */
   static async open(dir: string, include?: readonly string[]): Promise<Folder> {
     const path = resolve(dir);
     const root = await realpath(path).catch(() => undefined);
@@ -44,9 +51,10 @@ export class Folder {
     throw new CodedError('invalid_config', `${path} is not a folder; name one that is there with --dir`);
   }
 
+  /** All text files of the folder, at most 2,000. Throws when `signal` fires. */
   async list(signal?: AbortSignal): Promise<FolderListing> {
     const files: FolderFile[] = [];
-    // Level by level, so that what is cut off is what lies deepest.
+    // The walk goes level by level, so that the deepest files are those that are cut off.
     for (let level = [''], next: string[] = []; level.length > 0; level = next, next = []) {
       for (const folder of level) {
         signal?.throwIfAborted();
@@ -62,7 +70,7 @@ export class Folder {
     return { files, truncated: false };
   }
 
-  /** The text of a file, at most its first MiB. The messages of its errors are written for a model. */
+  /** The text of a file, at most its first MiB. Throws, with a message that is written for a model, when there is no such text file. */
   async read(path: string): Promise<string> {
     const real = await this.#real(path);
     if (real === undefined)
@@ -82,7 +90,7 @@ export class Folder {
       .sort();
   }
 
-  /** A link to a folder is not followed: it may lead in circles, and what it leads to inside the folder is listed there. */
+  /** What there is at a path. A link to a folder is skipped: it may lead in circles, and a folder inside this one is listed where it is. */
   async #entry(path: string): Promise<FolderFile | 'folder' | 'skipped'> {
     const real = await this.#real(path, 'any');
     if (real === undefined) return 'skipped';
@@ -100,7 +108,7 @@ export class Folder {
     const inside = relative(this.#root, real).split(sep).join('/');
     if (inside === '' || inside.startsWith('..') || isAbsolute(inside) || !this.#isVisible(inside)) return undefined;
     const found = await stat(real).catch(() => undefined);
-    // Never opened otherwise: reading a pipe or a device might not end.
+    // Nothing but files and folders is opened, because reading a pipe or a device might not end.
     return found?.isFile() || (kind === 'any' && found?.isDirectory()) ? real : undefined;
   }
 

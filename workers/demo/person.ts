@@ -1,26 +1,33 @@
 /**
  * Who answers `confirm_scope`: the person at the terminal, an option of the command, or nobody (then its deadline does).
  *
- * A person at the terminal gets more than the call's three seconds: while the question stands there, heartbeats move the deadline.
+ * Invariant: a person at the terminal gets more than the call's three seconds: while the question stands there, heartbeats move the
+ * deadline.
  */
-import type { TurnHandle } from '../../client/agent-client.ts';
+import type { TurnHandle } from '../../client/api.ts';
 import type { AgentEvent } from '../../workflows/contract/events.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import type { Terminal } from '../commands/terminal.ts';
 import { CONFIRM_SCOPE } from './app.ts';
 
 const HEARTBEAT_MS = 1_000;
+/** How long a person at the terminal may take to answer. */
 const PATIENCE_MS = 120_000;
 
 /** The result of `confirm_scope`. */
 export type Reply = { answer: 'yes' | 'no'; note?: string };
 
+/** Who may answer. */
 export interface PersonOptions {
+  /** The answer that an option of the command gives; undefined when it gives none. */
   readonly answer: 'yes' | 'no' | undefined;
+  /** The terminal at which a person can be asked; undefined when nobody is there. */
   readonly terminal: Terminal | undefined;
+  /** Prints a line for people. */
   readonly say: (line: string) => void;
 }
 
+/** Answers the questions of one turn. */
 export class Person {
   readonly #turn: TurnHandle;
   readonly #options: PersonOptions;
@@ -32,6 +39,7 @@ export class Person {
     this.#options = options;
   }
 
+  /** Takes an event of the turn: a suspended `confirm_scope` is answered, and the question of a settled one withdrawn. */
   see(event: AgentEvent): void {
     if (event.type !== 'call' || event.payload.tool !== CONFIRM_SCOPE) return;
     const { callId, phase } = event.payload;
@@ -40,12 +48,12 @@ export class Person {
     const settled = new AbortController();
     this.#asking.set(callId, settled);
     const response = this.#respond(callId, settled.signal);
-    // `done` tells of a failure; until then it must not count as unhandled.
+    // A failure is reported by `done`; until then it must not count as an unhandled rejection.
     response.catch(() => {});
     this.#answers.push(response);
   }
 
-  /** Resolves when nothing is being asked or answered any more. */
+  /** Resolves when nothing is being asked or answered any more. Rejects when an answer could not be brought. */
   async done(): Promise<void> {
     for (const settled of this.#asking.values()) settled.abort();
     await Promise.all(this.#answers);
@@ -71,7 +79,7 @@ export class Person {
       if (typeof plan === 'string') this.#options.say(`  The agent's plan: ${plan}`);
       const prompt = '  Go on? [Enter or yes / no / a note, e.g. a folder to stay in] ';
       const reply = await terminal.ask(prompt, AbortSignal.any([settled, patience]));
-      return reply === undefined ? undefined : answerOf(reply.trim());
+      return reply === undefined ? undefined : replyOf(reply.trim());
     } finally {
       clearInterval(heartbeat);
     }
@@ -90,7 +98,8 @@ export class Person {
   }
 }
 
-export function answerOf(reply: string): Reply {
+/** What a line typed at the terminal stands for: yes, no, or yes with a note. */
+export function replyOf(reply: string): Reply {
   if (/^y(?:es)?$/i.test(reply)) return { answer: 'yes' };
   if (/^no?$/i.test(reply)) return { answer: 'no' };
   return reply === '' ? { answer: 'yes' } : { answer: 'yes', note: reply };

@@ -1,4 +1,4 @@
-/** What the demo says at the end: to a person as text, to a program as one JSON object. */
+/** What the demo prints at the end: for a person as text, for a program as one JSON object. */
 import { printFailure, turnFailure } from '../../client/cli/failure.ts';
 import { deliverableText, duration, indent } from '../../client/cli/format.ts';
 import type { TurnView } from '../../workflows/contract/views.ts';
@@ -7,23 +7,30 @@ import type { Answer, Check, CheckedSource } from './checks.ts';
 import type { HistorySize } from './history.ts';
 import type { CrashFacts } from './workers.ts';
 
+/** All that is known of a demo that has run. */
 export interface DemoResult {
   readonly view: TurnView;
   readonly question: string;
   readonly folder: string;
+  /** The name of the model that answered. */
   readonly model: string;
+  /** Whether that was the offline model. */
   readonly offline: boolean;
   readonly answer: Answer;
   readonly checks: readonly Check[];
   readonly history: HistorySize;
   readonly crash: CrashFacts | undefined;
+  /** The link to the turn in Temporal's Web UI; undefined when the server has none. */
   readonly webUi: string | undefined;
+  /** Where the demo keeps its data: the folder, the URL of the store without passwords, and the file in which the tools log. */
   readonly data: { readonly dir: string; readonly store: string; readonly effectsLog: string | undefined };
 }
 
+/** Whether the turn succeeded and every check holds. */
 export const isGood = ({ view, checks }: DemoResult): boolean =>
   turnFailure(view) === undefined && checks.every((check) => check.ok);
 
+/** The result as one line of JSON. */
 export function resultJson(report: DemoResult): string {
   const { view, answer, crash, ...rest } = report;
   const failure = turnFailure(view);
@@ -41,6 +48,7 @@ export function resultJson(report: DemoResult): string {
   });
 }
 
+/** Prints the result for a person: answer, sources, checks, figures. */
 export function printResult(report: DemoResult, say: (line: string) => void): void {
   const { view, answer, checks } = report;
   const failure = turnFailure(view);

@@ -3,22 +3,27 @@ import type { LogLevel } from '@temporalio/worker';
 import type { ModelOptions } from '../../activities/llm/openai.ts';
 import type { AgentEvent } from '../../workflows/contract/events.ts';
 import type { Cleanup } from '../commands/cleanup.ts';
-import { type Backend, runWorker } from '../commands/worker-process.ts';
+import { type OpenedBackend, runWorker } from '../commands/worker-process.ts';
 import { builtInApp, DEMO_TARGET } from './app.ts';
 import { type ChildOptions, ChildWorker } from './child-worker.ts';
 
+/** The workers of one demo. */
 export interface DemoWorkers {
-  /** Sees each event of the turn when it happens. */
+  /** Takes each event of the turn when it happens. Resolves when the workers have reacted to it. */
   see(event: AgentEvent): Promise<void>;
   /** Rejects when a worker ends that should not; never resolves. */
   readonly failed: Promise<never>;
+  /** What is known of the kill so far; undefined when no worker is to be killed. */
   readonly crash: CrashFacts | undefined;
 }
 
+/** What is known of a demo that kills a worker. */
 export interface CrashFacts {
+  /** The process id of the worker that was killed; undefined while it lives. */
   killed: number | undefined;
+  /** The process id of the worker that was started in its place; undefined before. */
   second: number | undefined;
-  /** Calls whose result was stored before the kill. */
+  /** The ids of calls whose result was stored before the kill. */
   readonly settledAtKill: Set<string>;
 }
 
@@ -29,8 +34,9 @@ interface InProcess {
   readonly logLevel: LogLevel;
 }
 
+/** A worker in this process, which `cleanup` stops. Throws what `runWorker` throws. */
 export async function inProcessWorker(
-  backend: Backend,
+  backend: OpenedBackend,
   { dataDir, ...rest }: InProcess,
   cleanup: Cleanup,
 ): Promise<DemoWorkers> {
@@ -42,6 +48,10 @@ export async function inProcessWorker(
   return { see: async () => {}, failed, crash: undefined };
 }
 
+/**
+ * A worker in a child process that is killed after the first result of a tool, and the one that is started in its place; `cleanup` stops
+ * both. Throws `internal_error` when a child ends before it polls.
+ */
 export async function crashingWorkers(
   options: ChildOptions,
   say: (line: string) => void,

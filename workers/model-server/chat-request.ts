@@ -1,9 +1,10 @@
 /**
- * The request side of the Chat Completions wire: schema, types, and a refusal in OpenAI's words for a body that does
- * not fit. Unknown fields pass, as a provider's own options do.
+ * The request side of the Chat Completions wire: schema, types, and a refusal in OpenAI's words for a body that does not fit. Unknown
+ * fields pass, as a provider's own options do.
  */
 import { z } from 'zod';
 
+/** What the name of a function may look like on the wire. */
 export const FUNCTION_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
 const ROLES = ['system', 'developer', 'user', 'assistant', 'tool'] as const;
 
@@ -54,27 +55,35 @@ const chatRequestSchema = z.looseObject({
   stream_options: z.looseObject({ include_usage: z.boolean().optional() }).nullish(),
 });
 
+/** A request whose fields have the right types; `checkConversation` checks whether its messages make sense. */
 export type ChatRequest = z.output<typeof chatRequestSchema>;
+/** One message of a request. */
 export type ChatMessage = ChatRequest['messages'][number];
+/** One tool that a request offers. */
 export type ChatTool = NonNullable<ChatRequest['tools']>[number];
+/** One call in an assistant's message. */
 export type ToolCallMessage = z.output<typeof toolCall>;
 
 /** OpenAI's error object; on the wire it travels as `{ error }`. */
 export interface WireError {
   readonly message: string;
   readonly type: string;
+  /** The path of the field that is wrong; null when the error is about no field. */
   readonly param: string | null;
   readonly code: string | null;
 }
 
+/** The error of a request that the client must change; `param` is the path of the field that is wrong. */
 export function invalidRequest(message: string, param: string | null, code: string | null = null): WireError {
   return { message, type: 'invalid_request_error', param, code };
 }
 
+/** A request, or why its body is none. */
 export type ParsedRequest =
   | { readonly ok: true; readonly request: ChatRequest }
   | { readonly ok: false; readonly error: WireError };
 
+/** Reads a body that was parsed as JSON; never throws. */
 export function parseChatRequest(body: unknown): ParsedRequest {
   const parsed = chatRequestSchema.safeParse(body);
   if (parsed.success) return { ok: true, request: parsed.data };
@@ -125,20 +134,21 @@ export function textOf(message: ChatMessage): string {
   return (content ?? []).map((item) => item.text ?? '').join('');
 }
 
+/** The names of the tools that a request offers. */
 export function toolNames(request: ChatRequest): ReadonlySet<string> {
   return new Set((request.tools ?? []).map((offered) => offered.function.name));
 }
 
-/** The one tool that `tool_choice` forces. */
+/** The one tool that `tool_choice` forces; undefined when it leaves a choice. */
 export function forcedTool(request: ChatRequest): string | undefined {
   const choice = request.tool_choice;
   return typeof choice === 'object' ? choice.function.name : undefined;
 }
 
-/** Runtimes put notes between the messages; one in a user message opens with a tag or a bracketed label. */
+/** What a note that a runtime puts between the messages looks like: a user message that opens with a tag or a bracketed label. */
 const SYSTEM_NOTE = /^\s*(?:<[a-z][\w-]*>|\[(?:system|note|summary|state)\b|system note\b)/i;
 
-/** Where the newest message written by a person (or a calling agent) stands; -1 when there is none. */
+/** The index of the newest message written by a person (or a calling agent); -1 when there is none. */
 export function lastUserIndex(messages: readonly ChatMessage[]): number {
   return messages.findLastIndex((message) => message.role === 'user' && !SYSTEM_NOTE.test(textOf(message)));
 }

@@ -1,21 +1,23 @@
 /**
- * The answer side of the Chat Completions wire: what a model may answer, and that answer as one completion or as the
- * chunks of a stream.
+ * The answer side of the Chat Completions wire: what a model may answer, and that answer as one completion or as the chunks of a stream.
  *
- * Invariant: no clock and no randomness, so the same request and answer give the same bytes. Ids are hashes of the
- * conversation, hence stable under a retry and new with every message added.
+ * Invariant: no clock and no randomness, so the same request and answer give the same bytes. Ids are hashes of the conversation, hence
+ * stable under a retry and new with every message added.
  */
 import { createHash } from 'node:crypto';
 import type { ChatRequest } from './chat-request.ts';
 
+/** A call that a model proposes. */
 export interface ToolCallAnswer {
+  /** The provider's id of the call; made from the conversation and the call's place when absent. */
   readonly id?: string;
   readonly name: string;
-  /** A string goes on the wire as it is, so a script can send arguments that are not JSON. */
+  /** An object is sent as JSON. A string goes on the wire as it is, so that a script can send arguments that are not JSON. */
   readonly arguments: string | object;
 }
 
-export interface Usage {
+/** The tokens of a completion, as they are on the wire. */
+export interface WireUsage {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
   readonly total_tokens: number;
@@ -23,47 +25,57 @@ export interface Usage {
   readonly completion_tokens_details?: { readonly reasoning_tokens?: number };
 }
 
+/** Why a completion ended, as it is on the wire. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
 
+/** An answer of a model that works: a text, a refusal, calls, or several of these. */
 export interface MessageAnswer {
   readonly kind: 'message';
   readonly content?: string;
   readonly reasoning?: string;
   readonly refusal?: string;
   readonly toolCalls?: readonly ToolCallAnswer[];
+  /** Why the completion ended; `tool_calls` when absent and calls are proposed, else `stop`. */
   readonly finishReason?: FinishReason;
-  /** Replaces parts of the estimate; `null` sends no usage at all, as some servers do. */
-  readonly usage?: Partial<Usage> | null;
-  /** Wait before the first byte. */
+  /** Figures that take the place of estimated ones; `null` sends no usage at all, as some servers do. */
+  readonly usage?: Partial<WireUsage> | null;
+  /** How long to wait before the first byte; not at all when absent. */
   readonly delayMs?: number;
+  /** How long to wait before each further chunk of a stream; not at all when absent. */
   readonly chunkDelayMs?: number;
 }
 
+/** An HTTP error in place of an answer. */
 export interface ErrorAnswer {
   readonly kind: 'error';
   readonly status: number;
   readonly code?: string;
   readonly message?: string;
   readonly headers?: Readonly<Record<string, string>>;
+  /** How long to wait before the error; not at all when absent. */
   readonly delayMs?: number;
 }
 
 /** A stream that breaks: `reset` cuts the connection, `stall` keeps it open and silent until the server closes. */
 export interface BrokenAnswer {
   readonly kind: 'reset' | 'stall';
-  /** Chunks sent before the break; at most those before the finishing chunk. A request without stream gets nothing. */
+  /** How many chunks are sent before the break, at most those before the finishing chunk. A request without stream gets nothing. */
   readonly afterChunks: number;
-  /** What is being sent when it breaks; a filler text when left out. */
+  /** What is being sent when the stream breaks; a filler text when absent. */
   readonly partial?: Pick<MessageAnswer, 'content' | 'toolCalls'>;
 }
 
 /** A stream of whatever is given, for a provider that keeps to nothing; it may have no end. */
 export interface RawAnswer {
   readonly kind: 'raw';
-  /** Each is the data of one event, as JSON; a text goes out as it is. Read as fast as the client takes them. */
+  /**
+   * The events of the stream. Each chunk is the data of one event, as JSON; a text goes out as it is. They are read as fast as the client
+   * takes them.
+   */
   readonly chunks: Iterable<unknown>;
 }
 
+/** Anything that a model server may answer. */
 export type ModelAnswer = MessageAnswer | ErrorAnswer | BrokenAnswer | RawAnswer;
 
 interface Envelope {
@@ -78,6 +90,7 @@ interface WireToolCall {
   readonly function: { readonly name: string; readonly arguments: string };
 }
 
+/** The answer as one completion. */
 export function completionOf(request: ChatRequest, answer: MessageAnswer, model: string): object {
   const toolCalls = wireToolCalls(request, answer);
   const usage = usageOf(request, answer);
@@ -96,7 +109,7 @@ export function completionOf(request: ChatRequest, answer: MessageAnswer, model:
   };
 }
 
-/** The chunks of a stream, `[DONE]` not included; `finished: false` leaves out all that closes it. */
+/** The answer as the chunks of a stream, `[DONE]` not included; `finished: false` leaves out all that closes the stream. */
 export function chunksOf(request: ChatRequest, answer: MessageAnswer, model: string, finished = true): object[] {
   const withUsage = request.stream_options?.include_usage === true;
   const head = { ...envelopeOf(request, model), object: 'chat.completion.chunk' };
@@ -113,7 +126,7 @@ export function chunksOf(request: ChatRequest, answer: MessageAnswer, model: str
   return chunks;
 }
 
-/** The message of a broken answer: long enough for the chunks it still sends. */
+/** The message of a broken answer, long enough for the chunks that are still sent of it. */
 export function brokenMessage(answer: BrokenAnswer): MessageAnswer {
   const filler = { content: 'unfinished '.repeat(Math.max(1, answer.afterChunks) * PIECE) };
   return { kind: 'message', ...(answer.partial ?? filler) };
@@ -133,10 +146,12 @@ function deltasOf(request: ChatRequest, answer: MessageAnswer): object[] {
   ];
 }
 
+/** The least length of a piece of a stream, in code points. */
 const PIECE = 12;
+/** About how many pieces a text is cut into at most. */
 const MAX_PIECES = 200;
 
-/** Cut by code points: a piece never ends inside a surrogate pair. */
+/** The pieces of a text in a stream. They are cut by code points, so that a piece never ends inside a surrogate pair. */
 function piecesOf(text = ''): string[] {
   const points = Array.from(text);
   const size = Math.max(PIECE, Math.ceil(points.length / MAX_PIECES));
@@ -169,8 +184,8 @@ function hashOf(value: unknown): string {
 
 const tokensOf = (text: string): number => Math.ceil(text.length / 4);
 
-/** An estimate: four characters a token, over the messages and tools as they are on the wire. */
-function usageOf(request: ChatRequest, answer: MessageAnswer): Usage | undefined {
+/** An estimate of the usage: four characters a token, over the messages and tools as they are on the wire. */
+function usageOf(request: ChatRequest, answer: MessageAnswer): WireUsage | undefined {
   if (answer.usage === null) return undefined;
   const said = [answer.reasoning, answer.content, answer.refusal];
   const called = (answer.toolCalls ?? []).map((call) => call.name + argumentsText(call));

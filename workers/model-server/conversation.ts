@@ -1,9 +1,10 @@
 /**
- * What OpenAI checks in a conversation beyond its types: calls and their answers pair up, nothing is empty, the tool
- * choice is offered. A conversation that passes here is one that a provider accepts.
+ * What OpenAI checks in a conversation beyond its types: calls and their answers pair up, nothing is empty, the tool choice is offered.
  *
- * One rule is stricter than OpenAI's: an empty text is refused here because other servers of the same wire refuse it.
- * A tool's answer may be empty, as a tool may have nothing to say.
+ * Invariants
+ * 1. A conversation that passes here is one that a provider accepts.
+ * 2. One rule is stricter than OpenAI's: an empty text is refused here because other servers of the same wire refuse it. A tool's answer
+ *    may be empty, as a tool may have nothing to say.
  */
 import {
   type ChatMessage,
@@ -16,6 +17,7 @@ import {
   type WireError,
 } from './chat-request.ts';
 
+/** Why a provider would refuse a request whose types are right; undefined when it would not. */
 export function checkConversation(request: ChatRequest): WireError | undefined {
   return checkOptions(request) ?? checkTools(request) ?? checkMessages(request.messages);
 }

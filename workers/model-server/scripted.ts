@@ -1,34 +1,38 @@
 /**
  * The scripted model for tests: a server of the real wire whose answers are written down beforehand.
  *
- * A conversation chooses its script by a marker in a user message, `[script:NAME]`, so turns that run at the same time
- * each follow their own. Without a marker it follows `default`.
+ * A conversation chooses its script by a marker in a user message, `[script:NAME]`, so turns that run at the same time each follow their
+ * own. Without a marker it follows `default`. Which answer of the script comes next depends on `by`:
+ * - `position` (default) counts the assistant messages after the last user message with the marker, or in the whole conversation without
+ *   one. A request that is retried gets the same answer again, whatever was lost.
+ * - `counter` counts the requests of that script, for conversations that are cut or rolled back, and for a provider that fails at first and
+ *   then recovers.
  *
- * Which answer is next
- * - `by: 'position'` (default): the number of assistant messages after the last user message with the marker; without
- *   a marker, in the whole conversation. A request that is retried gets the same answer again, whatever was lost.
- * - `by: 'counter'`: one more with every request of that script, for conversations that are cut or rolled back, and
- *   for a provider that fails at first and then recovers.
- *
- * Invariant: a script never makes an answer up. One that ran out, is unknown or throws answers 400 (a client does not
- * retry that) and is noted, and `assertDone()` throws for it, for refused requests and for answers nobody asked for.
+ * Invariant: a script never makes an answer up. One that ran out, is unknown or throws answers 400 (a client does not retry that) and is
+ * noted, and `assertDone()` throws for it, for refused requests and for answers that were never asked for.
  */
 import { type ChatMessage, type ChatRequest, textOf } from './chat-request.ts';
 import type { ModelAnswer } from './completion.ts';
 import { type AnswerFunction, type ModelServer, type ModelServerOptions, startModelServer } from './wire.ts';
 
+/** One answer of a script, or a function that makes it from the request. */
 export type ScriptStep = ModelAnswer | AnswerFunction;
+/** The answers of one turn in their order. */
 export type Script = readonly ScriptStep[];
 
+/** The scripts of a model. */
 export interface ScriptedModelOptions {
-  /** By the NAME of the marker. */
+  /** Scripts by the NAME of their marker. */
   readonly scripts?: Readonly<Record<string, Script>>;
-  /** For conversations without a marker: a script, or a function that answers each request. */
+  /** What answers conversations without a marker: a script, or a function that answers each request. */
   readonly default?: Script | AnswerFunction;
+  /** How the next answer is found, as the header of this file says; `position` when absent. */
   readonly by?: 'position' | 'counter';
 }
 
+/** A model whose answers are written down beforehand. */
 export interface ScriptedModel {
+  /** Answers a request by the scripts, for a model server. */
   readonly answer: AnswerFunction;
   /** What went wrong so far, one sentence each. */
   readonly failures: readonly string[];
@@ -40,11 +44,13 @@ export interface ScriptedModel {
   assertDone(): void;
 }
 
+/** A scripted model with the server that speaks for it. */
 export type ScriptedServer = ModelServer & Omit<ScriptedModel, 'answer' | 'fail'>;
 
 const MARKER = /\[script:([\w.-]+)\]/g;
 const DEFAULT = '(default)';
 
+/** A model that answers by scripts; a script alone is the one for conversations without a marker. */
 export function scriptedModel(script: Script | ScriptedModelOptions): ScriptedModel {
   const options: ScriptedModelOptions = isScript(script) ? { default: script } : script;
   const scripts = new Map(Object.entries(options.scripts ?? {}));
@@ -83,7 +89,7 @@ export function scriptedModel(script: Script | ScriptedModelOptions): ScriptedMo
   };
 }
 
-/** Serves a scripted model; requests that the wire refuses count as failures of the script. */
+/** Serves a scripted model; requests that the wire refuses count as failures of the script. Throws `port_in_use`. */
 export async function startScriptedModel(
   script: Script | ScriptedModelOptions,
   options: Omit<ModelServerOptions, 'answer'> = {},
@@ -101,7 +107,7 @@ export async function startScriptedModel(
   return { ...server, failures, add, assertDone: done };
 }
 
-/** One answer for each attempt at the same place: `attempts(error, error, message)`. The last one stays. */
+/** One answer for each attempt at the same place: `attempts(error, error, message)`. Every further attempt gets the last one. */
 export function attempts(...steps: readonly [ScriptStep, ...ScriptStep[]]): AnswerFunction {
   let made = 0;
   return (request) => {
@@ -128,7 +134,7 @@ async function run(
   }
 }
 
-/** The script a conversation follows and how far it has come. */
+/** The script that a conversation follows, and how far the conversation has come in it. */
 function placeOf(messages: readonly ChatMessage[]): { name: string; position: number } {
   const start = messages.findLastIndex((message) => markerOf(message) !== undefined);
   const marked = messages[start];

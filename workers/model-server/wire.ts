@@ -1,6 +1,6 @@
 /**
- * A local HTTP server that speaks the OpenAI Chat Completions wire. What it answers is a function of the request;
- * everything between, validation, streaming and failures, happens on a real socket as with a provider.
+ * A local HTTP server that speaks the OpenAI Chat Completions wire. What it answers is a function of the request; everything between,
+ * validation, streaming and failures, happens on a real socket as with a provider.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
@@ -21,15 +21,19 @@ import { checkConversation } from './conversation.ts';
 export type { ChatMessage, ChatRequest } from './chat-request.ts';
 export type { ModelAnswer } from './completion.ts';
 
+/** Answers a request. When it throws, the client gets a server error that names the reason. */
 export type AnswerFunction = (request: ChatRequest) => ModelAnswer | Promise<ModelAnswer>;
 
+/** What a model server answers, and where it listens. */
 export interface ModelServerOptions {
   readonly answer: AnswerFunction;
+  /** The port to listen on; any free one when absent. */
   readonly port?: number;
+  /** The address to listen on; 127.0.0.1 when absent. */
   readonly host?: string;
-  /** The name every answer carries and `/v1/models` lists; left out, an answer carries the name that was asked for. */
+  /** The name that every answer carries and `/v1/models` lists; when it is absent, an answer carries the name that was asked for. */
   readonly model?: string;
-  /** How many requests the handle keeps, newest last. A server that runs for long sets a bound. */
+  /** How many requests are kept, the newest last; all when absent. A server that runs for long sets a bound. */
   readonly keepRequests?: number;
   /** Called with each valid request, before it is answered. */
   readonly onRequest?: (request: ChatRequest) => void;
@@ -37,16 +41,18 @@ export interface ModelServerOptions {
   readonly onRefusal?: (error: WireError) => void;
 }
 
+/** A model server that listens. */
 export interface ModelServer {
-  /** Base URL for a client; ends with `/v1`. */
+  /** The base URL for a client; it ends with `/v1`. */
   readonly url: string;
   readonly port: number;
-  /** Bodies of the valid requests so far, in order of arrival. */
+  /** The bodies of the valid requests so far, in the order of their arrival. */
   readonly requests: readonly ChatRequest[];
-  /** Ends every connection, stalled streams included. */
+  /** Ends every connection, stalled streams included, and stops listening. */
   close(): Promise<void>;
 }
 
+/** Starts a server. Throws `port_in_use` when the port is taken. */
 export async function startModelServer(options: ModelServerOptions): Promise<ModelServer> {
   const requests: ChatRequest[] = [];
   const host = options.host ?? '127.0.0.1';
@@ -139,7 +145,7 @@ async function reply(response: ServerResponse, request: ChatRequest, options: Mo
   }
 }
 
-/** An answer function that throws is a bug on this side, so the client sees a server error that names it. */
+/** The answer to a request. An answer function that throws is a bug on this side, so the client sees a server error that names it. */
 async function answerOf(answer: AnswerFunction, request: ChatRequest): Promise<ModelAnswer> {
   try {
     return await answer(request);
@@ -194,7 +200,7 @@ async function breakOff(
     openStream(response);
     const chunks = chunksOf(request, brokenMessage(answer), model, false).slice(0, answer.afterChunks);
     const events = chunks.map((chunk) => eventOf(JSON.stringify(chunk))).join('');
-    // The cut waits for the write, else it could overtake the chunks that the client is to see.
+    // The cut waits for the write, because it could overtake the chunks that the client is to see.
     if (events !== '') await new Promise<void>((resolve) => response.write(events, () => resolve()));
   }
   if (answer.kind === 'reset') response.socket?.destroy();
@@ -207,7 +213,7 @@ function openStream(response: ServerResponse): void {
 
 const eventOf = (data: string): string => `data: ${data}\n\n`;
 
-/** Mostly the client is gone and nobody is left to tell; a fault on this side is told where that is still possible. */
+/** Gives a response up after an error. Mostly the client is gone; where it is not, it gets the fault on this side as a server error. */
 function abandon(response: ServerResponse, error: unknown): void {
   if (response.headersSent || response.destroyed) {
     response.destroy();
@@ -216,7 +222,7 @@ function abandon(response: ServerResponse, error: unknown): void {
   sendError(response, 500, { message: String(error), type: 'server_error', param: null, code: null });
 }
 
-/** Waits; rejects when the client is gone, so that nothing goes on for nobody. */
+/** Waits; rejects when the client is gone, so that nothing goes on for a client that is not there. */
 async function pause(ms: number | undefined, response: ServerResponse): Promise<void> {
   if (ms === undefined || ms <= 0) return;
   const gone = new AbortController();

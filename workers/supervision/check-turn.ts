@@ -1,4 +1,7 @@
-/** One check: gather the facts, decide, carry out, schedule the next check (T12, T23, T29). */
+/**
+ * One check of a due turn: gather the facts, decide, carry out, schedule the next check (T12, T23, T29). `workflows/supervision/check.ts`
+ * decides.
+ */
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { TurnWorkflows } from '../../client/turn-workflows.ts';
 import type { Handover, Store } from '../../workflows/contract/store.ts';
@@ -8,13 +11,14 @@ import type { Fence } from '../../workflows/protocol/turn.ts';
 import { type CheckAction, decideCheck, needsWorkflow, type QueueFacts } from '../../workflows/supervision/check.ts';
 import { queueFacts, workflowFacts } from './facts.ts';
 
+/** What a check reads and acts on. */
 export interface CheckDeps {
   readonly store: Store;
   readonly temporal: Client;
   readonly workflows: TurnWorkflows;
 }
 
-/** Task queues as they were found in this pass: many turns share one. */
+/** The task queues as they were found in one pass; each is asked for once, since many turns share one. */
 export class Queues {
   readonly #temporal: Client;
   readonly #found = new Map<string, Promise<QueueFacts>>();
@@ -23,6 +27,7 @@ export class Queues {
     this.#temporal = temporal;
   }
 
+  /** What is known of a worker target's queue. Rejects with the error of the server. */
   of(workerTarget: string): Promise<QueueFacts> {
     const known = this.#found.get(workerTarget) ?? queueFacts(this.#temporal, workerTarget);
     this.#found.set(workerTarget, known);
@@ -30,13 +35,13 @@ export class Queues {
   }
 }
 
-/** Times in rows are compared with the clock that wrote them. */
+/** The time in epoch ms by the store's clock, which wrote the times in its rows. */
 export const storeNow = (store: Pick<Store, 'clockAheadMs'>): number => Date.now() + store.clockAheadMs();
 
-/** The server may not answer, and the next turn waits. */
-const LOOK_MS = 10_000;
+/** How long the server may take to answer about one turn, because the checks after it wait. */
+const SERVER_MS = 10_000;
 
-/** Returns what was done. Errors: those of store and server; then the turn stays due. */
+/** Checks a turn and returns what was done about it. Throws the errors of store and server; then the turn stays due. */
 export async function checkTurn(
   deps: CheckDeps,
   turn: DueTurn,
@@ -44,14 +49,14 @@ export async function checkTurn(
   supervisedSince: number,
 ): Promise<CheckAction['do']> {
   const { store, temporal } = deps;
-  const { workflow, queue } = await temporal.withDeadline(Date.now() + LOOK_MS, async () => {
+  const { workflow, queue } = await temporal.withDeadline(Date.now() + SERVER_MS, async () => {
     const workflow = needsWorkflow(turn) ? await workflowFacts(temporal, turn) : null;
     const asksQueue = workflow?.kind === 'running' && turn.workerTarget !== null && turn.timeouts !== null;
     return { workflow, queue: asksQueue ? await queues.of(turn.workerTarget ?? '') : null };
   });
   const { action, next } = decideCheck({ turn, workflow, queue, supervisedSince, nowMs: storeNow(store) });
   await carryOut(deps, turn, action);
-  // What was carried out may have given the turn another schedule: that one stands.
+  // What was carried out may have given the turn another schedule, and then that one stands.
   await store.scheduleCheck(turn, next);
   return action.do;
 }
@@ -83,17 +88,19 @@ async function carryOut({ store, temporal, workflows }: CheckDeps, turn: DueTurn
     case 'end': {
       const seen: Fence = { agentId, agentTurnId, turnEpoch: turnEpoch ?? 0 };
       const handover = await store.reapTurn({ ...seen, status, progressAt }, action.termination);
-      // Order: the store first, so that nothing the workflow still does counts; then the workflow is closed.
+      // The store comes first, so that nothing counts which the workflow still does; then the workflow is closed.
       if (handover) await terminate(temporal, workflowId, action.termination.reason ?? '');
       return handOver(handover);
     }
   }
 }
 
-/** A workflow that is closed or gone needs no end. */
+/** Terminates a workflow; one that is closed or gone is left as it is. Throws the errors of the server. */
 export async function terminate(temporal: Client, workflowId: string, reason: string): Promise<void> {
   try {
-    await temporal.withDeadline(Date.now() + LOOK_MS, () => temporal.workflow.getHandle(workflowId).terminate(reason));
+    await temporal.withDeadline(Date.now() + SERVER_MS, () =>
+      temporal.workflow.getHandle(workflowId).terminate(reason),
+    );
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
   }

@@ -13,14 +13,16 @@ import { clip } from '../../workflows/protocol/sizes.ts';
 import type { Termination } from '../../workflows/protocol/turn.ts';
 import type { QueueFacts, WorkflowFacts } from '../../workflows/supervision/check.ts';
 
-/** Values of temporal.api.enums.v1: TaskQueueType and PendingWorkflowTaskState. */
+/** The value of temporal.api.enums.v1.TaskQueueType for workflow tasks. */
 const TASK_QUEUE_TYPE_WORKFLOW = 1;
+/** The value of temporal.api.enums.v1.PendingWorkflowTaskState for a task that a worker has. */
 const WORKFLOW_TASK_STARTED = 2;
 
-/** The server remembers pollers for minutes; one that is alive has polled within a long poll's time. */
+/** How long ago a poller may have polled and be alive: the time of one long poll. The server remembers pollers for minutes. */
 const POLLER_ALIVE_MS = 90_000;
 const REASON_BYTES = 500;
 
+/** What the server says of a turn's workflow. Throws the errors of the server. */
 export async function workflowFacts(
   temporal: Client,
   { agentId, agentTurnId }: Pick<DueTurn, 'agentId' | 'agentTurnId'>,
@@ -29,10 +31,10 @@ export async function workflowFacts(
   try {
     const description = await handle.describe();
     if (description.status.name === 'RUNNING') return runningFacts(description);
-    // Of this run: another one, after a reset, would be waited for.
+    // The result is that of the described run: of a workflow that was reset, another run would be waited for.
     const closed = temporal.workflow.getHandle(description.workflowId, description.runId, { followRuns: false });
     const failure = description.status.name === 'FAILED' ? await failureOf(closed) : undefined;
-    return { kind: 'closed', termination: terminationOf(description.status.name, failure) };
+    return { kind: 'closed', termination: terminationOfClosed(description.status.name, failure) };
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return { kind: 'missing' };
     throw error;
@@ -64,12 +66,15 @@ async function failureOf(handle: { result(): Promise<unknown> }): Promise<Error 
   }
 }
 
-/** The failure of an activity says only that it failed; what it failed of is its cause. */
+/** The error that a failure began with: the failure of an activity says only that it failed, and its cause says of what. */
 const innermost = (failure: Error | undefined): Error | undefined =>
   failure?.cause instanceof Error ? innermost(failure.cause) : failure;
 
-/** What the store records of a turn whose workflow closed without committing its end (T7). */
-export function terminationOf(status: WorkflowExecutionStatusName, failure: Error | undefined): Termination {
+/**
+ * How a turn has ended whose workflow closed without committing its end, as the store is to record it (T7). `failure` is the workflow's own
+ * error where its status is FAILED.
+ */
+function terminationOfClosed(status: WorkflowExecutionStatusName, failure: Error | undefined): Termination {
   switch (status) {
     case 'TERMINATED':
       return { status: 'failed', errorCode: 'terminated', reason: 'the workflow was terminated from outside' };
@@ -87,6 +92,7 @@ export function terminationOf(status: WorkflowExecutionStatusName, failure: Erro
   }
 }
 
+/** What the server says of a worker target's task queue. Throws the errors of the server. */
 export async function queueFacts(temporal: Client, workerTarget: string): Promise<QueueFacts> {
   const { pollers, stats } = await temporal.workflowService.describeTaskQueue({
     namespace: temporal.options.namespace,

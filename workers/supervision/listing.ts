@@ -1,7 +1,8 @@
 /**
  * What only the server's list of workflows can tell soon: turns whose workflow was closed from outside, and turns whose workflow is gone
- * without a trace, because somebody deleted it or the server lost its database (T7, T29). Both make the turn due for a check, which looks
- * at the workflow itself: a list lags behind and decides nothing.
+ * without a trace, because somebody deleted it or the server lost its database (T7, T29).
+ *
+ * Invariant: a list lags behind and decides nothing. It makes turns due for a check, which asks for the workflow itself.
  */
 import type { Client } from '@temporalio/client';
 import { LRUCache } from 'lru-cache';
@@ -10,27 +11,33 @@ import { TURN_WORKFLOW_ID } from '../../workflows/protocol/ids.ts';
 import { storeNow, terminate } from './check-turn.ts';
 
 const PAGE = 1_000;
-/** The list lags, and clocks differ: what closed shortly before the last listing, or before the first, is listed too. */
+/** How far a listing reaches back before the one before it, because the list lags and clocks differ. The first reaches back as far. */
 const OVERLAP_MS = 10 * 60_000;
 const REMEMBERED_RUNS = 20_000;
 
+/** The turn that a workflow id names; null when it names none. */
 const turnIdOf = (workflowId: string): string | null => TURN_WORKFLOW_ID.exec(workflowId)?.[2] ?? null;
 
+/** What a listing reads, and where it makes turns due. */
 export interface ListingDeps {
   readonly store: Store;
   readonly temporal: Client;
 }
 
+/** Finds turns whose workflow was closed from outside. */
 export class ClosedWorkflows {
   readonly #deps: ListingDeps;
-  /** Runs that have been seen: a run that was reset is closed, while its turn goes on in another run. */
+  /** The ids of runs whose turn has been made due: a run that was reset stays closed, while its turn goes on in another run. */
   readonly #seen = new LRUCache<string, true>({ max: REMEMBERED_RUNS });
 
   constructor(deps: ListingDeps) {
     this.#deps = deps;
   }
 
-  /** Makes due the open turns whose workflow closed since `listedUntil` other than by its own end; returns the new `listedUntil`. */
+  /**
+   * Makes due the open turns whose workflow closed since `listedUntil` other than by its own end; returns the new `listedUntil`. Both are
+   * epoch ms; null lists only what closed shortly before. Throws the errors of store and server.
+   */
   async list(listedUntil: number | null): Promise<number> {
     const { store, temporal } = this.#deps;
     const startedAt = Date.now();
@@ -54,18 +61,21 @@ export class ClosedWorkflows {
   }
 }
 
-/** Between two comparisons that found nothing to do, at least. */
+/** The least pause between two comparisons. */
 const LEAST_PAUSE_MS = 2_000;
-/** A comparison may take this share of the time at most. */
+/** For each ms that a comparison took that found nothing, the pause after it, so that comparing takes a twentieth of the time at most. */
 const PAUSE_PER_MS = 20;
-/** More workflows than open turns: some are on their way in or out, and a few may have missed their end. */
+/**
+ * The pause between two searches for workflows without a turn. More workflows than open turns are common: some are on their way in or out,
+ * and a few may have missed their end.
+ */
 const SURPLUS_PAUSE_MS = 5 * 60_000;
 const ORPHAN_AGE_MS = 60_000;
 const COMPARED_MS = 30_000;
 
 /**
- * Compares the numbers of open turns and of running workflows, which costs little, and the two lists only where they differ: fewer workflows
- * than turns means that some are gone.
+ * Finds turns whose workflow is gone. The numbers of open turns and of running workflows cost little and are compared every time, the two
+ * lists only where the numbers differ: fewer workflows than turns means that some are gone.
  */
 export class RunningWorkflows {
   readonly #deps: ListingDeps;
@@ -75,7 +85,10 @@ export class RunningWorkflows {
   #notBefore = 0;
   #surplusNotBefore: number;
 
-  /** A workflow that no turn owns is closed when it is older than `orphanAgeMs`; default one minute. */
+  /**
+   * `surplusPauseMs` is the pause between two searches for workflows that no turn owns, five minutes when absent. Such a workflow is closed
+   * when it is older than `orphanAgeMs`, one minute when absent.
+   */
   constructor(deps: ListingDeps, surplusPauseMs = SURPLUS_PAUSE_MS, orphanAgeMs = ORPHAN_AGE_MS) {
     this.#deps = deps;
     this.#surplusPauseMs = surplusPauseMs;
@@ -83,6 +96,10 @@ export class RunningWorkflows {
     this.#surplusNotBefore = Date.now() + surplusPauseMs;
   }
 
+  /**
+   * Makes turns due whose workflow is not in the server's list, and closes workflows of turns that ended a while ago. Throws the errors of
+   * store and server.
+   */
   async compare(): Promise<void> {
     const { store, temporal } = this.#deps;
     const startedAt = Date.now();
@@ -91,7 +108,7 @@ export class RunningWorkflows {
     const { count } = await temporal.workflow.count(RUNNING);
     const surplus = count > open && startedAt >= this.#surplusNotBefore;
     if (count >= open && !surplus) return;
-    // Before: what cannot be closed must not have the lists compared in every pass.
+    // The time is set before the search: a workflow that cannot be closed must not have the lists compared in every pass.
     if (surplus) this.#surplusNotBefore = startedAt + this.#surplusPauseMs;
     const found = await this.#compareLists(surplus);
     const tookMs = Date.now() - startedAt;
@@ -101,7 +118,7 @@ export class RunningWorkflows {
 
   async #compareLists(closeOrphans: boolean): Promise<number> {
     const { store, temporal } = this.#deps;
-    // The turns before the workflows: a turn that starts between the two is in neither or in both.
+    // The turns are read before the workflows: a turn that starts between the two is in neither list or in both.
     const open = new Set<string>();
     for (let after = ''; ; ) {
       const page = await store.listOpenTurns(after, PAGE);
@@ -116,11 +133,11 @@ export class RunningWorkflows {
       if (agentTurnId !== null && open.delete(agentTurnId)) continue;
       if (closeOrphans && startTime.getTime() <= oldest) orphans.push(workflowId);
     }
-    // The list may be behind for long: what has just been looked at is not looked at again at once.
+    // The list may be behind for long: a turn that has just been made due by it is not made due again at once.
     const missing = [...open].filter((id) => !this.#compared.has(id));
     for (let from = 0; from < missing.length; from += PAGE) await store.makeDue(missing.slice(from, from + PAGE));
     for (const id of missing) this.#compared.set(id, true);
-    // Last, and each for itself: one that cannot be closed must not keep the others from it, nor what is gone from being found.
+    // Closing comes last, and each is closed by itself: one that cannot be closed must not keep the others open, nor lost turns unfound.
     const failed: unknown[] = [];
     for (const workflowId of orphans)
       await this.#closeOrphan(workflowId).catch((error: unknown) => void failed.push(error));
@@ -128,7 +145,7 @@ export class RunningWorkflows {
     return missing.length;
   }
 
-  /** A workflow whose turn ended a while ago is not what any head points at (T29). One whose turn is unknown may belong to another store. */
+  /** Closes a workflow whose turn ended a while ago (T29). A workflow whose turn is unknown may belong to another store, and goes on. */
   async #closeOrphan(workflowId: string): Promise<void> {
     const agentTurnId = turnIdOf(workflowId);
     const turn = agentTurnId === null ? null : await this.#deps.store.getTurn(agentTurnId);

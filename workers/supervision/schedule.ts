@@ -3,12 +3,16 @@ import { type Client, ScheduleAlreadyRunning, ScheduleOverlapPolicy } from '@tem
 import { CONTROL_QUEUE } from '../../workflows/protocol/ids.ts';
 import type { supervise } from '../../workflows/supervise.ts';
 
+/** The id of the schedule, and of the workflow that it starts. */
 export const SUPERVISOR_SCHEDULE_ID = 'agentturn-supervisor';
 
-/** Well below the time after which nobody is taken to have watched, so that time limits go on counting between two passes. */
+/**
+ * The pause between two passes. It is well below the time after which nobody is taken to have watched, so that time limits go on counting
+ * between two passes.
+ */
 const EVERY = '10s';
 
-/** Creates the schedule; one that is there is left as its operator wants it. Errors: those of the Temporal client. */
+/** Creates the schedule; a schedule that exists stays as its operator has set it. Throws the errors of the Temporal client. */
 export async function ensureSupervisorSchedule({ schedule }: Client): Promise<void> {
   try {
     await schedule.create<typeof supervise>({

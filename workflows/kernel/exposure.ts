@@ -39,8 +39,8 @@ export interface SkillState {
   readonly skills: readonly ActiveSkill[];
 }
 
-/** The built-in tools that no filter and no skill takes away. */
-const ALWAYS: readonly string[] = [SUBMIT_RESULT, READ_RESULT];
+/** The built-in tools that no filter and no skill takes away; a profile does not declare them. */
+export const ALWAYS: readonly string[] = [SUBMIT_RESULT, READ_RESULT];
 
 /** The names of the tools to offer; undefined when nothing is ever left out. */
 export function offeredTools(

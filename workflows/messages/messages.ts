@@ -1,40 +1,51 @@
 /**
- * Signals and queries, importable by clients. Bodies come from anywhere (our client, the Temporal CLI, another SDK), so every one is
- * `unknown` until a guard has seen it; handlers never throw.
+ * The signals and queries of our workflows, importable by clients.
+ *
+ * Invariant: a body comes from anywhere (our client, the Temporal CLI, another SDK), so it is `unknown` until a guard has seen it, and a
+ * handler never throws.
  */
 import { defineQuery, defineSignal } from '@temporalio/workflow';
 import type { Lease } from '../contract/store.ts';
 import { isDeeperThan } from '../protocol/json.ts';
 import type { TurnStatus } from '../protocol/turn.ts';
 
-/** A foreign client's request, as its `EnqueueInput`: the acceptor and a running turn of the agent take it. */
+/** A request of a foreign client, written as an `EnqueueInput`. The acceptor takes it, and so does a running turn of the agent. */
 export const enqueueSignal = defineSignal<[unknown]>('enqueue');
 
-/** A wake-up names a call whose result the store already holds, or nothing; a body with a status is an inline result. */
+/**
+ * Wakes a turn, and may name a call whose result the store holds. A body with a status is an inline result, which foreign clients send
+ * (T14).
+ */
 export const toolResultSignal = defineSignal<[unknown]>('tool_result');
 
-/** An operator has set new budgets; what they are, the store says (K9). */
+/** Tells a turn that an operator has set new budgets; the store says what they are (K9). */
 export const budgetsSignal = defineSignal<[unknown]>('budgets');
 
-/** Ends the turn. Our clients end it in the store first, so that this only lets go of what still runs (T21). */
+/** Ends a turn. Our clients end it in the store first, so that the signal only cancels what still runs (T21). */
 export const stopSignal = defineSignal<[unknown]>('stop');
 
-/** A live look at a turn; the store answers the same without a worker. */
+/** A live view of a turn, as its workflow answers it. The store answers the same questions without a worker. */
 export interface TurnSnapshot {
   readonly agentTurnId: string;
   readonly status: TurnStatus;
   readonly stepIndex: number;
   readonly waiting: readonly { readonly callId: string; readonly tool: string; readonly deadline: number }[];
 }
+/** Asks a turn's workflow for its snapshot. */
 export const turnStateQuery = defineQuery<TurnSnapshot>('turn_state');
 
+/** Whether a value is an object with named fields, and neither null nor an array. */
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** A report without a status has nothing to store: it can only wake the turn. What is no report at all is refused by name. */
+/**
+ * Whether the body of a `tool_result` signal is a wake-up: it is empty, or it is an object without a status, so that it brings nothing to
+ * store. Any other body is taken for a report, and one that is none is refused by name.
+ */
 export const isResultWakeUp = (body: unknown): boolean =>
   body === undefined || body === null || (isRecord(body) && body.status === undefined);
 
+/** Whether a value has the shape of a lease, as far as a turn must be sure of it before its first activity. */
 export function isLease(value: unknown): value is Lease {
   if (!isRecord(value) || !isRecord(value.kernel) || !Array.isArray(value.earlier)) return false;
   if (!isRecord(value.kernel.budgets) || !isRecord(value.kernel.context)) return false;
@@ -42,8 +53,12 @@ export function isLease(value: unknown): value is Lease {
   return texts.every((text) => typeof text === 'string') && typeof value.turnEpoch === 'number';
 }
 
+/** A body nested deeper cannot be passed on as the input of an activity. */
 const MAX_DEPTH = 200;
 
-/** A body nested so deep that it cannot be passed on would fail every workflow task: a text takes its place, and is refused by name. */
+/**
+ * The body, or a text that says why not where it is nested too deeply. Such a body would fail every task of the workflow; the text is
+ * refused by name like any malformed body.
+ */
 export const shallow = (body: unknown): unknown =>
   isDeeperThan(body, MAX_DEPTH) ? `a body nested more than ${MAX_DEPTH} deep` : body;

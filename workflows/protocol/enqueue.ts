@@ -1,4 +1,4 @@
-/** The request that makes a turn, and the answers to it. */
+/** The request that makes a turn, and what the caller gets back. */
 import { z } from 'zod';
 import type { FailureCode } from './failures.ts';
 import { USER_ID_PATTERN } from './ids.ts';
@@ -10,6 +10,7 @@ const userId = z
   .string()
   .regex(USER_ID_PATTERN, { error: 'must be 1 to 128 of letters, digits, ". _ ~ -", starting with a letter or digit' });
 
+/** The fields that a turn's deliverable is to have (T28). */
 export const resultFieldsSchema = z.object({
   fields: z.array(
     z.object({
@@ -19,14 +20,15 @@ export const resultFieldsSchema = z.object({
     }),
   ),
 });
+/** The fields that a turn's deliverable is to have, with their defaults filled in (T28). */
 export type ResultFields = z.infer<typeof resultFieldsSchema>;
 
-/** The same request, or message, again: it counts once. */
+/** A key by which a request or a message that is sent again is recognised and counts once (T2). */
 export const idempotencyKeySchema = z
   .string()
   .min(1)
   .max(256)
-  // A store may keep another text in their place, and two keys would become one.
+  // A store may keep another text in place of these characters, and two keys would become one.
   .regex(/^[^\0\p{Surrogate}]*$/u, { error: 'must have neither NUL nor lone surrogates' });
 
 const requestFields = z.strictObject({
@@ -39,27 +41,30 @@ const requestFields = z.strictObject({
     .optional(),
   instructionCardId: z.uuid().optional(),
   contextBoxId: z.uuid().optional(),
-  /** What the turn remembers and adds to, instead of the agent's own box: a box of another agent is forked (T25). */
+  /** The box that the turn remembers and adds to, instead of the agent's own; a box of another agent is forked (T25). */
   outputBoxId: z.uuid().optional(),
   profile: userId.optional(),
   resultFields: jsonSchema.optional(),
-  /** What must be true of the result; the model has it before its eyes in every step (K14). */
+  /** What must be true of the result; the model is shown it in every step (K14). */
   criteria: z.array(z.string().trim().min(1).max(500)).max(20).readonly().optional(),
   idempotencyKey: idempotencyKeySchema.optional(),
   priority: z.enum(PRIORITIES).default('normal'),
   /** An interactive request that must not wait: accepted only when the agent is idle, else `agent_busy` (T11). */
   uiAction: z.boolean().optional(),
+  /** The caller's own id for a chain of requests; it is written on the edges of the turn (T26). */
   correlationId: z.string().max(256).optional(),
+  /** The W3C trace context of the caller (T27). */
   traceparent: z.string().max(128).optional(),
   metadata: z.record(z.string().max(128), z.string().max(1024)).optional(),
 });
 
-/** A request as it is kept with its turn: the instruction is a card by then. What a newer version added is let through. */
+/** A request as it is kept with its turn: its instruction is a card, and fields that this version does not know are kept. */
 export const storedRequestSchema = requestFields.omit({ instruction: true }).loose();
 
 /**
- * `instruction`: text up to 32 KiB, or `instructionCardId` of a card written before (T4).
- * `resultFields` is kept as it came: a malformed one is a warning and a degraded deliverable, never a refusal (T28).
+ * A request as a caller sends it, in parts that are at most as large as `SIZES` says. The instruction is either text or, in
+ * `instructionCardId`, the id of a card that was written before (T4). `resultFields` is kept as it came: a malformed value is a warning and
+ * a degraded deliverable, never a refusal (T28).
  */
 export const enqueueRequestSchema = requestFields
   .refine((request) => (request.instruction === undefined) !== (request.instructionCardId === undefined), {
@@ -71,17 +76,22 @@ export const enqueueRequestSchema = requestFields
     path: ['metadata'],
   });
 
+/** A validated request with its defaults filled in. */
 export type EnqueueRequest = z.output<typeof enqueueRequestSchema>;
+/** A request as the caller writes it, before its defaults are filled in. */
 export type EnqueueInput = z.input<typeof enqueueRequestSchema>;
 
-/** `position` counts the turns ahead of this one, the active one included. */
+/** The answer to an accepted request. */
 export interface EnqueueAck {
   readonly agentTurnId: string;
+  /** How many turns of the agent are ahead of this one, the active turn included. */
   readonly position: number;
   readonly status: TurnStatus;
+  /** Whether the request's idempotency key had been accepted before, so that this is the answer about the turn of that time (T2). */
   readonly duplicate: boolean;
 }
 
+/** A request that made no turn; `code` says why and `message` what to do about it. */
 export interface RefusedRequest {
   readonly kind: 'refused';
   readonly code: FailureCode;

@@ -1,15 +1,22 @@
 /**
- * The one failure catalogue: every code a caller, an operator or a model can meet, with what it means and the cure.
+ * The one failure catalogue: every code that a caller, an operator or a model can meet, with what it means and the cure.
  *
  * Invariants
- * 1. A code is never removed or given another meaning; docs/errors.md and this table are kept equal by a test.
+ * 1. A code is never removed or given another meaning; a test keeps docs/errors.md and this table equal.
  * 2. `retryable` says whether the same request may succeed later without a change by the caller.
  */
 
+/** What the catalogue says of one code. */
 export interface FailureEntry {
+  /**
+   * Who meets the code: `turn` is how a turn ends, `tool` is what a model reads in a tool's result, `request` is what a caller gets back,
+   * and `process` is what keeps a process or an activity from working.
+   */
   readonly scope: 'turn' | 'tool' | 'request' | 'process';
   readonly retryable: boolean;
+  /** What has happened, as a sentence for people. */
   readonly message: string;
+  /** What a person or a model that meets the code can do about it. */
   readonly cure: string;
 }
 
@@ -20,8 +27,9 @@ const entry = (scope: FailureEntry['scope'], retryable: boolean, message: string
   cure,
 });
 
+/** The catalogue: each code with its entry. */
 export const FAILURES = {
-  // How a turn can end without success (T8).
+  // With these codes a turn ends without success (T8).
   max_steps_reached: entry(
     'turn',
     false,
@@ -94,7 +102,7 @@ export const FAILURES = {
     'Report it with the turn id and what the log of the worker says of it.',
   ),
 
-  // What a model sees in a tool result (T17, T20, W9, W10).
+  // These codes a model reads in the result of a tool (T17, T20, W9, W10).
   invalid_arguments: entry(
     'tool',
     false,
@@ -161,7 +169,7 @@ export const FAILURES = {
 
   inbox_not_empty: entry('tool', true, 'A message for this turn has not been read yet.', 'Read it, then submit again.'),
 
-  // What a caller gets back.
+  // These codes a caller gets back.
   agent_stopped: entry('request', true, 'The agent is stopped.', 'Start the agent again.'),
   approval_refused: entry(
     'request',
@@ -188,7 +196,7 @@ export const FAILURES = {
   payload_too_large: entry('request', false, 'A value is larger than allowed.', 'Write it as a card and pass its id.'),
   result_wait_timeout: entry('request', true, 'The turn has not ended yet.', 'Wait longer; the turn goes on.'),
 
-  // What keeps a process from working.
+  // These codes say what keeps a process or an activity from working.
   invalid_config: entry('process', false, 'A setting is invalid.', 'Correct the named variable or option.'),
   app_not_loaded: entry(
     'process',
@@ -264,13 +272,15 @@ export const FAILURES = {
   ),
 } as const satisfies Record<string, FailureEntry>;
 
+/** A code of the catalogue. */
 export type FailureCode = keyof typeof FAILURES;
 
+/** Whether a value is a code of the catalogue. */
 export function isFailureCode(code: unknown): code is FailureCode {
   return typeof code === 'string' && Object.hasOwn(FAILURES, code);
 }
 
-/** An error with a code of the catalogue. `message` says what was expected, what came, and what to do. */
+/** An error with a code of the catalogue. Its message says what was expected, what came, and what to do. */
 export class CodedError extends Error {
   readonly code: FailureCode;
 

@@ -1,12 +1,21 @@
-/** JSON as a type: what may travel in a payload or rest in a card. */
+/** JSON as a type, and two questions about values of it. */
+
+/** What may travel in a payload or rest in a card. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue };
+/** A JSON value that is an object. */
 export type JsonObject = { readonly [key: string]: JsonValue };
 
-/** What a record holds under a name that came from outside: `toString` is there only when somebody put it there. */
+/**
+ * The value that a record holds under a name that came from outside; undefined where the record itself has none, also for names such as
+ * `toString` that every object inherits.
+ */
 export const own = <T>(record: Readonly<Record<string, T>>, name: string): T | undefined =>
   Object.hasOwn(record, name) ? record[name] : undefined;
 
-/** Whether something is left of the value after `levels` layers of arrays and objects; walks in width, so no depth overflows the stack. */
+/**
+ * Whether something is left of the value after `levels` layers of arrays and objects have been taken off. The walk goes layer by layer, so
+ * that no depth overflows the stack.
+ */
 export function isDeeperThan(value: unknown, levels: number): boolean {
   let layer: unknown[] = [value];
   for (let level = 0; level < levels; level += 1) {

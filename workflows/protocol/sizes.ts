@@ -1,23 +1,25 @@
-/** Sizes and times that more than one side enforces. Bytes unless named otherwise. */
+/** Sizes that more than one side enforces, and the cutting of texts to a size. */
+
+/** Sizes that are bounded, in bytes unless the name says otherwise. */
 export const SIZES = {
-  /** Inline instruction text; larger input is written as a card first (T4). */
+  /** The instruction text of a request; a larger one is written as a card first (T4). */
   instructionBytes: 32 * 1024,
-  /** One tool result or card body; a larger tool result becomes a failed one (T4). */
+  /** The content of one card. A tool result that is larger becomes a failed result (T4). */
   cardBytes: 1024 * 1024,
-  /** Metadata, result fields and other small parts of a request. */
+  /** The result fields and the metadata of a request, together. */
   requestBytes: 64 * 1024,
-  /** A value that a governance rule looks at; a larger one does not travel to where rules are decided (K4). */
+  /** The value that a governance rule looks at. A larger one is not sent to the kernel, where rules are decided (K4). */
   factBytes: 512,
-  /** Turns waiting in one agent's inbox (T10). */
+  /** How many turns may wait in one agent's inbox (T10). */
   maxQueuedTurns: 1_000,
-  /** A request from outside has depth 0, a delegated one its parent's plus 1; this depth is refused (T27). */
+  /** The depth of delegation that is refused: a request from outside has depth 0, a delegated one its parent's depth plus 1 (T27). */
   maxDepth: 20,
 } as const;
 
-/** Deadline of a suspended call when neither tool nor profile sets one (T13). */
+/** How long a suspended call waits, in ms, when neither its tool nor its profile sets a deadline (T13). */
 export const DEFAULT_SUSPEND_TIMEOUT_MS = 10 * 60_000;
 
-/** Length of a text in UTF-8, without an encoder: the workflow sandbox shares this file. */
+/** The length of a text in bytes of UTF-8, counted without an encoder because workflow code, which is compiled without one, uses it too. */
 export function utf8Bytes(text: string): number {
   let bytes = 0;
   for (const char of text) {
@@ -27,11 +29,11 @@ export function utf8Bytes(text: string): number {
   return bytes;
 }
 
-/** Where a text may be cut: the index, or the one before it where that would part a surrogate pair. */
+/** Where a text may be cut: the index itself, or the one before it where a cut at the index would part a surrogate pair. */
 export const atCodePoint = (text: string, index: number): number =>
   (text.codePointAt(index - 1) ?? 0) > 0xffff ? index - 1 : index;
 
-/** The text cut to at most `maxBytes` of UTF-8 at a code point, with an ellipsis where something is missing. */
+/** The text, cut at a code point to at most `maxBytes` of UTF-8; a text that was cut ends in an ellipsis, which is counted. */
 export function clip(text: string, maxBytes: number): string {
   if (utf8Bytes(text) <= maxBytes) return text;
   let kept = '';

@@ -2,34 +2,41 @@
 import type { FailureCode } from './failures.ts';
 import type { JsonValue } from './json.ts';
 
+/** What an agent does at the moment, as the head row of its lease says. */
 export type HeadStatus = 'idle' | 'dispatched' | 'running' | 'suspended';
 
-/** What an operator wants of an agent; `status` says what it does. */
+/** What an operator wants of an agent; a stopped agent refuses requests from outside and keeps its queue (T10). */
 export type AgentLifecycle = 'started' | 'stopped';
 
-/** Terminal statuses of a turn (T8). */
+/** The statuses in which a turn has ended (T8). */
 export const TERMINAL_STATUSES = ['success', 'failed', 'partial', 'timeout', 'canceled'] as const;
+/** The status of a turn that has ended (T8). */
 export type TerminalStatus = (typeof TERMINAL_STATUSES)[number];
+/** The status of a turn from its acceptance to its end. */
 export type TurnStatus = 'queued' | 'dispatched' | 'running' | 'suspended' | TerminalStatus;
 
+/** Whether a turn with this status has ended. */
 export const isTerminal = (status: string): status is TerminalStatus =>
   (TERMINAL_STATUSES as readonly string[]).includes(status);
 
-/** Priority lanes, strict between lanes, first in first out inside one (T9). */
+/**
+ * The lanes of an agent's inbox, the most urgent first. A lane waits for all before it; inside a lane turns are first in, first out (T9).
+ */
 export const PRIORITIES = ['now', 'normal', 'background'] as const;
+/** The lane of an agent's inbox in which a request waits (T9). */
 export type Priority = (typeof PRIORITIES)[number];
 
-/**
- * Token usage of one model call or a sum of them; `cached` is part of `input`. `estimated`: of some of it no provider gave a count that can
- * be believed, so we counted.
- */
+/** The tokens that one model call, or several together, took. */
 export interface Usage {
   readonly input: number;
   readonly output: number;
+  /** How many of the input tokens the provider had in its prompt cache. */
   readonly cached: number;
+  /** Present when the runtime counted some of the tokens, because no provider gave a count that can be believed. */
   readonly estimated?: true;
 }
 
+/** The sum of two usages; it is an estimate as soon as one of them is. */
 export const addUsage = (a: Usage, b: Usage): Usage => ({
   input: a.input + b.input,
   output: a.output + b.output,
@@ -37,42 +44,54 @@ export const addUsage = (a: Usage, b: Usage): Usage => ({
   ...(a.estimated || b.estimated ? { estimated: true } : {}),
 });
 
-/** For people: a tilde says that it is about so many. */
+/** A number of tokens for people to read; a tilde before it says that it is an estimate. */
 export const shownTokens = (tokens: number, { estimated }: Usage): string => `${estimated ? '~' : ''}${tokens}`;
 
-/** What the engine itself spent on a turn; billable Actions by Temporal's table, retries not counted (W17). */
+/** What the engine itself spent on a turn (W17). */
 export interface EngineUsage {
   readonly historyEvents: number;
   readonly historyBytes: number;
+  /** Billable Actions by Temporal's table; retries of activities are not counted. */
   readonly actions: number;
 }
 
+/** The usage of a turn that has not called a model. */
 export const NO_USAGE: Usage = { input: 0, output: 0, cached: 0 };
 
-/** The lease under which a turn may write: checked by every store write (T5). */
+/**
+ * What every write of a turn must present: the agent, the turn and the epoch of its lease. The store writes nothing when its head row says
+ * otherwise (T5).
+ */
 export interface Fence {
   readonly agentId: string;
   readonly agentTurnId: string;
   readonly turnEpoch: number;
 }
 
-/** How a turn ended. `errorCode` is absent when `status` is `success`; a catalogue code, or that of a terminating tool (T8). */
+/** How a turn ended. */
 export interface Termination {
   readonly status: TerminalStatus;
+  /** A code of the catalogue, or the code of the tool that ended the turn; absent when `status` is `success` (T8). */
   readonly errorCode?: FailureCode | (string & {});
+  /** Why the turn ended so, written for people; absent when there is nothing to explain. */
   readonly reason?: string;
 }
 
+/** One named field of a deliverable. */
 export interface DeliverableField {
   readonly name: string;
   readonly value: JsonValue;
 }
 
-/** What a deliverable card holds (T28): text, or named fields; `fallback` marks a best-effort one (T7). */
+/** What a turn delivers: a text or named fields (T28). */
 export interface Deliverable {
   readonly text?: string;
   readonly fields?: readonly DeliverableField[];
+  /**
+   * What could be saved of a turn that ended without a deliverable of its own: why it ended, how many results its calls had, and the last
+   * text of its model (T7). Absent from a deliverable that the turn made itself.
+   */
   readonly fallback?: { readonly reason: string; readonly toolResults: number; readonly lastThought?: string };
-  /** Bytes in UTF-8 of the text as it was written; only where a card could not hold all of it. */
+  /** The length of the text as it was written, in bytes of UTF-8; present only where a card could not hold all of it. */
   readonly wholeBytes?: number;
 }

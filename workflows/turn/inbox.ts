@@ -6,12 +6,13 @@
  * 2. Requests go to the store at once, in the order they came, whatever the turn is doing; results are taken where the turn looks at its
  *    calls, and before it ends.
  */
-import { allHandlersFinished, CancellationScope, condition, log, setHandler } from '@temporalio/workflow';
-import { INLINE_BATCH, type InlineMessage, storeActivities } from '../contract/activities.ts';
+import { allHandlersFinished, CancellationScope, condition, log } from '@temporalio/workflow';
+import { INLINE_BATCH, type InlineMessage } from '../contract/activities.ts';
 import { InlineRequests } from '../messages/inline-requests.ts';
 import { MessageIds } from '../messages/message-ids.ts';
 import { budgetsSignal, enqueueSignal, isResultWakeUp, shallow, toolResultSignal } from '../messages/messages.ts';
 import type { Fence } from '../protocol/turn.ts';
+import type { Meter } from './meter.ts';
 
 /** Carried over to the next run, when no message is left that the store has not got. */
 export interface InboxCarry {
@@ -23,7 +24,7 @@ export interface InboxCarry {
 
 export class TurnInbox {
   readonly #fence: Fence;
-  readonly #count: () => void;
+  readonly #meter: Meter;
   readonly #ids: MessageIds;
   readonly #results: InlineMessage[] = [];
   readonly #requests: InlineRequests;
@@ -33,25 +34,22 @@ export class TurnInbox {
   /** An operator has set budgets that the turn has not read yet. */
   newBudgets: boolean;
 
-  /** `count` is called for each billable action. */
-  constructor(fence: Fence, count: () => void, carry?: InboxCarry) {
+  /** `carry` is what the run before left; absent in a turn's first run. */
+  constructor(fence: Fence, meter: Meter, carry?: InboxCarry) {
     this.#fence = fence;
-    this.#count = count;
+    this.#meter = meter;
     this.#ids = new MessageIds(carry?.messages);
-    this.#requests = new InlineRequests(fence.agentId, this.#ids, count);
+    this.#requests = new InlineRequests(fence.agentId, this.#ids, meter);
     this.woken = carry?.woken ?? false;
     this.newBudgets = carry?.newBudgets ?? false;
-    setHandler(toolResultSignal, (body) => {
-      count();
+    meter.onSignal(toolResultSignal, (body) => {
       this.woken = true;
       if (!isResultWakeUp(body)) this.#results.push({ messageId: this.#ids.next(), body: shallow(body) });
     });
-    setHandler(budgetsSignal, () => {
-      count();
+    meter.onSignal(budgetsSignal, () => {
       this.newBudgets = true;
     });
-    setHandler(enqueueSignal, (body) => {
-      count();
+    meter.onSignal(enqueueSignal, (body) => {
       return this.#acceptRequest(body);
     });
   }
@@ -73,9 +71,8 @@ export class TurnInbox {
   async acceptResults(): Promise<void> {
     const { agentId, agentTurnId } = this.#fence;
     while (this.#results.length > 0) {
-      this.#count();
       const results = this.#results.splice(0, INLINE_BATCH);
-      const handled = await storeActivities.reportInline({ agentId, agentTurnId, results });
+      const handled = await this.#meter.store.reportInline({ agentId, agentTurnId, results });
       this.#results.unshift(...results.slice(handled));
     }
   }

@@ -151,7 +151,7 @@ export async function answerApproval(
       return { ack: 'stale', agentId };
     if (row.status !== 'waiting') return { ack: 'duplicate', agentId };
     const snapshot = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
-    refuseUnfit(row, answer, setBudgetsOf(turn), snapshot.tools, now);
+    refuseUnfit(row, answer, setBudgetsOf(turn), snapshot, now);
     if (answer.budgets) await refuseUnfunded(ctx, trx, turn, answer.budgets);
     const { decision, by = null, reason = null, budgets } = answer;
     const edited = await changedArguments(trx, row, answer);
@@ -208,7 +208,7 @@ function refuseUnfit(
   row: ApprovalRow,
   answer: ApprovalAnswer,
   set: BudgetChange | null,
-  tools: ProfileSnapshot['tools'],
+  snapshot: ProfileSnapshot,
   now: number,
 ): void {
   const refuse = (message: string): never => {
@@ -226,7 +226,7 @@ function refuseUnfit(
   }
   if (answer.budgets) refuse('a call has no budgets; pass arguments, or nothing');
   if (!answer.arguments) return;
-  refuseMisshapen(row.tool_name, answer.arguments, tools);
+  refuseMisshapen(row.tool_name, answer.arguments, snapshot);
 }
 
 /** Null when the budgets lift the budget that is asked about, as far as can be known. */

@@ -1,6 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { z } from 'zod';
-import { defineAgent, defineApp, defineTool, type Tool } from '../../../activities/app/app.ts';
+import { defineAgent, defineApp, defineTool } from '../../../activities/app/app.ts';
+import type { Tool } from '../../../activities/tool.ts';
+import { OPTIONAL_BUILTINS } from '../../../activities/tools/builtin/registry.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 
 /** The message of the `invalid_config` that a definition throws; anything else fails the test. */
@@ -106,6 +108,14 @@ describe('an agent', () => {
     expect(message).toContain(`at ${path}`);
     expect(message).toContain(`agent ${'name' in more ? more.name : 'helper'}`);
   });
+
+  test.each(['clock', 'submit_result', 'forecast'])(
+    'that wants a built-in tool nobody can ask for, %s, is invalid_config that names it and those there are (W12)',
+    (name) => {
+      const message = complaint(() => defineAgent({ name: 'helper', builtins: [name] }));
+      expect(message).toMatch(new RegExp(`agent helper: builtins names ${name}; .*: ${OPTIONAL_BUILTINS.join(', ')}`));
+    },
+  );
 
   test('with a field nobody knows is invalid_config that names it', () => {
     expect(complaint(() => defineAgent({ name: 'helper', instruction: 'x' } as never))).toContain('instruction');

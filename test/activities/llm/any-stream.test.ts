@@ -130,17 +130,17 @@ function checkProposals({ proposed, calls }: Proposals): void {
 }
 
 describe('any stream', () => {
-  test('becomes a reply within its bounds, with calls that can go back on the wire, or none (W15)', () => {
+  test('becomes a reply within its bounds, with calls that can go back on the wire, or none (W15)', async () => {
     let finishedStreams = 0;
-    fc.assert(
-      fc.property(streams, (chunks) => {
+    await fc.assert(
+      fc.asyncProperty(streams, async (chunks) => {
         const builder = new ReplyBuilder('asked-for');
         for (const one of chunks) if (!builder.add(one, 1)) break;
         const reply = builder.finish();
         if (!reply) return;
         finishedStreams += 1;
         checkReply(reply);
-        checkProposals(proposalsOf(reply));
+        checkProposals(await proposalsOf(reply));
       }),
       { numRuns: 5_000 },
     );

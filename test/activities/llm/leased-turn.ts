@@ -44,7 +44,7 @@ export function modelInput(
   return { ...fence, profileHash: lease.profileHash, request };
 }
 
-/** As the workflows give them to tools (workflows/contract/activities.ts). */
+/** The timeouts of a tool activity, as `workflows/contract/activities.ts` sets them. */
 const TIMES = { startToCloseTimeoutMs: 24 * 3_600_000, heartbeatTimeoutMs: 20_000 };
 
 /** Where one attempt of an activity runs; its log lines are kept, not printed. */

@@ -12,7 +12,7 @@ import type { EnqueueInput } from '../../../workflows/protocol/enqueue.ts';
 import { testApp } from '../../support/app.ts';
 import { type LeasedTurn, leaseTurn } from './leased-turn.ts';
 
-/** No word of it is one that another text would have. */
+/** The key of the worker, none of whose words another text would have. */
 export const API_KEY = 'key-of-the-worker-0123';
 
 const open: { close(): Promise<void> }[] = [];

@@ -214,8 +214,8 @@ describe('a reply', () => {
   });
 });
 
-const oneCall = (args: string, name = 'look', id = 'a') => {
-  const { proposed, calls } = proposalsOf(replyOf([called(piece(0, id, name, args)), finished]));
+const oneCall = async (args: string, name = 'look', id = 'a') => {
+  const { proposed, calls } = await proposalsOf(replyOf([called(piece(0, id, name, args)), finished]));
   return { proposed: proposed[0], error: calls[0]?.result?.error, call: calls[0] };
 };
 
@@ -224,35 +224,35 @@ describe('a call of a reply', () => {
     ['lists', '['.repeat(5_000) + ']'.repeat(5_000)],
     ['objects', `${'{"x":'.repeat(5_000)}1${'}'.repeat(5_000)}`],
     ['just more than is taken', '['.repeat(REPLY_BOUNDS.depth) + ']'.repeat(REPLY_BOUNDS.depth)],
-  ])('with arguments nested too deeply in %s fails, says so and goes back empty (W9, W15)', (_, value) => {
+  ])('with arguments nested too deeply in %s fails, says so and goes back empty (W9, W15)', async (_, value) => {
     for (const name of ['look', 'add', 'submit_result', 'read_result', 'nobody']) {
-      const { proposed, error } = oneCall(`{"x":${value}}`, name);
+      const { proposed, error } = await oneCall(`{"x":${value}}`, name);
       expect(error).toMatchObject({ code: 'invalid_arguments', message: expect.stringContaining('200 deep') });
       expect(proposed?.arguments).toBe('{}');
     }
   });
 
-  test('with arguments as deep as is taken is run (W9)', () => {
+  test('with arguments as deep as is taken is run (W9)', async () => {
     const value = '['.repeat(REPLY_BOUNDS.depth - 2) + ']'.repeat(REPLY_BOUNDS.depth - 2);
-    expect(oneCall(`{"n":${value}}`, 'add')).toMatchObject({ error: undefined });
+    expect(await oneCall(`{"n":${value}}`, 'add')).toMatchObject({ error: undefined });
   });
 
-  test('with numbers that are short when written once and long when written again fails (W15)', () => {
-    const { error, call } = oneCall(`{"n":[${'1e20,'.repeat(60_000)}1]}`);
+  test('with numbers that are short when written once and long when written again fails (W15)', async () => {
+    const { error, call } = await oneCall(`{"n":[${'1e20,'.repeat(60_000)}1]}`);
     expect(error).toMatchObject({ code: 'invalid_arguments', message: expect.stringContaining('512 KiB') });
     expect(call?.content.arguments).toEqual({});
   });
 
-  test('whose every item is wrong is told of the first ones (W9)', () => {
-    const { error } = oneCall(`{"fields":[${'1,'.repeat(100_000)}1]}`, 'submit_result');
+  test('whose every item is wrong is told of the first ones (W9)', async () => {
+    const { error } = await oneCall(`{"fields":[${'1,'.repeat(100_000)}1]}`, 'submit_result');
     expect(error?.code).toBe('invalid_arguments');
     expect(Buffer.byteLength(error?.message ?? '')).toBeLessThan(9_000);
   });
 
   test.each(['', 'two words', 'x'.repeat(129), 'tab\t', 'naïve', '\ud83d', 'nul\u0000'])(
     'has an id of ours on the wire in place of %j (W15)',
-    (id) => {
-      expect(oneCall('{}', 'look', id).proposed?.providerCallId).toMatch(/^[0-9a-f-]{36}$/);
+    async (id) => {
+      expect((await oneCall('{}', 'look', id)).proposed?.providerCallId).toMatch(/^[0-9a-f-]{36}$/);
     },
   );
 });

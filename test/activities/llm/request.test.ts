@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import type { ModelRequest } from '../../../activities/llm/openai.ts';
+import type { ModelRequest } from '../../../activities/llm/model.ts';
 import { buildRequest, noteCard, offeredNames } from '../../../activities/llm/request.ts';
 import type { StateFacts } from '../../../activities/llm/state-block.ts';
 import { parseChatRequest } from '../../../workers/model-server/chat-request.ts';
@@ -25,6 +25,7 @@ const snapshot = (
     timeoutMs: 1,
     sideEffects: 'none',
   })),
+  builtins: [],
   warnings: [],
 });
 
@@ -179,10 +180,10 @@ describe('from step to step', () => {
     maxLength: 5,
   });
 
-  test('the prefix stays the same bytes, notes included, over any memory (W18)', () => {
+  test('the prefix stays the same bytes, notes included, over any earlier turns (W18)', () => {
     fc.assert(
-      fc.property(conversations, steps, fc.string(), (memory, rounds, instructions) => {
-        let cards: readonly Card[] = [...memory, instruction('now', 'now')];
+      fc.property(conversations, steps, fc.string(), (earlier, rounds, instructions) => {
+        let cards: readonly Card[] = [...earlier, instruction('now', 'now')];
         let last: ModelRequest | undefined;
         for (const [index, round] of rounds.entries()) {
           const action = round.note ? { note: round.note } : {};

@@ -18,10 +18,10 @@ const texts = (cards: readonly Card[]) => cards.map((one) => ('text' in one.cont
 const range = (boxId: string, fromSeq: number, toSeq: number): PlanRange => ({ boxId, fromSeq, toSeq });
 
 describe('a summary', () => {
-  const memory = [instruction('task'), thought('step 8'), thought('step 9'), summary('steps 1 to 7'), thought('done')];
+  const earlier = [instruction('task'), thought('step 8'), thought('step 9'), summary('steps 1 to 7'), thought('done')];
 
   test('of an earlier turn is shown before the newer messages it was put down behind (K15)', async () => {
-    const out = [...memory, instruction('next task', 't2')];
+    const out = [...earlier, instruction('next task', 't2')];
     expect(texts(await shown({ out }, range('out', 1, 5), range('out', 6, 6)))).toEqual([
       'steps 1 to 7',
       'task',
@@ -32,14 +32,14 @@ describe('a summary', () => {
     ]);
   });
 
-  test('of this turn comes behind an older one of memory, which stands for what came before (K15)', async () => {
-    const out = [...memory, instruction('next task', 't2'), thought('on it', [], 't2'), summary('more')];
+  test('of this turn comes behind an older one of earlier turns, which stands for what came before (K15)', async () => {
+    const out = [...earlier, instruction('next task', 't2'), thought('on it', [], 't2'), summary('more')];
     const planned = [range('out', 8, 8), range('out', 1, 5), range('out', 6, 7)];
     expect(texts(await shown({ out }, ...planned)).slice(0, 3)).toEqual(['steps 1 to 7', 'more', 'task']);
   });
 
   test('stays in front of the rest of its own box (K15, T24)', async () => {
-    const boxes = { out: [instruction('earlier'), instruction('task', 't2')], given: memory };
+    const boxes = { out: [instruction('earlier'), instruction('task', 't2')], given: earlier };
     const planned = [range('out', 1, 1), range('given', 1, 5), range('out', 2, 2)];
     expect(texts(await shown(boxes, ...planned))).toEqual([
       'earlier',

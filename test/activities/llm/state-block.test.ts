@@ -3,7 +3,7 @@ import { stateText } from '../../../activities/llm/state-block.ts';
 import { instruction } from './cards.ts';
 
 const NOTHING = { criteria: [], userMessages: [], plan: null };
-const told = (...texts: readonly string[]) => texts.map((text) => instruction(text));
+const messages = (...texts: readonly string[]) => texts.map((text) => instruction(text));
 
 describe('the state block', () => {
   test('is empty when there is nothing to say', () => {
@@ -19,7 +19,7 @@ describe('the state block', () => {
     ] as const;
     const facts = {
       criteria: ['it is short', 'it is true'],
-      userMessages: told('write\n  a report', 'in French'),
+      userMessages: messages('write\n  a report', 'in French'),
       plan,
     };
     expect(stateText(lines, facts).split('\n')).toEqual([
@@ -40,13 +40,13 @@ describe('the state block', () => {
 
   test('keeps the eight newest messages of users; one that was said again moves to the end, a blank one is left out (K14)', () => {
     const said = Array.from({ length: 11 }, (_, index) => `say ${index}`);
-    const text = stateText([], { ...NOTHING, userMessages: told('task', ...said, 'say 4', ' ') });
+    const text = stateText([], { ...NOTHING, userMessages: messages('task', ...said, 'say 4', ' ') });
     const newest = ['say 3', 'say 5', 'say 6', 'say 7', 'say 8', 'say 9', 'say 10', 'say 4'];
     expect(text.split('\n').slice(2)).toEqual(newest.map((line) => `- ${line}`));
   });
 
   test('shows the beginning of what is long', () => {
-    const text = stateText([], { ...NOTHING, userMessages: told('t'.repeat(9_000), 's'.repeat(9_000)) });
+    const text = stateText([], { ...NOTHING, userMessages: messages('t'.repeat(9_000), 's'.repeat(9_000)) });
     expect(Buffer.byteLength(text)).toBeLessThan(700);
     expect(text).toContain('…');
   });

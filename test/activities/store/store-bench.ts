@@ -26,6 +26,9 @@ export interface StoreOptions {
 /** Opens the same empty store for each call: two handles are two processes. */
 export type OpenStore = (now: () => number, options?: StoreOptions) => Promise<Store>;
 
+/** For how long the process may stand still in a transaction, on a machine that others keep busy. */
+const STANDSTILL_MS = 60_000;
+
 /** Both backends, each with a way to make an empty store. */
 export const STORES: readonly (readonly [name: string, fresh: () => OpenStore])[] = [
   [
@@ -38,7 +41,7 @@ export const STORES: readonly (readonly [name: string, fresh: () => OpenStore])[
   [
     'PostgreSQL',
     () => {
-      const url = freshSchemaUrl();
+      const url = freshSchemaUrl().then((fresh) => `${fresh}&idle_in_transaction_session_timeout=${STANDSTILL_MS}`);
       return async (now, options) => openPostgresStore({ url: await url, now, ...options });
     },
   ],

@@ -1,11 +1,12 @@
 /** A tool, and a turn whose model has just called it. */
 import { expect } from '@jest/globals';
 import { z } from 'zod';
-import { defineTool, type Tool, type ToolDefinition } from '../../../activities/app/app.ts';
+import { defineTool, type ToolDefinition } from '../../../activities/app/app.ts';
 import { callModel } from '../../../activities/llm/call-model.ts';
 import { openAiModel } from '../../../activities/llm/openai.ts';
+import type { Tool } from '../../../activities/tool.ts';
 import { runTool } from '../../../activities/tools/run-tool.ts';
-import type { TurnWorkflows } from '../../../activities/turn-workflows.ts';
+import type { HandoverExecutor } from '../../../activities/turn-workflows.ts';
 import { startModelServer } from '../../../workers/model-server/wire.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
@@ -15,8 +16,8 @@ import { attempt, type LeasedTurn, leaseTurn, modelInput } from '../llm/leased-t
 
 const open: { close(): Promise<void> }[] = [];
 
-/** For tools that delegate nothing. */
-export const NO_WORKFLOWS: TurnWorkflows = {
+/** Rejects every handover: a tool that delegates nothing starts and wakes no workflow. */
+export const NO_WORKFLOWS: HandoverExecutor = {
   handOver: () => Promise.reject(new Error('no workflow is to be started or woken')),
 };
 
@@ -43,7 +44,7 @@ export interface Call {
   readonly callId: string;
   readonly run: ReturnType<typeof runTool>;
   readonly input: Parameters<ReturnType<typeof runTool>>[0];
-  /** The card of the result, null when there is none. */
+  /** What the card of the result says; null when there is no result. */
   result(): Promise<ToolResultContent | null>;
 }
 

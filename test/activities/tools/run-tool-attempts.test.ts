@@ -2,7 +2,8 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { CancelledFailure } from '@temporalio/common';
 import type { z } from 'zod';
-import type { ToolContext, ToolDefinition } from '../../../activities/app/app.ts';
+import type { ToolDefinition } from '../../../activities/app/app.ts';
+import type { ToolContext } from '../../../activities/tool.ts';
 import { runTool } from '../../../activities/tools/run-tool.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../../workflows/protocol/sizes.ts';
 import { MAX_WAIT_MS } from '../../../workflows/protocol/time.ts';

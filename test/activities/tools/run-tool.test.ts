@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import SqliteDatabase from 'better-sqlite3';
 import { z } from 'zod';
-import { defineTool, type ToolContext } from '../../../activities/app/app.ts';
+import { defineTool } from '../../../activities/app/app.ts';
+import type { ToolContext } from '../../../activities/tool.ts';
 import { runTool } from '../../../activities/tools/run-tool.ts';
 import { SIZES } from '../../../workflows/protocol/sizes.ts';
 import { testApp } from '../../support/app.ts';

@@ -9,7 +9,7 @@ import { testApp } from '../../support/app.ts';
 import { attempt, leaseTurn, modelInput } from '../llm/leased-turn.ts';
 import { type Call, call, closeCalls, NO_WORKFLOWS, work } from './proposed-call.ts';
 
-/** What the clock of the process has jumped, in ms: as after a time in which it did not run. */
+/** How far the clock of the process has jumped, in ms, as it does after a time in which the process did not run. */
 let jumpedMs = 0;
 
 beforeEach(() => {

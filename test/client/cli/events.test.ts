@@ -1,6 +1,6 @@
 /** `agentturn events` as processes of their own, several at once, while a worker process writes. */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { TurnHandle } from '../../../client/agent-client.ts';
+import type { TurnHandle } from '../../../client/api.ts';
 import type { AgentEvent } from '../../../workflows/contract/events.ts';
 import { BACKENDS } from '../../support/harness.ts';
 import { ADD, type Installation, openInstallation, PERSON, say } from './installation.ts';

@@ -1,7 +1,7 @@
 /** What an operator does from the command line: stop and steer turns, stop and start agents, look at both. Real processes. */
 import { readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { TurnHandle } from '../../../client/agent-client.ts';
+import type { TurnHandle } from '../../../client/api.ts';
 import type { AgentView, TurnView } from '../../../workflows/contract/views.ts';
 import { testApp } from '../../support/app.ts';
 import { BACKENDS } from '../../support/harness.ts';

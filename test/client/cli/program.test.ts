@@ -3,8 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
-import type { CliEnvironment, Verification } from '../../../client/cli/environment.ts';
-import { runCli } from '../../../client/cli/program.ts';
+import { runCli as runCommands } from '../../../client/cli/cli.ts';
+import { clientCommands } from '../../../client/cli/client-commands.ts';
+import type { CliEnvironment } from '../../../client/cli/environment.ts';
+import { type ProcessActions, processCommands, verifyCommand } from '../../../workers/commands/process-commands.ts';
+import { printVerification } from '../../../workers/commands/verify.ts';
+import type { Verification } from '../../../workers/verify.ts';
 import type { Violation } from '../../../workflows/contract/store.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { testApp } from '../../support/app.ts';
@@ -15,19 +19,27 @@ interface Recorded {
   readonly calls: { readonly command: string; readonly options: unknown }[];
 }
 
+type Environment = CliEnvironment & ProcessActions;
+
+const runCli = (argv: readonly string[], environment: Environment): Promise<number> =>
+  runCommands(argv, { version: '9.9.9', io: environment.io }, [
+    processCommands(environment),
+    clientCommands(environment),
+    verifyCommand(environment),
+  ]);
+
 /** An environment that notes what it is asked for; nothing is opened. */
 function recorder(
   demo: () => Promise<number> = async () => 0,
-  more: Partial<CliEnvironment> = {},
-): { environment: CliEnvironment; recorded: Recorded } {
+  more: Partial<Environment> = {},
+): { environment: Environment; recorded: Recorded } {
   const recorded: Recorded = { out: [], err: [], calls: [] };
   const note = (command: string, answer: () => Promise<number>) => (options: unknown) => {
     recorded.calls.push({ command, options });
     return answer();
   };
   const unexpected = () => Promise.reject(new Error('not in this test'));
-  const environment: CliEnvironment = {
-    version: '9.9.9',
+  const environment: Environment = {
     io: {
       out: (line) => recorded.out.push(line),
       err: (line) => recorded.err.push(line),
@@ -130,23 +142,25 @@ describe('the command line', () => {
 
 describe('verify', () => {
   const lost: Violation = { check: 'lost_turn', agentId: 'alice', agentTurnId: 't1', detail: 'gone' };
-  const looked: Verification = {
+  const checked: Verification = {
     unchecked: ['failing_workflow_task: old server'],
     turns: 7,
     agents: 2,
   };
   const verifying = async (pages: readonly (readonly Violation[])[], ...argv: string[]) => {
     const asked: unknown[] = [];
-    const verify: CliEnvironment['verify'] = async (options, tell) => {
+    const { environment, recorded } = recorder();
+    environment.verify = (options) => {
       asked.push(options);
-      for (const page of pages) tell(page);
-      return looked;
+      return printVerification(environment.io, options, async (tell) => {
+        for (const page of pages) tell(page);
+        return checked;
+      });
     };
-    const { environment, recorded } = recorder(undefined, { verify });
     return { code: await runCli(['verify', ...argv], environment), asked, ...recorded };
   };
 
-  test('exits 0 and says how much it looked at when nothing is wrong', async () => {
+  test('exits 0 and says how much it checked when nothing is wrong', async () => {
     expect(await verifying([])).toMatchObject({ code: 0, out: ['7 turns, 2 agents: no violation'] });
     expect(await verifying([], '--older-than', '5')).toMatchObject({ asked: [{ olderThan: 5 }] });
   });
@@ -167,7 +181,7 @@ describe('verify', () => {
     async (pages) => {
       const { code, out } = await verifying(pages, '--json');
       expect(code).toBe(pages.length === 0 ? 0 : 1);
-      expect(JSON.parse(out.join('\n'))).toEqual({ violations: pages.flat(), ...looked });
+      expect(JSON.parse(out.join('\n'))).toEqual({ violations: pages.flat(), ...checked });
     },
   );
 

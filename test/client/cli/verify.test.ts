@@ -1,7 +1,7 @@
 /** `agentturn verify` as a process, on an installation that is well and on one where something was broken by hand. */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import Database from 'better-sqlite3';
-import type { Verification } from '../../../client/cli/environment.ts';
+import type { Verification } from '../../../workers/verify.ts';
 import type { Violation } from '../../../workflows/contract/store.ts';
 import { ADD, type Installation, openInstallation, say } from './installation.ts';
 import { emptyFolder, jsonOf, runCli } from './processes.ts';

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, test } from '@jest/globals';
 import { checkAnswer, checkRun, type RunFacts } from '../../../workers/demo/checks.ts';
 import { Folder } from '../../../workers/demo/folder.ts';
 import type { Effect } from '../../../workers/demo/jobs.ts';
-import { answerOf } from '../../../workers/demo/person.ts';
+import { replyOf } from '../../../workers/demo/person.ts';
 import type { AgentEvent, EventBody } from '../../../workflows/contract/events.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
 
@@ -110,5 +110,5 @@ test.each([
   ['no', { answer: 'no' }],
   ['only docs/', { answer: 'yes', note: 'only docs/' }],
 ])('a person who types %j answers %j', (reply, answer) => {
-  expect(answerOf(reply)).toEqual(answer);
+  expect(replyOf(reply)).toEqual(answer);
 });

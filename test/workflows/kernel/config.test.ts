@@ -13,6 +13,7 @@ const snapshot = (profile: Partial<ProfileInput>, ...tools: readonly string[]): 
     timeoutMs: 1,
     sideEffects: 'none',
   })),
+  builtins: [],
   warnings: [],
 });
 

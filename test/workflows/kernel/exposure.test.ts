@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { builtinSpecs } from '../../../activities/tools/builtin/registry.ts';
 import { kernelConfig } from '../../../workflows/kernel/config.ts';
 import type { Exposure } from '../../../workflows/kernel/exposure.ts';
 import { type ProfileInput, profileSchema } from '../../../workflows/protocol/profile.ts';
@@ -112,8 +113,8 @@ describe('the capabilities of a profile', () => {
     ({ name, description: '', parameters: {}, afterExecution: 'continue', timeoutMs: 1, sideEffects: 'none' }) as const;
   const declared = (profile: Partial<ProfileInput>) => {
     const parsed = profileSchema.parse({ name: 'p', delegationPolicy: { profiles: ['q'] }, ...profile });
-    return kernelConfig({ profile: parsed, tools: [tool('read'), tool('write')], warnings: [] }, null, 0).exposure
-      ?.declared;
+    const offered = { tools: [tool('read'), tool('write')], builtins: builtinSpecs(parsed) };
+    return kernelConfig({ profile: parsed, ...offered, warnings: [] }, null, 0).exposure?.declared;
   };
   const skill = { name: 's', description: 'd', content: 'c' };
 
@@ -133,5 +134,18 @@ describe('the capabilities of a profile', () => {
   test('let tools through by kind, the built-in ones too (K8)', () => {
     expect(declared({ capabilities: { kinds: ['tool'] }, skills: [skill] })).toEqual(['read', 'write']);
     expect(declared({ capabilities: { kinds: ['agent'] } })).toEqual(['delegate_async', 'ask_expert']);
+  });
+
+  test('let a built-in tool through that the profile asks for by name, and no skill narrows it away (K8)', () => {
+    const builtins = [{ name: 'clock', kind: 'tool', parameters: null }] as const;
+    const exposed = (profile: Partial<ProfileInput>) => {
+      const parsed = profileSchema.parse({ name: 'p', ...profile });
+      return kernelConfig({ profile: parsed, tools: [tool('read')], builtins, warnings: [] }, null, 0).exposure;
+    };
+    const narrow = { ...skill, allowedTools: ['read'] };
+    const offered = exposed({ skills: [narrow], stableCore: ['write'] });
+    expect(offered).toMatchObject({ declared: ['read', 'clock'], core: ['write', 'clock'] });
+    expect(exposed({ capabilities: { ids: ['write'] } })).toMatchObject({ declared: ['clock'] });
+    expect(exposed({ capabilities: { kinds: ['agent'] } })).toMatchObject({ declared: [], core: [] });
   });
 });

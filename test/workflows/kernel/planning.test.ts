@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { planText } from '../../../activities/llm/plan-tool.ts';
+import { planText } from '../../../activities/tools/builtin/update-plan.ts';
 import { Turn } from './turn.ts';
 
 function write(turn: Turn, outcome: 'success' | 'failed' = 'success'): string {

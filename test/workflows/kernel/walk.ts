@@ -3,8 +3,7 @@
  * The walk is drawn as dice and not as events, so that a failing one shrinks to a short one.
  */
 import fc from 'fast-check';
-import type { SettledCall } from '../../../workflows/kernel/calls.ts';
-import { isRunning } from '../../../workflows/kernel/calls.ts';
+import { isRunning, type SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { KernelEvent, LlmResponseEvent } from '../../../workflows/kernel/events.ts';
 import { lifecycleOf, openCalls, openQuestion, waitingCalls } from '../../../workflows/kernel/phase.ts';
 import type { KernelConfig, KernelState } from '../../../workflows/kernel/state.ts';

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineTool } from '../../../activities/app/app.ts';
-import type { TurnHandle } from '../../../client/agent-client.ts';
+import type { TurnHandle } from '../../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
 import { testApp } from '../../support/app.ts';

@@ -5,7 +5,7 @@ import pg from 'pg';
 import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../../activities/app/app.ts';
-import type { TurnHandle } from '../../../client/agent-client.ts';
+import type { TurnHandle } from '../../../client/api.ts';
 import { callTree, treeLines } from '../../../client/cli/call-tree.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';

@@ -7,7 +7,7 @@ import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineTool } from '../../../activities/app/app.ts';
 import { countTokens } from '../../../activities/tokens.ts';
-import type { TurnHandle } from '../../../client/agent-client.ts';
+import type { TurnHandle } from '../../../client/api.ts';
 import type { ChatRequest } from '../../../workers/model-server/chat-request.ts';
 import { textOf } from '../../../workers/model-server/chat-request.ts';
 import { startModelServer } from '../../../workers/model-server/wire.ts';

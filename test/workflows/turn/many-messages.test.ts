@@ -4,7 +4,7 @@ import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineTool } from '../../../activities/app/app.ts';
 import { countTokens, loadTokenizer } from '../../../activities/tokens.ts';
-import type { TurnHandle } from '../../../client/agent-client.ts';
+import type { TurnHandle } from '../../../client/api.ts';
 import { type ChatRequest, textOf } from '../../../workers/model-server/chat-request.ts';
 import type { ModelAnswer } from '../../../workers/model-server/completion.ts';
 import { type ModelServer, startModelServer } from '../../../workers/model-server/wire.ts';

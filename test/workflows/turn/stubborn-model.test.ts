@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../../activities/app/app.ts';
-import type { TurnHandle } from '../../../client/agent-client.ts';
+import type { TurnHandle } from '../../../client/api.ts';
 import { type ChatRequest, textOf } from '../../../workers/model-server/chat-request.ts';
 import type { ModelAnswer } from '../../../workers/model-server/completion.ts';
 import { type ModelServer, startModelServer } from '../../../workers/model-server/wire.ts';

@@ -1,6 +1,9 @@
 /**
- * Answers a question about a folder without a language model: list, confirm, search, read, then quote. Every step is
- * decided from the conversation alone, and the answer is made only of literal quotes of what was read.
+ * Answers a question about a folder without a language model: list, confirm, search, read, then quote.
+ *
+ * Invariants
+ * 1. Every step is decided from the conversation alone.
+ * 2. The answer is made only of literal quotes of what was read.
  */
 import { type ChatRequest, forcedTool, toolNames } from '../../model-server/chat-request.ts';
 import type { MessageAnswer, ToolCallAnswer } from '../../model-server/completion.ts';
@@ -13,17 +16,23 @@ import { stemsOf } from './stemming.ts';
 
 const MAX_SEARCHES = 3;
 const MAX_RESULTS = 60;
+/**
+ * How many matches are asked for when a person has narrowed the scope: the tool searches the whole folder, and many matches do not count
+ * then.
+ */
 const MAX_RESULTS_IN_SCOPE = 200;
 const OVERVIEW_LINES = 60;
+/** What every answer of the offline model says of itself. */
 export const OFFLINE_NOTICE = 'offline model, rule-based, without a language model';
 
-/** Also true when only the report is left to offer but this turn has read documents. */
+/** Whether a request is a question about documents. It still is when only the report is left to offer, but this turn has read documents. */
 export function isDocumentQuestion(request: ChatRequest): boolean {
   const offered = toolNames(request);
   if (offered.has('search_text') && offered.has('read_file')) return true;
   return documentTurn(request).called.has('search_text');
 }
 
+/** The next calls of a turn over documents, or its report. */
 export function answerFromDocuments(request: ChatRequest): MessageAnswer {
   const turn = documentTurn(request);
   const offered = toolNames(request);
@@ -63,7 +72,10 @@ function planOf(turn: DocumentTurn): string {
   return `${what}, read around the best hits and quote them. A note that names a folder or a file narrows the search.`;
 }
 
-/** First all words; then those not found yet, or the rarest where hits were cut off; then their synonyms. */
+/**
+ * The next words to search for: first all; then those not found yet, or the rarest where matches were cut off; then their synonyms.
+ * Undefined when there is nothing left to search for.
+ */
 function nextQuery(keywords: readonly Keyword[], turn: DocumentTurn): string | undefined {
   const { searches } = turn;
   if (asksForOverview(questionIn(turn.question)) && turn.files.length > 0) return undefined;
@@ -92,7 +104,7 @@ function isFound(keyword: Keyword, searches: readonly Search[]): boolean {
   return searches.some((search) => search.hits.some((hit) => matchOf(keyword, stemsOf(hit.text)) > 0));
 }
 
-/** Hits within the scope a person set, each line once. */
+/** The matches within the scope that a person set, each line once. */
 function hitsOf(turn: DocumentTurn): readonly SearchHit[] {
   const scope = scopeOf(turn);
   const hits = new Map<string, SearchHit>();
@@ -110,7 +122,7 @@ const isWithin = (path: string, prefix: string): boolean => path === prefix || p
 function scopeOf(turn: DocumentTurn): readonly string[] {
   if (turn.confirmation.kind !== 'yes') return [];
   const words = turn.confirmation.note.split(/[\s,;"'`()]+/).map((word) => word.replace(/^\.\/|[/.!?:*]+$/g, ''));
-  // Of a path that may be among the files not listed, its form must do.
+  // A path may be among the files that are not listed; whether a word is one is then judged by its form.
   const mayBePath = (word: string) => turn.listCutOff && /\/|\w\.[a-z]{1,5}$/i.test(word);
   return words.filter((word) => word !== '' && (turn.files.some((path) => isWithin(path, word)) || mayBePath(word)));
 }

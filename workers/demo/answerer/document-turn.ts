@@ -1,24 +1,30 @@
 /**
- * What a turn over documents knows so far, read from the conversation alone. The offline model keeps no state: the
- * same conversation always gives the same next step.
+ * What a turn over documents knows so far.
+ *
+ * Invariant: all of it is read from the conversation. The offline model keeps no state: the same conversation always gives the same next
+ * step.
  */
 import { z } from 'zod';
 import { type ChatMessage, type ChatRequest, lastUserIndex, textOf } from '../../model-server/chat-request.ts';
 
-/** One call of the turn with its answer; `result` is undefined when it failed. */
+/** One call of the turn with its answer. */
 export interface CallOutcome {
   readonly name: string;
   readonly arguments: unknown;
+  /** The result as parsed JSON, or its text where it is none; undefined when the call failed. */
   readonly result: unknown;
+  /** Why the call failed; undefined when it did not. */
   readonly errorCode: string | undefined;
 }
 
+/** A line that `search_text` found. */
 export interface SearchHit {
   readonly path: string;
   readonly line: number;
   readonly text: string;
 }
 
+/** One search of the turn; `truncated` says that it found more than its hits. */
 export interface Search {
   readonly query: string;
   readonly hits: readonly SearchHit[];
@@ -32,27 +38,31 @@ export interface ReadText {
   readonly text: string;
 }
 
-/** `unanswered` carries why nobody answered. */
+/** What a person said about the plan; `unanswered` carries why nobody answered. */
 export type Confirmation =
   | { readonly kind: 'not_asked' }
   | { readonly kind: 'yes' | 'no'; readonly note: string }
   | { readonly kind: 'unanswered'; readonly errorCode: string };
 
+/** What is known of a turn over documents. */
 export interface DocumentTurn {
   readonly question: string;
+  /** The names of the tools that were called. */
   readonly called: ReadonlySet<string>;
+  /** The paths that `list_files` listed. */
   readonly files: readonly string[];
+  /** How many files the folder has. */
   readonly total: number;
-  /** There are more files than `files`. */
+  /** Whether there are more files than `files`. */
   readonly listCutOff: boolean;
   readonly confirmation: Confirmation;
   readonly searches: readonly Search[];
   readonly reads: readonly ReadText[];
-  /** Codes of the calls that failed, by tool. */
+  /** The codes of the calls that failed, by the name of their tool. */
   readonly failed: ReadonlyMap<string, string>;
 }
 
-/** A hit in a generated file can be a megabyte long; its beginning is enough to judge it. */
+/** How much of a match is kept, in characters: one in a generated file can be a megabyte long, and its beginning is enough to judge it. */
 const HIT_TEXT = 1000;
 
 const fileList = z.object({
@@ -69,6 +79,7 @@ const readResult = z.object({ path: z.string(), from_line: z.number(), text: z.s
 const confirmResult = z.object({ answer: z.enum(['yes', 'no']), note: z.string().nullish() });
 const toolFailure = z.object({ error: z.object({ code: z.string() }) });
 
+/** What the newest turn of a conversation knows so far. */
 export function documentTurn(request: ChatRequest): DocumentTurn {
   const { question, outcomes } = currentTurn(request.messages);
   const listed = resultsOf(outcomes, 'list_files', fileList)[0]?.result;
@@ -100,13 +111,14 @@ const EXPECTED = new Map<string, z.ZodType>([
   ['read_file', readResult],
 ]);
 
-/** A result in another shape than expected (cut short, say) counts as a failed call, so that the report says so. */
+/** The failure of a call. A result in another shape than expected (cut short, say) counts as one, so that the report says so. */
 function failureOf({ name, result, errorCode }: CallOutcome): readonly (readonly [string, string])[] {
   if (errorCode !== undefined) return [[name, errorCode]];
   const isReadable = EXPECTED.get(name)?.safeParse(result).success ?? true;
   return isReadable ? [] : [[name, 'unreadable_result']];
 }
 
+/** The newest request of a person, and what was done about it. */
 export interface CurrentTurn {
   readonly question: string;
   readonly outcomes: readonly CallOutcome[];
@@ -118,7 +130,7 @@ export function currentTurn(messages: readonly ChatMessage[]): CurrentTurn {
   const asked = messages[start];
   const turn = messages.slice(start + 1);
   const answers = new Map<string, string>();
-  // Later answers must not replace earlier ones: ids are unique within a message only.
+  // Ids are unique within a message only, so the answers of each message are collected by themselves.
   const outcomes = turn.flatMap((message, index) => {
     if (message.role !== 'assistant' || !message.tool_calls) return [];
     answers.clear();

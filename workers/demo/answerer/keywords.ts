@@ -1,21 +1,24 @@
 /**
- * The content words of a question, and how to recognise them in a text: stop words removed, simple stemming, a few
- * synonyms. Everything here is a table or a rule; nothing is learnt.
+ * The content words of a question, and how to recognise them in a text: stop words removed, simple stemming, a few synonyms.
+ *
+ * Invariant: everything here is a table or a rule; nothing is learnt.
  */
 import { stemOf, stemsOf, WORD } from './stemming.ts';
 
 /**
- * `specific`: an identifier, a number, a proper noun or a quoted word, so a text without it answers another question.
- * `weak`: a word that nearly every text has, like "use"; it helps but decides nothing.
+ * What a word decides. `specific` is an identifier, a number, a proper noun or a quoted word, so that a text without it answers another
+ * question. `weak` is a word that nearly every text has, like "use"; it helps but decides nothing.
  */
 export type KeywordKind = 'specific' | 'plain' | 'weak';
 
+/** A content word of a question. */
 export interface Keyword {
   readonly word: string;
   readonly stem: string;
   readonly kind: KeywordKind;
+  /** How much the word counts beside the others of its question; 1 is usual. */
   readonly weight: number;
-  /** Words that count for it, a little less than the word itself. */
+  /** Words that count for this one, a little less than the word itself. */
   readonly synonyms: readonly string[];
 }
 
@@ -68,6 +71,7 @@ const WEIGHT: Readonly<Record<KeywordKind, number>> = { specific: 1.3, plain: 1,
 const SYNONYM_VALUE = 0.7;
 const MAX_RARITY = 3;
 
+/** The content words of a question, one for each stem. */
 export function keywordsOf(question: string): readonly Keyword[] {
   const titleCase = isTitleCase(question);
   const found = new Map<string, Keyword>();
@@ -103,22 +107,21 @@ function kindOf(question: string, word: string, at: number, titleCase: boolean):
   return isMeasure || WEAK_WORDS.has(word.toLowerCase()) ? 'weak' : 'plain';
 }
 
-/** In a question in title case a capital says nothing about a word. */
+/** Whether a question is in title case, where a capital says nothing about a word. */
 function isTitleCase(question: string): boolean {
   const words = (question.match(/\p{L}{4,}/gu) ?? []).slice(1);
   return words.length > 1 && words.filter((word) => /^\p{Lu}/u.test(word)).length > words.length / 2;
 }
 
-/** How well a text with these stems holds the keyword: 1 the word, less a synonym or part of an identifier, 0 none. */
+/** How well a text with these stems holds the keyword: 1 for the word, less for a synonym or a part of an identifier, 0 for none. */
 export function matchOf(keyword: Keyword, stems: ReadonlyMap<string, number>): number {
   const synonyms = keyword.synonyms.map((synonym) => SYNONYM_VALUE * (stems.get(stemOf(synonym)) ?? 0));
   return Math.max(stems.get(keyword.stem) ?? 0, ...synonyms);
 }
 
 /**
- * Weights the words by how rare they are among the lines found: "dependencies" says more about the place of an answer
- * than the product's name on every second line. A word found nowhere weighs most: the question may be about something
- * else.
+ * The keywords with weights by how rare they are among the lines found: "dependencies" says more about the place of an answer than the
+ * product's name on every second line. A word found nowhere weighs most: the question may be about something else.
  */
 export function weighByRarity(keywords: readonly Keyword[], lines: readonly string[]): readonly Keyword[] {
   const stems = lines.map(stemsOf);
@@ -131,12 +134,13 @@ export function weighByRarity(keywords: readonly Keyword[], lines: readonly stri
   });
 }
 
-/** The words to search for: the telling ones as asked, and what their other forms begin with. */
+/** The words to search for, separated by spaces: the telling ones as asked, and what their other forms begin with. */
 export function searchTerms(keywords: readonly Keyword[]): string {
   const telling = tellingOf(keywords);
   return termsOf((telling.length > 0 ? telling : keywords).map((keyword) => keyword.word));
 }
 
+/** The synonyms to search for, separated by spaces; empty when there are none. */
 export function synonymTerms(keywords: readonly Keyword[]): string {
   return termsOf(tellingOf(keywords).flatMap((keyword) => keyword.synonyms));
 }
@@ -149,6 +153,7 @@ function termsOf(words: readonly string[]): string {
   return [...new Set(terms)].join(' ');
 }
 
+/** The keywords that decide something, which are all but the weak ones. */
 export function tellingOf(keywords: readonly Keyword[]): readonly Keyword[] {
   return keywords.filter((keyword) => keyword.kind !== 'weak');
 }

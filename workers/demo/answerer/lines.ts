@@ -1,6 +1,6 @@
 /** What kind of file and line this is, before its words are looked at: prose before code, source before tests. */
 
-/** Longer lines in code are generated or minified; nobody reads an answer out of them. */
+/** The longest line, in characters, that is read in code: longer ones are generated or minified, and no answer is in them. */
 export const MAX_LINE = 400;
 const PROSE_FILE = /\.(?:md|mdx|markdown|rst|adoc|txt)$|(?:^|\/)(?:readme|licen[cs]e|notice|authors|changes)$/i;
 const COMMENT = /^\s*(?:\/\/|\/\*|\*(?:\s|$)|#(?!\w*(?:include|define|if|endif|region))\s)/;
@@ -12,16 +12,18 @@ const NOISE = [
   /^\s*(?:import|export \*|require\()/,
 ];
 
+/** Whether a file is prose by its name: Markdown, text, a README or a licence. */
 export const isProseFile = (path: string): boolean => PROSE_FILE.test(path);
-/** Tables of contents, badges, layout and imports. */
+/** Whether a line belongs to a table of contents, a badge, layout or an import. */
 export const isNoise = (line: string): boolean => NOISE.some((pattern) => pattern.test(line));
-/** Markup in prose: links, images and layout, seldom an answer. */
+/** Whether a line of prose has markup (links, images, layout), which is seldom an answer. */
 export const isMarkup = (line: string): boolean => /<\/?[a-z][^>]*>/i.test(line);
-/** Documentation for users, unlike a remark between two lines of code. */
+/** Whether a line belongs to documentation for users, unlike a remark between two lines of code. */
 export const isDocComment = (line: string): boolean => /^\s*(?:\/\*\*|\*\s)/.test(line);
+/** Whether a line of code is a comment. */
 export const isComment = (line: string): boolean => COMMENT.test(line);
 
-/** How likely a file is to hold an answer in words, before its text is looked at. */
+/** How likely a file is to hold an answer in words, before its text is looked at. Higher is likelier, and 0 is an unremarkable file. */
 export function documentPrior(path: string): number {
   const rules: readonly (readonly [RegExp, number])[] = [
     [PROSE_FILE, 0.8],

@@ -1,9 +1,9 @@
 /**
- * The model for a machine without an API key: deterministic, rule-based, and open about it in its name and in every
- * text. It keeps nothing between requests.
+ * The model for a machine without an API key: deterministic, rule-based, and open about it in its name and in every text. What it answers
+ * depends on what is offered and asked: a question over documents is answered with quotes; `call NAME {json}` calls that tool, so that a
+ * developer can exercise tools without a model; anything else is acknowledged, in the form the runtime asks for.
  *
- * By what is offered and asked: a question over documents is answered with quotes; `call NAME {json}` calls that tool,
- * so a developer can exercise tools without a model; anything else is acknowledged, in the form the runtime asks for.
+ * Invariant: the model keeps nothing between requests.
  */
 import { type ChatRequest, type ChatTool, forcedTool, toolNames } from '../../model-server/chat-request.ts';
 import type { MessageAnswer, ToolCallAnswer } from '../../model-server/completion.ts';
@@ -11,22 +11,26 @@ import { type ModelServer, startModelServer } from '../../model-server/wire.ts';
 import { answerFromDocuments, isDocumentQuestion, OFFLINE_NOTICE } from './document-answerer.ts';
 import { type CallOutcome, currentTurn } from './document-turn.ts';
 
+/** The name of the offline model, which every answer carries. */
 export const OFFLINE_MODEL = 'agentturn-offline';
 
 const SHOWN_CHARACTERS = 200;
 const SHOWN_RESULT = 2000;
-/** A server that runs for days must not keep every request. */
+/** How many requests the server keeps, since it may run for days. */
 const KEPT_REQUESTS = 100;
 
+/** Where the offline model listens; any free port of 127.0.0.1 when absent. */
 export interface OfflineModelOptions {
   readonly port?: number;
   readonly host?: string;
 }
 
+/** Serves the offline model on this machine. Throws `port_in_use`. */
 export function startOfflineModel(options: OfflineModelOptions = {}): Promise<ModelServer> {
   return startModelServer({ ...options, answer: offlineAnswer, model: OFFLINE_MODEL, keepRequests: KEPT_REQUESTS });
 }
 
+/** The offline model's answer to a request. */
 export function offlineAnswer(request: ChatRequest): MessageAnswer {
   if (isDocumentQuestion(request)) return answerFromDocuments(request);
   const { question, outcomes } = currentTurn(request.messages);
@@ -34,11 +38,7 @@ export function offlineAnswer(request: ChatRequest): MessageAnswer {
   const calls = request.tool_choice === 'none' ? [] : requestedCalls(question, toolNames(request));
   if (calls.length > 0) return { kind: 'message', toolCalls: calls };
   const received = Array.from(question).slice(0, SHOWN_CHARACTERS).join('');
-  return conclude(
-    request,
-    outcomes,
-    `Offline model (rule-based, no language model): received "${received}"../../model-server`,
-  );
+  return conclude(request, outcomes, `Offline model (rule-based, no language model): received "${received}".`);
 }
 
 /** Ends the turn the way it must end: by `submit_result` where its fields are known or it is forced, else by text. */
@@ -62,7 +62,7 @@ function resultsText(outcomes: readonly CallOutcome[]): string {
 
 const CALL = /\bcall\s+([a-zA-Z0-9_-]{1,64})\s*(?=\{)/g;
 
-/** Every `call NAME {json}` of the text that names an offered tool; the JSON goes on the wire as it was written. */
+/** The calls that the text asks for: every `call NAME {json}` that names an offered tool. The JSON goes on the wire as it was written. */
 function requestedCalls(text: string, offered: ReadonlySet<string>): readonly ToolCallAnswer[] {
   return [...text.matchAll(CALL)].flatMap((match) => {
     const name = match[1] ?? '';
@@ -79,7 +79,7 @@ function objectAt(text: string, start: number): string | undefined {
       JSON.parse(json);
       return json;
     } catch {
-      // A brace inside the object; the next one may close it.
+      // This brace stands inside the object; the next one may close it.
     }
   }
   return undefined;

@@ -5,6 +5,7 @@ import { type Keyword, matchOf, tellingOf, weighByRarity } from './keywords.ts';
 import { documentPrior, isComment, isDocComment, isMarkup, isNoise, isProseFile, MAX_LINE } from './lines.ts';
 import { stemsOf } from './stemming.ts';
 
+/** The lines to read of one file, as arguments of `read_file`. */
 export interface ReadWindow {
   readonly path: string;
   readonly from_line: number;
@@ -17,7 +18,8 @@ const LINES_BEFORE_LONG = 3;
 const CHARACTERS_BEFORE = 2400;
 const LINES_AFTER = 26;
 const MAX_WINDOWS = 3;
-/** Line ranges around the best hits, at most three, none overlapping. */
+
+/** The line ranges around the best hits, at most three; a hit that lies well inside an earlier range gets none of its own. */
 export function windowsToRead(
   question: string,
   keywords: readonly Keyword[],
@@ -40,7 +42,10 @@ export function windowsToRead(
   return windows;
 }
 
-/** Fewer where lines are long: a tool may cut a long text short, and the hit itself must not be what is lost. */
+/**
+ * How many lines to read before a hit. They are fewer where lines are long: a tool may cut a long text short, and the hit itself must not
+ * be lost.
+ */
 function linesBefore(hit: SearchHit, hits: readonly SearchHit[]): number {
   const lengths = hits.filter((other) => other.path === hit.path).map((other) => other.text.length);
   const usual = lengths.reduce((sum, length) => sum + length, 0) / Math.max(1, lengths.length);

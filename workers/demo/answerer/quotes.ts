@@ -10,9 +10,10 @@ import type { ReadText, SearchHit } from './document-turn.ts';
 import { asksForDefinition, asksForNumber, asksForReason, asksWhatItIs, definitionIn } from './intent.ts';
 import { type Keyword, matchOf, tellingOf, weighByRarity } from './keywords.ts';
 import { documentPrior, isDocComment, isMarkup, isProseFile } from './lines.ts';
-import { isHeading, linesOf, MAX_QUOTE, type Span, spansOf } from './spans.ts';
+import { isHeading, linesWithStarts, MAX_QUOTE, type Span, spansOf } from './spans.ts';
 import { partsOf, stemsOf } from './stemming.ts';
 
+/** A literal quote and where it begins. */
 export interface Quote {
   readonly path: string;
   readonly line: number;
@@ -28,17 +29,21 @@ type FoundText = Pick<SearchHit, 'path' | 'text'>;
 
 interface Candidate extends Quote {
   readonly score: number;
-  /** How well each keyword is held within the quote, and within the quote and its surroundings. */
+  /** How well the quote itself holds each keyword. */
   readonly own: readonly number[];
+  /** How well the quote together with its surroundings holds each keyword. */
   readonly near: readonly number[];
 }
 
+/** The share of the question's words, by weight, that must be near a quote that answers it. */
 const ENOUGH = 0.6;
+/** How many lines before and after a quote are near it. */
 const NEAR_LINES = 3;
 const MAX_QUOTES = 3;
-/** Further quotes must be nearly as good as the best, else they only blur it. */
+/** How good a further quote must be in proportion to the best; one that is worse would only blur it. */
 const WORTH_ADDING = 0.9;
 
+/** The quotes that answer a question, the best first and three at most; empty when none does. */
 export function chooseQuotes(
   text: string,
   asked: readonly Keyword[],
@@ -90,7 +95,7 @@ function quoteOf(read: ReadText, span: Span): Quote {
 }
 
 function candidatesOf({ text, keywords }: Question, read: ReadText): Candidate[] {
-  const lines = linesOf(read.text).map((line) => line.text);
+  const lines = linesWithStarts(read.text).map((line) => line.text);
   const path = stemsOf(read.path);
   return spansOf(read.text, read.path).flatMap((span) => {
     const found = quoteOf(read, span);
@@ -124,11 +129,11 @@ function weigh(keywords: readonly Keyword[], value: (keyword: Keyword, index: nu
 
 const LINK = /\[[^\]]*\]\([^)]*\)/g;
 const HEAD = 100;
-/** A sentence that leans on the one before it. */
+/** How a sentence begins that leans on the one before it. */
 const LEANS =
   /^(?:otherwise|this|these|that|those|it|its|they|he|she|but|and|or|so|then|also|however|here|you can also)\b/i;
 
-/** What the form of a quote says about its use as an answer. */
+/** What the form of a quote says about its use as an answer; more is better. */
 function shapeBonus(question: string, keywords: readonly Keyword[], quote: Quote, span: Span): number {
   const { quote: text, path, line } = quote;
   const defines = Math.max(0, ...keywords.map((keyword) => definitionIn(keyword, text)));

@@ -1,28 +1,31 @@
 /**
- * Cuts a text into the stretches that may be quoted: runs of sentences of one paragraph, list item or comment, and runs
- * of lines of one code block.
+ * Cuts a text into the stretches that may be quoted: runs of sentences of one paragraph, list item or comment, and runs of lines of one
+ * code block.
  *
  * Invariants
  * 1. A span is one contiguous stretch of the text, at most MAX_QUOTE characters, trimmed.
- * 2. A line longer than MAX_LINE is skipped in code. In prose, where a paragraph is often one line, its sentences may
- *    be quoted, but none of them is cut short.
+ * 2. A line longer than MAX_LINE is skipped in code. In prose, where a paragraph is often one line, its sentences may be quoted, but none
+ *    of them is cut short.
  */
 import { isComment, isNoise, isProseFile, MAX_LINE } from './lines.ts';
 
+/** The most characters that a quote has. */
 export const MAX_QUOTE = 300;
 const MAX_SENTENCES = 3;
 const MAX_CODE_LINES = 8;
 
+/** A stretch of a text that may be quoted: from the index `start` to the index `end`, which is not part of it. */
 export interface Span {
   readonly start: number;
   readonly end: number;
   readonly kind: 'prose' | 'code';
-  /** The whole of its block. */
+  /** Whether the span is the whole of its block. */
   readonly whole: boolean;
-  /** Opens its block, so it needs nothing said before it. */
+  /** Whether the span opens its block, so that it needs nothing said before it. */
   readonly opens: boolean;
 }
 
+/** A line of a text, with the index at which it starts. */
 interface Line {
   readonly text: string;
   readonly start: number;
@@ -33,13 +36,15 @@ interface Block {
   readonly lines: readonly Line[];
 }
 
+/** The spans of a text; its path tells whether it is prose or code. */
 export function spansOf(text: string, path: string): readonly Span[] {
-  const lines = linesOf(text);
+  const lines = linesWithStarts(text);
   const blocks = isProseFile(path) ? proseBlocks(lines) : sourceBlocks(lines);
   return blocks.flatMap((block) => (block.kind === 'code' ? codeSpans(block) : proseSpans(block, text)));
 }
 
-export function linesOf(text: string): readonly Line[] {
+/** The lines of a text, each with the index at which it starts. */
+export function linesWithStarts(text: string): readonly Line[] {
   let start = 0;
   return text.split('\n').map((line) => {
     const at = start;
@@ -52,7 +57,7 @@ const FENCE = /^\s*(?:```|~~~)/;
 const OWN_BLOCK = /^\s*(?:[-*+]\s|\d+[.)]\s|>|\|)/;
 
 function proseBlocks(lines: readonly Line[]): Block[] {
-  // The text may begin inside a fence. A fence that names a language opens, so those before it come in pairs or not.
+  // The text may begin inside a fence: it does when an odd number of fences stands before the first that names a language, which opens.
   const opening = lines.filter((line) => FENCE.test(line.text)).findIndex((line) => /[`~]\s*\w/.test(line.text));
   let fenced = opening % 2 === 1;
   const blocks: Block[] = [];
@@ -78,6 +83,7 @@ function proseBlocks(lines: readonly Line[]): Block[] {
   return blocks;
 }
 
+/** Whether a line is a heading in Markdown, or the line under one. */
 export const isHeading = (line: string): boolean => /^#{1,6}\s|^(?:=|-){3,}\s*$/.test(line);
 
 function sourceBlocks(lines: readonly Line[]): Block[] {
@@ -102,7 +108,7 @@ function sourceBlocks(lines: readonly Line[]): Block[] {
 
 function codeSpans(block: Block): Span[] {
   return block.lines.flatMap((first, index) => {
-    // Nobody reads a quote that begins with the end of something else.
+    // A quote that begins with the end of something else cannot be understood.
     if (/^\s*(?:$|[)}\]]|\*\/)/.test(first.text)) return [];
     let end = first.start;
     const lines = block.lines.slice(index, index + MAX_CODE_LINES);
@@ -138,7 +144,7 @@ function proseSpans(block: Block, text: string): Span[] {
   );
 }
 
-/** How far to look around the end of a sentence. */
+/** How many characters before and after the end of a sentence are looked at, to tell whether it is one. */
 const GLANCE = 40;
 const SENTENCE_END = /[.!?][)\]"'`*_]*(?=\s|$)/g;
 const ABBREVIATION = /\b(?:e\.g|i\.e|vs|cf|approx|resp|no|incl)\.$|(?:^|\n)[\s*/#>-]*\d{1,2}\.$/i;

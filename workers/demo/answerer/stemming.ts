@@ -1,18 +1,20 @@
 /** A light English stemmer: enough that `migrations` meets `migrate`. Words with one stem count as the same word. */
 
+/** A word of a text: letters, digits and underscores in a row. */
 export const WORD = /[\p{L}\p{N}_]+/gu;
 
-/** The words of a text, identifiers taken apart: `maxResults` is `max` and `results`. */
+/** The words of a text with identifiers taken apart: `maxResults` is `max` and `results`. */
 export function partsOf(text: string): readonly string[] {
   const apart = text.replace(/(\p{Ll})(\p{Lu})/gu, '$1_$2').replaceAll('_', ' ');
   return apart.match(WORD) ?? [];
 }
 
+/** How much a part of an identifier counts beside a whole word. */
 const PART_VALUE = 0.7;
 
 /**
- * Stems of all words of a text and how much each counts: an identifier counts as a whole, and less by its parts
- * (`maxResults` holds `max` and `results`), since a name says less than a word of a sentence.
+ * The stems of all words of a text and how much each counts: an identifier counts as a whole, and less by its parts (`maxResults` holds
+ * `max` and `results`), since a name says less than a word of a sentence.
  */
 export function stemsOf(text: string): ReadonlyMap<string, number> {
   const stems = new Map<string, number>();
@@ -27,7 +29,7 @@ export function stemsOf(text: string): ReadonlyMap<string, number> {
   return stems;
 }
 
-/** Endings, each with the fewest letters it must leave. */
+/** Endings, each with what takes its place and the fewest letters that it must leave. */
 const SUFFIXES: readonly (readonly [ending: RegExp, replacement: string, leaves: number])[] = [
   [/(?:ization|isation)$/, 'iz', 4],
   [/(?:ation|ator|ating|ated|ate)$/, '', 4],
@@ -35,6 +37,7 @@ const SUFFIXES: readonly (readonly [ending: RegExp, replacement: string, leaves:
   [/(?:ing|ed|ly)$/, '', 3],
 ];
 
+/** The stem of a word in lower case; a word with other letters than a to z is its own stem. */
 export function stemOf(word: string): string {
   if (word.length < 4 || !/^[a-z]+$/.test(word)) return word;
   const singular = word
@@ -48,7 +51,7 @@ export function stemOf(word: string): string {
   return tidy(singular);
 }
 
-/** `stopp` and `stop`, `store` and `stor`, `query` and `queri` are one stem. */
+/** The common form of stems that are spelt differently: `stopp` and `stop`, `store` and `stor`, `query` and `queri` are one. */
 const tidy = (stem: string): string =>
   stem
     .replace(/([bdfgmnprst])\1$/, '$1')

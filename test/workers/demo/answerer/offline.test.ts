@@ -38,7 +38,7 @@ describe('without tools', () => {
   test('says that it is offline and what it received, under its own name', async () => {
     const { model, content } = await ask([user('Write a poem')]);
     expect(model).toBe(OFFLINE_MODEL);
-    expect(content).toBe('Offline model (rule-based, no language model): received "Write a poem"../../model-server');
+    expect(content).toBe('Offline model (rule-based, no language model): received "Write a poem".');
   });
 
   test('shows at most 200 characters and never half of one', async () => {
@@ -102,10 +102,7 @@ describe('submit_result', () => {
 
   test.each([
     ['the allowed names of its parameters', submitTool(namedFields('summary', 'risk'))],
-    [
-      'quoted names of its description',
-      submitTool({}, 'Ends the turn. Required fields: `summary`, `risk`../../model-server'),
-    ],
+    ['quoted names of its description', submitTool({}, 'Ends the turn. Required fields: `summary`, `risk`.')],
     ['plain names of its description', submitTool({}, 'Required fields: summary (text), risk')],
   ])('fills %s with an honest placeholder', async (_, tool) => {
     const fields = fieldsOf(await ask([user('Assess this')], { tools: [tool] }));

@@ -1,12 +1,12 @@
 /** The built-in `update_plan`: what the model keeps in mind of its own work, shown to it last in every prompt (K14). */
 import { z } from 'zod';
-import { UPDATE_PLAN } from '../../workflows/protocol/builtins.ts';
-import type { JsonObject } from '../../workflows/protocol/json.ts';
-import { parametersOf } from '../app/parameters.ts';
+import { UPDATE_PLAN } from '../../../workflows/protocol/builtins.ts';
+import type { JsonObject } from '../../../workflows/protocol/json.ts';
+import { answeredTool } from './builtin-tool.ts';
 
 const line = z.string().min(1).max(200);
 
-export const planSchema = z.object({
+const planSchema = z.object({
   plan: z
     .array(z.object({ label: line, done: z.boolean().default(false) }))
     .min(1)
@@ -17,12 +17,16 @@ export const planSchema = z.object({
   blocked_on: z.array(line).max(5).optional(),
 });
 
-export const planTool = {
+export const updatePlan = answeredTool({
   name: UPDATE_PLAN,
+  kind: null,
+  offeredTo: ({ planning }) => planning,
   description: 'Writes down the plan and where it stands. It is shown to you before every further step.',
-  parameters: parametersOf(planSchema),
-};
+  schema: planSchema,
+  answer: () => ({ result: { accepted: true } }),
+});
 
+/** The plan as a prompt shows it, from the arguments of the call that wrote it; empty for arguments that are no plan. */
 export function planText(args: JsonObject): string {
   const { data } = planSchema.safeParse(args);
   if (!data) return '';

@@ -1,10 +1,10 @@
 /** The delegation tools as activities: what they start, what a second attempt does, what becomes of what they started (W12, T30). */
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { defineAgent, defineApp } from '../../../activities/app/app.ts';
-import { callId as callIdOf } from '../../../activities/ids.ts';
-import { runTool } from '../../../activities/tools/run-tool.ts';
-import type { Handover, Store } from '../../../workflows/contract/store.ts';
-import { attempt, type LeasedTurn, leaseTurn } from '../llm/leased-turn.ts';
+import { defineAgent, defineApp } from '../../../../activities/app/app.ts';
+import { callId as callIdOf } from '../../../../activities/ids.ts';
+import { runTool } from '../../../../activities/tools/run-tool.ts';
+import type { Handover, Store } from '../../../../workflows/contract/store.ts';
+import { attempt, type LeasedTurn, leaseTurn } from '../../llm/leased-turn.ts';
 
 const app = defineApp({
   agents: [

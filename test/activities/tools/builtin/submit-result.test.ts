@@ -1,8 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
-import { readProposals } from '../../../activities/llm/proposals.ts';
-import { submitResultTool } from '../../../activities/llm/submit-result.ts';
-import type { ResultFields } from '../../../workflows/protocol/enqueue.ts';
-import { testApp } from '../../support/app.ts';
+import { readProposals } from '../../../../activities/llm/proposals.ts';
+import { offeredBuiltins } from '../../../../activities/tools/builtin/registry.ts';
+import type { ResultFields } from '../../../../workflows/protocol/enqueue.ts';
+import { profileSchema } from '../../../../workflows/protocol/profile.ts';
+import { proposalContext, streamedCall } from '../../llm/proposed-calls.ts';
 
 const FIELDS: ResultFields = {
   fields: [
@@ -13,37 +14,34 @@ const FIELDS: ResultFields = {
 };
 
 /** What becomes of the calls of one message; names stand for calls of other tools. */
-function read(resultFields: ResultFields | null, ...calls: readonly (object | string)[]) {
-  const streamed = calls.map((call, index) => ({
-    id: `p${index}`,
-    name: typeof call === 'string' ? call : 'submit_result',
-    arguments: typeof call === 'string' ? '{}' : JSON.stringify(call),
-  }));
-  const offered = new Set(['submit_result', 'look']);
-  return readProposals(streamed, { agentTurnId: 't', stepIndex: 1, offered, app: testApp([]), resultFields }).calls;
+async function read(resultFields: ResultFields | null, ...calls: readonly (object | string)[]) {
+  const streamed = calls.map((call, index) =>
+    typeof call === 'string' ? streamedCall(call, {}, `p${index}`) : streamedCall('submit_result', call, `p${index}`),
+  );
+  return (await readProposals(streamed, proposalContext({ resultFields }))).calls;
 }
 
 const fields = (...names: readonly string[]) => ({ fields: names.map((name) => ({ name, value: `of ${name}` })) });
 
 describe('submit_result', () => {
-  test('alone and complete is accepted at once and ends the turn (W12)', () => {
-    const [call] = read(FIELDS, fields('title', 'score'));
+  test('alone and complete is accepted at once and ends the turn (W12)', async () => {
+    const [call] = await read(FIELDS, fields('title', 'score'));
     expect(call).toMatchObject({
       content: { tool: 'submit_result', arguments: fields('title', 'score') },
       result: { status: 'success', afterExecution: 'terminate' },
     });
   });
 
-  test('may leave optional fields out, give them, and take any JSON as a value (T28)', () => {
+  test('may leave optional fields out, give them, and take any JSON as a value (T28)', async () => {
     for (const value of [null, 0, '', false, { deep: [1] }]) {
-      const [call] = read(null, { fields: [{ name: 'anything', value }] });
+      const [call] = await read(null, { fields: [{ name: 'anything', value }] });
       expect(call?.result?.status).toBe('success');
     }
-    expect(read(FIELDS, fields('title', 'score', 'remark'))[0]?.result?.status).toBe('success');
+    expect((await read(FIELDS, fields('title', 'score', 'remark')))[0]?.result?.status).toBe('success');
   });
 
-  test('beside other calls is refused, and leaves those to run (W12)', () => {
-    const [submission, other] = read(FIELDS, fields('title', 'score'), 'look');
+  test('beside other calls is refused, and leaves those to run (W12)', async () => {
+    const [submission, other] = await read(FIELDS, fields('title', 'score'), 'look');
     expect(submission?.result).toMatchObject({
       status: 'failed',
       afterExecution: 'continue',
@@ -52,8 +50,8 @@ describe('submit_result', () => {
     expect(other?.result).toBeUndefined();
   });
 
-  test('twice in one message is refused both times: no call is left without a result (W12)', () => {
-    const calls = read(null, fields('a'), fields('a'));
+  test('twice in one message is refused both times: no call is left without a result (W12)', async () => {
+    const calls = await read(null, fields('a'), fields('a'));
     expect(calls.map((call) => call.result?.error?.code)).toEqual(Array(2).fill('submit_result_not_alone'));
   });
 
@@ -63,14 +61,14 @@ describe('submit_result', () => {
     ['one is doubled', ['title', 'title', 'score'], ['given more than once: title']],
     ['an optional one is doubled', ['title', 'score', 'remark', 'remark'], ['given more than once: remark']],
     ['one is missing and one doubled', ['title', 'title'], ['missing: score', 'given more than once: title']],
-  ])('names the fields when %s (W12, T28)', (_, names, problems) => {
-    const [call] = read(FIELDS, fields(...names));
+  ])('names the fields when %s (W12, T28)', async (_, names, problems) => {
+    const [call] = await read(FIELDS, fields(...names));
     expect(call?.result).toMatchObject({ status: 'failed', error: { code: 'missing_result_fields' } });
     for (const problem of problems) expect(call?.result?.error?.message).toContain(problem);
   });
 
-  test('refuses a doubled field also where no fields were asked for (W12)', () => {
-    expect(read(null, fields('a', 'a'))[0]?.result?.error?.code).toBe('missing_result_fields');
+  test('refuses a doubled field also where no fields were asked for (W12)', async () => {
+    expect((await read(null, fields('a', 'a')))[0]?.result?.error?.code).toBe('missing_result_fields');
   });
 
   test.each([
@@ -80,16 +78,22 @@ describe('submit_result', () => {
     ['a field without a name', { fields: [{ value: 1 }] }, 'at fields[0].name'],
     ['a field with an empty name', { fields: [{ name: '', value: 1 }] }, 'at fields[0].name'],
     ['a field without a value', { fields: [{ name: 'a' }] }, 'at fields[0].value'],
-  ])('with %s is refused with the path (W9)', (_, args, path) => {
-    const [call] = read(null, args);
+  ])('with %s is refused with the path (W9)', async (_, args, path) => {
+    const [call] = await read(null, args);
     expect(call?.result?.error).toMatchObject({ code: 'invalid_arguments', message: expect.stringContaining(path) });
   });
 });
 
 describe('submit_result as it is offered', () => {
+  function submitResultTool(resultFields: ResultFields | null) {
+    const profile = profileSchema.parse({ name: 'tester' });
+    const offered = offeredBuiltins({ profile, resultFields }).find(({ name }) => name === 'submit_result');
+    if (!offered) throw new Error('submit_result is not offered');
+    return offered;
+  }
+
   test('lists the fields with what they are for, and takes no other names (T28)', () => {
-    const { name, description, parameters } = submitResultTool(FIELDS);
-    expect(name).toBe('submit_result');
+    const { description, parameters } = submitResultTool(FIELDS);
     for (const line of ['title (required): one line', 'score (required)', 'remark (optional)']) {
       expect(description).toContain(line);
     }

@@ -1,0 +1,47 @@
+/** A tool as an activity runs it: what bounds its run, the validator of its arguments, its function. */
+import type { JsonObject, JsonValue } from '../workflows/protocol/json.ts';
+import type { ToolSpec } from '../workflows/protocol/profile.ts';
+
+/** What the function of a tool is told about its call. */
+export interface ToolContext {
+  readonly agentId: string;
+  readonly agentTurnId: string;
+  /** Rises with every turn of the agent: what the tool changes can refuse a writer with a smaller one (a fencing token). */
+  readonly turnEpoch: number;
+  readonly callId: string;
+  /** The same in every attempt of this call: hand it to whatever the tool changes. */
+  readonly idempotencyKey: string;
+  /** Number of this attempt to run the call, from 1. */
+  readonly attempt: number;
+  /** W3C trace context of the request, to be passed on to whatever the tool calls; null when the request came without one. */
+  readonly traceparent: string | null;
+  /**
+   * Aborted when the turn is stopped or was given to another worker, the tool's timeout passed, the worker shuts down, or what the tool
+   * left behind failed.
+   */
+  readonly signal: AbortSignal;
+}
+
+/** What an activity needs in order to run a call, be the tool one of the app or built in. */
+export interface RunnableTool {
+  readonly spec: Pick<ToolSpec, 'afterExecution' | 'timeoutMs' | 'sideEffects'>;
+  /**
+   * The arguments as the function takes them, with defaults and transforms. Called when the call is proposed, and once more for arguments that
+   * an approver wrote. Throws a ZodError when the arguments do not match.
+   */
+  readonly parse: (args: JsonObject) => JsonObject;
+  /** Runs the tool with arguments that `parse` returned. What it returns is the result; what it throws becomes a failed result. */
+  readonly execute: (args: JsonObject, context: ToolContext) => Promise<JsonValue | undefined>;
+}
+
+/** A tool of the app, as `defineTool` makes it. */
+export interface Tool extends RunnableTool {
+  readonly spec: ToolSpec;
+}
+
+/** How long one execution of a tool may take that says nothing else, in ms. */
+export const DEFAULT_TOOL_TIMEOUT_MS = 60_000;
+
+/** Whether a start that was lost may be followed by another one (W10). A tool that this worker does not know is not repeated. */
+export const isRepeatable = (tool: RunnableTool | undefined): boolean =>
+  tool !== undefined && tool.spec.sideEffects !== 'unsafe';

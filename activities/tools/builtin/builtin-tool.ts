@@ -1,0 +1,142 @@
+/**
+ * What a built-in tool is: a tool that comes with the runtime. Each is one object in a file of its own, listed in `registry.ts`; whatever
+ * handles tools finds it there.
+ *
+ * Invariants
+ * 1. A built-in tool is answered while its call is proposed, is run like a tool of the app, or delegates: it has exactly one of `answer`,
+ *    `execute` and `delegation`.
+ * 2. What is offered of it is the same bytes as long as profile and result fields are the same, so that a prompt keeps its prefix (W18).
+ */
+import { z } from 'zod';
+import type { Delegation } from '../../../workflows/contract/delegation.ts';
+import type { ToolError, ToolResultContent } from '../../../workflows/protocol/cards.ts';
+import type { ResultFields } from '../../../workflows/protocol/enqueue.ts';
+import type { JsonObject, JsonValue } from '../../../workflows/protocol/json.ts';
+import type { CapabilityKind, Profile, ToolSpec } from '../../../workflows/protocol/profile.ts';
+import { parametersOf } from '../../parameters.ts';
+import { DEFAULT_TOOL_TIMEOUT_MS, type RunnableTool } from '../../tool.ts';
+
+/** To whom a built-in tool is offered. */
+export interface Offer {
+  readonly profile: Profile;
+  /** Result fields of the request or else of the profile; null when there are none. */
+  readonly resultFields: ResultFields | null;
+}
+
+interface Offered {
+  /** Reserved: no tool of an app may have it. */
+  readonly name: string;
+  /** The kind of capability that lets the tool through; null when no capability keeps it away (K8). */
+  readonly kind: CapabilityKind | null;
+  /** Whether agents of this profile are offered the tool. When left out: those whose profile names it in `builtins`. */
+  readonly offeredTo?: (profile: Profile) => boolean;
+  /** What the tool does, written for the model. */
+  readonly description: string | ((offer: Offer) => string);
+  /** JSON Schema of the arguments, as the model reads it. */
+  readonly parameters: JsonObject | ((offer: Offer) => JsonObject);
+  /** The arguments with their defaults. Throws a ZodError when they do not match. */
+  readonly parse: (args: JsonObject) => JsonObject;
+}
+
+/** What a tool that is answered while its call is proposed may look at. */
+export interface AnswerContext extends Offer {
+  /** No other call stands in the model's message, or the message is the final report, in which other calls are not run (K9). */
+  readonly alone: boolean;
+  /** The result of an earlier call of this agent; null when this agent never made that call, or the call has no result. */
+  readResult(callId: string): Promise<ToolResultContent | null>;
+}
+
+/** `terminate` ends the turn with this call. `skill` names the skill that the call takes up (K8). */
+export type Answer =
+  | { readonly result: JsonValue; readonly afterExecution?: 'terminate'; readonly skill?: string }
+  | { readonly error: ToolError };
+
+/**
+ * A tool whose result is there with its call, without an activity of its own. Rules do not judge such a call and nobody is asked about it: it
+ * must not do anything to the world.
+ */
+export interface AnsweredTool extends Offered {
+  /** What the model must correct in arguments that match the schema; null when nothing is wrong. */
+  readonly refuse?: (args: JsonObject, context: AnswerContext) => ToolError | null;
+  readonly answer: (args: JsonObject, context: AnswerContext) => Answer | Promise<Answer>;
+}
+
+/** A tool whose calls pass the rules and may be asked about. */
+interface DispatchedTool extends Offered {
+  /** JSON Schema that arguments written by an approver must match, where `parameters` demands less than `parse` does. */
+  readonly editedParameters?: JsonObject;
+}
+
+/** A tool that is run like one of the app, by the tool activity. */
+export interface ExecutedTool extends DispatchedTool, RunnableTool {}
+
+/** What a call hands to another agent. */
+export type DelegationTerms = Omit<Delegation, 'callId' | 'attempt'>;
+
+/** A tool that opens a turn of another agent: the store does all of it in one transaction (W12). */
+export interface DelegatingTool extends DispatchedTool {
+  /** The task that parsed arguments hand over. */
+  readonly delegation: (args: JsonObject) => DelegationTerms;
+}
+
+export type BuiltinTool = AnsweredTool | ExecutedTool | DelegatingTool;
+
+type Definition<Tool extends Offered, Schema extends z.ZodType> = Omit<Tool, 'parameters' | 'parse'> & {
+  readonly schema: Schema;
+  /** The JSON Schema of `schema` when left out. */
+  readonly parameters?: Tool['parameters'];
+};
+
+interface Answering<Schema extends z.ZodType> extends Definition<Offered, Schema> {
+  refuse?(args: z.output<Schema>, context: AnswerContext): ToolError | null;
+  answer(args: z.output<Schema>, context: AnswerContext): Answer | Promise<Answer>;
+}
+
+interface Executing<Schema extends z.ZodType> extends Definition<DispatchedTool, Schema> {
+  readonly sideEffects: ToolSpec['sideEffects'];
+  execute(args: z.output<Schema>): JsonValue | Promise<JsonValue>;
+}
+
+interface Delegating<Schema extends z.ZodType> extends Definition<DispatchedTool, Schema> {
+  delegation(args: z.output<Schema>): DelegationTerms;
+}
+
+/** A tool that is answered while its call is proposed. */
+export function answeredTool<Schema extends z.ZodType>(definition: Answering<Schema>): AnsweredTool {
+  const { schema, answer, refuse, ...offered } = definition;
+  return {
+    parameters: parametersOf(schema),
+    ...offered,
+    parse: parserOf(schema),
+    ...(refuse ? { refuse: (args, context) => refuse(args as z.output<Schema>, context) } : {}),
+    answer: (args, context) => answer(args as z.output<Schema>, context),
+  };
+}
+
+/** A tool that is run by the tool activity; it has a minute for it, and its result goes to the model. */
+export function executedTool<Schema extends z.ZodType>(definition: Executing<Schema>): ExecutedTool {
+  const { schema, sideEffects, execute, ...offered } = definition;
+  return {
+    parameters: parametersOf(schema),
+    ...offered,
+    spec: { afterExecution: 'continue', timeoutMs: DEFAULT_TOOL_TIMEOUT_MS, sideEffects },
+    parse: parserOf(schema),
+    execute: async (args) => execute(args as z.output<Schema>),
+  };
+}
+
+/** A tool that opens a turn of another agent. */
+export function delegatingTool<Schema extends z.ZodType>(definition: Delegating<Schema>): DelegatingTool {
+  const { schema, delegation, ...offered } = definition;
+  return {
+    parameters: parametersOf(schema),
+    ...offered,
+    parse: parserOf(schema),
+    delegation: (args) => delegation(args as z.output<Schema>),
+  };
+}
+
+const parserOf =
+  (schema: z.ZodType) =>
+  (args: JsonObject): JsonObject =>
+    z.parse(schema, args) as JsonObject;

@@ -1,0 +1,82 @@
+/**
+ * The built-in tools. What is offered to a model, which names an app may not take, how arguments are checked and how calls are answered or
+ * run, all of it follows from this list. What the kernel does with some of them by name is in `workflows/protocol/builtins.ts`.
+ *
+ * Invariant: the order of the list is that of every model request, behind the tools of the app; a new tool comes last, so that prompts of
+ * profiles without it stay the same bytes (W18).
+ */
+import type { JsonObject } from '../../../workflows/protocol/json.ts';
+import type { BuiltinSpec, Profile } from '../../../workflows/protocol/profile.ts';
+import type { RunnableTool } from '../../tool.ts';
+import { askExpert } from './ask-expert.ts';
+import type { BuiltinTool, Offer } from './builtin-tool.ts';
+import { delegateAsync } from './delegate-async.ts';
+import { now } from './now.ts';
+import { readResult } from './read-result.ts';
+import { skill } from './skill.ts';
+import { submitResult } from './submit-result.ts';
+import { updatePlan } from './update-plan.ts';
+
+export const BUILTIN_TOOLS: readonly BuiltinTool[] = [
+  delegateAsync,
+  askExpert,
+  submitResult,
+  readResult,
+  skill,
+  updatePlan,
+  now,
+];
+
+const BY_NAME: ReadonlyMap<string, BuiltinTool> = new Map(BUILTIN_TOOLS.map((tool) => [tool.name, tool]));
+
+/** The built-in tool of that name; undefined when there is none. */
+export const builtinTool = (name: string): BuiltinTool | undefined => BY_NAME.get(name);
+
+/** Names of the tools that a profile gets when its field `builtins` names them; the others are offered by what else it says. */
+export const OPTIONAL_BUILTINS: readonly string[] = BUILTIN_TOOLS.filter((tool) => !tool.offeredTo).map(
+  ({ name }) => name,
+);
+
+/** A tool as it stands in a model request. */
+export interface OfferedTool {
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: JsonObject;
+}
+
+const toolsOf = (profile: Profile): readonly BuiltinTool[] =>
+  BUILTIN_TOOLS.filter(({ name, offeredTo }) => offeredTo?.(profile) ?? profile.builtins.includes(name));
+
+/** The built-in tools of a profile as its model reads them, in their order. */
+export const offeredBuiltins = (offer: Offer): OfferedTool[] =>
+  toolsOf(offer.profile).map(({ name, description, parameters }) => ({
+    name,
+    description: typeof description === 'function' ? description(offer) : description,
+    parameters: typeof parameters === 'function' ? parameters(offer) : parameters,
+  }));
+
+/** The built-in tools of a profile as they are pinned with it, for the kernel and the store. */
+export const builtinSpecs = (profile: Profile): BuiltinSpec[] =>
+  toolsOf(profile).map((tool) => ({ name: tool.name, kind: tool.kind, parameters: editedParameters(tool, profile) }));
+
+function editedParameters(tool: BuiltinTool, profile: Profile): JsonObject | null {
+  if ('answer' in tool) return null;
+  const { parameters, editedParameters: edited } = tool;
+  return edited ?? (typeof parameters === 'function' ? parameters({ profile, resultFields: null }) : parameters);
+}
+
+type AppTools = ReadonlyMap<string, RunnableTool>;
+
+/** What the tool activity runs for calls of that name: a built-in tool or one of the app. Undefined when there is nothing to run. */
+export function runnableTool(tools: AppTools, name: string): RunnableTool | undefined {
+  const builtin = builtinTool(name);
+  if (!builtin) return tools.get(name);
+  return 'execute' in builtin ? builtin : undefined;
+}
+
+/**
+ * Arguments as the tool of that name takes them; as they are, when neither the runtime nor the app has such a tool. Throws a ZodError when
+ * they do not match.
+ */
+export const parseArguments = (tools: AppTools, name: string, args: JsonObject): JsonObject =>
+  (builtinTool(name) ?? tools.get(name))?.parse(args) ?? args;

@@ -1,0 +1,67 @@
+/** One agent, as a client that reaches the store sees it. */
+import { z } from 'zod';
+import type { AgentEvent } from '../workflows/contract/events.ts';
+import type { ClientStore, TurnFilter } from '../workflows/contract/store.ts';
+import type { AgentView, TurnView } from '../workflows/contract/views.ts';
+import { type EnqueueAck, type EnqueueInput, enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
+import { CodedError } from '../workflows/protocol/failures.ts';
+import type { AgentHandle, EventsOptions, TurnHandle } from './api.ts';
+import { followEvents } from './event-tail.ts';
+import type { TurnWorkflows } from './turn-workflows.ts';
+
+export class StoredAgent implements AgentHandle {
+  readonly id: string;
+  readonly #store: ClientStore;
+  readonly #workflows: TurnWorkflows;
+  readonly #turn: (id: string, ack: EnqueueAck) => TurnHandle;
+
+  constructor(
+    store: ClientStore,
+    workflows: TurnWorkflows,
+    id: string,
+    turn: (id: string, ack: EnqueueAck) => TurnHandle,
+  ) {
+    this.id = id;
+    this.#store = store;
+    this.#workflows = workflows;
+    this.#turn = turn;
+  }
+
+  async enqueue(input: EnqueueInput): Promise<TurnHandle> {
+    const parsed = enqueueRequestSchema.safeParse(input);
+    if (!parsed.success) throw new CodedError('invalid_request', z.prettifyError(parsed.error));
+    const outcome = await this.#store.accept({ agentId: this.id, request: parsed.data });
+    if (outcome.kind === 'refused') throw new CodedError(outcome.code, outcome.message);
+    const { kind: _, lease, ...ack } = outcome;
+    if (lease) await this.#workflows.start(lease);
+    return this.#turn(ack.agentTurnId, ack);
+  }
+
+  async stop(reason = 'stopped by a client'): Promise<{ readonly stoppedTurnId: string | null }> {
+    const { stoppedTurnId, handover } = await this.#store.setLifecycle(this.id, 'stopped', reason);
+    const active = stoppedTurnId === null ? null : { agentId: this.id, agentTurnId: stoppedTurnId };
+    await this.#workflows.stopped(handover, active);
+    return { stoppedTurnId };
+  }
+
+  async start(): Promise<void> {
+    const { handover } = await this.#store.setLifecycle(this.id, 'started', '');
+    await this.#workflows.handOver(handover);
+  }
+
+  replaceOutputBox(expectedBoxId: string, cardIds: readonly string[]): Promise<string> {
+    return this.#store.replaceOutputBox(this.id, expectedBoxId, cardIds);
+  }
+
+  get(): Promise<AgentView | null> {
+    return this.#store.getAgent(this.id);
+  }
+
+  turns(filter: TurnFilter = {}): Promise<readonly TurnView[]> {
+    return this.#store.listTurns(this.id, filter);
+  }
+
+  events(options: EventsOptions = {}): AsyncGenerator<AgentEvent, void> {
+    return followEvents(this.#store, { agentId: this.id, ...options });
+  }
+}

@@ -1,0 +1,120 @@
+/**
+ * What a client of AgentTurn can do, whatever way it reaches the system: `AgentClient` goes to the store and to Temporal itself, and a client
+ * over HTTP can do the same.
+ *
+ * Invariant: what a method acknowledges is in the store, and is never lost (T3).
+ */
+import type { z } from 'zod';
+import type {
+  ApprovalAck,
+  ApprovalFilter,
+  ApprovalView,
+  approvalAnswerSchema,
+  BudgetChange,
+} from '../workflows/contract/approvals.ts';
+import type { SteerAck, StopAck } from '../workflows/contract/control.ts';
+import type { AgentEvent } from '../workflows/contract/events.ts';
+import type { TurnFilter } from '../workflows/contract/store.ts';
+import type { AgentView, TurnView } from '../workflows/contract/views.ts';
+import type { EnqueueAck, EnqueueInput } from '../workflows/protocol/enqueue.ts';
+import type { JsonValue } from '../workflows/protocol/json.ts';
+import type { ReportAck, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
+
+/** What a caller writes to answer a call that waits for a result from outside (T14). */
+export type ToolResultInput = z.input<typeof toolResultReportSchema>;
+
+/** What a caller writes to answer a question about a call or a budget (K7, K9). */
+export type AnswerInput = z.input<typeof approvalAnswerSchema>;
+
+export interface ClientApi {
+  /** A handle for one agent, which exists from its first request on. Errors: `invalid_request` for an id that is not one. */
+  agent(agentId: string): AgentHandle;
+  /** A handle for a turn of that id. Whether there is such a turn, its methods say. */
+  turn(agentTurnId: string): TurnHandle;
+  /**
+   * What waits for people, oldest first, at most `limit` (1,000): of all agents, of one agent, or of one turn and all it delegated (K7).
+   * The last one of a page is the next page's `after`.
+   */
+  approvals(filter?: ApprovalFilter): Promise<readonly ApprovalView[]>;
+  /** All agents by id, read page by page. */
+  listAgents(): AsyncGenerator<AgentView, void>;
+  /** Writes an instruction of more than 32 KiB; returns the id to pass as `instructionCardId` (T4). */
+  writeInstruction(text: string): Promise<string>;
+  /** Writes the output of a tool as a card; returns the id to pass as `toolResultCardId` (T18). */
+  writeResult(value: JsonValue): Promise<string>;
+  /** Writes cards that a turn may read and not write; returns the id to pass as `contextBoxId` (T24). */
+  writeContext(texts: readonly string[]): Promise<string>;
+}
+
+export interface EventsOptions {
+  /** The `seq` of the event that was handled last; left out, all events come. */
+  readonly afterSeq?: number;
+  /** Ends the iteration without an error. */
+  readonly signal?: AbortSignal;
+}
+
+export interface AgentHandle {
+  readonly id: string;
+  /**
+   * Queues one turn. With an idempotency key, the same call gives the same turn, however often (T2).
+   * Errors: `invalid_request`, `idempotency_conflict`, `inbox_full`, `agent_stopped`, `agent_busy`, `temporal_unreachable`.
+   */
+  enqueue(input: EnqueueInput): Promise<TurnHandle>;
+  /** Refuses requests from now on and ends the active turn; queued turns stay. Repeating it changes nothing (T10). */
+  stop(reason?: string): Promise<{ readonly stoppedTurnId: string | null }>;
+  /** Accepts requests again, and runs the queued turns. */
+  start(): Promise<void>;
+  /**
+   * Makes the agent remember exactly these cards, in a new output box, if `expectedBoxId` (see `get()`) is still its output box; returns
+   * the id of the new box (T25). Errors: `agent_busy` while a turn is open, `box_unavailable`.
+   */
+  replaceOutputBox(expectedBoxId: string, cardIds: readonly string[]): Promise<string>;
+  /** The agent as it stands; null when the store has never had a request for it. */
+  get(): Promise<AgentView | null>;
+  /** Its turns, oldest first, at most `limit` (100); the `acceptSeq` of a page's last turn is the next page's `after`. */
+  turns(filter?: TurnFilter): Promise<readonly TurnView[]>;
+  /** The agent's events from `afterSeq` on, each once, in order, for as long as the reader wants them. */
+  events(options?: EventsOptions): AsyncGenerator<AgentEvent, void>;
+}
+
+export interface ResultOptions {
+  /** How long to wait; for ever when left out. */
+  readonly timeoutMs?: number;
+}
+
+export interface SteerOptions {
+  /** A caller that got no answer sends the message again with the same key, and it counts once. */
+  readonly key?: string;
+}
+
+export interface TurnHandle {
+  readonly id: string;
+  /** The answer to the request; undefined for a handle that was made from an id. */
+  readonly ack: EnqueueAck | undefined;
+  /** The turn as it stands. Errors: `turn_not_found`. */
+  get(): Promise<TurnView>;
+  /** The ended turn, with its deliverable, however it ended. Errors: `turn_not_found`, `result_wait_timeout` (the turn goes on). */
+  result(options?: ResultOptions): Promise<TurnView>;
+  /** The turn's events from `afterSeq` on, each once, in order, up to and with its `task` event. Errors: `turn_not_found`. */
+  events(options?: EventsOptions): AsyncGenerator<AgentEvent, void>;
+  /** Ends the turn, queued or running. The ACK is final, and the `task` event of the turn is written by then (T8, T21). */
+  stop(reason?: string): Promise<StopAck>;
+  /**
+   * A message for the running turn: shown to the model before its next call, or run as the next turn if this one ends first (T22).
+   * Errors: `invalid_request`, `inbox_full` (too many that it has not read), `idempotency_conflict`.
+   */
+  steer(text: string, options?: SteerOptions): Promise<SteerAck>;
+  /** Answers a suspended call. The ACK is final; a repeated one is `duplicate` and changes nothing (T14). Errors: `invalid_request`. */
+  toolResult(report: ToolResultInput): Promise<ReportAck>;
+  /**
+   * Answers a question of this turn: a call that needs approval, or a budget that is used up. The ACK is final (K7, K9).
+   * Errors: `invalid_request`, `approval_refused` (not an approver, or arguments that do not fit the schema or the rules),
+   * `budget_refused`.
+   */
+  answer(answer: AnswerInput): Promise<ApprovalAck>;
+  /**
+   * New budgets, effective before the next model call; those left out stay (K9). Errors: `invalid_request`, `turn_not_found`,
+   * `budget_refused` where a delegated turn would get more than the turn it works for has left.
+   */
+  setBudgets(budgets: BudgetChange): Promise<void>;
+}

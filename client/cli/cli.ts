@@ -1,0 +1,77 @@
+/**
+ * The command line as a frame: commands come from builders, each of which adds its own. `workers/main.ts` composes them.
+ *
+ * Invariants
+ * 1. Exit code 0: done; 1: it failed, with a code of the catalogue; 2: the command line itself was wrong.
+ * 2. With `--json` standard output carries one JSON object and nothing else; `dev` and `worker` print it when they are ready, and one
+ *    more line if they fail later; `events` prints one line for each event.
+ */
+import { Command, CommanderError } from 'commander';
+import type { CliIo, CommonOptions } from './environment.ts';
+import { fail } from './failure.ts';
+
+/** What a builder of commands works with. */
+export interface Cli {
+  readonly program: Command;
+  /** Adds a command with the options that every command takes, to the program or to a command of it. */
+  command(parent: Command, usage: string, description: string): Command;
+  /** Runs the body of a command, reports its failure and keeps its exit code. */
+  run(options: CommonOptions, body: () => Promise<number>): Promise<void>;
+}
+
+/** Adds some commands. */
+export type CommandBuilder = (cli: Cli) => void;
+
+export interface CliFrame {
+  readonly version: string;
+  readonly io: CliIo;
+}
+
+/** Resolves with the exit code. `argv` is without the program's own name; the commands are listed in the order of their builders. */
+export async function runCli(
+  argv: readonly string[],
+  { version, io }: CliFrame,
+  builders: readonly CommandBuilder[],
+): Promise<number> {
+  let exitCode = 0;
+  const program = newProgram(version, io);
+  const cli: Cli = {
+    program,
+    command: addCommand,
+    run: async (options, body) => {
+      exitCode = await body().catch((error: unknown) => fail(io, options, error));
+    },
+  };
+  for (const build of builders) build(cli);
+  try {
+    await program.parseAsync(argv, { from: 'user' });
+    return exitCode;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    return fail(io, {}, error);
+  }
+}
+
+const newProgram = (version: string, io: CliIo): Command =>
+  new Command('agentturn')
+    .description('Durable LLM agents on Temporal: one enqueue, one turn, exactly one deliverable.')
+    .version(version)
+    .showHelpAfterError('(agentturn --help lists the commands)')
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => io.out(text.trimEnd()),
+      writeErr: (text) => io.err(text.trimEnd()),
+    });
+
+const addCommand: Cli['command'] = (parent, usage, description) =>
+  parent
+    .command(usage)
+    .description(description)
+    .option('--store <url>', 'sqlite:PATH or postgres://... (AGENTTURN_STORE; default: sqlite:.agentturn/agentturn.db)')
+    .option(
+      '--temporal <address>',
+      'host:port of the Temporal server (TEMPORAL_ADDRESS; default: a running dev server)',
+    )
+    .option('--namespace <name>', 'Temporal namespace (TEMPORAL_NAMESPACE; default: default)')
+    .option('--json', 'print one JSON object')
+    .option('--debug', 'print stacks and details of failures');

@@ -1,0 +1,130 @@
+/** The commands of a client: requests, turns, questions, agents, events. */
+import { type Command, Option } from 'commander';
+import { RESULT_STATUSES } from '../../workflows/protocol/cards.ts';
+import { PRIORITIES } from '../../workflows/protocol/turn.ts';
+import { printAgent, printAgents } from './agents.ts';
+import { type ApprovalsOptions, type ApproveOptions, approve, changeBudgets, printApprovals } from './approvals.ts';
+import { pageSize, seconds, sequence } from './arguments.ts';
+import type { Cli, CommandBuilder } from './cli.ts';
+import { type StopOptions, sendSteer, startAgent, stopAgent, stopTurnCommand } from './control.ts';
+import { type EnqueueOptions, enqueue } from './enqueue.ts';
+import type { CliEnvironment, CommonOptions, PageOptions } from './environment.ts';
+import { type EventsCommandOptions, printEvents } from './events.ts';
+import { printTree } from './tree.ts';
+import { printTurn, reportToolResult, type ToolResultOptions } from './turns.ts';
+
+/** What they touch comes from `environment`. */
+export const clientCommands =
+  (environment: CliEnvironment): CommandBuilder =>
+  (cli) => {
+    addEnqueue(cli, environment);
+    addTurns(cli, environment);
+    addApprovals(cli, environment);
+    addAgents(cli, environment);
+    addEvents(cli, environment);
+  };
+
+function addEnqueue({ program, command, run }: Cli, environment: CliEnvironment): void {
+  command(program, 'enqueue <agent> <instruction>', 'Queue one request for an agent; "-" reads it from standard input.')
+    .option('--profile <name>', 'agent definition of the app (default: the one named like the agent)')
+    .option('--key <key>', 'idempotency key: the same call again gives the same turn')
+    .addOption(new Option('--priority <lane>', 'lane of the inbox').choices(PRIORITIES))
+    .option('--result-fields <json>', 'fields the result must have, e.g. {"fields":[{"name":"answer"}]}')
+    .option('--criterion <text...>', 'what must be true of the result; shown to the model in every step')
+    .option('--context <file...>', 'files the turn may read')
+    .option('--metadata <pair...>', 'KEY=VALUE kept with the request')
+    .option('--ui-action', 'do not wait in the inbox: refused as agent_busy unless the agent is idle')
+    .option('--wait', 'wait for the turn to end and print its deliverable')
+    .option('--timeout <seconds>', 'how long to wait', seconds)
+    .action((agent: string, instruction: string, options: EnqueueOptions) =>
+      run(options, () => enqueue(environment, agent, instruction, options)),
+    );
+}
+
+function addTurns({ program, command, run }: Cli, environment: CliEnvironment): void {
+  const turn = program.command('turn').description('Look at turns, stop and steer them.');
+  command(turn, 'show <turn>', 'Show a turn: steps, tools, tokens, waiting calls, deliverable.').action(
+    (turnId: string, options: CommonOptions) => run(options, () => printTurn(environment, turnId, options)),
+  );
+  command(turn, 'tree <turn>', 'Draw what a request caused: its calls, and the turns it enqueued.').action(
+    (turnId: string, options: CommonOptions) => run(options, () => printTree(environment, turnId, options)),
+  );
+  command(turn, 'stop <turn>', 'End a turn now, queued or running.')
+    .option(...REASON)
+    .action((turnId: string, options: StopOptions) =>
+      run(options, () => stopTurnCommand(environment, turnId, options)),
+    );
+  command(turn, 'steer <turn> <text>', 'Tell a running turn something; "-" reads it from standard input.')
+    .option('--key <key>', 'the same message again with the same key counts once')
+    .action((turnId: string, text: string, options: CommonOptions) =>
+      run(options, () => sendSteer(environment, turnId, text, options)),
+    );
+  command(turn, 'budgets <turn> <json>', 'Give a running turn new budgets, e.g. {"maxTokens":2000000}.').action(
+    (turnId: string, budgets: string, options: CommonOptions) =>
+      run(options, () => changeBudgets(environment, turnId, budgets, options)),
+  );
+  command(program, 'tool-result <turn> <call>', 'Answer a call that waits for a result from outside.')
+    .addOption(
+      new Option('--status <status>', 'how the call ended; running moves its deadline').choices([
+        ...RESULT_STATUSES,
+        'running',
+      ]),
+    )
+    .option('--result <json>', 'the result')
+    .addOption(new Option('--card <id>', 'a card that holds the result, written before').conflicts('result'))
+    .option('--error <message>', 'why there is none')
+    .action((turnId: string, callId: string, options: ToolResultOptions) =>
+      run(options, () => reportToolResult(environment, turnId, callId, options)),
+    );
+}
+
+function addApprovals({ program, command, run }: Cli, environment: CliEnvironment): void {
+  command(program, 'approvals', 'List what waits for a person: calls that need approval, budgets that are used up.')
+    .option('--turn <turn>', 'only of this turn and of all it delegated')
+    .option('--agent <agent>', 'only of this agent')
+    .option('--all', 'answered ones too')
+    .option('--limit <number>', 'so many at most (default: 100)', pageSize)
+    .option('--after <place>', 'those behind this one, as the page before has told')
+    .action((options: ApprovalsOptions) => run(options, () => printApprovals(environment, options)));
+  command(program, 'approve <call>', 'Answer one: let the call run, deny it, or extend the budget.')
+    .option('--deny', 'it must not run')
+    .option('--by <name>', 'who answers; needed where the agent names its approvers')
+    .option('--reason <text>', 'the model reads it when the call is denied')
+    .option('--arguments <json>', 'run the call with these arguments instead')
+    .option('--budgets <json>', 'the new budgets, e.g. {"maxSteps":100}')
+    .option('--turn <turn>', 'the turn that asks; needed only for budgets')
+    .action((callId: string, options: ApproveOptions) => run(options, () => approve(environment, callId, options)));
+}
+
+const REASON = ['--reason <text>', 'kept with the turn that it ends'] as const;
+
+function addAgents({ program, command, run }: Cli, environment: CliEnvironment): void {
+  const agents = program.command('agents').description('Look at agents, stop and start them.');
+  command(agents, 'ls', 'List the agents of the store.')
+    .option('--limit <number>', 'so many at most (default: 100)', pageSize)
+    .option('--after <agent>', 'those behind this one')
+    .action((options: PageOptions) => run(options, () => printAgents(environment, options)));
+  command(agents, 'get <agent>', 'Show an agent and its last turns.').action(
+    (agentId: string, options: CommonOptions) => run(options, () => printAgent(environment, agentId, options)),
+  );
+  command(agents, 'stop <agent>', 'Refuse requests for an agent from now on, and end its active turn.')
+    .option(...REASON)
+    .action((agentId: string, options: StopOptions) => run(options, () => stopAgent(environment, agentId, options)));
+  command(agents, 'start <agent>', 'Accept requests again, and run what is queued.').action(
+    (agentId: string, options: CommonOptions) => run(options, () => startAgent(environment, agentId, options)),
+  );
+}
+
+function addEvents({ program, command, run }: Cli, environment: CliEnvironment): void {
+  command(program, 'events', 'Print the events of an agent or a turn, one line each, oldest first.')
+    .addOption(new Option('--agent <agent>', 'all events of this agent').conflicts('turn'))
+    .option('--turn <turn>', 'the events of this turn')
+    .option('--after <seq>', 'only events above this seq, the last one handled', sequence)
+    .option('--follow', "go on with what comes: until Ctrl-C, or the end of --turn's turn")
+    .action((options: EventsCommandOptions, self: Command) => {
+      if (options.agent === undefined && options.turn === undefined) {
+        self.error("error: one of the options '--agent <agent>' and '--turn <turn>' is required");
+      }
+      return run(options, () => printEvents(environment, options));
+    });
+}

@@ -1,0 +1,45 @@
+/** The connection of a client to a Temporal server, with errors that say what to do. */
+import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
+import { CodedError } from '../workflows/protocol/failures.ts';
+
+const CONNECT_TIMEOUT_MS = 10_000;
+
+/** What a server asks for beyond its address. */
+export type TemporalCredentials = Pick<ConnectionOptions, 'tls' | 'apiKey' | 'metadata'>;
+
+/** Where a Temporal server is, and the namespace in it. */
+export interface TemporalAddress {
+  /** Host and port, such as `127.0.0.1:7233`. */
+  readonly address: string;
+  readonly namespace: string;
+  /** Absent for a server that lets everything in. */
+  readonly credentials?: TemporalCredentials;
+}
+
+/** A client of a Temporal server. Whoever opened it closes its `connection`. */
+export interface TemporalClient {
+  readonly client: Client;
+  /** The connection that the client uses, for requests that the client itself does not offer. */
+  readonly connection: Connection;
+  /** Where it is connected to, for workers that open a connection of their own. */
+  readonly at: TemporalAddress;
+}
+
+/** Connects for requests of a client. Throws `temporal_unreachable` when no server answers within `timeoutMs`; ten seconds when left out. */
+export async function connectClient(at: TemporalAddress, timeoutMs = CONNECT_TIMEOUT_MS): Promise<TemporalClient> {
+  const { address, namespace, credentials } = at;
+  const connection = await reachTemporal(address, () =>
+    Connection.connect({ ...credentials, address, connectTimeout: timeoutMs }),
+  );
+  return { client: new Client({ connection, namespace }), connection, at };
+}
+
+/** Connects in some way; what fails then is `temporal_unreachable` with the cure. */
+export async function reachTemporal<T>(address: string, connect: () => Promise<T>): Promise<T> {
+  try {
+    return await connect();
+  } catch (error) {
+    const cure = 'start one with "npm run dev", or set TEMPORAL_ADDRESS';
+    throw new CodedError('temporal_unreachable', `no Temporal server answers at ${address}; ${cure}`, { cause: error });
+  }
+}

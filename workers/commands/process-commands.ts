@@ -1,0 +1,88 @@
+/** The commands that are processes of their own, or check a whole installation: `dev`, `worker`, `demo`, `verify`. */
+import { Option } from 'commander';
+import { nameList, portNumber, seconds } from '../../client/cli/arguments.ts';
+import type { CommandBuilder } from '../../client/cli/cli.ts';
+import type { CommonOptions } from '../../client/cli/environment.ts';
+
+export interface AppOptions extends CommonOptions {
+  readonly app?: string;
+}
+
+export interface DevOptions extends AppOptions {
+  readonly port?: number;
+  readonly uiPort?: number;
+  readonly dataDir?: string;
+}
+
+export interface WorkerOptions extends AppOptions {
+  readonly targets?: readonly string[];
+}
+
+export interface DemoOptions extends CommonOptions {
+  readonly question?: string;
+  readonly dir?: string;
+  readonly dataDir?: string;
+  readonly crash?: boolean;
+  readonly answer?: 'yes' | 'no';
+  readonly keep?: boolean;
+}
+
+/** The options of a demo worker come from the demo, which starts it as a child. */
+export interface DemoWorkerOptions extends CommonOptions {
+  readonly dataDir: string;
+  readonly modelUrl?: string;
+}
+
+export interface VerifyOptions extends CommonOptions {
+  /** Seconds for which store and server may be out of step: what is so for a shorter time is still on its way. */
+  readonly olderThan?: number;
+}
+
+/** What each command does; each resolves with the exit code. */
+export interface ProcessActions {
+  dev(options: DevOptions): Promise<number>;
+  worker(options: WorkerOptions): Promise<number>;
+  demo(options: DemoOptions): Promise<number>;
+  demoWorker(options: DemoWorkerOptions): Promise<number>;
+  verify(options: VerifyOptions): Promise<number>;
+}
+
+export const processCommands =
+  (actions: ProcessActions): CommandBuilder =>
+  ({ program, command, run }) => {
+    const app = ['--app <module>', 'module whose default export is defineApp(...) (AGENTTURN_APP)'] as const;
+    const dataDir = ['--data-dir <path>', 'folder for all data (default: .agentturn)'] as const;
+    command(program, 'dev', 'Run everything on this machine: Temporal, store, model, worker.')
+      .option(...app)
+      .option('--port <number>', 'port of the Temporal server to start', portNumber)
+      .option('--ui-port <number>', 'port of its Web UI', portNumber)
+      .option(...dataDir)
+      .action((options: DevOptions) => run(options, () => actions.dev(options)));
+    command(program, 'worker', 'Run a worker for a Temporal server that runs already.')
+      .option(...app)
+      .option('--targets <names>', 'worker targets to serve, comma-separated (AGENTTURN_WORKER_TARGETS)', nameList)
+      .action((options: WorkerOptions) => run(options, () => actions.worker(options)));
+    command(program, 'demo [question]', 'Let an agent answer a question about a folder of documents.')
+      .option('--dir <path>', 'the folder (default: the documentation of this project)')
+      .option('--crash', 'kill the worker in the middle of the turn and start another')
+      .addOption(new Option('--answer <answer>', 'what the person who is asked answers').choices(['yes', 'no']))
+      .option('--keep', 'keep Temporal and its Web UI running until Ctrl-C')
+      .option(...dataDir)
+      .action((question: string | undefined, options: DemoOptions) =>
+        run(options, () => actions.demo(question === undefined ? options : { ...options, question })),
+      );
+    const child = program.command('demo-worker', { hidden: true }).description('The worker that demo --crash kills.');
+    for (const name of ['temporal', 'namespace', 'data-dir']) child.requiredOption(`--${name} <value>`);
+    child
+      .option('--model-url <url>')
+      .option('--debug')
+      .action((options: DemoWorkerOptions) => run(options, () => actions.demoWorker(options)));
+  };
+
+export const verifyCommand =
+  (actions: Pick<ProcessActions, 'verify'>): CommandBuilder =>
+  ({ program, command, run }) => {
+    command(program, 'verify', 'Check store and Temporal for anything that breaks the promise; exit 1 if there is.')
+      .option('--older-than <seconds>', 'how long store and server may be out of step (default: 60)', seconds)
+      .action((options: VerifyOptions) => run(options, () => actions.verify(options)));
+  };

@@ -1,0 +1,3 @@
+/** `agentturn/store`: open the store that a URL names. */
+export type { ClientStore, Store } from '../workflows/contract/store.ts';
+export { openStore, type StoreOptions } from './open-store.ts';

@@ -1,0 +1,45 @@
+/** What one run of a turn leaves to the next (K22), and the parts of the driver made from it. */
+import type { Notice } from '../contract/notices.ts';
+import type { Lease } from '../contract/store.ts';
+import type { DoneAction, KernelAction } from '../kernel/actions.ts';
+import { initialState, type KernelState } from '../kernel/state.ts';
+import type { EngineUsage, TurnStatus } from '../protocol/turn.ts';
+import { type DisplayCarry, TurnDisplay } from './display.ts';
+import { type InboxCarry, TurnInbox } from './inbox.ts';
+import { TurnKernel } from './kernel.ts';
+import { Meter } from './meter.ts';
+import type { TurnParts } from './parts.ts';
+import { ShownStatus } from './status.ts';
+
+/** What a turn that goes on is asked to do. */
+export type ActiveAction = Exclude<KernelAction, DoneAction>;
+
+/** A turn between two runs: the kernel's state, what it asked for last, and what came in meanwhile. */
+export interface TurnCarry {
+  readonly state: KernelState;
+  readonly action: ActiveAction;
+  readonly status: TurnStatus;
+  readonly inbox: InboxCarry;
+  readonly display: DisplayCarry;
+  /** Notices that the store has not been told of; absent when there are none. */
+  readonly noticed?: readonly Notice[];
+  /** The usage of all runs so far. */
+  readonly engine: EngineUsage;
+}
+
+/** The parts of a turn that goes on from `carry`, or of a new one. */
+export function turnParts(lease: Lease, carry: TurnCarry | undefined): TurnParts {
+  const { agentId, agentTurnId, turnEpoch } = lease;
+  const fence = { agentId, agentTurnId, turnEpoch };
+  const meter = new Meter(carry?.engine);
+  const display = new TurnDisplay(lease, carry?.display);
+  return {
+    lease,
+    fence,
+    meter,
+    display,
+    kernel: new TurnKernel(carry?.state ?? initialState(lease.kernel), carry?.noticed ?? [], display),
+    inbox: new TurnInbox(fence, meter, carry?.inbox),
+    status: new ShownStatus(carry?.status ?? 'running', meter),
+  };
+}

@@ -1,0 +1,36 @@
+/** The end of a turn: the commit, which is made even when the turn was stopped (T6, T7). */
+import { CancellationScope } from '@temporalio/workflow';
+import { storeActivities } from '../contract/activities.ts';
+import type { TurnEnd } from '../contract/store.ts';
+import type { DoneAction } from '../kernel/actions.ts';
+import { leaseLost } from './outcomes.ts';
+import type { TurnParts } from './parts.ts';
+
+/** Errors: `protocol_violation` when the lease is over; then nothing was written. */
+export async function commitEnd(turn: TurnParts, action: DoneAction): Promise<TurnEnd> {
+  try {
+    return await CancellationScope.nonCancellable(() => commit(turn, action));
+  } catch (error) {
+    throw leaseLost(error) ?? error;
+  }
+}
+
+async function commit(
+  { fence, kernel, inbox, display, status, meter }: TurnParts,
+  { termination, deliverable, hide }: DoneAction,
+): Promise<TurnEnd> {
+  // What came while nothing waited for it is answered too, be it by an event that says why it was dropped (T14).
+  await inbox.acceptResults();
+  const end = await storeActivities.commitTurn({
+    ...fence,
+    termination,
+    deliverable,
+    engine: meter.usage,
+    ...(hide ? { hide } : {}),
+    ...kernel.takeNoticed(),
+  });
+  display.end(end.status, end.errorCode);
+  status.showEnd(end.status);
+  while (!inbox.isSettled) await inbox.settle();
+  return end;
+}

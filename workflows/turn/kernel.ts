@@ -1,0 +1,67 @@
+/** The kernel of one turn as its driver uses it: it holds the state, takes events, and collects what the store is to be told of. */
+import { log } from '@temporalio/workflow';
+import { isNotice, type Notice, noticeText } from '../contract/notices.ts';
+import type { BudgetStanding } from '../contract/steps.ts';
+import type { KernelAction } from '../kernel/actions.ts';
+import type { KernelEvent } from '../kernel/events.ts';
+import { lifecycleOf } from '../kernel/phase.ts';
+import type { KernelState } from '../kernel/state.ts';
+import { step } from '../kernel/step.ts';
+import type { TurnDisplay } from './display.ts';
+
+export class TurnKernel {
+  #state: KernelState;
+  /** Notices that the store is told of with the next step, or with the end of the turn. */
+  #noticed: readonly Notice[];
+  readonly #display: TurnDisplay;
+
+  constructor(state: KernelState, noticed: readonly Notice[], display: TurnDisplay) {
+    this.#state = state;
+    this.#noticed = noticed;
+    this.#display = display;
+  }
+
+  get state(): KernelState {
+    return this.#state;
+  }
+
+  /** The kernel's answer to an event of the turn. Errors: `TypeError` when it has none, which is a bug of ours. */
+  feed(event: KernelEvent): KernelAction {
+    const [action] = this.#step(event);
+    if (action) return action;
+    throw new TypeError(`the kernel had no answer to ${event.type} while ${lifecycleOf(this.#state)}`);
+  }
+
+  /** Tells the kernel where the budgets stand, as the store knows it; nothing follows at once (K9). */
+  setBudgets({ budgets = {}, delegated }: BudgetStanding): void {
+    this.#step({ type: 'budgets', nowMs: Date.now(), budgets, ...(delegated ? { delegated } : {}) });
+  }
+
+  /** The notices since they were last taken; the store is told of each once. */
+  takeNoticed(): { readonly noticed?: readonly Notice[] } {
+    const noticed = this.#noticed;
+    this.#noticed = [];
+    return noticed.length > 0 ? { noticed } : {};
+  }
+
+  /** For notices that the store learns of in another way. */
+  dropNotices(type: Notice['type']): void {
+    this.#noticed = this.#noticed.filter((notice) => notice.type !== type);
+  }
+
+  /** For the next run; `noticed` is absent when there are no notices. */
+  carry(): { readonly state: KernelState; readonly noticed?: readonly Notice[] } {
+    return { state: this.#state, ...(this.#noticed.length > 0 ? { noticed: this.#noticed } : {}) };
+  }
+
+  #step(event: KernelEvent): readonly KernelAction[] {
+    const { stepIndex } = this.#state;
+    const { state, actions, observations } = step(this.#state, event);
+    this.#state = state;
+    for (const observation of observations) log.info(observation.type, { ...observation });
+    const noticed = observations.filter(isNotice);
+    for (const notice of noticed) this.#display.notice(stepIndex, noticeText(notice));
+    this.#noticed = [...this.#noticed, ...noticed];
+    return actions;
+  }
+}

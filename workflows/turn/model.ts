@@ -1,0 +1,37 @@
+/** The model calls of a turn: a step, and the summary that makes room for one. */
+import { isCancellation } from '@temporalio/workflow';
+import type { StepOutcomeRecord } from '../contract/steps.ts';
+import type { CallLlmAction, SummarizeAction } from '../kernel/actions.ts';
+import type { KernelEvent } from '../kernel/events.ts';
+import { modelFailure, responseEvent } from './outcomes.ts';
+import type { TurnParts } from './parts.ts';
+
+/** Errors: the cancellation of the turn, and a lost lease. Whatever else the model or its provider does is an event. */
+export async function runStep(turn: TurnParts, request: CallLlmAction): Promise<KernelEvent> {
+  const { fence, meter, kernel, lease } = turn;
+  const noticed = kernel.takeNoticed();
+  try {
+    const { callModel: call } = meter.model(`step ${request.stepIndex}: model`);
+    return answered(turn, await call({ ...fence, profileHash: lease.profileHash, request, ...noticed }));
+  } catch (error) {
+    if (isCancellation(error)) throw error;
+    const failed = modelFailure(error, request.stepIndex);
+    // An attempt that was given up for lost may still be at work: it has answered by now, or its answer does not count any more.
+    const late = await meter.store.closeStep({ ...fence, stepIndex: request.stepIndex, ...noticed });
+    return late ? answered(turn, late) : failed;
+  }
+}
+
+function answered({ display, kernel }: TurnParts, record: StepOutcomeRecord): KernelEvent {
+  display.thought(record);
+  kernel.setBudgets(record);
+  return responseEvent(record);
+}
+
+export async function runSummary({ fence, meter, lease }: TurnParts, request: SummarizeAction): Promise<KernelEvent> {
+  const { stepIndex, mode } = request;
+  const activities = meter.model(mode === 'sprint' ? 'a new sprint' : 'summary of the oldest messages');
+  const { profileHash } = lease;
+  const { seq, tokens, usage, cost } = await activities.summarize({ ...fence, profileHash, request });
+  return { type: 'summarized', nowMs: Date.now(), stepIndex, summary: [seq, 'summary', tokens], usage, cost };
+}
