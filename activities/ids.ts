@@ -4,7 +4,7 @@
  * Invariant: an id is a UUIDv5 of what the row stands for, so that a retry of the same write makes the same row (T29).
  */
 import { v5 } from 'uuid';
-import type { BoxExtent } from '../workflows/kernel/state.ts';
+import type { BoxExtent } from '../workflows/kernel/handles.ts';
 
 const NAMESPACE = '5b9f0b52-8c5e-4f0e-9d0f-0f6d0f8b7a11';
 

@@ -4,12 +4,12 @@
  *   node examples/02-kernel-alone.ts
  *
  * The kernel is one pure function: `step(state, event) → {state, actions, observations}`. It decides and does nothing itself: it calls no
- * model and no tool, reads no clock, and holds no text, only handles: "card 3 is what a tool answered, 12 tokens". Whoever drives it does
- * what the action asks for, and brings back what came of it as the next event, with the time in it:
+ * model and no tool, reads no clock, and holds no text, only handles: "card 3 is what a tool answered, 12 tokens". Its driver does what
+ * the action asks for, and brings back what came of it as the next event, with the time in it:
  *
  *   start         → call_llm        show the model these cards
  *   llm_response  → execute_tools   run these calls, ask approval for those
- *   tool_results  → await           somebody must be asked first
+ *   tool_results  → await           a person must be asked first
  *   approval      → execute_tools   run what got approval
  *   tool_results  → call_llm        show the model what came of it
  *   llm_response  → done            the turn is over
@@ -20,14 +20,16 @@
 import type { KernelAction } from '../workflows/kernel/actions.ts';
 import type { KernelEvent } from '../workflows/kernel/events.ts';
 import { factsAt } from '../workflows/kernel/governance.ts';
+import type { Handle, HandleRole } from '../workflows/kernel/handles.ts';
 import { drainNewMessages } from '../workflows/kernel/new-messages.ts';
-import { type Handle, type HandleRole, initialState } from '../workflows/kernel/state.ts';
+import { waitingCalls } from '../workflows/kernel/phase.ts';
+import { initialState } from '../workflows/kernel/state.ts';
 import { step } from '../workflows/kernel/step.ts';
 import { governanceSchema } from '../workflows/protocol/governance.ts';
 import type { JsonObject } from '../workflows/protocol/json.ts';
 import { budgetsSchema } from '../workflows/protocol/profile.ts';
 
-/** The text of the conversation is ours; a card's place is its position here. */
+/** The texts of the conversation, which the kernel never sees; the place of a card is its position in this list. */
 const cards: { readonly role: HandleRole; readonly text: string }[] = [];
 
 function write(role: HandleRole, text: string): Handle {
@@ -52,7 +54,7 @@ function model(prompt: readonly string[]): Reply {
   return { text: '', calls: [call('forecast', { city: 'Rome' }), call('book', { city: 'Rome', price: 120 })] };
 }
 
-/** A booking that costs 100 or more waits until somebody says yes. */
+/** The rules: a booking that costs 100 or more waits until a person approves it. */
 const governance = governanceSchema.parse({
   rules: [{ tool: 'book', action: 'ask', when: { path: 'price', min: 100 }, reason: 'it costs 100 or more' }],
 });
@@ -84,7 +86,7 @@ function outcomeOf(action: KernelAction): KernelEvent {
         thoughtCardId: String(cards.length),
         hasText: text !== '',
         refused: false,
-        // Of the arguments the kernel sees only what rules look at, and a digest by which it knows a repeated call.
+        // The kernel sees only those arguments that rules name, and a digest by which it knows a repeated call.
         calls: calls.map(({ callId, tool, args }) => ({
           callId,
           tool,
@@ -99,17 +101,16 @@ function outcomeOf(action: KernelAction): KernelEvent {
         const [seq, , tokens] = write('tool', tools[tool]?.(argumentsOf.get(callId) ?? {}) ?? 'no such tool');
         return { callId, status: 'success', afterExecution: 'continue', seq, tokens } as const;
       });
-      // A call that needs approval is not run yet: it waits, for an hour.
+      // A call that needs approval is not run yet; it waits for an hour at most.
       const suspended = (action.ask ?? []).map(({ callId }) => ({ callId, deadline: nowMs + 3_600_000 }));
       return { type: 'tool_results', nowMs, settled, suspended };
     }
     case 'await': {
-      const waiting = state.outstanding.filter((call) => call.settled === null);
-      const answers = waiting.map(({ callId }) => ({ callId, decision: 'approved', by: 'ann' }) as const);
+      const answers = waitingCalls(state).map(({ callId }) => ({ callId, decision: 'approved', by: 'ann' }) as const);
       return { type: 'approval', nowMs, answers };
     }
     default:
-      // `summarize` comes when the window is nearly full; `done` is no question.
+      // `summarize` comes only when the window is nearly full, and after `done` the loop ends.
       throw new TypeError(`this turn is too short for ${action.type}`);
   }
 }
@@ -123,6 +124,7 @@ let event: KernelEvent = {
   instruction: write('user', 'Book me a train to Rome, if the weather is fine.'),
 };
 let mark = 0;
+let status = '';
 for (;;) {
   const { state: next, actions, observations } = step(state, event);
   state = next;
@@ -132,11 +134,14 @@ for (;;) {
   for (const { role, text } of cards.slice(fromSeq - 1, toSeq)) console.log(`  ${role}: ${text}`);
   for (const { type, ...what } of observations) console.log(`  observed ${type} ${JSON.stringify(what)}`);
   const [action] = actions;
-  if (!action) throw new Error(`the kernel has no answer to ${event.type} while ${state.lifecycle}`);
+  if (!action) throw new Error(`the kernel has no answer to ${event.type} while ${state.phase.kind}`);
   const { type, ...what } = action;
   console.log(`${event.type} → ${type} ${JSON.stringify(what)}`);
-  if (action.type === 'done') break;
+  if (action.type === 'done') {
+    status = action.termination.status;
+    break;
+  }
   event = outcomeOf(action);
 }
 
-console.log(`ended ${state.termination?.status} after ${state.stepIndex} model calls: ${cards.at(-1)?.text}`);
+console.log(`ended ${status} after ${state.stepIndex} model calls: ${cards.at(-1)?.text}`);

@@ -6,7 +6,7 @@ import type {
 } from 'openai/resources/chat/completions';
 import type { StepCommit } from '../../workflows/contract/steps.ts';
 import type { CallLlmAction } from '../../workflows/kernel/actions.ts';
-import type { Note } from '../../workflows/kernel/state.ts';
+import type { Note } from '../../workflows/kernel/model-call.ts';
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';

@@ -1,12 +1,16 @@
-/** A turn of so many cards, at rest where each kind of event may come, and the events. Made by the kernel itself. */
+/** For a turn of a given size: a state in which each kind of event may come, and the event. The kernel itself makes the states. */
+
+import type { ContextUnit } from '../../workflows/kernel/context.ts';
 import type { KernelEvent, LlmResponseEvent } from '../../workflows/kernel/events.ts';
+import type { Handle } from '../../workflows/kernel/handles.ts';
+import { openCalls } from '../../workflows/kernel/phase.ts';
 import { estimatedTokens } from '../../workflows/kernel/pressure.ts';
-import { type ContextUnit, type Handle, initialState, type KernelState } from '../../workflows/kernel/state.ts';
+import { initialState, type KernelState } from '../../workflows/kernel/state.ts';
 import { step } from '../../workflows/kernel/step.ts';
 import { governanceSchema } from '../../workflows/protocol/governance.ts';
 
 export interface Case {
-  /** Begins with the kind of the event. */
+  /** A name that begins with the kind of the event. */
   readonly name: string;
   readonly state: KernelState;
   readonly event: KernelEvent;
@@ -22,11 +26,11 @@ const governance = governanceSchema.parse({
     { tool: 'delete_*', action: 'deny' },
     { tool: 'book', action: 'ask' },
   ],
-  constraints: [{ tool: 'look', path: 'city', maxLength: 50 }],
+  constraints: [{ tool: 'search', path: 'city', maxLength: 50 }],
   rateLimits: [{ tool: 'book', max: 10, windowMs: 60_000 }],
 });
 
-/** Writes events for a turn: each card gets the next place. */
+/** Writes the events of a turn and feeds them to the kernel; each card gets the next place of the output box. */
 class Script {
   state: KernelState = initialState({
     budgets: { maxSteps: PLENTY, maxToolCalls: PLENTY, maxTokens: PLENTY * 1_000, onExhausted: 'finish' },
@@ -66,7 +70,7 @@ class Script {
   }
 
   results(...waiting: readonly string[]): KernelEvent {
-    const open = this.state.outstanding.filter((call) => call.settled === null);
+    const open = openCalls(this.state);
     const waits = open.filter((call) => waiting.includes(call.tool));
     const settled = open.filter((call) => !waits.includes(call)).map(({ callId }) => this.#settled(callId));
     const suspended = waits.map(({ callId }) => ({ callId, deadline: PLENTY }));
@@ -79,12 +83,12 @@ class Script {
   }
 }
 
-/** One call a step: half of the cards are thoughts, half results. */
+/** A turn with this many cards in view, half of them thoughts and half results: each step makes one call. */
 function longTurn(handles: number): Script {
   const script = new Script();
   script.feed(start(script, []));
   while (script.state.handles.length < handles) {
-    script.feed(script.response('look'));
+    script.feed(script.response('search'));
     script.feed(script.results());
   }
   return script;
@@ -98,7 +102,7 @@ const start = (script: Script, earlier: readonly ContextUnit[]): KernelEvent => 
   instruction: script.card('user', 30),
 });
 
-/** Of a window that is so full, with what is in view now. */
+/** The same state with a window of which the cards in view fill this share. */
 function filled(state: KernelState, share: number): KernelState {
   const windowTokens = Math.floor(estimatedTokens(state) / share);
   return { ...state, config: { ...state.config, context: { windowTokens, answerTokens: 0, fixedTokens: 0 } } };
@@ -109,7 +113,7 @@ export function casesOf(handles: number): readonly Case[] {
   const thinking = script.state;
   const { stepIndex } = thinking;
   const answer = script.response();
-  const calls = script.response('look', 'book');
+  const calls = script.response('search', 'book');
   script.feed(calls);
   const acting = script.state;
   const oneWaits = script.results('book');
@@ -134,7 +138,7 @@ export function casesOf(handles: number): readonly Case[] {
   ];
 }
 
-/** With as many cards of earlier turns, ten to a turn. */
+/** The start of a turn with this many cards of earlier turns, ten to a turn. */
 function started(handles: number): Case {
   const earlier = Array.from({ length: Math.ceil(handles / 10) }, (_, index): ContextUnit => {
     const fromSeq = index * 10 + 1;
@@ -144,12 +148,12 @@ function started(handles: number): Case {
   return { name: 'start', state: script.state, event: start(script, earlier) };
 }
 
-/** What the window has no room for. */
+/** The cases in which the window has no room for the prompt. */
 function shortened(thinking: KernelState, suspended: KernelState, last: KernelEvent): readonly Case[] {
   const { stepIndex } = thinking;
   const full = filled(suspended, 0.97);
   const shortening = step(full, last).state;
-  if (shortening.phase !== 'delta') throw new Error('a window that is full must lead to a summary');
+  if (shortening.phase.kind !== 'shortening') throw new Error('a window that is full must lead to a summary');
   const usage = { input: 1_000, output: 500, cached: 0 };
   const summary: Handle = [(shortening.handles.at(-1)?.[0] ?? 0) + 1, 'summary', 500];
   return [

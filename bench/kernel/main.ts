@@ -1,7 +1,7 @@
 /**
- * `npm run bench:kernel`: what a step of the kernel takes, by event and size of the turn, and how large its state and its bundle are.
+ * `npm run bench:kernel`: how long a step of the kernel takes, by event and size of the turn, and how large its state and its bundle are.
  *
- * Prints tables, progress on stderr; ends with 1 when a target is missed.
+ * It prints tables, and progress on stderr, and exits with 1 when a target is missed.
  */
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';

@@ -1,4 +1,4 @@
-/** Times of `step`, bytes of its state, memory it takes, and the size of the bundle it is part of. */
+/** Measures how long `step` takes, how large its state is as JSON and in memory, and how large the bundle is that it is part of. */
 import { Buffer } from 'node:buffer';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -13,7 +13,7 @@ export const SIZES = [100, 1_000, 10_000] as const;
 
 export interface Timing {
   readonly name: string;
-  /** Microseconds. */
+  /** The times of a step in microseconds. */
   readonly micros: Spread;
 }
 
@@ -21,7 +21,7 @@ export interface SizeResults {
   readonly handles: number;
   readonly timings: readonly Timing[];
   readonly snapshotBytes: number;
-  /** Of the heap, for one state. */
+  /** The bytes of the heap that one state takes. */
   readonly heapBytes: number;
 }
 
@@ -31,7 +31,7 @@ export interface KernelResults {
   readonly bundleBytes: number;
 }
 
-/** `rounds`: how often each event is fed to each state. */
+/** Measures all sizes; `rounds` is how often each event is fed to its state. */
 export async function measureKernel(rounds: number, say: (line: string) => void): Promise<KernelResults> {
   const facts = machineFacts();
   const sizes = SIZES.map((handles) => {
@@ -52,7 +52,7 @@ function measureSize(handles: number, rounds: number): SizeResults {
   return { handles, timings, snapshotBytes: Buffer.byteLength(snapshot), heapBytes: heapBytes(snapshot, handles) };
 }
 
-/** In turn, as they come in a turn, so that no event is timed with caches it alone has filled. The first rounds only warm up. */
+/** Times the cases by turns, so that no event finds caches that it alone has filled. The first rounds only warm up. */
 function time(cases: readonly Case[], rounds: number): readonly Timing[] {
   const taken = cases.map(({ name }) => ({ name, micros: [] as number[] }));
   for (let round = -Math.ceil(rounds / 2); round < rounds; round += 1) {
@@ -66,7 +66,7 @@ function time(cases: readonly Case[], rounds: number): readonly Timing[] {
   return taken.map(({ name, micros }) => ({ name, micros: spreadOf(micros) }));
 }
 
-/** Handles to hold at once, so that what is measured is much more than noise. */
+/** How many handles are held in memory at once, so that what is measured is much more than noise. */
 const WEIGHED_HANDLES = 200_000;
 
 function heapBytes(snapshot: string, handles: number): number {
@@ -74,7 +74,7 @@ function heapBytes(snapshot: string, handles: number): number {
   const before = heapUsed();
   const states = Array.from({ length: copies }, () => JSON.parse(snapshot) as KernelState);
   const after = heapUsed();
-  // Read after the second look, so that the states are alive until then.
+  // The states are used after the second measurement, so that they are alive until then.
   return (after - before) / states.length;
 }
 

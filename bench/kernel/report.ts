@@ -1,4 +1,4 @@
-/** The results as tables. */
+/** The results as tables in Markdown. */
 import type { BudgetLine } from '../budget.ts';
 import { section, short, table, whole } from '../markdown.ts';
 import { budgetTable, hardwareLine } from '../report.ts';

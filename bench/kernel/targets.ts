@@ -7,7 +7,7 @@ const STEP_MICROS = 50;
 const SNAPSHOT_HANDLES = 10_000;
 const SNAPSHOT_BYTES = 256 * 1024;
 const BUNDLE_BYTES = 2_000_000;
-/** Bytes per handle at the largest size over those at the middle one. */
+/** The most that the bytes per handle may grow from the middle size to the largest, as a factor. */
 const MEMORY_GROWTH = 1.2;
 
 export function kernelTargets({ sizes, bundleBytes }: KernelResults): readonly BudgetLine[] {

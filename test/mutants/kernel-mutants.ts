@@ -7,7 +7,7 @@ const TREE = 'test/activities/store/turns/tree-budgets.test.ts';
 export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K1',
-    breaks: 'results that leave one call out are taken for all of them',
+    breaks: 'results without one of the calls are taken for all of them',
     file: 'workflows/kernel/legality.ts',
     find: `return missing.length === 0 ? null`,
     replace: `return missing.length <= 1 ? null`,
@@ -15,10 +15,10 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   },
   {
     rule: 'K2',
-    breaks: 'the driver is told to wait for tools where somebody is asked',
-    file: 'workflows/kernel/calls.ts',
-    find: `const wait = waiting.some((call) => call.gated !== undefined)`,
-    replace: `const wait = waiting.every((call) => call.gated !== undefined)`,
+    breaks: 'the driver waits for tools where a person is asked',
+    file: 'workflows/kernel/acting.ts',
+    find: `const wait = waiting.some((call) => call.gated)`,
+    replace: `const wait = waiting.every((call) => call.gated)`,
     test: `${KERNEL}/approvals.test.ts`,
   },
   {
@@ -72,7 +72,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K7',
     breaks: 'what nobody approved in time runs',
-    file: 'workflows/kernel/calls.ts',
+    file: 'workflows/kernel/acting.ts',
     find: `if (decision === 'unanswered')`,
     replace: `if (decision === 'unanswered' && by !== undefined)`,
     test: `${KERNEL}/approvals.test.ts`,
@@ -80,7 +80,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K7',
     breaks: 'arguments that an approver changed are not judged again',
-    file: 'workflows/kernel/calls.ts',
+    file: 'workflows/kernel/acting.ts',
     find: `if (!edited || !config.governance) return null;`,
     replace: `if (!edited || config.governance) return null;`,
     test: `${KERNEL}/approvals.test.ts`,
@@ -190,7 +190,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K9',
     breaks: 'an operator who is asked again is asked the question that has its answer',
-    file: 'workflows/kernel/funnel.ts',
+    file: 'workflows/kernel/budgets.ts',
     find: `times === 0 ? '' :`,
     replace: `times >= 0 ? '' :`,
     test: `${KERNEL}/approvals.test.ts`,
@@ -199,8 +199,8 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     rule: 'K9',
     breaks: 'a model is asked for the summary that makes room for the report',
     file: 'workflows/kernel/funnel.ts',
-    find: `state.ending === null ? {} : { byRule`,
-    replace: `state.ending !== null ? {} : { byRule`,
+    find: `call.ending === null ? {} : { byRule`,
+    replace: `call.ending !== null ? {} : { byRule`,
     test: `${KERNEL}/budgets.test.ts`,
   },
   {
@@ -222,7 +222,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K11',
     breaks: 'a prompt that is too long is sent again for ever',
-    file: 'workflows/kernel/step.ts',
+    file: 'workflows/kernel/reasoning.ts',
     find: `const overflows = state.context.overflows + 1;`,
     replace: `const overflows = Math.min(1, state.context.overflows + 1);`,
     test: `${KERNEL}/overflow.test.ts`,
@@ -246,7 +246,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K13',
     breaks: 'what users said during a step goes with it when it is taken back',
-    file: 'workflows/kernel/rollback.ts',
+    file: 'workflows/kernel/checkpoint.ts',
     find: `const gone = step.filter(([, role]) => role !== 'user')`,
     replace: `const gone = step.filter(([, role]) => role !== 'summary')`,
     test: `${KERNEL}/rollback.test.ts`,
@@ -265,7 +265,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     file: 'workflows/kernel/handles.ts',
     find: `[...users.slice(0, 1), ...users.slice(1).slice(-newest)]`,
     replace: `users.slice(1).slice(-newest)`,
-    test: `${KERNEL}/told.test.ts`,
+    test: `${KERNEL}/user-messages.test.ts`,
   },
   {
     rule: 'K15',
@@ -329,8 +329,8 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     rule: 'K22',
     breaks: 'new messages are given out before a result that lies among them',
     file: 'workflows/kernel/new-messages.ts',
-    find: `const acting = phase === 'act' && lifecycle !== 'done'`,
-    replace: `const acting = phase === 'act' && lifecycle === 'done'`,
+    find: `const acting = phase.kind === 'acting'`,
+    replace: `const acting = phase.kind === 'done'`,
     test: `${KERNEL}/new-messages.test.ts`,
   },
 ];

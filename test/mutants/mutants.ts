@@ -198,7 +198,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T13',
     breaks: 'the turn sleeps until the last deadline instead of the nearest',
-    file: 'workflows/kernel/calls.ts',
+    file: 'workflows/kernel/acting.ts',
     find: `const deadline = Math.min(...waiting`,
     replace: `const deadline = Math.max(...waiting`,
     test: 'test/workflows/kernel/tools.test.ts',

@@ -11,7 +11,7 @@ import {
   proxyLocalActivities,
 } from '@temporalio/workflow';
 import type { CallLlmAction, RefusedCall, SummarizeAction } from '../kernel/actions.ts';
-import type { SettledCall } from '../kernel/state.ts';
+import type { SettledCall } from '../kernel/calls.ts';
 import type { Fence } from '../protocol/turn.ts';
 import type { ApprovalRequest } from './approvals.ts';
 import type { Notice } from './notices.ts';

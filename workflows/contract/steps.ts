@@ -1,7 +1,9 @@
 /** The steps of a turn as the store keeps them: what an activity brings, what it gets back, what the workflow is told. */
-import type { ProposedCall } from '../kernel/events.ts';
+
+import type { Delegated } from '../kernel/budgets.ts';
+import type { ProposedCall } from '../kernel/calls.ts';
 import type { ArgumentFacts } from '../kernel/governance.ts';
-import type { BoxExtent, Delegated } from '../kernel/state.ts';
+import type { BoxExtent } from '../kernel/handles.ts';
 import type { Card, CardContents, CardType, ToolResultContent } from '../protocol/cards.ts';
 import type { ResultFields } from '../protocol/enqueue.ts';
 import type { ProfileSnapshot } from '../protocol/profile.ts';

@@ -8,7 +8,10 @@
  */
 
 import type { DeliverableSource, RefusedCall } from '../kernel/actions.ts';
-import type { BoxExtent, ContextUnit, KernelConfig, SettledCall } from '../kernel/state.ts';
+import type { SettledCall } from '../kernel/calls.ts';
+import type { ContextUnit } from '../kernel/context.ts';
+import type { BoxExtent } from '../kernel/handles.ts';
+import type { KernelConfig } from '../kernel/state.ts';
 import type { Card, CardContents, ToolResultContent } from '../protocol/cards.ts';
 import type { EnqueueAck, EnqueueRequest, RefusedRequest } from '../protocol/enqueue.ts';
 import type { JsonObject, JsonValue } from '../protocol/json.ts';

@@ -1,17 +1,19 @@
 /**
- * Budgets (K9, K10, K12): checked at the one funnel before each model call; calls also at the gate.
+ * Budgets (K9, K10, K12): what a turn may use, what it has used, and whether one of them is used up. The funnel asks before each model call,
+ * the gate before each tool call. Pure.
  *
  * Invariants
- * 1. A budget is hit when what was used reaches the limit; beyond it go what was in flight, and one model call for the report.
- * 2. A cost that is not known counts as a limit reached: money nobody can count is not spent.
- * 3. Delegated turns count with what they spent or may still spend, as one sum that the store gives and each later one replaces: however
- *    late they end, they count, and none counts twice.
+ * 1. A budget is used up when what was used reaches its limit. What is under way at that time goes on to its end, and one model call for
+ *    the final report comes after it.
+ * 2. A cost that is not known counts as a limit that is reached, because money that nobody can count must not be spent.
+ * 3. Delegated turns count with what they spent or may still spend, as one sum that the store gives. Each sum replaces the one before, so
+ *    that every turn counts, however late it ends, and none counts twice.
  */
-import type { BudgetChange } from '../protocol/profile.ts';
-import { addUsage, type Termination } from '../protocol/turn.ts';
-import { FUSE_BLOWS, longestStreak } from './fuse.ts';
-import type { KernelState } from './state.ts';
+import type { BudgetChange, Budgets } from '../protocol/profile.ts';
+import { addUsage, NO_USAGE, type Termination, type Usage } from '../protocol/turn.ts';
+import { FUSE_BLOWS, type FuseState, longestStreak } from './fuse.ts';
 
+/** The code of the catalogue with which a turn ends whose budget was used up; `no_progress` is that of the repeat fuse. */
 export type BudgetCode =
   | 'max_steps_reached'
   | 'budget_tool_calls'
@@ -20,14 +22,59 @@ export type BudgetCode =
   | 'budget_cost'
   | 'no_progress';
 
+/** What the turns that a turn delegated have spent or still hold of its budgets, down the tree, as the store knew it last (K9). */
+export interface Delegated {
+  readonly tokens: number;
+  /** Null when a price is not known. */
+  readonly cost: number | null;
+  /** Whether one of them has not ended: then the sums may still fall. */
+  readonly open: boolean;
+}
+
+/** What the turn may use, and what it has used of it. */
+export interface BudgetState {
+  /** As the profile sets them, or as an operator changed them. */
+  readonly budgets: Budgets;
+  /** The number of model calls asked for; while one is under way, its index. */
+  readonly stepIndex: number;
+  /** Epoch ms of `start`; 0 before it. */
+  readonly startedAt: number;
+  /** The tokens of the turn's own model calls. */
+  readonly usage: Usage;
+  /** The cost of the turn's own model calls, in the currency of the price list; null as soon as one price is not known. */
+  readonly cost: number | null;
+  readonly delegated: Delegated;
+  /** The calls that were started, or wait for approval to be. */
+  readonly toolCalls: number;
+  /** Whether calls were refused because `maxToolCalls` was used up. */
+  readonly callsRefused: boolean;
+  /** The budgets that operators were asked about since the last model call. */
+  readonly asks: readonly BudgetCode[];
+}
+
+export const nothingUsed = (budgets: Budgets): BudgetState => ({
+  budgets,
+  stepIndex: 0,
+  startedAt: 0,
+  usage: NO_USAGE,
+  cost: 0,
+  delegated: { tokens: 0, cost: 0, open: false },
+  toolCalls: 0,
+  callsRefused: false,
+  asks: [],
+});
+
+/** A budget that is used up. */
 export interface BudgetHit {
   readonly code: BudgetCode;
+  /** In the unit of the budget: steps, calls, tokens, ms, or the currency of the price list. */
   readonly used: number;
   readonly limit: number;
+  /** What a person and the model read about it. */
   readonly reason: string;
 }
 
-/** What must be raised when it is hit; nothing lifts the fuse. */
+/** The budget that must be larger for a turn with this code to go on. The fuse has none: nothing lifts it. */
 const AXES: Readonly<Partial<Record<BudgetCode, keyof BudgetChange>>> = {
   max_steps_reached: 'maxSteps',
   budget_tool_calls: 'maxToolCalls',
@@ -36,10 +83,31 @@ const AXES: Readonly<Partial<Record<BudgetCode, keyof BudgetChange>>> = {
   budget_cost: 'maxCost',
 };
 
-/** What an operator is asked about: a budget as it stood when the question was asked. */
+/** A budget as it stood when an operator was asked about it. */
 export type BudgetAsk = Pick<BudgetHit, 'code' | 'used' | 'limit'>;
 
-/** Null when these budgets lift a budget that was asked about `askedMs` ago; else what is missing. */
+/** The question to an operator whether a budget may be larger; its answer comes under `askId` (K9). */
+export interface BudgetQuestion extends BudgetAsk {
+  readonly askId: string;
+  /** Epoch ms by the clock of the workflow. */
+  readonly deadline: number;
+}
+
+/**
+ * The question about a budget that is used up. Where it is asked once more before the next model call, it has another id: the first one
+ * has its answer already.
+ */
+export function questionAbout(
+  { asks, stepIndex }: BudgetState,
+  { code, used, limit }: BudgetHit,
+  deadline: number,
+): BudgetQuestion {
+  const times = asks.filter((asked) => asked === code).length;
+  const askId = `budget-${stepIndex}-${code}${times === 0 ? '' : `-${times + 1}`}`;
+  return { askId, code, used, limit, deadline };
+}
+
+/** What these budgets lack to lift the budget that an operator was asked about `askedMs` milliseconds ago; null when they suffice. */
 export function shortfall({ code, used, limit }: BudgetAsk, budgets: BudgetChange, askedMs: number): string | null {
   const axis = AXES[code];
   const usedNow = code === 'budget_wall_time' ? used + askedMs : used;
@@ -48,13 +116,16 @@ export function shortfall({ code, used, limit }: BudgetAsk, budgets: BudgetChang
   return `${code}: ${usedNow} of ${limit} used; ${axis} must be more than ${usedNow}`;
 }
 
-export const tokensUsed = ({ usage, delegated }: Pick<KernelState, 'usage' | 'delegated'>): number =>
+/** The tokens that count against `maxTokens`: those of the turn and those of all that it delegated. */
+export const tokensUsed = ({ usage, delegated }: Pick<BudgetState, 'usage' | 'delegated'>): number =>
   usage.input + usage.output + delegated.tokens;
 
-export const costUsed = ({ cost, delegated }: Pick<KernelState, 'cost' | 'delegated'>): number | null =>
+/** The cost that counts against `maxCost`, delegated turns included; null when a price is not known. */
+export const costUsed = ({ cost, delegated }: Pick<BudgetState, 'cost' | 'delegated'>): number | null =>
   addCost(cost, delegated.cost);
 
-export function exhaustedBudget(state: KernelState, nowMs: number): BudgetHit | null {
+/** The budget that forbids another model call; null when none does. Of several the first in this order is named. */
+export function exhaustedBudget(state: BudgetState & FuseState, nowMs: number): BudgetHit | null {
   const { maxSteps, maxToolCalls, maxTokens, maxWallTimeMs, maxCost } = state.budgets;
   const { stepIndex, toolCalls } = state;
   const cost = costUsed(state);
@@ -76,23 +147,25 @@ export function exhaustedBudget(state: KernelState, nowMs: number): BudgetHit | 
   return null;
 }
 
-/** What is not named stays. */
+/** The budgets with those replaced that the change names. */
 export const withBudgets = <T extends BudgetChange>(budgets: T, change: BudgetChange = {}): T => ({
   ...budgets,
   ...(Object.fromEntries(Object.entries(change).filter(([, limit]) => limit !== undefined)) as Partial<T>),
 });
 
-/** Calls that a larger budget has room for were not refused for good. */
-export function withChangedBudgets(state: KernelState, change: BudgetChange | undefined): KernelState {
+/** The budgets as an operator changes them. Where they leave room for more calls, the refused calls do not end the turn any more. */
+export function withChangedBudgets(
+  state: BudgetState,
+  change: BudgetChange | undefined,
+): Pick<BudgetState, 'budgets' | 'callsRefused'> {
   const budgets = withBudgets(state.budgets, change);
-  const callsRefused = state.callsRefused && state.toolCalls >= budgets.maxToolCalls;
-  return { ...state, budgets, callsRefused };
+  return { budgets, callsRefused: state.callsRefused && state.toolCalls >= budgets.maxToolCalls };
 }
 
-/** Calls that may still be started. */
-export const callsLeft = ({ budgets, toolCalls }: KernelState): number =>
-  budgets.maxToolCalls === undefined ? Number.POSITIVE_INFINITY : Math.max(0, budgets.maxToolCalls - toolCalls);
+/** How many calls may still be started. */
+export const callsLeft = ({ budgets, toolCalls }: BudgetState): number => Math.max(0, budgets.maxToolCalls - toolCalls);
 
+/** How a turn ends that has reported after this budget was used up. */
 export const terminationOf = ({ code, reason }: BudgetHit): Termination => ({
   status: 'partial',
   errorCode: code,
@@ -106,10 +179,16 @@ const hit = (code: BudgetHit['code'], used: number, limit: number, reason: strin
   reason,
 });
 
+/** The sum of two costs; null when one of them is not known. */
 export const addCost = (a: number | null, b: number | null | undefined): number | null =>
   a === null || b === null ? null : a + (b ?? 0);
 
-export const withUsage = (state: KernelState, usage: KernelState['usage'], cost: number | null | undefined) => ({
+/** What the turn has used once this model call, or this summary, is counted. */
+export const withUsage = (
+  state: BudgetState,
+  usage: Usage,
+  cost: number | null | undefined,
+): Pick<BudgetState, 'usage' | 'cost'> => ({
   usage: addUsage(state.usage, usage),
   cost: addCost(state.cost, cost),
 });

@@ -1,177 +1,111 @@
 /**
- * The calls of a step, from proposal to result (K1, K7).
+ * The calls of one step, from what the model proposed to what came of them. Pure: acting.ts decides what follows from it.
  *
- * Invariants
- * 1. `onResults` is the only place that commits results.
- * 2. A call that was approved is not asked about again; one whose arguments were changed is judged by the other stages again.
+ * Invariant: a call is running, waits for the outside until a deadline, or is settled; each of the three has what belongs to it and no more.
  */
-import { UPDATE_PLAN } from '../protocol/builtins.ts';
-import type { ExecuteToolsAction, Observation, RefusedCall, StepOutcome } from './actions.ts';
-import { exhaustedBudget, withChangedBudgets } from './budgets.ts';
-import { done, emit, isSubmission, terminationBy } from './ending.ts';
-import type { ApprovalDecision, ApprovalsAnsweredEvent, ProposedCall, ToolResultsEvent } from './events.ts';
-import { activated } from './exposure.ts';
-import { callModel, finalReport } from './funnel.ts';
-import { type Gated, gate } from './gate.ts';
-import { judge, takeSlot } from './governance.ts';
-import { merge } from './handles.ts';
-import { rollback, rollbackReason } from './rollback.ts';
-import type { Handle, KernelState, OperatorAsk, OutstandingCall, SettledCall } from './state.ts';
+import type { AfterExecution, ResultStatus, ToolError } from '../protocol/cards.ts';
+import type { ArgumentFacts } from './governance.ts';
 
-export function onProposals(state: KernelState, calls: readonly ProposedCall[], nowMs: number): StepOutcome {
-  const gated = gate(state, calls, nowMs);
-  const reasons = new Map(gated.ask.map((ask) => [ask.callId, ask.reason]));
-  const outstanding = calls.map(({ callId, tool, settled }): OutstandingCall => {
-    const reason = reasons.get(callId);
-    const gate = reason === undefined ? {} : { gated: reason };
-    return { callId, tool, settled: settled ?? null, deadline: null, ...gate };
+/** What kind of error a call ended with; the kinds that take a step back are a matter of the profile (K13). */
+export type ErrorKind = NonNullable<ToolError['kind']> | 'governance_denied';
+
+/** What names a call in actions and results. */
+export interface CallName {
+  readonly callId: string;
+  readonly tool: string;
+}
+
+/** A call as the model wrote it, with what the kernel must know of its arguments. */
+export interface ProposedCall extends CallName {
+  /** The digest of the canonical arguments, by which a repeated call is known (K4, K12). A call without one never counts as repeated. */
+  readonly digest?: string;
+  /** The name of the skill that this call puts to use; present only when the profile has that skill (K8). */
+  readonly skill?: string;
+  /** The arguments that governance rules look at; absent when no rule looks at any. */
+  readonly facts?: ArgumentFacts;
+  /** The result of a call that was settled while it was proposed: invalid arguments, or an accepted `submit_result`. */
+  readonly settled?: SettledCall;
+}
+
+/** The result of a call, as far as the kernel must know it: its text stays in the card at `seq`. */
+export interface SettledCall {
+  readonly callId: string;
+  readonly status: ResultStatus;
+  /** What the turn does next, by the result, the report or the tool (T19). */
+  readonly afterExecution: AfterExecution;
+  readonly errorCode?: string;
+  /** Absent when there is no error, or one that the model may recover from. */
+  readonly errorKind?: ErrorKind;
+  /** The place of the result's card in the output box. */
+  readonly seq: number;
+  readonly tokens: number;
+}
+
+/** A call that an activity is working on, be it only to ask for its approval. */
+export interface RunningCall extends CallName {
+  readonly kind: 'running';
+  /** Whether the call may run only with an approval that it does not have yet. */
+  readonly gated: boolean;
+}
+
+/** A call that waits for a report from outside, or for a person. */
+export interface WaitingCall extends CallName {
+  readonly kind: 'waiting';
+  readonly gated: boolean;
+  /** Epoch ms by the clock of the workflow. */
+  readonly deadline: number;
+}
+
+/** A call that has its result. */
+export interface FinishedCall extends CallName {
+  readonly kind: 'settled';
+  readonly result: SettledCall;
+}
+
+/** A call of the step that is under way. */
+export type OutstandingCall = RunningCall | WaitingCall | FinishedCall;
+
+/** What a denied call does to its whole step where the policy says so (K6): the step is taken back, or the turn ends. */
+export interface BatchVerdict {
+  readonly outcome: 'rollback' | 'end';
+  readonly reason: string;
+}
+
+export const isFinished = (call: OutstandingCall): call is FinishedCall => call.kind === 'settled';
+export const isWaiting = (call: OutstandingCall): call is WaitingCall => call.kind === 'waiting';
+export const isRunning = (call: OutstandingCall): call is RunningCall => call.kind === 'running';
+
+/** The calls of a step that begins; those in `gated` are only asked about. */
+export const proposed = (calls: readonly ProposedCall[], gated: ReadonlySet<string>): readonly OutstandingCall[] =>
+  calls.map(({ callId, tool, settled }) =>
+    settled
+      ? { kind: 'settled', callId, tool, result: settled }
+      : { kind: 'running', callId, tool, gated: gated.has(callId) },
+  );
+
+/** The same calls once some have been settled, and others wait until a deadline. */
+export function withOutcomes(
+  calls: readonly OutstandingCall[],
+  settled: readonly SettledCall[],
+  suspended: readonly { readonly callId: string; readonly deadline: number }[],
+): readonly OutstandingCall[] {
+  const results = new Map(settled.map((result) => [result.callId, result]));
+  const deadlines = new Map(suspended.map(({ callId, deadline }) => [callId, deadline]));
+  return calls.map((call) => {
+    if (call.kind === 'settled') return call;
+    const { callId, tool, gated } = call;
+    const result = results.get(callId);
+    if (result) return { kind: 'settled', callId, tool, result };
+    const deadline = deadlines.get(callId);
+    return deadline === undefined ? call : { kind: 'waiting', callId, tool, gated, deadline };
   });
-  const taken = calls.flatMap(({ skill, settled }) =>
-    skill !== undefined && settled?.status === 'success' ? [skill] : [],
+}
+
+/** The same calls once a person has decided about some: those run, or get the result of a refusal. */
+export const withDecisions = (
+  calls: readonly OutstandingCall[],
+  decided: ReadonlySet<string>,
+): readonly OutstandingCall[] =>
+  calls.map((call) =>
+    decided.has(call.callId) ? { kind: 'running', callId: call.callId, tool: call.tool, gated: false } : call,
   );
-  const skills = taken.length > 0 ? activated(state, taken) : state.skills;
-  const planned = calls.findLast(({ tool, settled }) => tool === UPDATE_PLAN && settled?.status === 'success');
-  const planCall = planned?.callId ?? state.planCall;
-  const next: KernelState = { ...state, ...gated.change, skills, planCall, phase: 'act', outstanding };
-  if (outstanding.every((call) => call.settled !== null)) return afterBatch(next, nowMs, gated.observations);
-  return emit(next, execute(state.stepIndex, gated), gated.observations);
-}
-
-function execute(
-  stepIndex: number,
-  { run, refuse, ask }: Pick<Gated, 'refuse' | 'ask'> & { run: readonly { callId: string; tool: string }[] },
-): ExecuteToolsAction {
-  return {
-    type: 'execute_tools',
-    stepIndex,
-    calls: run.map(({ callId, tool }) => ({ callId, tool })),
-    ...(refuse.length > 0 ? { refuse } : {}),
-    ...(ask.length > 0 ? { ask } : {}),
-  };
-}
-
-export function onResults(state: KernelState, event: ToolResultsEvent): StepOutcome {
-  const settled = new Map(event.settled.map((call) => [call.callId, call]));
-  const deadlines = new Map(event.suspended.map((call) => [call.callId, call.deadline]));
-  const outstanding = state.outstanding.map((call) => ({
-    ...call,
-    settled: call.settled ?? settled.get(call.callId) ?? null,
-    deadline: settled.has(call.callId) ? null : (deadlines.get(call.callId) ?? call.deadline),
-  }));
-  const next: KernelState = {
-    ...state,
-    outstanding,
-    handles: merge(state.handles, event.settled.map(toHandle)),
-  };
-  const waiting = outstanding.filter((call) => call.settled === null);
-  if (waiting.length === 0) return afterBatch(next, event.nowMs);
-  const deadline = Math.min(...waiting.map((call) => call.deadline ?? Number.POSITIVE_INFINITY));
-  const wait = waiting.some((call) => call.gated !== undefined) ? 'approval' : 'tools';
-  return emit({ ...next, lifecycle: 'suspended' }, { type: 'await', wait, deadline });
-}
-
-/** All calls of the step are settled: a terminating one ends the turn, else the model goes on (T19). */
-function afterBatch(state: KernelState, nowMs: number, observations: readonly Observation[] = []): StepOutcome {
-  const { config, outstanding, verdict } = state;
-  const settled = outstanding.flatMap((call) => (call.settled ? [call] : []));
-  const submitted = settled.find(isSubmission);
-  if (submitted)
-    return done(state, { status: 'success' }, { from: 'submit_result', callId: submitted.callId }, observations);
-  if (verdict?.outcome === 'end') {
-    const termination = { status: 'failed', errorCode: 'policy_denied', reason: verdict.reason } as const;
-    return done(state, termination, { from: 'fallback' }, observations);
-  }
-  const terminating = settled.filter((call) => call.settled?.afterExecution === 'terminate');
-  const deciding = terminating.find((call) => call.settled?.status !== 'success') ?? terminating[0];
-  if (deciding?.settled) {
-    const termination = terminationBy(deciding.tool, deciding.settled);
-    return done(state, termination, { from: 'tool_result', callId: deciding.callId }, observations);
-  }
-  const reason = verdict?.reason ?? rollbackReason(config, settled);
-  if (reason !== null) return observed(rollback(state, reason, nowMs), observations);
-  const requiredToolDone = settled.some(
-    (call) => config.mustEndWith.includes(call.tool) && call.settled?.status === 'success',
-  );
-  return callModel({ ...state, requiredToolDone, rollbacks: 0 }, nowMs, {}, observations);
-}
-
-const observed = (outcome: StepOutcome, earlier: readonly Observation[]): StepOutcome => ({
-  ...outcome,
-  observations: [...earlier, ...outcome.observations],
-});
-
-export function onApproval(state: KernelState, { answers, nowMs }: ApprovalsAnsweredEvent): StepOutcome {
-  const observations = answers.map(
-    ({ callId, decision }): Observation => ({ type: 'approval_answered', callId, decision }),
-  );
-  const [answer] = answers;
-  if (state.operator && answer) return onOperator(state, state.operator, answer, nowMs, observations);
-  const byId = new Map(answers.map((one) => [one.callId, one]));
-  let next = state;
-  const run: OutstandingCall[] = [];
-  const refuse: RefusedCall[] = [];
-  for (const call of state.outstanding) {
-    const given = byId.get(call.callId);
-    if (!given) continue;
-    const refusal = refusalOf(state, call, given, nowMs);
-    if (refusal) refuse.push(refusal);
-    else run.push(call);
-    next = refusal ? { ...next, toolCalls: next.toolCalls - 1 } : withSlot(next, call.tool, nowMs);
-  }
-  const outstanding = state.outstanding.map((call) => {
-    if (!byId.has(call.callId)) return call;
-    const { gated: _, ...running } = call;
-    return { ...running, deadline: null };
-  });
-  const action = execute(state.stepIndex, { run, refuse, ask: [] });
-  return emit({ ...next, lifecycle: 'running', outstanding }, action, observations);
-}
-
-function refusalOf(
-  { config, rateWindows }: KernelState,
-  { callId, tool }: OutstandingCall,
-  { decision, by, reason, edited }: ApprovalDecision,
-  nowMs: number,
-): RefusedCall | null {
-  const why = reason ? `: ${reason}` : '';
-  if (decision === 'denied')
-    return { callId, tool, code: 'approval_denied', message: `${by ?? 'an approver'} denied ${tool}${why}` };
-  if (decision === 'unanswered')
-    return { callId, tool, code: 'approval_unanswered', message: `nobody approved ${tool} in time; it was not run` };
-  if (!edited || !config.governance) return null;
-  const { verdict } = judge(config.governance, rateWindows, tool, edited.facts, nowMs);
-  return verdict.decision === 'deny'
-    ? { callId, tool, code: 'governance_denied', message: `${tool} was not run as edited: ${verdict.reason}` }
-    : null;
-}
-
-const withSlot = (state: KernelState, tool: string, nowMs: number): KernelState =>
-  state.config.governance
-    ? { ...state, rateWindows: takeSlot(state.config.governance, state.rateWindows, tool, nowMs) }
-    : state;
-
-/** Extended, be it by other means, the turn goes on as if the budget had been larger; else it reports (K9). */
-function onOperator(
-  state: KernelState,
-  { code, used, limit, extra }: OperatorAsk,
-  { decision, budgets }: ApprovalDecision,
-  nowMs: number,
-  observations: readonly Observation[],
-): StepOutcome {
-  if (decision === 'approved') {
-    const extended: KernelState = { ...withChangedBudgets(state, budgets), operator: null };
-    const seen: Observation = { type: 'budgets_changed', budgets: budgets ?? {} };
-    return callModel(extended, nowMs, extra, [...observations, seen]);
-  }
-  if (decision === 'unanswered' && exhaustedBudget(state, nowMs) === null)
-    return callModel({ ...state, operator: null }, nowMs, extra, observations);
-  const hit = {
-    code,
-    used,
-    limit,
-    reason: `${used} of ${limit} used, and nobody extended the budget (${code})`,
-  };
-  return finalReport(state, hit, nowMs, observations);
-}
-
-export const toHandle = (call: SettledCall): Handle => [call.seq, 'tool', call.tokens];

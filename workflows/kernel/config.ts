@@ -1,4 +1,4 @@
-/** What of a profile the kernel must know. */
+/** The kernel's config of a turn, made from the profile and the request when the turn is leased. Pure. */
 import { SUBMIT_RESULT } from '../protocol/builtins.ts';
 import type { ResultFields } from '../protocol/enqueue.ts';
 import type { Profile, ProfileSnapshot, ToolSpec } from '../protocol/profile.ts';
@@ -6,8 +6,8 @@ import { ALWAYS, type Exposure } from './exposure.ts';
 import type { KernelConfig } from './state.ts';
 
 /**
- * Required result fields make `submit_result` the way to end, unless the profile names another that is offered (T28).
- * A required ending that is not offered is dropped: the turn then ends as without the rule (W13).
+ * What the kernel must know of a profile and a request. Required result fields make `submit_result` the way to end, unless the profile names
+ * another one that is offered (T28). A required ending that is not offered is dropped, and the turn ends as if there were no rule (W13).
  */
 export function kernelConfig(
   snapshot: ProfileSnapshot,
@@ -31,14 +31,14 @@ export function kernelConfig(
   };
 }
 
-/** The tools of the app that the profile's capabilities leave it (K8). */
+/** The names of those tools of the app that the profile's capabilities let through (K8). */
 export function letThrough({ capabilities }: Profile, tools: readonly ToolSpec[]): readonly string[] {
   const { kinds, ids } = capabilities ?? {};
   if (kinds && !kinds.includes('tool')) return [];
   return tools.map((tool) => tool.name).filter((name) => ids?.includes(name) ?? true);
 }
 
-/** Absent where nothing is ever left out. */
+/** The rules of what is offered; nothing for a profile that always offers all its tools. */
 function exposureOf({ profile, tools, builtins }: ProfileSnapshot): { readonly exposure?: Exposure } {
   const { skills, stableCore, capabilities } = profile;
   if (skills.length === 0 && !capabilities) return {};
@@ -55,8 +55,9 @@ function exposureOf({ profile, tools, builtins }: ProfileSnapshot): { readonly e
   return { exposure: { declared, core, skills: rules } };
 }
 
+/** The share of the window that is kept for the answer where the profile does not limit it. */
 const ANSWER_SHARE = 0.05;
 
-/** What the profile lets the model write at once, else a share of the window. */
+/** The part of the window that is kept for the answer; never more than half of it. */
 const answerTokens = ({ model, context }: Profile): number =>
   Math.min(model.maxTokens ?? Math.floor(context.windowTokens * ANSWER_SHARE), Math.floor(context.windowTokens / 2));

@@ -1,62 +1,47 @@
 /** How a turn ends: what is said about it, and where its deliverable comes from (T6, T8). */
 import { SUBMIT_RESULT } from '../protocol/builtins.ts';
 import type { Termination } from '../protocol/turn.ts';
-import type { DeliverableSource, KernelAction, Observation, StepOutcome } from './actions.ts';
-import type { KernelState, OutstandingCall, SettledCall } from './state.ts';
+import type { DeliverableSource } from './actions.ts';
+import type { ProposedCall, SettledCall } from './calls.ts';
+import { emit, type StepOutcome } from './outcome.ts';
+import type { KernelState } from './state.ts';
 
-export function done(
-  state: KernelState,
-  termination: Termination,
-  deliverable: DeliverableSource,
-  observations: readonly Observation[] = [],
-): StepOutcome {
-  const next: KernelState = {
-    ...state,
-    lifecycle: 'done',
-    phase: 'reason',
-    outstanding: [],
-    operator: null,
-    ending: null,
-    termination,
-  };
+/** The turn ends. Cards that no model call has hidden for certain are hidden with the end (K13). */
+export function done(state: KernelState, termination: Termination, deliverable: DeliverableSource): StepOutcome {
   const hide = state.toHide.length > 0 ? { hide: state.toHide } : {};
-  return emit(next, { type: 'done', termination, deliverable, ...hide }, observations);
+  return emit({ ...state, phase: { kind: 'done', termination } }, { type: 'done', termination, deliverable, ...hide });
 }
 
-export const emit = (
-  state: KernelState,
-  action: KernelAction,
-  observations: readonly Observation[] = [],
-): StepOutcome => ({ state, actions: [action], observations });
-
-/** The last thought, with those before it that belong to the same answer. */
+/** The last message of the model as the deliverable, with the messages before it that belong to the same answer (K11). */
 export const answerOf = ({ lastThought, answerParts: parts }: KernelState): DeliverableSource => {
   const cardId = lastThought?.cardId ?? '';
   return parts.length === 0 ? { from: 'thought', cardId } : { from: 'thought', cardId, parts };
 };
 
-/** The response to the final report: its text or its submitted fields; other calls in it were refused unrun. */
-export function finishReport(state: KernelState, ending: Termination, calls: readonly OutstandingCall[]): StepOutcome {
-  const submitted = calls.find(isSubmission);
+/**
+ * The final report is in (K9): its submitted fields, or else its text, are the deliverable. Other calls in it are not run.
+ */
+export function finishReport(state: KernelState, ending: Termination, calls: readonly ProposedCall[]): StepOutcome {
+  const submitted = calls.find(({ tool, settled }) => settled && isSubmission(tool, settled));
   if (submitted) return done(state, ending, { from: 'submit_result', callId: submitted.callId });
   if (state.lastThought?.hasText) return done(state, ending, { from: 'thought', cardId: state.lastThought.cardId });
   return withoutReport(state, ending);
 }
 
-/** The report was asked for and did not come. */
+/** The final report was asked for and did not come: the turn fails, with the code of the budget that was used up. */
 export const withoutReport = (state: KernelState, ending: Termination): StepOutcome =>
   done(state, { ...ending, status: 'failed' }, { from: 'fallback' });
 
-export function terminationBy(tool: string, call: SettledCall): Termination {
-  if (call.status === 'success' || call.status === 'partial')
-    return { status: call.status === 'success' ? 'success' : 'partial' };
-  const status = call.status === 'timeout' ? 'timeout' : call.status === 'canceled' ? 'canceled' : 'failed';
+/** How a terminating tool ends the turn, by the status of its result (T8, T19). */
+export function terminationBy(tool: string, { status, errorCode }: SettledCall): Termination {
+  if (status === 'success' || status === 'partial') return { status };
   return {
-    status,
-    errorCode: call.errorCode ?? 'tool_failed',
-    reason: `the terminating tool ${tool} ended ${call.status}`,
+    status: status === 'timeout' || status === 'canceled' ? status : 'failed',
+    errorCode: errorCode ?? 'tool_failed',
+    reason: `the terminating tool ${tool} ended ${status}`,
   };
 }
 
-export const isSubmission = (call: OutstandingCall): boolean =>
-  call.tool === SUBMIT_RESULT && call.settled?.status === 'success';
+/** Whether this result is an accepted `submit_result`, which is the turn's deliverable (T28). */
+export const isSubmission = (tool: string, { status }: SettledCall): boolean =>
+  tool === SUBMIT_RESULT && status === 'success';

@@ -1,55 +1,50 @@
-/** What the driver feeds the kernel. Time comes inside every event; the kernel reads no clock. */
+/** What the driver feeds the kernel (K2). Time comes inside every event, because the kernel reads no clock. */
 import type { FailureCode } from '../protocol/failures.ts';
 import type { BudgetChange } from '../protocol/profile.ts';
 import type { Usage } from '../protocol/turn.ts';
+import type { Delegated } from './budgets.ts';
+import type { ProposedCall, SettledCall } from './calls.ts';
+import type { ContextUnit } from './context.ts';
 import type { ArgumentFacts } from './governance.ts';
-import type { ContextUnit, Delegated, Handle, SettledCall } from './state.ts';
+import type { Handle } from './handles.ts';
 
 interface Timed {
-  /** Epoch ms. */
+  /** Epoch ms by the clock of the workflow. */
   readonly nowMs: number;
 }
 
+/** The turn begins. */
 export interface StartEvent extends Timed {
   readonly type: 'start';
   readonly outputBoxId: string;
-  /** Earlier turns in the output box, oldest first, and what came with the request. */
+  /** Earlier turns in the output box, oldest first, and the context boxes that came with the request. */
   readonly earlier: readonly ContextUnit[];
   readonly instruction: Handle;
-  /** Of a conversation that is taken up again: what was said after the instruction, and its calls that nobody answered (K22). */
+  /** The cards behind the instruction of a conversation that is taken up again (K22); absent when there are none. */
   readonly transcript?: readonly Handle[];
+  /** The calls of such a conversation that have no result; absent when there are none. */
   readonly pending?: readonly ProposedCall[];
 }
 
-export interface ProposedCall {
-  readonly callId: string;
-  readonly tool: string;
-  /** Of the canonical arguments (K4); absent in what an earlier version recorded: such a call never counts as a repetition. */
-  readonly digest?: string;
-  /** The skill that this call takes up; present once it was found (K8). */
-  readonly skill?: string;
-  /** What governance rules look at; absent when they look at nothing. */
-  readonly facts?: ArgumentFacts;
-  /** Present when the call was settled while it was proposed: invalid arguments, or `submit_result`. */
-  readonly settled?: SettledCall;
-}
-
+/** The model has answered, and its message is stored. */
 export interface LlmResponseEvent extends Timed {
   readonly type: 'llm_response';
   readonly stepIndex: number;
-  /** The cards this step put into the output box before any tool ran: a note if one was asked for, the thought. */
+  /** The cards that this step put into the output box before any tool ran: messages of users, a note if one was asked for, the thought. */
   readonly handles: readonly Handle[];
   readonly thoughtCardId: string;
   readonly hasText: boolean;
+  /** Whether the model, or the filter of its provider, refused to answer (W14). */
   readonly refused: boolean;
   readonly calls: readonly ProposedCall[];
   readonly usage: Usage;
-  /** In the currency of the price list; null when the price is not known. */
+  /** The cost in the currency of the price list; null when the price is not known, absent when the call costs nothing. */
   readonly cost?: number | null;
-  /** The model was cut short by its output limit (K11). */
+  /** Present when the output limit of the model cut the answer short (K11). */
   readonly truncated?: true;
 }
 
+/** The model has not answered, for a reason that trying again does not change. */
 export interface LlmFailedEvent extends Timed {
   readonly type: 'llm_failed';
   readonly stepIndex: number;
@@ -57,12 +52,14 @@ export interface LlmFailedEvent extends Timed {
   readonly message: string;
 }
 
-/** The summary that was asked for is in the output box; what it stands for is out of view. */
+/** The summary that was asked for is in the output box, and the cards it stands for are hidden. */
 export interface SummarizedEvent extends Timed {
   readonly type: 'summarized';
+  /** The index of the model call that waits for the summary. */
   readonly stepIndex: number;
   readonly summary: Handle;
   readonly usage: Usage;
+  /** As in `LlmResponseEvent`. */
   readonly cost: number | null;
 }
 
@@ -73,45 +70,53 @@ export interface TimeoutEvent extends Timed {
   readonly message: string;
 }
 
-/** Settled and suspended calls together cover exactly the calls that were running, or those that wait when none was (K1). */
+/**
+ * What became of the calls of the step. Settled and suspended calls together are exactly the calls that were running; when none was, they
+ * are exactly those that waited (K1).
+ */
 export interface ToolResultsEvent extends Timed {
   readonly type: 'tool_results';
   readonly settled: readonly SettledCall[];
+  /** The calls that wait for the outside, with their deadlines in epoch ms by the clock of the workflow. */
   readonly suspended: readonly { readonly callId: string; readonly deadline: number }[];
 }
 
+/** What a person decided about a call, or an operator about a budget; `unanswered` when the time was over first. */
 export interface ApprovalDecision {
-  /** Of the gated call, or the id under which an operator was asked. */
+  /** The id of the call that waits for approval, or of the question to an operator. */
   readonly callId: string;
   readonly decision: 'approved' | 'denied' | 'unanswered';
+  /** Who decided; absent when it is not known. */
   readonly by?: string;
   readonly reason?: string;
-  /** Present when the approver changed the arguments: they are judged again (K7). */
+  /** Present when the approver changed the arguments: they are judged again by these facts (K7). */
   readonly edited?: { readonly facts: ArgumentFacts };
-  /** The budgets an operator set (K9). */
+  /** The budgets that an operator set; only with the answer to a question about a budget (K9). */
   readonly budgets?: BudgetChange;
 }
 
-/** Answers to some of the approvals that are waited for. */
+/** Decisions about some of the approvals that are waited for. */
 export interface ApprovalsAnsweredEvent extends Timed {
   readonly type: 'approval';
   readonly answers: readonly ApprovalDecision[];
 }
 
-/** Where the budgets stand, as the store knows it: what operators set, and what delegated turns use of them; yields no action (K9). */
+/** Where the budgets stand in the store: what operators set, and what delegated turns use of them. It yields no action (K9). */
 export interface BudgetsEvent extends Timed {
   readonly type: 'budgets';
   readonly budgets: BudgetChange;
-  /** Takes the place of what was known; absent: that stays. */
+  /** Replaces what was known of delegated turns; absent when nothing new is known of them. */
   readonly delegated?: Delegated;
 }
 
+/** The turn is stopped by a person (`stopped`), or its workflow from outside (`terminated`). */
 export interface StopEvent extends Timed {
   readonly type: 'stop';
   readonly code: 'stopped' | 'terminated';
   readonly reason: string;
 }
 
+/** What may happen to a turn; legality.ts says when each may come. */
 export type KernelEvent =
   | StartEvent
   | LlmResponseEvent

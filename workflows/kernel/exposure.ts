@@ -1,42 +1,52 @@
 /**
- * Which tools a model call offers (K8): those the profile declares, as far as its capabilities let them through, narrowed by the skills in
- * use. Pure.
+ * Which tools a model call offers (K8): those that the profile declares and its capabilities let through, narrowed by the skills in use.
+ * Pure.
  *
  * Invariants
- * 1. `submit_result` and `read_result` are always offered; other built-ins are exempt from filters by id, not from those by kind.
- * 2. The list changes only when a skill comes into use or its time is over, so that the prompt's prefix stays what it was (W18).
+ * 1. `submit_result` and `read_result` are always offered. The other built-ins are exempt from the filter by id, not from the one by kind.
+ * 2. The list changes only when a skill comes into use or its time is over, so that providers find the beginning of the prompt in their
+ *    caches (W18).
  */
 import { READ_RESULT, SKILL, SUBMIT_RESULT, UPDATE_PLAN } from '../protocol/builtins.ts';
-import type { KernelState } from './state.ts';
 
+/** What a skill of the profile does to the list of tools. */
 export interface SkillRule {
   readonly name: string;
-  /** Null: it does not narrow. */
+  /** The tools it is used with; null when it leaves the list as it is. */
   readonly allowedTools: readonly string[] | null;
-  /** It ends after that many steps; absent = never. */
+  /** After how many steps it is out of use again; absent when it stays to the end of the turn. */
   readonly leaseSteps?: number;
 }
 
+/** What a profile says about the tools to offer. */
 export interface Exposure {
-  /** In the order in which they are offered. */
+  /** The tools that capabilities let through, in the order in which they are offered. */
   readonly declared: readonly string[];
-  /** Offered whatever skills are in use. */
+  /** The tools that are offered whatever skills are in use. */
   readonly core: readonly string[];
+  /** All skills that the model may take up. */
   readonly skills: readonly SkillRule[];
 }
 
 export interface ActiveSkill {
   readonly name: string;
-  /** The last step it is in use for; null = to the end. */
+  /** The index of the last step it is in use for; null when it stays to the end of the turn. */
   readonly until: number | null;
 }
 
-/** Offered whatever the profile declares, and so not declared. */
+/** The skills in use, in the order in which the model took them up. */
+export interface SkillState {
+  readonly skills: readonly ActiveSkill[];
+}
+
+/** The built-in tools that no filter and no skill takes away; a profile does not declare them. */
 export const ALWAYS: readonly string[] = [SUBMIT_RESULT, READ_RESULT];
 
-/** Undefined: nothing is left out. */
-export function offeredTools({ config, skills }: KernelState): readonly string[] | undefined {
-  const { exposure } = config;
+/** The names of the tools to offer; undefined when nothing is ever left out. */
+export function offeredTools(
+  exposure: Exposure | undefined,
+  skills: readonly ActiveSkill[],
+): readonly string[] | undefined {
   if (!exposure) return undefined;
   const used = exposure.skills.filter((skill) => skills.some((active) => active.name === skill.name));
   const narrow = used.length > 0 && used.every((skill) => skill.allowedTools !== null);
@@ -45,19 +55,24 @@ export function offeredTools({ config, skills }: KernelState): readonly string[]
   return [...declared, ...ALWAYS];
 }
 
-/** In use from the next step on; asked for again, its time begins anew. */
-export function activated(state: KernelState, names: readonly string[]): readonly ActiveSkill[] {
-  const rules = state.config.exposure?.skills ?? [];
+/** The skills in use from the next step on, with those of these names. The time of a skill that was in use already begins anew. */
+export function activated(
+  rules: readonly SkillRule[],
+  skills: readonly ActiveSkill[],
+  names: readonly string[],
+  stepIndex: number,
+): readonly ActiveSkill[] {
   const fresh = rules.filter((rule) => names.includes(rule.name));
   return [
-    ...state.skills.filter((active) => !names.includes(active.name)),
+    ...skills.filter((active) => !names.includes(active.name)),
     ...fresh.map(({ name, leaseSteps }) => ({
       name,
-      until: leaseSteps === undefined ? null : state.stepIndex + leaseSteps,
+      until: leaseSteps === undefined ? null : stepIndex + leaseSteps,
     })),
   ];
 }
 
+/** The skills that are still in use for the step with this index. */
 export const inUse = (skills: readonly ActiveSkill[], stepIndex: number): readonly ActiveSkill[] =>
   skills.every(({ until }) => until === null || until >= stepIndex)
     ? skills

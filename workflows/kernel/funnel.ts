@@ -2,61 +2,66 @@
  * The funnel: the only place that asks for a model call (K3).
  *
  * Invariants
- * 1. Budgets come first; on a hit one final report is asked for, or an operator (K9).
- * 2. Then room is made for the prompt; a summary comes before the call it makes room for (K15).
+ * 1. Budgets come first. When one is used up, one final report is asked for, or an operator (K9).
+ * 2. Then room is made for the prompt; a summary comes before the call that it makes room for (K15).
  * 3. Every request for a model call leaves a checkpoint to return to (K13).
  */
 import { SUBMIT_RESULT } from '../protocol/builtins.ts';
-import type { CallLlmAction, Observation, StateLine, StepOutcome, SummarizeAction } from './actions.ts';
-import { type BudgetHit, costUsed, exhaustedBudget, terminationOf, withUsage } from './budgets.ts';
-import { done, emit } from './ending.ts';
-import type { SummarizedEvent } from './events.ts';
-import { type Departure, departingExtents, makeRoom, summaryTokens, withoutDeparted } from './eviction.ts';
+import type { CallLlmAction, Observation, SummarizeAction } from './actions.ts';
+import { type BudgetHit, costUsed, exhaustedBudget, questionAbout, terminationOf } from './budgets.ts';
+import { checkpointOf } from './checkpoint.ts';
+import { withMarks } from './context.ts';
+import { type Departure, departingExtents } from './departure.ts';
+import { done } from './ending.ts';
+import { makeRoom, summaryTokens } from './eviction.ts';
 import { inUse, offeredTools } from './exposure.ts';
-import { FUSE_WARNS, toolOf } from './fuse.ts';
-import { userMessages } from './handles.ts';
+import type { CallExtra, ModelCall } from './model-call.ts';
+import { emit, observed, type StepOutcome } from './outcome.ts';
 import { planOf, planOfDeparting } from './plan.ts';
 import { roomLeft } from './pressure.ts';
-import type { CallExtra, KernelState } from './state.ts';
+import type { KernelState } from './state.ts';
+import { stateLines } from './state-block.ts';
 
-/** How long an operator has, when the profile's approvals say nothing else. */
+/** How long an operator has to answer where the profile's approvals say nothing else. */
 const OPERATOR_DEADLINE_MS = 24 * 3_600_000;
 
-/** The model is told when this many steps are left, the one asked for included (K10). */
-const STEPS_LEFT_SAID = 2;
-
-export function callModel(
-  state: KernelState,
-  nowMs: number,
-  extra: CallExtra = {},
-  observations: readonly Observation[] = [],
-  forced = false,
-): StepOutcome {
+/**
+ * The next step: the model is called, unless a budget is used up. `forced` after the provider found the last prompt too long: everything
+ * that may go goes (K11).
+ */
+export function callModel(state: KernelState, nowMs: number, extra: CallExtra = {}, forced = false): StepOutcome {
   const hit = exhaustedBudget(state, nowMs);
-  if (hit === null) return withRoom(state, nowMs, onLastStep(state, extra), observations, forced);
+  if (hit === null) return withRoom(state, nowMs, { extra: onLastStep(state, extra), ending: null }, forced);
   const seen: Observation = { type: 'budget_hit', code: hit.code, used: hit.used, limit: hit.limit };
-  return state.budgets.onExhausted === 'ask' && extendable(state, hit)
-    ? askOperator(state, hit, nowMs, extra, [...observations, seen])
-    : finalReport(state, hit, nowMs, [...observations, seen], forced);
+  const asks = state.budgets.onExhausted === 'ask' && extendable(state, hit);
+  return observed([seen], asks ? askOperator(state, hit, nowMs, extra) : finalReport(state, hit, nowMs, forced));
 }
 
-/** Nothing lifts the fuse, nor a limit of what nobody can count. */
-const extendable = (state: KernelState, { code }: BudgetHit): boolean =>
-  code !== 'no_progress' && (code !== 'budget_cost' || costUsed(state) !== null);
+/**
+ * The same call once more, after a summary or with a shorter prompt. The budgets may have been used up meanwhile and are checked again,
+ * but not for the final report, which comes after them.
+ */
+export const callAgain = (state: KernelState, nowMs: number, call: ModelCall, forced = false): StepOutcome =>
+  call.ending === null ? callModel(state, nowMs, call.extra, forced) : withRoom(state, nowMs, call, forced);
 
-export function finalReport(
-  state: KernelState,
-  hit: BudgetHit,
-  nowMs: number,
-  observations: readonly Observation[] = [],
-  forced = false,
-): StepOutcome {
-  const termination = terminationOf(hit);
+/** The one model call that a turn still gets when a budget is used up (K9). */
+export function finalReport(state: KernelState, hit: BudgetHit, nowMs: number, forced = false): StepOutcome {
   const extra: CallExtra = {
     onlyTools: state.config.submitResult ? [SUBMIT_RESULT] : [],
     note: { kind: 'final_report', reason: hit.reason },
   };
-  return withRoom({ ...state, ending: termination }, nowMs, extra, observations, forced);
+  return withRoom(state, nowMs, { extra, ending: terminationOf(hit) }, forced);
+}
+
+/** Whether an operator can extend the budget: nothing lifts the fuse, nor a limit of money that nobody can count. */
+const extendable = (state: KernelState, { code }: BudgetHit): boolean =>
+  code !== 'no_progress' && (code !== 'budget_cost' || costUsed(state) !== null);
+
+function askOperator(state: KernelState, hit: BudgetHit, nowMs: number, extra: CallExtra): StepOutcome {
+  const deadline = nowMs + (state.config.governance?.approvals.deadlineMs ?? OPERATOR_DEADLINE_MS);
+  const question = questionAbout(state, hit, deadline);
+  const next: KernelState = { ...state, phase: { kind: 'asking', question, extra }, asks: [...state.asks, hit.code] };
+  return emit(next, { type: 'await', wait: 'operator', ...question });
 }
 
 const OVERFLOW = {
@@ -65,152 +70,68 @@ const OVERFLOW = {
   reason: 'the conversation does not fit the window of the model, however much of it is left out',
 } as const;
 
-/** `forced`: the provider found the last prompt too long (K11). */
-export function withRoom(
-  state: KernelState,
-  nowMs: number,
-  extra: CallExtra,
-  observations: readonly Observation[] = [],
-  forced = false,
-): StepOutcome {
+function withRoom(state: KernelState, nowMs: number, call: ModelCall, forced: boolean): StepOutcome {
   const room = makeRoom(state, nowMs, forced);
-  if (room.kind === 'fits') return request(room.state, room.tokens, extra, observations);
-  if (room.kind === 'overflow') return done(room.state, OVERFLOW, { from: 'fallback' }, observations);
-  return summarize(room.state, room.departure, extra, observations);
+  const next = withMarks(state, room.marks);
+  switch (room.kind) {
+    case 'fits':
+      return request(next, room.tokens, call);
+    case 'depart':
+      return summarize(next, room.departure, call);
+    case 'overflow':
+      return done(next, OVERFLOW, { from: 'fallback' });
+  }
 }
 
-function summarize(
-  state: KernelState,
-  departure: Departure,
-  extra: CallExtra,
-  observations: readonly Observation[],
-): StepOutcome {
+function summarize(state: KernelState, departure: Departure, call: ModelCall): StepOutcome {
   const hide = departingExtents(state, departure);
   const action: SummarizeAction = {
     type: 'summarize',
     stepIndex: state.stepIndex + 1,
     mode: departure.mode,
-    ...(state.ending === null ? {} : { byRule: true as const }),
+    ...(call.ending === null ? {} : { byRule: true as const }),
     plan: planOfDeparting(state, hide),
     hide,
     maxTokens: summaryTokens(state),
   };
-  const departing = { departure, extra };
-  return emit(
-    { ...state, lifecycle: 'running', phase: 'delta', outstanding: [], operator: null, departing },
-    action,
-    observations,
-  );
+  return emit({ ...state, phase: { kind: 'shortening', departure, call } }, action);
 }
 
-/** The budgets may have been used up by the summary itself: they are asked again, unless this is the report already. */
-export function onSummarized(state: KernelState, event: SummarizedEvent): StepOutcome {
-  const { departing, ending } = state;
-  if (!departing) throw new TypeError('a summary nobody waits for');
-  const { departure, extra } = departing;
-  const { state: shorter, saved } = withoutDeparted(state, departure, event.summary);
-  const sprint = state.context.sprint + (departure.mode === 'sprint' ? 1 : 0);
-  const next: KernelState = {
-    ...shorter,
-    ...withUsage(state, event.usage, event.cost),
-    phase: 'reason',
-    departing: null,
-    context: { ...shorter.context, sprint },
-  };
-  const { units, seqs, mode } = departure;
-  const seen: Observation = { type: 'shortened', mode, cards: units + seqs.length, tokens: saved };
-  return ending === null ? callModel(next, event.nowMs, extra, [seen]) : withRoom(next, event.nowMs, extra, [seen]);
-}
-
-function request(
-  state: KernelState,
-  tokens: number,
-  extra: CallExtra,
-  observations: readonly Observation[],
-): StepOutcome {
+function request(state: KernelState, tokens: number, call: ModelCall): StepOutcome {
   const stepIndex = state.stepIndex + 1;
-  const { lastThought, requiredToolDone, planCall, toHide, handles } = state;
   const skills = inUse(state.skills, stepIndex);
   const next: KernelState = {
     ...state,
-    lifecycle: 'running',
-    phase: 'reason',
+    phase: { kind: 'reasoning', call },
     stepIndex,
     skills,
-    outstanding: [],
-    operator: null,
     asks: [],
-    asked: extra,
     context: { ...state.context, estimate: tokens },
-    checkpoint: { seq: handles.at(-1)?.[0] ?? 0, lastThought, requiredToolDone, planCall, skills },
+    checkpoint: checkpointOf({ ...state, skills }),
   };
-  const stateBlock = stateLines(next);
-  const offered = offeredTools(next);
-  const action: CallLlmAction = {
+  return emit(next, llmAction(next, tokens, call));
+}
+
+function llmAction(state: KernelState, tokens: number, { extra, ending }: ModelCall): CallLlmAction {
+  const { stepIndex, toHide, config, skills } = state;
+  const offered = offeredTools(config.exposure, skills);
+  const stateBlock = stateLines(state, ending !== null);
+  return {
     type: 'call_llm',
     stepIndex,
-    plan: planOf(next),
-    room: roomLeft(next, tokens),
+    plan: planOf(state),
+    room: roomLeft(state, tokens),
     ...(offered ? { onlyTools: offered } : {}),
     ...extra,
     ...(stateBlock.length > 0 ? { stateBlock } : {}),
     ...(toHide.length > 0 ? { hide: toHide } : {}),
   };
-  return emit(next, action, observations);
 }
 
-/** A turn that must end with a tool gets its last chance to call one (K10). */
+/** A turn that must end with a tool is offered only that tool on its last step (K10). */
 function onLastStep(state: KernelState, extra: CallExtra): CallExtra {
   const { mustEndWith } = state.config;
   const last = state.stepIndex + 1 === state.budgets.maxSteps;
   if (!last || mustEndWith.length === 0 || state.requiredToolDone) return extra;
   return { ...extra, onlyTools: mustEndWith, requireTool: true };
-}
-
-/** What users said is said again when so many cards have come behind it (K14). */
-const FAR = 10;
-
-/** As many messages as leave eight when some of them say the same. */
-const MOST_MESSAGES = 16;
-
-function farBehind({ handles }: KernelState): readonly number[] {
-  const near = handles[handles.length - FAR]?.[0] ?? 0;
-  return near === 0 ? [] : userMessages(handles, MOST_MESSAGES).filter((seq) => seq < near);
-}
-
-function stateLines(state: KernelState): readonly StateLine[] {
-  const { ending, stepIndex, budgets, streaks, planCall, outputBoxId: boxId } = state;
-  const seqs = farBehind(state);
-  const told: StateLine[] = seqs.length === 0 ? [] : [{ kind: 'user_messages', boxId, seqs }];
-  const kept: StateLine[] = planCall === null ? told : [...told, { kind: 'plan', callId: planCall }];
-  if (ending !== null) return kept;
-  const steps = budgets.maxSteps - stepIndex + 1;
-  const left: StateLine[] = steps <= STEPS_LEFT_SAID ? [{ kind: 'steps_left', steps }] : [];
-  const repeating = Object.entries(streaks)
-    .filter(([, times]) => times >= FUSE_WARNS)
-    .map(([signature, times]): StateLine => ({ kind: 'repeating', tool: toolOf(signature), times }));
-  return [...kept, ...left, ...repeating];
-}
-
-function askOperator(
-  state: KernelState,
-  { code, used, limit }: BudgetHit,
-  nowMs: number,
-  extra: CallExtra,
-  observations: readonly Observation[],
-): StepOutcome {
-  const deadline = nowMs + (state.config.governance?.approvals.deadlineMs ?? OPERATOR_DEADLINE_MS);
-  // Asked again before the next model call, it is another question: the answer to the first one has been given.
-  const times = state.asks.filter((asked) => asked === code).length;
-  const askId = `budget-${state.stepIndex}-${code}${times === 0 ? '' : `-${times + 1}`}`;
-  const asked = { askId, code, used, limit, deadline };
-  const next: KernelState = {
-    ...state,
-    lifecycle: 'suspended',
-    phase: 'reason',
-    outstanding: [],
-    operator: { ...asked, extra },
-    asks: [...state.asks, code],
-  };
-  return emit(next, { type: 'await', wait: 'operator', ...asked }, observations);
 }

@@ -1,33 +1,44 @@
 /**
- * The repeat fuse (K12): in how many steps in a row the same call, by tool and canonical arguments, was proposed.
+ * The repeat fuse (K12): it counts in how many steps in a row the same call was proposed. Calls are the same when tool and canonical
+ * arguments are. Pure.
  *
  * Invariants
- * 1. A step that does not propose the call breaks its streak; a step of meta tools alone neither adds nor breaks.
- * 2. A rollback keeps the streaks: a call that is taken back each time is a repetition all the same.
+ * 1. A step that does not propose a call ends its streak. A step with nothing but meta tools, which only handle results, changes no streak.
+ * 2. A rollback keeps the streaks, because a call that is taken back each time is a repetition all the same.
  */
 import { isMetaTool } from '../protocol/builtins.ts';
 import { own } from '../protocol/json.ts';
-import type { ProposedCall } from './events.ts';
+import type { ProposedCall } from './calls.ts';
 
-/** The model is told. */
+/** From this streak on the model is warned. */
 export const FUSE_WARNS = 3;
-/** The call is not run any more. */
+/** From this streak on the call is refused. */
 export const FUSE_STOPS = 6;
-/** The turn ends with a report. */
+/** From this streak on the turn may only report, and ends with `no_progress`. */
 export const FUSE_BLOWS = 9;
 
+/** In how many steps in a row each call was proposed, by signature. */
 export type Streaks = Readonly<Record<string, number>>;
 
-/** Null for what was recorded without a digest: it never counts. */
+/** The part of the state that the fuse owns. */
+export interface FuseState {
+  readonly streaks: Streaks;
+}
+
+export const NO_STREAKS: FuseState = { streaks: {} };
+
+/** What makes two calls the same; null for a call that never counts as repeated: one without a digest, or of a meta tool. */
 export const signatureOf = ({ tool, digest }: ProposedCall): string | null =>
   digest === undefined || isMetaTool(tool) ? null : `${tool}:${digest}`;
 
+/** The streaks once these calls have been proposed. */
 export function afterProposals(streaks: Streaks, calls: readonly ProposedCall[]): Streaks {
   if (calls.every((call) => isMetaTool(call.tool))) return streaks;
   const signatures = new Set(calls.map(signatureOf).filter((signature) => signature !== null));
   return Object.fromEntries([...signatures].map((signature) => [signature, (own(streaks, signature) ?? 0) + 1]));
 }
 
+/** The longest streak of any call; 0 when there is none. */
 export const longestStreak = (streaks: Streaks): number => Math.max(0, ...Object.values(streaks));
 
 export const toolOf = (signature: string): string => signature.slice(0, signature.lastIndexOf(':'));

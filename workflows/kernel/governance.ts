@@ -1,28 +1,32 @@
 /**
- * Governance of one proposed call (K5): permission → constraints → veto → rate limit, then reduce. Pure.
+ * Governance of one proposed call (K5): permission rules, constraints, veto and rate limit each give a verdict, and the strictest counts.
+ * Pure.
  *
  * Invariants
- * 1. Every stage runs; deny > ask > rate-limited > allow, and within a class the first stage that said so is named.
+ * 1. Every stage runs. Deny is stricter than ask, ask than a rate limit, that than allow; of equal verdicts the first stage's is named.
  * 2. Only a call that would otherwise run takes a slot of its rate limit.
- * 3. A rule on a path whose value did not travel because of its size denies (K4).
+ * 3. A rule about a value that was too large to travel denies (K4).
  * 4. What a check cannot judge it denies: a number in a text, a list, an object, a path that leads through a text. Null counts as absent.
- * 5. Names and paths come from outside: a record is asked only for what it itself holds.
+ * 5. Names of tools and paths come from outside, and may be names that every object knows. A record is asked only for what it itself holds.
  */
-
 import type { Condition, Constraint, GovernancePolicy, RateLimit } from '../protocol/governance.ts';
 import { type JsonObject, type JsonValue, own } from '../protocol/json.ts';
 import { SIZES, utf8Bytes } from '../protocol/sizes.ts';
 
-/** What of the arguments rules may look at: the values at the paths they name, and which of those were too large. */
+/** As much of a call's arguments as rules may look at; the arguments themselves stay in the store (K4). */
 export interface ArgumentFacts {
+  /** The values at the paths that rules name, by path. A path without a value is not in it. */
   readonly values: Readonly<Record<string, JsonValue>>;
+  /** The paths whose values were too large to travel. */
   readonly oversized: readonly string[];
-  /** Paths that lead through something that has no parts of that name to speak of: a text, a number, a list. Absent when there are none. */
+  /** The paths that lead through a text, a number or a list without such an index. Absent when there are none. */
   readonly unreadable?: readonly string[];
 }
 
+/** The facts of a call that no rule looks at. */
 export const NO_FACTS: ArgumentFacts = { values: {}, oversized: [] };
 
+/** What governance says of a call; `reason` is for the model and for people. */
 export type Verdict =
   | { readonly decision: 'allow' }
   | { readonly decision: 'ask' | 'deny'; readonly stage: Stage; readonly reason: string }
@@ -30,14 +34,23 @@ export type Verdict =
       readonly decision: 'rate_limited';
       readonly stage: 'rate_limit';
       readonly reason: string;
+      /** After how many milliseconds the call would fit its limit. */
       readonly retryAfterMs: number;
     };
 
 export type Stage = 'permission' | 'constraint' | 'veto' | 'rate_limit';
 
-/** Start times of the calls that took a slot, by tool, epoch ms, oldest first. */
+/** When the calls of each tool started that took a slot of a rate limit: epoch ms, oldest first. */
 export type RateWindows = Readonly<Record<string, readonly number[]>>;
 
+/** The part of the state that governance owns. */
+export interface RateState {
+  readonly rateWindows: RateWindows;
+}
+
+export const NO_SLOTS_TAKEN: RateState = { rateWindows: {} };
+
+/** The verdict on a call, and the rate windows afterwards: with its slot where it may run at once. */
 export interface Judged {
   readonly verdict: Verdict;
   readonly windows: RateWindows;
@@ -46,6 +59,7 @@ export interface Judged {
 const ALLOW: Verdict = { decision: 'allow' };
 const RANK = { deny: 0, ask: 1, rate_limited: 2, allow: 3 } as const;
 
+/** The verdict of all stages on one call; `windows` are those before it. */
 export function judge(
   policy: GovernancePolicy,
   windows: RateWindows,
@@ -63,7 +77,7 @@ export function judge(
   return { verdict, windows: verdict.decision === 'allow' ? takeSlot(policy, windows, tool, nowMs) : windows };
 }
 
-/** For a call that an approver let through: it is not judged again, but it counts. */
+/** The windows with a slot for a call that was approved: it counts against its rate limit, although it is not judged again. */
 export function takeSlot(policy: GovernancePolicy, windows: RateWindows, tool: string, nowMs: number): RateWindows {
   const limits = rateLimitsOf(policy, tool);
   if (limits.length === 0) return windows;
@@ -71,6 +85,7 @@ export function takeSlot(policy: GovernancePolicy, windows: RateWindows, tool: s
   return { ...windows, [tool]: [...recent(windows, tool, longest, nowMs), nowMs] };
 }
 
+/** Whether a pattern names a tool: whole, as `prefix*`, as `*suffix`, or `*` for all. */
 export function matches(pattern: string, tool: string): boolean {
   if (pattern === '*') return true;
   if (pattern.endsWith('*')) return tool.startsWith(pattern.slice(0, -1));
@@ -78,14 +93,14 @@ export function matches(pattern: string, tool: string): boolean {
   return pattern === tool;
 }
 
-/** Paths into the arguments of `tool` that some rule looks at. */
+/** The paths into the arguments of a tool that some rule or constraint looks at. */
 export function pathsOf({ rules, constraints }: GovernancePolicy, tool: string): readonly string[] {
   const conditions = rules.filter((rule) => matches(rule.tool, tool)).flatMap((rule) => rule.when?.path ?? []);
   const checked = constraints.filter((rule) => matches(rule.tool, tool)).map((rule) => rule.path);
   return [...new Set([...conditions, ...checked])];
 }
 
-/** What rules may look at of a call's arguments: the values at their paths, as far as they are small (K4). */
+/** The facts of a call, read from its whole arguments. Values of more than `SIZES.factBytes` bytes as JSON do not travel (K4). */
 export function factsAt(policy: GovernancePolicy, tool: string, args: JsonObject): ArgumentFacts {
   const values: [string, JsonValue][] = [];
   const oversized: string[] = [];
@@ -97,7 +112,7 @@ export function factsAt(policy: GovernancePolicy, tool: string, args: JsonObject
     else if (utf8Bytes(JSON.stringify(value)) > SIZES.factBytes) oversized.push(path);
     else values.push([path, value]);
   }
-  // Not by assignment: a path may be named __proto__.
+  // By fromEntries, because an assignment to a path named __proto__ would set the prototype.
   return { values: Object.fromEntries(values), oversized, ...(unreadable.length > 0 ? { unreadable } : {}) };
 }
 
@@ -118,7 +133,7 @@ function permission(policy: GovernancePolicy, tool: string, facts: ArgumentFacts
     if (!matches(pattern, tool)) continue;
     if (when && facts.oversized.includes(when.path)) return tooLarge('permission', when.path);
     const problem = when ? unjudgeable(when, facts) : null;
-    // A rule that would allow allows nothing then, and the next one is asked.
+    // Where a condition cannot be judged, a rule that would allow does not apply, and the next one is asked.
     if (when && problem !== null && action !== 'allow') return denied('permission', when.path, problem);
     if (when && !holds(when, own(facts.values, when.path))) continue;
     return by(action, reason ?? `the rule for ${pattern} says ${action}`);
@@ -149,7 +164,7 @@ function constraints(policy: GovernancePolicy, tool: string, facts: ArgumentFact
   return ALLOW;
 }
 
-/** Absent values, and null, break only `required`. */
+/** How a value breaks the constraint; null when it does not. A value that is absent, or null, breaks only `required`. */
 function breach(constraint: Constraint, facts: ArgumentFacts): string | null {
   const { path, required, oneOf, min, max, maxLength } = constraint;
   if (facts.unreadable?.includes(path)) return LEADS_NOWHERE;
@@ -167,7 +182,7 @@ function breach(constraint: Constraint, facts: ArgumentFacts): string | null {
 
 const LEADS_NOWHERE = 'cannot be found, because a part of the path is neither an object nor absent';
 
-/** Why nobody can say whether the condition holds; null when it can be said. */
+/** Why it cannot be said whether the condition holds; null when it can. */
 function unjudgeable({ path, oneOf }: Condition, facts: ArgumentFacts): string | null {
   if (facts.unreadable?.includes(path)) return LEADS_NOWHERE;
   const value = own(facts.values, path);
@@ -199,7 +214,7 @@ function veto({ veto: patterns }: GovernancePolicy, tool: string): Verdict {
 const rateLimitsOf = ({ rateLimits }: GovernancePolicy, tool: string): readonly RateLimit[] =>
   rateLimits.filter((limit) => matches(limit.tool, tool));
 
-/** An entry exactly at the edge still counts. */
+/** The starts within the window. One exactly at its edge still counts. */
 const recent = (windows: RateWindows, tool: string, windowMs: number, nowMs: number): readonly number[] =>
   (own(windows, tool) ?? []).filter((startedAt) => startedAt >= nowMs - windowMs);
 

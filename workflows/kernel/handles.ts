@@ -1,9 +1,30 @@
 /**
- * The list of handles: always by place, so that most of what is asked about it needs a look at one end, or a binary search. Pure.
+ * The cards of this turn that a prompt shows, as handles: where a card stands, who speaks in it and how long it is, never its text (K3).
+ *
+ * Invariant: the list is in the order of the output box, each place at most once. Most questions about it are therefore answered at one of
+ * its ends, or by a binary search. Pure.
  */
-import type { Handle } from './state.ts';
 
-/** The index of the first card behind `seq`. */
+/** Who speaks in a card: a user, the model (`assistant`), a tool with its result, or the runtime with a note or a summary. */
+export type HandleRole = 'user' | 'assistant' | 'tool' | 'note' | 'summary';
+
+/** One card: its place in the output box, who speaks in it, and its length in tokens when it is rendered whole. */
+export type Handle = readonly [seq: number, role: HandleRole, tokens: number];
+
+export const handleOf = ({ seq, tokens }: { readonly seq: number; readonly tokens: number }): Handle => [
+  seq,
+  'tool',
+  tokens,
+];
+
+/** Neighbouring cards of a box, first and last place included. The kernel knows no more of cards that other turns wrote. */
+export interface BoxExtent {
+  readonly boxId: string;
+  readonly fromSeq: number;
+  readonly toSeq: number;
+}
+
+/** The index of the first handle whose place is behind `seq`; the length of the list when there is none. */
 export function indexAfter(handles: readonly Handle[], seq: number): number {
   let low = 0;
   let high = handles.length;
@@ -15,7 +36,10 @@ export function indexAfter(handles: readonly Handle[], seq: number): number {
   return low;
 }
 
-/** New cards mostly come behind all others; one that does not, because a steer came in between, is put into its place. */
+/**
+ * Both lists in one, ordered by place. New cards mostly come behind all others; only a message that a user sent meanwhile takes a place
+ * in between.
+ */
 export function merge(handles: readonly Handle[], more: readonly Handle[]): readonly Handle[] {
   if (more.length === 0) return handles;
   const added = [...more].sort(byPlace);
@@ -26,7 +50,7 @@ export function merge(handles: readonly Handle[], more: readonly Handle[]): read
 
 const byPlace = (a: Handle, b: Handle): number => a[0] - b[0];
 
-/** Places of the task, and of the newest messages of users. */
+/** The places of the task, which is the first message of a user, and of the `newest` messages that users sent after it. */
 export function userMessages(handles: readonly Handle[], newest: number): readonly number[] {
   const users: number[] = [];
   for (const handle of handles) if (handle[1] === 'user') users.push(handle[0]);

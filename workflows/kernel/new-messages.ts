@@ -1,16 +1,18 @@
-/** What a conversation got since somebody last looked (K22). Pure; whoever looks keeps the mark. */
-import type { BoxExtent, KernelState } from './state.ts';
+/** Which cards a conversation has got since a reader last asked (K22). Pure: the reader keeps the mark. */
+import type { BoxExtent } from './handles.ts';
+import type { KernelState } from './state.ts';
 
+/** The cards since the last mark, and the mark for the next time. */
 export interface NewMessages {
-  /** A stretch of the output box, cards that were shortened or taken back since included; null when there is nothing new. */
+  /** A stretch of the output box, which includes cards that were summarised or taken back since; null when there is nothing new. */
   readonly cards: BoxExtent | null;
-  /** The mark for the next look. */
   readonly mark: number;
 }
 
 /**
- * Each card exactly once, from the first mark on (0: from the beginning; the last card of a conversation that is taken up again).
- * Results of a step come all together when the last one is in: they take their places in the box in whatever order they arrive.
+ * Gives each card exactly once. The first mark is 0 for a reader who wants all cards; for a conversation that is taken up again it is the
+ * place of its last card. The results of a step come together when the last one is in, because until then one that is still to come
+ * may take a place between them.
  */
 export function drainNewMessages(state: KernelState, mark: number): NewMessages {
   const last = lastSettled(state);
@@ -18,8 +20,8 @@ export function drainNewMessages(state: KernelState, mark: number): NewMessages 
   return { cards: { boxId: state.outputBoxId, fromSeq: mark + 1, toSeq: last }, mark: last };
 }
 
-function lastSettled({ phase, lifecycle, handles, context }: KernelState): number {
-  const acting = phase === 'act' && lifecycle !== 'done';
+function lastSettled({ phase, handles, context }: KernelState): number {
+  const acting = phase.kind === 'acting';
   const last = acting ? handles.findLast((handle) => handle[1] === 'assistant') : handles.at(-1);
   return Math.max(last?.[0] ?? 0, context.summary?.[0] ?? 0);
 }

@@ -1,10 +1,14 @@
-/** From handles to ranges: what the model activity shall render, oldest first, the newest instruction last (T24, K3). */
+/**
+ * From handles to ranges: what the model activity renders, oldest first, so that the instruction stands behind the earlier turns (T24, K3).
+ * Pure.
+ */
 import type { Plan, PlanRange } from './actions.ts';
-import { indexAfter } from './handles.ts';
-import { type Marks, type Residency, residencyAt } from './pressure.ts';
-import type { BoxExtent, Handle, KernelState } from './state.ts';
+import type { Marks, ViewState } from './context.ts';
+import { type BoxExtent, type Handle, indexAfter } from './handles.ts';
+import { type Residency, residencyAt } from './pressure.ts';
 
-export function planOf({ context, handles, outputBoxId }: KernelState): Plan {
+/** The plan of a prompt: the summary, the earlier turns, the context boxes of the request, the cards of this turn. */
+export function planOf({ context, handles, outputBoxId }: ViewState): Plan {
   const { summary, earlier, given, marks } = context;
   const ranges = new Ranges(summary === null ? null : { boxId: outputBoxId, seq: summary[0] });
   if (summary) ranges.alone({ boxId: outputBoxId, fromSeq: summary[0], toSeq: summary[0] });
@@ -15,7 +19,7 @@ export function planOf({ context, handles, outputBoxId }: KernelState): Plan {
   return { ranges: ranges.list };
 }
 
-/** First and last card of each stretch in which all have one residency; the place of the summary lies between two stretches. */
+/** The first and last card of each stretch whose cards have one residency. No stretch leads across the place of the summary. */
 function alike(
   handles: readonly Handle[],
   { snipped, preview, collapsed }: Marks,
@@ -30,9 +34,13 @@ function alike(
   });
 }
 
-/** Neighbours of one box and residency are joined: what lies between is out of view, or of a kind that is never rendered. */
+/**
+ * Joins neighbours of one box and residency to one range. Cards that lie between them are out of view, or of a kind that is never rendered,
+ * so that the range shows nothing more than they do.
+ */
 class Ranges {
   readonly list: PlanRange[] = [];
+  /** The place of the summary, which must be in no other range than its own. */
   readonly #apart: { readonly boxId: string; readonly seq: number } | null;
   #closed = true;
 
@@ -40,6 +48,7 @@ class Ranges {
     this.#apart = apart;
   }
 
+  /** A range that no later one is joined to. */
   alone(extent: BoxExtent): void {
     this.list.push(extent);
     this.#closed = true;
@@ -57,16 +66,16 @@ class Ranges {
     this.#closed = false;
   }
 
-  /** The summary comes first, wherever it lies. */
+  /** Whether the range would cover the summary, which comes first in the prompt wherever it lies in the box. */
   #crosses(last: BoxExtent, toSeq: number): boolean {
     const apart = this.#apart;
     return apart !== null && apart.boxId === last.boxId && last.fromSeq <= apart.seq && apart.seq <= toSeq;
   }
 }
 
-/** The same for what a summary is made of. */
-export const planOfDeparting = (state: KernelState, departing: readonly BoxExtent[]): Plan => {
-  const { marks } = state.context;
+/** The plan of what a summary is made of: the same cards with as much of their results as the model saw last. */
+export const planOfDeparting = ({ context }: ViewState, departing: readonly BoxExtent[]): Plan => {
+  const { marks } = context;
   return { ranges: departing.map((extent) => withResidency(extent, residencyAt(marks, extent.toSeq))) };
 };
 

@@ -2,46 +2,41 @@
  * How much of the window a prompt takes, by handles alone (K3, K15). Pure.
  *
  * Invariants
- * 1. The sum is exact for what is in view: every card counts once, at the residency it is rendered with.
- * 2. Only results of tools shrink; users, the model and notes are rendered whole until a summary takes their place.
+ * 1. The sum is exact for what is in view: every card counts once, with as much of it as is rendered.
+ * 2. Only results of tools shrink. What users and the model said, and notes, are rendered whole until a summary takes their place.
  * 3. Each residency takes at most what the one before it takes, in a window of any size.
  */
 import type { Usage } from '../protocol/turn.ts';
-import { indexAfter } from './handles.ts';
-import type { ContextUnit, Handle, KernelState } from './state.ts';
+import type { ContextUnit, Marks, View } from './context.ts';
+import { type Handle, indexAfter } from './handles.ts';
 
-/** From whole to a line; what a result is rendered with, by the place of its card. */
+/** With how much of a result of a tool it is rendered, from the whole to one line. */
 export const RESIDENCIES = ['full', 'snipped', 'preview', 'collapsed'] as const;
+/** With how much of its results a card is rendered; it depends on the place of the card. */
 export type Residency = (typeof RESIDENCIES)[number];
 
-/** Up to which place of the output box results are rendered with less; the strongest one that applies counts. */
-export interface Marks {
-  readonly snipped: number;
-  readonly preview: number;
-  readonly collapsed: number;
-}
-
-export const NO_MARKS: Marks = { snipped: 0, preview: 0, collapsed: 0 };
-
-/** Tokens of a result at most, as a preview in a large window and as a line. */
+/** The most tokens of a result that is rendered as a preview, in a window that is large enough. */
 const PREVIEW_TOKENS = 200;
+/** The most tokens of a result that is collapsed to a line. */
 export const COLLAPSED_TOKENS = 60;
 
 const SNIP_SHARE = 0.05;
 
-/** Tokens of a snipped result at most, by the window. */
+/** The most tokens of a result that is snipped, in a window of this size. */
 export const snipTokens = (windowTokens: number): number =>
   Math.max(COLLAPSED_TOKENS, Math.floor(windowTokens * SNIP_SHARE));
 
-/** Of a preview, where `snip` is what a snipped result has. */
+/** The most tokens of a preview, where a snipped result has at most `snip`: never more than that. */
 export const previewTokens = (snip: number): number => Math.min(PREVIEW_TOKENS, snip);
 
-/** What the wire adds to each message. */
+/** How many tokens the wire format adds to each message. */
 export const MESSAGE_TOKENS = 8;
 
+/** The residency at a place of the output box. */
 export const residencyAt = (marks: Marks, seq: number): Residency =>
   seq <= marks.collapsed ? 'collapsed' : seq <= marks.preview ? 'preview' : seq <= marks.snipped ? 'snipped' : 'full';
 
+/** The length of a result of `tokens` as it is rendered, in tokens. */
 export function renderedTokens(tokens: number, residency: Residency, windowTokens: number): number {
   switch (residency) {
     case 'full':
@@ -55,10 +50,10 @@ export function renderedTokens(tokens: number, residency: Residency, windowToken
   }
 }
 
-/** More than any card has; a small integer, because sums with infinity take twice as long. */
+/** More tokens than any card has. It is a small integer, because sums with infinity take twice as long. */
 const WHOLE = 2 ** 30 - 1;
 
-/** Tokens of a result at that place, at most; `snip` as of `snipTokens`. */
+/** The most tokens of a result at a place of the output box, where a snipped one has at most `snip`. */
 export const mostAt = (marks: Marks, seq: number, snip: number): number =>
   seq <= marks.collapsed
     ? COLLAPSED_TOKENS
@@ -68,60 +63,77 @@ export const mostAt = (marks: Marks, seq: number, snip: number): number =>
         ? snip
         : WHOLE;
 
-/** Called for every card in view, many times a step: parts by index, because taking a tuple apart costs several times as much. */
+/**
+ * How many tokens a card takes in a prompt. A step asks this of every card in view, many times, so the handle is read by index: taking the
+ * tuple apart costs several times as much.
+ */
 export const handleTokens = (handle: Handle, marks: Marks, snip: number): number =>
   MESSAGE_TOKENS + (handle[1] === 'tool' ? Math.min(handle[2], mostAt(marks, handle[0], snip)) : handle[2]);
 
+/** How many tokens a context unit takes in a prompt. */
 export const unitTokens = (unit: ContextUnit, marks: Marks): number =>
   unit.tokens[RESIDENCIES.indexOf(residencyAt(marks, unit.toSeq))] ?? 0;
 
-/** What the next prompt would take, before the correction by what the provider counted. */
+/** How many tokens the next prompt would take by our count, before the correction by what the provider counted. */
 export interface Estimates {
+  /** With the marks as they are. */
   readonly asIs: number;
-  /** With results up to a place snipped, and with previews of them. */
+  /** With the results up to a place snipped. */
   readonly snipped: number;
+  /** With previews of the results up to that place. */
   readonly previews: number;
 }
 
-/** All three in one walk over the cards: it is walks that a step of a long turn takes its time for. */
-export function estimates(state: KernelState, upTo: number): Estimates {
-  const { context, config, handles } = state;
-  const { marks, earlier, given, summary } = context;
-  const { fixedTokens, windowTokens } = config.context;
-  const fixed = fixedTokens + (summary?.[2] ?? 0) + handles.length * MESSAGE_TOKENS;
-  const whole = given.reduce((sum, unit) => sum + unit.tokens[0], fixed);
-  const remembered = (change: Partial<Marks>): number => {
-    const with_ = raised(marks, change);
-    return earlier.reduce((sum, unit) => sum + unitTokens(unit, with_), whole);
-  };
-  const snip = snipTokens(windowTokens);
-  const preview = previewTokens(snip);
+/** The three sums for the place `upTo`, in one walk over the cards: walks are what a step of a long turn takes its time for. */
+export function estimates({ context, config, handles }: View, upTo: number): Estimates {
+  const { marks, given, summary } = context;
   const sums: Sums = { asIs: 0, snipped: 0, previews: 0 };
   const last = indexAfter(handles, upTo);
   let from = 0;
-  const bands = [
-    [indexAfter(handles, marks.collapsed), COLLAPSED_TOKENS, COLLAPSED_TOKENS, COLLAPSED_TOKENS],
-    [indexAfter(handles, marks.preview), preview, preview, preview],
-    [indexAfter(handles, marks.snipped), snip, snip, preview],
-    [handles.length, WHOLE, snip, preview],
-  ] as const;
-  for (const [end, asIs, snipped, previews] of bands) {
+  for (const { end, most } of bands(handles, marks, snipTokens(config.context.windowTokens))) {
     const to = Math.max(from, end);
     const middle = Math.min(to, Math.max(from, last));
-    addUp(sums, handles, from, middle, { asIs, snipped, previews });
-    addUp(sums, handles, middle, to, { asIs, snipped: asIs, previews: asIs });
+    addUp(sums, handles, from, middle, most);
+    addUp(sums, handles, middle, to, alike(most.asIs));
     from = to;
   }
+  const fixed = config.context.fixedTokens + (summary?.[2] ?? 0) + handles.length * MESSAGE_TOKENS;
+  const whole = given.reduce((sum, unit) => sum + unit.tokens[0], fixed);
+  const rest = (change: Partial<Marks>) => whole + earlierTokens(context.earlier, raised(marks, change));
   return {
-    asIs: sums.asIs + remembered({}),
-    snipped: sums.snipped + remembered({ snipped: upTo }),
-    previews: sums.previews + remembered({ preview: upTo }),
+    asIs: sums.asIs + rest({}),
+    snipped: sums.snipped + rest({ snipped: upTo }),
+    previews: sums.previews + rest({ preview: upTo }),
   };
 }
 
+const earlierTokens = (earlier: readonly ContextUnit[], marks: Marks): number =>
+  earlier.reduce((sum, unit) => sum + unitTokens(unit, marks), 0);
+
+/** Cards that follow one another and have the same residency. */
+interface Band {
+  /** The index behind the last of them. */
+  readonly end: number;
+  /** The length that a result among them has at most in each of the three sums. */
+  readonly most: Estimates;
+}
+
+/** All cards in bands, so that no card need be compared with a mark; a band may be empty. */
+function bands(handles: readonly Handle[], marks: Marks, snip: number): readonly Band[] {
+  const preview = previewTokens(snip);
+  return [
+    { end: indexAfter(handles, marks.collapsed), most: alike(COLLAPSED_TOKENS) },
+    { end: indexAfter(handles, marks.preview), most: alike(preview) },
+    { end: indexAfter(handles, marks.snipped), most: { asIs: snip, snipped: snip, previews: preview } },
+    { end: handles.length, most: { asIs: WHOLE, snipped: snip, previews: preview } },
+  ];
+}
+
+const alike = (most: number): Estimates => ({ asIs: most, snipped: most, previews: most });
+
 type Sums = { -readonly [K in keyof Estimates]: number };
 
-/** Of the cards from one index up to another; `most`: what a result is rendered with. */
+/** Adds up the cards from one index up to another; `most` is the length that a result in each of the sums has at most. */
 function addUp(sums: Sums, handles: readonly Handle[], from: number, to: number, most: Estimates): void {
   let { asIs, snipped, previews } = sums;
   for (let index = from; index < to; index += 1) {
@@ -136,43 +148,49 @@ function addUp(sums: Sums, handles: readonly Handle[], from: number, to: number,
   Object.assign(sums, { asIs, snipped, previews });
 }
 
-export const estimatedTokens = (state: KernelState): number => estimates(state, 0).asIs;
+/** How many tokens the next prompt would take by our count, with the marks as they are. */
+export const estimatedTokens = (view: View): number => estimates(view, 0).asIs;
 
-/** Marks only move on. */
+/** The marks, moved on to these places. They never move back: what was shortened once stays so, or cached prompts would be lost. */
 export const raised = (marks: Marks, change: Partial<Marks>): Marks => ({
   snipped: Math.max(marks.snipped, change.snipped ?? 0),
   preview: Math.max(marks.preview, change.preview ?? 0),
   collapsed: Math.max(marks.collapsed, change.collapsed ?? 0),
 });
 
-/** Tokens a prompt may have: the window without what the answer needs. */
-export const promptLimit = ({ config }: KernelState): number =>
-  config.context.windowTokens - config.context.answerTokens;
+/** The most tokens a prompt may have: the window without the part that is kept for the answer. */
+export const promptLimit = ({ config }: View): number => config.context.windowTokens - config.context.answerTokens;
 
-/** 1 is a prompt that fills all it may. */
-export const pressure = (state: KernelState): number => pressureOf(state, estimatedTokens(state));
+/** How full the window is: 1 for a prompt that fills all it may. */
+export const pressure = (view: View): number => pressureOf(view, estimatedTokens(view));
 
-/** With that estimate. */
-export const pressureOf = (state: KernelState, tokens: number): number =>
-  (tokens * state.context.correction) / promptLimit(state);
+/** How full the window is with a prompt of this estimate. */
+export const pressureOf = (view: View, tokens: number): number =>
+  (tokens * view.context.correction) / promptLimit(view);
 
-/** In whole tokens: what a provider found too long counts as filling the limit exactly, and must not exceed it by a rounding error. */
-export const fits = (state: KernelState, tokens: number): boolean =>
-  Math.floor(tokens * state.context.correction) <= promptLimit(state);
+/**
+ * Whether a prompt of this estimate fits. It is rounded down to whole tokens, because a prompt that a provider found too long counts as
+ * filling the limit exactly, and must not exceed it by a rounding error.
+ */
+export const fits = (view: View, tokens: number): boolean =>
+  Math.floor(tokens * view.context.correction) <= promptLimit(view);
 
-/** Of what a prompt of that estimate leaves of the window, in tokens as we count them: the rest is for what comes of the step. */
-export const roomLeft = (state: KernelState, tokens: number): number =>
-  Math.max(0, Math.floor((promptLimit(state) / state.context.correction - tokens) / 2));
+/**
+ * How many tokens, by our count, messages of users may add to a prompt of this estimate (T22): half of what it leaves of the window. The
+ * other half is for the results of the step.
+ */
+export const roomLeft = (view: View, tokens: number): number =>
+  Math.max(0, Math.floor((promptLimit(view) / view.context.correction - tokens) / 2));
 
-/** Providers count otherwise than we do, and more is what must not surprise us. */
+/** The largest correction that a count of the provider leads to. */
 const MOST_CORRECTION = 4;
 
 /**
- * By the count of the provider for the prompt that was estimated last; a count of our own says nothing about it. `added`: what the prompt had
- * besides, which no plan knew.
+ * The correction by the provider's count of the prompt that was estimated last; it is at least 1, because only a count above ours must not
+ * surprise us. A count that is only an estimate of our own changes nothing. `added` are the cards the prompt had besides its plan.
  */
-export function corrected(state: KernelState, observed: Usage, added: readonly Handle[]): number {
-  const { correction, estimate } = state.context;
+export function corrected(view: View, observed: Usage, added: readonly Handle[]): number {
+  const { correction, estimate } = view.context;
   if (estimate === 0 || observed.input === 0 || observed.estimated) return correction;
   const rendered = added.reduce((sum, [, , tokens]) => sum + tokens + MESSAGE_TOKENS, estimate);
   return Math.min(MOST_CORRECTION, Math.max(1, observed.input / rendered));

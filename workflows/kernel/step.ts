@@ -2,29 +2,34 @@
  * The loop kernel: `step(state, event) → {state, actions, observations}`. Pure: no clock, ids, randomness, await or I/O.
  *
  * Invariants
- * 1. funnel.ts is the only place that emits `call_llm`; calls.ts the only one that commits tool results.
+ * 1. funnel.ts is the only place that emits `call_llm`; acting.ts the only one that commits tool results.
  * 2. Every event yields at most one action; an event that does not apply changes nothing and is observed (K1).
  * 3. After `done` nothing is emitted.
  */
 import type { BudgetChange } from '../protocol/profile.ts';
-import type { Termination } from '../protocol/turn.ts';
-import type { Observation, StepOutcome } from './actions.ts';
-import { withChangedBudgets, withUsage } from './budgets.ts';
-import { onApproval, onProposals, onResults, toHandle } from './calls.ts';
-import { answerOf, done, finishReport, withoutReport } from './ending.ts';
-import type { BudgetsEvent, KernelEvent, LlmFailedEvent, LlmResponseEvent, StartEvent } from './events.ts';
-import { callModel, onSummarized, withRoom } from './funnel.ts';
+import { onDecisions, onProposals, onResults } from './acting.ts';
+import type { Observation } from './actions.ts';
+import { onOperatorDecision } from './asking.ts';
+import { withChangedBudgets } from './budgets.ts';
+import { checkpointBeforeLastThought } from './checkpoint.ts';
+import { done } from './ending.ts';
+import type { ApprovalsAnsweredEvent, BudgetsEvent, KernelEvent, StartEvent } from './events.ts';
+import { callModel } from './funnel.ts';
 import { merge } from './handles.ts';
 import { mismatch } from './legality.ts';
-import { corrected, promptLimit } from './pressure.ts';
+import { observed, type StepOutcome } from './outcome.ts';
+import { lifecycleOf } from './phase.ts';
+import { onModelFailure, onResponse } from './reasoning.ts';
 import { rollback } from './rollback.ts';
-import type { ContextState, Handle, KernelState, OutstandingCall } from './state.ts';
+import { onSummarized } from './shortening.ts';
+import type { KernelState } from './state.ts';
 
+/** What becomes of a turn by an event, and what the driver must do next. */
 export function step(state: KernelState, event: KernelEvent): StepOutcome {
   const reason = mismatch(state, event);
   if (reason !== null) {
-    const ignored: Observation = { type: 'event_ignored', event: event.type, lifecycle: state.lifecycle, reason };
-    return { state, actions: [], observations: [ignored] };
+    const lifecycle = lifecycleOf(state);
+    return { state, actions: [], observations: [{ type: 'event_ignored', event: event.type, lifecycle, reason }] };
   }
   switch (event.type) {
     case 'start':
@@ -40,7 +45,7 @@ export function step(state: KernelState, event: KernelEvent): StepOutcome {
     case 'tool_results':
       return onResults(state, event);
     case 'approval':
-      return onApproval(state, event);
+      return onAnswers(state, event);
     case 'budgets':
       return onBudgets(state, event);
     case 'stop':
@@ -50,114 +55,37 @@ export function step(state: KernelState, event: KernelEvent): StepOutcome {
   }
 }
 
+/** A conversation that is taken up again runs its unanswered calls before the model is called (K22). */
 function onStart(state: KernelState, event: StartEvent): StepOutcome {
   const { outputBoxId, earlier, instruction, transcript = [], pending = [], nowMs } = event;
-  const context: ContextState = {
-    ...state.context,
-    earlier: earlier.filter((unit) => unit.boxId === outputBoxId),
-    given: earlier.filter((unit) => unit.boxId !== outputBoxId),
-    activityAt: nowMs,
-  };
   const started: KernelState = {
     ...state,
-    lifecycle: 'running',
     startedAt: nowMs,
     outputBoxId,
-    context,
-    handles: merge([instruction], transcript),
-  };
-  return pending.length > 0 ? onProposals(beforeLastThought(started), pending, nowMs) : callModel(started, nowMs);
-}
-
-/** What a rollback of calls that were taken up again returns to. */
-function beforeLastThought(state: KernelState): KernelState {
-  const thought = state.handles.findLast((handle) => handle[1] === 'assistant');
-  const seq = (thought?.[0] ?? 1) - 1;
-  return { ...state, checkpoint: { seq, lastThought: null, requiredToolDone: false, planCall: null, skills: [] } };
-}
-
-/** Messages of users, and a note, that the model was shown in the prompt of its answer and no handle stood for before. */
-const shownIn = ({ handles }: LlmResponseEvent): readonly Handle[] =>
-  handles.filter(([, role]) => role !== 'assistant');
-
-const REFUSAL: Termination = { status: 'failed', errorCode: 'provider_refusal', reason: 'the model refused' };
-
-function onResponse(state: KernelState, event: LlmResponseEvent): StepOutcome {
-  const settled = event.calls.flatMap((call) => call.settled ?? []);
-  const next: KernelState = {
-    ...state,
-    ...withUsage(state, event.usage, event.cost),
     context: {
       ...state.context,
-      correction: corrected(state, event.usage, shownIn(event)),
-      overflows: 0,
-      activityAt: event.nowMs,
+      earlier: earlier.filter((unit) => unit.boxId === outputBoxId),
+      given: earlier.filter((unit) => unit.boxId !== outputBoxId),
+      activityAt: nowMs,
     },
-    handles: merge(state.handles, [...event.handles, ...settled.map(toHandle)]),
-    lastThought: { cardId: event.thoughtCardId, hasText: event.hasText },
-    toHide: [],
+    handles: merge([instruction], transcript),
   };
-  if (state.ending !== null && event.refused) return withoutReport(next, state.ending);
-  if (state.ending !== null) return finishReport(next, state.ending, event.calls.map(outstandingOf));
-  if (event.refused) return done(next, REFUSAL, { from: 'fallback' });
-  if (event.calls.length > 0) return onProposals({ ...next, answerParts: [] }, event.calls, event.nowMs);
-  return event.truncated ? onTruncated(next, event.nowMs) : onAnswer(next, event.nowMs);
+  if (pending.length === 0) return callModel(started, nowMs);
+  return onProposals({ ...started, checkpoint: checkpointBeforeLastThought(started.handles) }, pending, nowMs);
 }
 
-const outstandingOf = ({ callId, tool, settled }: LlmResponseEvent['calls'][number]): OutstandingCall => ({
-  callId,
-  tool,
-  settled: settled ?? null,
-  deadline: null,
-});
-
-/** How often the model is asked to go on with an answer that was cut short (K11). */
-const CONTINUATIONS = 3;
-
-function onTruncated(state: KernelState, nowMs: number): StepOutcome {
-  const { answerParts, lastThought } = state;
-  const part = answerParts.length + 1;
-  const seen: Observation = { type: 'truncated', part };
-  if (part > CONTINUATIONS) return { ...onAnswer(state, nowMs), observations: [seen] };
-  const next = { ...state, rollbacks: 0, answerParts: [...answerParts, ...(lastThought ? [lastThought.cardId] : [])] };
-  return callModel(next, nowMs, { note: { kind: 'go_on' } }, [seen]);
+/** Decisions are an operator's about a budget, or those about calls that wait for approval. */
+function onAnswers(state: KernelState, { answers, nowMs }: ApprovalsAnsweredEvent): StepOutcome {
+  const seen = answers.map(({ callId, decision }): Observation => ({ type: 'approval_answered', callId, decision }));
+  const [answer] = answers;
+  const isOperator = state.phase.kind === 'asking' && answer !== undefined;
+  return observed(seen, isOperator ? onOperatorDecision(state, answer, nowMs) : onDecisions(state, answers, nowMs));
 }
 
-/** A message without tool calls ends the turn, unless the profile wants it ended by a tool (W13). */
-function onAnswer(state: KernelState, nowMs: number): StepOutcome {
-  const tools = state.config.mustEndWith;
-  if (tools.length === 0 || state.requiredToolDone) return done(state, { status: 'success' }, answerOf(state));
-  const extra = { onlyTools: tools, requireTool: true, note: { kind: 'must_end_with', tools } } as const;
-  const reminded = callModel({ ...state, rollbacks: 0, answerParts: [] }, nowMs, extra);
-  return { ...reminded, observations: [...reminded.observations, { type: 'reminded', tools }] };
-}
-
-/** How often a prompt that the provider finds too long is made shorter and sent again (K11). */
-const FORCED_COMPACTIONS = 2;
-
-/** Our count was wrong: everything that may go goes, and the model is asked for the same again, as a step of its own. */
-function onOverflow(state: KernelState, nowMs: number): StepOutcome {
-  const overflows = state.context.overflows + 1;
-  const { estimate } = state.context;
-  const correction = Math.max(state.context.correction, estimate === 0 ? 1 : promptLimit(state) / estimate);
-  const next = { ...state, context: { ...state.context, overflows, correction } };
-  const seen: Observation = { type: 'overflow', time: overflows };
-  return state.ending === null
-    ? callModel(next, nowMs, state.asked, [seen], true)
-    : withRoom(next, nowMs, state.asked, [seen], true);
-}
-
-function onModelFailure(state: KernelState, event: LlmFailedEvent): StepOutcome {
-  if (event.code === 'context_overflow' && state.context.overflows < FORCED_COMPACTIONS)
-    return onOverflow(state, event.nowMs);
-  if (state.ending !== null) return withoutReport(state, state.ending);
-  return done(state, { status: 'failed', errorCode: event.code, reason: event.message }, { from: 'fallback' });
-}
-
-/** Told again and again, for a signal may be lost: what is known already changes nothing. */
+/** The driver says again and again where the budgets stand, for a signal may be lost: what is known already is not observed. */
 function onBudgets(known: KernelState, { budgets, delegated }: BudgetsEvent): StepOutcome {
   const state = delegated ? { ...known, delegated } : known;
-  const next = withChangedBudgets(state, budgets);
+  const next: KernelState = { ...state, ...withChangedBudgets(state, budgets) };
   if (sameBudgets(next.budgets, state.budgets)) return { state, actions: [], observations: [] };
   return { state: next, actions: [], observations: [{ type: 'budgets_changed', budgets }] };
 }

@@ -1,7 +1,8 @@
 /** The calls of one step: those that run, side by side, those that are refused, and those that need approval. */
 import type { Until } from '../contract/store.ts';
 import type { ApprovalAsk, ExecuteToolsAction, RefusedCall } from '../kernel/actions.ts';
-import type { SettledCall } from '../kernel/state.ts';
+import type { SettledCall } from '../kernel/calls.ts';
+import { waitingCalls } from '../kernel/phase.ts';
 import type { TurnSnapshot } from '../messages/messages.ts';
 import type { TurnParts } from './parts.ts';
 
@@ -32,9 +33,9 @@ function waitingElsewhere(
   { calls, refuse = [], ask = [] }: ExecuteToolsAction,
 ): readonly ShownWait[] {
   const acted = new Set([...calls, ...refuse, ...ask].map((call) => call.callId));
-  return kernel.state.outstanding.flatMap(({ callId, tool, settled, deadline }) =>
-    settled === null && deadline !== null && !acted.has(callId) ? [{ callId, tool, deadline }] : [],
-  );
+  return waitingCalls(kernel.state)
+    .filter(({ callId }) => !acted.has(callId))
+    .map(({ callId, tool, deadline }) => ({ callId, tool, deadline }));
 }
 
 async function refuseCalls(

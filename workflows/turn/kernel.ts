@@ -4,6 +4,7 @@ import { isNotice, type Notice, noticeText } from '../contract/notices.ts';
 import type { BudgetStanding } from '../contract/steps.ts';
 import type { KernelAction } from '../kernel/actions.ts';
 import type { KernelEvent } from '../kernel/events.ts';
+import { lifecycleOf } from '../kernel/phase.ts';
 import type { KernelState } from '../kernel/state.ts';
 import { step } from '../kernel/step.ts';
 import type { TurnDisplay } from './display.ts';
@@ -28,7 +29,7 @@ export class TurnKernel {
   feed(event: KernelEvent): KernelAction {
     const [action] = this.#step(event);
     if (action) return action;
-    throw new TypeError(`the kernel had no answer to ${event.type} while ${this.#state.lifecycle}`);
+    throw new TypeError(`the kernel had no answer to ${event.type} while ${lifecycleOf(this.#state)}`);
   }
 
   /** Tells the kernel where the budgets stand, as the store knows it; nothing follows at once (K9). */

@@ -3,7 +3,7 @@ import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio
 import type { StepOutcomeRecord } from '../contract/steps.ts';
 import type { Lease } from '../contract/store.ts';
 import type { KernelEvent } from '../kernel/events.ts';
-import type { Handle } from '../kernel/state.ts';
+import type { Handle } from '../kernel/handles.ts';
 import { FAILURES, isFailureCode } from '../protocol/failures.ts';
 import { clip } from '../protocol/sizes.ts';
 

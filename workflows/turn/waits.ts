@@ -6,6 +6,7 @@
 import type { Suspension } from '../contract/store.ts';
 import type { AwaitAction } from '../kernel/actions.ts';
 import type { ApprovalDecision, KernelEvent } from '../kernel/events.ts';
+import { waitingCalls } from '../kernel/phase.ts';
 import type { TurnSnapshot } from '../messages/messages.ts';
 import { Alarm, hereUntil } from './alarm.ts';
 import type { TurnParts } from './parts.ts';
@@ -29,8 +30,7 @@ export class TurnWaits {
   /** The event that ends the wait; null when the history got long first. */
   wait(action: AwaitAction): Promise<KernelEvent | null> {
     if (action.wait === 'operator') return this.#askOperator(action);
-    const { outstanding } = this.#turn.kernel.state;
-    const callIds = outstanding.filter((call) => !call.settled).map((call) => call.callId);
+    const callIds = waitingCalls(this.#turn.kernel.state).map(({ callId }) => callId);
     return this.#untilResolved(callIds, action.deadline);
   }
 

@@ -9,7 +9,7 @@
 
 import type { CallClaim, CallResult, ClaimOutcome } from '../../../workflows/contract/store.ts';
 import type { RefusedCall } from '../../../workflows/kernel/actions.ts';
-import type { SettledCall } from '../../../workflows/kernel/state.ts';
+import type { SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { EnqueueRequest } from '../../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';

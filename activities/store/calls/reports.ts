@@ -7,7 +7,7 @@
 
 import type { ApprovalDecision } from '../../../workflows/contract/approvals.ts';
 import type { ParseArguments, WaitingState } from '../../../workflows/contract/store.ts';
-import type { SettledCall } from '../../../workflows/kernel/state.ts';
+import type { SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
 import type { ReportAck, ToolResultReport } from '../../../workflows/protocol/tool-result.ts';

@@ -1,5 +1,5 @@
 /** Storing a tool result: one card per call, whoever comes first (T14). The caller holds the agent's head row. */
-import type { SettledCall } from '../../../workflows/kernel/state.ts';
+import type { SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { SIZES } from '../../../workflows/protocol/sizes.ts';

@@ -2,7 +2,7 @@
 import { sql } from 'kysely';
 import type { Notice } from '../../../workflows/contract/notices.ts';
 import type { StepBegin, StepCommit, StepOpening, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
-import type { ProposedCall } from '../../../workflows/kernel/events.ts';
+import type { ProposedCall } from '../../../workflows/kernel/calls.ts';
 import { SUBMIT_RESULT } from '../../../workflows/protocol/builtins.ts';
 import type { CardType, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { EnqueueRequest } from '../../../workflows/protocol/enqueue.ts';

@@ -9,8 +9,9 @@
  *    is left out.
  */
 import { sql } from 'kysely';
+import type { ContextUnit } from '../../../workflows/kernel/context.ts';
+import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
 import { COLLAPSED_TOKENS, MESSAGE_TOKENS, previewTokens, snipTokens } from '../../../workflows/kernel/pressure.ts';
-import type { BoxExtent, ContextUnit } from '../../../workflows/kernel/state.ts';
 import type { CardType } from '../../../workflows/protocol/cards.ts';
 import { ofFewLengths, type Trx } from '../context.ts';
 import type { BoxUnitRow, CardRow } from '../schema/rows.ts';

@@ -5,7 +5,7 @@
  */
 
 import type { SummaryCommit, SummaryRecord } from '../../../workflows/contract/steps.ts';
-import type { BoxExtent } from '../../../workflows/kernel/state.ts';
+import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
 import { addUsage, type Fence, NO_USAGE, type Usage } from '../../../workflows/protocol/turn.ts';
 import { summaryCardId } from '../../ids.ts';
 import { read, type StoreContext, type Trx, write } from '../context.ts';

@@ -8,7 +8,7 @@
 import { z } from 'zod';
 import type { Lease } from '../../../workflows/contract/store.ts';
 import { kernelConfig } from '../../../workflows/kernel/config.ts';
-import type { ContextUnit } from '../../../workflows/kernel/state.ts';
+import type { ContextUnit } from '../../../workflows/kernel/context.ts';
 import type { CardContents } from '../../../workflows/protocol/cards.ts';
 import { type EnqueueRequest, storedRequestSchema } from '../../../workflows/protocol/enqueue.ts';
 import { CodedError, type FailureCode } from '../../../workflows/protocol/failures.ts';

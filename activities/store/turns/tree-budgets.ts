@@ -11,8 +11,7 @@
  */
 import { type RawBuilder, sql } from 'kysely';
 import type { BudgetStanding } from '../../../workflows/contract/steps.ts';
-import { addCost, tokensUsed } from '../../../workflows/kernel/budgets.ts';
-import type { Delegated } from '../../../workflows/kernel/state.ts';
+import { addCost, type Delegated, tokensUsed } from '../../../workflows/kernel/budgets.ts';
 import { ASK_EXPERT, DELEGATE_ASYNC } from '../../../workflows/protocol/builtins.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { BudgetChange, Budgets } from '../../../workflows/protocol/profile.ts';

@@ -6,7 +6,7 @@ import type { StateFacts } from '../../../activities/llm/state-block.ts';
 import { parseChatRequest } from '../../../workers/model-server/chat-request.ts';
 import { checkConversation } from '../../../workers/model-server/conversation.ts';
 import type { CallLlmAction } from '../../../workflows/kernel/actions.ts';
-import type { Note } from '../../../workflows/kernel/state.ts';
+import type { Note } from '../../../workflows/kernel/model-call.ts';
 import type { Card } from '../../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../../workflows/protocol/enqueue.ts';
 import { type ProfileInput, type ProfileSnapshot, profileSchema } from '../../../workflows/protocol/profile.ts';

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { ApprovalDecision } from '../../../workflows/kernel/events.ts';
+import { lifecycleOf, openQuestion } from '../../../workflows/kernel/phase.ts';
 import { governance, NOW, Turn } from './turn.ts';
 
 const DEADLINE = 5_000;
@@ -11,7 +12,7 @@ const policy = governance({
   rateLimits: [{ tool: 'g1', max: 1, windowMs: 1_000 }],
 });
 
-/** Waits for leave to run `gated`, after the results of the calls that run. */
+/** A turn that waits for the approvals of `gated`, after the results of its other calls, `free`, are in. */
 function asked(gated: readonly string[], free: readonly string[] = []): Turn {
   const turn = new Turn({ governance: policy });
   turn.start();
@@ -42,7 +43,7 @@ describe('a gated call', () => {
       wait: 'approval',
       deadline: DEADLINE,
     });
-    expect(turn.state.lifecycle).toBe('suspended');
+    expect(lifecycleOf(turn.state)).toBe('suspended');
     expect(turn.observations).toMatchObject([{ type: 'tool_gated', decision: 'ask', stage: 'permission' }]);
   });
 
@@ -66,7 +67,8 @@ describe('an approval', () => {
       stepIndex: 1,
       calls: [{ callId: 'g1-1', tool: 'g1' }],
     });
-    expect(turn.state).toMatchObject({ lifecycle: 'running', phase: 'act', toolCalls: 2, rateWindows: { g1: [NOW] } });
+    expect(lifecycleOf(turn.state)).toBe('running');
+    expect(turn.state).toMatchObject({ phase: { kind: 'acting' }, toolCalls: 2, rateWindows: { g1: [NOW] } });
     expect(turn.observations.at(-1)).toEqual({ type: 'approval_answered', callId: 'g1-1', decision: 'approved' });
     expect(turn.results({ g1: {} })).toMatchObject({ type: 'call_llm', stepIndex: 2 });
   });
@@ -156,7 +158,7 @@ describe('an operator', () => {
   test('is asked to extend a budget that is used up (K9)', () => {
     const turn = exhausted();
     expect(turn.actions.at(-1)).toMatchObject({ type: 'await', wait: 'operator', askId, used: 1, limit: 1 });
-    expect(turn.state.lifecycle).toBe('suspended');
+    expect(lifecycleOf(turn.state)).toBe('suspended');
   });
 
   test('is answered for by nothing else: results, approvals of calls and messages change nothing (K1, K9)', () => {
@@ -183,7 +185,7 @@ describe('an operator', () => {
     const turn = exhausted();
     const ids: string[] = [];
     for (const budgets of [{ maxTokens: 2_000_000 }, { maxSteps: 1 }, {}]) {
-      ids.push(turn.state.operator?.askId ?? '');
+      ids.push(openQuestion(turn.state)?.askId ?? '');
       expect(turn.approve(answer(ids.at(-1) ?? '', { budgets }))).toMatchObject({ type: 'await', wait: 'operator' });
     }
     expect(ids).toEqual([askId, `${askId}-2`, `${askId}-3`]);
@@ -203,7 +205,7 @@ describe('an operator', () => {
       turn.respond({ calls, handles: [[turn.seq(), 'assistant', 900]], usage: { input, output: 0, cached: 0 } });
       turn.results({ a: {} });
     }
-    const first = turn.state.operator?.askId ?? '';
+    const first = openQuestion(turn.state)?.askId ?? '';
     expect(turn.approve(answer(first, { budgets: { maxTokens: 12_000 } }))).toMatchObject({ type: 'summarize' });
     const summary = [turn.seq(), 'summary', 100] as const;
     const usage = { input: 3_000, output: 0, cached: 0 };

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { KernelAction, SummarizeAction } from '../../../workflows/kernel/actions.ts';
-import type { Delegated } from '../../../workflows/kernel/state.ts';
+import type { Delegated } from '../../../workflows/kernel/budgets.ts';
+import { endingOf, openQuestion } from '../../../workflows/kernel/phase.ts';
 import { type ConfigPart, NOW, Turn } from './turn.ts';
 
 const modelCalls = (actions: readonly KernelAction[]): number =>
@@ -10,7 +11,7 @@ const modelCalls = (actions: readonly KernelAction[]): number =>
 function exhausted(more: ConfigPart = {}): Turn {
   const turn = new Turn({ budgets: { maxSteps: 2, maxTokens: 1_000_000 }, ...more });
   turn.start();
-  while (turn.state.ending === null) {
+  while (endingOf(turn.state) === null) {
     turn.call('a');
     turn.results({ a: {} });
   }
@@ -35,7 +36,7 @@ describe('the step budget', () => {
       { type: 'budget_hit', code: 'max_steps_reached', used: maxSteps, limit: maxSteps },
     ]);
     turn.call('a');
-    expect(turn.state.lifecycle).toBe('done');
+    expect(turn.state.phase.kind).toBe('done');
     expect(modelCalls(turn.actions)).toBe(maxSteps + 1);
   });
 
@@ -124,7 +125,8 @@ describe('the other budgets', () => {
     }
   });
 
-  const told = (turn: Turn, delegated: Delegated) => turn.feed({ type: 'budgets', nowMs: NOW, budgets: {}, delegated });
+  const stand = (turn: Turn, delegated: Delegated) =>
+    turn.feed({ type: 'budgets', nowMs: NOW, budgets: {}, delegated });
 
   test.each([
     ['tokens', { maxTokens: 912 }, { tokens: 900, cost: 0.5, open: true }, true],
@@ -136,20 +138,20 @@ describe('the other budgets', () => {
     const turn = new Turn({ budgets });
     turn.start();
     turn.call('a');
-    expect(told(turn, delegated)).toBeUndefined();
+    expect(stand(turn, delegated)).toBeUndefined();
     const next = turn.results({ a: {} });
     expect(next?.type === 'call_llm' && next.note !== undefined).toBe(hit);
   });
 
-  test('count delegated turns by the last sum that was told: none twice, and a smaller one gives back (K9)', () => {
+  test('count delegated turns by the last sum: none twice, and a smaller one gives back (K9)', () => {
     const turn = new Turn({ budgets: { maxTokens: 1_000 } });
     turn.start();
     for (const tokens of [900, 900, 990, 300]) {
       turn.call('a');
-      told(turn, { tokens, cost: 0, open: tokens > 300 });
-      // What is told without a sum leaves it as it is.
+      stand(turn, { tokens, cost: 0, open: tokens > 300 });
+      // An event without a sum leaves the sum as it is.
       turn.feed({ type: 'budgets', nowMs: NOW, budgets: { maxSteps: 40 } });
-      if (tokens === 990) told(turn, { tokens: 300, cost: 0, open: false });
+      if (tokens === 990) stand(turn, { tokens: 300, cost: 0, open: false });
       expect(turn.results({ a: {} })).not.toHaveProperty('note');
     }
     expect(turn.state.delegated).toEqual({ tokens: 300, cost: 0, open: false });
@@ -160,7 +162,7 @@ describe('the other budgets', () => {
     const turn = new Turn({ budgets: { maxCost: 1, onExhausted: 'ask' } });
     turn.start();
     turn.call('a');
-    told(turn, { tokens: 1, cost: null, open: false });
+    stand(turn, { tokens: 1, cost: null, open: false });
     expect(turn.results({ a: {} })).toMatchObject(report);
   });
 
@@ -185,10 +187,10 @@ describe('a budget of calls that is raised', () => {
       turn.call('a', 'b');
       if (by === 'budgets') turn.feed({ type: 'budgets', nowMs: NOW, budgets: { maxToolCalls: 3 } });
       turn.results({ a: {}, b: refused });
-      const callId = turn.state.operator?.askId ?? '';
+      const callId = openQuestion(turn.state)?.askId ?? '';
       if (by === 'approval') turn.approve({ callId, decision: 'approved', budgets: { maxToolCalls: 3 } });
       turn.call('c', 'd');
-      // Three of three are used, and none was refused since: the model may still answer.
+      // All three calls are used and none has been refused since, so the model may still answer.
       const next = turn.results({ c: {}, d: {} });
       expect(next).toMatchObject({ type: 'call_llm' });
       expect(next).not.toHaveProperty('note');
@@ -204,7 +206,7 @@ describe('a budget of calls that is raised', () => {
   });
 });
 
-describe('budgets that are told again', () => {
+describe('budgets that are said again', () => {
   test('change nothing, and nothing is said of it (K9)', () => {
     const turn = new Turn({ budgets: { maxSteps: 9 } });
     turn.start();

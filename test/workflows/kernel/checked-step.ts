@@ -1,7 +1,9 @@
-/** `step` with everything that must hold at each of its calls checked on the way: state.ts and step.ts list the invariants. */
+/** `step` with a check of everything that must hold at each of its calls. The invariants are listed in state.ts, phase.ts and step.ts. */
 import { isDeepStrictEqual } from 'node:util';
-import type { Plan, StepOutcome } from '../../../workflows/kernel/actions.ts';
+import type { Plan } from '../../../workflows/kernel/actions.ts';
 import type { KernelEvent } from '../../../workflows/kernel/events.ts';
+import type { StepOutcome } from '../../../workflows/kernel/outcome.ts';
+import { openCalls } from '../../../workflows/kernel/phase.ts';
 import { estimatedTokens, fits } from '../../../workflows/kernel/pressure.ts';
 import type { KernelState } from '../../../workflows/kernel/state.ts';
 import { step } from '../../../workflows/kernel/step.ts';
@@ -9,7 +11,7 @@ import { step } from '../../../workflows/kernel/step.ts';
 export function checkedStep(state: KernelState, event: KernelEvent): StepOutcome {
   const outcome = step(deepFreeze(state), deepFreeze(event));
   const restored = step(throughJson(state), throughJson(event));
-  // A state left alone is the very same object; one read back from JSON cannot be.
+  // Compared by value, because a state that a step does not change is the very same object only where it did not go through JSON.
   check(isDeepStrictEqual(outcome, restored), 'a state that went through JSON steps differently', {
     outcome,
     restored,
@@ -20,31 +22,20 @@ export function checkedStep(state: KernelState, event: KernelEvent): StepOutcome
   const silent = ignored || event.type === 'budgets';
   check(silent === (outcome.actions.length === 0), 'what yields nothing is observed, and nothing else', outcome);
   if (ignored) check(outcome.state === state, 'an ignored event changes nothing', event);
-  if (state.lifecycle === 'done') check(ignored, 'a state that is done absorbs every event', event);
+  if (state.phase.kind === 'done') check(ignored, 'a state that is done absorbs every event', event);
   checkState(outcome.state);
   for (const action of outcome.actions) if (action.type === 'call_llm') checkPlan(outcome.state, action.plan);
   return outcome;
 }
 
 function checkState(state: KernelState): void {
-  const { outstanding, lifecycle, phase } = state;
-  const ids = outstanding.map((call) => call.callId);
+  if (state.phase.kind !== 'acting') return;
+  const ids = state.phase.calls.map((call) => call.callId);
   check(new Set(ids).size === ids.length, 'a call id is outstanding twice', ids);
-  const acting = phase === 'act' && lifecycle !== 'done';
-  check(outstanding.length > 0 === acting, 'calls are outstanding exactly while the turn acts', state);
-  const open = outstanding.filter((call) => call.settled === null);
-  const allWait = open.length > 0 && open.every((call) => call.deadline !== null);
-  const asked = state.operator !== null;
-  check(!(asked && open.length > 0), 'an operator is asked only while no call is open', state);
-  check(
-    (lifecycle === 'suspended') === (allWait || asked),
-    'suspended exactly when every open call waits for the outside, or an operator is asked',
-    state,
-  );
-  check((state.termination !== null) === (lifecycle === 'done'), 'a termination exactly when done', state);
+  check(openCalls(state).length > 0, 'a step whose calls are all settled is over', state);
 }
 
-/** Ranges ascend and never overlap within a box, the summary aside; every card in view is in one, and it all fits the window. */
+/** But for the summary, the ranges of a box ascend and never overlap; every card in view is in one of them, and all fit the window. */
 function checkPlan(state: KernelState, { ranges }: Plan): void {
   const { summary } = state.context;
   const rest = summary === null ? ranges : ranges.slice(1);

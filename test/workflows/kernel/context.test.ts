@@ -1,10 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
+import { NO_MARKS, withMarks } from '../../../workflows/kernel/context.ts';
 import { makeRoom } from '../../../workflows/kernel/eviction.ts';
+import type { Handle } from '../../../workflows/kernel/handles.ts';
 import { planOf } from '../../../workflows/kernel/plan.ts';
-import { NO_MARKS, pressure } from '../../../workflows/kernel/pressure.ts';
-import type { Handle, KernelState } from '../../../workflows/kernel/state.ts';
-import { context, conversation, departureOf, endOf, marksOf, type Sized, units, upTo, WINDOW } from './conversation.ts';
+import { pressure } from '../../../workflows/kernel/pressure.ts';
+import type { KernelState } from '../../../workflows/kernel/state.ts';
+import { context, conversation, departureOf, endOf, type Sized, units, upTo, WINDOW } from './conversation.ts';
 import { NOW, OUTPUT_BOX } from './turn.ts';
 
 const room = (state: KernelState) => makeRoom(state, NOW);
@@ -13,49 +15,49 @@ describe('under little pressure', () => {
   test('nothing changes, up to 0.70 of the window (K15)', () => {
     const state = conversation([...units(6, 50, 1_000), ['assistant', 600]]);
     expect(pressure(state)).toBe(0.7);
-    expect(room(state)).toEqual({ kind: 'fits', state, tokens: 7_000 });
+    expect(room(state)).toEqual({ kind: 'fits', marks: NO_MARKS, tokens: 7_000 });
   });
 
   test('what the answer needs is no room for the prompt (K15)', () => {
     const cards = units(6, 50, 1_000);
     const tight = conversation(cards, { context: { ...context, answerTokens: 1_000 } });
-    expect(marksOf(room(conversation(cards)))).toEqual(NO_MARKS);
-    expect(marksOf(room(tight)).snipped).toBeGreaterThan(0);
+    expect(room(conversation(cards)).marks).toEqual(NO_MARKS);
+    expect(room(tight).marks.snipped).toBeGreaterThan(0);
   });
 
   test('old results become previews after an hour without an answer of the model (K15)', () => {
     const state = conversation(units(5, 50, 300));
     const hour = 3_600_000;
-    expect(marksOf(makeRoom(state, NOW + hour - 1))).toEqual(NO_MARKS);
-    expect(marksOf(makeRoom(state, NOW + hour))).toEqual({ ...NO_MARKS, preview: endOf(3) });
+    expect(makeRoom(state, NOW + hour - 1).marks).toEqual(NO_MARKS);
+    expect(makeRoom(state, NOW + hour).marks).toEqual({ ...NO_MARKS, preview: endOf(3) });
   });
 });
 
 describe('as the pressure grows', () => {
   test('above 0.70 results are snipped, but for the newest units (K15)', () => {
-    expect(marksOf(room(conversation(units(7, 50, 1_000))))).toEqual({ ...NO_MARKS, snipped: endOf(5) });
+    expect(room(conversation(units(7, 50, 1_000))).marks).toEqual({ ...NO_MARKS, snipped: endOf(5) });
   });
 
   test('above 0.80 it stops where snipping reached the target of 0.65 (K15)', () => {
     const state = conversation(units(8, 50, 1_000));
     expect(pressure(state)).toBeGreaterThan(0.8);
     const snipped = room(state);
-    expect(marksOf(snipped)).toEqual({ ...NO_MARKS, snipped: endOf(6) });
-    expect(pressure(snipped.state)).toBeLessThanOrEqual(0.65);
+    expect(snipped.marks).toEqual({ ...NO_MARKS, snipped: endOf(6) });
+    expect(pressure(withMarks(state, snipped.marks))).toBeLessThanOrEqual(0.65);
   });
 
   test('above 0.80 results become previews, when snipping was not enough (K15)', () => {
     const state = conversation(units(15, 50, 500));
-    expect(marksOf(room(state))).toEqual({ snipped: endOf(13), preview: endOf(13), collapsed: 0 });
+    expect(room(state).marks).toEqual({ snipped: endOf(13), preview: endOf(13), collapsed: 0 });
   });
 
   test('above 0.90 results are collapsed, oldest first, and no more than the target takes (K15)', () => {
     const state = conversation(units(37, 50, 200));
     const after = room(state);
     expect(after.kind).toBe('fits');
-    expect(marksOf(after)).toEqual({ snipped: endOf(35), preview: endOf(35), collapsed: endOf(22) });
-    expect(pressure(after.state)).toBeLessThanOrEqual(0.65);
-    expect(pressure(after.state)).toBeGreaterThan(0.65 - 132 / WINDOW);
+    expect(after.marks).toEqual({ snipped: endOf(35), preview: endOf(35), collapsed: endOf(22) });
+    expect(pressure(withMarks(state, after.marks))).toBeLessThanOrEqual(0.65);
+    expect(pressure(withMarks(state, after.marks))).toBeGreaterThan(0.65 - 132 / WINDOW);
   });
 
   test('above 0.95 a summary takes the place of the oldest units, as many as the target takes (K15)', () => {
@@ -84,16 +86,16 @@ describe('as the pressure grows', () => {
 
   test('marks never go back (K15)', () => {
     const state = conversation(units(37, 50, 200));
-    const { marks } = room(state).state.context;
+    const { marks } = room(state);
     const small = { ...conversation(units(3, 50, 200)), context: { ...state.context, marks } };
-    expect(marksOf(room(small))).toEqual(marks);
+    expect(room(small).marks).toEqual(marks);
   });
 });
 
 describe('when nothing more can go', () => {
   test('the newest result is collapsed as a last resort (K15)', () => {
     const state = conversation(units(1, 50, 20_000));
-    expect(room(state)).toMatchObject({ kind: 'fits', state: { context: { marks: { collapsed: endOf(1) } } } });
+    expect(room(state)).toMatchObject({ kind: 'fits', marks: { collapsed: endOf(1) } });
   });
 
   test('and that does not help, the turn cannot go on (K15)', () => {
@@ -113,7 +115,7 @@ describe('what stays', () => {
       return [...note, ['assistant', 40], ...Array.from({ length: results }, (): Sized => ['tool', tokens * 2])];
     });
 
-  /** Each card with the thought its unit begins with. */
+  /** For each result the place of the message that made its call; for every other card its own place. */
   function thoughtOf(handles: readonly Handle[]): ReadonlyMap<number, number> {
     let thought = 0;
     return new Map(
@@ -131,7 +133,7 @@ describe('what stays', () => {
         const state = conversation(sized(drawn));
         const after = room(state);
         modes.add(after.kind === 'depart' ? after.departure.mode : after.kind);
-        if (after.kind === 'fits') expect(pressure(after.state)).toBeLessThanOrEqual(1);
+        if (after.kind === 'fits') expect(pressure(withMarks(state, after.marks))).toBeLessThanOrEqual(1);
         if (after.kind !== 'depart') return;
         const { mode, seqs } = after.departure;
         const gone = new Set(seqs);
@@ -154,7 +156,7 @@ describe('what stays', () => {
         const state = conversation(sized(drawn));
         const thoughts = state.handles.flatMap(([seq, role]) => (role === 'assistant' ? [seq] : []));
         const newest = thoughts.at(-2) ?? thoughts[0] ?? 1;
-        const { marks } = makeRoom(state, NOW + 3_600_000).state.context;
+        const { marks } = makeRoom(state, NOW + 3_600_000);
         expect(marks.preview).toBeGreaterThanOrEqual(newest - 1);
       }),
       { numRuns: 300 },

@@ -1,28 +1,30 @@
 /** Conversations of a given size, as states between two steps. */
-import { type Departure, makeRoom, type Room } from '../../../workflows/kernel/eviction.ts';
-import { type Handle, type HandleRole, initialState, type KernelState } from '../../../workflows/kernel/state.ts';
+import type { Departure } from '../../../workflows/kernel/departure.ts';
+import { makeRoom } from '../../../workflows/kernel/eviction.ts';
+import type { Handle, HandleRole } from '../../../workflows/kernel/handles.ts';
+import { initialState, type KernelState } from '../../../workflows/kernel/state.ts';
 import { type ConfigPart, config, NOW, OUTPUT_BOX } from './turn.ts';
 
-/** What the wire adds to each message. */
+/** How many tokens the wire format adds to each message. */
 export const WIRE = 8;
-/** Shares of it are easy to read. */
+/** A window whose shares are easy to read. */
 export const WINDOW = 10_000;
 
 export const context = { windowTokens: WINDOW, answerTokens: 0, fixedTokens: 0 } as const;
 
 export type Sized = readonly [role: HandleRole, tokens: number];
 
-/** The task, then these cards, each of them `tokens` long in the prompt. */
+/** A state with the task and these cards in view; `tokens` is how long each of them is in the prompt. */
 export function conversation(cards: readonly Sized[], more: ConfigPart = {}): KernelState {
   const handles = [['user', 100] as Sized, ...cards].map(
     ([role, tokens], index): Handle => [index + 1, role, tokens - WIRE],
   );
   const fresh = initialState(config({ context, ...more }));
   const { context: view } = fresh;
-  return { ...fresh, lifecycle: 'running', outputBoxId: OUTPUT_BOX, handles, context: { ...view, activityAt: NOW } };
+  return { ...fresh, outputBoxId: OUTPUT_BOX, handles, context: { ...view, activityAt: NOW } };
 }
 
-/** What the model said, with one result of its call. */
+/** A message of the model with one call, and its result. */
 export const unit = (thought: number, result: number): readonly Sized[] => [
   ['assistant', thought],
   ['tool', result],
@@ -33,8 +35,6 @@ export const units = (count: number, thought: number, result: number): readonly 
 
 /** The place of the last card of the unit with this number. */
 export const endOf = (number: number): number => 1 + 2 * number;
-
-export const marksOf = (room: Room) => room.state.context.marks;
 
 export function departureOf(state: KernelState): Departure {
   const room = makeRoom(state, NOW);

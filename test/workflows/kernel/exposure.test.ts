@@ -19,7 +19,7 @@ function started(): Turn {
   return turn;
 }
 
-/** The model takes up a skill, which is answered while the call is proposed. */
+/** The model calls `skill`, and the call is settled while it is proposed. */
 function take(turn: Turn, skill: string): void {
   turn.respond({ calls: [{ callId: turn.idOf('skill'), tool: 'skill', skill, settled: turn.settled('skill') }] });
 }

@@ -10,7 +10,7 @@ const started = (more: ConfigPart = {}): Turn => {
 
 const REFUSED = { status: 'failed', errorCode: 'repeated_call' } as const;
 
-/** Proposes the same call once more, and answers it; what the kernel then asks for. */
+/** The model proposes the same call once more, and the call gets a result; returns the action that follows. */
 function again(turn: Turn, digest = 'same', tool = 'a'): { proposed?: KernelAction; next?: KernelAction } {
   const proposed = turn.respond({ calls: [{ callId: turn.idOf(tool), tool, digest }] });
   const refused = proposed?.type === 'execute_tools' && proposed.calls.length === 0;

@@ -90,7 +90,7 @@ describe('a denied call that is reported', () => {
     }
     expect(turn.actions.at(-1)).toMatchObject({ note: { kind: 'final_report' } });
     turn.say();
-    expect(turn.state.termination).toMatchObject({ errorCode: 'no_progress' });
+    expect(turn.state.phase).toMatchObject({ kind: 'done', termination: { errorCode: 'no_progress' } });
   });
 });
 
@@ -117,7 +117,7 @@ describe('a denied call that takes the step back', () => {
       plan: { ranges: [{ boxId: 'output', fromSeq: 1, toSeq: 1 }] },
     });
     expect(turn.state.handles).toEqual([[1, 'user', 7]]);
-    expect(turn.state.verdict).toBeNull();
+    expect(turn.state.phase.kind).toBe('reasoning');
   });
 });
 

@@ -133,7 +133,7 @@ describe('a constraint', () => {
     expect(denies(constraint, values)).toBe(denied);
   });
 
-  /** What the checks say, word by word. */
+  /** The judgement in plain code: what the documentation says of each check. */
   const keeps = (check: Check, value: JsonValue | undefined): boolean => {
     if (value === undefined || value === null) return check.required !== true;
     const { oneOf, min = -Infinity, max = Infinity, maxLength } = check;
@@ -165,7 +165,7 @@ describe('a constraint', () => {
         fc.pre(Object.keys(checks).length > 0);
         const policy = governance({ constraints: [{ tool: 'pay', path, ...checks }] });
         const args = path.split('.').reduceRight<unknown>((inner, key) => Object.fromEntries([[key, inner]]), at);
-        // As it comes out of the model: what is undefined is not there.
+        // Arguments come as JSON, in which nothing is undefined.
         const written = JSON.parse(JSON.stringify(args)) as JsonObject;
         const sent = JSON.parse(JSON.stringify(factsAt(policy, 'pay', written))) as ArgumentFacts;
         fc.pre(sent.oversized.length === 0);

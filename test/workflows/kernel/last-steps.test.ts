@@ -1,12 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
 import type { CallLlmAction } from '../../../workflows/kernel/actions.ts';
+import { endingOf } from '../../../workflows/kernel/phase.ts';
 import { type ConfigPart, Turn } from './turn.ts';
 
-/** The model calls of a turn that calls `tool` at each step. */
+/** All model calls of a turn that calls `tool` at each step, up to its final report. */
 function calls(more: ConfigPart, tool = 'a'): readonly CallLlmAction[] {
   const turn = new Turn(more);
   turn.start();
-  while (turn.state.ending === null) {
+  while (endingOf(turn.state) === null) {
     turn.call(tool);
     turn.results({ [tool]: {} });
   }

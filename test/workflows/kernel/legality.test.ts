@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { KernelEvent } from '../../../workflows/kernel/events.ts';
 import { LEGAL, mismatch } from '../../../workflows/kernel/legality.ts';
+import { lifecycleOf, openCalls, waitingCalls } from '../../../workflows/kernel/phase.ts';
 import { NO_USAGE } from '../../../workflows/protocol/turn.ts';
 import { NOW, type Turn, turnIn } from './turn.ts';
 
@@ -19,9 +20,9 @@ const TYPES: readonly Type[] = [
   'stop',
 ];
 
-/** An event that fits the turn as well as one of its type can. */
+/** The event of this type that fits the turn best. */
 function eventFor(turn: Turn, type: Type): KernelEvent {
-  const { stepIndex, outstanding } = turn.state;
+  const { stepIndex } = turn.state;
   const common = { nowMs: NOW } as const;
   switch (type) {
     case 'start':
@@ -34,8 +35,7 @@ function eventFor(turn: Turn, type: Type): KernelEvent {
     case 'llm_failed':
       return { ...common, type, stepIndex, code: 'provider_error', message: 'm' };
     case 'tool_results': {
-      const open = outstanding.filter((call) => call.settled === null);
-      const settled = open.map(({ callId }, index) => ({
+      const settled = openCalls(turn.state).map(({ callId }, index) => ({
         callId,
         status: 'success' as const,
         afterExecution: 'continue' as const,
@@ -49,7 +49,7 @@ function eventFor(turn: Turn, type: Type): KernelEvent {
     case 'timeout':
       return { ...common, type, stepIndex, message: 'm' };
     case 'approval': {
-      const asked = outstanding.filter((call) => call.gated !== undefined);
+      const asked = waitingCalls(turn.state).filter((call) => call.gated);
       const answers = (asked.length > 0 ? asked : [{ callId: 'b-1' }]).map(({ callId }) => ({
         callId,
         decision: 'approved' as const,
@@ -63,7 +63,7 @@ function eventFor(turn: Turn, type: Type): KernelEvent {
   }
 }
 
-/** Lifecycle and phase × event: `ok`, or why the event changes nothing (K1). */
+/** For each place of a turn and each type of event `ok`, or why the event changes nothing (K1). */
 const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
   ready: {
     start: 'ok',
@@ -153,7 +153,7 @@ describe('an event', () => {
     const turn = turnIn[place]();
     const before = turn.state;
     const action = turn.feed(eventFor(turn, type));
-    // New budgets ask for nothing: they count before the next model call.
+    // New budgets yield no action, because they count only before the next model call.
     expect(action === undefined).toBe(type === 'budgets');
     expect(turn.state).not.toBe(before);
   });
@@ -166,7 +166,7 @@ describe('an event', () => {
       const event = eventFor(turn, type);
       expect(turn.feed(event)).toBeUndefined();
       expect(turn.state).toBe(before);
-      const { lifecycle } = before;
+      const lifecycle = lifecycleOf(before);
       expect(turn.observations.at(-1)).toEqual({ type: 'event_ignored', event: type, lifecycle, reason: verdict });
     },
   );

@@ -27,7 +27,7 @@ function cardsOf(event: KernelEvent): readonly number[] {
   }
 }
 
-/** Every card that the kernel took, however it was shortened or taken back since. */
+/** The places of the cards that this event brings, if it applies; also of those that are summarised or taken back later. */
 function taken(state: KernelState, event: KernelEvent): readonly number[] {
   const ignored = step(state, event).observations.some(({ type }) => type === 'event_ignored');
   return ignored ? [] : cardsOf(event);
@@ -92,7 +92,7 @@ describe('new messages', () => {
         for (let seq = fromSeq; seq <= toSeq; seq += 1) if (cards.includes(seq)) seen.push(seq);
         mark = fresh.mark;
       }
-      const settled = state.lifecycle === 'done' || state.phase !== 'act';
+      const settled = state.phase.kind !== 'acting';
       expect(seen).toEqual(cards.filter((seq) => seq <= mark).toSorted((a, b) => a - b));
       if (settled) expect(state.handles.filter(([seq]) => seq > mark)).toEqual([]);
     });

@@ -3,14 +3,14 @@ import type { KernelAction } from '../../../workflows/kernel/actions.ts';
 import { estimatedTokens, pressure } from '../../../workflows/kernel/pressure.ts';
 import { NOW, OUTPUT_BOX, Turn, turnIn } from './turn.ts';
 
-/** The summary that is waited for. */
+/** Brings the summary that the turn waits for. */
 function summarized(turn: Turn, usage = { input: 0, output: 0, cached: 0 }): KernelAction | undefined {
   const { stepIndex } = turn.state;
   const summary = [turn.seq(), 'summary', 90] as const;
   return turn.feed({ type: 'summarized', nowMs: NOW, stepIndex: stepIndex + 1, summary, usage, cost: 0 });
 }
 
-/** Calls a tool with a long result, `times` in a row. */
+/** Steps that each call a tool with a long result. */
 function long(turn: Turn, times: number): void {
   for (let time = 0; time < times; time += 1) {
     turn.call('a');

@@ -8,7 +8,7 @@ const planOf = (turn: Turn): Plan => {
   return action.plan;
 };
 
-/** The later plan renders what the earlier one did, and more behind it. */
+/** Whether the later plan renders all that the earlier one did in the same way, and more only behind it. */
 function extended(earlier: Plan, later: Plan): boolean {
   const head = earlier.ranges.slice(0, -1);
   const [last, next] = [earlier.ranges.at(-1), later.ranges[head.length]];
@@ -33,7 +33,7 @@ describe('a prompt', () => {
     }
     const steps = turn.state.stepIndex;
     expect(steps).toBeGreaterThan(20);
-    // Results are shortened together once in a while, and not a little at every step.
+    // Results are shortened many at a time, once in a while, and not a few at every step.
     expect(broken).toBeGreaterThan(0);
     expect(broken).toBeLessThan(steps / 4);
   });

@@ -1,8 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
+import type { Marks } from '../../../workflows/kernel/context.ts';
+import type { Handle } from '../../../workflows/kernel/handles.ts';
 import {
   estimates,
-  type Marks,
   MESSAGE_TOKENS,
   raised,
   renderedTokens,
@@ -10,7 +11,7 @@ import {
   roomLeft,
   unitTokens,
 } from '../../../workflows/kernel/pressure.ts';
-import { type Handle, initialState, type KernelState } from '../../../workflows/kernel/state.ts';
+import { initialState, type KernelState } from '../../../workflows/kernel/state.ts';
 import { config, OUTPUT_BOX } from './turn.ts';
 
 const FIXED = 100;
@@ -21,7 +22,7 @@ const cards = fc
 const place = fc.nat(120);
 const marks = fc.record<Marks>({ snipped: place, preview: place, collapsed: place }, { noNullPrototype: true });
 
-/** Card by card, each with the residency of its place. */
+/** The estimate as a plain sum, card by card, each with the residency of its place. */
 function counted({ handles, context, config }: KernelState, at: Marks): number {
   const { windowTokens } = config.context;
   const own = handles.map(([seq, role, tokens]) => {

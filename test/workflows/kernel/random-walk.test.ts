@@ -1,16 +1,14 @@
-/** The invariants themselves are checked at each step by checked-step.ts; here is what only a whole walk can show. */
+/** What only a whole random walk can show: sums, pairs of calls and results, budgets. checked-step.ts checks the invariants of each step. */
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import type { KernelAction, StepOutcome } from '../../../workflows/kernel/actions.ts';
+import type { KernelAction } from '../../../workflows/kernel/actions.ts';
+import type { Delegated } from '../../../workflows/kernel/budgets.ts';
+import type { SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { KernelEvent } from '../../../workflows/kernel/events.ts';
-import {
-  type BoxExtent,
-  type Delegated,
-  initialState,
-  type KernelConfig,
-  type KernelState,
-  type SettledCall,
-} from '../../../workflows/kernel/state.ts';
+import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
+import type { StepOutcome } from '../../../workflows/kernel/outcome.ts';
+import { lifecycleOf } from '../../../workflows/kernel/phase.ts';
+import { initialState, type KernelConfig, type KernelState } from '../../../workflows/kernel/state.ts';
 import { step } from '../../../workflows/kernel/step.ts';
 import type { Budgets } from '../../../workflows/protocol/profile.ts';
 import { addUsage, NO_USAGE, type Usage } from '../../../workflows/protocol/turn.ts';
@@ -22,7 +20,7 @@ interface Visit {
   readonly outcome: StepOutcome;
 }
 
-/** A walk goes on for a few events after its end: that is enough to see them absorbed. */
+/** How many events a walk goes on for after the turn has ended, to see that they change nothing. */
 const AFTER_DONE = 3;
 
 function walk(config: KernelConfig, rolls: readonly Die[], by: typeof step): Visit[] {
@@ -35,13 +33,13 @@ function walk(config: KernelConfig, rolls: readonly Die[], by: typeof step): Vis
     const outcome = by(state, event);
     state = outcome.state;
     visits.push({ event, outcome });
-    if (state.lifecycle === 'done') ended += 1;
+    if (state.phase.kind === 'done') ended += 1;
     if (ended > AFTER_DONE) break;
   }
   return visits;
 }
 
-/** What the events that applied add up to, counted without the kernel. */
+/** The accounts of a walk, kept by its events alone: what those that applied add up to. */
 class Books {
   usage: Usage = NO_USAGE;
   delegated: Delegated = { tokens: 0, cost: 0, open: false };
@@ -49,12 +47,12 @@ class Books {
   modelCalls = 0;
   reports = 0;
   budgets: Budgets;
-  /** Cards in view, by place. */
+  /** The roles of the cards in view, by place. */
   cards = new Map<number, string>();
-  /** The last card before the model call that is under way. */
+  /** The place of the last card before the model call that is under way. */
   checkpoint = 0;
   started = 0;
-  /** Calls by id: where the message that made each stands, and where its result does. */
+  /** For each call id the place of the message that made the call, and that of its result. */
   calls = new Map<string, { readonly thought: number; readonly result?: number }>();
   #thought = 0;
 
@@ -81,17 +79,17 @@ class Books {
       for (const [seq, role] of this.cards) if (seq > this.checkpoint && role !== 'user') this.cards.delete(seq);
     }
     for (const action of outcome.actions) this.#action(action, event);
-    // What a summary takes out of view must be what the kernel takes out of its own.
-    if (event.type === 'summarized') for (const seq of this.#leaving) this.cards.delete(seq);
+    // The kernel must take out of its view exactly what it asked the store to hide.
+    if (event.type === 'summarized') for (const seq of this.#departing) this.cards.delete(seq);
     const [action] = outcome.actions;
-    if (action?.type === 'summarize') this.#leave(action.hide);
+    if (action?.type === 'summarize') this.#depart(action.hide);
   }
 
-  #leaving: readonly number[] = [];
+  #departing: readonly number[] = [];
 
-  #leave(hide: readonly BoxExtent[]): void {
+  #depart(hide: readonly BoxExtent[]): void {
     const inside = (seq: number) => hide.some(({ fromSeq, toSeq }) => fromSeq <= seq && seq <= toSeq);
-    this.#leaving = [...this.cards.keys()].filter(inside);
+    this.#departing = [...this.cards.keys()].filter(inside);
   }
 
   #cards(event: KernelEvent): void {
@@ -113,7 +111,7 @@ class Books {
     this.calls.set(callId, { thought: this.#thought, result: seq });
   }
 
-  /** A call whose message a model would see without its result, or the result without the message. */
+  /** The id of a call whose message is in view without its result, or the other way round; null when there is none. */
   unpaired({ handles }: KernelState): string | null {
     const inView = new Set(handles.map(([seq]) => seq));
     for (const [callId, { thought, result }] of this.calls)
@@ -140,7 +138,7 @@ class Books {
     if (this.reports > 1) throw new Error('a second report is asked for');
   }
 
-  /** Plain comparisons: an `expect` for each of 200,000 steps takes minutes. */
+  /** How the kernel's sums differ from the accounts; null when they do not. Compared as text, because 200,000 calls of `expect` take minutes. */
   difference({ usage, delegated, toolCalls, handles, stepIndex, budgets }: KernelState): string | null {
     const kernel = [usage, delegated, toolCalls, handles.map(([seq]) => seq), stepIndex, budgets];
     const seqs = [...this.cards.keys()].sort((a, b) => a - b);
@@ -149,7 +147,7 @@ class Books {
     return is === should ? null : `the kernel has ${is}, the books have ${should}`;
   }
 
-  /** A budget that is used up allows nothing but the one report. */
+  /** Whether a budget is used up, so that nothing but the one final report is allowed. */
   #spent(): boolean {
     const { maxSteps, maxTokens, maxCost = Number.POSITIVE_INFINITY } = this.budgets;
     const { tokens: held, cost } = this.delegated;
@@ -159,7 +157,7 @@ class Books {
   }
 }
 
-/** Every invariant at each step in these, the books alone in the others. */
+/** How many walks have every invariant checked at each step, and how many only the accounts. */
 const CHECKED_RUNS = 2_000;
 const RUNS = 20_000;
 
@@ -168,6 +166,7 @@ describe('a random walk over all events', () => {
     steps: 0,
     ignored: 0,
     lifecycles: new Set<string>(),
+    phases: new Set<string>(),
     actions: new Set<string>(),
     ends: new Set<string>(),
     observations: new Set<string>(),
@@ -175,7 +174,8 @@ describe('a random walk over all events', () => {
 
   const note = ({ outcome: { state, actions, observations } }: Visit) => {
     seen.steps += 1;
-    seen.lifecycles.add(state.lifecycle);
+    seen.lifecycles.add(lifecycleOf(state));
+    seen.phases.add(state.phase.kind);
     for (const { type } of observations) {
       seen.observations.add(type);
       if (type === 'event_ignored') seen.ignored += 1;
@@ -214,11 +214,12 @@ describe('a random walk over all events', () => {
     120_000,
   );
 
-  test('saw enough to mean something: every lifecycle, action and way to end', () => {
+  test('saw enough to mean something: every lifecycle, phase, action and way to end', () => {
     expect(seen.steps).toBeGreaterThanOrEqual(200_000);
     expect(seen.ignored).toBeGreaterThan(1_000);
     expect(seen.ignored).toBeLessThan(seen.steps / 2);
     expect([...seen.lifecycles].sort()).toEqual(['done', 'ready', 'running', 'suspended']);
+    expect([...seen.phases].sort()).toEqual(['acting', 'asking', 'done', 'ready', 'reasoning', 'shortening']);
     expect([...seen.actions].sort()).toEqual(['await', 'call_llm', 'done', 'execute_tools', 'summarize']);
     expect([...seen.observations].sort()).toEqual([
       'approval_answered',

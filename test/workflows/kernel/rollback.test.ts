@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
+import type { ErrorKind } from '../../../workflows/kernel/calls.ts';
+import type { Handle } from '../../../workflows/kernel/handles.ts';
 import { estimatedTokens } from '../../../workflows/kernel/pressure.ts';
-import type { ErrorKind, Handle } from '../../../workflows/kernel/state.ts';
 import { governance, NOW, type Outcome, Turn, turnIn } from './turn.ts';
 
 const failed = (errorKind?: ErrorKind): Outcome => ({
@@ -12,7 +13,7 @@ const failed = (errorKind?: ErrorKind): Outcome => ({
 const timeout = (turn: Turn) =>
   turn.feed({ type: 'timeout', nowMs: NOW, stepIndex: turn.state.stepIndex, message: 'the model took too long' });
 
-/** One step that ends with an error of this kind. */
+/** A step whose one call ends with an error of this kind. */
 function failing(turn: Turn, kind: ErrorKind = 'fatal') {
   turn.call('a');
   return turn.results({ a: failed(kind) });
@@ -191,7 +192,7 @@ describe('rollbacks in a row', () => {
       turn.call('a');
       turn.results({ a: {} });
     }
-    expect(turn.state).toMatchObject({ lifecycle: 'running', rollbacks: 0 });
+    expect(turn.state).toMatchObject({ phase: { kind: 'reasoning' }, rollbacks: 0 });
   });
 
   test('are counted anew after a part of an answer, and after a reminder (K13)', () => {

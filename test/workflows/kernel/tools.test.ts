@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
+import type { SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { KernelEvent } from '../../../workflows/kernel/events.ts';
-import type { SettledCall } from '../../../workflows/kernel/state.ts';
+import { lifecycleOf, openCalls, waitingCalls } from '../../../workflows/kernel/phase.ts';
 import { NOW, type Outcome, type Turn, turnIn } from './turn.ts';
 
 describe('tool calls', () => {
@@ -15,7 +16,7 @@ describe('tool calls', () => {
         { callId: 'b-1', tool: 'b' },
       ],
     });
-    expect(turn.state).toMatchObject({ lifecycle: 'running', phase: 'act' });
+    expect(turn.state).toMatchObject({ phase: { kind: 'acting', verdict: null } });
     expect(turn.results({ a: {}, b: { status: 'failed', errorCode: 'tool_failed' } })).toMatchObject({
       type: 'call_llm',
       stepIndex: 2,
@@ -45,7 +46,7 @@ describe('tool calls', () => {
       type: 'call_llm',
       stepIndex: 2,
     });
-    expect(turn.state.phase).toBe('reason');
+    expect(turn.state.phase.kind).toBe('reasoning');
   });
 
   test.each(['failed', 'timeout', 'canceled', 'partial'] as const)(
@@ -62,7 +63,7 @@ describe('waiting calls', () => {
     const turn = turnIn.thinking();
     turn.call('a', 'b', 'c');
     expect(turn.results({ a: {} }, { b: 9_000, c: 4_000 })).toEqual({ type: 'await', wait: 'tools', deadline: 4_000 });
-    expect(turn.state.lifecycle).toBe('suspended');
+    expect(lifecycleOf(turn.state)).toBe('suspended');
   });
 
   test('that are left keep their own deadlines when another is settled (T13)', () => {
@@ -72,9 +73,10 @@ describe('waiting calls', () => {
     expect(turn.results({ c: { status: 'timeout', errorCode: 'tool_timeout' } }, { b: 9_000 })).toMatchObject({
       deadline: 9_000,
     });
-    expect(turn.state.outstanding.map((call) => call.deadline)).toEqual([null, 9_000, null]);
+    expect(waitingCalls(turn.state)).toMatchObject([{ tool: 'b', deadline: 9_000 }]);
+    expect(openCalls(turn.state)).toHaveLength(1);
     expect(turn.results({ b: {} })).toMatchObject({ type: 'call_llm', stepIndex: 2 });
-    expect(turn.state).toMatchObject({ lifecycle: 'running', outstanding: [] });
+    expect(turn.state.phase.kind).toBe('reasoning');
   });
 
   test('may have their deadline moved without any result (T16)', () => {
@@ -110,7 +112,7 @@ describe('the order of results', () => {
       tokens: 1,
     }));
 
-  /** The results in portions of the given sizes; what has not come yet waits. */
+  /** Gives the turn its results in portions of these sizes; the calls without one wait. */
   function portions(settled: readonly SettledCall[], sizes: readonly number[]): KernelEvent[] {
     const events: KernelEvent[] = [];
     for (let at = 0; at < settled.length; ) {

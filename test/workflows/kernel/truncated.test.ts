@@ -82,6 +82,17 @@ describe('an answer that is cut short', () => {
     expect(turn.say()).toMatchObject({ note: { kind: 'must_end_with' } });
   });
 
+  test('whose last part is followed by a reminder, or by a budget that is used up, has all of it observed (K9, K11)', () => {
+    const turn = new Turn({ mustEndWith: ['publish'], budgets: { maxSteps: 4 } });
+    turn.start();
+    for (let time = 1; time <= 4; time += 1) part(turn);
+    expect(turn.observations.slice(-3)).toMatchObject([
+      { type: 'truncated', part: 4 },
+      { type: 'reminded' },
+      { type: 'budget_hit', code: 'max_steps_reached' },
+    ]);
+  });
+
   test('takes steps: a continuation that no budget is left for is a report (K9, K11)', () => {
     const turn = new Turn({ budgets: { maxSteps: 1 } });
     turn.start();

@@ -1,15 +1,12 @@
-/** A turn driven by hand: events with fresh sequence numbers go in, the one action comes out. */
+/** A turn driven by hand: events whose cards have new places go in, the one action comes out. */
 import type { z } from 'zod';
-import type { KernelAction, Observation, StepOutcome } from '../../../workflows/kernel/actions.ts';
+import type { KernelAction, Observation } from '../../../workflows/kernel/actions.ts';
+import type { SettledCall } from '../../../workflows/kernel/calls.ts';
+import type { ContextUnit } from '../../../workflows/kernel/context.ts';
 import type { ApprovalDecision, KernelEvent, LlmResponseEvent } from '../../../workflows/kernel/events.ts';
-import {
-  type BoxExtent,
-  type ContextUnit,
-  initialState,
-  type KernelConfig,
-  type KernelState,
-  type SettledCall,
-} from '../../../workflows/kernel/state.ts';
+import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
+import type { StepOutcome } from '../../../workflows/kernel/outcome.ts';
+import { initialState, type KernelConfig, type KernelState } from '../../../workflows/kernel/state.ts';
 import type { FailureCode } from '../../../workflows/protocol/failures.ts';
 import { type GovernancePolicy, governanceSchema } from '../../../workflows/protocol/governance.ts';
 import { type Budgets, budgetsSchema } from '../../../workflows/protocol/profile.ts';
@@ -21,7 +18,7 @@ export const NOW = 1_000;
 export const governance = (policy: z.input<typeof governanceSchema>): GovernancePolicy =>
   governanceSchema.parse(policy);
 
-/** What a test says of a config; the budgets it leaves out are those of a profile that says nothing. */
+/** A part of a config. Budgets that it leaves out are those of a profile that names none. */
 export type ConfigPart = Partial<Omit<KernelConfig, 'budgets'>> & { readonly budgets?: Partial<Budgets> };
 
 export const config = ({ budgets, ...more }: ConfigPart = {}): KernelConfig => ({
@@ -32,7 +29,7 @@ export const config = ({ budgets, ...more }: ConfigPart = {}): KernelConfig => (
   ...more,
 });
 
-/** What the outside says about one call. */
+/** The result of one call, as far as a test cares; the rest is that of a success. */
 export type Outcome = Partial<Omit<SettledCall, 'callId'>>;
 
 export class Turn {
@@ -67,7 +64,7 @@ export class Turn {
     });
   }
 
-  /** A message of the model; `calls` are tool names, or facts of calls that were settled while they were proposed. */
+  /** The model answers; without `more` its message is empty. */
   respond(more: Partial<Omit<LlmResponseEvent, 'type' | 'nowMs'>> = {}): KernelAction | undefined {
     const { stepIndex } = this.state;
     return this.feed({
@@ -88,7 +85,7 @@ export class Turn {
     return this.respond({ hasText: true });
   }
 
-  /** Calls of these tools; their ids are the tools' names with the step. */
+  /** The model calls these tools; the id of a call is the name of its tool with the index of the step. */
   call(...tools: readonly string[]): KernelAction | undefined {
     return this.respond({ calls: tools.map((tool) => ({ callId: this.idOf(tool), tool })) });
   }
@@ -102,7 +99,7 @@ export class Turn {
     return { callId: this.idOf(tool), ...common, seq: this.seq(), ...outcome };
   }
 
-  /** Results of the named tools of this step, and deadlines of those that wait on. */
+  /** The results of tools that this step called, and the deadlines of those that wait, by name of the tool. */
   results(
     settled: Readonly<Record<string, Outcome>>,
     suspended: Readonly<Record<string, number>> = {},
@@ -135,7 +132,7 @@ export class Turn {
   }
 }
 
-/** Turns at rest in each lifecycle and phase. */
+/** Turns at rest in each phase, and in both ways of acting: at work and suspended. */
 export const turnIn = {
   ready: (): Turn => new Turn(),
   thinking: (): Turn => {
@@ -143,7 +140,7 @@ export const turnIn = {
     turn.start();
     return turn;
   },
-  /** Waits for a summary that makes room for the next model call. */
+  /** The turn waits for a summary that makes room for the next model call. */
   shortening: (): Turn => {
     const turn = new Turn({ context: { windowTokens: 4_000, answerTokens: 200, fixedTokens: 100 } });
     turn.start([{ boxId: OUTPUT_BOX, fromSeq: 1, toSeq: 9, tokens: [3_900, 3_900, 3_900, 3_900] }]);
@@ -159,7 +156,7 @@ export const turnIn = {
     turn.results({ a: {} }, { b: 5_000 });
     return turn;
   },
-  /** Waits for leave to run `gated`. */
+  /** The turn waits for the approval of its call of `gated`. */
   gated: (): Turn => {
     const turn = new Turn({ governance: governance({ rules: [{ tool: 'gated', action: 'ask' }] }) });
     turn.start();

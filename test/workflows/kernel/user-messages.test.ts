@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Handle } from '../../../workflows/kernel/state.ts';
+import type { Handle } from '../../../workflows/kernel/handles.ts';
 import { OUTPUT_BOX, Turn } from './turn.ts';
 
 function work(turn: Turn, steps: number): void {
@@ -9,7 +9,7 @@ function work(turn: Turn, steps: number): void {
   }
 }
 
-/** A message of a user, shown with the step that follows. */
+/** A user sends a message, which the next step shows; the model calls a tool. */
 function steered(turn: Turn): number {
   const said: Handle = [turn.seq(), 'user', 3];
   const thought: Handle = [turn.seq(), 'assistant', 5];
@@ -19,7 +19,7 @@ function steered(turn: Turn): number {
   return said[0];
 }
 
-const told = (turn: Turn) => {
+const messagesLine = (turn: Turn) => {
   const action = turn.actions.at(-1);
   const lines = action?.type === 'call_llm' ? (action.stateBlock ?? []) : [];
   return lines.find((line) => line.kind === 'user_messages');
@@ -30,9 +30,9 @@ describe('what users said', () => {
     const turn = new Turn();
     turn.start();
     work(turn, 4);
-    expect(told(turn)).toBeUndefined();
+    expect(messagesLine(turn)).toBeUndefined();
     work(turn, 1);
-    expect(told(turn)).toEqual({ kind: 'user_messages', boxId: OUTPUT_BOX, seqs: [1] });
+    expect(messagesLine(turn)).toEqual({ kind: 'user_messages', boxId: OUTPUT_BOX, seqs: [1] });
   });
 
   test('is the task first, then the messages since, as far as they lie behind (K14)', () => {
@@ -41,9 +41,9 @@ describe('what users said', () => {
     const first = steered(turn);
     work(turn, 5);
     const second = steered(turn);
-    expect(told(turn)).toMatchObject({ seqs: [1, first] });
+    expect(messagesLine(turn)).toMatchObject({ seqs: [1, first] });
     work(turn, 5);
-    expect(told(turn)).toMatchObject({ seqs: [1, first, second] });
+    expect(messagesLine(turn)).toMatchObject({ seqs: [1, first, second] });
   });
 
   test('is short to name after many messages (K3)', () => {
@@ -51,6 +51,6 @@ describe('what users said', () => {
     turn.start();
     for (let index = 0; index < 40; index += 1) steered(turn);
     work(turn, 5);
-    expect(told(turn)?.seqs).toHaveLength(1 + 16);
+    expect(messagesLine(turn)?.seqs).toHaveLength(1 + 16);
   });
 });

@@ -1,18 +1,20 @@
 /**
- * Random walks: a list of dice becomes a list of events, most of them legal where they fall, some late, foreign, doubled or broken.
- * Dice rather than events, so that a failing walk shrinks to a short one.
+ * Random walks: a list of dice becomes a list of events. Most of them are legal where they fall; some are late, foreign, doubled or broken.
+ * The walk is drawn as dice and not as events, so that a failing one shrinks to a short one.
  */
 import fc from 'fast-check';
+import { isRunning, type SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { KernelEvent, LlmResponseEvent } from '../../../workflows/kernel/events.ts';
-import type { KernelConfig, KernelState, SettledCall } from '../../../workflows/kernel/state.ts';
+import { lifecycleOf, openCalls, openQuestion, waitingCalls } from '../../../workflows/kernel/phase.ts';
+import type { KernelConfig, KernelState } from '../../../workflows/kernel/state.ts';
 import { type GovernancePolicy, governanceSchema } from '../../../workflows/protocol/governance.ts';
 import { NOW, OUTPUT_BOX } from './turn.ts';
 
-/** Plain objects, as they come out of JSON. */
+/** Plain objects with the prototype of objects, as JSON.parse makes them. */
 const record = <T>(parts: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> =>
   fc.record<T>(parts, { noNullPrototype: true }) as fc.Arbitrary<T>;
 
-/** A name that every object knows. */
+/** The name of a tool that is also a name every object knows. */
 const LIMITED = '__proto__';
 
 const TOOLS = ['a', 'b', 'a', 'b', 'gated', 'gated', 'denied', LIMITED, 'publish', 'publish', 'submit_result'] as const;
@@ -24,9 +26,9 @@ const callDie = record({
   status: fc.constantFrom('success', 'success', 'failed', 'timeout', 'canceled', 'partial'),
   terminate: fc.boolean(),
   kind: fc.constantFrom(undefined, undefined, undefined, undefined, 'fatal', 'timeout', 'user_interrupt'),
-  /** Of its arguments; the last one is a new one each time. */
+  /** The digest of the arguments; `new` stands for one that no other call has. */
   digest: fc.constantFrom('x', 'y', 'new', 'new'),
-  /** What a person says who is asked. */
+  /** What a person decides about the call. */
   answer: fc.constantFrom('approved', 'approved', 'denied', 'unanswered'),
   tokens: fc.constantFrom(2, 40, 300, 1_500),
   roll: fc.nat(9),
@@ -34,7 +36,7 @@ const callDie = record({
 type CallDie = typeof callDie extends fc.Arbitrary<infer T> ? T : never;
 
 const die = record({
-  /** Mostly what the turn waits for; else an event of any type. */
+  /** The kind of event; `advance` is what the turn waits for, `again` the event before. */
   kind: fc.oneof(
     { weight: 24, arbitrary: fc.constant('advance' as const) },
     { weight: 8, arbitrary: fc.constantFrom('start', 'llm_response', 'tool_results', 'approval', 'budgets', 'again') },
@@ -87,7 +89,7 @@ export const configs: fc.Arbitrary<KernelConfig> = record({
     { windowTokens: 1_000_000, answerTokens: 0, fixedTokens: 0 },
     { windowTokens: 4_000, answerTokens: 200, fixedTokens: 300 },
     { windowTokens: 10_000, answerTokens: 500, fixedTokens: 300 },
-    // So small that what may not be dropped does not always fit.
+    // This window is so small that what must stay does not always fit.
     { windowTokens: 900, answerTokens: 200, fixedTokens: 300 },
   ),
   mustEndWith: fc.subarray(['publish', 'submit_result']),
@@ -174,12 +176,12 @@ export class Walk {
     };
   }
 
-  /** Covers the open calls, the flaw aside; results come in an order of their own. */
+  /** The outcomes of the open calls, but for the flaw, in an order that is not that of the calls. */
   #results(state: KernelState, { calls, flaw, deadline }: Die): KernelEvent {
-    const unsettled = state.outstanding.filter((call) => call.settled === null);
-    const running = unsettled.filter((call) => call.deadline === null);
+    const unsettled = openCalls(state);
+    const running = unsettled.filter(isRunning);
     const open = (running.length > 0 ? running : unsettled).map((call) => call.callId);
-    const asked = new Set(unsettled.filter((call) => call.gated !== undefined).map((call) => call.callId));
+    const asked = new Set(unsettled.filter((call) => call.gated).map((call) => call.callId));
     if (flaw === 'missing') open.pop();
     if (flaw === 'foreign') open.push('9.9');
     const ids = [...open].sort((a, b) => ((calls[0]?.roll ?? 0) > 4 ? b.localeCompare(a) : a.localeCompare(b)));
@@ -199,13 +201,13 @@ export class Walk {
   }
 
   #answers(state: KernelState, { calls, flaw, budgets }: Die): KernelEvent {
-    const asked = state.outstanding.filter((call) => call.gated !== undefined).map((call) => call.callId);
-    const ids = state.operator ? [state.operator.askId] : asked;
+    const question = openQuestion(state);
+    const ids = question ? [question.askId] : gatedCalls(state);
     if (flaw === 'missing') ids.pop();
     if (flaw === 'foreign') ids.push('9.9');
     const answers = ids.map((callId, index) => {
       const decision = calls[index % Math.max(1, calls.length)]?.answer ?? 'denied';
-      return { callId, decision, ...(state.operator && decision === 'approved' ? { budgets } : {}) };
+      return { callId, decision, ...(question && decision === 'approved' ? { budgets } : {}) };
     });
     const [first] = answers;
     return {
@@ -233,10 +235,23 @@ export class Walk {
   }
 }
 
-function awaited({ lifecycle, phase, outstanding, operator }: KernelState): KernelEvent['type'] {
-  if (lifecycle === 'ready') return 'start';
-  if (phase === 'delta') return 'summarized';
-  const asked = outstanding.some((call) => call.gated !== undefined && call.deadline !== null);
-  if (lifecycle === 'suspended' && (asked || operator)) return 'approval';
-  return lifecycle === 'running' && phase === 'reason' ? 'llm_response' : 'tool_results';
+/** The ids of the calls that wait for approval. */
+const gatedCalls = (state: KernelState): string[] =>
+  waitingCalls(state)
+    .filter((call) => call.gated)
+    .map((call) => call.callId);
+
+function awaited(state: KernelState): KernelEvent['type'] {
+  switch (state.phase.kind) {
+    case 'ready':
+      return 'start';
+    case 'reasoning':
+      return 'llm_response';
+    case 'shortening':
+      return 'summarized';
+    case 'asking':
+      return 'approval';
+    default:
+      return lifecycleOf(state) === 'suspended' && gatedCalls(state).length > 0 ? 'approval' : 'tool_results';
+  }
 }

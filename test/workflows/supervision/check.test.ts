@@ -1,4 +1,4 @@
-/** The supervisor's decisions, row by row: what is due, what its workflow and queue look like, what follows (T12, T23, T29). */
+/** The supervisor's decisions, row by row: the turn, its workflow and its queue, and what follows (T12, T23, T29). */
 import { describe, expect, test } from '@jest/globals';
 import type { DueTurn } from '../../../workflows/contract/supervision.ts';
 import { timeoutsSchema } from '../../../workflows/protocol/profile.ts';
@@ -215,7 +215,7 @@ describe('the next check', () => {
   });
 });
 
-test('a workflow is looked at only where the decision needs it', () => {
+test('the facts of a workflow are gathered only where the decision needs them', () => {
   expect(needsWorkflow(TURN)).toBe(true);
   expect(needsWorkflow({ ...TURN, status: 'failed' })).toBe(true);
   expect(needsWorkflow({ ...TURN, status: 'failed', settlementDue: true })).toBe(false);

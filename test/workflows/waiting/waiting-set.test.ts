@@ -1,4 +1,4 @@
-/** The waiting set by itself: whatever the order of reports, heartbeats, deadlines and noise, the model sees the same results. */
+/** The waiting set by itself: in whatever order reports, heartbeats, deadlines and noise come, the model sees the same results. */
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { MAX_WAIT_MS } from '../../../workflows/protocol/time.ts';

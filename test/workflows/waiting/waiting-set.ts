@@ -17,7 +17,7 @@ export interface WaitingCall extends WaitingFacts {
 export interface WaitingSet {
   readonly turnEpoch: number;
   readonly closed: boolean;
-  /** In the order in which the model made them. */
+  /** The calls in the order in which the model made them. */
   readonly calls: readonly WaitingCall[];
 }
 
@@ -33,7 +33,7 @@ export const waitingSet = (turnEpoch: number, callIds: readonly string[]): Waiti
   calls: callIds.map((callId) => ({ callId, phase: 'open', deadline: 0, windowMs: 0, deferral: null, outcome: null })),
 });
 
-/** `ack` answers a report and is null for every other event. */
+/** The set after the event; `ack` is how a report is acknowledged, null for every other event. */
 export function reduce(
   set: WaitingSet,
   event: WaitingEvent,
@@ -50,7 +50,7 @@ export function reduce(
   }
 }
 
-/** Results in the order of the calls; null where a call has none yet. */
+/** What the model will see: the results in the order of the calls, null where a call has none yet. */
 export const transcript = (set: WaitingSet): readonly WaitingCall['outcome'][] => set.calls.map((call) => call.outcome);
 
 const changed = (set: WaitingSet, callId: string, change: (call: WaitingCall) => WaitingCall): WaitingSet => ({

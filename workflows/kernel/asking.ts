@@ -1,0 +1,28 @@
+/** What follows when an operator who was asked for a larger budget has decided, or did not answer in time (K9). */
+import type { Observation } from './actions.ts';
+import { exhaustedBudget, withChangedBudgets } from './budgets.ts';
+import type { ApprovalDecision } from './events.ts';
+import { callModel, finalReport } from './funnel.ts';
+import { observed, type StepOutcome } from './outcome.ts';
+import { phaseOf } from './phase.ts';
+import type { KernelState } from './state.ts';
+
+/**
+ * With a larger budget, be it set by other means while nobody answered, the turn goes on as if it had been as large all along; without one
+ * it reports.
+ */
+export function onOperatorDecision(
+  state: KernelState,
+  { decision, budgets }: ApprovalDecision,
+  nowMs: number,
+): StepOutcome {
+  const { question, extra } = phaseOf(state, 'asking');
+  if (decision === 'approved') {
+    const seen: Observation = { type: 'budgets_changed', budgets: budgets ?? {} };
+    return observed([seen], callModel({ ...state, ...withChangedBudgets(state, budgets) }, nowMs, extra));
+  }
+  if (decision === 'unanswered' && exhaustedBudget(state, nowMs) === null) return callModel(state, nowMs, extra);
+  const { code, used, limit } = question;
+  const reason = `${used} of ${limit} used, and nobody extended the budget (${code})`;
+  return finalReport(state, { code, used, limit, reason }, nowMs);
+}
