@@ -12,6 +12,7 @@ import type { AgentHandle, ClientApi, TurnHandle } from './api.ts';
 import { type ApproverCheck, StoredTurn } from './turn-handle.ts';
 import { TurnWorkflows } from './turn-workflows.ts';
 
+/** What a client is made of; whoever opened them closes both. */
 export interface AgentClientOptions {
   readonly temporal: Client;
   readonly store: ClientStore;
@@ -22,6 +23,7 @@ export interface AgentClientOptions {
   readonly verifyApprover?: ApproverCheck;
 }
 
+/** The client of a process that reaches the store and Temporal by itself. */
 export class AgentClient implements ClientApi {
   readonly #options: AgentClientOptions;
   readonly #store: ClientStore;

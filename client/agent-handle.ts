@@ -9,6 +9,7 @@ import type { AgentHandle, EventsOptions, TurnHandle } from './api.ts';
 import { followEvents } from './event-tail.ts';
 import type { TurnWorkflows } from './turn-workflows.ts';
 
+/** An agent whose rows this process can read and write. */
 export class StoredAgent implements AgentHandle {
   readonly id: string;
   readonly #store: ClientStore;

@@ -26,6 +26,7 @@ export type ToolResultInput = z.input<typeof toolResultReportSchema>;
 /** What a caller writes to answer a question about a call or a budget (K7, K9). */
 export type AnswerInput = z.input<typeof approvalAnswerSchema>;
 
+/** The whole of what a client can do. */
 export interface ClientApi {
   /** A handle for one agent, which exists from its first request on. Errors: `invalid_request` for an id that is not one. */
   agent(agentId: string): AgentHandle;
@@ -46,6 +47,7 @@ export interface ClientApi {
   writeContext(texts: readonly string[]): Promise<string>;
 }
 
+/** Which events are read. */
 export interface EventsOptions {
   /** The `seq` of the event that was handled last; left out, all events come. */
   readonly afterSeq?: number;
@@ -53,6 +55,7 @@ export interface EventsOptions {
   readonly signal?: AbortSignal;
 }
 
+/** One agent, whether it has had a request or not. */
 export interface AgentHandle {
   readonly id: string;
   /**
@@ -77,16 +80,19 @@ export interface AgentHandle {
   events(options?: EventsOptions): AsyncGenerator<AgentEvent, void>;
 }
 
+/** How long the end of a turn is waited for. */
 export interface ResultOptions {
   /** How long to wait; for ever when left out. */
   readonly timeoutMs?: number;
 }
 
+/** What is said with a steer besides its text. */
 export interface SteerOptions {
   /** A caller that got no answer sends the message again with the same key, and it counts once. */
   readonly key?: string;
 }
 
+/** One turn, whether it is queued, open, ended or unknown. */
 export interface TurnHandle {
   readonly id: string;
   /** The answer to the request; undefined for a handle that was made from an id. */

@@ -10,6 +10,7 @@ import type { AgentEvent } from '../workflows/contract/events.ts';
 import type { ClientStore } from '../workflows/contract/store.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
 
+/** Whose events are read, and from where on. */
 export interface EventFilter {
   readonly agentId: string;
   /** Only events of this turn. */
@@ -18,6 +19,7 @@ export interface EventFilter {
   readonly afterSeq?: number | undefined;
 }
 
+/** Whose events are followed, and when the reader stops. */
 export interface FollowOptions extends EventFilter {
   /** Ends the iteration at its next wait; no error. */
   readonly signal?: AbortSignal | undefined;

@@ -37,6 +37,7 @@ const ASK_AGAIN_MS = 1_000;
 /** Whether the caller who answers a question is the one that `by` names, and may answer it. */
 export type ApproverCheck = (by: string | undefined, approval: ApprovalView) => boolean | Promise<boolean>;
 
+/** A turn whose rows this process can read and write. */
 export class StoredTurn implements TurnHandle {
   readonly id: string;
   readonly ack: EnqueueAck | undefined;

@@ -29,6 +29,7 @@ const CALL_MS = 10_000;
 const HANDOVER_MS = 3_000;
 const SUMMARY_BYTES = 200;
 
+/** Starts and signals workflows, over one Temporal client and one store. */
 export class TurnWorkflows {
   readonly #temporal: Client;
   readonly #store: Pick<ClientStore, 'leaseNext' | 'settleDelegation'>;

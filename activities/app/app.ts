@@ -103,6 +103,7 @@ export const modelPriceSchema = z.strictObject({
   output: z.number().nonnegative(),
   cachedInput: z.number().nonnegative().optional(),
 });
+/** What a million tokens of a model cost, in the currency of the price list. */
 export type ModelPrice = z.infer<typeof modelPriceSchema>;
 
 /** An app as the runtime keeps it. */

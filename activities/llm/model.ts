@@ -6,7 +6,7 @@ import type { Usage } from '../../workflows/protocol/turn.ts';
 export type ModelRequest = Omit<ChatCompletionCreateParamsStreaming, 'stream' | 'stream_options'>;
 
 /** A tool call as the model wrote it. */
-export interface ModelCall {
+export interface WireToolCall {
   /** Made by the provider: it may be empty, or the same for several calls. */
   readonly id: string;
   readonly name: string;
@@ -19,7 +19,7 @@ export interface ModelReply {
   readonly text: string;
   /** Why the model refused, in its own words; empty when it did not. */
   readonly refusal: string;
-  readonly calls: readonly ModelCall[];
+  readonly calls: readonly WireToolCall[];
   /** Why the model stopped, in the word of the provider; `length` when a limit cut the answer short. */
   readonly finishReason: string;
   /** The name of the model by which the provider says it answered. */
@@ -32,6 +32,7 @@ export interface ModelReply {
   readonly firstTokenMs: number | null;
 }
 
+/** A model behind an OpenAI-compatible endpoint, as the activities use it. */
 export interface Model {
   /** Name of the model for profiles that name none. */
   readonly defaultModel: string;

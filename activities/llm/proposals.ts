@@ -18,10 +18,10 @@ import type { App } from '../app/app.ts';
 import { describeError } from '../failure.ts';
 import { callId } from '../ids.ts';
 import { isRepeatable } from '../tool.ts';
-import type { Answer, AnswerContext } from '../tools/builtin/builtin-tool.ts';
+import type { AnswerContext, BuiltinAnswer } from '../tools/builtin/builtin-tool.ts';
 import { builtinTool, runnableTool } from '../tools/builtin/registry.ts';
 import { digestOf, factsOf } from './facts.ts';
-import type { ModelCall } from './model.ts';
+import type { WireToolCall } from './model.ts';
 import { REPLY_BOUNDS } from './reply.ts';
 
 /** What decides about the calls of a step. */
@@ -50,7 +50,7 @@ export interface Proposals {
 }
 
 /** Reads the calls of one message. A call of a tool that is answered at once has its result. Throws what `readResult` throws. */
-export async function readProposals(streamed: readonly ModelCall[], context: ProposalContext): Promise<Proposals> {
+export async function readProposals(streamed: readonly WireToolCall[], context: ProposalContext): Promise<Proposals> {
   const seen = new Set<string>();
   const proposed = streamed.map((call, index): ThoughtCall => {
     const id = callId(context.agentTurnId, context.stepIndex, index);
@@ -108,7 +108,7 @@ async function readCall(
 }
 
 /** The result of a call that is settled while it is proposed. */
-function settled(callId: string, tool: string, answer: Answer): Pick<NewCall, 'skill' | 'result'> {
+function settled(callId: string, tool: string, answer: BuiltinAnswer): Pick<NewCall, 'skill' | 'result'> {
   if ('error' in answer)
     return { result: { callId, tool, status: 'failed', afterExecution: 'continue', error: answer.error } };
   const { result, skill, afterExecution = 'continue' } = answer;

@@ -8,6 +8,7 @@ const NO_AGENTS = 'no agents yet: an agent is there from its first enqueue on';
 const LAST_TURNS = 10;
 const ASKED_CHARACTERS = 60;
 
+/** `agents ls`: a page of agents. Resolves with the exit code. */
 export async function printAgents({ io, openStore }: CliEnvironment, options: PageOptions): Promise<number> {
   const { after, limit = PAGE } = options;
   const store = await openStore(options);
@@ -25,6 +26,7 @@ export async function printAgents({ io, openStore }: CliEnvironment, options: Pa
   }
 }
 
+/** `agents get`: one agent and its last turns. Resolves with the exit code. Errors: `invalid_request` for an agent the store does not have. */
 export async function printAgent(
   { io, openStore }: CliEnvironment,
   agentId: string,

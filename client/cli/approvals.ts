@@ -12,12 +12,14 @@ import { jsonOf } from './arguments.ts';
 import { type CliEnvironment, type CommonOptions, connected, PAGE, type PageOptions, tellMore } from './environment.ts';
 import { shortened, time } from './format.ts';
 
+/** The options of `approvals`. */
 export interface ApprovalsOptions extends PageOptions {
   readonly turn?: string;
   readonly agent?: string;
   readonly all?: boolean;
 }
 
+/** The options of `approve`; `arguments` and `budgets` are JSON. */
 export interface ApproveOptions extends CommonOptions {
   readonly turn?: string;
   readonly deny?: boolean;
@@ -29,6 +31,7 @@ export interface ApproveOptions extends CommonOptions {
 
 const ARGUMENTS_SHOWN = 200;
 
+/** `approvals`: a page of what waits for people. Resolves with the exit code. */
 export async function printApprovals(
   { io, openStore }: CliEnvironment,
   { turn, agent, all, after, limit = PAGE, json, ...options }: ApprovalsOptions,
@@ -111,6 +114,7 @@ async function askedBy(client: ClientApi, callId: string): Promise<string | unde
   return asked?.agentTurnId;
 }
 
+/** `approve`: answers one question. Resolves with the exit code. Errors: `invalid_request`, `approval_refused`, `budget_refused`. */
 export const approve = (
   environment: CliEnvironment,
   callId: string,
@@ -134,6 +138,7 @@ export const approve = (
     return ack.ack === 'applied' || ack.ack === 'duplicate' ? 0 : 1;
   });
 
+/** `turn budgets`: gives a turn new budgets. Resolves with the exit code. Errors: `invalid_request`, `turn_not_found`, `budget_refused`. */
 export const changeBudgets = (
   environment: CliEnvironment,
   turnId: string,

@@ -8,12 +8,14 @@ const json = z.json();
 const MAX_PORT = 65_535;
 const MAX_PAGE = 10_000;
 
+/** A port from 0 to 65,535; commander reports what is none. */
 export function portNumber(text: string): number {
   const port = Number(text);
   if (/^\d+$/.test(text) && port <= MAX_PORT) return port;
   throw new InvalidArgumentError(`expected a port number from 0 to ${MAX_PORT}.`);
 }
 
+/** A number of seconds above 0; commander reports what is none. */
 export function seconds(text: string): number {
   const value = Number(text);
   if (text.trim() !== '' && Number.isFinite(value) && value > 0) return value;
@@ -34,6 +36,7 @@ export function sequence(text: string): number {
   throw new InvalidArgumentError('expected a whole number from 0 on, the seq of an event.');
 }
 
+/** Names between commas. */
 export const nameList = (text: string): string[] => text.split(',').map((name) => name.trim());
 
 /** Errors: `invalid_request` naming the option. */

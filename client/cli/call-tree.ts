@@ -7,6 +7,7 @@
 import type { EdgeView } from '../../workflows/contract/views.ts';
 import { duration, time } from './format.ts';
 
+/** A call in the tree, with the turn that it delegated. */
 export interface CallNode {
   readonly node: 'call';
   readonly callId: string | null;
@@ -20,6 +21,7 @@ export interface CallNode {
   readonly children: readonly TurnNode[];
 }
 
+/** A turn in the tree, with its calls in their order. */
 export interface TurnNode {
   readonly node: 'turn';
   readonly agentTurnId: string;
@@ -45,6 +47,7 @@ export interface LooseNode {
   readonly startedAt: number;
 }
 
+/** A node of the tree. */
 export type TreeNode = CallNode | TurnNode | LooseNode;
 
 /** Null when no edge enqueues the turn. `edges` oldest first. */
@@ -124,6 +127,7 @@ const isJoin = ({ primitive }: EdgeView): boolean => primitive === 'join';
 const touches = (edge: EdgeView, agentTurnId: string): boolean =>
   edge.sourceAgentTurnId === agentTurnId || edge.targetAgentTurnId === agentTurnId;
 
+/** The tree as lines with branches, its root first. */
 export function treeLines(root: TurnNode): string[] {
   const lines = [`${label(root)}, accepted ${time(root.startedAt)}`];
   const draw = (children: readonly TreeNode[], margin: string): void => {

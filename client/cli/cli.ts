@@ -22,6 +22,7 @@ export interface Cli {
 /** Adds some commands. */
 export type CommandBuilder = (cli: Cli) => void;
 
+/** What the command line needs before any command runs. */
 export interface CliFrame {
   readonly version: string;
   readonly io: CliIo;

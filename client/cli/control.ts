@@ -3,6 +3,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { AgentHandle, SteerOptions } from '../api.ts';
 import { type CliEnvironment, type CommonOptions, connected } from './environment.ts';
 
+/** The options of `turn stop` and `agents stop`. */
 export interface StopOptions extends CommonOptions {
   readonly reason?: string;
 }
@@ -21,6 +22,7 @@ const STEER_MEANING = {
   unknown: 'no such turn in this store',
 } as const;
 
+/** `turn stop`: ends a turn. Resolves with the exit code, 1 for a turn that the store does not have. */
 export const stopTurnCommand = (environment: CliEnvironment, turnId: string, options: StopOptions): Promise<number> =>
   connected(environment, options, async ({ client }) => {
     const ack = await client.turn(turnId).stop(options.reason);
@@ -28,6 +30,7 @@ export const stopTurnCommand = (environment: CliEnvironment, turnId: string, opt
     return ack.ack === 'unknown' ? 1 : 0;
   });
 
+/** `turn steer`: sends a message to a running turn. Resolves with the exit code. Errors: `invalid_request`, `inbox_full`, `idempotency_conflict`. */
 export async function sendSteer(
   environment: CliEnvironment,
   turnId: string,
@@ -44,6 +47,7 @@ export async function sendSteer(
   });
 }
 
+/** `agents stop`: makes an agent refuse requests, and ends its active turn. Errors: `invalid_request` for an agent the store does not have. */
 export const stopAgent = (environment: CliEnvironment, agentId: string, options: StopOptions): Promise<number> =>
   connected(environment, options, async ({ client }) => {
     const { stoppedTurnId } = await (await known(client.agent(agentId))).stop(options.reason);
@@ -54,6 +58,7 @@ export const stopAgent = (environment: CliEnvironment, agentId: string, options:
     return 0;
   });
 
+/** `agents start`: makes an agent accept requests again. Errors: `invalid_request` for an agent the store does not have. */
 export const startAgent = (environment: CliEnvironment, agentId: string, options: CommonOptions): Promise<number> =>
   connected(environment, options, async ({ client }) => {
     await (await known(client.agent(agentId))).start();
@@ -68,6 +73,7 @@ async function known(agent: AgentHandle): Promise<AgentHandle> {
   throw noAgent(agent.id);
 }
 
+/** The error for an agent that the store does not have. */
 export const noAgent = (agentId: string): CodedError =>
   new CodedError(
     'invalid_request',

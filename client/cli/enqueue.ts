@@ -13,6 +13,7 @@ import { printFailure, turnFailure } from './failure.ts';
 import { deliverableText } from './format.ts';
 import { TurnProgress } from './progress.ts';
 
+/** The options of `enqueue`; `timeout` is in seconds, `resultFields` is JSON. */
 export interface EnqueueOptions extends CommonOptions {
   readonly profile?: string;
   readonly key?: string;
@@ -29,6 +30,7 @@ export interface EnqueueOptions extends CommonOptions {
 /** Stands for an id that is written only when everything else is known to be valid. */
 const PLACEHOLDER_ID = '00000000-0000-4000-8000-000000000000';
 
+/** `enqueue`: sends a request, and waits for the turn's end with `--wait`. Resolves with the exit code: 1 when the turn gave no result. */
 export async function enqueue(
   { io, openClient }: CliEnvironment,
   agentId: string,

@@ -11,6 +11,7 @@ export interface CliIo {
   readStdin(): Promise<string>;
 }
 
+/** The options that every command takes. */
 export interface CommonOptions {
   readonly store?: string;
   readonly temporal?: string;
@@ -35,11 +36,13 @@ export function tellMore(io: CliIo, command: string, next: string | null): void 
   if (next !== null) io.err(`there are more: ${command} --after ${next}`);
 }
 
+/** A client, and what closes it with its store and its connection. */
 export interface OpenedClient {
   readonly client: ClientApi;
   close(): Promise<void>;
 }
 
+/** What the commands of a client touch. */
 export interface CliEnvironment {
   readonly io: CliIo;
   /** Opens the store alone, which must exist already: enough to read. */

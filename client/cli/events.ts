@@ -8,6 +8,7 @@ import { noAgent } from './control.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
 import { duration, time } from './format.ts';
 
+/** The options of `events`. */
 export interface EventsCommandOptions extends CommonOptions {
   readonly agent?: string;
   readonly turn?: string;
@@ -47,6 +48,7 @@ async function filterOf(store: ClientStore, { agent = '', turn, after }: EventsC
   return { agentId: view.agentId, agentTurnId: turn, afterSeq: after };
 }
 
+/** One event as a line for people. */
 export function eventLine(event: AgentEvent): string {
   const { seq, createdAt, agentTurnId, type } = event;
   return `${String(seq).padStart(6)}  ${time(createdAt)}  ${agentTurnId ?? '-'}  ${type.padEnd(7)}  ${detailOf(event)}`;

@@ -4,12 +4,14 @@ import type { TurnView } from '../../workflows/contract/views.ts';
 import { CodedError, FAILURES, type FailureCode, isFailureCode } from '../../workflows/protocol/failures.ts';
 import type { CliIo, CommonOptions } from './environment.ts';
 
+/** What is said of a failure; `cure` is absent where nothing general can be advised. */
 export interface ShownFailure {
   readonly code: FailureCode | (string & {});
   readonly message: string;
   readonly cure?: string;
 }
 
+/** An error as it is shown: a code of the catalogue with its cure, or `internal_error`. */
 export function shownFailure(error: unknown): ShownFailure {
   if (error instanceof CodedError) {
     return { code: error.code, message: error.message, cure: FAILURES[error.code].cure };
@@ -27,6 +29,7 @@ export function turnFailure({ status, errorCode, reason }: TurnView): ShownFailu
   return { code: errorCode ?? status, message, ...(entry ? { cure: entry.cure } : {}) };
 }
 
+/** Prints a failure for people, on standard error. */
 export function printFailure(io: Pick<CliIo, 'err'>, { code, message, cure }: ShownFailure): void {
   io.err(`error [${code}]: ${message}`);
   if (cure !== undefined) io.err(`cure: ${cure}`);

@@ -2,12 +2,14 @@
 import { shownTime } from '../../workflows/protocol/time.ts';
 import type { Deliverable } from '../../workflows/protocol/turn.ts';
 
+/** A number of milliseconds as people read it. */
 export function duration(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
   return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1_000)} s`;
 }
 
+/** An epoch time in ISO 8601. */
 export const time = shownTime;
 
 /** Columns as wide as their widest cell; the last one is left as it is. */
@@ -24,6 +26,7 @@ export function table(rows: readonly (readonly string[])[]): string[] {
   );
 }
 
+/** Each line of a text behind `by`. */
 export const indent = (text: string, by = '  '): string =>
   text
     .split('\n')
@@ -36,6 +39,7 @@ export function shortened(text: string, characters: number): string {
   return line.length > characters ? `${line.slice(0, characters).replace(/[\ud800-\udbff]$/, '')}...` : line;
 }
 
+/** The deliverable as text: its text, its fields by name, or what is said of a fallback. */
 export function deliverableText({ text, fields, fallback, wholeBytes }: Deliverable): string {
   if (fields) return fields.map(({ name, value }) => `${name}:\n${indent(valueText(value))}`).join('\n');
   const cut = wholeBytes === undefined ? '' : `\n(cut: the whole has ${wholeBytes} bytes)`;

@@ -7,6 +7,7 @@ import type { AgentEvent, CallEvent, StepEvent } from '../../workflows/contract/
 import { noticeText } from '../../workflows/contract/notices.ts';
 import { duration, time } from './format.ts';
 
+/** Turns the events of one turn into lines that a waiting person reads. */
 export class TurnProgress {
   readonly #startedAt: number;
   /** By call id: when it began to wait. */

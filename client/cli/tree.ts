@@ -3,6 +3,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import { callTree, treeLines } from './call-tree.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
 
+/** `turn tree`: draws what a request caused. Resolves with the exit code. Errors: `turn_not_found`. */
 export async function printTree(
   { io, openStore }: CliEnvironment,
   turnId: string,

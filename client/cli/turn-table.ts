@@ -7,6 +7,7 @@ import { deliverableText, duration, indent, shortened, table, time } from './for
 
 const ASKED_CHARACTERS = 500;
 
+/** The page of `turn show`, as lines. */
 export function turnPage(view: TurnView): string[] {
   return [
     ...table(headRows(view)),

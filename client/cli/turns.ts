@@ -5,6 +5,7 @@ import { jsonOf } from './arguments.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
 import { turnPage } from './turn-table.ts';
 
+/** `turn show`: one turn as it stands. Resolves with the exit code. Errors: `turn_not_found`. */
 export async function printTurn(
   { io, openStore }: CliEnvironment,
   turnId: string,
@@ -21,6 +22,7 @@ export async function printTurn(
   }
 }
 
+/** The options of `tool-result`; `result` is JSON, `card` an id. */
 export interface ToolResultOptions extends CommonOptions {
   readonly status?: ToolResultReport['status'];
   readonly result?: string;
@@ -38,6 +40,7 @@ const MEANING = {
   unknown: 'no such turn or call in this store',
 } as const;
 
+/** `tool-result`: answers a suspended call. Resolves with the exit code, 1 when the result does not count. Errors: `invalid_request`. */
 export async function reportToolResult(
   { io, openExistingClient }: CliEnvironment,
   turnId: string,

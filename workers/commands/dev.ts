@@ -71,6 +71,7 @@ async function chooseApp({ config, dataDir }: Settings, option: string | undefin
   return { app: builtInApp(dataDir), name: 'built-in demo (set AGENTTURN_APP or --app for your own)' };
 }
 
+/** The worker targets that the agents of an app run on. */
 export const targetsOf = (app: App): string[] => [
   ...new Set([...app.agents.values()].map((snapshot) => snapshot.profile.workerTarget)),
 ];

@@ -4,20 +4,24 @@ import { nameList, portNumber, seconds } from '../../client/cli/arguments.ts';
 import type { CommandBuilder } from '../../client/cli/cli.ts';
 import type { CommonOptions } from '../../client/cli/environment.ts';
 
+/** The option that names the app's module. */
 export interface AppOptions extends CommonOptions {
   readonly app?: string;
 }
 
+/** The options of `dev`. */
 export interface DevOptions extends AppOptions {
   readonly port?: number;
   readonly uiPort?: number;
   readonly dataDir?: string;
 }
 
+/** The options of `worker`. */
 export interface WorkerOptions extends AppOptions {
   readonly targets?: readonly string[];
 }
 
+/** The options of `demo`. */
 export interface DemoOptions extends CommonOptions {
   readonly question?: string;
   readonly dir?: string;
@@ -33,6 +37,7 @@ export interface DemoWorkerOptions extends CommonOptions {
   readonly modelUrl?: string;
 }
 
+/** The options of `verify`. */
 export interface VerifyOptions extends CommonOptions {
   /** Seconds for which store and server may be out of step: what is so for a shorter time is still on its way. */
   readonly olderThan?: number;
@@ -47,6 +52,7 @@ export interface ProcessActions {
   verify(options: VerifyOptions): Promise<number>;
 }
 
+/** Adds `dev`, `worker`, `demo` and the hidden worker of the demo. */
 export const processCommands =
   (actions: ProcessActions): CommandBuilder =>
   ({ program, command, run }) => {
@@ -79,6 +85,7 @@ export const processCommands =
       .action((options: DemoWorkerOptions) => run(options, () => actions.demoWorker(options)));
   };
 
+/** Adds `verify`, which is listed last. */
 export const verifyCommand =
   (actions: Pick<ProcessActions, 'verify'>): CommandBuilder =>
   ({ program, command, run }) => {

@@ -22,7 +22,7 @@ import { type Progress, rollbackReason } from './checkpoint.ts';
 import { done, isSubmission, terminationBy } from './ending.ts';
 import type { ApprovalDecision, ToolResultsEvent } from './events.ts';
 import { activated } from './exposure.ts';
-import { callModel } from './funnel.ts';
+import { nextModelCall } from './funnel.ts';
 import { gate } from './gate.ts';
 import { judge, takeSlot } from './governance.ts';
 import { handleOf, merge } from './handles.ts';
@@ -102,7 +102,7 @@ function afterBatch(
   const reason = verdict?.reason ?? rollbackReason(calls, rollbackOn);
   if (reason !== null) return rollback(state, reason, nowMs);
   const requiredToolDone = calls.some(({ tool, result }) => mustEndWith.includes(tool) && result.status === 'success');
-  return callModel({ ...state, requiredToolDone, rollbacks: 0 }, nowMs);
+  return nextModelCall({ ...state, requiredToolDone, rollbacks: 0 }, nowMs);
 }
 
 /** The call that ends the turn: of several the first that did not succeed, so that a failure is never reported as success. */

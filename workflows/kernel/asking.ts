@@ -2,7 +2,7 @@
 import type { Observation } from './actions.ts';
 import { exhaustedBudget, withChangedBudgets } from './budgets.ts';
 import type { ApprovalDecision } from './events.ts';
-import { callModel, finalReport } from './funnel.ts';
+import { finalReport, nextModelCall } from './funnel.ts';
 import { observed, type StepOutcome } from './outcome.ts';
 import { phaseOf } from './phase.ts';
 import type { KernelState } from './state.ts';
@@ -19,9 +19,9 @@ export function onOperatorDecision(
   const { question, extra } = phaseOf(state, 'asking');
   if (decision === 'approved') {
     const seen: Observation = { type: 'budgets_changed', budgets: budgets ?? {} };
-    return observed([seen], callModel({ ...state, ...withChangedBudgets(state, budgets) }, nowMs, extra));
+    return observed([seen], nextModelCall({ ...state, ...withChangedBudgets(state, budgets) }, nowMs, extra));
   }
-  if (decision === 'unanswered' && exhaustedBudget(state, nowMs) === null) return callModel(state, nowMs, extra);
+  if (decision === 'unanswered' && exhaustedBudget(state, nowMs) === null) return nextModelCall(state, nowMs, extra);
   const { code, used, limit } = question;
   const reason = `${used} of ${limit} used, and nobody extended the budget (${code})`;
   return finalReport(state, { code, used, limit, reason }, nowMs);

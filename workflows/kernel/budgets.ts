@@ -52,6 +52,7 @@ export interface BudgetState {
   readonly asks: readonly BudgetCode[];
 }
 
+/** The budgets at the start of a turn. */
 export const nothingUsed = (budgets: Budgets): BudgetState => ({
   budgets,
   stepIndex: 0,

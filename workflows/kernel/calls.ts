@@ -71,8 +71,11 @@ export interface BatchVerdict {
   readonly reason: string;
 }
 
+/** Whether the call has its result. */
 export const isFinished = (call: OutstandingCall): call is FinishedCall => call.kind === 'settled';
+/** Whether the call waits for the outside. */
 export const isWaiting = (call: OutstandingCall): call is WaitingCall => call.kind === 'waiting';
+/** Whether the call has been asked to run and has neither its result nor a wait. */
 export const isRunning = (call: OutstandingCall): call is RunningCall => call.kind === 'running';
 
 /** The calls of a step that begins; those in `gated` are only asked about. */

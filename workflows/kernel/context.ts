@@ -30,6 +30,7 @@ export interface Marks {
   readonly collapsed: number;
 }
 
+/** All results are rendered whole. */
 export const NO_MARKS: Marks = { snipped: 0, preview: 0, collapsed: 0 };
 
 /** What is in view besides the cards of this turn, and how much of it all is rendered. */
@@ -73,6 +74,7 @@ export const withMarks = <V extends ViewState>(view: V, marks: Marks): V => ({
   context: { ...view.context, marks },
 });
 
+/** The view before the turn starts. */
 export const EMPTY_VIEW: ViewState = {
   outputBoxId: '',
   handles: [],

@@ -28,6 +28,7 @@ export interface Exposure {
   readonly skills: readonly SkillRule[];
 }
 
+/** A skill that the turn has taken up. */
 export interface ActiveSkill {
   readonly name: string;
   /** The index of the last step it is in use for; null when it stays to the end of the turn. */

@@ -29,7 +29,7 @@ const OPERATOR_DEADLINE_MS = 24 * 3_600_000;
  * The next step: the model is called, unless a budget is used up. `forced` after the provider found the last prompt too long: everything
  * that may go goes (K11).
  */
-export function callModel(state: KernelState, nowMs: number, extra: CallExtra = {}, forced = false): StepOutcome {
+export function nextModelCall(state: KernelState, nowMs: number, extra: CallExtra = {}, forced = false): StepOutcome {
   const hit = exhaustedBudget(state, nowMs);
   if (hit === null) return withRoom(state, nowMs, { extra: onLastStep(state, extra), ending: null }, forced);
   const seen: Observation = { type: 'budget_hit', code: hit.code, used: hit.used, limit: hit.limit };
@@ -42,7 +42,7 @@ export function callModel(state: KernelState, nowMs: number, extra: CallExtra = 
  * but not for the final report, which comes after them.
  */
 export const callAgain = (state: KernelState, nowMs: number, call: ModelCall, forced = false): StepOutcome =>
-  call.ending === null ? callModel(state, nowMs, call.extra, forced) : withRoom(state, nowMs, call, forced);
+  call.ending === null ? nextModelCall(state, nowMs, call.extra, forced) : withRoom(state, nowMs, call, forced);
 
 /** The one model call that a turn still gets when a budget is used up (K9). */
 export function finalReport(state: KernelState, hit: BudgetHit, nowMs: number, forced = false): StepOutcome {

@@ -25,6 +25,7 @@ export interface FuseState {
   readonly streaks: Streaks;
 }
 
+/** No call has been proposed yet. */
 export const NO_STREAKS: FuseState = { streaks: {} };
 
 /** What makes two calls the same; null for a call that never counts as repeated: one without a digest, or of a meta tool. */
@@ -41,4 +42,5 @@ export function afterProposals(streaks: Streaks, calls: readonly ProposedCall[])
 /** The longest streak of any call; 0 when there is none. */
 export const longestStreak = (streaks: Streaks): number => Math.max(0, ...Object.values(streaks));
 
+/** The tool of a call's signature. */
 export const toolOf = (signature: string): string => signature.slice(0, signature.lastIndexOf(':'));

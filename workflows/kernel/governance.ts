@@ -38,6 +38,7 @@ export type Verdict =
       readonly retryAfterMs: number;
     };
 
+/** The parts of governance, in the order in which they are named when several decide alike. */
 export type Stage = 'permission' | 'constraint' | 'veto' | 'rate_limit';
 
 /** When the calls of each tool started that took a slot of a rate limit: epoch ms, oldest first. */
@@ -48,6 +49,7 @@ export interface RateState {
   readonly rateWindows: RateWindows;
 }
 
+/** No rate limit counts a call yet. */
 export const NO_SLOTS_TAKEN: RateState = { rateWindows: {} };
 
 /** The verdict on a call, and the rate windows afterwards: with its slot where it may run at once. */

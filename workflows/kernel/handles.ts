@@ -11,6 +11,7 @@ export type HandleRole = 'user' | 'assistant' | 'tool' | 'note' | 'summary';
 /** One card: its place in the output box, who speaks in it, and its length in tokens when it is rendered whole. */
 export type Handle = readonly [seq: number, role: HandleRole, tokens: number];
 
+/** The handle of a result's card. */
 export const handleOf = ({ seq, tokens }: { readonly seq: number; readonly tokens: number }): Handle => [
   seq,
   'tool',

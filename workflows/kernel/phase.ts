@@ -38,6 +38,7 @@ export interface PhaseState {
   readonly phase: Phase;
 }
 
+/** The phase before the turn begins. */
 export const NOT_STARTED: PhaseState = { phase: { kind: 'ready' } };
 
 /** Whether a turn has begun, works, waits for the outside, or has ended; a suspended turn holds no worker. */

@@ -5,7 +5,7 @@ import type { Observation } from './actions.ts';
 import { withUsage } from './budgets.ts';
 import { answerOf, done, finishReport, withoutReport } from './ending.ts';
 import type { LlmFailedEvent, LlmResponseEvent } from './events.ts';
-import { callAgain, callModel } from './funnel.ts';
+import { callAgain, nextModelCall } from './funnel.ts';
 import { type Handle, handleOf, merge } from './handles.ts';
 import type { ModelCall } from './model-call.ts';
 import { observed, type StepOutcome } from './outcome.ts';
@@ -57,7 +57,7 @@ function onTruncated(state: KernelState, nowMs: number): StepOutcome {
   const seen: Observation = { type: 'truncated', part };
   if (part > CONTINUATIONS) return observed([seen], onAnswer(state, nowMs));
   const next = { ...state, rollbacks: 0, answerParts: [...answerParts, ...(lastThought ? [lastThought.cardId] : [])] };
-  return observed([seen], callModel(next, nowMs, { note: { kind: 'go_on' } }));
+  return observed([seen], nextModelCall(next, nowMs, { note: { kind: 'go_on' } }));
 }
 
 /** A message without tool calls ends the turn, unless the profile wants it ended by a tool (W13). */
@@ -65,7 +65,10 @@ function onAnswer(state: KernelState, nowMs: number): StepOutcome {
   const tools = state.config.mustEndWith;
   if (tools.length === 0 || state.requiredToolDone) return done(state, { status: 'success' }, answerOf(state));
   const extra = { onlyTools: tools, requireTool: true, note: { kind: 'must_end_with', tools } } as const;
-  return observed([{ type: 'reminded', tools }], callModel({ ...state, rollbacks: 0, answerParts: [] }, nowMs, extra));
+  return observed(
+    [{ type: 'reminded', tools }],
+    nextModelCall({ ...state, rollbacks: 0, answerParts: [] }, nowMs, extra),
+  );
 }
 
 /** How often a prompt that the provider finds too long is made shorter and sent again (K11). */

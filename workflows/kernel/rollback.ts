@@ -8,7 +8,7 @@
 import type { Observation } from './actions.ts';
 import { withoutLastStep } from './checkpoint.ts';
 import { done, withoutReport } from './ending.ts';
-import { callModel } from './funnel.ts';
+import { nextModelCall } from './funnel.ts';
 import type { Note } from './model-call.ts';
 import { observed, type StepOutcome } from './outcome.ts';
 import { endingOf } from './phase.ts';
@@ -26,7 +26,7 @@ export function rollback(state: KernelState, reason: string, nowMs: number): Ste
   const seen: Observation = { type: 'rolled_back', reason, cards, inARow: rollbacks };
   if (rollbacks >= MOST_IN_A_ROW) return observed([seen], tooMany(next, reason));
   const note: Note = state.answerParts.length > 0 ? { kind: 'go_on' } : { kind: 'rolled_back', reason };
-  return observed([seen], callModel(next, nowMs, { note }));
+  return observed([seen], nextModelCall(next, nowMs, { note }));
 }
 
 const tooMany = (state: KernelState, reason: string): StepOutcome =>

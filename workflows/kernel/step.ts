@@ -14,7 +14,7 @@ import { withChangedBudgets } from './budgets.ts';
 import { checkpointBeforeLastThought } from './checkpoint.ts';
 import { done } from './ending.ts';
 import type { ApprovalsAnsweredEvent, BudgetsEvent, KernelEvent, StartEvent } from './events.ts';
-import { callModel } from './funnel.ts';
+import { nextModelCall } from './funnel.ts';
 import { merge } from './handles.ts';
 import { mismatch } from './legality.ts';
 import { observed, type StepOutcome } from './outcome.ts';
@@ -70,7 +70,7 @@ function onStart(state: KernelState, event: StartEvent): StepOutcome {
     },
     handles: merge([instruction], transcript),
   };
-  if (pending.length === 0) return callModel(started, nowMs);
+  if (pending.length === 0) return nextModelCall(started, nowMs);
   return onProposals({ ...started, checkpoint: checkpointBeforeLastThought(started.handles) }, pending, nowMs);
 }
 

@@ -3,10 +3,15 @@
  * named here: `activities/tools/builtin/registry.ts` lists them all.
  */
 export const SUBMIT_RESULT = 'submit_result';
+/** Shows the model the rest of a result that is rendered shortened (W11). */
 export const READ_RESULT = 'read_result';
+/** Takes up a skill of the profile (K8). */
 export const SKILL = 'skill';
+/** Writes down the model's plan (K14). */
 export const UPDATE_PLAN = 'update_plan';
+/** Hands work to another agent and goes on (W12). */
 export const DELEGATE_ASYNC = 'delegate_async';
+/** Hands work to another agent and waits for its end (W12). */
 export const ASK_EXPERT = 'ask_expert';
 
 /** Whether a call of the tool opens a turn of another agent, which spends of its caller's budgets (K9). */

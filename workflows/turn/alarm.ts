@@ -8,6 +8,7 @@ import type { Until } from '../contract/store.ts';
 /** When a wait that the store told of is over by the clock of the workflow: that of the server, whatever the store's shows. */
 export const hereUntil = ({ leftMs }: Pick<Until, 'leftMs'>): number => Date.now() + leftMs;
 
+/** The one timer of a turn. */
 export class Alarm {
   #firesAt = Number.POSITIVE_INFINITY;
 

@@ -8,6 +8,7 @@ import type { TurnParts } from './parts.ts';
 
 type ShownWait = TurnSnapshot['waiting'][number];
 
+/** What became of the calls of an action. */
 export interface CallOutcomes {
   readonly settled: readonly SettledCall[];
   /** Calls of the action that wait now: how they are shown, and for how long they wait. */

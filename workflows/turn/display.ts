@@ -22,6 +22,7 @@ interface StepLine {
   readonly calls: Map<string, CallLine>;
 }
 
+/** A waiting call as it is shown; `deadline` is in epoch ms. */
 export interface WaitingLine {
   readonly callId: string;
   readonly tool: string;

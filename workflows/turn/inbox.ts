@@ -22,6 +22,7 @@ export interface InboxCarry {
   readonly messages: number;
 }
 
+/** The messages of a running turn. */
 export class TurnInbox {
   readonly #fence: Fence;
   readonly #meter: Meter;

@@ -9,6 +9,7 @@ import type { KernelState } from '../kernel/state.ts';
 import { step } from '../kernel/step.ts';
 import type { TurnDisplay } from './display.ts';
 
+/** The kernel's state, and the one way to change it. */
 export class TurnKernel {
   #state: KernelState;
   /** Notices that the store is told of with the next step, or with the end of the turn. */

@@ -12,6 +12,7 @@ const AT_THE_START: EngineUsage = { historyEvents: 0, historyBytes: 0, actions: 
 
 type SignalHandler = (body: unknown) => void | Promise<void>;
 
+/** The server as a turn uses it, counted. */
 export class Meter {
   readonly #before: EngineUsage;
   #actions: number;

@@ -28,6 +28,7 @@ function answered({ display, kernel }: TurnParts, record: StepOutcomeRecord): Ke
   return responseEvent(record);
 }
 
+/** Has a summary written, by a model or by rule. Errors: the cancellation of the turn, and a lost lease. */
 export async function runSummary({ fence, meter, lease }: TurnParts, request: SummarizeAction): Promise<KernelEvent> {
   const { stepIndex, mode } = request;
   const activities = meter.model(mode === 'sprint' ? 'a new sprint' : 'summary of the oldest messages');

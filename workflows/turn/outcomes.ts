@@ -7,11 +7,13 @@ import type { Handle } from '../kernel/handles.ts';
 import { FAILURES, isFailureCode } from '../protocol/failures.ts';
 import { clip } from '../protocol/sizes.ts';
 
+/** The event that starts the kernel, from the lease. */
 export function startEvent({ outputBoxId, earlier, instructionSeq, instructionTokens }: Lease): KernelEvent {
   const instruction: Handle = [instructionSeq, 'user', instructionTokens];
   return { type: 'start', nowMs: Date.now(), outputBoxId, earlier, instruction };
 }
 
+/** The event of a model call that was answered, from what the store recorded of it. */
 export function responseEvent(record: StepOutcomeRecord): KernelEvent {
   const { stepIndex, thoughtCardId, thoughtSeq, thoughtTokens, noteSeq, noteTokens } = record;
   const { hasText, refused, truncated, calls, usage, cost } = record;
@@ -48,6 +50,7 @@ export function modelFailure(error: unknown, stepIndex: number): KernelEvent {
   return { type: 'llm_failed', nowMs: Date.now(), stepIndex, code, message: messageOf(cause) };
 }
 
+/** The failure of a workflow whose lease is over; null for any other error. */
 export function leaseLost(error: unknown): ApplicationFailure | null {
   const cause = error instanceof ActivityFailure ? error.cause : undefined;
   if (!(cause instanceof ApplicationFailure)) return null;

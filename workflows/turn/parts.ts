@@ -7,6 +7,7 @@ import type { TurnKernel } from './kernel.ts';
 import type { Meter } from './meter.ts';
 import type { ShownStatus } from './status.ts';
 
+/** One turn's parts, each made once in a run. */
 export interface TurnParts {
   readonly lease: Lease;
   /** The part of the lease that every write of the turn carries. */

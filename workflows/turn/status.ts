@@ -4,6 +4,7 @@ import { TURN_STATUS } from '../messages/search-attributes.ts';
 import type { TurnStatus } from '../protocol/turn.ts';
 import type { Meter } from './meter.ts';
 
+/** The status that is shown, and what shows another. */
 export class ShownStatus {
   #status: TurnStatus;
   readonly #meter: Meter;

@@ -14,6 +14,7 @@ import type { TurnParts } from './parts.ts';
 /** Until when the kernel lets a call wait, by the clock of the workflow. */
 export const waitHere = ({ callId, leftMs }: Suspension) => ({ callId, deadline: hereUntil({ leftMs }) });
 
+/** Waits until the store says that something has come of the waiting calls. */
 export class TurnWaits {
   readonly #turn: TurnParts;
   readonly #historyIsLong: () => boolean;

@@ -18,6 +18,7 @@ const schema = z.object({
 /** Matches arguments that have this one. */
 const having = (name: keyof typeof schema.shape) => ({ type: 'object', properties: { [name]: {} }, required: [name] });
 
+/** `ask_expert`: starts a turn of another agent and waits for its end. */
 export const askExpert = delegatingTool({
   name: ASK_EXPERT,
   kind: 'agent',

@@ -47,7 +47,7 @@ export interface AnswerContext extends Offer {
 }
 
 /** `terminate` ends the turn with this call. `skill` names the skill that the call takes up (K8). */
-export type Answer =
+export type BuiltinAnswer =
   | { readonly result: JsonValue; readonly afterExecution?: 'terminate'; readonly skill?: string }
   | { readonly error: ToolError };
 
@@ -58,7 +58,7 @@ export type Answer =
 export interface AnsweredTool extends Offered {
   /** What the model must correct in arguments that match the schema; null when nothing is wrong. */
   readonly refuse?: (args: JsonObject, context: AnswerContext) => ToolError | null;
-  readonly answer: (args: JsonObject, context: AnswerContext) => Answer | Promise<Answer>;
+  readonly answer: (args: JsonObject, context: AnswerContext) => BuiltinAnswer | Promise<BuiltinAnswer>;
 }
 
 /** A tool whose calls pass the rules and may be asked about. */
@@ -79,6 +79,7 @@ export interface DelegatingTool extends DispatchedTool {
   readonly delegation: (args: JsonObject) => DelegationTerms;
 }
 
+/** A tool of the runtime, by the way in which its calls are settled. */
 export type BuiltinTool = AnsweredTool | ExecutedTool | DelegatingTool;
 
 type Definition<Tool extends Offered, Schema extends z.ZodType> = Omit<Tool, 'parameters' | 'parse'> & {
@@ -89,7 +90,7 @@ type Definition<Tool extends Offered, Schema extends z.ZodType> = Omit<Tool, 'pa
 
 interface Answering<Schema extends z.ZodType> extends Definition<Offered, Schema> {
   refuse?(args: z.output<Schema>, context: AnswerContext): ToolError | null;
-  answer(args: z.output<Schema>, context: AnswerContext): Answer | Promise<Answer>;
+  answer(args: z.output<Schema>, context: AnswerContext): BuiltinAnswer | Promise<BuiltinAnswer>;
 }
 
 interface Executing<Schema extends z.ZodType> extends Definition<DispatchedTool, Schema> {

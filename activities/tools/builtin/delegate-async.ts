@@ -4,6 +4,7 @@ import { DELEGATE_ASYNC } from '../../../workflows/protocol/builtins.ts';
 import { delegatingTool } from './builtin-tool.ts';
 import { maxTokens, mayDelegate, namingAllowed, onParentEnd, targetName, taskText } from './delegation.ts';
 
+/** `delegate_async`: starts a turn of another agent and does not wait. */
 export const delegateAsync = delegatingTool({
   name: DELEGATE_ASYNC,
   kind: 'agent',

@@ -27,6 +27,7 @@ export const taskText = z
     error: `must be at most ${SIZES.instructionBytes} bytes`,
   });
 
+/** How many of the caller's tokens the delegated turn may spend, with all that it delegates. */
 export const maxTokens = z
   .int()
   .positive()
@@ -62,6 +63,7 @@ function termsOf(tool: DelegatingTool, args: JsonObject): DelegationTerms | z.Zo
   }
 }
 
+/** What a delegation needs besides its arguments. */
 export interface DelegationDeps {
   readonly store: Store;
   readonly workflows: HandoverExecutor;

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { executedTool } from './builtin-tool.ts';
 
+/** `now`: answers with the current time. */
 export const now = executedTool({
   name: 'now',
   kind: 'tool',

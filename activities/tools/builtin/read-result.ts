@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { READ_RESULT } from '../../../workflows/protocol/builtins.ts';
 import { atCodePoint, clip } from '../../../workflows/protocol/sizes.ts';
 import { resultText } from '../../result-text.ts';
-import { type Answer, answeredTool } from './builtin-tool.ts';
+import { answeredTool, type BuiltinAnswer } from './builtin-tool.ts';
 
 /** The most characters that one call may read. */
 const MOST_CHARACTERS = 16_000;
@@ -11,7 +11,8 @@ const DEFAULT_CHARACTERS = 8_000;
 /** Bytes that an error repeats of an id which the model made up. */
 const SHOWN_ID_BYTES = 100;
 
-export const readResult = answeredTool({
+/** `read_result`: answers with the rest of a shortened result. */
+export const readResultTool = answeredTool({
   name: READ_RESULT,
   kind: null,
   offeredTo: () => true,
@@ -27,7 +28,7 @@ export const readResult = answeredTool({
   },
 });
 
-function unknownCall(callId: string): Answer {
+function unknownCall(callId: string): BuiltinAnswer {
   const message = `there is no result of a call ${clip(callId, SHOWN_ID_BYTES)} in this conversation; use the call_id that the shortened result names`;
   return { error: { code: 'invalid_arguments', message, kind: 'recoverable' } };
 }

@@ -12,16 +12,17 @@ import { askExpert } from './ask-expert.ts';
 import type { BuiltinTool, Offer } from './builtin-tool.ts';
 import { delegateAsync } from './delegate-async.ts';
 import { now } from './now.ts';
-import { readResult } from './read-result.ts';
+import { readResultTool } from './read-result.ts';
 import { skill } from './skill.ts';
 import { submitResult } from './submit-result.ts';
 import { updatePlan } from './update-plan.ts';
 
+/** All tools of the runtime, in the order in which they are offered. */
 export const BUILTIN_TOOLS: readonly BuiltinTool[] = [
   delegateAsync,
   askExpert,
   submitResult,
-  readResult,
+  readResultTool,
   skill,
   updatePlan,
   now,

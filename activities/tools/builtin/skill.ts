@@ -3,11 +3,12 @@ import { z } from 'zod';
 import { SKILL } from '../../../workflows/protocol/builtins.ts';
 import type { Skill } from '../../../workflows/protocol/profile.ts';
 import { clip } from '../../../workflows/protocol/sizes.ts';
-import { type Answer, answeredTool } from './builtin-tool.ts';
+import { answeredTool, type BuiltinAnswer } from './builtin-tool.ts';
 
 /** Bytes that an error repeats of a name which the model made up. */
 const SHOWN_NAME_BYTES = 100;
 
+/** `skill`: answers with the content of a skill, and puts it to use. */
 export const skill = answeredTool({
   name: SKILL,
   kind: 'skill',
@@ -34,7 +35,7 @@ export const skill = answeredTool({
 /** The catalogue reads the same, in whatever order a profile lists its skills (W18). */
 const sorted = (skills: readonly Skill[]): readonly Skill[] => [...skills].sort((a, b) => (a.name < b.name ? -1 : 1));
 
-function unknownSkill(name: string, skills: readonly Skill[]): Answer {
+function unknownSkill(name: string, skills: readonly Skill[]): BuiltinAnswer {
   const names = skills.map((known) => known.name).join(', ');
   const message = `there is no skill ${clip(name, SHOWN_NAME_BYTES)}; there are: ${names}`;
   return { error: { code: 'invalid_arguments', message, kind: 'recoverable' } };

@@ -6,6 +6,7 @@ import type { ResultFields } from '../../../workflows/protocol/enqueue.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
 import { answeredTool } from './builtin-tool.ts';
 
+/** `submit_result`: takes the fields of the deliverable. */
 export const submitResult = answeredTool({
   name: SUBMIT_RESULT,
   kind: null,

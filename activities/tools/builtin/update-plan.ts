@@ -17,6 +17,7 @@ const planSchema = z.object({
   blocked_on: z.array(line).max(5).optional(),
 });
 
+/** `update_plan`: takes down the model's plan. */
 export const updatePlan = answeredTool({
   name: UPDATE_PLAN,
   kind: null,

@@ -1,7 +1,7 @@
 /** What becomes of the calls of a reply, as a step reads them. */
 import { z } from 'zod';
 import { defineTool } from '../../../activities/app/app.ts';
-import type { ModelCall } from '../../../activities/llm/model.ts';
+import type { WireToolCall } from '../../../activities/llm/model.ts';
 import { type ProposalContext, type Proposals, readProposals } from '../../../activities/llm/proposals.ts';
 import type { StreamedReply } from '../../../activities/llm/reply.ts';
 import { type ProfileInput, profileSchema } from '../../../workflows/protocol/profile.ts';
@@ -33,7 +33,7 @@ export const proposalContext = ({
 export const proposalsOf = ({ calls }: Pick<StreamedReply, 'calls'>): Promise<Proposals> =>
   readProposals(calls, proposalContext());
 
-export const streamedCall = (name: string, args: unknown, id = 'p1'): ModelCall => ({
+export const streamedCall = (name: string, args: unknown, id = 'p1'): WireToolCall => ({
   id,
   name,
   arguments: typeof args === 'string' ? args : JSON.stringify(args),
