@@ -161,10 +161,7 @@ export const raised = (marks: Marks, change: Partial<Marks>): Marks => ({
 /** The most tokens a prompt may have: the window without the part that is kept for the answer. */
 export const promptLimit = ({ config }: View): number => config.context.windowTokens - config.context.answerTokens;
 
-/** How full the window is: 1 for a prompt that fills all it may. */
-export const pressure = (view: View): number => pressureOf(view, estimatedTokens(view));
-
-/** How full the window is with a prompt of this estimate. */
+/** How full the window is with a prompt of this estimate: 1 for one that fills all it may. */
 export const pressureOf = (view: View, tokens: number): number =>
   (tokens * view.context.correction) / promptLimit(view);
 

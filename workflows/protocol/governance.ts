@@ -41,8 +41,6 @@ export const ruleSchema = z.strictObject({
   /** Why the rule is there; shown to the model, and to the people who are asked. */
   reason: z.string().max(500).optional(),
 });
-/** A rule that allows, denies or asks about the calls of some tools (K5). */
-export type PermissionRule = z.output<typeof ruleSchema>;
 
 /**
  * What the arguments of some tools must be like; a call that breaks it is denied (K5). All checks but `required` judge only a value that is
@@ -89,8 +87,6 @@ export const approvalPolicySchema = z
     error: 'onUnanswered "escalate" needs names in "escalateTo"',
     path: ['escalateTo'],
   });
-/** Who is asked about a call, and what follows when nobody answers (K7). */
-export type ApprovalPolicy = z.output<typeof approvalPolicySchema>;
 
 /**
  * All that decides whether a proposed call is run, refused or asked about (K5). Every part is looked at; deny counts more than ask, ask

@@ -4,10 +4,9 @@ import { NO_MARKS, withMarks } from '../../../workflows/kernel/context.ts';
 import { makeRoom } from '../../../workflows/kernel/eviction.ts';
 import type { Handle } from '../../../workflows/kernel/handles.ts';
 import { planOf } from '../../../workflows/kernel/plan.ts';
-import { pressure } from '../../../workflows/kernel/pressure.ts';
 import type { KernelState } from '../../../workflows/kernel/state.ts';
 import { context, conversation, departureOf, endOf, type Sized, units, upTo, WINDOW } from './conversation.ts';
-import { NOW, OUTPUT_BOX } from './turn.ts';
+import { NOW, OUTPUT_BOX, pressure } from './turn.ts';
 
 const room = (state: KernelState) => makeRoom(state, NOW);
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { KernelAction } from '../../../workflows/kernel/actions.ts';
-import { estimatedTokens, pressure } from '../../../workflows/kernel/pressure.ts';
-import { NOW, OUTPUT_BOX, Turn, turnIn } from './turn.ts';
+import { estimatedTokens } from '../../../workflows/kernel/pressure.ts';
+import { NOW, OUTPUT_BOX, pressure, Turn, turnIn } from './turn.ts';
 
 /** Brings the summary that the turn waits for. */
 function summarized(turn: Turn, usage = { input: 0, output: 0, cached: 0 }): KernelAction | undefined {

@@ -6,6 +6,7 @@ import type { ContextUnit } from '../../../workflows/kernel/context.ts';
 import type { ApprovalDecision, KernelEvent, LlmResponseEvent } from '../../../workflows/kernel/events.ts';
 import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
 import type { StepOutcome } from '../../../workflows/kernel/outcome.ts';
+import { estimatedTokens, pressureOf } from '../../../workflows/kernel/pressure.ts';
 import { initialState, type KernelConfig, type KernelState } from '../../../workflows/kernel/state.ts';
 import type { FailureCode } from '../../../workflows/protocol/failures.ts';
 import { type GovernancePolicy, governanceSchema } from '../../../workflows/protocol/governance.ts';
@@ -17,6 +18,9 @@ export const NOW = 1_000;
 
 export const governance = (policy: z.input<typeof governanceSchema>): GovernancePolicy =>
   governanceSchema.parse(policy);
+
+/** How full the window is: 1 for a prompt that fills all it may. */
+export const pressure = (state: KernelState): number => pressureOf(state, estimatedTokens(state));
 
 /** A part of a config. Budgets that it leaves out are those of a profile that names none. */
 export type ConfigPart = Partial<Omit<KernelConfig, 'budgets'>> & { readonly budgets?: Partial<Budgets> };
