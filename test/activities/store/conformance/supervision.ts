@@ -222,7 +222,7 @@ export function describeSupervision(bench: StoreBench): void {
       const { lease, turn } = await waiting(HOUR);
       await end(lease);
       expect(await bench.dueIn(turn)).toBe(10_000);
-      const ended = { status: 'failed', unread: false, resumeDeadline: null, reportDue: false, parentGone: false };
+      const ended = { status: 'failed', unread: false, resumeDeadline: null, settlementDue: false, parentGone: false };
       expect(await due(turn)).toMatchObject(ended);
     });
 

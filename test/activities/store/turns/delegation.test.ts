@@ -227,7 +227,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       const lease = await bench.started(newAgent());
       const child = childOf(await asked(lease));
       await bench.ended(await bench.leased(child.agentId), { ...SUCCESS, engine });
-      expect(await bench.dueAt(bench.now + 10_000, child.agentTurnId)).toMatchObject({ reportDue: true });
+      expect(await bench.dueAt(bench.now + 10_000, child.agentTurnId)).toMatchObject({ settlementDue: true });
       await toldOf(child.agentTurnId);
       expect(await bench.dueIn(child.agentTurnId)).toBe(dueIn);
       expect((await bench.dueAt(bench.now + 10_000, child.agentTurnId))?.settlementDue ?? false).toBe(false);
@@ -249,7 +249,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
           : (await bench.store.stopTurn(child.agentTurnId, 'test')).handover;
       expect(handover?.settlements).toEqual([child.agentTurnId]);
       expect(await bench.dueAt(bench.now + 9_999, child.agentTurnId)).toBeUndefined();
-      expect(await bench.dueAt(bench.now + 10_000, child.agentTurnId)).toMatchObject({ status, reportDue: true });
+      expect(await bench.dueAt(bench.now + 10_000, child.agentTurnId)).toMatchObject({ status, settlementDue: true });
       expect(await toldOf(child.agentTurnId)).toMatchObject({ ack: 'applied', wake: true });
       expect(await resultOf(lease, made.callId)).toMatchObject({
         status,
@@ -265,7 +265,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       await bench.ended(await bench.leased(child.agentId));
       expect(await toldOf(child.agentTurnId)).toMatchObject({ ack: 'stale', wake: false });
       expect(await toldOf(child.agentTurnId)).toMatchObject({ ack: 'stale', wake: false });
-      expect(await bench.dueAt(bench.now + 60_000, child.agentTurnId)).toMatchObject({ reportDue: false });
+      expect(await bench.dueAt(bench.now + 60_000, child.agentTurnId)).toMatchObject({ settlementDue: false });
       expect(await bench.store.violations()).toEqual([]);
     });
 
