@@ -1,23 +1,16 @@
 /** All activities, from their dependencies. */
 import type { StoreActivities, TurnActivities } from '../workflows/contract/activities.ts';
-import type { Store } from '../workflows/contract/store.ts';
-import type { App } from './app/app.ts';
 import { mapFailures } from './failure.ts';
 import { ofItsOwnTurn } from './identity.ts';
-import { callModel } from './llm/call-model.ts';
-import type { Model } from './llm/openai.ts';
+import { callModel, type ModelDeps } from './llm/call-model.ts';
 import { summarize } from './llm/summarize.ts';
-import { storeActivities } from './store-activities.ts';
-import { runTool } from './tools/run-tool.ts';
-import type { TurnWorkflows } from './turn-workflows.ts';
+import { type StoreActivityDeps, storeActivities } from './store-activities.ts';
+import { runTool, type ToolDeps } from './tools/run-tool.ts';
 
-export interface ActivityDeps {
-  readonly store: Store;
-  readonly app: App;
-  readonly model: Model;
-  readonly workflows: TurnWorkflows;
-}
+/** What all activities together need. */
+export type ActivityDeps = StoreActivityDeps & ModelDeps & ToolDeps;
 
+/** The activities of turns, each of which acts only for the workflow that holds the lease, and fails in words of the catalogue. */
 export const createActivities = (deps: ActivityDeps): StoreActivities & TurnActivities =>
   mapFailures(
     ofItsOwnTurn({

@@ -2,7 +2,10 @@
 import { log } from '@temporalio/activity';
 import { z } from 'zod';
 import type { InlineMessage, ReportInlineInput, StoreActivities } from '../workflows/contract/activities.ts';
-import type { Store } from '../workflows/contract/store.ts';
+import type { ApprovalStore } from '../workflows/contract/approvals.ts';
+import type { CallStore } from '../workflows/contract/calls.ts';
+import type { LeaseStore } from '../workflows/contract/lease.ts';
+import type { StepStore } from '../workflows/contract/steps.ts';
 import { isDelegation } from '../workflows/protocol/builtins.ts';
 import { enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
@@ -23,7 +26,7 @@ const parseArguments = (app: App, tool: string, args: JsonObject): JsonObject =>
 const saying = (body: unknown): string => (typeof body === 'string' ? `; it says: ${clip(body, 200)}` : '');
 
 export interface StoreActivityDeps {
-  readonly store: Store;
+  readonly store: LeaseStore & StepStore & CallStore & ApprovalStore;
   readonly app: App;
   readonly workflows: TurnWorkflows;
 }
@@ -108,7 +111,7 @@ async function isAccepted(
 }
 
 async function reportResult(
-  store: Store,
+  store: LeaseStore & CallStore,
   { agentId, agentTurnId }: Omit<ReportInlineInput, 'results'>,
   { messageId, body }: InlineMessage,
 ): Promise<void> {

@@ -1,6 +1,6 @@
 /** What activities do to the workflows of turns; `client/turn-workflows.ts` implements it. */
 import { log } from '@temporalio/activity';
-import type { Handover } from '../workflows/contract/store.ts';
+import type { Handover } from '../workflows/contract/lease.ts';
 import { describeError } from './failure.ts';
 
 export interface TurnWorkflows {

@@ -11,13 +11,12 @@ import {
   type ApprovalFilter,
   type ApprovalView,
   approvalAnswerSchema,
-  type BudgetChange,
   budgetChangeSchema,
 } from '../workflows/contract/approvals.ts';
 import type { SteerAck, StopAck } from '../workflows/contract/control.ts';
 import type { AgentEvent } from '../workflows/contract/events.ts';
-import type { ClientStore, TurnFilter } from '../workflows/contract/store.ts';
-import type { AgentView, TurnView } from '../workflows/contract/views.ts';
+import type { ClientStore } from '../workflows/contract/store.ts';
+import type { AgentView, TurnFilter, TurnView } from '../workflows/contract/views.ts';
 import {
   type EnqueueAck,
   type EnqueueInput,
@@ -27,6 +26,7 @@ import {
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { isUserId, USER_ID_PATTERN } from '../workflows/protocol/ids.ts';
 import type { JsonValue } from '../workflows/protocol/json.ts';
+import type { BudgetChange } from '../workflows/protocol/profile.ts';
 import { SIZES, utf8Bytes } from '../workflows/protocol/sizes.ts';
 import { type ReportAck, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';

@@ -17,14 +17,13 @@ import {
 import { NamespaceNotFoundError } from '@temporalio/common';
 import { everyAgent } from '../client/agent-pages.ts';
 import type { Verification } from '../client/cli/environment.ts';
-import type { ClientStore, Violation } from '../workflows/contract/store.ts';
-import type { AgentView } from '../workflows/contract/views.ts';
+import type { AgentView, ReadStore, Violation } from '../workflows/contract/views.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { AGENT_WORKFLOW_ID, TURN_WORKFLOW_ID, turnWorkflowId } from '../workflows/protocol/ids.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
 
 export interface VerifyDeps {
-  readonly store: ClientStore;
+  readonly store: ReadStore;
   readonly temporal: Client;
   readonly graceMs?: number;
   readonly now?: () => number;
@@ -105,7 +104,7 @@ async function* failingTasks({ workflow }: Client): AsyncGenerator<Violation, vo
 
 /** What store and server say about the same turns. */
 class Comparison {
-  readonly #store: ClientStore;
+  readonly #store: ReadStore;
   readonly #temporal: Client;
   readonly #graceMs: number;
   readonly #now: () => number;

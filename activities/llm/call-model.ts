@@ -1,8 +1,11 @@
 /** The model activity: open the step, render, stream, validate, commit. A step whose thought is stored is not asked again. */
 import { Context, log } from '@temporalio/activity';
 import type { CallModelInput } from '../../workflows/contract/activities.ts';
-import type { StepCommit, StepOpening, StepOutcomeRecord } from '../../workflows/contract/steps.ts';
-import type { Store } from '../../workflows/contract/store.ts';
+import type { CallStore } from '../../workflows/contract/calls.ts';
+import type { CardStore } from '../../workflows/contract/cards.ts';
+import type { LeaseStore } from '../../workflows/contract/lease.ts';
+import type { ProfileStore } from '../../workflows/contract/profiles.ts';
+import type { StepCommit, StepOpening, StepOutcomeRecord, StepStore } from '../../workflows/contract/steps.ts';
 import type { StateLine } from '../../workflows/kernel/actions.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { clip } from '../../workflows/protocol/sizes.ts';
@@ -21,7 +24,7 @@ import { readShown } from './shown.ts';
 import type { StateFacts } from './state-block.ts';
 
 export interface ModelDeps {
-  readonly store: Store;
+  readonly store: LeaseStore & StepStore & CallStore & CardStore & ProfileStore;
   readonly app: App;
   readonly model: Model;
 }
@@ -94,7 +97,7 @@ async function render(
 }
 
 async function stateFacts(
-  store: Store,
+  store: CardStore & CallStore,
   fence: Fence,
   criteria: readonly string[],
   lines: readonly StateLine[],
@@ -110,7 +113,7 @@ async function stateFacts(
 }
 
 async function readResults(
-  store: Store,
+  store: CallStore,
   fence: Fence,
   callIds: readonly string[],
   signal: AbortSignal,

@@ -1,6 +1,6 @@
 /** The cards of a plan, each with the residency of the range it was last named by (K3). */
 
-import type { Store } from '../../workflows/contract/store.ts';
+import type { CardStore } from '../../workflows/contract/cards.ts';
 import type { PlanRange } from '../../workflows/kernel/actions.ts';
 import type { Card } from '../../workflows/protocol/cards.ts';
 import type { ShownCard } from './projection.ts';
@@ -11,7 +11,7 @@ interface Part {
 }
 
 export async function readShown(
-  store: Pick<Store, 'readExtents'>,
+  store: Pick<CardStore, 'readExtents'>,
   ranges: readonly PlanRange[],
 ): Promise<readonly ShownCard[]> {
   const parts = await Promise.all(ranges.map(async (range) => ({ range, cards: await store.readExtents([range]) })));

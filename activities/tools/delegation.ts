@@ -1,8 +1,10 @@
 /** The built-ins by which an agent hands work to another: as offered, as checked, as run (W12, T26, T27, T30). */
 import { z } from 'zod';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/contract/activities.ts';
-import { type Delegation, PARENT_END_POLICIES } from '../../workflows/contract/delegation.ts';
-import type { Store } from '../../workflows/contract/store.ts';
+import type { CallStore } from '../../workflows/contract/calls.ts';
+import { type Delegation, type DelegationStore, PARENT_END_POLICIES } from '../../workflows/contract/delegation.ts';
+import type { LeaseStore } from '../../workflows/contract/lease.ts';
+import type { ReadStore } from '../../workflows/contract/views.ts';
 import { ASK_EXPERT, DELEGATE_ASYNC } from '../../workflows/protocol/builtins.ts';
 import { USER_ID_PATTERN } from '../../workflows/protocol/ids.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
@@ -140,9 +142,12 @@ function readDelegation(
   }
 }
 
+/** What a delegation needs of the store. */
+export type DelegatingStore = LeaseStore & CallStore & DelegationStore & ReadStore;
+
 /** The store does it all in one transaction; the new turn's workflow is started afterwards, and once more by each further attempt. */
 export async function runDelegation(
-  { store, workflows }: { store: Store; workflows: TurnWorkflows },
+  { store, workflows }: { store: DelegatingStore; workflows: TurnWorkflows },
   fence: Fence,
   { callId, tool }: RunToolInput,
   attempt: number,

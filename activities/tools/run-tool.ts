@@ -5,7 +5,7 @@
 import { ApplicationFailure, Context, log } from '@temporalio/activity';
 import { z } from 'zod';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/contract/activities.ts';
-import type { ClaimOutcome, Store } from '../../workflows/contract/store.ts';
+import type { ClaimOutcome } from '../../workflows/contract/calls.ts';
 import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
@@ -17,11 +17,11 @@ import { describeError } from '../failure.ts';
 import { type Holding, withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
 import type { TurnWorkflows } from '../turn-workflows.ts';
-import { runDelegation } from './delegation.ts';
+import { type DelegatingStore, runDelegation } from './delegation.ts';
 import { ToolRun } from './tool-faults.ts';
 
 export interface ToolDeps {
-  readonly store: Store;
+  readonly store: DelegatingStore;
   readonly app: App;
   readonly workflows: TurnWorkflows;
 }

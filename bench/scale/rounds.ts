@@ -1,7 +1,8 @@
 /** What a turn, an operator and a supervisor ask of a store, each timed by itself. */
 import { callId as callIdOf } from '../../activities/ids.ts';
+import type { Lease } from '../../workflows/contract/lease.ts';
 import type { StepCommit } from '../../workflows/contract/steps.ts';
-import type { Lease, Store } from '../../workflows/contract/store.ts';
+import type { Store } from '../../workflows/contract/store.ts';
 import type { CardContents } from '../../workflows/protocol/cards.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { timed } from '../numbers.ts';

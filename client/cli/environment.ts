@@ -1,5 +1,6 @@
 /** What the command line needs from the process it runs in; `workers/main.ts` provides it. */
-import type { ClientStore, Violation } from '../../workflows/contract/store.ts';
+import type { ClientStore } from '../../workflows/contract/store.ts';
+import type { Violation } from '../../workflows/contract/views.ts';
 import type { AgentClient } from '../agent-client.ts';
 
 /** Where a command reads and writes. `out` carries the answer, `err` everything else. */

@@ -1,5 +1,5 @@
 /** `verify`: whether this installation keeps the promise. */
-import type { Violation } from '../../workflows/contract/store.ts';
+import type { Violation } from '../../workflows/contract/views.ts';
 import type { CliEnvironment, CliIo, VerifyOptions } from './environment.ts';
 import { table } from './format.ts';
 

@@ -2,7 +2,8 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { storeActivities } from '../../activities/store-activities.ts';
-import type { Handover, Store } from '../../workflows/contract/store.ts';
+import type { Handover } from '../../workflows/contract/lease.ts';
+import type { Store } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { testApp } from '../support/app.ts';
 import { attempt, type LeasedTurn, leaseTurn } from './llm/leased-turn.ts';

@@ -5,7 +5,8 @@ import { connectClient, connectWorker } from '../../workers/connect.ts';
 import { openStore } from '../../workers/open-store.ts';
 import { installRuntime } from '../../workers/runtime.ts';
 import { startWorker, type WorkerCapacity } from '../../workers/worker.ts';
-import type { Handover, Store } from '../../workflows/contract/store.ts';
+import type { Handover } from '../../workflows/contract/lease.ts';
+import type { Store } from '../../workflows/contract/store.ts';
 import { holdingApp } from './holding-app.ts';
 
 export interface WorkerProcessArgument {

@@ -1,6 +1,6 @@
 /** `verify`: opens store and Temporal as they are, and checks both. */
 import type { Verification, VerifyOptions } from '../../client/cli/environment.ts';
-import type { Violation } from '../../workflows/contract/store.ts';
+import type { Violation } from '../../workflows/contract/views.ts';
 import type { Config } from '../config.ts';
 import { connectClient } from '../connect.ts';
 import { verifyInstallation } from '../verify.ts';

@@ -1,15 +1,17 @@
 /** One check: gather the facts, decide, carry out, schedule the next check (T12, T23, T29). */
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { TurnWorkflows } from '../../client/turn-workflows.ts';
-import type { Handover, Store } from '../../workflows/contract/store.ts';
-import type { DueTurn } from '../../workflows/contract/supervision.ts';
+import type { ControlStore } from '../../workflows/contract/control.ts';
+import type { Handover, LeaseStore } from '../../workflows/contract/lease.ts';
+import type { StoreClock } from '../../workflows/contract/store.ts';
+import type { DueTurn, SupervisorStore } from '../../workflows/contract/supervision.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { type CheckAction, decideCheck, needsWorkflow, type QueueFacts } from '../../workflows/supervision/check.ts';
 import { queueFacts, workflowFacts } from './facts.ts';
 
 export interface CheckDeps {
-  readonly store: Store;
+  readonly store: SupervisorStore & LeaseStore & ControlStore & StoreClock;
   readonly temporal: Client;
   readonly workflows: TurnWorkflows;
 }
@@ -31,7 +33,7 @@ export class Queues {
 }
 
 /** Times in rows are compared with the clock that wrote them. */
-export const storeNow = (store: Pick<Store, 'clockAheadMs'>): number => Date.now() + store.clockAheadMs();
+export const storeNow = (store: StoreClock): number => Date.now() + store.clockAheadMs();
 
 /** The server may not answer, and the next turn waits. */
 const LOOK_MS = 10_000;

@@ -5,7 +5,9 @@
  */
 import type { Client } from '@temporalio/client';
 import { LRUCache } from 'lru-cache';
-import type { Store } from '../../workflows/contract/store.ts';
+import type { StoreClock } from '../../workflows/contract/store.ts';
+import type { SupervisorStore } from '../../workflows/contract/supervision.ts';
+import type { ReadStore } from '../../workflows/contract/views.ts';
 import { TURN_WORKFLOW_ID } from '../../workflows/protocol/ids.ts';
 import { storeNow, terminate } from './check-turn.ts';
 
@@ -17,7 +19,7 @@ const REMEMBERED_RUNS = 20_000;
 const turnIdOf = (workflowId: string): string | null => TURN_WORKFLOW_ID.exec(workflowId)?.[2] ?? null;
 
 export interface ListingDeps {
-  readonly store: Store;
+  readonly store: SupervisorStore & ReadStore & StoreClock;
   readonly temporal: Client;
 }
 

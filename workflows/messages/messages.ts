@@ -3,7 +3,7 @@
  * `unknown` until a guard has seen it; handlers never throw.
  */
 import { defineQuery, defineSignal } from '@temporalio/workflow';
-import type { Lease } from '../contract/store.ts';
+import type { Lease } from '../contract/lease.ts';
 import { isDeeperThan } from '../protocol/json.ts';
 import type { TurnStatus } from '../protocol/turn.ts';
 

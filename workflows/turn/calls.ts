@@ -1,7 +1,7 @@
 /** The calls of one step: those that run, side by side, those that are refused, and those that need approval. */
 
 import { storeActivities, toolActivities } from '../contract/activities.ts';
-import type { Until } from '../contract/store.ts';
+import type { Until } from '../contract/suspension.ts';
 import type { ApprovalAsk, ExecuteToolsAction, RefusedCall } from '../kernel/actions.ts';
 import type { SettledCall } from '../kernel/state.ts';
 import type { TurnSnapshot } from '../messages/messages.ts';

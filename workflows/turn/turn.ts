@@ -20,9 +20,10 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { modelActivities, storeActivities } from '../contract/activities.ts';
+import type { Lease, TurnEnd } from '../contract/lease.ts';
 import { isNotice, type Notice, noticeText } from '../contract/notices.ts';
 import type { BudgetStanding, StepOutcomeRecord } from '../contract/steps.ts';
-import type { Lease, Suspension, TurnEnd } from '../contract/store.ts';
+import type { Suspension } from '../contract/suspension.ts';
 import type {
   AwaitAction,
   CallLlmAction,

@@ -7,21 +7,17 @@
  * 3. That row stays, as `received`, until the turn has acted on the answer: a turn whose wake-up was lost is found by it.
  */
 import type { z } from 'zod';
-import type {
-  ApprovalAck,
-  ApprovalAnswer,
-  ApprovalDecision,
-  ApprovalRequest,
-  BudgetChange,
-} from '../../../workflows/contract/approvals.ts';
-import type { ParseArguments, Suspension } from '../../../workflows/contract/store.ts';
+import type { ApprovalAck, ApprovalAnswer, ApprovalRequest } from '../../../workflows/contract/approvals.ts';
+import type { ParseArguments } from '../../../workflows/contract/calls.ts';
+import type { Suspension } from '../../../workflows/contract/suspension.ts';
 import { type BudgetAsk, shortfall, withBudgets } from '../../../workflows/kernel/budgets.ts';
+import type { ApprovalDecision } from '../../../workflows/kernel/events.ts';
 import { type ArgumentFacts, factsAt } from '../../../workflows/kernel/governance.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { approvalPolicySchema } from '../../../workflows/protocol/governance.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
-import type { ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
+import type { BudgetChange, ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
 import { type Fence, isTerminal } from '../../../workflows/protocol/turn.ts';
 import { canonicalDigest } from '../../canonical.ts';
 import { stepCardId } from '../../ids.ts';

@@ -7,7 +7,7 @@
  * 2. The head's `waiting_tool_count` and `resume_deadline` always equal what `turn_waiting` says (T13).
  */
 
-import type { CallClaim, CallResult, ClaimOutcome } from '../../../workflows/contract/store.ts';
+import type { CallClaim, CallResult, ClaimOutcome } from '../../../workflows/contract/calls.ts';
 import type { RefusedCall } from '../../../workflows/kernel/actions.ts';
 import type { SettledCall } from '../../../workflows/kernel/state.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';

@@ -4,7 +4,7 @@
  * Invariant: a claim is never taken back, so an attempt that has seen a later one will not be the one that counts again.
  */
 
-import type { CallClaim } from '../../../workflows/contract/store.ts';
+import type { CallClaim } from '../../../workflows/contract/calls.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { read, type StoreContext, type Trx, together } from '../context.ts';

@@ -5,8 +5,8 @@
  * Invariant: a call has at most one result; every answer to a report is given here, with or without a live worker (T14).
  */
 
-import type { ApprovalDecision } from '../../../workflows/contract/approvals.ts';
-import type { ParseArguments, WaitingState } from '../../../workflows/contract/store.ts';
+import type { ParseArguments, WaitingState } from '../../../workflows/contract/calls.ts';
+import type { ApprovalDecision } from '../../../workflows/kernel/events.ts';
 import type { SettledCall } from '../../../workflows/kernel/state.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';

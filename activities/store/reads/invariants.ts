@@ -6,7 +6,7 @@
  * memory does not depend on the size of the store, nor on how much of it is broken.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { Violation } from '../../../workflows/contract/store.ts';
+import type { Violation } from '../../../workflows/contract/views.ts';
 import { MESSAGE_TOKENS } from '../../../workflows/kernel/pressure.ts';
 import { type StoreContext, scan } from '../context.ts';
 import type { Tables } from '../schema/rows.ts';

@@ -1,8 +1,8 @@
 /** The read model. Reading writes nothing and takes no lock. */
 import type { Kysely } from 'kysely';
 import type { AgentEvent } from '../../../workflows/contract/events.ts';
-import type { ClientStore, TurnFilter } from '../../../workflows/contract/store.ts';
-import type { AgentView, CallView, StepView, TurnView } from '../../../workflows/contract/views.ts';
+import type { ClientStore } from '../../../workflows/contract/store.ts';
+import type { AgentView, CallView, StepView, TurnFilter, TurnView } from '../../../workflows/contract/views.ts';
 import type { BoxExtent } from '../../../workflows/kernel/state.ts';
 import type { Card, CardContents, ResultStatus } from '../../../workflows/protocol/cards.ts';
 import { type Deliverable, type EngineUsage, isTerminal, type Usage } from '../../../workflows/protocol/turn.ts';

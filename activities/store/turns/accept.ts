@@ -1,7 +1,7 @@
 /** Accepting a request: dedupe, refuse or queue, in one transaction that answers the caller (T2, T3, T10). */
 import { v7 } from 'uuid';
 import type { DroppedEvent } from '../../../workflows/contract/events.ts';
-import type { Accepted, AcceptInput } from '../../../workflows/contract/store.ts';
+import type { Accepted, AcceptInput } from '../../../workflows/contract/lease.ts';
 import type { EnqueueRequest, RefusedRequest } from '../../../workflows/protocol/enqueue.ts';
 import type { FailureCode } from '../../../workflows/protocol/failures.ts';
 import { PRIORITIES } from '../../../workflows/protocol/turn.ts';

@@ -3,10 +3,10 @@
  * final by itself; the workflows are told afterwards, and only to let go of what they hold.
  */
 import { v7 } from 'uuid';
-import type { BudgetChange } from '../../../workflows/contract/approvals.ts';
-import type { SteerAck, StopAck } from '../../../workflows/contract/control.ts';
-import type { BudgetsChanged, Ending, Handover, LifecycleChange } from '../../../workflows/contract/store.ts';
+import type { BudgetsChanged, LifecycleChange, SteerAck, StopAck } from '../../../workflows/contract/control.ts';
+import type { Ending, Handover } from '../../../workflows/contract/lease.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
+import type { BudgetChange } from '../../../workflows/protocol/profile.ts';
 import { type AgentLifecycle, isTerminal } from '../../../workflows/protocol/turn.ts';
 import { canonicalDigest } from '../../canonical.ts';
 import { outputBoxId, steerIdFor } from '../../ids.ts';

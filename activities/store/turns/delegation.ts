@@ -6,7 +6,7 @@
  */
 
 import type { Delegation, DelegationOutcome, DelegationTarget } from '../../../workflows/contract/delegation.ts';
-import type { Handover } from '../../../workflows/contract/store.ts';
+import type { Handover } from '../../../workflows/contract/lease.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { EnqueueRequest } from '../../../workflows/protocol/enqueue.ts';
 import type { FailureCode } from '../../../workflows/protocol/failures.ts';

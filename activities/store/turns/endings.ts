@@ -2,7 +2,7 @@
  * The two ways a leased turn ends: it commits its own end, or it is ended over its head. Both hand over to the agent's next turn in the
  * same transaction (T6, T7, T29).
  */
-import type { Ending, Handover, TurnCommit } from '../../../workflows/contract/store.ts';
+import type { Ending, Handover, TurnCommit } from '../../../workflows/contract/lease.ts';
 import type { SeenTurn } from '../../../workflows/contract/supervision.ts';
 import { type Fence, isTerminal, type Termination } from '../../../workflows/protocol/turn.ts';
 import { closeUnit } from '../cards/earlier-turns.ts';

@@ -8,7 +8,7 @@
  *    before the next one begins.
  * 3. While turns wait and nobody is certain to go on, the first of them is due for a check.
  */
-import type { Handover } from '../../../workflows/contract/store.ts';
+import type { Handover } from '../../../workflows/contract/lease.ts';
 import { FIRST_CHECK_MS } from '../../../workflows/supervision/check.ts';
 import { type StoreContext, type Trx, together, write } from '../context.ts';
 import { constant, type HeadRow, type TurnRow } from '../schema/rows.ts';

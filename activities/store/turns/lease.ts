@@ -6,7 +6,7 @@
  * 2. A turn that cannot start ends here, with its own task event (T8).
  */
 import { z } from 'zod';
-import type { Lease } from '../../../workflows/contract/store.ts';
+import type { Lease } from '../../../workflows/contract/lease.ts';
 import { kernelConfig } from '../../../workflows/kernel/config.ts';
 import type { ContextUnit } from '../../../workflows/kernel/state.ts';
 import type { CardContents } from '../../../workflows/protocol/cards.ts';

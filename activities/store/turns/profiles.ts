@@ -1,7 +1,7 @@
 /** Profiles: immutable snapshots by content hash, and which one of a name the next turn gets (W4). */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import type { Registration } from '../../../workflows/contract/store.ts';
+import type { Registration } from '../../../workflows/contract/profiles.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { type ProfileSnapshot, profileSchema } from '../../../workflows/protocol/profile.ts';
 import { storedJson } from '../../well-formed.ts';

@@ -1,8 +1,7 @@
 /** Budgets that an operator sets while a turn runs (K9): kept with the turn, whichever way they came. */
 
-import type { BudgetChange } from '../../../workflows/contract/approvals.ts';
 import { withBudgets } from '../../../workflows/kernel/budgets.ts';
-import type { Budgets } from '../../../workflows/protocol/profile.ts';
+import type { BudgetChange, Budgets } from '../../../workflows/protocol/profile.ts';
 import type { Trx } from '../context.ts';
 import type { TurnRow } from '../schema/rows.ts';
 

@@ -3,7 +3,7 @@
  * exactly one `task` event (T6, T7).
  */
 
-import type { TurnCommit, TurnEnd } from '../../../workflows/contract/store.ts';
+import type { TurnCommit, TurnEnd } from '../../../workflows/contract/lease.ts';
 import type { CardContents } from '../../../workflows/protocol/cards.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { clip } from '../../../workflows/protocol/sizes.ts';

@@ -3,7 +3,8 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { defineAgent, defineApp } from '../../../activities/app/app.ts';
 import { callId as callIdOf } from '../../../activities/ids.ts';
 import { runTool } from '../../../activities/tools/run-tool.ts';
-import type { Handover, Store } from '../../../workflows/contract/store.ts';
+import type { Handover } from '../../../workflows/contract/lease.ts';
+import type { Store } from '../../../workflows/contract/store.ts';
 import { attempt, type LeasedTurn, leaseTurn } from '../llm/leased-turn.ts';
 
 const app = defineApp({

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, test } from '@jest/globals';
 import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
 import type { CliEnvironment, Verification } from '../../../client/cli/environment.ts';
 import { runCli } from '../../../client/cli/program.ts';
-import type { Violation } from '../../../workflows/contract/store.ts';
+import type { Violation } from '../../../workflows/contract/views.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { testApp } from '../../support/app.ts';
 

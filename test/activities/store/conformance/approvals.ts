@@ -1,6 +1,6 @@
 /** Questions to people and their answers, as every store must do it. */
 import { describe, expect, test } from '@jest/globals';
-import type { Lease } from '../../../../workflows/contract/store.ts';
+import type { Lease } from '../../../../workflows/contract/lease.ts';
 import { fenceOf, newAgent, result, type StoreBench } from '../store-bench.ts';
 
 export function describeApprovals(bench: StoreBench): void {

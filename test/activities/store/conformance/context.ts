@@ -1,9 +1,9 @@
 /** What leaves the view of a conversation, and what a turn remembers of earlier ones, as every store must do it. */
 import { describe, expect, test } from '@jest/globals';
 import { callId as callIdOf } from '../../../../activities/ids.ts';
-import type { BudgetChange } from '../../../../workflows/contract/approvals.ts';
-import type { Lease } from '../../../../workflows/contract/store.ts';
+import type { Lease } from '../../../../workflows/contract/lease.ts';
 import type { BudgetAsk } from '../../../../workflows/kernel/budgets.ts';
+import type { BudgetChange } from '../../../../workflows/protocol/profile.ts';
 import { fenceOf, newAgent, result, type StoreBench, SUCCESS } from '../store-bench.ts';
 
 const NO_COST = { usage: { input: 30, output: 5, cached: 0 }, cost: 0.25 };

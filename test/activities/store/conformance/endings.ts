@@ -2,8 +2,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { callId as callIdOf } from '../../../../activities/ids.ts';
+import type { Lease } from '../../../../workflows/contract/lease.ts';
 import type { StepCommit } from '../../../../workflows/contract/steps.ts';
-import type { Lease } from '../../../../workflows/contract/store.ts';
 import { MESSAGE_TOKENS } from '../../../../workflows/kernel/pressure.ts';
 import { SIZES } from '../../../../workflows/protocol/sizes.ts';
 import { fenceOf, LOST, newAgent, nothing, result, type StoreBench, SUCCESS } from '../store-bench.ts';

@@ -1,6 +1,7 @@
 /** Leasing an idle agent, and handing over from turn to turn, as every store must do it. */
 import { describe, expect, test } from '@jest/globals';
-import type { Accepted, Handover, Store } from '../../../../workflows/contract/store.ts';
+import type { Accepted, Handover } from '../../../../workflows/contract/lease.ts';
+import type { Store } from '../../../../workflows/contract/store.ts';
 import type { EnqueueInput } from '../../../../workflows/protocol/enqueue.ts';
 import { SIZES } from '../../../../workflows/protocol/sizes.ts';
 import type { Priority } from '../../../../workflows/protocol/turn.ts';

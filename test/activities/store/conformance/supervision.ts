@@ -1,7 +1,7 @@
 /** What the supervisor reads and writes, as every store must do it. */
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
-import type { Lease } from '../../../../workflows/contract/store.ts';
+import type { Lease } from '../../../../workflows/contract/lease.ts';
 import type { DueTurn, NextCheck, SeenTurn } from '../../../../workflows/contract/supervision.ts';
 import type { Timeouts } from '../../../../workflows/protocol/profile.ts';
 import { testApp } from '../../../support/app.ts';

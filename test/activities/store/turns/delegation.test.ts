@@ -4,7 +4,7 @@ import { v7 } from 'uuid';
 import { defineAgent, defineApp } from '../../../../activities/app/app.ts';
 import { delegatedTurnId, stepCardId } from '../../../../activities/ids.ts';
 import type { Delegation, DelegationTarget } from '../../../../workflows/contract/delegation.ts';
-import type { Lease } from '../../../../workflows/contract/store.ts';
+import type { Lease } from '../../../../workflows/contract/lease.ts';
 import type { ToolResultContent } from '../../../../workflows/protocol/cards.ts';
 import { ENGINE, fenceOf, LOST, newAgent, STORES, StoreBench, SUCCESS } from '../store-bench.ts';
 
