@@ -2,10 +2,12 @@
 import { log } from '@temporalio/activity';
 import { z } from 'zod';
 import type { InlineMessage, ReportInlineInput, StoreActivities } from '../workflows/contract/activities.ts';
-import type { ApprovalStore } from '../workflows/contract/approvals.ts';
+import type { ApprovalStore, EditedCall, RecordedAnswer } from '../workflows/contract/approvals.ts';
 import type { CallStore } from '../workflows/contract/calls.ts';
 import type { LeaseStore } from '../workflows/contract/lease.ts';
 import type { StepStore } from '../workflows/contract/steps.ts';
+import type { ApprovalDecision } from '../workflows/kernel/events.ts';
+import { type ArgumentFacts, factsAt } from '../workflows/kernel/governance.ts';
 import { isDelegation } from '../workflows/protocol/builtins.ts';
 import { enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
@@ -19,8 +21,21 @@ import { turnIdForMessage } from './ids.ts';
 import { parseDelegation } from './tools/delegation.ts';
 import { type TurnWorkflows, tryHandOver } from './turn-workflows.ts';
 
+/** What a tool makes of arguments: with defaults, transformed. Throws when they do not match its schema. */
 const parseArguments = (app: App, tool: string, args: JsonObject): JsonObject =>
   isDelegation(tool) ? parseDelegation(tool, args) : (app.tools.get(tool)?.parse(args) ?? args);
+
+const decisionOf = (app: App, { edited, ...answer }: RecordedAnswer): ApprovalDecision =>
+  edited ? { ...answer, edited: { facts: factsOf(app, edited) } } : answer;
+
+/** The rules judge what the tool would get. Arguments that do not match its schema are judged as written: the tool never runs with them (K7). */
+function factsOf(app: App, { tool, arguments: written, governance }: EditedCall): ArgumentFacts {
+  try {
+    return factsAt(governance, tool, parseArguments(app, tool, written));
+  } catch {
+    return factsAt(governance, tool, written);
+  }
+}
 
 /** A text may be what stands for a body that could not be read, and says why. */
 const saying = (body: unknown): string => (typeof body === 'string' ? `; it says: ${clip(body, 200)}` : '');
@@ -52,8 +67,10 @@ export const storeActivities = ({ store, app, workflows }: StoreActivityDeps): S
 
   closeStep: ({ stepIndex, noticed, ...fence }) => store.closeStep(fence, stepIndex, noticed),
 
-  resolveWaiting: ({ callIds, ...fence }) =>
-    store.resolveWaiting(fence, callIds, (tool, args) => parseArguments(app, tool, args)),
+  async resolveWaiting({ callIds, ...fence }) {
+    const { answers, ...state } = await store.resolveWaiting(fence, callIds);
+    return { ...state, ...(answers ? { answers: answers.map((answer) => decisionOf(app, answer)) } : {}) };
+  },
 
   async commitTurn({ agentId, agentTurnId, turnEpoch, ...commit }) {
     const { ended, handover } = await store.commitTurn({ agentId, agentTurnId, turnEpoch }, commit);

@@ -80,7 +80,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   listApprovals: (filter) => listApprovals(ctx, filter),
   setBudgets: (agentTurnId, budgets) => setBudgets(ctx, agentTurnId, budgets),
   readBudgets: (fence) => readBudgets(ctx, fence),
-  resolveWaiting: (fence, callIds, parse) => resolveWaiting(ctx, fence, callIds, parse),
+  resolveWaiting: (fence, callIds) => resolveWaiting(ctx, fence, callIds),
   commitTurn: (fence, commit) => commitTurn(ctx, fence, commit),
   settleDelegation: (agentTurnId) => settleDelegation(ctx, agentTurnId),
   replaceOutputBox: (agentId, expected, cardIds) => replaceOutputBox(ctx, agentId, expected, cardIds),

@@ -96,9 +96,9 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K7',
     breaks: 'edited arguments are judged as written, not as they will run',
-    file: 'activities/store/calls/approvals.ts',
-    find: `factsAt(governance, row.tool_name, parse(row.tool_name, written))`,
-    replace: `factsAt(governance, row.tool_name, written)`,
+    file: 'activities/store-activities.ts',
+    find: `factsAt(governance, tool, parseArguments(app, tool, written))`,
+    replace: `factsAt(governance, tool, written)`,
     test: 'test/workflows/turn/approvals.test.ts',
   },
   {

@@ -1,6 +1,8 @@
 /** Questions to people: may this call run, may this budget be extended; and their answers (K7, K9). */
 import { z } from 'zod';
 import type { BudgetAsk } from '../kernel/budgets.ts';
+import type { ApprovalDecision } from '../kernel/events.ts';
+import type { GovernancePolicy } from '../protocol/governance.ts';
 import type { JsonObject } from '../protocol/json.ts';
 import { budgetsSchema } from '../protocol/profile.ts';
 import type { ReportAck } from '../protocol/tool-result.ts';
@@ -103,6 +105,24 @@ export interface ApprovalRequest {
   readonly reason: string;
   /** The budget that is used up, so that an extension by too little is refused; absent for a call. */
   readonly budget?: BudgetAsk;
+}
+
+/** Arguments that an approver put in place of the model's, and what is needed to judge them (K7). */
+export interface EditedCall {
+  readonly tool: string;
+  /** The arguments as the approver wrote them, not yet parsed by the tool's own schema. */
+  readonly arguments: JsonObject;
+  /** The rules of the turn's profile. */
+  readonly governance: GovernancePolicy;
+}
+
+/**
+ * An answer as the store keeps it. What the rules look at of edited arguments is found outside, with the tool's schema, which is code of a
+ * user and runs in no transaction.
+ */
+export interface RecordedAnswer extends Omit<ApprovalDecision, 'edited'> {
+  /** Present when the approver changed the arguments and the profile has rules that judge them again. */
+  readonly edited?: EditedCall;
 }
 
 /** Questions to people, and their answers. */

@@ -3,9 +3,9 @@ import type { RefusedCall } from '../kernel/actions.ts';
 import type { ApprovalDecision } from '../kernel/events.ts';
 import type { SettledCall } from '../kernel/state.ts';
 import type { CardContents, ToolResultContent } from '../protocol/cards.ts';
-import type { JsonObject } from '../protocol/json.ts';
 import type { ReportAck, ToolResultReport } from '../protocol/tool-result.ts';
 import type { Fence } from '../protocol/turn.ts';
+import type { RecordedAnswer } from './approvals.ts';
 import type { BudgetStanding } from './steps.ts';
 import type { Suspension, Until } from './suspension.ts';
 
@@ -43,15 +43,12 @@ export interface CallResult extends CallAttempt {
   readonly durationMs: number;
 }
 
-/** What a tool makes of arguments: with defaults, transformed. Throws when they do not match its schema. */
-export type ParseArguments = (tool: string, args: JsonObject) => JsonObject;
-
 /** Where the waiting calls of a turn stand, and its budgets with them. */
-export interface WaitingState extends BudgetStanding {
+export interface WaitingState<Answer = ApprovalDecision> extends BudgetStanding {
   /** Calls that have their result. */
   readonly settled: readonly SettledCall[];
   /** Questions that have an answer; their calls are neither settled nor waiting. Absent when there are none. */
-  readonly answers?: readonly ApprovalDecision[];
+  readonly answers?: readonly Answer[];
   /** Calls that still wait; `wakeInMs` when the store must be asked before the deadline, because a report is to be tried again (T18). */
   readonly waiting: readonly (Suspension & { readonly tool: string; readonly wakeInMs?: number })[];
 }
@@ -101,7 +98,7 @@ export interface CallStore {
    * timeout as its result, once (T17, T18). Idempotent: what was settled before is returned again. Errors: `stale_epoch` (T5);
    * `protocol_violation` when the turn has no such call.
    */
-  resolveWaiting(fence: Fence, callIds: readonly string[], parse?: ParseArguments): Promise<WaitingState>;
+  resolveWaiting(fence: Fence, callIds: readonly string[]): Promise<WaitingState<RecordedAnswer>>;
   /** Reads a call of this turn as it was proposed; null when the turn has no such call. Reads only: the lease is not checked. */
   readCall(fence: Fence, callId: string): Promise<CardContents['tool.call'] | null>;
   /**

@@ -7,17 +7,20 @@
  * 3. That row stays, as `received`, until the turn has acted on the answer: a turn whose wake-up was lost is found by it.
  */
 import type { z } from 'zod';
-import type { ApprovalAck, ApprovalAnswer, ApprovalRequest } from '../../../workflows/contract/approvals.ts';
-import type { ParseArguments } from '../../../workflows/contract/calls.ts';
+import type {
+  ApprovalAck,
+  ApprovalAnswer,
+  ApprovalRequest,
+  EditedCall,
+  RecordedAnswer,
+} from '../../../workflows/contract/approvals.ts';
 import type { Suspension } from '../../../workflows/contract/suspension.ts';
 import { type BudgetAsk, shortfall, withBudgets } from '../../../workflows/kernel/budgets.ts';
-import type { ApprovalDecision } from '../../../workflows/kernel/events.ts';
-import { type ArgumentFacts, factsAt } from '../../../workflows/kernel/governance.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { approvalPolicySchema } from '../../../workflows/protocol/governance.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
-import type { BudgetChange, ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
+import type { BudgetChange, Profile, ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
 import { type Fence, isTerminal } from '../../../workflows/protocol/turn.ts';
 import { canonicalDigest } from '../../canonical.ts';
 import { stepCardId } from '../../ids.ts';
@@ -257,22 +260,17 @@ export async function actOnAnswers(trx: Trx, agentTurnId: string, callId?: strin
   await (callId === undefined ? read : read.where('call_id', '=', callId)).execute();
 }
 
-export type ApprovalResolution = { readonly waitUntil: number } | { readonly answer: ApprovalDecision };
-
-interface Judging {
-  readonly snapshot: ProfileSnapshot;
-  readonly parse: ParseArguments;
-}
+export type ApprovalResolution = { readonly waitUntil: number } | { readonly answer: RecordedAnswer };
 
 /** What the clock and people made of a question. The caller holds the head row and brings it in line afterwards. */
 export async function resolveApproval(
   trx: Trx,
   turn: TurnRow,
   row: ApprovalRow,
-  judging: Judging,
+  profile: Profile,
   nowMs: number,
 ): Promise<ApprovalResolution> {
-  if (row.status !== 'waiting') return { answer: answerOf(row, turn, judging) };
+  if (row.status !== 'waiting') return { answer: answerOf(row, turn, profile) };
   if (row.deadline > nowMs) return { waitUntil: row.deadline };
   const { agent_turn_id: agentTurnId, agent_id: agentId } = turn;
   const { call_id: callId, tool_name: tool, escalate_to, escalated_at } = row;
@@ -290,16 +288,16 @@ export async function resolveApproval(
   return { answer: { callId, decision: 'unanswered' } };
 }
 
-function answerOf(row: ApprovalRow, turn: TurnRow, judging: Judging): ApprovalDecision {
+function answerOf(row: ApprovalRow, turn: TurnRow, profile: Profile): RecordedAnswer {
   const { call_id: callId, status, answered_by: by, comment: reason } = row;
   const decision = status === 'approved' || status === 'denied' ? status : 'unanswered';
-  const facts = factsOf(row, judging);
+  const edited = editedCall(row, profile);
   return {
     callId,
     decision,
     ...(by === null ? {} : { by }),
     ...(reason === null ? {} : { reason }),
-    ...(facts ? { edited: { facts } } : {}),
+    ...(edited ? { edited } : {}),
     // What was set since the answer counts more than the answer.
     ...(row.budgets === null
       ? {}
@@ -307,16 +305,10 @@ function answerOf(row: ApprovalRow, turn: TurnRow, judging: Judging): ApprovalDe
   };
 }
 
-/** The rules judge what the tool would get. What does not match its schema is judged as written: it is never run. */
-function factsOf(row: ApprovalRow, { snapshot, parse }: Judging): ArgumentFacts | null {
-  const { governance } = snapshot.profile;
-  if (row.arguments === null || !governance) return null;
-  const written = JSON.parse(row.arguments) as JsonObject;
-  try {
-    return factsAt(governance, row.tool_name, parse(row.tool_name, written));
-  } catch {
-    return factsAt(governance, row.tool_name, written);
-  }
+/** Null where the arguments stand as proposed, and where no rule judges them. */
+function editedCall({ arguments: edited, tool_name: tool }: ApprovalRow, { governance }: Profile): EditedCall | null {
+  if (edited === null || !governance) return null;
+  return { tool, arguments: JSON.parse(edited) as JsonObject, governance };
 }
 
 /** The arguments an approver put in place of the model's; null when they stand as proposed. */

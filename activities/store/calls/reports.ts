@@ -5,8 +5,8 @@
  * Invariant: a call has at most one result; every answer to a report is given here, with or without a live worker (T14).
  */
 
-import type { ParseArguments, WaitingState } from '../../../workflows/contract/calls.ts';
-import type { ApprovalDecision } from '../../../workflows/kernel/events.ts';
+import type { RecordedAnswer } from '../../../workflows/contract/approvals.ts';
+import type { WaitingState } from '../../../workflows/contract/calls.ts';
 import type { SettledCall } from '../../../workflows/kernel/state.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
@@ -206,22 +206,21 @@ export async function resolveWaiting(
   ctx: StoreContext,
   fence: Fence,
   callIds: readonly string[],
-  parse: ParseArguments = (_tool, args) => args,
-): Promise<WaitingState> {
+): Promise<WaitingState<RecordedAnswer>> {
   const now = ctx.now();
   return write(ctx, fence.agentId, async (trx) => {
     const head = await fenced(trx, fence, now);
     const turn = await turnOf(trx, fence.agentTurnId);
     const settled: SettledCall[] = [];
     const waiting: WaitingState['waiting'][number][] = [];
-    const answers: ApprovalDecision[] = [];
+    const answers: RecordedAnswer[] = [];
     let escalated = false;
     for (const callId of callIds) {
       const row = await findWaiting(trx, fence.agentTurnId, callId);
       const question = row && row.kind !== 'approval' ? undefined : await openQuestion(trx, turn, callId);
       if (question) {
-        const snapshot = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
-        const resolution = await resolveApproval(trx, turn, question, { snapshot, parse }, now);
+        const { profile } = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
+        const resolution = await resolveApproval(trx, turn, question, profile, now);
         escalated ||= 'waitUntil' in resolution && resolution.waitUntil !== question.deadline;
         if ('answer' in resolution) answers.push(resolution.answer);
         else
