@@ -254,7 +254,10 @@ export async function* violationPages(ctx: StoreContext): AsyncGenerator<readonl
   }
 }
 
-export async function violations(ctx: StoreContext, limit: number): Promise<readonly Violation[]> {
+/** Enough to see that something is wrong. */
+const FINDINGS = 1_000;
+
+export async function violations(ctx: StoreContext, limit = FINDINGS): Promise<readonly Violation[]> {
   const found: Violation[] = [];
   for await (const page of violationPages(ctx)) {
     for (const violation of page) if (found.length < limit) found.push(violation);

@@ -1,8 +1,15 @@
 /** The read model. Reading writes nothing and takes no lock. */
 import type { Kysely } from 'kysely';
 import type { AgentEvent } from '../../../workflows/contract/events.ts';
-import type { ClientStore } from '../../../workflows/contract/store.ts';
-import type { AgentView, CallView, StepView, TurnFilter, TurnView } from '../../../workflows/contract/views.ts';
+import type {
+  AgentPage,
+  AgentView,
+  CallView,
+  EventFilter,
+  StepView,
+  TurnFilter,
+  TurnView,
+} from '../../../workflows/contract/views.ts';
 import type { BoxExtent } from '../../../workflows/kernel/state.ts';
 import type { Card, CardContents, ResultStatus } from '../../../workflows/protocol/cards.ts';
 import { type Deliverable, type EngineUsage, isTerminal, type Usage } from '../../../workflows/protocol/turn.ts';
@@ -162,7 +169,7 @@ function callViews(
 
 export const listAgents = (
   ctx: StoreContext,
-  { after, limit = 1_000 }: Parameters<ClientStore['listAgents']>[0] = {},
+  { after, limit = 1_000 }: AgentPage = {},
 ): Promise<readonly AgentView[]> =>
   read(ctx, async (db) => {
     // The ids first: of a page of a join, PostgreSQL may join more than the page.
@@ -227,10 +234,7 @@ const agentView = (row: SelectedAgent): AgentView => ({
   updatedAt: row.updated_at,
 });
 
-export const readEvents = (
-  ctx: StoreContext,
-  filter: Parameters<ClientStore['readEvents']>[0],
-): Promise<readonly AgentEvent[]> =>
+export const readEvents = (ctx: StoreContext, filter: EventFilter): Promise<readonly AgentEvent[]> =>
   read(ctx, async (db) => {
     const query = db
       .selectFrom('events')
