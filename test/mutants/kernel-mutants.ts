@@ -88,7 +88,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   {
     rule: 'K7',
     breaks: 'an answer whose wake-up was lost is not found',
-    file: 'activities/store/calls/approvals.ts',
+    file: 'activities/store/calls/approval-rows.ts',
     find: `markWaiting(trx, row, { status: 'received' })`,
     replace: `markWaiting(trx, row, { status: 'applied' })`,
     test: 'test/activities/store/sqlite/open.test.ts',

@@ -63,7 +63,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T4',
     breaks: 'the history holds what a tool returned',
-    file: 'activities/store/calls/results.ts',
+    file: 'activities/store/calls/call-cards.ts',
     find: `  callId: content.callId,\n  status: content.status,`,
     replace: `  ...content,\n  status: content.status,`,
     test: 'test/workflows/turn/turn.test.ts',

@@ -16,14 +16,12 @@ import type {
 } from '../../../workflows/contract/approvals.ts';
 import type { Suspension } from '../../../workflows/contract/suspension.ts';
 import { type BudgetAsk, shortfall, withBudgets } from '../../../workflows/kernel/budgets.ts';
-import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { approvalPolicySchema } from '../../../workflows/protocol/governance.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
 import type { BudgetChange, Profile, ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
 import { type Fence, isTerminal } from '../../../workflows/protocol/turn.ts';
 import { canonicalDigest } from '../../canonical.ts';
-import { stepCardId } from '../../ids.ts';
 import { type StoreContext, type Trx, write } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
 import type { ApprovalRow, HeadRow, TurnRow } from '../schema/rows.ts';
@@ -33,16 +31,8 @@ import { addBudgets, setBudgetsOf } from '../turns/set-budgets.ts';
 import { refuseUnfunded, writeForBudgets } from '../turns/tree-budgets.ts';
 import { turnOf } from '../turns/turns.ts';
 import { refuseForbidden, refuseMisshapen } from './approval-edits.ts';
-import { findCall, markWaiting, startWaiting, syncHead } from './calls.ts';
-
-export const findApproval = (trx: Trx, agentTurnId: string, callId: string): Promise<ApprovalRow | undefined> =>
-  trx
-    .selectFrom('approvals')
-    .selectAll()
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('call_id', '=', callId)
-    .executeTakeFirst();
-
+import { approversOf, changeApproval, closeApproval, findApproval, proposedArguments } from './approval-rows.ts';
+import { markWaiting, startWaiting, syncHead } from './waiting-set.ts';
 /** Asks; a question that was asked before is left as it is. Returns the deadlines: at once for one that has its answer. */
 export async function askApprovals(
   ctx: StoreContext,
@@ -155,7 +145,7 @@ export async function answerApproval(
     const { decision, by = null, reason = null, budgets } = answer;
     const edited = await changedArguments(trx, row, answer);
     if (edited) refuseForbidden(row.tool_name, edited, snapshot);
-    await close(trx, row, {
+    await closeApproval(trx, row, {
       status: decision,
       answered_by: by,
       comment: reason,
@@ -196,7 +186,7 @@ export async function answerByBudgets(trx: Trx, turn: TurnRow, budgets: BudgetCh
     .execute();
   const lifted = open.filter((row) => shortfallOf(row, budgets, now) === null);
   for (const row of lifted) {
-    await close(trx, row, { status: 'approved', budgets: JSON.stringify(budgets), answered_at: now });
+    await closeApproval(trx, row, { status: 'approved', budgets: JSON.stringify(budgets), answered_at: now });
     const payload = { callId: row.call_id, tool: '', phase: 'approved', reason: 'the budget was raised' } as const;
     appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, now);
   }
@@ -232,34 +222,6 @@ function refuseUnfit(
 const shortfallOf = ({ budget, created_at }: ApprovalRow, budgets: BudgetChange, now: number): string | null =>
   budget === null ? null : shortfall(JSON.parse(budget) as BudgetAsk, budgets, now - created_at);
 
-export const approversOf = ({ approvers, escalate_to, escalated_at }: ApprovalRow): readonly string[] =>
-  JSON.parse(escalated_at === null ? approvers : (escalate_to ?? '[]')) as string[];
-
-/** The question is over. */
-async function close(trx: Trx, row: ApprovalRow, answer: Partial<ApprovalRow>): Promise<void> {
-  await change(trx, row, answer);
-  await markWaiting(trx, row, { status: 'received' });
-}
-
-async function change(trx: Trx, { agent_turn_id, call_id }: ApprovalRow, to: Partial<ApprovalRow>): Promise<void> {
-  await trx
-    .updateTable('approvals')
-    .set(to)
-    .where('agent_turn_id', '=', agent_turn_id)
-    .where('call_id', '=', call_id)
-    .execute();
-}
-
-/** The turn acts on the answers, or on the one to that call: the call may wait again, for its result. */
-export async function actOnAnswers(trx: Trx, agentTurnId: string, callId?: string): Promise<void> {
-  const read = trx
-    .deleteFrom('turn_waiting')
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('kind', '=', 'approval')
-    .where('status', '=', 'received');
-  await (callId === undefined ? read : read.where('call_id', '=', callId)).execute();
-}
-
 export type ApprovalResolution = { readonly waitUntil: number } | { readonly answer: RecordedAnswer };
 
 /** What the clock and people made of a question. The caller holds the head row and brings it in line afterwards. */
@@ -276,13 +238,13 @@ export async function resolveApproval(
   const { call_id: callId, tool_name: tool, escalate_to, escalated_at } = row;
   if (escalate_to !== null && escalated_at === null) {
     const deadline = nowMs + (row.deadline - row.created_at);
-    await change(trx, row, { escalated_at: nowMs, deadline });
+    await changeApproval(trx, row, { escalated_at: nowMs, deadline });
     await markWaiting(trx, row, { deadline });
     const payload = { callId, tool, phase: 'escalated', deadline } as const;
     appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, nowMs);
     return { waitUntil: deadline };
   }
-  await close(trx, row, { status: 'unanswered', answered_at: nowMs });
+  await closeApproval(trx, row, { status: 'unanswered', answered_at: nowMs });
   const payload = { callId, tool, phase: 'unanswered' } as const;
   appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, nowMs);
   return { answer: { callId, decision: 'unanswered' } };
@@ -309,57 +271,4 @@ function answerOf(row: ApprovalRow, turn: TurnRow, profile: Profile): RecordedAn
 function editedCall({ arguments: edited, tool_name: tool }: ApprovalRow, { governance }: Profile): EditedCall | null {
   if (edited === null || !governance) return null;
   return { tool, arguments: JSON.parse(edited) as JsonObject, governance };
-}
-
-/** The arguments an approver put in place of the model's; null when they stand as proposed. */
-export async function editedArguments(trx: Trx, agentTurnId: string, callId: string): Promise<JsonObject | null> {
-  const row = await findApproval(trx, agentTurnId, callId);
-  return row?.arguments && row.status === 'approved' ? (JSON.parse(row.arguments) as JsonObject) : null;
-}
-
-/** What an approver had to say about a call, or changed of it; undefined when it ran as proposed. */
-export async function approvalOf(
-  trx: Trx,
-  agentTurnId: string,
-  callId: string,
-): Promise<ToolResultContent['approval']> {
-  const row = await findApproval(trx, agentTurnId, callId);
-  if (row?.status !== 'approved' || (row.arguments === null && row.comment === null)) return undefined;
-  return {
-    ...(row.answered_by === null ? {} : { by: row.answered_by }),
-    ...(row.comment === null ? {} : { reason: row.comment }),
-    ...(row.arguments === null ? {} : { arguments: JSON.parse(row.arguments) as JsonObject }),
-  };
-}
-
-/** The turn has ended: nobody needs to answer any more. */
-export async function dropApprovals(trx: Trx, agentTurnId: string): Promise<void> {
-  await trx
-    .updateTable('approvals')
-    .set({ status: 'dropped' })
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('status', '=', 'waiting')
-    .execute();
-}
-
-export interface Proposed {
-  /** What will run. */
-  readonly parsed: JsonObject;
-  /** As the model wrote them: what an edit takes the place of. */
-  readonly written: JsonObject;
-}
-
-export async function proposedArguments(trx: Trx, row: ApprovalRow): Promise<Proposed | null> {
-  const call = row.kind === 'call' ? await findCall(trx, row.agent_turn_id, row.call_id) : null;
-  if (!call) return null;
-  const { stepIndex, content } = call;
-  const thought = await trx
-    .selectFrom('cards')
-    .select('content')
-    .where('card_id', '=', stepCardId(row.agent_turn_id, stepIndex, 'agent.thought'))
-    .executeTakeFirst();
-  const { toolCalls } = thought ? (JSON.parse(thought.content) as CardContents['agent.thought']) : { toolCalls: [] };
-  const made = toolCalls.find(({ callId }) => callId === row.call_id);
-  const parsed = content.arguments;
-  return { parsed, written: made ? (JSON.parse(made.arguments || '{}') as JsonObject) : parsed };
 }

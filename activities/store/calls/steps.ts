@@ -21,10 +21,10 @@ import { profileByHash } from '../turns/profiles.ts';
 import { hasPendingSteers, steersWithin, takeSteers } from '../turns/steers.ts';
 import { standingOf } from '../turns/tree-budgets.ts';
 import { type HeldTurn, held, selectHeld } from '../turns/turns.ts';
-import { actOnAnswers } from './approvals.ts';
 import { insertClaims } from './claims.ts';
 import { parseResultFields } from './result-fields.ts';
 import { storeResult } from './results.ts';
+import { actOnAnswers } from './waiting-set.ts';
 
 export async function openStep(
   ctx: StoreContext,

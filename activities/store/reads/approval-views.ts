@@ -1,7 +1,7 @@
 /** Questions to people as they are listed (K7, K9). */
 import { sql } from 'kysely';
 import type { ApprovalFilter, ApprovalView } from '../../../workflows/contract/approvals.ts';
-import { approversOf, type Proposed, proposedArguments } from '../calls/approvals.ts';
+import { approversOf, type Proposed, proposedArguments } from '../calls/approval-rows.ts';
 import { read, type StoreContext, type Trx } from '../context.ts';
 import { type ApprovalRow, constant } from '../schema/rows.ts';
 

@@ -3,7 +3,6 @@ import { v7 } from 'uuid';
 import type { DroppedEvent } from '../../../workflows/contract/events.ts';
 import type { Accepted, AcceptInput } from '../../../workflows/contract/lease.ts';
 import type { EnqueueRequest, RefusedRequest } from '../../../workflows/protocol/enqueue.ts';
-import type { FailureCode } from '../../../workflows/protocol/failures.ts';
 import { PRIORITIES } from '../../../workflows/protocol/turn.ts';
 import { canonicalDigest } from '../../canonical.ts';
 import { instructionCardId, turnIdForKey } from '../../ids.ts';
@@ -14,6 +13,7 @@ import { constant, type HeadRow, type TurnRow } from '../schema/rows.ts';
 import { handOver } from './handover.ts';
 import { lockHead, lockHeadWith } from './head.ts';
 import { leaseOf } from './lease.ts';
+import type { Refusal } from './refusal.ts';
 import { enrol, type RosterEntry } from './roster.ts';
 import { insertTurn, selectTurn, turnOf } from './turns.ts';
 
@@ -62,11 +62,6 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
   });
 }
 
-export interface AcceptRefusal {
-  readonly code: FailureCode;
-  readonly message: string;
-}
-
 interface Inbox {
   readonly entry: Pick<RosterEntry, 'lifecycle'> | undefined;
   readonly queued: number;
@@ -92,7 +87,7 @@ const inboxFrom = (entry: (Pick<RosterEntry, 'lifecycle'> & { queued: unknown })
 });
 
 /** A stopped agent takes nothing, a full inbox neither, and a `ui_action` does not wait (T10, T11). The caller holds the head row. */
-export const admissionRefusal = async (ctx: StoreContext, trx: Trx, head: HeadRow): Promise<AcceptRefusal | null> =>
+export const admissionRefusal = async (ctx: StoreContext, trx: Trx, head: HeadRow): Promise<Refusal | null> =>
   refusalOf(ctx, head, inboxFrom(await selectInbox(trx, head.agent_id).executeTakeFirst()));
 
 function refusalOf(
@@ -100,7 +95,7 @@ function refusalOf(
   { agent_id: agentId, status }: HeadRow,
   { entry, queued }: Inbox,
   uiAction = false,
-): AcceptRefusal | null {
+): Refusal | null {
   if (entry?.lifecycle === 'stopped') {
     return { code: 'agent_stopped', message: `agent ${agentId} is stopped; start it, then enqueue again` };
   }
@@ -148,7 +143,7 @@ async function queuedAhead(trx: Trx, agentId: string, lane: number, acceptSeq?: 
   return Number((await query.executeTakeFirstOrThrow()).count);
 }
 
-async function missingReference(trx: Trx, request: EnqueueRequest): Promise<AcceptRefusal | null> {
+async function missingReference(trx: Trx, request: EnqueueRequest): Promise<Refusal | null> {
   const { instructionCardId: cardId } = request;
   if (cardId === undefined) return null;
   const card = await trx.selectFrom('cards').select('type').where('card_id', '=', cardId).executeTakeFirst();

@@ -12,7 +12,7 @@ import { canonicalDigest } from '../../canonical.ts';
 import { outputBoxId, steerIdFor } from '../../ids.ts';
 import { storedJson } from '../../well-formed.ts';
 import { answerByBudgets } from '../calls/approvals.ts';
-import { syncHead } from '../calls/calls.ts';
+import { syncHead } from '../calls/waiting-set.ts';
 import { createBox, insertCard } from '../cards/cards.ts';
 import { type StoreContext, type Trx, write } from '../context.ts';
 import type { HeadRow, TurnRow } from '../schema/rows.ts';

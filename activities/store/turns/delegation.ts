@@ -22,19 +22,21 @@ import {
   outputBoxId,
   stepCardId,
 } from '../../ids.ts';
-import { callOf, findWaiting, type StoredCall, startWaiting, suspendedUntil } from '../calls/calls.ts';
+import { callOf, findResult, type StoredCall } from '../calls/call-cards.ts';
 import { insertClaims } from '../calls/claims.ts';
-import { findResult, storeResult } from '../calls/results.ts';
+import { storeResult } from '../calls/results.ts';
+import { findWaiting, startWaiting, suspendedUntil } from '../calls/waiting-set.ts';
 import { forkBox } from '../cards/boxes.ts';
 import { insertCard } from '../cards/cards.ts';
 import { type ProfileCache, type StoreContext, type Trx, write } from '../context.ts';
 import { appendEdge } from '../log/events.ts';
 import type { HeadRow, TurnRow } from '../schema/rows.ts';
-import { type AcceptRefusal, admissionRefusal } from './accept.ts';
+import { admissionRefusal } from './accept.ts';
 import { handOver } from './handover.ts';
 import { fenced, lockHead, updateHead } from './head.ts';
 import { leaseOf } from './lease.ts';
 import { currentProfile, profileByHash } from './profiles.ts';
+import type { Refusal } from './refusal.ts';
 import { enrol, rosterEntry } from './roster.ts';
 import { shareOf } from './tree-budgets.ts';
 import { insertTurn, type Share, turnOf } from './turns.ts';
@@ -120,7 +122,7 @@ async function targetOf(
   turn: TurnRow,
   { callId, target }: Delegation,
   profiles: ProfileCache,
-): Promise<Target | AcceptRefusal> {
+): Promise<Target | Refusal> {
   const { delegationPolicy: policy, budgets: own } = (await profileByHash(trx, turn.profile_hash ?? '', profiles))
     .profile;
   const named = target.strategy === 'new' ? target.profile : await profileOfAgent(trx, target.agentId);
@@ -161,7 +163,7 @@ async function makeTurn(
   target: Target,
   delegation: Delegation,
   now: number,
-): Promise<Handover | AcceptRefusal> {
+): Promise<Handover | Refusal> {
   const depth = turn.depth + 1;
   if (depth >= SIZES.maxDepth) {
     return {
@@ -225,7 +227,7 @@ async function contextOf(
   { stepIndex }: StoredCall,
   { callId, contextBoxId: asked, includeHistory }: Delegation,
   now: number,
-): Promise<{ readonly boxId?: string } | AcceptRefusal> {
+): Promise<{ readonly boxId?: string } | Refusal> {
   const from = asked ?? (includeHistory ? (turn.output_box_id ?? undefined) : undefined);
   if (from === undefined) return {};
   const box = await trx.selectFrom('boxes').selectAll().where('box_id', '=', from).executeTakeFirst();

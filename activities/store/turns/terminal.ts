@@ -10,7 +10,7 @@ import { clip } from '../../../workflows/protocol/sizes.ts';
 import type { Termination } from '../../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS } from '../../../workflows/supervision/check.ts';
 import { deliverableCardId } from '../../ids.ts';
-import { dropApprovals } from '../calls/approvals.ts';
+import { dropApprovals } from '../calls/approval-rows.ts';
 import { storeResult } from '../calls/results.ts';
 import { hideCards } from '../cards/boxes.ts';
 import { appendNew, insertCard } from '../cards/cards.ts';

@@ -19,9 +19,9 @@ import type { BudgetChange, Budgets } from '../../../workflows/protocol/profile.
 import { type Fence, isTerminal, type Usage } from '../../../workflows/protocol/turn.ts';
 import { ofFewLengths, read, type StoreContext, type Trx, write } from '../context.ts';
 import type { HeadRow, TurnRow } from '../schema/rows.ts';
-import type { AcceptRefusal } from './accept.ts';
 import { lockHead } from './head.ts';
 import { profileByHash } from './profiles.ts';
+import type { Refusal } from './refusal.ts';
 import { budgetsOf, setBudgetsOf } from './set-budgets.ts';
 import { findTurn, type MaybeHeld, type Share, turnOf } from './turns.ts';
 
@@ -137,7 +137,7 @@ export interface Wish {
  * What a new turn gets of its caller's budgets: what is asked for, else as much as each other turn that this step delegates, and as the
  * caller keeps. Never more than the caller has left, nor than the new turn's own profile allows. The caller's head row is held.
  */
-export async function shareOf(trx: Trx, turn: TurnRow, own: Budgets, wish: Wish): Promise<Share | AcceptRefusal> {
+export async function shareOf(trx: Trx, turn: TurnRow, own: Budgets, wish: Wish): Promise<Share | Refusal> {
   const left = await leftOf(trx, turn, own);
   if (left.tokens <= 0)
     return { code: 'budget_tokens', message: 'no tokens are left to delegate: all are used, or held for other turns' };
