@@ -36,11 +36,15 @@ export const callModel =
       const { signal } = holding;
       const { agentId, agentTurnId, turnEpoch, profileHash, request: action, noticed } = input;
       const fence = { agentId, agentTurnId, turnEpoch };
-      const { hide = [], room } = action;
-      const begun = { hide, ...(noticed ? { noticed } : {}), ...(room === undefined ? {} : { room }) };
-      const opening = await outlastOutage(signal, () =>
-        deps.store.openStep(fence, action.stepIndex, profileHash, begun),
-      );
+      const { stepIndex, hide = [], room } = action;
+      const begin = {
+        stepIndex,
+        profileHash,
+        hide,
+        ...(noticed ? { noticed } : {}),
+        ...(room === undefined ? {} : { room }),
+      };
+      const opening = await outlastOutage(signal, () => deps.store.openStep(fence, begin));
       if (opening.recorded) return opening.recorded;
       for (const warning of opening.warnings) log.warn(warning, { agentTurnId });
       const request = await render(deps, input, opening, signal);

@@ -53,6 +53,12 @@ export interface WaitingState<Answer = ApprovalDecision> extends BudgetStanding 
   readonly waiting: readonly (Suspension & { readonly tool: string; readonly wakeInMs?: number })[];
 }
 
+/** A report of a result, as opposed to a heartbeat. */
+export type FinalReport = ToolResultReport & { readonly status: Exclude<ToolResultReport['status'], 'running'> };
+
+/** Whether the report brings a result; a heartbeat brings none. */
+export const isFinal = (report: ToolResultReport): report is FinalReport => report.status !== 'running';
+
 /** The answer to a report (T14). */
 export interface Reported extends ReportAck {
   /**

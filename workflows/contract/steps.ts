@@ -42,8 +42,11 @@ export interface StepOutcomeRecord extends BudgetStanding {
   readonly latencyMs: number;
 }
 
-/** What comes with the opening of a step. */
+/** A step that is to be opened, and what comes with it. */
 export interface StepBegin {
+  readonly stepIndex: number;
+  /** The version of the profile that the turn was leased with. */
+  readonly profileHash: string;
   /** Places in the output box that a rollback takes out of view first (K13). */
   readonly hide?: readonly number[];
   /** What the kernel did on its own account; written once, with a step that is new. */
@@ -135,7 +138,7 @@ export interface StepStore {
    * `stale_epoch` (T5); `step_closed` when the turn has gone on without the step (K13); `profile_not_found` and `store_corrupt` for the
    * profile of that hash.
    */
-  openStep(fence: Fence, stepIndex: number, profileHash: string, begun?: StepBegin): Promise<StepOpening>;
+  openStep(fence: Fence, begin: StepBegin): Promise<StepOpening>;
   /**
    * Commits thought, calls and usage of a step, and takes the messages that it rendered into the conversation. Idempotent by turn and step: the
    * first writer wins, and another attempt gets what was recorded (T5). Errors: `stale_epoch` (T5); `step_closed` when the turn has gone on

@@ -1,35 +1,41 @@
 /** Questions to people as rows: finding, changing and reading them (K7, K9). */
-import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
+import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
 import { stepCardId } from '../../ids.ts';
-import type { Trx } from '../context.ts';
-import type { ApprovalRow } from '../schema/rows.ts';
+import type { Reader, Tx } from '../context.ts';
+import { decoded, type Json } from '../schema/json.ts';
+import { type ApprovalRow, contentOf } from '../schema/rows.ts';
 import { findCall } from './call-cards.ts';
 import { markWaiting } from './waiting-set.ts';
 
-export const findApproval = (trx: Trx, agentTurnId: string, callId: string): Promise<ApprovalRow | undefined> =>
-  trx
+/** The question about a call; undefined when none was asked. */
+export const findApproval = ({ db }: Reader, agentTurnId: string, callId: string): Promise<ApprovalRow | undefined> =>
+  db
     .selectFrom('approvals')
     .selectAll()
     .where('agent_turn_id', '=', agentTurnId)
     .where('call_id', '=', callId)
     .executeTakeFirst();
 
-export const approversOf = ({ approvers, escalate_to, escalated_at }: ApprovalRow): readonly string[] =>
-  JSON.parse(escalated_at === null ? approvers : (escalate_to ?? '[]')) as string[];
-
-/** The question is over. */
-export async function closeApproval(trx: Trx, row: ApprovalRow, answer: Partial<ApprovalRow>): Promise<void> {
-  await changeApproval(trx, row, answer);
-  await markWaiting(trx, row, { status: 'received' });
+/** Who may answer the question; empty when anybody may. */
+export function approversOf({ approvers, escalate_to, escalated_at }: ApprovalRow): readonly string[] {
+  if (escalated_at === null) return decoded(approvers);
+  return escalate_to === null ? [] : decoded(escalate_to);
 }
 
+/** Ends a question with what it came to; the turn has to act on it. */
+export async function closeApproval(tx: Tx, row: ApprovalRow, answer: Partial<ApprovalRow>): Promise<void> {
+  await changeApproval(tx, row, answer);
+  await markWaiting(tx, row, { status: 'received' });
+}
+
+/** Changes the row of a question. */
 export async function changeApproval(
-  trx: Trx,
+  tx: Tx,
   { agent_turn_id, call_id }: ApprovalRow,
   to: Partial<ApprovalRow>,
 ): Promise<void> {
-  await trx
+  await tx.db
     .updateTable('approvals')
     .set(to)
     .where('agent_turn_id', '=', agent_turn_id)
@@ -38,29 +44,29 @@ export async function changeApproval(
 }
 
 /** The arguments an approver put in place of the model's; null when they stand as proposed. */
-export async function editedArguments(trx: Trx, agentTurnId: string, callId: string): Promise<JsonObject | null> {
-  const row = await findApproval(trx, agentTurnId, callId);
-  return row?.arguments && row.status === 'approved' ? (JSON.parse(row.arguments) as JsonObject) : null;
+export async function editedArguments(reader: Reader, agentTurnId: string, callId: string): Promise<JsonObject | null> {
+  const row = await findApproval(reader, agentTurnId, callId);
+  return row?.arguments && row.status === 'approved' ? decoded(row.arguments) : null;
 }
 
 /** What an approver had to say about a call, or changed of it; undefined when it ran as proposed. */
 export async function approvalOf(
-  trx: Trx,
+  reader: Reader,
   agentTurnId: string,
   callId: string,
 ): Promise<ToolResultContent['approval']> {
-  const row = await findApproval(trx, agentTurnId, callId);
+  const row = await findApproval(reader, agentTurnId, callId);
   if (row?.status !== 'approved' || (row.arguments === null && row.comment === null)) return undefined;
   return {
     ...(row.answered_by === null ? {} : { by: row.answered_by }),
     ...(row.comment === null ? {} : { reason: row.comment }),
-    ...(row.arguments === null ? {} : { arguments: JSON.parse(row.arguments) as JsonObject }),
+    ...(row.arguments === null ? {} : { arguments: decoded(row.arguments) }),
   };
 }
 
-/** The turn has ended: nobody needs to answer any more. */
-export async function dropApprovals(trx: Trx, agentTurnId: string): Promise<void> {
-  await trx
+/** Drops the questions that wait: the turn has ended, and nobody needs to answer any more. */
+export async function dropApprovals(tx: Tx, agentTurnId: string): Promise<void> {
+  await tx.db
     .updateTable('approvals')
     .set({ status: 'dropped' })
     .where('agent_turn_id', '=', agentTurnId)
@@ -68,24 +74,27 @@ export async function dropApprovals(trx: Trx, agentTurnId: string): Promise<void
     .execute();
 }
 
+/** The arguments of a call that is asked about. */
 export interface Proposed {
-  /** What will run. */
+  /** What will run: with the defaults of the tool's schema, and transformed by it. */
   readonly parsed: JsonObject;
-  /** As the model wrote them: what an edit takes the place of. */
+  /** What the model wrote: an edit takes its place. */
   readonly written: JsonObject;
 }
 
-export async function proposedArguments(trx: Trx, row: ApprovalRow): Promise<Proposed | null> {
-  const call = row.kind === 'call' ? await findCall(trx, row.agent_turn_id, row.call_id) : null;
+/** What the model proposed of the call; null for a budget, and for a call that is not there. */
+export async function proposedArguments(reader: Reader, row: ApprovalRow): Promise<Proposed | null> {
+  const call = row.kind === 'call' ? await findCall(reader, row.agent_turn_id, row.call_id) : null;
   if (!call) return null;
   const { stepIndex, content } = call;
-  const thought = await trx
+  const thought = await reader.db
     .selectFrom('cards')
     .select('content')
     .where('card_id', '=', stepCardId(row.agent_turn_id, stepIndex, 'agent.thought'))
     .executeTakeFirst();
-  const { toolCalls } = thought ? (JSON.parse(thought.content) as CardContents['agent.thought']) : { toolCalls: [] };
+  const { toolCalls } = thought ? contentOf(thought, 'agent.thought') : { toolCalls: [] };
   const made = toolCalls.find(({ callId }) => callId === row.call_id);
   const parsed = content.arguments;
-  return { parsed, written: made ? (JSON.parse(made.arguments || '{}') as JsonObject) : parsed };
+  // The model wrote JSON, for its call was not refused; nothing at all stands for no arguments.
+  return { parsed, written: made ? decoded((made.arguments || '{}') as Json<JsonObject>) : parsed };
 }

@@ -3,56 +3,65 @@ import type { SettledCall } from '../../../workflows/kernel/state.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
-import { read, type StoreContext, type Trx } from '../context.ts';
-import { type CardRow, constant, type TurnRow } from '../schema/rows.ts';
+import { type Reader, read, type StoreContext } from '../context.ts';
+import { type CardRow, constant, contentOf } from '../schema/rows.ts';
+import type { TurnRow } from '../schema/turn-row.ts';
 
+/** A call as it was proposed, and the step that proposed it. */
 export interface StoredCall {
   readonly stepIndex: number;
   readonly content: CardContents['tool.call'];
 }
 
-export async function findCall(trx: Trx, agentTurnId: string, callId: string): Promise<StoredCall | null> {
-  const row = await trx
+/** The call; null when the turn has no such call. */
+export async function findCall({ db }: Reader, agentTurnId: string, callId: string): Promise<StoredCall | null> {
+  const row = await db
     .selectFrom('cards')
     .select(['content', 'step_index'])
     .where('agent_turn_id', '=', agentTurnId)
     .where('call_id', '=', callId)
     .where('type', '=', 'tool.call')
     .executeTakeFirst();
-  return row ? { stepIndex: row.step_index ?? 0, content: JSON.parse(row.content) as CardContents['tool.call'] } : null;
+  return row ? { stepIndex: row.step_index ?? 0, content: contentOf(row, 'tool.call') } : null;
 }
 
-export async function callOf(trx: Trx, agentTurnId: string, callId: string): Promise<StoredCall> {
-  const call = await findCall(trx, agentTurnId, callId);
+/** The call. Errors: `protocol_violation`, when the turn has no such call. */
+export async function callOf(reader: Reader, agentTurnId: string, callId: string): Promise<StoredCall> {
+  const call = await findCall(reader, agentTurnId, callId);
   if (call) return call;
   throw noCall(agentTurnId, callId);
 }
 
-export const noCall = (agentTurnId: string, callId: string): CodedError =>
+const noCall = (agentTurnId: string, callId: string): CodedError =>
   new CodedError('protocol_violation', `turn ${agentTurnId} has no call ${callId}`);
 
+/** Reads a call of the turn as it was proposed; null when there is no such call. */
 export const readCall = (
   ctx: StoreContext,
   { agentTurnId }: Fence,
   callId: string,
 ): Promise<CardContents['tool.call'] | null> =>
-  read(ctx, async (db) => (await findCall(db as Trx, agentTurnId, callId))?.content ?? null);
+  read(ctx, async (reader) => (await findCall(reader, agentTurnId, callId))?.content ?? null);
 
-export async function findResult(trx: Trx, turn: TurnRow, callId: string): Promise<SettledCall | null> {
-  const row = await trx
+/** A turn that has the box in which its results are kept. */
+type Boxed = TurnRow & { readonly output_box_id: string };
+
+/** The result of the call; null while it is not in the turn's output box. */
+export async function findResult({ db }: Reader, turn: Boxed, callId: string): Promise<SettledCall | null> {
+  const row = await db
     .selectFrom('cards')
     .innerJoin('box_cards', 'box_cards.card_id', 'cards.card_id')
     .select(['cards.content', 'cards.token_count', 'box_cards.seq'])
     .where('cards.agent_turn_id', '=', turn.agent_turn_id)
     .where('cards.call_id', '=', callId)
     .where('cards.type', '=', constant('tool.result'))
-    .where('box_cards.box_id', '=', turn.output_box_id ?? '')
+    .where('box_cards.box_id', '=', turn.output_box_id)
     .executeTakeFirst();
-  return row ? toSettled(JSON.parse(row.content) as ToolResultContent, row.seq, row.token_count) : null;
+  return row ? toSettled(contentOf(row, 'tool.result'), row.seq, row.token_count) : null;
 }
 
-/** The call of a turn, and its result when it has one. */
-export const selectCallAndResult = (db: Pick<Trx, 'selectFrom'>, agentTurnId: string, callId: string) =>
+/** A query for the call of a turn, and its result when it has one. */
+export const selectCallAndResult = ({ db }: Reader, agentTurnId: string, callId: string) =>
   db
     .selectFrom('cards')
     .select(({ selectFrom }) => [
@@ -73,34 +82,34 @@ export const selectCallAndResult = (db: Pick<Trx, 'selectFrom'>, agentTurnId: st
     .where('cards.type', 'in', [constant('tool.call'), constant('tool.result')]);
 
 type CallAndResultRow = Pick<CardRow, 'type' | 'content' | 'step_index' | 'token_count'> & {
+  /** The place in the turn's output box; null for what is not in it. */
   readonly seq: number | null;
 };
 
-/** Errors: `protocol_violation`, when the turn has no such call. */
-export function callAndResultOf(
-  rows: readonly CallAndResultRow[],
-  agentTurnId: string,
-  callId: string,
-): StoredCall & { readonly settled: SettledCall | null } {
+/** A call, and its result when it has one. */
+export interface CallAndResult {
+  readonly call: StoredCall;
+  readonly settled: SettledCall | null;
+}
+
+/** What `selectCallAndResult` found. Errors: `protocol_violation`, when the turn has no such call. */
+export function callAndResultOf(rows: readonly CallAndResultRow[], agentTurnId: string, callId: string): CallAndResult {
   const call = rows.find((row) => row.type === 'tool.call');
   if (!call) throw noCall(agentTurnId, callId);
   const result = rows.find((row) => row.type === 'tool.result' && row.seq !== null);
   return {
-    stepIndex: call.step_index ?? 0,
-    content: JSON.parse(call.content) as CardContents['tool.call'],
-    settled: result
-      ? toSettled(JSON.parse(result.content) as ToolResultContent, result.seq ?? 0, result.token_count)
-      : null,
+    call: { stepIndex: call.step_index ?? 0, content: contentOf(call, 'tool.call') },
+    settled: result ? toSettled(contentOf(result, 'tool.result'), result.seq ?? 0, result.token_count) : null,
   };
 }
 
-/** Of any call whose result is in the agent's output box, whatever is shown of it (W11). */
+/** Reads the whole result of any call whose result is in the turn's output box, whatever is shown of it; null when it is not there (W11). */
 export const readResult = (
   ctx: StoreContext,
   { agentTurnId }: Fence,
   callId: string,
 ): Promise<ToolResultContent | null> =>
-  read(ctx, async (db) => {
+  read(ctx, async ({ db }) => {
     const row = await db
       .selectFrom('cards')
       .innerJoin('box_cards', 'box_cards.card_id', 'cards.card_id')
@@ -110,9 +119,10 @@ export const readResult = (
       .where('cards.call_id', '=', callId)
       .where('cards.type', '=', constant('tool.result'))
       .executeTakeFirst();
-    return row ? (JSON.parse(row.content) as ToolResultContent) : null;
+    return row ? contentOf(row, 'tool.result') : null;
   });
 
+/** What the workflow is told of a result: never what the tool returned, which would stand in its history (T4). */
 export const toSettled = (content: ToolResultContent, seq: number, tokens: number): SettledCall => ({
   callId: content.callId,
   status: content.status,

@@ -1,98 +1,99 @@
 /**
  * Calls of a turn: claims, results of our own tools, entry into the waiting set.
  *
- * Invariants
- * 1. A claim is written before any effect, with the call itself where nothing can forbid its start; a lost attempt of an unsafe tool is
- *    never followed by a second one (W10).
- * 2. The head's `waiting_tool_count` and `resume_deadline` always equal what `turn_waiting` says (T13).
+ * Invariant: a claim is written before any effect, with the call itself where nothing can forbid its start; a lost attempt of an unsafe tool is
+ * never followed by a second one (W10).
  */
-
 import type { CallClaim, CallResult, ClaimOutcome } from '../../../workflows/contract/calls.ts';
 import type { RefusedCall } from '../../../workflows/kernel/actions.ts';
 import type { SettledCall } from '../../../workflows/kernel/state.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
-import type { EnqueueRequest } from '../../../workflows/protocol/enqueue.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
-import { read, type StoreContext, type Trx, together, write } from '../context.ts';
-import type { TurnRow } from '../schema/rows.ts';
-import { fenced, fencedWith, selectLease, staleEpoch } from '../turns/head.ts';
-import { asHeld, type HeldTurn, held, selectHeld, turnOf } from '../turns/turns.ts';
+import { type Reader, read, type StoreContext, type Tx, together, write } from '../context.ts';
+import { decoded } from '../schema/json.ts';
+import { leased, type WithLease } from '../schema/turn-states.ts';
+import { fencedWith, selectLease, staleEpoch } from '../turns/head.ts';
+import { asHeld, type Extras, fencedTurn, held, selectHeld } from '../turns/turns.ts';
 import { editedArguments } from './approval-rows.ts';
-import { callAndResultOf, callOf, findResult, type StoredCall, selectCallAndResult } from './call-cards.ts';
+import { type CallAndResult, callAndResultOf, callOf, findResult, selectCallAndResult } from './call-cards.ts';
 import { insertClaims, isClaimed, selectClaims } from './claims.ts';
 import { storeResult } from './results.ts';
 import { suspendTimeout } from './tool-specs.ts';
 import { actOnAnswers, findWaiting, startWaiting, suspendedUntil } from './waiting-set.ts';
+
+/** Claims a call before its tool is started. */
 export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClaim): Promise<ClaimOutcome> {
   const now = ctx.now();
   const claimed = claim.repeatable && claim.attempt === 1 ? await claimedWithItsStep(ctx, fence, claim.callId) : null;
   if (claimed) return claimed;
-  return write(ctx, fence.agentId, async (trx) => {
-    const { callId } = claim;
-    const { turn, settled, call } = await fencedCall(trx, fence, callId, now);
-    if (settled) return { kind: 'settled', settled };
-    if (turn.waited) await actOnAnswers(trx, fence.agentTurnId, callId);
-    const waiting = turn.waited ? await findWaiting(trx, fence.agentTurnId, callId) : undefined;
-    if (waiting?.status === 'waiting') return suspendedUntil(waiting.deadline, now);
-    if (!claim.repeatable && (await isClaimed(trx, fence, callId))) {
-      const unknown = outcomeUnknown(call.content);
-      return { kind: 'settled', settled: (await storeResult(trx, turn, call.stepIndex, unknown, now)).settled };
-    }
-    const edited = turn.waited ? await editedArguments(trx, fence.agentTurnId, callId) : null;
-    await insertClaims(trx, fence.agentTurnId, [claim], now);
-    const content = edited === null ? call.content : { ...call.content, arguments: edited };
-    return start(ctx, trx, turn, content, edited !== null);
-  });
+  return write(ctx, fence.agentId, (tx) => claimUnderLock(tx, fence, claim), now);
 }
 
-/** Locks the head if the lease holds; reads its turn, and the call with its result when it has one. */
+async function claimUnderLock(tx: Tx, fence: Fence, claim: CallClaim): Promise<ClaimOutcome> {
+  const { callId } = claim;
+  const { turn, settled, call } = await fencedCall(tx, fence, callId);
+  if (settled) return { kind: 'settled', settled };
+  if (turn.waited) await actOnAnswers(tx, fence.agentTurnId, callId);
+  const waiting = turn.waited ? await findWaiting(tx, fence.agentTurnId, callId) : undefined;
+  if (waiting?.status === 'waiting') return suspendedUntil(tx, waiting.deadline);
+  if (!claim.repeatable && (await isClaimed(tx, fence, callId))) {
+    const unknown = { stepIndex: call.stepIndex, content: outcomeUnknown(call.content) };
+    return { kind: 'settled', settled: (await storeResult(tx, turn, unknown)).settled };
+  }
+  const edited = turn.waited ? await editedArguments(tx, fence.agentTurnId, callId) : null;
+  await insertClaims(tx, fence.agentTurnId, [claim]);
+  const content = edited === null ? call.content : { ...call.content, arguments: edited };
+  return start(tx, turn, content, edited !== null);
+}
+
+/** Locks the head if the lease holds; reads its turn, and the call with its result when it has one. Errors: `stale_epoch` (T5). */
 async function fencedCall(
-  trx: Trx,
+  tx: Tx,
   fence: Fence,
   callId: string,
-  now: number,
-): Promise<{ turn: HeldTurn; call: StoredCall; settled: SettledCall | null }> {
+): Promise<CallAndResult & { readonly turn: WithLease & Extras }> {
   const { agentTurnId } = fence;
   const [, [row], rows] = await fencedWith(
-    trx,
+    tx,
     fence,
-    now,
-    selectHeld(trx, agentTurnId),
-    selectCallAndResult(trx, agentTurnId, callId),
+    selectHeld(tx, agentTurnId),
+    selectCallAndResult(tx, agentTurnId, callId),
   );
-  const { settled, ...call } = callAndResultOf(rows, agentTurnId, callId);
-  return { turn: held(trx, row, agentTurnId), call, settled };
+  return { ...callAndResultOf(rows, agentTurnId, callId), turn: leased(held(tx, row, agentTurnId)) };
 }
 
-/** Null when it was not, or when what the turn waits for must be looked at first. Writes nothing. */
+/**
+ * The outcome of a claim that was made with the step, and which nothing needs to be written for. Null when there was none, or when what the turn
+ * waits for must be looked at first. Errors: `stale_epoch` (T5).
+ */
 const claimedWithItsStep = (ctx: StoreContext, fence: Fence, callId: string): Promise<ClaimOutcome | null> =>
-  read(ctx, async (db) => {
+  read(ctx, async (reader) => {
     const { agentTurnId } = fence;
     const [[row], rows, claims, [lease]] = await together(
-      db,
-      selectHeld(db, agentTurnId),
-      selectCallAndResult(db, agentTurnId, callId),
-      selectClaims(db, agentTurnId, callId),
+      reader.db,
+      selectHeld(reader, agentTurnId),
+      selectCallAndResult(reader, agentTurnId, callId),
+      selectClaims(reader, agentTurnId, callId),
       // Last, right before the effect: none may start under a lease that is over.
-      selectLease(db, fence),
+      selectLease(reader, fence),
     );
     const turn = asHeld(row, agentTurnId);
     if (turn.waited) return null;
-    const { settled, content } = callAndResultOf(rows, agentTurnId, callId);
+    const { settled, call } = callAndResultOf(rows, agentTurnId, callId);
     if (!settled && claims.length === 0) return null;
     if (!lease) throw staleEpoch(fence);
-    return settled ? { kind: 'settled', settled } : start(ctx, db as Trx, turn, content, false);
+    return settled ? { kind: 'settled', settled } : start(reader, leased(turn), call.content, false);
   });
 
+/** What the tool needs to know besides its arguments. */
 async function start(
-  ctx: StoreContext,
-  trx: Trx,
-  turn: TurnRow,
-  call: StoredCall['content'],
+  reader: Reader,
+  turn: WithLease,
+  call: CardContents['tool.call'],
   edited: boolean,
 ): Promise<ClaimOutcome> {
-  const suspendTimeoutMs = await suspendTimeout(trx, turn, call.tool, ctx.profiles);
-  const { traceparent = null } = JSON.parse(turn.request) as EnqueueRequest;
+  const suspendTimeoutMs = await suspendTimeout(reader, turn, call.tool);
+  const { traceparent = null } = decoded(turn.request);
   return { kind: 'go', call, edited, suspendTimeoutMs, traceparent };
 }
 
@@ -109,13 +110,13 @@ const outcomeUnknown = ({ callId, tool }: CardContents['tool.call']): ToolResult
   },
 });
 
-export async function settleCall(ctx: StoreContext, fence: Fence, result: CallResult): Promise<SettledCall> {
-  const now = ctx.now();
-  return write(ctx, fence.agentId, async (trx) => {
+/** Stores the result that an attempt brings; the first result of a call wins. */
+export const settleCall = (ctx: StoreContext, fence: Fence, result: CallResult): Promise<SettledCall> =>
+  write(ctx, fence.agentId, async (tx) => {
     const { callId, attempt, content, durationMs } = result;
-    const { turn, call, settled: known } = await fencedCall(trx, fence, callId, now);
-    const { settled } = await storeResult(trx, turn, call.stepIndex, content, now, durationMs, known);
-    await trx
+    const { turn, call, settled: known } = await fencedCall(tx, fence, callId);
+    const { settled } = await storeResult(tx, turn, { stepIndex: call.stepIndex, content, durationMs, known });
+    await tx.db
       .updateTable('dispatch_claims')
       .set({ outcome: content.status, duration_ms: durationMs })
       .where('agent_turn_id', '=', fence.agentTurnId)
@@ -124,47 +125,35 @@ export async function settleCall(ctx: StoreContext, fence: Fence, result: CallRe
       .execute();
     return settled;
   });
-}
 
 /** A call that was refused has a result like any other, so that the model reads why (K6). */
-export async function refuseCalls(
+export const refuseCalls = (
   ctx: StoreContext,
   fence: Fence,
   refusals: readonly RefusedCall[],
-): Promise<readonly SettledCall[]> {
-  const now = ctx.now();
-  return write(ctx, fence.agentId, async (trx) => {
-    await fenced(trx, fence, now);
-    const turn = await turnOf(trx, fence.agentTurnId);
+): Promise<readonly SettledCall[]> =>
+  write(ctx, fence.agentId, async (tx) => {
+    const { turn } = await fencedTurn(tx, fence);
     const settled: SettledCall[] = [];
     for (const { callId, tool, code, message } of refusals) {
-      await actOnAnswers(trx, fence.agentTurnId, callId);
-      const { stepIndex } = await callOf(trx, fence.agentTurnId, callId);
+      await actOnAnswers(tx, fence.agentTurnId, callId);
+      const { stepIndex } = await callOf(tx, fence.agentTurnId, callId);
       const error = { code, message, kind: 'recoverable' } as const;
       const content = { callId, tool, status: 'failed', afterExecution: 'continue', error } as const;
-      settled.push((await storeResult(trx, turn, stepIndex, content, now)).settled);
+      settled.push((await storeResult(tx, turn, { stepIndex, content })).settled);
     }
     return settled;
   });
-}
 
 /** Puts the call into the waiting set, unless its result came first. */
-export async function suspendCall(
-  ctx: StoreContext,
-  fence: Fence,
-  callId: string,
-  waitMs: number,
-): Promise<ClaimOutcome> {
-  const now = ctx.now();
-  const deadline = now + waitMs;
-  return write(ctx, fence.agentId, async (trx) => {
-    const head = await fenced(trx, fence, now);
-    const turn = await turnOf(trx, fence.agentTurnId);
-    const settled = await findResult(trx, turn, callId);
+export const suspendCall = (ctx: StoreContext, fence: Fence, callId: string, waitMs: number): Promise<ClaimOutcome> =>
+  write(ctx, fence.agentId, async (tx) => {
+    const locked = await fencedTurn(tx, fence);
+    const settled = await findResult(tx, locked.turn, callId);
     if (settled) return { kind: 'settled', settled };
-    const present = await findWaiting(trx, fence.agentTurnId, callId);
-    if (present) return suspendedUntil(present.deadline, now);
-    await startWaiting(trx, head, await callOf(trx, fence.agentTurnId, callId), 'tool', deadline, now);
-    return suspendedUntil(deadline, now);
+    const present = await findWaiting(tx, fence.agentTurnId, callId);
+    if (present) return suspendedUntil(tx, present.deadline);
+    const deadline = tx.now + waitMs;
+    await startWaiting(tx, locked, await callOf(tx, fence.agentTurnId, callId), { kind: 'tool', deadline });
+    return suspendedUntil(tx, deadline);
   });
-}

@@ -1,19 +1,18 @@
 /**
- * Results from outside, and where the waiting calls of a turn stand. What each means is decided in workflows/waiting; here are the
- * facts it needs and what follows from it.
+ * Results from outside. What each means is decided in workflows/waiting; here are the facts it needs and what follows from it.
  *
  * Invariant: a call has at most one result; every answer to a report is given here, with or without a live worker (T14).
  */
-
-import type { ReportAck, ToolResultReport } from '../../../workflows/protocol/tool-result.ts';
-import { isTerminal } from '../../../workflows/protocol/turn.ts';
+import { isFinal, type Reported } from '../../../workflows/contract/calls.ts';
+import type { ToolResultReport } from '../../../workflows/protocol/tool-result.ts';
 import { onReport, type ReportDecision, type WaitingFacts } from '../../../workflows/waiting/decisions.ts';
-import type { ProfileCache, StoreContext, Trx } from '../context.ts';
+import type { Reader, StoreContext, Tx } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
-import type { HeadRow, TurnRow, WaitingRow } from '../schema/rows.ts';
-import { writeToTurn } from '../turns/turns.ts';
+import type { WaitingRow } from '../schema/rows.ts';
+import { isEnded, leased, type Turn } from '../schema/turn-states.ts';
+import { type Locked, writeToTurn } from '../turns/turns.ts';
 import { findCall, findResult } from './call-cards.ts';
-import { findDeferral, forgetDeferral, isFinal, keepDeferral } from './deferrals.ts';
+import { findDeferral, forgetDeferral, keepDeferral } from './deferrals.ts';
 import { bodyOf, resultContent } from './reported-results.ts';
 import { storeResult } from './results.ts';
 import { defaultAfterExecution } from './tool-specs.ts';
@@ -25,97 +24,80 @@ export async function reportResult(
   agentTurnId: string,
   report: ToolResultReport,
 ): Promise<Reported> {
-  const now = ctx.now();
-  const reported = await writeToTurn(ctx, agentTurnId, now, async (trx, { head, turn }) => ({
-    ...(await reportTo(trx, head, turn, report, ctx.profiles, now)),
-    agentId: turn.agent_id,
+  const reported = await writeToTurn(ctx, agentTurnId, async (tx, locked) => ({
+    ...(await reportTo(tx, locked, report)),
+    agentId: locked.turn.agent_id,
   }));
   return reported ?? { ack: 'unknown', wake: false };
 }
 
-/**
- * The answer, and whether the turn is to be woken. Only what is new wakes it: a report that is repeated, however often, adds nothing to its
- * history, and a wake-up that was lost is made good by the supervisor (T10).
- */
-export type Reported = ReportAck & { readonly wake: boolean };
-
-/** The caller holds the head row of the turn's agent. */
-export async function reportTo(
-  trx: Trx,
-  head: HeadRow,
-  turn: TurnRow,
-  report: ToolResultReport,
-  profiles: ProfileCache,
-  now: number,
-): Promise<Reported> {
-  const agentTurnId = turn.agent_turn_id;
-  const closed = isTerminal(turn.status) || head.active_agent_turn_id !== agentTurnId;
-  const call = await findCall(trx, agentTurnId, report.callId);
-  const waiting = await findWaiting(trx, agentTurnId, report.callId);
+/** Takes a report for the turn. The caller holds the head row of the turn's agent. */
+export async function reportTo(tx: Tx, locked: Locked, report: ToolResultReport): Promise<Reported> {
+  const { head, turn } = locked;
+  const { agent_turn_id: agentTurnId } = turn;
+  const { callId } = report;
+  const closed = isEnded(turn) || head.active_agent_turn_id !== agentTurnId;
+  const call = await findCall(tx, agentTurnId, callId);
+  const waiting = await findWaiting(tx, agentTurnId, callId);
   // Nothing has been started that could have a result: only an approver can answer this call.
   if (waiting?.kind === 'approval' && waiting.status !== 'dropped') return { ack: 'unknown', wake: false };
-  const facts = call && (await factsOf(trx, turn, report.callId, waiting, closed));
-  const body = await bodyOf(trx, report);
-  const decision = onReport({ turnEpoch: turn.turn_epoch, closed }, facts, report, body !== null, now);
+  const facts = call && (await factsOf(tx, turn, { callId, waiting, closed }));
+  const body = await bodyOf(tx, report);
+  const decision = onReport({ turnEpoch: turn.turn_epoch, closed }, facts, report, body !== null, tx.now);
   if (call && body && decision.effect === 'settle' && isFinal(report)) {
-    const otherwise = await defaultAfterExecution(trx, turn, call.content.tool, profiles);
+    // What has not been closed is at the head, and so has its lease.
+    const open = leased(turn);
+    const otherwise = await defaultAfterExecution(tx, open, call.content.tool);
     const content = resultContent(call.content, otherwise, report, body);
-    const { cardId } = await storeResult(trx, turn, call.stepIndex, content, now);
-    await forgetDeferral(trx, agentTurnId, report.callId);
-    if (waiting) await markWaiting(trx, waiting, { status: 'received', result_card_id: cardId });
-    if (waiting) await syncHead(trx, head, agentTurnId, now);
+    const { cardId } = await storeResult(tx, open, { stepIndex: call.stepIndex, content });
+    await forgetDeferral(tx, agentTurnId, callId);
+    if (waiting) await markWaiting(tx, waiting, { status: 'received', result_card_id: cardId });
+    if (waiting) await syncHead(tx, locked);
     return { ack: decision.ack, cardId, wake: waiting !== undefined };
   }
-  await carryOut(trx, head, turn, waiting, report, decision, now);
+  await carryOut(tx, locked, { report, waiting, decision });
   return { ack: decision.ack, wake: decision.effect === 'defer' };
 }
 
-async function carryOut(
-  trx: Trx,
-  head: HeadRow,
-  turn: TurnRow,
-  waiting: WaitingRow | undefined,
-  report: ToolResultReport,
-  decision: ReportDecision,
-  now: number,
-): Promise<void> {
+interface Decided {
+  readonly report: ToolResultReport;
+  readonly waiting: WaitingRow | undefined;
+  readonly decision: ReportDecision;
+}
+
+/** What follows from a report that settles nothing. */
+async function carryOut(tx: Tx, locked: Locked, { report, waiting, decision }: Decided): Promise<void> {
+  const { head, turn } = locked;
   const { callId, status } = report;
   const noted = { callId, tool: '', status, reason: decision.ack } as const;
   switch (decision.effect) {
     case 'drop':
-      return appendEvent(
-        trx,
-        turn.agent_id,
-        turn.agent_turn_id,
-        { type: 'call', payload: { ...noted, phase: 'dropped' } },
-        now,
-      );
+      return appendEvent(tx, turn, { type: 'call', payload: { ...noted, phase: 'dropped' } });
     case 'extend':
-      if (waiting) await markWaiting(trx, waiting, { deadline: decision.deadline, created_at: now });
-      return syncHead(trx, head, turn.agent_turn_id, now, false);
+      if (waiting) await markWaiting(tx, waiting, { deadline: decision.deadline, created_at: tx.now });
+      return syncHead(tx, locked, false);
     case 'defer': {
       const { reason } = decision.deferral;
-      if (isFinal(report)) await keepDeferral(trx, turn.agent_turn_id, report, decision.deferral, now);
-      await rescheduleCheck(trx, turn.agent_turn_id, head.resume_deadline, now, true);
-      const payload = { ...noted, reason, phase: 'deferred' } as const;
-      return appendEvent(trx, turn.agent_id, turn.agent_turn_id, { type: 'call', payload }, now);
+      if (isFinal(report)) await keepDeferral(tx, turn.agent_turn_id, report, decision.deferral);
+      await rescheduleCheck(tx, turn.agent_turn_id, head.resume_deadline, true);
+      return appendEvent(tx, turn, { type: 'call', payload: { ...noted, reason, phase: 'deferred' } });
     }
     default:
   }
 }
 
+interface ReportedCall {
+  readonly callId: string;
+  readonly waiting: WaitingRow | undefined;
+  readonly closed: boolean;
+}
+
 /** A call that never waited and whose turn is over counts as dropped, whatever result its tool or the turn's end gave it. */
-async function factsOf(
-  trx: Trx,
-  turn: TurnRow,
-  callId: string,
-  waiting: WaitingRow | undefined,
-  closed: boolean,
-): Promise<WaitingFacts> {
-  const deferred = await findDeferral(trx, turn.agent_turn_id, callId);
+async function factsOf(reader: Reader, turn: Turn, { callId, waiting, closed }: ReportedCall): Promise<WaitingFacts> {
+  const deferred = await findDeferral(reader, turn.agent_turn_id, callId);
   const deferral = deferred?.deferral ?? null;
   if (!waiting) {
-    const settled = closed ? null : await findResult(trx, turn, callId);
+    const settled = closed ? null : await findResult(reader, leased(turn), callId);
     return { phase: closed ? 'dropped' : settled ? 'settled' : 'open', deadline: 0, windowMs: 0, deferral };
   }
   const { deadline, created_at: since } = waiting;

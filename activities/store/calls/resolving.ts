@@ -5,12 +5,12 @@ import type { SettledCall } from '../../../workflows/kernel/state.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { DEFERRAL_TRIES, deferredAgain, onResolve } from '../../../workflows/waiting/decisions.ts';
-import { type ProfileCache, type StoreContext, type Trx, write } from '../context.ts';
-import type { ApprovalRow, TurnRow, WaitingRow } from '../schema/rows.ts';
-import { fenced } from '../turns/head.ts';
+import { type StoreContext, type Tx, write } from '../context.ts';
+import type { ApprovalRow, WaitingRow } from '../schema/rows.ts';
+import type { WithLease } from '../schema/turn-states.ts';
 import { profileByHash } from '../turns/profiles.ts';
 import { standingOf } from '../turns/tree-budgets.ts';
-import { turnOf } from '../turns/turns.ts';
+import { fencedTurn } from '../turns/turns.ts';
 import { findApproval } from './approval-rows.ts';
 import { resolveApproval } from './approvals.ts';
 import { callOf, findResult } from './call-cards.ts';
@@ -20,54 +20,67 @@ import { storeResult } from './results.ts';
 import { defaultAfterExecution } from './tool-specs.ts';
 import { findWaiting, markWaiting, phaseOf, syncHead } from './waiting-set.ts';
 
+type Waiting = WaitingState['waiting'][number];
+
+/** What has become of one call; `moved` when the waiting set is another one by it. */
+type Resolved = { readonly moved: boolean } & (
+  | { readonly settled: SettledCall }
+  | { readonly answer: RecordedAnswer }
+  | { readonly waiting: Waiting }
+);
+
 /** A received row is applied, a pending report tried again, an overdue row gets its timeout result, once (T17, T18). */
-export async function resolveWaiting(
+export const resolveWaiting = (
   ctx: StoreContext,
   fence: Fence,
   callIds: readonly string[],
-): Promise<WaitingState<RecordedAnswer>> {
-  const now = ctx.now();
-  return write(ctx, fence.agentId, async (trx) => {
-    const head = await fenced(trx, fence, now);
-    const turn = await turnOf(trx, fence.agentTurnId);
+): Promise<WaitingState<RecordedAnswer>> =>
+  write(ctx, fence.agentId, async (tx) => {
+    const locked = await fencedTurn(tx, fence);
+    const { turn } = locked;
     const settled: SettledCall[] = [];
-    const waiting: WaitingState['waiting'][number][] = [];
+    const waiting: Waiting[] = [];
     const answers: RecordedAnswer[] = [];
-    let escalated = false;
+    let moved = false;
     for (const callId of callIds) {
-      const row = await findWaiting(trx, fence.agentTurnId, callId);
-      const question = row && row.kind !== 'approval' ? undefined : await openQuestion(trx, turn, callId);
-      if (question) {
-        const { profile } = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
-        const resolution = await resolveApproval(trx, turn, question, profile, now);
-        escalated ||= 'waitUntil' in resolution && resolution.waitUntil !== question.deadline;
-        if ('answer' in resolution) answers.push(resolution.answer);
-        else
-          waiting.push({
-            callId,
-            tool: question.tool_name,
-            deadline: resolution.waitUntil,
-            leftMs: resolution.waitUntil - now,
-          });
-        continue;
-      }
-      const progress = row ? await progressOf(trx, turn, row, ctx.profiles, now) : null;
-      if (row && progress?.wakeAt) {
-        const early = progress.wakeAt < row.deadline ? { wakeInMs: progress.wakeAt - now } : {};
-        waiting.push({ callId, tool: row.tool_name, deadline: row.deadline, leftMs: row.deadline - now, ...early });
-      } else settled.push(await applied(trx, turn, callId, row, progress?.result ?? null, ctx.profiles, now));
+      const row = await findWaiting(tx, fence.agentTurnId, callId);
+      const question = row && row.kind !== 'approval' ? undefined : await openQuestion(tx, turn, callId);
+      const resolved = question ? await resolveQuestion(tx, turn, question) : await resolveCall(tx, turn, callId, row);
+      if ('settled' in resolved) settled.push(resolved.settled);
+      else if ('answer' in resolved) answers.push(resolved.answer);
+      else waiting.push(resolved.waiting);
+      moved ||= resolved.moved;
     }
-    if (settled.length > 0 || answers.length > 0 || escalated) await syncHead(trx, head, fence.agentTurnId, now);
-    const standing = await standingOf(trx, turn);
+    if (moved) await syncHead(tx, locked);
+    const standing = await standingOf(tx, turn);
     return { settled, waiting, ...(answers.length > 0 ? { answers } : {}), ...standing };
   });
+
+/** The question about a call, unless the call has its result by now: then the answer has been carried out. */
+async function openQuestion(tx: Tx, turn: WithLease, callId: string): Promise<ApprovalRow | undefined> {
+  const question = await findApproval(tx, turn.agent_turn_id, callId);
+  if (!question || question.status === 'waiting') return question;
+  return (await findResult(tx, turn, callId)) ? undefined : question;
 }
 
-/** Unless its call has its result by now: then the answer has been carried out. */
-async function openQuestion(trx: Trx, turn: TurnRow, callId: string): Promise<ApprovalRow | undefined> {
-  const question = await findApproval(trx, turn.agent_turn_id, callId);
-  if (!question || question.status === 'waiting') return question;
-  return (await findResult(trx, turn, callId)) ? undefined : question;
+async function resolveQuestion(tx: Tx, turn: WithLease, question: ApprovalRow): Promise<Resolved> {
+  const { profile } = await profileByHash(tx, turn.profile_hash);
+  const resolution = await resolveApproval(tx, turn, question, profile);
+  if ('answer' in resolution) return { answer: resolution.answer, moved: true };
+  const { waitUntil: deadline } = resolution;
+  const { call_id: callId, tool_name: tool } = question;
+  // Another deadline: it was escalated.
+  return { waiting: { callId, tool, deadline, leftMs: deadline - tx.now }, moved: deadline !== question.deadline };
+}
+
+async function resolveCall(tx: Tx, turn: WithLease, callId: string, row: WaitingRow | undefined): Promise<Resolved> {
+  const progress = row ? await progressOf(tx, turn, row) : null;
+  if (row && progress?.wakeAt) {
+    const { deadline, tool_name: tool } = row;
+    const early = progress.wakeAt < deadline ? { wakeInMs: progress.wakeAt - tx.now } : {};
+    return { waiting: { callId, tool, deadline, leftMs: deadline - tx.now, ...early }, moved: false };
+  }
+  return { settled: await applied(tx, turn, callId, { row, result: progress?.result ?? null }), moved: true };
 }
 
 type Progress =
@@ -75,48 +88,42 @@ type Progress =
   | { readonly result: ToolResultContent; readonly wakeAt?: undefined };
 
 /** What the clock makes of a row; null when its result is there already. */
-async function progressOf(
-  trx: Trx,
-  turn: TurnRow,
-  row: WaitingRow,
-  profiles: ProfileCache,
-  nowMs: number,
-): Promise<Progress | null> {
-  const deferred = await findDeferral(trx, row.agent_turn_id, row.call_id);
+async function progressOf(tx: Tx, turn: WithLease, row: WaitingRow): Promise<Progress | null> {
+  const deferred = await findDeferral(tx, row.agent_turn_id, row.call_id);
   const facts = { phase: phaseOf(row), deadline: row.deadline, windowMs: 0, deferral: deferred?.deferral ?? null };
-  const resolution = onResolve(facts, nowMs);
+  const resolution = onResolve(facts, tx.now);
   if (resolution === 'settled') return null;
   if (resolution !== 'time_out' && resolution !== 'retry') return resolution;
-  const { content } = await callOf(trx, turn.agent_turn_id, row.call_id);
-  const otherwise = await defaultAfterExecution(trx, turn, content.tool, profiles);
+  const { content } = await callOf(tx, turn.agent_turn_id, row.call_id);
+  const otherwise = await defaultAfterExecution(tx, turn, content.tool);
   if (resolution === 'time_out' || !deferred) return { result: timedOut(content, otherwise) };
   const { report, deferral } = deferred;
-  const body = await bodyOf(trx, report);
+  const body = await bodyOf(tx, report);
   if (body) return { result: resultContent(content, otherwise, report, body) };
-  const again = deferredAgain(deferral, row.deadline, nowMs);
+  const again = deferredAgain(deferral, row.deadline, tx.now);
   if (again) {
-    await keepDeferral(trx, row.agent_turn_id, report, again, nowMs);
+    await keepDeferral(tx, row.agent_turn_id, report, again);
     return { wakeAt: Math.min(row.deadline, again.nextRetryAt) };
   }
   const message = `card ${report.toolResultCardId} was reported as the result of ${content.tool} and is not in the store after ${DEFERRAL_TRIES} tries`;
-  return { result: failure(content.callId, content.tool, otherwise, 'card_not_found', message) };
+  return { result: failure(content, otherwise, { code: 'card_not_found', message }) };
 }
 
-async function applied(
-  trx: Trx,
-  turn: TurnRow,
-  callId: string,
-  row: WaitingRow | undefined,
-  ended: ToolResultContent | null,
-  profiles: ProfileCache,
-  now: number,
-): Promise<SettledCall> {
-  const { stepIndex, content } = await callOf(trx, turn.agent_turn_id, callId);
-  const missing = async () => timedOut(content, await defaultAfterExecution(trx, turn, content.tool, profiles));
+interface Applying {
+  /** The row of the call in the waiting set; undefined for one that has never waited. */
+  readonly row: WaitingRow | undefined;
+  /** What the clock, or a report that was kept, makes its result; null when it has one, or must get one all the same. */
+  readonly result: ToolResultContent | null;
+}
+
+/** The turn acts on the end of a call; a call that neither waits nor has a result has timed out. */
+async function applied(tx: Tx, turn: WithLease, callId: string, { row, result }: Applying): Promise<SettledCall> {
+  const { stepIndex, content: call } = await callOf(tx, turn.agent_turn_id, callId);
+  const missing = async () => timedOut(call, await defaultAfterExecution(tx, turn, call.tool));
   const settled =
-    (await findResult(trx, turn, callId)) ??
-    (await storeResult(trx, turn, stepIndex, ended ?? (await missing()), now)).settled;
-  await forgetDeferral(trx, turn.agent_turn_id, callId);
-  if (row) await markWaiting(trx, row, { status: settled.status === 'timeout' && ended ? 'expired' : 'applied' });
+    (await findResult(tx, turn, callId)) ??
+    (await storeResult(tx, turn, { stepIndex, content: result ?? (await missing()) })).settled;
+  await forgetDeferral(tx, turn.agent_turn_id, callId);
+  if (row) await markWaiting(tx, row, { status: settled.status === 'timeout' && result ? 'expired' : 'applied' });
   return settled;
 }

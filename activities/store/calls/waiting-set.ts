@@ -1,32 +1,38 @@
 /**
- * The waiting set: the calls and questions that a turn waits for, one row each.
+ * The waiting set: the calls and questions that a turn waits for, one row each. The caller holds the head row of the turn's agent.
  *
  * Invariant: the head's `waiting_tool_count` and `resume_deadline` always equal what `turn_waiting` says (T13).
  */
-import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { FIRST_CHECK_MS, suspendedCheckAt } from '../../../workflows/supervision/check.ts';
 import type { WaitingFacts } from '../../../workflows/waiting/decisions.ts';
-import type { Trx } from '../context.ts';
+import type { Reader, Tx } from '../context.ts';
 import { appendEvent, appendState } from '../log/events.ts';
-import type { HeadRow, WaitingRow } from '../schema/rows.ts';
+import type { WaitingRow } from '../schema/rows.ts';
+import type { TurnRow } from '../schema/turn-row.ts';
 import { updateHead } from '../turns/head.ts';
+import type { Locked } from '../turns/turns.ts';
 import type { StoredCall } from './call-cards.ts';
 
-export const findWaiting = (trx: Trx, agentTurnId: string, callId: string): Promise<WaitingRow | undefined> =>
-  trx
+/** The row of a call in the waiting set; undefined when the call has never waited. */
+export const findWaiting = ({ db }: Reader, agentTurnId: string, callId: string): Promise<WaitingRow | undefined> =>
+  db
     .selectFrom('turn_waiting')
     .selectAll()
     .where('agent_turn_id', '=', agentTurnId)
     .where('call_id', '=', callId)
     .executeTakeFirst();
 
+/** Where a call that has a row in the waiting set stands. */
+export const phaseOf = ({ status }: WaitingRow): WaitingFacts['phase'] =>
+  status === 'waiting' || status === 'dropped' ? status : 'settled';
+
 /** Changes the row of one call in the waiting set. */
 export async function markWaiting(
-  trx: Trx,
+  tx: Tx,
   { agent_turn_id, call_id }: Pick<WaitingRow, 'agent_turn_id' | 'call_id'>,
   change: Partial<WaitingRow>,
 ): Promise<void> {
-  await trx
+  await tx.db
     .updateTable('turn_waiting')
     .set(change)
     .where('agent_turn_id', '=', agent_turn_id)
@@ -34,25 +40,23 @@ export async function markWaiting(
     .execute();
 }
 
-export const suspendedUntil = (deadline: number, now: number) =>
+/** The outcome of a call that waits until that time. */
+export const suspendedUntil = ({ now }: Tx, deadline: number) =>
   ({ kind: 'suspended', deadline, leftMs: deadline - now }) as const;
 
-/** The caller has seen that the call neither waits nor has a result. */
+/** Puts a call into the waiting set. The caller has seen that the call neither waits nor has a result. */
 export async function startWaiting(
-  trx: Trx,
-  head: HeadRow,
+  tx: Tx,
+  locked: Locked<TurnRow>,
   { stepIndex, content }: StoredCall,
-  kind: WaitingRow['kind'],
-  deadline: number,
-  now: number,
+  { kind, deadline }: Pick<WaitingRow, 'kind' | 'deadline'>,
 ): Promise<void> {
-  const { agent_id: agentId, active_agent_turn_id: agentTurnId } = head;
-  if (agentTurnId === null) throw new CodedError('protocol_violation', `agent ${agentId} has no open turn`);
+  const { turn } = locked;
   const { callId, tool } = content;
-  await trx
+  await tx.db
     .insertInto('turn_waiting')
     .values({
-      agent_turn_id: agentTurnId,
+      agent_turn_id: turn.agent_turn_id,
       call_id: callId,
       step_index: stepIndex,
       kind,
@@ -60,23 +64,18 @@ export async function startWaiting(
       deadline,
       status: 'waiting',
       result_card_id: null,
-      created_at: now,
+      created_at: tx.now,
     })
     .execute();
   const payload = { callId, tool, phase: 'suspended', deadline } as const;
-  appendEvent(trx, agentId, agentTurnId, { type: 'call', payload }, now);
-  await syncHead(trx, head, agentTurnId, now);
+  appendEvent(tx, turn, { type: 'call', payload });
+  await syncHead(tx, locked);
 }
 
 /** Brings head and turn row in line with the waiting set, and schedules the turn's check anew. `hasNews`: there is something to wake it for. */
-export async function syncHead(
-  trx: Trx,
-  head: HeadRow,
-  agentTurnId: string,
-  now: number,
-  hasNews = true,
-): Promise<void> {
-  const waiting = await trx
+export async function syncHead(tx: Tx, { head, turn }: Locked<TurnRow>, hasNews = true): Promise<void> {
+  const { agent_turn_id: agentTurnId } = turn;
+  const waiting = await tx.db
     .selectFrom('turn_waiting')
     .select('deadline')
     .where('agent_turn_id', '=', agentTurnId)
@@ -88,32 +87,33 @@ export async function syncHead(
     status,
     waiting_tool_count: waiting.length,
     resume_deadline: resumeDeadline,
-    updated_at: now,
+    updated_at: tx.now,
   } as const;
-  await updateHead(trx, head.agent_id, change);
-  await trx.updateTable('turns').set({ status }).where('agent_turn_id', '=', agentTurnId).execute();
-  await rescheduleCheck(trx, agentTurnId, resumeDeadline, now, hasNews);
+  await updateHead(tx, head.agent_id, change);
+  await tx.db.updateTable('turns').set({ status }).where('agent_turn_id', '=', agentTurnId).execute();
+  await rescheduleCheck(tx, agentTurnId, resumeDeadline, hasNews);
   const activity = waiting.length > 0 ? ({ activity: 'awaiting_tool_result' } as const) : undefined;
-  appendState(trx, { ...head, ...change }, now, activity);
+  appendState(tx, { ...head, ...change }, activity);
 }
 
 /**
- * A check that is due stays due, and one for what the workflow has not read is never put off: the turn goes on without it only if it reads.
- * The time changes all the same, so that a check under way, which saw the turn before, does not set the next one.
+ * Schedules the check of a turn by what it waits for. A check that is due stays due, and one for what the workflow has not read is never put off:
+ * the turn goes on without it only if it reads. The time changes all the same, so that a check under way, which saw the turn before, does not set
+ * the next one.
  */
 export async function rescheduleCheck(
-  trx: Trx,
+  tx: Tx,
   agentTurnId: string,
   resumeDeadline: number | null,
-  now: number,
   hasNews: boolean,
 ): Promise<void> {
+  const { now } = tx;
   const {
     check_at: planned,
     ends_by,
     woken_at,
     ...turn
-  } = await trx
+  } = await tx.db
     .selectFrom('turns')
     .select((eb) => [
       'check_at',
@@ -144,18 +144,15 @@ export async function rescheduleCheck(
     check_every: FIRST_CHECK_MS,
     woken_at: unread && !hasNews ? woken_at : null,
   };
-  await trx.updateTable('turns').set(change).where('agent_turn_id', '=', agentTurnId).execute();
+  await tx.db.updateTable('turns').set(change).where('agent_turn_id', '=', agentTurnId).execute();
 }
 
 /** The turn acts on the answers, or on the one to that call: the call may wait again, for its result. */
-export async function actOnAnswers(trx: Trx, agentTurnId: string, callId?: string): Promise<void> {
-  const read = trx
+export async function actOnAnswers(tx: Tx, agentTurnId: string, callId?: string): Promise<void> {
+  const answered = tx.db
     .deleteFrom('turn_waiting')
     .where('agent_turn_id', '=', agentTurnId)
     .where('kind', '=', 'approval')
     .where('status', '=', 'received');
-  await (callId === undefined ? read : read.where('call_id', '=', callId)).execute();
+  await (callId === undefined ? answered : answered.where('call_id', '=', callId)).execute();
 }
-
-export const phaseOf = ({ status }: WaitingRow): WaitingFacts['phase'] =>
-  status === 'waiting' || status === 'dropped' ? status : 'settled';

@@ -1,7 +1,7 @@
-/** Why a request is refused, or a call that delegates. */
+/** Refusals as values, of requests and of calls that delegate. */
 import type { FailureCode } from '../../../workflows/protocol/failures.ts';
 
-/** A refusal as a value: nothing was written, and the words are for whoever asked. */
+/** Why something is refused, in words for whoever asked. Nothing was written for it. */
 export interface Refusal {
   readonly code: FailureCode;
   readonly message: string;

@@ -167,7 +167,7 @@ export class StoreBench {
     more: Partial<NewCall> = {},
   ): Promise<StepOutcomeRecord> {
     const fence = fenceOf(lease);
-    await this.store.openStep(fence, stepIndex, lease.profileHash);
+    await this.store.openStep(fence, { stepIndex, profileHash: lease.profileHash });
     return this.store.commitStep(fence, {
       stepIndex,
       steerIds: [],

@@ -30,7 +30,7 @@ async function proposed(tool: Tool, more: object = {}) {
   open.push(turn);
   const { store, fence, lease } = turn;
   const callId = callIdOf(fence.agentTurnId, 1, 0);
-  await store.openStep(fence, 1, lease.profileHash);
+  await store.openStep(fence, { stepIndex: 1, profileHash: lease.profileHash });
   await store.commitStep(fence, {
     stepIndex: 1,
     steerIds: [],
@@ -85,7 +85,7 @@ describe.each(Object.keys(CALLS) as Tool[])('%s', (tool) => {
     expect(await childrenOf(turn.store)).toHaveLength(1);
     const { next } = handovers[0] ?? {};
     if (!next) throw new Error('nothing was leased');
-    await turn.store.openStep(next, 1, next.profileHash);
+    await turn.store.openStep(next, { stepIndex: 1, profileHash: next.profileHash });
     expect(await attempt(started(), input, 3)).toEqual(again);
     expect(handovers[2]?.next).toBeNull();
   });

@@ -42,7 +42,7 @@ export function describeApprovals(bench: StoreBench): void {
       const refusal = { callId, tool: 'pay', code: 'approval_denied', message: 'm' } as const;
       await bench.store.refuseCalls(fenceOf(lease), [refusal]);
       expect(await unread(turn)).toBe(true);
-      await bench.store.openStep(fenceOf(lease), 2, lease.profileHash);
+      await bench.store.openStep(fenceOf(lease), { stepIndex: 2, profileHash: lease.profileHash });
       expect(await unread(turn)).toBe(false);
     });
 

@@ -193,7 +193,9 @@ describe.each(STORES)('budgets of a tree on %s', (_, fresh) => {
       await bench.ended(child);
       await bench.store.settleDelegation(child.agentTurnId);
       const ended = { delegated: { tokens: STEP, cost: STEP_COST, open: false } };
-      expect((await bench.store.openStep(fenceOf(root), 31, root.profileHash)).recorded).toMatchObject(ended);
+      expect(
+        (await bench.store.openStep(fenceOf(root), { stepIndex: 31, profileHash: root.profileHash })).recorded,
+      ).toMatchObject(ended);
       expect(await bench.think(root, 32)).toMatchObject(ended);
     });
   });
