@@ -45,13 +45,13 @@ export type {
   StepEvent,
   TaskEvent,
 } from './workflows/contract/events.ts';
-export type { TurnFilter } from './workflows/contract/store.ts';
 export type {
   AgentView,
   CallView,
   EdgeView,
   ParentView,
   StepView,
+  TurnFilter,
   TurnView,
   WaitingView,
 } from './workflows/contract/views.ts';

@@ -9,7 +9,7 @@
  *    comes late, and after a heartbeat that came too late (T5, W10).
  */
 import { Context } from '@temporalio/activity';
-import type { Store } from '../workflows/contract/store.ts';
+import type { LeaseStore } from '../workflows/contract/lease.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import type { Fence } from '../workflows/protocol/turn.ts';
 import { outlastOutage } from './store-outage.ts';
@@ -37,7 +37,7 @@ type LeaseCheck = () => Promise<void>;
 
 /** The check of a turn's lease alone, for what is not one of several attempts at the same call. */
 export const leaseCheck =
-  (store: Pick<Store, 'checkLease'>, { agentId, agentTurnId, turnEpoch }: Fence): LeaseCheck =>
+  (store: Pick<LeaseStore, 'checkLease'>, { agentId, agentTurnId, turnEpoch }: Fence): LeaseCheck =>
   () =>
     store.checkLease({ agentId, agentTurnId, turnEpoch });
 

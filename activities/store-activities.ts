@@ -1,24 +1,49 @@
 /** The store's transactions as activities, and the parsing of what foreign clients sent inline. */
+
 import { log } from '@temporalio/activity';
 import { z } from 'zod';
 import type { InlineMessage, ReportInlineInput, StoreActivities } from '../workflows/contract/activities.ts';
-import type { Store } from '../workflows/contract/store.ts';
+import type { ApprovalStore, EditedCall, RecordedAnswer } from '../workflows/contract/approvals.ts';
+import type { CallStore } from '../workflows/contract/calls.ts';
+import type { LeaseStore } from '../workflows/contract/lease.ts';
+import type { StepStore } from '../workflows/contract/steps.ts';
+import type { ApprovalDecision } from '../workflows/kernel/events.ts';
+import { type ArgumentFacts, factsAt } from '../workflows/kernel/governance.ts';
 import { enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { clip } from '../workflows/protocol/sizes.ts';
 import { toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
+import type { App } from './app/app.ts';
 import { canonicalDigest } from './canonical.ts';
 import { isRetried } from './failure.ts';
 import { turnIdForMessage } from './ids.ts';
 import { parseArguments } from './tools/builtin/registry.ts';
-import type { ToolDeps } from './tools/run-tool.ts';
-import { tryHandOver } from './turn-workflows.ts';
+import { type HandoverExecutor, tryHandOver } from './turn-workflows.ts';
+
+const decisionOf = (app: App, { edited, ...answer }: RecordedAnswer): ApprovalDecision =>
+  edited ? { ...answer, edited: { facts: factsOf(app, edited) } } : answer;
+
+/** The rules judge what the tool would get. Arguments that do not match its schema are judged as written: the tool never runs with them (K7). */
+function factsOf(app: App, { tool, arguments: written, governance }: EditedCall): ArgumentFacts {
+  try {
+    return factsAt(governance, tool, parseArguments(app.tools, tool, written));
+  } catch {
+    return factsAt(governance, tool, written);
+  }
+}
 
 /** What a body says that is only a text: it may stand for a payload that could not be read, and then it says why. */
 const saying = (body: unknown): string => (typeof body === 'string' ? `; it says: ${clip(body, 200)}` : '');
 
+/** What the local activities need from the process that runs them. */
+export interface StoreActivityDeps {
+  readonly store: LeaseStore & StepStore & CallStore & ApprovalStore;
+  readonly app: App;
+  readonly workflows: HandoverExecutor;
+}
+
 /** The local activities of the workflows. Each is one transaction of the store, or one for each message of a foreign client. */
-export const createStoreActivities = ({ store, app, workflows }: ToolDeps): StoreActivities => ({
+export const createStoreActivities = ({ store, app, workflows }: StoreActivityDeps): StoreActivities => ({
   async acceptInline({ agentId, requests }) {
     const drop = (messageId: string, reason: string) =>
       store.recordDropped(agentId, messageId, { what: 'enqueue', reason });
@@ -39,8 +64,10 @@ export const createStoreActivities = ({ store, app, workflows }: ToolDeps): Stor
 
   closeStep: ({ stepIndex, noticed, ...fence }) => store.closeStep(fence, stepIndex, noticed),
 
-  resolveWaiting: ({ callIds, ...fence }) =>
-    store.resolveWaiting(fence, callIds, (tool, args) => parseArguments(app.tools, tool, args)),
+  async resolveWaiting({ callIds, ...fence }) {
+    const { answers, ...state } = await store.resolveWaiting(fence, callIds);
+    return { ...state, ...(answers ? { answers: answers.map((answer) => decisionOf(app, answer)) } : {}) };
+  },
 
   async commitTurn({ agentId, agentTurnId, turnEpoch, ...commit }) {
     const { ended, handover } = await store.commitTurn({ agentId, agentTurnId, turnEpoch }, commit);
@@ -82,7 +109,7 @@ async function inOrder<T>(
 
 /** Whether the store has accepted the request of a message; where it has not, an event says why. */
 async function isAccepted(
-  { store, workflows }: Omit<ToolDeps, 'app'>,
+  { store, workflows }: Omit<StoreActivityDeps, 'app'>,
   agentId: string,
   { messageId, body }: InlineMessage,
 ): Promise<boolean> {
@@ -104,7 +131,7 @@ async function isAccepted(
 }
 
 async function reportResult(
-  store: Store,
+  store: LeaseStore & CallStore,
   { agentId, agentTurnId }: Omit<ReportInlineInput, 'results'>,
   { messageId, body }: InlineMessage,
 ): Promise<void> {

@@ -1,6 +1,6 @@
 /** What activities do to the workflows of turns. `TurnWorkflows` in client/turn-workflows.ts implements it. */
 import { log } from '@temporalio/activity';
-import type { Handover } from '../workflows/contract/store.ts';
+import type { Handover } from '../workflows/contract/lease.ts';
 import { describeError } from './failure.ts';
 
 /** Carries out what a transaction that ended or leased a turn has handed over. */

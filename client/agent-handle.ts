@@ -1,8 +1,9 @@
 /** One agent, as a client that reaches the store sees it. */
+
 import { z } from 'zod';
 import type { AgentEvent } from '../workflows/contract/events.ts';
-import type { ClientStore, TurnFilter } from '../workflows/contract/store.ts';
-import type { AgentView, TurnView } from '../workflows/contract/views.ts';
+import type { ClientStore } from '../workflows/contract/store.ts';
+import type { AgentView, TurnFilter, TurnView } from '../workflows/contract/views.ts';
 import { type EnqueueAck, type EnqueueInput, enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import type { AgentHandle, EventsOptions, TurnHandle } from './api.ts';

@@ -1,11 +1,10 @@
 /** All agents of a store, of which a page is held at a time. */
-import type { ClientStore } from '../workflows/contract/store.ts';
-import type { AgentView } from '../workflows/contract/views.ts';
+import type { AgentView, ReadStore } from '../workflows/contract/views.ts';
 
 const PAGE = 1_000;
 
 /** By id. Agents that appear meanwhile are among them or not. */
-export async function* everyAgent(store: Pick<ClientStore, 'listAgents'>): AsyncGenerator<AgentView, void> {
+export async function* everyAgent(store: Pick<ReadStore, 'listAgents'>): AsyncGenerator<AgentView, void> {
   for (let after: string | undefined; ; ) {
     const page = await store.listAgents({ ...(after === undefined ? {} : { after }), limit: PAGE });
     yield* page;

@@ -4,20 +4,20 @@
  *
  * Invariant: what a method acknowledges is in the store, and is never lost (T3).
  */
+
 import type { z } from 'zod';
 import type {
   ApprovalAck,
   ApprovalFilter,
   ApprovalView,
   approvalAnswerSchema,
-  BudgetChange,
 } from '../workflows/contract/approvals.ts';
 import type { SteerAck, StopAck } from '../workflows/contract/control.ts';
 import type { AgentEvent } from '../workflows/contract/events.ts';
-import type { TurnFilter } from '../workflows/contract/store.ts';
-import type { AgentView, TurnView } from '../workflows/contract/views.ts';
+import type { AgentView, TurnFilter, TurnView } from '../workflows/contract/views.ts';
 import type { EnqueueAck, EnqueueInput } from '../workflows/protocol/enqueue.ts';
 import type { JsonValue } from '../workflows/protocol/json.ts';
+import type { BudgetChange } from '../workflows/protocol/profile.ts';
 import type { ReportAck, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 
 /** What a caller writes to answer a call that waits for a result from outside (T14). */

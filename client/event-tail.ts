@@ -7,7 +7,8 @@
  * 2. Waiting holds nothing; a commit that falls between a look and the wait for the next is not slept through.
  */
 import type { AgentEvent } from '../workflows/contract/events.ts';
-import type { ClientStore } from '../workflows/contract/store.ts';
+import type { Backend } from '../workflows/contract/store.ts';
+import type { ReadStore } from '../workflows/contract/views.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
 
 /** Whose events are read, and from where on. */
@@ -25,7 +26,7 @@ export interface FollowOptions extends EventFilter {
   readonly signal?: AbortSignal | undefined;
 }
 
-type EventStore = Pick<ClientStore, 'readEvents' | 'getTurnStatus' | 'changed'>;
+type EventStore = Pick<ReadStore, 'readEvents' | 'getTurnStatus'> & Pick<Backend, 'changed'>;
 
 const PAGE = 500;
 

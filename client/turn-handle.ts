@@ -1,11 +1,11 @@
 /** One turn, as a client that reaches the store sees it. What it acknowledges is in the store first; Temporal is told afterwards, and may be told again (T3). */
+
 import { z } from 'zod';
 import {
   type ApprovalAck,
   type ApprovalAnswer,
   type ApprovalView,
   approvalAnswerSchema,
-  type BudgetChange,
   budgetChangeSchema,
 } from '../workflows/contract/approvals.ts';
 import type { SteerAck, StopAck } from '../workflows/contract/control.ts';
@@ -14,6 +14,7 @@ import type { ClientStore } from '../workflows/contract/store.ts';
 import type { TurnView } from '../workflows/contract/views.ts';
 import { type EnqueueAck, idempotencyKeySchema } from '../workflows/protocol/enqueue.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
+import type { BudgetChange } from '../workflows/protocol/profile.ts';
 import { SIZES, utf8Bytes } from '../workflows/protocol/sizes.ts';
 import { type ReportAck, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';

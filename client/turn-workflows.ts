@@ -9,7 +9,8 @@ import {
   WorkflowNotFoundError,
 } from '@temporalio/client';
 import type { SignalDefinition } from '@temporalio/common';
-import type { ClientStore, Handover, Lease } from '../workflows/contract/store.ts';
+import type { Handover, Lease } from '../workflows/contract/lease.ts';
+import type { ClientStore } from '../workflows/contract/store.ts';
 import { budgetsSignal, stopSignal, toolResultSignal } from '../workflows/messages/messages.ts';
 import {
   AGENT_ID,

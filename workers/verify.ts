@@ -16,15 +16,14 @@ import {
 } from '@temporalio/client';
 import { NamespaceNotFoundError } from '@temporalio/common';
 import { everyAgent } from '../client/agent-pages.ts';
-import type { ClientStore, Violation } from '../workflows/contract/store.ts';
-import type { AgentView } from '../workflows/contract/views.ts';
+import type { AgentView, ReadStore, Violation } from '../workflows/contract/views.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { AGENT_WORKFLOW_ID, TURN_WORKFLOW_ID, turnWorkflowId } from '../workflows/protocol/ids.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
 
 /** What a check reads. */
 export interface VerifyDeps {
-  readonly store: ClientStore;
+  readonly store: ReadStore;
   readonly temporal: Client;
   /** How long store and server may disagree before that is a finding; one minute when absent. */
   readonly graceMs?: number;
@@ -122,7 +121,7 @@ async function* failingTasks({ workflow }: Client): AsyncGenerator<Violation, vo
 
 /** Compares what store and server say about the same turns, and counts what it has compared. */
 class Comparison {
-  readonly #store: ClientStore;
+  readonly #store: ReadStore;
   readonly #temporal: Client;
   readonly #graceMs: number;
   readonly #now: () => number;

@@ -5,8 +5,11 @@
  */
 import { Context, log } from '@temporalio/activity';
 import type { CallModelInput } from '../../workflows/contract/activities.ts';
-import type { StepCommit, StepOpening, StepOutcomeRecord } from '../../workflows/contract/steps.ts';
-import type { Store } from '../../workflows/contract/store.ts';
+import type { CallStore } from '../../workflows/contract/calls.ts';
+import type { CardStore } from '../../workflows/contract/cards.ts';
+import type { LeaseStore } from '../../workflows/contract/lease.ts';
+import type { ProfileStore } from '../../workflows/contract/profiles.ts';
+import type { StepCommit, StepOpening, StepOutcomeRecord, StepStore } from '../../workflows/contract/steps.ts';
 import type { StateLine } from '../../workflows/kernel/actions.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { clip } from '../../workflows/protocol/sizes.ts';
@@ -26,7 +29,7 @@ import type { StateFacts } from './state-block.ts';
 
 /** What the activities that ask a model need. */
 export interface ModelDeps {
-  readonly store: Store;
+  readonly store: LeaseStore & StepStore & CallStore & CardStore & ProfileStore;
   readonly app: App;
   readonly model: Model;
 }
@@ -42,11 +45,15 @@ export const callModel =
       const { signal } = holding;
       const { agentId, agentTurnId, turnEpoch, profileHash, request: action, noticed } = input;
       const fence = { agentId, agentTurnId, turnEpoch };
-      const { hide = [], room } = action;
-      const begun = { hide, ...(noticed ? { noticed } : {}), ...(room === undefined ? {} : { room }) };
-      const opening = await outlastOutage(signal, () =>
-        deps.store.openStep(fence, action.stepIndex, profileHash, begun),
-      );
+      const { stepIndex, hide = [], room } = action;
+      const begin = {
+        stepIndex,
+        profileHash,
+        hide,
+        ...(noticed ? { noticed } : {}),
+        ...(room === undefined ? {} : { room }),
+      };
+      const opening = await outlastOutage(signal, () => deps.store.openStep(fence, begin));
       if (opening.recorded) return opening.recorded;
       for (const warning of opening.warnings) log.warn(warning, { agentTurnId });
       const request = await render(deps, input, opening, signal);
@@ -103,7 +110,7 @@ async function render(
 
 /** Reads what the lines that stand last in the prompt name (K14). */
 async function stateFacts(
-  store: Store,
+  store: CardStore & CallStore,
   fence: Fence,
   criteria: readonly string[],
   lines: readonly StateLine[],

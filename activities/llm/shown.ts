@@ -1,5 +1,5 @@
 /** From the plan of the kernel, which names ranges of boxes, to the cards of a prompt (K3). */
-import type { Store } from '../../workflows/contract/store.ts';
+import type { CardStore } from '../../workflows/contract/cards.ts';
 import type { PlanRange } from '../../workflows/kernel/actions.ts';
 import type { Card } from '../../workflows/protocol/cards.ts';
 import type { ShownCard } from './projection.ts';
@@ -12,7 +12,7 @@ interface Part {
 
 /** The cards of the ranges in the order of the prompt, each with the residency of the last range that names it. */
 export async function readShown(
-  store: Pick<Store, 'readExtents'>,
+  store: Pick<CardStore, 'readExtents'>,
   ranges: readonly PlanRange[],
 ): Promise<readonly ShownCard[]> {
   const parts = await Promise.all(ranges.map(async (range) => ({ range, cards: await store.readExtents([range]) })));

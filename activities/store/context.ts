@@ -1,14 +1,12 @@
 /** What every store function gets: the database, the clock, and how the backend's errors map to the catalogue. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Compilable, Kysely, Transaction } from 'kysely';
+import type { Compilable } from 'kysely';
 import { LRUCache } from 'lru-cache';
 import type { Card } from '../../workflows/protocol/cards.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
 import type { Admission } from './admission.ts';
-import { flushOutbox } from './log/events.ts';
-import type { Tables } from './schema/rows.ts';
-
-export type Trx = Transaction<Tables>;
+import { Outbox } from './log/outbox.ts';
+import type { Db, Trx } from './schema/rows.ts';
 
 const CACHED_CARD_BYTES = 64 * 1024 * 1024;
 
@@ -30,9 +28,9 @@ export interface LockedByOthers {
 }
 
 export interface StoreContext extends LockedByOthers {
-  readonly db: Kysely<Tables>;
+  readonly db: Db;
   /** For reads that look at everything and may take their time. */
-  readonly scanner: Kysely<Tables>;
+  readonly scanner: Db;
   readonly admission: Admission;
   readonly now: () => number;
   /** Cards are immutable: what was read once need not be read again. */
@@ -53,20 +51,48 @@ export interface StoreContext extends LockedByOthers {
 
 const ATTEMPTS = 4;
 
+/** What a read has: a connection, and what is kept of rows that never change. */
+export interface Reader {
+  readonly db: Db;
+  /** Profiles by content hash. */
+  readonly profiles: ProfileCache;
+}
+
 /**
- * One write transaction. `names` say what it locks for longer than a statement, mostly an agent: writes of the same name go one after the
- * other (admission.ts). It may lock more besides. Inside it only `trx` may be used, and nothing else of the store: that would wait for a
- * place while it holds one.
+ * One write transaction, made once and passed to everything that is part of it. Its `db` is the transaction, and nothing else of the store may be
+ * used inside it: that would wait for a place while it holds one.
+ */
+export interface Tx extends Reader {
+  readonly db: Trx;
+  /** Epoch ms by the store's clock, taken before the transaction began: the time of all that it writes. */
+  readonly now: number;
+  /** Turns that may wait in one agent's inbox (T10). */
+  readonly maxQueuedTurns: number;
+  /** Holds, to the end of the transaction, the lock under which waits of delegated calls come one at a time. */
+  readonly lockWaits: () => Promise<void>;
+  /** What is written to the log at the end of it. */
+  readonly outbox: Outbox;
+  /** Last places of boxes whose owner's head row the transaction holds: nobody else appends to them meanwhile. */
+  readonly boxEnds: Map<string, number>;
+}
+
+/**
+ * Runs one write transaction. `names` say what it locks for longer than a statement, mostly an agent: writes of the same name go one after the
+ * other (admission.ts). It may lock more besides. `now` is given by a caller that has read something first, and wants one time for both.
  */
 export async function write<T>(
   ctx: StoreContext,
   names: string | readonly string[],
-  body: (trx: Trx) => Promise<T>,
+  body: (tx: Tx) => Promise<T>,
+  now = ctx.now(),
 ): Promise<T> {
   const { admission, db } = ctx;
   const { deadline } = admission;
   const transaction = () =>
-    db.transaction().execute(async (trx) => ({ value: await body(trx), ...(await flushOutbox(trx)) }));
+    db.transaction().execute(async (trx) => {
+      const tx = txOf(ctx, trx, now);
+      return { value: await body(tx), ...(await tx.outbox.flush(trx)) };
+    });
   // A place is given back between two tries, so that others come to theirs; the names are kept, and with them the order.
   const { value, turnEnded } = await admission.inLine([names].flat(), deadline, () =>
     attempted(ctx, deadline, () => admission.writing(deadline, transaction)),
@@ -75,14 +101,25 @@ export async function write<T>(
   return value;
 }
 
-export function read<T>(ctx: StoreContext, body: (db: Kysely<Tables>) => Promise<T>): Promise<T> {
-  const { admission, db } = ctx;
+const txOf = ({ profiles, maxQueuedTurns, lockWaits }: StoreContext, trx: Trx, now: number): Tx => ({
+  db: trx,
+  profiles,
+  now,
+  maxQueuedTurns,
+  lockWaits: async () => lockWaits?.(trx),
+  outbox: new Outbox(),
+  boxEnds: new Map(),
+});
+
+/** Runs a read, which sees what is committed and takes no lock. */
+export function read<T>(ctx: StoreContext, body: (reader: Reader) => Promise<T>): Promise<T> {
+  const { admission } = ctx;
   const { deadline } = admission;
-  return attempted(ctx, deadline, () => admission.reading(deadline, () => body(db)));
+  return attempted(ctx, deadline, () => admission.reading(deadline, () => body(ctx)));
 }
 
 /** For reads that look at everything: they take none of the places, and as long as they need. */
-export const scan = <T>(ctx: StoreContext, body: (db: Kysely<Tables>) => Promise<T>): Promise<T> =>
+export const scan = <T>(ctx: StoreContext, body: (db: Db) => Promise<T>): Promise<T> =>
   attempted(ctx, ctx.admission.deadline, () => body(ctx.scanner));
 
 /** Again at once after a conflict, and until the deadline while others hold a lock: what was written is rolled back, and nothing of it is left. */
@@ -125,7 +162,7 @@ export type Answers<Q extends readonly Compilable[]> = {
  * a select, or a write with RETURNING. Each sees what was committed before it began, so one that locks a row goes before those that read
  * under the lock.
  */
-export const together = <Q extends readonly Compilable[]>(db: Kysely<Tables>, ...queries: Q): Promise<Answers<Q>> =>
+export const together = <Q extends readonly Compilable[]>(db: Db, ...queries: Q): Promise<Answers<Q>> =>
   db.getExecutor().provideConnection(async (connection) => {
     const answers = await Promise.all(queries.map((query) => connection.executeQuery(query.compile())));
     return answers.map((answer) => answer.rows) as unknown as Answers<Q>;

@@ -1,10 +1,22 @@
-/** The store: every method of the contract, on whichever backend the context brings. */
-import type { Store } from '../../workflows/contract/store.ts';
+/** The store: every interface of the contract, on whichever backend the context brings. */
+import type { ApprovalStore } from '../../workflows/contract/approvals.ts';
+import type { CallStore } from '../../workflows/contract/calls.ts';
+import type { CardStore } from '../../workflows/contract/cards.ts';
+import type { ControlStore } from '../../workflows/contract/control.ts';
+import type { DelegationStore } from '../../workflows/contract/delegation.ts';
+import type { LeaseStore } from '../../workflows/contract/lease.ts';
+import type { ProfileStore } from '../../workflows/contract/profiles.ts';
+import type { StepStore } from '../../workflows/contract/steps.ts';
+import type { Backend, Store } from '../../workflows/contract/store.ts';
+import type { SupervisorStore } from '../../workflows/contract/supervision.ts';
+import type { ReadStore } from '../../workflows/contract/views.ts';
+import { bind } from './bind.ts';
 import { answerApproval, askApprovals } from './calls/approvals.ts';
-import { claimCall, readCall, refuseCalls, settleCall, suspendCall } from './calls/calls.ts';
+import { readCall, readResult } from './calls/call-cards.ts';
+import { claimCall, refuseCalls, settleCall, suspendCall } from './calls/calls.ts';
 import { checkLease } from './calls/claims.ts';
-import { reportResult, resolveWaiting } from './calls/reports.ts';
-import { readResult } from './calls/results.ts';
+import { reportResult } from './calls/reports.ts';
+import { resolveWaiting } from './calls/resolving.ts';
 import { closeStep, commitStep, openStep } from './calls/steps.ts';
 import { replaceOutputBox, writeContextBox, writeInstructionCard, writeOutputCard } from './cards/boxes.ts';
 import { commitSummary, findSummary } from './cards/summaries.ts';
@@ -33,68 +45,64 @@ import {
 } from './turns/supervision.ts';
 import { readBudgets } from './turns/tree-budgets.ts';
 
-/** Enough to see that something is wrong. */
-const FINDINGS = 1_000;
+const leases = (ctx: StoreContext): LeaseStore =>
+  bind(ctx, { accept, recordDropped, leaseNext, checkLease, commitTurn });
 
-/** What only the backend can do: tell that something changed and what its clock shows, and close. */
-export type Backend = Pick<Store, 'changed' | 'clockAheadMs' | 'close'>;
+const steps = (ctx: StoreContext): StepStore =>
+  bind(ctx, { openStep, commitStep, closeStep, findSummary, commitSummary, readBudgets });
 
-export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
-  accept: (input) => accept(ctx, input),
-  recordDropped: (agentId, messageId, drop) => recordDropped(ctx, agentId, messageId, drop),
-  stopTurn: (agentTurnId, reason) => stopTurn(ctx, agentTurnId, reason),
-  steerTurn: (agentTurnId, text, key) => steerTurn(ctx, agentTurnId, text, key),
-  setLifecycle: (agentId, lifecycle, reason) => setLifecycle(ctx, agentId, lifecycle, reason),
-  reportResult: (agentTurnId, report) => reportResult(ctx, agentTurnId, report),
-  writeInstructionCard: (text) => writeInstructionCard(ctx, text),
-  writeOutputCard: (value) => writeOutputCard(ctx, value),
-  writeContextBox: (texts) => writeContextBox(ctx, texts),
-  registerProfiles: (snapshots, registration) => registerProfiles(ctx, snapshots, registration),
-  leaseNext: (agentId) => leaseNext(ctx, agentId),
-  readProfile: (hash) => readProfile(ctx, hash),
-  holdSupervisorLease: (holder, ttlMs) => holdSupervisorLease(ctx, holder, ttlMs),
-  noteListed: (holder, listedUntil) => noteListed(ctx, holder, listedUntil),
-  releaseSupervisorLease: (holder) => releaseSupervisorLease(ctx, holder),
-  dueTurns: (limit) => dueTurns(ctx, limit),
-  scheduleCheck: (turn, next) => scheduleCheck(ctx, turn, next),
-  makeDue: (agentTurnIds) => makeDue(ctx, agentTurnIds),
-  reapTurn: (seen, termination) => reapTurn(ctx, seen, termination),
-  countOpenTurns: () => countOpenTurns(ctx),
-  listOpenTurns: (afterId, limit) => listOpenTurns(ctx, afterId, limit),
-  openStep: (fence, stepIndex, profileHash, begun) => openStep(ctx, fence, stepIndex, profileHash, begun),
-  commitStep: (fence, commit) => commitStep(ctx, fence, commit),
-  closeStep: (fence, stepIndex, noticed) => closeStep(ctx, fence, stepIndex, noticed),
-  findSummary: (fence, hide) => findSummary(ctx, fence, hide),
-  commitSummary: (fence, commit) => commitSummary(ctx, fence, commit),
-  readCall: (fence, callId) => readCall(ctx, fence, callId),
-  readResult: (fence, callId) => readResult(ctx, fence, callId),
-  readExtents: (extents) => readExtents(ctx, extents),
-  claimCall: (fence, claim) => claimCall(ctx, fence, claim),
-  checkLease: (fence, attempt) => checkLease(ctx, fence, attempt),
-  delegate: (fence, delegation) => delegate(ctx, fence, delegation),
-  settleCall: (fence, result) => settleCall(ctx, fence, result),
-  suspendCall: (fence, callId, waitMs) => suspendCall(ctx, fence, callId, waitMs),
-  refuseCalls: (fence, refusals) => refuseCalls(ctx, fence, refusals),
-  askApprovals: (fence, requests) => askApprovals(ctx, fence, requests),
-  answerApproval: (agentTurnId, answer) => answerApproval(ctx, agentTurnId, answer),
-  listApprovals: (filter) => listApprovals(ctx, filter),
-  setBudgets: (agentTurnId, budgets) => setBudgets(ctx, agentTurnId, budgets),
-  readBudgets: (fence) => readBudgets(ctx, fence),
-  resolveWaiting: (fence, callIds, parse) => resolveWaiting(ctx, fence, callIds, parse),
-  commitTurn: (fence, commit) => commitTurn(ctx, fence, commit),
-  settleDelegation: (agentTurnId) => settleDelegation(ctx, agentTurnId),
-  replaceOutputBox: (agentId, expected, cardIds) => replaceOutputBox(ctx, agentId, expected, cardIds),
-  getTurn: (agentTurnId) => getTurn(ctx, agentTurnId),
+const calls = (ctx: StoreContext): CallStore =>
+  bind(ctx, {
+    claimCall,
+    settleCall,
+    suspendCall,
+    refuseCalls,
+    reportResult,
+    resolveWaiting,
+    readCall,
+    readResult,
+  });
+
+const approvals = (ctx: StoreContext): ApprovalStore => bind(ctx, { askApprovals, answerApproval, listApprovals });
+
+const delegations = (ctx: StoreContext): DelegationStore => bind(ctx, { delegate, settleDelegation });
+
+const cards = (ctx: StoreContext): CardStore =>
+  bind(ctx, { writeInstructionCard, writeOutputCard, writeContextBox, replaceOutputBox, readBox, readExtents });
+
+const profiles = (ctx: StoreContext): ProfileStore => bind(ctx, { registerProfiles, readProfile });
+
+const control = (ctx: StoreContext): ControlStore => bind(ctx, { stopTurn, steerTurn, setBudgets, setLifecycle });
+
+const supervision = (ctx: StoreContext): SupervisorStore =>
+  bind(ctx, {
+    holdSupervisorLease,
+    noteListed,
+    releaseSupervisorLease,
+    dueTurns,
+    scheduleCheck,
+    makeDue,
+    reapTurn,
+    countOpenTurns,
+    listOpenTurns,
+  });
+
+const views = (ctx: StoreContext): ReadStore => ({
+  ...bind(ctx, { getTurn, listTurns, getAgent, listAgents, listEdges, readEvents, violations, violationPages }),
   getTurnStatus: turnStatusReader(ctx),
-  listAgents: (page) => listAgents(ctx, page),
-  getAgent: (agentId) => getAgent(ctx, agentId),
-  listTurns: (agentId, filter) => listTurns(ctx, agentId, filter),
-  listEdges: (agentTurnId) => listEdges(ctx, agentTurnId),
-  readEvents: (filter) => readEvents(ctx, filter),
-  readBox: (boxId, all) => readBox(ctx, boxId, all),
-  violations: (limit = FINDINGS) => violations(ctx, limit),
-  violationPages: () => violationPages(ctx),
-  changed: (timeoutMs, only) => backend.changed(timeoutMs, only),
-  clockAheadMs: () => backend.clockAheadMs(),
-  close: () => backend.close(),
+});
+
+/** The whole store, of what the context brings for all methods and the backend for its own. */
+export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
+  ...leases(ctx),
+  ...steps(ctx),
+  ...calls(ctx),
+  ...approvals(ctx),
+  ...delegations(ctx),
+  ...cards(ctx),
+  ...profiles(ctx),
+  ...control(ctx),
+  ...supervision(ctx),
+  ...views(ctx),
+  ...backend,
 });

@@ -8,7 +8,7 @@
 import { ApplicationFailure, Context, log } from '@temporalio/activity';
 import { z } from 'zod';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/contract/activities.ts';
-import type { ClaimOutcome, Store } from '../../workflows/contract/store.ts';
+import type { ClaimOutcome } from '../../workflows/contract/calls.ts';
 import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/sizes.ts';
@@ -20,13 +20,13 @@ import { type Holding, withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
 import { isRepeatable, type RunnableTool, type ToolContext } from '../tool.ts';
 import type { HandoverExecutor } from '../turn-workflows.ts';
-import { runDelegation } from './builtin/delegation.ts';
+import { type DelegatingStore, runDelegation } from './builtin/delegation.ts';
 import { builtinTool, runnableTool } from './builtin/registry.ts';
 import { ToolRun } from './tool-faults.ts';
 
 /** What the tool activity needs. */
 export interface ToolDeps {
-  readonly store: Store;
+  readonly store: DelegatingStore;
   readonly app: App;
   readonly workflows: HandoverExecutor;
 }

@@ -1,7 +1,8 @@
 /** What a turn, an operator and a supervisor ask of a store, each timed by itself. */
 import { callId as callIdOf } from '../../activities/ids.ts';
+import type { Lease } from '../../workflows/contract/lease.ts';
 import type { StepCommit } from '../../workflows/contract/steps.ts';
-import type { Lease, Store } from '../../workflows/contract/store.ts';
+import type { Store } from '../../workflows/contract/store.ts';
 import type { CardContents } from '../../workflows/protocol/cards.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { timed } from '../numbers.ts';
@@ -40,7 +41,9 @@ export class Rounds {
     const { lease } = await this.#timeOfTurn(`accept and lease${kind}`, accept);
     if (!lease) throw new Error(`agent ${agentId} is not idle`);
     const fence = fenceOf(lease);
-    await this.#timeOfTurn(`open a step${kind}`, () => store.openStep(fence, 1, lease.profileHash));
+    await this.#timeOfTurn(`open a step${kind}`, () =>
+      store.openStep(fence, { stepIndex: 1, profileHash: lease.profileHash }),
+    );
     await this.#timeOfTurn(`commit a step with a call${kind}`, () => store.commitStep(fence, stepOf(lease, 1, true)));
     await this.#call(fence, kind);
     await this.#timeOfTurn(`accept behind an open turn${kind}`, accept);
@@ -63,7 +66,7 @@ export class Rounds {
   async #ask(lease: Lease, kind: string): Promise<void> {
     const store = this.#store;
     const fence = fenceOf(lease);
-    await store.openStep(fence, 1, lease.profileHash);
+    await store.openStep(fence, { stepIndex: 1, profileHash: lease.profileHash });
     await store.commitStep(fence, stepOf(lease, 1, true));
     const callId = callIdOf(fence.agentTurnId, 1, 0);
     await this.#timeOfTurn(`suspend a call${kind}`, () => store.suspendCall(fence, callId, HOUR_MS));

@@ -32,7 +32,7 @@ export async function runTemplate(store: Store): Promise<void> {
   if (accepted.kind !== 'accepted' || !accepted.lease) throw new Error('the first request of an agent gave no lease');
   const { turnEpoch, profileHash } = accepted.lease;
   const fence = { ...TEMPLATE, turnEpoch };
-  await store.openStep(fence, 1, profileHash);
+  await store.openStep(fence, { stepIndex: 1, profileHash });
   const { thoughtCardId } = await store.commitStep(fence, {
     stepIndex: 1,
     steerIds: [],

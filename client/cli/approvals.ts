@@ -1,12 +1,8 @@
 /** `approvals`, `approve` and `turn budgets`: what waits for a person, the answers, and budgets of a running turn. */
 import { z } from 'zod';
-import {
-  type ApprovalPlace,
-  type ApprovalView,
-  type BudgetChange,
-  budgetChangeSchema,
-} from '../../workflows/contract/approvals.ts';
+import { type ApprovalPlace, type ApprovalView, budgetChangeSchema } from '../../workflows/contract/approvals.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { BudgetChange } from '../../workflows/protocol/profile.ts';
 import type { ClientApi } from '../api.ts';
 import { jsonOf } from './arguments.ts';
 import { type CliEnvironment, type CommonOptions, connected, PAGE, type PageOptions, tellMore } from './environment.ts';

@@ -1,13 +1,24 @@
 /** What store activities do besides their transaction: start what was leased, tell who waits, drop what nobody can use. */
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { v7 } from 'uuid';
+import { z } from 'zod';
+import { defineTool } from '../../activities/app/app.ts';
 import { createStoreActivities } from '../../activities/store-activities.ts';
-import type { Handover, Store } from '../../workflows/contract/store.ts';
+import type { Handover } from '../../workflows/contract/lease.ts';
+import type { Store } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
+import { governanceSchema } from '../../workflows/protocol/governance.ts';
 import { testApp } from '../support/app.ts';
 import { attempt, type LeasedTurn, leaseTurn } from './llm/leased-turn.ts';
 
-const app = testApp([]);
+/** Takes an amount in whole units, and gets it in cents. */
+const pay = defineTool({
+  name: 'pay',
+  description: 'pays',
+  parameters: z.object({ amount: z.number().transform((units) => units * 100) }),
+  execute: () => null,
+});
+const app = testApp([pay]);
 const SUCCESS = { termination: { status: 'success' }, deliverable: { from: 'fallback' }, engine: null } as const;
 
 describe('a store activity', () => {
@@ -149,6 +160,25 @@ describe('a store activity', () => {
     const failing = attempt(activities({ ...turn.store, accept: away }).acceptInline, { agentId, requests });
     await expect(failing).rejects.toMatchObject({ code: 'store_unavailable' });
     expect(await turn.store.listTurns(agentId)).toHaveLength(2);
+  });
+
+  test('judges arguments that an approver changed as the tool would get them, else as they were written (K7)', async () => {
+    const governance = governanceSchema.parse({ constraints: [{ tool: 'pay', path: 'amount', max: 500 }] });
+    const answered = (amount: number | string) =>
+      ({
+        callId: `pay-${amount}`,
+        decision: 'approved',
+        edited: { tool: 'pay', arguments: { amount }, governance },
+      }) as const;
+    const plain = { callId: 'other', decision: 'denied', reason: 'no' } as const;
+    const answers = [answered(8), answered('much'), plain];
+    const resolveWaiting: Store['resolveWaiting'] = async () => ({ settled: [], waiting: [], answers });
+    const resolved = activities({ ...turn.store, resolveWaiting }).resolveWaiting({ ...turn.fence, callIds: [] });
+    expect((await resolved).answers).toEqual([
+      { callId: 'pay-8', decision: 'approved', edited: { facts: { values: { amount: 800 }, oversized: [] } } },
+      { callId: 'pay-much', decision: 'approved', edited: { facts: { values: { amount: 'much' }, oversized: [] } } },
+      plain,
+    ]);
   });
 
   test('leaves one event of a result that is none, and one of the next, however often they are tried (T14, T20)', async () => {

@@ -5,7 +5,7 @@ import { Client, Connection } from '@temporalio/client';
 import { v7 } from 'uuid';
 import { TurnWorkflows } from '../../client/turn-workflows.ts';
 import type { DelegationSettlement } from '../../workflows/contract/delegation.ts';
-import type { Handover, Lease } from '../../workflows/contract/store.ts';
+import type { Handover, Lease } from '../../workflows/contract/lease.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { testApp } from '../support/app.ts';

@@ -20,8 +20,8 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T1',
     breaks: 'a request to a busy agent is leased at once',
     file: 'activities/store/turns/accept.ts',
-    find: `const lease = idle ? (await handOver(ctx, trx, head, now, first)).next : null;`,
-    replace: `const lease = (await handOver(ctx, trx, { ...head, status: 'idle', active_agent_turn_id: null }, now)).next;`,
+    find: `const lease = idle ? (await handOver(tx, head, first)).next : null;`,
+    replace: `const lease = (await handOver(tx, { ...head, status: 'idle', active_agent_turn_id: null })).next;`,
     test: STORE,
   },
   {
@@ -63,7 +63,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T4',
     breaks: 'the history holds what a tool returned',
-    file: 'activities/store/calls/results.ts',
+    file: 'activities/store/calls/call-cards.ts',
     find: `  callId: content.callId,\n  status: content.status,`,
     replace: `  ...content,\n  status: content.status,`,
     test: 'test/workflows/turn/turn.test.ts',
@@ -73,10 +73,10 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T5',
     breaks: 'the fence does not look at the epoch',
     file: 'activities/store/turns/head.ts',
-    find: `    .set({ updated_at: now })
+    find: `    .set({ updated_at: tx.now })
     .where('agent_id', '=', fence.agentId)
     .where('turn_epoch', '=', fence.turnEpoch)`,
-    replace: `    .set({ updated_at: now })
+    replace: `    .set({ updated_at: tx.now })
     .where('agent_id', '=', fence.agentId)`,
     test: STORE,
   },
@@ -101,8 +101,8 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T6',
     breaks: 'the task event of a success names a deliverable that is in no box',
     file: 'activities/store/turns/terminal.ts',
-    find: `  await appendNew(trx, boxId, cardId, agentId);`,
-    replace: `  if (termination.status !== 'success') await appendNew(trx, boxId, cardId, agentId);`,
+    find: `  await appendNew(tx, { boxId, owner: agentId }, cardId);`,
+    replace: `  if (termination.status !== 'success') await appendNew(tx, { boxId, owner: agentId }, cardId);`,
     test: STORE,
   },
   {
@@ -142,8 +142,8 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T8',
     breaks: 'a turn that cannot start is an error of the lease, which blocks the queue',
     file: 'activities/store/turns/lease.ts',
-    find: `    await finishTurn(trx, { ...turn, ...leased }, abandoned(termination), now);`,
-    replace: `    throw new CodedError(refused.code, refused.reason);`,
+    find: `    await finishTurn(tx, turn, abandoned(termination));`,
+    replace: `    throw new CodedError(made.code, made.reason);`,
     test: STORE,
   },
   {
@@ -207,8 +207,8 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T14',
     breaks: 'the result of a second attempt is stored and announced beside the first',
     file: 'activities/store/calls/results.ts',
-    find: `if (present) return { settled: present, fresh: false, cardId };`,
-    replace: `if (present && durationMs === undefined) return { settled: present, fresh: false, cardId };`,
+    find: `if (present) return { settled: present, cardId };`,
+    replace: `if (present && durationMs === undefined) return { settled: present, cardId };`,
     test: STORE,
   },
   {
@@ -374,8 +374,8 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T29',
     breaks: 'the second run of a commit is refused: its first has given the lease back',
     file: 'activities/store/turns/endings.ts',
-    find: `if (isTerminal(turn.status)) {`,
-    replace: `if (turn.status === 'canceled') {`,
+    find: `if (isEnded(turn)) return`,
+    replace: `if (isEnded(turn) && turn.status === 'canceled') return`,
     test: STORE,
   },
   {
@@ -392,7 +392,7 @@ export const MUTANTS: readonly Mutant[] = [
     breaks: 'the end of a child that did not succeed is not reported',
     file: 'activities/store/turns/terminal.ts',
     find: `turn.settlement === 'pending' ?`,
-    replace: `turn.settlement === 'pending' && status === 'success' ?`,
+    replace: `turn.settlement === 'pending' && termination.status === 'success' ?`,
     test: 'test/activities/store/turns/delegation.test.ts',
     only: 'on SQLite ',
   },

@@ -2,7 +2,8 @@
 import { writeSync } from 'node:fs';
 import { STORE_WAIT_MS } from '../../workers/commands/worker-process.ts';
 import type { WorkerCapacity } from '../../workers/worker.ts';
-import type { Handover, Store } from '../../workflows/contract/store.ts';
+import type { Handover } from '../../workflows/contract/lease.ts';
+import type { Store } from '../../workflows/contract/store.ts';
 import { holdingApp } from './holding-app.ts';
 import { startPlacedWorker, type WorkerPlace } from './placed-worker.ts';
 

@@ -11,7 +11,7 @@ import { type ScriptedServer, startScriptedModel } from '../../workers/model-ser
 import { startSupervisor } from '../../workers/supervision/supervisor.ts';
 import { type VerifyDeps, verifyInstallation } from '../../workers/verify.ts';
 import type { RunningWorker } from '../../workers/worker.ts';
-import type { Violation } from '../../workflows/contract/store.ts';
+import type { Violation } from '../../workflows/contract/views.ts';
 import { agentWorkflowId, CONTROL_QUEUE, targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { signalAcceptor } from '../support/acceptor.ts';
 import { testApp } from '../support/app.ts';

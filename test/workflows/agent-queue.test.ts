@@ -122,7 +122,7 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
     const lost = await harness.store.accept({ agentId, request });
     if (lost.kind !== 'accepted' || !lost.lease) throw new Error('no lease');
     const { agentTurnId, turnEpoch, profileHash } = lost.lease;
-    await harness.store.openStep({ agentId, agentTurnId, turnEpoch }, 1, profileHash);
+    await harness.store.openStep({ agentId, agentTurnId, turnEpoch }, { stepIndex: 1, profileHash });
     const next = await harness.client.agent(agentId).enqueue(ANSWER);
     expect(await next.result({ timeoutMs: 20_000 })).toMatchObject({ status: 'success', turnEpoch: 3 });
     expect(await harness.client.turn(agentTurnId).get()).toMatchObject({ status: 'failed', errorCode: 'worker_lost' });

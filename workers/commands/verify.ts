@@ -2,7 +2,7 @@
 import type { CliIo } from '../../client/cli/environment.ts';
 import { table } from '../../client/cli/format.ts';
 import { connectClient } from '../../client/connect.ts';
-import type { Violation } from '../../workflows/contract/store.ts';
+import type { Violation } from '../../workflows/contract/views.ts';
 import type { Config } from '../config.ts';
 import { type Verification, verifyInstallation } from '../verify.ts';
 import { withCleanup } from './cleanup.ts';

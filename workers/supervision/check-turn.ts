@@ -4,8 +4,10 @@
  */
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { TurnWorkflows } from '../../client/turn-workflows.ts';
-import type { Handover, Store } from '../../workflows/contract/store.ts';
-import type { DueTurn } from '../../workflows/contract/supervision.ts';
+import type { ControlStore } from '../../workflows/contract/control.ts';
+import type { Handover, LeaseStore } from '../../workflows/contract/lease.ts';
+import type { StoreClock } from '../../workflows/contract/store.ts';
+import type { DueTurn, SupervisorStore } from '../../workflows/contract/supervision.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { type CheckAction, decideCheck, needsWorkflow, type QueueFacts } from '../../workflows/supervision/check.ts';
@@ -13,7 +15,7 @@ import { queueFacts, workflowFacts } from './facts.ts';
 
 /** What a check reads and acts on. */
 export interface CheckDeps {
-  readonly store: Store;
+  readonly store: SupervisorStore & LeaseStore & ControlStore & StoreClock;
   readonly temporal: Client;
   readonly workflows: TurnWorkflows;
 }
@@ -36,7 +38,7 @@ export class Queues {
 }
 
 /** The time in epoch ms by the store's clock, which wrote the times in its rows. */
-export const storeNow = (store: Pick<Store, 'clockAheadMs'>): number => Date.now() + store.clockAheadMs();
+export const storeNow = (store: StoreClock): number => Date.now() + store.clockAheadMs();
 
 /** How long the server may take to answer about one turn, because the checks after it wait. */
 const SERVER_MS = 10_000;

@@ -6,7 +6,9 @@
  */
 import type { Client } from '@temporalio/client';
 import { LRUCache } from 'lru-cache';
-import type { Store } from '../../workflows/contract/store.ts';
+import type { StoreClock } from '../../workflows/contract/store.ts';
+import type { SupervisorStore } from '../../workflows/contract/supervision.ts';
+import type { ReadStore } from '../../workflows/contract/views.ts';
 import { TURN_WORKFLOW_ID } from '../../workflows/protocol/ids.ts';
 import { storeNow, terminate } from './check-turn.ts';
 
@@ -20,7 +22,7 @@ const turnIdOf = (workflowId: string): string | null => TURN_WORKFLOW_ID.exec(wo
 
 /** What a listing reads, and where it makes turns due. */
 export interface ListingDeps {
-  readonly store: Store;
+  readonly store: SupervisorStore & ReadStore & StoreClock;
   readonly temporal: Client;
 }
 

@@ -13,14 +13,14 @@ import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { TurnWorkflows } from '../../client/turn-workflows.ts';
-import type { Store } from '../../workflows/contract/store.ts';
+import type { DelegationStore } from '../../workflows/contract/delegation.ts';
 import type { DueTurn, SupervisorLease, SupervisorPass } from '../../workflows/contract/supervision.ts';
 import { type CheckDeps, checkTurn, Queues, storeNow } from './check-turn.ts';
-import { ClosedWorkflows, RunningWorkflows } from './listing.ts';
+import { ClosedWorkflows, type ListingDeps, RunningWorkflows } from './listing.ts';
 
 /** What a supervisor works on and how often. */
 export interface SupervisorOptions {
-  readonly store: Store;
+  readonly store: CheckDeps['store'] & ListingDeps['store'] & DelegationStore;
   readonly temporal: Client;
   /** The pause between two passes; 2 s when absent. */
   readonly everyMs?: number;

@@ -14,84 +14,103 @@ import type { CallLlmAction, RefusedCall, SummarizeAction } from '../kernel/acti
 import type { SettledCall } from '../kernel/calls.ts';
 import type { Fence } from '../protocol/turn.ts';
 import type { ApprovalRequest } from './approvals.ts';
+import type { WaitingState } from './calls.ts';
+import type { TurnCommit, TurnEnd } from './lease.ts';
 import type { Notice } from './notices.ts';
 import type { BudgetStanding, StepOutcomeRecord, SummaryRecord } from './steps.ts';
-import type { Suspension, TurnCommit, TurnEnd, Until, WaitingState } from './store.ts';
 import type { SupervisorPass } from './supervision.ts';
+import type { Suspension, Until } from './suspension.ts';
 
+/** A model call, as the kernel asks for it. */
 export interface CallModelInput extends Fence {
   readonly profileHash: string;
   readonly request: CallLlmAction;
-  /** Since the last step began; absent when there is nothing to tell. */
+  /** What the kernel did on its own account since the last step began; absent when it did nothing. */
   readonly noticed?: readonly Notice[];
 }
 
+/** A call of a tool that is to be started. */
 export interface RunToolInput extends Fence {
   readonly profileHash: string;
   readonly callId: string;
   readonly tool: string;
 }
 
+/** What became of a call that was started: it has its result, or waits. */
 export type RunToolOutcome =
   | { readonly kind: 'settled'; readonly settled: SettledCall }
   | ({ readonly kind: 'suspended' } & Until);
 
+/** The end of a turn, and the lease under which it is committed. */
 export interface CommitTurnInput extends Fence, TurnCommit {}
 
-/** What a foreign client sent inline, as it came: validated by the activity, not by the workflow. */
+/** What a foreign client sent inline, unchanged: the activity validates it, not the workflow. */
 export interface InlineMessage {
-  /** The same however often the message is handled. */
+  /** The id of the message: the same however often it is handled. */
   readonly messageId: string;
   readonly body: unknown;
 }
 
-/** In the order they came; at most `INLINE_BATCH`. */
+/** Requests of foreign clients for one agent. */
 export interface AcceptInlineInput {
   readonly agentId: string;
+  /** In the order in which they came; at most `INLINE_BATCH`. */
   readonly requests: readonly InlineMessage[];
 }
 
-/** In the order they came; at most `INLINE_BATCH`. */
+/** Results that foreign clients report for one turn. */
 export interface ReportInlineInput {
   readonly agentId: string;
   readonly agentTurnId: string;
+  /** In the order in which they came; at most `INLINE_BATCH`. */
   readonly results: readonly InlineMessage[];
 }
 
-/** Messages in one activity, which takes less time than it takes for a hundred to come: then the server gives the task up. */
+/** Messages in one activity: few enough that it ends before a hundred more have come, when the server would give the task up. */
 export const INLINE_BATCH = 20;
 
+/** Local activities: a transaction of the store each. */
 export interface StoreActivities {
   /**
    * Accepts the requests, and starts the workflow of what was leased; what cannot be accepted leaves an event that says why. Tells of each
-   * whether it is accepted; the last of them may be left for another time.
+   * whether it is accepted. The list is shorter than that of the requests when time was up: the rest is to be sent again.
    */
   acceptInline(input: AcceptInlineInput): Promise<readonly boolean[]>;
-  /** How many it has handled: the last of them may be left for another time. */
+  /** Stores the results that are reported. Tells how many it has handled: the rest is to be sent again. */
   reportInline(input: ReportInlineInput): Promise<number>;
+  /** Writes down why calls are not run, as their results (K6). */
   refuseCalls(input: Fence & { refusals: readonly RefusedCall[] }): Promise<readonly SettledCall[]>;
+  /** Asks people; a question that was asked before keeps its deadline (K7, K9). */
   askApprovals(input: Fence & { requests: readonly ApprovalRequest[] }): Promise<readonly Suspension[]>;
+  /** Reads where the budgets of the turn stand (K9). */
   readBudgets(input: Fence): Promise<BudgetStanding>;
-  /** Gives up a step whose model call has failed; what an attempt has recorded of it all the same (K13). */
+  /** Gives up a step whose model call has failed; returns what an attempt has recorded of it all the same, null when there is nothing (K13). */
   closeStep(input: Fence & { stepIndex: number; noticed?: readonly Notice[] }): Promise<StepOutcomeRecord | null>;
+  /** Tells where the waiting calls stand; overdue ones get a timeout as their result (T17). */
   resolveWaiting(input: Fence & { callIds: readonly string[] }): Promise<WaitingState>;
   /** Ends the turn, starts the agent's next one and tells the waiting parent; a second run finds what the first one did (T29, T30). */
   commitTurn(input: CommitTurnInput): Promise<TurnEnd>;
 }
 
+/** A summary, as the kernel asks for it. */
 export interface SummarizeInput extends Fence {
   readonly profileHash: string;
   readonly request: SummarizeAction;
 }
 
+/** Activities that reach a model or a tool; they heartbeat. */
 export interface TurnActivities {
+  /** Calls the model and commits the step; a step that is committed already is returned, and the model is not called again (T29). */
   callModel(input: CallModelInput): Promise<StepOutcomeRecord>;
-  /** Never fails because of the model: what it cannot write is written by rule. */
+  /** Writes a summary and commits it; it never fails because of the model, for what the model cannot write is written by rule (K15). */
   summarize(input: SummarizeInput): Promise<SummaryRecord>;
+  /** Claims a call and runs its tool; a second attempt adopts the stored result or obeys the claim (W10). */
   runTool(input: RunToolInput): Promise<RunToolOutcome>;
 }
 
+/** What the workflow of a scheduled supervisor runs. */
 export interface SupervisorActivities {
+  /** Makes passes until nothing is due any more, unless another supervisor is active. */
   supervise(): Promise<SupervisorPass>;
 }
 
@@ -122,12 +141,15 @@ const TOOL: ActivityOptions = {
   startToCloseTimeout: '24h',
   heartbeatTimeout: HEARTBEAT_TIMEOUT,
   cancellationType: 'TRY_CANCEL',
-  // The tool itself is not retried here: a second attempt adopts the stored result or obeys the claim (W10).
+  // No retry runs the tool again by itself: a second attempt adopts the stored result or obeys the claim (W10).
   retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s', nonRetryableErrorTypes: FINAL },
 };
 
+/** Local activities of the store. */
 export const storeActivities = proxyLocalActivities<StoreActivities>(LOCAL);
+/** Activities that call a model; `summary` is what the Web UI shows of them. */
 export const modelActivities = (summary: string): Pick<TurnActivities, 'callModel' | 'summarize'> =>
   proxyActivities<Pick<TurnActivities, 'callModel' | 'summarize'>>({ ...MODEL, summary });
+/** Activities that run a tool; `summary` is what the Web UI shows of them. */
 export const toolActivities = (summary: string): Pick<TurnActivities, 'runTool'> =>
   proxyActivities<Pick<TurnActivities, 'runTool'>>({ ...TOOL, summary });

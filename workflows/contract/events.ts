@@ -3,39 +3,52 @@ import type { FailureCode } from '../protocol/failures.ts';
 import type { HeadStatus, TerminalStatus } from '../protocol/turn.ts';
 import type { Notice } from './notices.ts';
 
+/** The agent's head has another status, or its turn does something else. */
 export interface StateEvent {
   readonly type: 'state';
   readonly payload: {
     readonly status: HeadStatus;
     readonly turnEpoch: number;
+    /** What the turn is at; absent when the status says all there is. */
     readonly activity?: 'thinking' | 'executing_tool' | 'awaiting_tool_result' | 'waiting_for_workers';
+    /** The tool that is executed, the first of several. */
     readonly currentTool?: string;
     readonly waitingToolCount: number;
+    /** The nearest deadline of the waiting calls, epoch ms; null when none waits. */
     readonly resumeDeadline: number | null;
   };
 }
 
+/** A step was started, has its thought, or is over. */
 export interface StepEvent {
   readonly type: 'step';
   readonly payload: {
     readonly stepIndex: number;
     readonly phase: 'started' | 'executing' | 'completed' | 'failed';
+    /** The tools that the step calls; present once it has its thought. */
     readonly tools?: readonly string[];
+    /** The card of the thought; present once there is one. */
     readonly cardIds?: readonly string[];
     readonly errorCode?: FailureCode;
   };
 }
 
+/** A call has its result or waits, or a report about it was kept or dropped. */
 export interface CallEvent {
   readonly type: 'call';
   readonly payload: {
     readonly callId: string;
     readonly tool: string;
     readonly phase: 'settled' | 'suspended' | 'deferred' | 'dropped';
+    /** The status of the result, or of the report. */
     readonly status?: string;
+    /** Why the report was deferred or dropped. */
     readonly reason?: string;
+    /** Until when the call waits, epoch ms. */
     readonly deadline?: number;
+    /** The card of the result. */
     readonly cardId?: string;
+    /** How long the tool ran; absent for a result that no tool of ours brought. */
     readonly durationMs?: number;
   };
 }
@@ -47,8 +60,11 @@ export interface ApprovalEvent {
     readonly callId: string;
     readonly tool: string;
     readonly phase: 'asked' | 'escalated' | 'approved' | 'denied' | 'unanswered';
+    /** Why it is asked, or what answered it. */
     readonly reason?: string;
+    /** Who answered; absent for an answer without a name. */
     readonly by?: string;
+    /** Until when it waits, epoch ms. */
     readonly deadline?: number;
   };
 }
@@ -59,29 +75,36 @@ export interface NoticeEvent {
   readonly payload: Notice;
 }
 
-/** The terminal event, one per turn (T6). No derived content: the deliverable is read from its card. */
+/** The end of a turn, of which there is one per turn (T6). It holds no content: the deliverable is read from its card. */
 export interface TaskEvent {
   readonly type: 'task';
   readonly payload: {
     readonly status: TerminalStatus;
+    /** Null when the turn succeeded. */
     readonly errorCode: string | null;
     readonly deliverableCardId: string;
     readonly outputBoxId: string;
   };
 }
 
-/** A foreign client's message that nobody can use. */
+/** A foreign client's message could not be used. */
 export interface DroppedEvent {
   readonly type: 'dropped';
   readonly payload: { readonly what: 'enqueue' | 'tool_result'; readonly reason: string };
 }
 
+/** What an event says, by its type. */
 export type EventBody = StateEvent | StepEvent | CallEvent | ApprovalEvent | NoticeEvent | TaskEvent | DroppedEvent;
 
+/** An event as it is read from the log. */
 export type AgentEvent = EventBody & {
+  /** Rises over all agents of the store, with gaps. */
   readonly id: number;
   readonly agentId: string;
+  /** The place of the event among those of its agent, from 1 and without gaps. */
   readonly seq: number;
+  /** Null for an event that is of the agent and of no turn. */
   readonly agentTurnId: string | null;
+  /** Epoch ms by the store's clock. */
   readonly createdAt: number;
 };

@@ -3,10 +3,13 @@ import type { Observation } from '../kernel/actions.ts';
 
 const NOTICED = ['budget_hit', 'rolled_back', 'repeating', 'shortened', 'overflow'] as const;
 
+/** An observation of the kernel that people are told of. */
 export type Notice = Extract<Observation, { readonly type: (typeof NOTICED)[number] }>;
 
+/** Whether people are told of the observation; the others are lines of a log only. */
 export const isNotice = (seen: Observation): seen is Notice => NOTICED.some((type) => type === seen.type);
 
+/** The notice in words, as one line without its turn and step. */
 export function noticeText(notice: Notice): string {
   switch (notice.type) {
     case 'budget_hit':

@@ -6,104 +6,160 @@ import type { ArgumentFacts } from '../kernel/governance.ts';
 import type { BoxExtent } from '../kernel/handles.ts';
 import type { Card, CardContents, CardType, ToolResultContent } from '../protocol/cards.ts';
 import type { ResultFields } from '../protocol/enqueue.ts';
-import type { ProfileSnapshot } from '../protocol/profile.ts';
-import type { Usage } from '../protocol/turn.ts';
-import type { BudgetChange } from './approvals.ts';
+import type { BudgetChange, ProfileSnapshot } from '../protocol/profile.ts';
+import type { Fence, Usage } from '../protocol/turn.ts';
 import type { Notice } from './notices.ts';
 
-/** What a turn's budgets are up to, besides what it spends itself (K9). */
+/** What there is to know of a turn's budgets besides what the turn spends itself (K9). */
 export interface BudgetStanding {
-  /** Budgets that operators set so far, when there are any: the signal that told of them may have been lost. */
+  /** Budgets that operators set so far; absent when there are none. The signal that told of them may have been lost. */
   readonly budgets?: BudgetChange;
-  /** Absent when it has delegated nothing. */
+  /** What its delegated turns spend or hold; absent when it has delegated nothing. */
   readonly delegated?: Delegated;
 }
 
-/** With the budgets as they stand now, whenever the step was recorded. */
+/** What a committed step has brought, with the budgets as they stand when it is read, whenever the step was recorded. */
 export interface StepOutcomeRecord extends BudgetStanding {
   readonly stepIndex: number;
   readonly thoughtCardId: string;
+  /** The place of the thought in the output box. */
   readonly thoughtSeq: number;
   readonly thoughtTokens: number;
+  /** The place of the note that was asked for; null when there was none. */
   readonly noteSeq: number | null;
+  /** Tokens of the note; 0 when there was none. */
   readonly noteTokens: number;
+  /** Messages of users that this step took into the conversation, by their places in the output box. */
   readonly steers: readonly { readonly seq: number; readonly tokens: number }[];
+  /** Whether the model said anything besides its calls. */
   readonly hasText: boolean;
-  /** Its output limit cut the model short (K11). */
+  /** Present when its output limit cut the model short (K11). */
   readonly truncated?: true;
-  /** The model or its content filter refused; the thought says so (W14). */
+  /** Whether the model or its content filter refused; the thought says so (W14). */
   readonly refused: boolean;
   readonly calls: readonly ProposedCall[];
   readonly usage: Usage;
+  /** In the currency of the app's price list; null when the price is not known. */
   readonly cost: number | null;
   readonly latencyMs: number;
 }
 
-/** What comes with the opening of a step. */
+/** A step that is to be opened, and what comes with it. */
 export interface StepBegin {
+  readonly stepIndex: number;
+  /** The version of the profile that the turn was leased with. */
+  readonly profileHash: string;
   /** Places in the output box that a rollback takes out of view first (K13). */
   readonly hide?: readonly number[];
-  /** Told of once, with a new step. */
+  /** What the kernel did on its own account; written once, with a step that is new. */
   readonly noticed?: readonly Notice[];
   /** Tokens that messages for the turn may take in this step's prompt; unbounded when left out. The first one is shown in any case (T22). */
   readonly room?: number;
 }
 
+/** What a model call needs to know of its turn. */
 export interface StepOpening {
-  /** Present when the step's thought is already stored: the model is not called again. */
+  /** The outcome of a step that is committed already: the model is not called again. Null for one that is not. */
   readonly recorded: StepOutcomeRecord | null;
   readonly snapshot: ProfileSnapshot;
-  /** Parsed result fields of the request or the profile, null when none (or malformed, then with a warning). */
+  /** The result fields of the request, or else of the profile; null when there are none, or when they are malformed (then with a warning). */
   readonly resultFields: ResultFields | null;
-  /** Of the request. */
+  /** What the request says must be true of the result (K14). */
   readonly criteria: readonly string[];
   /** Messages for this turn that the model has not seen; the step that shows them and is committed takes them (T22). */
   readonly steers: readonly Card[];
+  /** What is wrong with the profile or the request and yet no error, for the worker's log. */
   readonly warnings: readonly string[];
 }
 
+/** A call that the model proposed in a step. */
 export interface NewCall {
+  /** Its place among the calls of the step, from 0. */
   readonly index: number;
   readonly content: CardContents['tool.call'];
+  /** The digest of its canonical arguments, by which repetitions are found (K4). */
   readonly digest: string;
-  /** The skill it takes up (K8). */
+  /** The skill that the call takes up; absent when it takes up none (K8). */
   readonly skill?: string;
+  /** What governance rules look at; absent when they look at nothing (K6). */
   readonly facts?: ArgumentFacts;
-  /** Its first start is claimed with the step: it may be started twice, and no rule can forbid it (W10). */
+  /** Present when its first start is claimed with the step: it may be started twice, and no rule can forbid it (W10). */
   readonly claimed?: true;
-  /** A result known at once: refused arguments, or an accepted `submit_result`. */
+  /** A result that is known at once: refused arguments, or an accepted `submit_result`. */
   readonly result?: ToolResultContent;
 }
 
+/** What a model call has brought, as it is committed. */
 export interface StepCommit {
   readonly stepIndex: number;
-  /** Cards of the steers that were rendered into the request. */
+  /** Cards of the steers that were rendered into the prompt. */
   readonly steerIds: readonly string[];
+  /** What the runtime had to say to the model with this step; null when it had nothing to say. */
   readonly note: { readonly type: CardType & `sys.${string}`; readonly text: string } | null;
   readonly thought: CardContents['agent.thought'];
   readonly calls: readonly NewCall[];
   readonly usage: Usage;
+  /** The model that answered, as the provider names it. */
   readonly model: string;
   readonly finishReason: string;
   /** In the currency of the app's price list; null when the model is not in it, never 0 for unknown (W17). */
   readonly cost: number | null;
   readonly latencyMs: number;
+  /** Ms until the first token came; null when nothing was streamed. */
   readonly firstTokenMs: number | null;
 }
 
-/** A summary as it is stored, and what it cost to write. */
+/** A summary to be stored. */
 export interface SummaryCommit {
-  /** Of the step that waits for it: one summary is made before each step at most… in one place of the box. */
+  /** The step that waits for the summary. */
   readonly stepIndex: number;
   readonly text: string;
+  /** What the summary stands for: it leaves the view. */
   readonly hide: readonly BoxExtent[];
+  /** What was spent to write it. */
   readonly usage: Usage;
+  /** The cost of writing it; null when the price is not known. */
   readonly cost: number | null;
 }
 
+/** A stored summary, and what it cost to write. */
 export interface SummaryRecord {
+  /** The place of the summary in the output box. */
   readonly seq: number;
   readonly tokens: number;
   readonly usage: Usage;
+  /** Null when the price is not known. */
   readonly cost: number | null;
+}
+
+/** The steps of a turn: one model call each, and the summaries that make room for it. */
+export interface StepStore {
+  /**
+   * Opens a step before its model call: the first one moves the turn to `running` (T12), and messages that wait are handed over (T22).
+   * Idempotent by turn and step: a step that was opened is opened again, and one that is committed comes back as `recorded`. Errors:
+   * `stale_epoch` (T5); `step_closed` when the turn has gone on without the step (K13); `profile_not_found` and `store_corrupt` for the
+   * profile of that hash.
+   */
+  openStep(fence: Fence, begin: StepBegin): Promise<StepOpening>;
+  /**
+   * Commits thought, calls and usage of a step, and takes the messages that it rendered into the conversation. Idempotent by turn and step: the
+   * first writer wins, and another attempt gets what was recorded (T5). Errors: `stale_epoch` (T5); `step_closed` when the turn has gone on
+   * without the step (K13); `payload_too_large` for a card over the limit.
+   */
+  commitStep(fence: Fence, commit: StepCommit): Promise<StepOutcomeRecord>;
+  /**
+   * Gives up a step whose model call has failed, before the turn goes on without it: from then on no late attempt can open or commit it
+   * (`step_closed`). Returns what was recorded when an attempt was faster, and then closes nothing; null when the step is closed (K13).
+   * `noticed` is written down where no attempt has opened the step. Idempotent by turn and step. Errors: `stale_epoch` (T5).
+   */
+  closeStep(fence: Fence, stepIndex: number, noticed?: readonly Notice[]): Promise<StepOutcomeRecord | null>;
+  /** Finds the summary of these extents; null when it is not in the output box. Reads only: the lease is not checked. */
+  findSummary(fence: Fence, hide: readonly BoxExtent[]): Promise<SummaryRecord | null>;
+  /**
+   * Puts a summary into the output box and what it stands for out of view (K15). Idempotent by turn and extents: a summary that is there is
+   * returned, and nothing is written. Errors: `stale_epoch` (T5); `payload_too_large`.
+   */
+  commitSummary(fence: Fence, commit: SummaryCommit): Promise<SummaryRecord>;
+  /** Reads where the budgets of a turn stand (K9). Reads only: the lease is not checked. */
+  readBudgets(fence: Fence): Promise<BudgetStanding>;
 }

@@ -1,27 +1,36 @@
-/** What readers get: turns, agents and edges as they stand in the store. Times in epoch ms. */
-
+/** What readers get: turns, agents, edges and events as they stand in the store. Times are in epoch ms by the store's clock. */
 import type { ResultStatus, ToolError, ToolResultContent } from '../protocol/cards.ts';
 import type { JsonValue } from '../protocol/json.ts';
 import type { AgentLifecycle, Deliverable, EngineUsage, HeadStatus, TurnStatus, Usage } from '../protocol/turn.ts';
 import type { Deferral } from '../waiting/decisions.ts';
+import type { AgentEvent } from './events.ts';
 
+/** A turn with its steps and calls. */
 export interface TurnView {
   readonly agentTurnId: string;
   readonly agentId: string;
   readonly status: TurnStatus;
+  /** Null while the turn has not ended, and when it succeeded. */
   readonly errorCode: string | null;
+  /** Why the turn ended as it did; null when its status says all there is. */
   readonly reason: string | null;
+  /** The epoch of its lease; null for a turn that was never leased. */
   readonly turnEpoch: number | null;
+  /** The profile it was leased with; while it is queued the one that the request names, null when it names none. */
   readonly profile: string | null;
   readonly instruction: string;
+  /** Null until the turn has ended. */
   readonly deliverable: Deliverable | null;
+  /** Null until the turn has ended. */
   readonly deliverableCardId: string | null;
+  /** Null while the turn is queued. */
   readonly outputBoxId: string | null;
   readonly usage: Usage;
-  /** Sum over the steps; null as soon as one step's cost is unknown. */
+  /** Sum over the steps; null before the first step, and as soon as the cost of one is unknown. */
   readonly cost: number | null;
-  /** Null until the turn committed its end itself. */
+  /** What the engine spent on it; null unless the turn committed its end itself. */
   readonly engine: EngineUsage | null;
+  /** Steps that are committed. */
   readonly stepCount: number;
   readonly steps: readonly StepView[];
   readonly waiting: readonly WaitingView[];
@@ -29,69 +38,88 @@ export interface TurnView {
   readonly waitingForWorkers: string | null;
   /** The turn and call that delegated it; null for a request from outside. */
   readonly parent: ParentView | null;
+  /** How many delegations lead to it from a request from outside; 0 for such a request. */
   readonly depth: number;
+  /** Its place among all turns that the agent ever accepted, from 1. */
   readonly acceptSeq: number;
   readonly acceptedAt: number;
+  /** Null while it is queued. */
   readonly leasedAt: number | null;
+  /** When its first step was opened; null before. */
   readonly startedAt: number | null;
+  /** Null until the turn has ended. */
   readonly endedAt: number | null;
 }
 
+/** The turn that caused another. */
 export interface ParentView {
   readonly agentId: string;
   readonly agentTurnId: string;
-  /** Null for a message to its parent that outlived it. */
+  /** The call that delegated the turn; null for a turn that was a message to its parent and outlived it (T22). */
   readonly callId: string | null;
 }
 
+/** A call, or a question about a budget, that a turn waits for. */
 export interface WaitingView {
   readonly callId: string;
   /** `join`: for a delegated turn; `approval`: for a person (K7). */
   readonly kind: 'tool' | 'join' | 'approval';
   readonly tool: string;
   readonly deadline: number;
-  /** A report came that could not be applied yet (T18). */
+  /** The report that came and could not be applied yet; null when there is none (T18). */
   readonly deferred: Deferral | null;
 }
 
+/** A step; what comes with the model's answer is null until the step is committed. */
 export interface StepView {
   readonly stepIndex: number;
   readonly model: string | null;
   readonly usage: Usage | null;
+  /** Null also when the price is not known. */
   readonly cost: number | null;
   readonly latencyMs: number | null;
+  /** Null also when nothing was streamed. */
   readonly firstTokenMs: number | null;
   readonly calls: readonly CallView[];
 }
 
+/** A call and what became of it. */
 export interface CallView {
   readonly callId: string;
   readonly tool: string;
   readonly arguments: JsonValue;
-  /** What an approver changed of it, or said; null when it ran as proposed. */
+  /** What an approver changed of the call, or said; null when it ran as proposed. */
   readonly approval: ToolResultContent['approval'] | null;
+  /** `open`: it has no result. */
   readonly status: ResultStatus | 'waiting' | 'open';
   readonly error: ToolError | null;
+  /** How long its tool ran; null while it has no result, and for a result that no tool of ours brought. */
   readonly durationMs: number | null;
 }
 
+/** An agent: its head, and what the roster says of it. */
 export interface AgentView {
   readonly agentId: string;
+  /** The profile of its turns where a request names none; null: the one that is named like the agent. */
   readonly profile: string | null;
-  /** What an operator wants of it; a stopped agent refuses requests and keeps its queue (T10). */
+  /** What an operator wants of the agent; a stopped one refuses requests and keeps its queue (T10). */
   readonly lifecycle: AgentLifecycle;
   readonly status: HeadStatus;
   readonly turnEpoch: number;
+  /** The open turn; null when the agent is idle. */
   readonly activeAgentTurnId: string | null;
-  /** All it ever accepted, ended ones included. */
+  /** How many turns it ever accepted, ended ones included. */
   readonly acceptedTurns: number;
   readonly queuedTurns: number;
   /** The worker target that its active turn waits for and nobody serves; null otherwise (T12). */
   readonly waitingForWorkers: string | null;
-  /** What it remembers; null before its first turn. */
+  /** The box of what it remembers; null before its first turn. */
   readonly outputBoxId: string | null;
+  /** Calls and questions that its open turn waits for. */
   readonly waitingToolCount: number;
+  /** The nearest deadline of them; null when none waits. */
   readonly resumeDeadline: number | null;
+  /** When something was last written under its head. */
   readonly updatedAt: number;
 }
 
@@ -99,17 +127,83 @@ export interface AgentView {
 export interface EdgeView {
   readonly primitive: 'enqueue' | 'tool_call' | 'report' | 'join';
   readonly phase: 'request' | 'response';
-  /** The tool of a call; what a report says: the status of a turn, `tool_result` or `timeout` of a call. */
+  /** The tool of a call or a join; what a report says: the status of a turn, `tool_result` or `timeout` of a call; null for an enqueue. */
   readonly kind: string | null;
   readonly sourceAgentId: string | null;
   readonly sourceAgentTurnId: string | null;
   readonly sourceStepIndex: number | null;
   readonly targetAgentId: string | null;
   readonly targetAgentTurnId: string | null;
-  /** The call that a `tool_call` makes or a `report` answers. */
+  /** The call that a `tool_call` makes, a `report` answers, a `join` waits for or an `enqueue` comes from; null where there is none. */
   readonly callId: string | null;
   readonly correlationId: string | null;
   readonly depth: number;
   readonly traceId: string | null;
   readonly createdAt: number;
+}
+
+/** One broken part of the promise, found in the rows of the store. */
+export interface Violation {
+  /** The name of the check that found it. */
+  readonly check: string;
+  /** Null where the finding is of no agent. */
+  readonly agentId: string | null;
+  /** Null where the finding is of no turn. */
+  readonly agentTurnId: string | null;
+  readonly detail: string;
+}
+
+/** Which turns of an agent are listed. */
+export interface TurnFilter {
+  readonly status?: TurnStatus;
+  /** Lists turns whose `acceptSeq` is above this one. */
+  readonly after?: number;
+  /** The most turns to list; 100 when left out. */
+  readonly limit?: number;
+  /** Lists so many of the turns that were accepted last, instead of `limit` from the oldest on. */
+  readonly last?: number;
+}
+
+/** Which agents are listed. */
+export interface AgentPage {
+  /** Lists agents behind this id. */
+  readonly after?: string;
+  /** The most agents to list; 1,000 when left out. */
+  readonly limit?: number;
+}
+
+/** Which events are read. */
+export interface EventFilter {
+  readonly agentId: string;
+  /** Reads only the events of this turn of the agent. */
+  readonly agentTurnId?: string;
+  /** Reads events behind this place; 0 when left out. */
+  readonly afterSeq?: number;
+  /** The most events to read; 1,000 when left out. */
+  readonly limit?: number;
+}
+
+/** The read model: nothing of it writes or takes a lock. */
+export interface ReadStore {
+  /** Reads a turn with its steps and calls; null when it was never accepted. */
+  getTurn(agentTurnId: string): Promise<TurnView | null>;
+  /** Reads the status of a turn, which is cheaper than `getTurn`; null when the turn was never accepted. */
+  getTurnStatus(agentTurnId: string): Promise<TurnStatus | null>;
+  /** Lists turns of an agent, oldest first; none for an agent that is not there. */
+  listTurns(agentId: string, filter?: TurnFilter): Promise<readonly TurnView[]>;
+  /** Reads an agent; null when it never accepted a turn. */
+  getAgent(agentId: string): Promise<AgentView | null>;
+  /** Lists agents by id. */
+  listAgents(page?: AgentPage): Promise<readonly AgentView[]>;
+  /** Lists the edges of a turn and, recursively, of the turns it enqueued, oldest first; calls of one step in their order. */
+  listEdges(agentTurnId: string): Promise<readonly EdgeView[]>;
+  /** Reads events of an agent or of one of its turns, oldest first. */
+  readEvents(filter: EventFilter): Promise<readonly AgentEvent[]>;
+  /** Checks the rows of the store and returns what breaks the promise, at most `limit` (1,000) findings; empty when all is well. */
+  violations(limit?: number): Promise<readonly Violation[]>;
+  /**
+   * Checks the rows of the store and yields all that breaks the promise, a page at a time: memory stays bounded whatever the size of the
+   * store, and however much of it is broken.
+   */
+  violationPages(): AsyncIterable<readonly Violation[]>;
 }

@@ -5,7 +5,7 @@
  * handler never throws.
  */
 import { defineQuery, defineSignal } from '@temporalio/workflow';
-import type { Lease } from '../contract/store.ts';
+import type { Lease } from '../contract/lease.ts';
 import { isDeeperThan } from '../protocol/json.ts';
 import type { TurnStatus } from '../protocol/turn.ts';
 

@@ -88,8 +88,11 @@ export const approvalPolicySchema = z
     path: ['escalateTo'],
   });
 
+/** How questions are asked, and what follows when nobody answers, with the defaults filled in. */
+export type ApprovalPolicy = z.output<typeof approvalPolicySchema>;
+
 /**
- * All that decides whether a proposed call is run, refused or asked about (K5). Every part is looked at; deny counts more than ask, ask
+ * All that decides whether a proposed call is run, refused or asked about (K5). Every part counts; deny counts more than ask, ask
  * more than a rate limit, and that more than allow.
  */
 export const governanceSchema = z.strictObject({

@@ -3,7 +3,7 @@
  * that moves later therefore costs no history event.
  */
 import { CancellationScope, condition, sleep } from '@temporalio/workflow';
-import type { Until } from '../contract/store.ts';
+import type { Until } from '../contract/suspension.ts';
 
 /** When a wait that the store told of is over by the clock of the workflow: that of the server, whatever the store's shows. */
 export const hereUntil = ({ leftMs }: Pick<Until, 'leftMs'>): number => Date.now() + leftMs;

@@ -1,5 +1,5 @@
 /** The calls of one step: those that run, side by side, those that are refused, and those that need approval. */
-import type { Until } from '../contract/store.ts';
+import type { Until } from '../contract/suspension.ts';
 import type { ApprovalAsk, ExecuteToolsAction, RefusedCall } from '../kernel/actions.ts';
 import type { SettledCall } from '../kernel/calls.ts';
 import { waitingCalls } from '../kernel/phase.ts';

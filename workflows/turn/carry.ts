@@ -1,6 +1,6 @@
 /** What one run of a turn leaves to the next (K22), and the parts of the driver made from it. */
+import type { Lease } from '../contract/lease.ts';
 import type { Notice } from '../contract/notices.ts';
-import type { Lease } from '../contract/store.ts';
 import type { DoneAction, KernelAction } from '../kernel/actions.ts';
 import { initialState, type KernelState } from '../kernel/state.ts';
 import type { EngineUsage, TurnStatus } from '../protocol/turn.ts';

@@ -1,7 +1,7 @@
 /** What the Web UI's workflow page says about a turn: the current details, as Markdown. Costs no history event. */
 import { log, setCurrentDetails } from '@temporalio/workflow';
+import type { Lease } from '../contract/lease.ts';
 import type { StepOutcomeRecord } from '../contract/steps.ts';
-import type { Lease } from '../contract/store.ts';
 import { clip } from '../protocol/sizes.ts';
 import { shownTime } from '../protocol/time.ts';
 import { addUsage, NO_USAGE, shownTokens, type Usage } from '../protocol/turn.ts';

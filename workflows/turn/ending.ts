@@ -1,7 +1,8 @@
 /** The end of a turn: the commit, which is made even when the turn was stopped (T6, T7). */
+
 import { CancellationScope } from '@temporalio/workflow';
 import { storeActivities } from '../contract/activities.ts';
-import type { TurnEnd } from '../contract/store.ts';
+import type { TurnEnd } from '../contract/lease.ts';
 import type { DoneAction } from '../kernel/actions.ts';
 import { leaseLost } from './outcomes.ts';
 import type { TurnParts } from './parts.ts';

@@ -1,7 +1,7 @@
 /** What the outside answered a turn, as events of the kernel. */
 import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/workflow';
+import type { Lease } from '../contract/lease.ts';
 import type { StepOutcomeRecord } from '../contract/steps.ts';
-import type { Lease } from '../contract/store.ts';
 import type { KernelEvent } from '../kernel/events.ts';
 import type { Handle } from '../kernel/handles.ts';
 import { FAILURES, isFailureCode } from '../protocol/failures.ts';

@@ -1,6 +1,6 @@
 /** The input of a turn's workflow, which anybody may have started. */
 import { ApplicationFailure, workflowInfo } from '@temporalio/workflow';
-import type { Lease } from '../contract/store.ts';
+import type { Lease } from '../contract/lease.ts';
 import { isLease } from '../messages/messages.ts';
 import { turnWorkflowId } from '../protocol/ids.ts';
 import { clip } from '../protocol/sizes.ts';

@@ -1,5 +1,5 @@
 /** What the parts of one turn's driver share. */
-import type { Lease } from '../contract/store.ts';
+import type { Lease } from '../contract/lease.ts';
 import type { Fence } from '../protocol/turn.ts';
 import type { TurnDisplay } from './display.ts';
 import type { TurnInbox } from './inbox.ts';

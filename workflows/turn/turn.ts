@@ -17,7 +17,7 @@ import {
   setHandler,
   setWorkflowOptions,
 } from '@temporalio/workflow';
-import type { Lease, TurnEnd } from '../contract/store.ts';
+import type { Lease, TurnEnd } from '../contract/lease.ts';
 import type { ExecuteToolsAction, KernelAction } from '../kernel/actions.ts';
 import type { KernelEvent } from '../kernel/events.ts';
 import { stopSignal, type TurnSnapshot, turnStateQuery } from '../messages/messages.ts';

@@ -3,7 +3,7 @@
  *
  * Invariant: a wait ends by what the store says. A signal, the timer and a long history only make the turn ask it.
  */
-import type { Suspension } from '../contract/store.ts';
+import type { Suspension } from '../contract/suspension.ts';
 import type { AwaitAction } from '../kernel/actions.ts';
 import type { ApprovalDecision, KernelEvent } from '../kernel/events.ts';
 import { waitingCalls } from '../kernel/phase.ts';

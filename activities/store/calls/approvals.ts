@@ -6,102 +6,88 @@
  * 2. While it waits it is also a row of the waiting set, so that the turn is suspended and its deadline is kept (T13).
  * 3. That row stays, as `received`, until the turn has acted on the answer: a turn whose wake-up was lost is found by it.
  */
-import type { z } from 'zod';
+
 import type {
   ApprovalAck,
   ApprovalAnswer,
-  ApprovalDecision,
   ApprovalRequest,
-  BudgetChange,
+  EditedCall,
+  RecordedAnswer,
 } from '../../../workflows/contract/approvals.ts';
-import type { ParseArguments, Suspension } from '../../../workflows/contract/store.ts';
-import { type BudgetAsk, shortfall, withBudgets } from '../../../workflows/kernel/budgets.ts';
-import { type ArgumentFacts, factsAt } from '../../../workflows/kernel/governance.ts';
-import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
+import type { Suspension } from '../../../workflows/contract/suspension.ts';
+import { shortfall, withBudgets } from '../../../workflows/kernel/budgets.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
+import type { ApprovalPolicy } from '../../../workflows/protocol/governance.ts';
 import { approvalPolicySchema } from '../../../workflows/protocol/governance.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
-import type { ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
-import { type Fence, isTerminal } from '../../../workflows/protocol/turn.ts';
+import type { BudgetChange, Profile, ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
+import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { canonicalDigest } from '../../canonical.ts';
-import { stepCardId } from '../../ids.ts';
-import { type StoreContext, type Trx, write } from '../context.ts';
+import { type Reader, type StoreContext, type Tx, write } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
-import type { ApprovalRow, HeadRow, TurnRow } from '../schema/rows.ts';
-import { fenced } from '../turns/head.ts';
+import { decoded, encoded } from '../schema/json.ts';
+import type { ApprovalRow } from '../schema/rows.ts';
+import type { TurnRow } from '../schema/turn-row.ts';
+import { isEnded, leased, type WithLease } from '../schema/turn-states.ts';
 import { profileByHash } from '../turns/profiles.ts';
 import { addBudgets, setBudgetsOf } from '../turns/set-budgets.ts';
 import { refuseUnfunded, writeForBudgets } from '../turns/tree-budgets.ts';
-import { turnOf } from '../turns/turns.ts';
+import { fencedTurn, type Locked, turnOf } from '../turns/turns.ts';
 import { refuseForbidden, refuseMisshapen } from './approval-edits.ts';
-import { findCall, markWaiting, startWaiting, syncHead } from './calls.ts';
-
-export const findApproval = (trx: Trx, agentTurnId: string, callId: string): Promise<ApprovalRow | undefined> =>
-  trx
-    .selectFrom('approvals')
-    .selectAll()
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('call_id', '=', callId)
-    .executeTakeFirst();
+import { approversOf, changeApproval, closeApproval, findApproval, proposedArguments } from './approval-rows.ts';
+import { markWaiting, startWaiting, syncHead } from './waiting-set.ts';
 
 /** Asks; a question that was asked before is left as it is. Returns the deadlines: at once for one that has its answer. */
-export async function askApprovals(
+export const askApprovals = (
   ctx: StoreContext,
   fence: Fence,
   requests: readonly ApprovalRequest[],
-): Promise<readonly Suspension[]> {
-  const now = ctx.now();
-  return write(ctx, fence.agentId, async (trx) => {
-    const head = await fenced(trx, fence, now);
-    const turn = await turnOf(trx, fence.agentTurnId);
-    const { profile } = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
+): Promise<readonly Suspension[]> =>
+  write(ctx, fence.agentId, async (tx) => {
+    const locked = await fencedTurn(tx, fence);
+    const { turn } = locked;
+    const { profile } = await profileByHash(tx, turn.profile_hash);
     const policy = profile.governance?.approvals ?? approvalPolicySchema.parse({});
-    const rootTurnId = await rootOf(trx, turn);
+    const rootTurnId = await rootOf(tx, turn);
     const asked: Suspension[] = [];
     for (const request of requests) {
       const { callId } = request;
-      const present = await findApproval(trx, fence.agentTurnId, callId);
-      const deadline = present?.deadline ?? now + policy.deadlineMs;
-      if (!present) await ask(trx, head, turn, { request, rootTurnId, deadline, policy }, now);
+      const present = await findApproval(tx, fence.agentTurnId, callId);
+      const deadline = present?.deadline ?? tx.now + policy.deadlineMs;
+      if (!present) await ask(tx, locked, { request, rootTurnId, deadline, policy });
       // Budgets may have been set while the turn came to ask.
       const answered =
-        !present && request.kind === 'budget' && (await answerByBudgets(trx, turn, setBudgetsOf(turn) ?? {}, now));
-      if (answered) await syncHead(trx, head, fence.agentTurnId, now);
-      const until = answered || (present && present.status !== 'waiting') ? now : deadline;
-      asked.push({ callId, deadline: until, leftMs: until - now });
+        !present && request.kind === 'budget' && (await answerByBudgets(tx, turn, setBudgetsOf(turn) ?? {}));
+      if (answered) await syncHead(tx, locked);
+      const until = answered || (present && present.status !== 'waiting') ? tx.now : deadline;
+      asked.push({ callId, deadline: until, leftMs: until - tx.now });
     }
     return asked;
   });
-}
 
 interface Asking {
   readonly request: ApprovalRequest;
   readonly rootTurnId: string;
   readonly deadline: number;
-  readonly policy: z.output<typeof approvalPolicySchema>;
+  readonly policy: ApprovalPolicy;
 }
 
-async function ask(
-  trx: Trx,
-  head: HeadRow,
-  turn: TurnRow,
-  { request, rootTurnId, deadline, policy }: Asking,
-  now: number,
-): Promise<void> {
-  const { agent_turn_id: agentTurnId, agent_id: agentId, step_count: stepIndex } = turn;
+async function ask(tx: Tx, locked: Locked<WithLease>, asking: Asking): Promise<void> {
+  const { turn } = locked;
+  const { request, rootTurnId, deadline, policy } = asking;
   const { callId, kind, tool, reason, budget } = request;
-  await trx
+  await tx.db
     .insertInto('approvals')
     .values({
-      agent_turn_id: agentTurnId,
+      agent_turn_id: turn.agent_turn_id,
       call_id: callId,
-      agent_id: agentId,
+      agent_id: turn.agent_id,
       root_turn_id: rootTurnId,
       kind,
       tool_name: tool,
       reason,
-      approvers: JSON.stringify(policy.approvers),
-      escalate_to: policy.onUnanswered === 'escalate' ? JSON.stringify(policy.escalateTo) : null,
+      approvers: encoded(policy.approvers),
+      escalate_to: policy.onUnanswered === 'escalate' ? encoded(policy.escalateTo) : null,
       escalated_at: null,
       deadline,
       status: 'waiting',
@@ -109,76 +95,79 @@ async function ask(
       comment: null,
       arguments: null,
       budgets: null,
-      budget: budget ? JSON.stringify(budget) : null,
-      created_at: now,
+      budget: budget ? encoded(budget) : null,
+      created_at: tx.now,
       answered_at: null,
     })
     .execute();
-  const content = { callId, tool, arguments: {} };
-  await startWaiting(trx, head, { stepIndex, content }, 'approval', deadline, now);
-  appendEvent(
-    trx,
-    agentId,
-    agentTurnId,
-    { type: 'approval', payload: { callId, tool, phase: 'asked', reason, deadline } },
-    now,
-  );
+  const call = { stepIndex: turn.step_count, content: { callId, tool, arguments: {} } };
+  await startWaiting(tx, locked, call, { kind: 'approval', deadline });
+  appendEvent(tx, turn, { type: 'approval', payload: { callId, tool, phase: 'asked', reason, deadline } });
 }
 
 /** The turn the delegation tree started with. */
-async function rootOf(trx: Trx, turn: TurnRow): Promise<string> {
+async function rootOf(reader: Reader, turn: TurnRow): Promise<string> {
   let root = turn;
-  while (root.parent_agent_turn_id !== null) root = await turnOf(trx, root.parent_agent_turn_id);
+  while (root.parent_agent_turn_id !== null) root = await turnOf(reader, root.parent_agent_turn_id);
   return root.agent_turn_id;
 }
 
 /**
- * Errors: `approval_refused` for somebody who may not answer, for arguments that do not fit, for a budget without new budgets;
- * `budget_refused` for budgets of a delegated turn that nobody can pay for.
+ * Answers a question, once. Errors: `approval_refused` for somebody who may not answer, for arguments that do not fit, for a budget without new
+ * budgets; `budget_refused` for budgets of a delegated turn that nobody can pay for.
  */
 export async function answerApproval(
   ctx: StoreContext,
   agentTurnId: string,
   answer: ApprovalAnswer,
 ): Promise<ApprovalAck> {
-  const now = ctx.now();
-  const { budgets: raised } = answer;
-  const answered = await writeForBudgets<ApprovalAck>(ctx, agentTurnId, raised, now, async (trx, { head, turn }) => {
-    const row = await findApproval(trx, agentTurnId, answer.callId);
-    if (!row) return { ack: 'unknown' };
+  const answered = await writeForBudgets<ApprovalAck>(ctx, agentTurnId, answer.budgets, async (tx, locked) => {
+    const { turn } = locked;
     const agentId = turn.agent_id;
-    if (row.status === 'dropped' || (row.status === 'waiting' && isTerminal(turn.status)))
-      return { ack: 'stale', agentId };
+    const row = await findApproval(tx, agentTurnId, answer.callId);
+    if (!row) return { ack: 'unknown' };
+    if (row.status === 'dropped' || (row.status === 'waiting' && isEnded(turn))) return { ack: 'stale', agentId };
     if (row.status !== 'waiting') return { ack: 'duplicate', agentId };
-    const snapshot = await profileByHash(trx, turn.profile_hash ?? '', ctx.profiles);
-    refuseUnfit(row, answer, setBudgetsOf(turn), snapshot, now);
-    if (answer.budgets) await refuseUnfunded(ctx, trx, turn, answer.budgets);
-    const { decision, by = null, reason = null, budgets } = answer;
-    const edited = await changedArguments(trx, row, answer);
+    const snapshot = await profileByHash(tx, leased(turn).profile_hash);
+    refuseUnfit(tx, row, answer, { set: setBudgetsOf(turn), snapshot });
+    if (answer.budgets) await refuseUnfunded(tx, turn, answer.budgets);
+    const edited = await changedArguments(tx, row, answer);
     if (edited) refuseForbidden(row.tool_name, edited, snapshot);
-    await close(trx, row, {
-      status: decision,
-      answered_by: by,
-      comment: reason,
-      arguments: edited ? JSON.stringify(edited) : null,
-      budgets: budgets ? JSON.stringify(budgets) : null,
-      answered_at: now,
-    });
-    // Kept like all others: budgets that are set later are added to these.
-    if (budgets) await addBudgets(trx, turn, budgets);
-    const payload = { callId: row.call_id, tool: row.tool_name, phase: decision, ...(by === null ? {} : { by }) };
-    appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, now);
-    await syncHead(trx, head, agentTurnId, now);
+    await record(tx, locked, row, { ...answer, edited });
     return { ack: 'applied', agentId };
   });
   return answered ?? { ack: 'unknown' };
 }
 
-/** Null where they say what is to be run anyway, as it was shown. */
-async function changedArguments(trx: Trx, row: ApprovalRow, answer: ApprovalAnswer): Promise<JsonObject | null> {
+/** Writes down the answer, and what it means for the turn. */
+async function record(
+  tx: Tx,
+  locked: Locked,
+  row: ApprovalRow,
+  answer: ApprovalAnswer & { readonly edited: JsonObject | null },
+): Promise<void> {
+  const { turn } = locked;
+  const { decision, by = null, reason = null, budgets, edited } = answer;
+  await closeApproval(tx, row, {
+    status: decision,
+    answered_by: by,
+    comment: reason,
+    arguments: edited ? encoded(edited) : null,
+    budgets: budgets ? encoded(budgets) : null,
+    answered_at: tx.now,
+  });
+  // Kept like all others: budgets that are set later are added to these.
+  if (budgets) await addBudgets(tx, turn, budgets);
+  const payload = { callId: row.call_id, tool: row.tool_name, phase: decision, ...(by === null ? {} : { by }) };
+  appendEvent(tx, turn, { type: 'approval', payload });
+  await syncHead(tx, locked);
+}
+
+/** The arguments that the answer puts in place of the proposed ones; null where they say what is to be run anyway, as it was shown. */
+async function changedArguments(reader: Reader, row: ApprovalRow, answer: ApprovalAnswer): Promise<JsonObject | null> {
   if (!answer.arguments) return null;
   const edited = canonicalDigest(answer.arguments);
-  const { parsed, written } = (await proposedArguments(trx, row)) ?? { parsed: {}, written: {} };
+  const { parsed, written } = (await proposedArguments(reader, row)) ?? { parsed: {}, written: {} };
   return [parsed, written].some((proposed) => canonicalDigest(proposed) === edited) ? null : answer.arguments;
 }
 
@@ -186,31 +175,31 @@ async function changedArguments(trx: Trx, row: ApprovalRow, answer: ApprovalAnsw
  * Budgets that were set answer the questions whose budget they lift; returns whether there were any. The caller holds the head row and
  * brings it in line afterwards.
  */
-export async function answerByBudgets(trx: Trx, turn: TurnRow, budgets: BudgetChange, now: number): Promise<boolean> {
-  const { agent_turn_id: agentTurnId, agent_id: agentId } = turn;
-  const open = await trx
+export async function answerByBudgets(tx: Tx, turn: TurnRow, budgets: BudgetChange): Promise<boolean> {
+  const open = await tx.db
     .selectFrom('approvals')
     .selectAll()
-    .where('agent_turn_id', '=', agentTurnId)
+    .where('agent_turn_id', '=', turn.agent_turn_id)
     .where('kind', '=', 'budget')
     .where('status', '=', 'waiting')
     .execute();
-  const lifted = open.filter((row) => shortfallOf(row, budgets, now) === null);
+  const lifted = open.filter((row) => shortfallOf(tx, row, budgets) === null);
   for (const row of lifted) {
-    await close(trx, row, { status: 'approved', budgets: JSON.stringify(budgets), answered_at: now });
+    await closeApproval(tx, row, { status: 'approved', budgets: encoded(budgets), answered_at: tx.now });
     const payload = { callId: row.call_id, tool: '', phase: 'approved', reason: 'the budget was raised' } as const;
-    appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, now);
+    appendEvent(tx, turn, { type: 'approval', payload });
   }
   return lifted.length > 0;
 }
 
-function refuseUnfit(
-  row: ApprovalRow,
-  answer: ApprovalAnswer,
-  set: BudgetChange | null,
-  snapshot: ProfileSnapshot,
-  now: number,
-): void {
+interface Asked {
+  /** The budgets that operators set so far; null when they set none. */
+  readonly set: BudgetChange | null;
+  readonly snapshot: ProfileSnapshot;
+}
+
+/** Errors: `approval_refused`. */
+function refuseUnfit(tx: Tx, row: ApprovalRow, answer: ApprovalAnswer, { set, snapshot }: Asked): void {
   const refuse = (message: string): never => {
     throw new CodedError('approval_refused', message);
   };
@@ -220,7 +209,7 @@ function refuseUnfit(
   if (row.kind === 'budget') {
     if (answer.arguments) refuse('a budget has no arguments; pass budgets');
     if (answer.decision === 'approved' && !answer.budgets) refuse('an approval to go on needs new budgets');
-    const missing = answer.budgets ? shortfallOf(row, withBudgets(set ?? {}, answer.budgets), now) : null;
+    const missing = answer.budgets ? shortfallOf(tx, row, withBudgets(set ?? {}, answer.budgets)) : null;
     if (missing !== null) refuse(`these budgets do not let the turn go on: ${missing}`);
     return;
   }
@@ -230,148 +219,51 @@ function refuseUnfit(
 }
 
 /** Null when the budgets lift the budget that is asked about, as far as can be known. */
-const shortfallOf = ({ budget, created_at }: ApprovalRow, budgets: BudgetChange, now: number): string | null =>
-  budget === null ? null : shortfall(JSON.parse(budget) as BudgetAsk, budgets, now - created_at);
+const shortfallOf = ({ now }: Tx, { budget, created_at }: ApprovalRow, budgets: BudgetChange): string | null =>
+  budget === null ? null : shortfall(decoded(budget), budgets, now - created_at);
 
-export const approversOf = ({ approvers, escalate_to, escalated_at }: ApprovalRow): readonly string[] =>
-  JSON.parse(escalated_at === null ? approvers : (escalate_to ?? '[]')) as string[];
-
-/** The question is over. */
-async function close(trx: Trx, row: ApprovalRow, answer: Partial<ApprovalRow>): Promise<void> {
-  await change(trx, row, answer);
-  await markWaiting(trx, row, { status: 'received' });
-}
-
-async function change(trx: Trx, { agent_turn_id, call_id }: ApprovalRow, to: Partial<ApprovalRow>): Promise<void> {
-  await trx
-    .updateTable('approvals')
-    .set(to)
-    .where('agent_turn_id', '=', agent_turn_id)
-    .where('call_id', '=', call_id)
-    .execute();
-}
-
-/** The turn acts on the answers, or on the one to that call: the call may wait again, for its result. */
-export async function actOnAnswers(trx: Trx, agentTurnId: string, callId?: string): Promise<void> {
-  const read = trx
-    .deleteFrom('turn_waiting')
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('kind', '=', 'approval')
-    .where('status', '=', 'received');
-  await (callId === undefined ? read : read.where('call_id', '=', callId)).execute();
-}
-
-export type ApprovalResolution = { readonly waitUntil: number } | { readonly answer: ApprovalDecision };
-
-interface Judging {
-  readonly snapshot: ProfileSnapshot;
-  readonly parse: ParseArguments;
-}
+/** What a question has come to: it waits on, or has its answer. */
+export type ApprovalResolution = { readonly waitUntil: number } | { readonly answer: RecordedAnswer };
 
 /** What the clock and people made of a question. The caller holds the head row and brings it in line afterwards. */
 export async function resolveApproval(
-  trx: Trx,
+  tx: Tx,
   turn: TurnRow,
   row: ApprovalRow,
-  judging: Judging,
-  nowMs: number,
+  profile: Profile,
 ): Promise<ApprovalResolution> {
-  if (row.status !== 'waiting') return { answer: answerOf(row, turn, judging) };
-  if (row.deadline > nowMs) return { waitUntil: row.deadline };
-  const { agent_turn_id: agentTurnId, agent_id: agentId } = turn;
+  if (row.status !== 'waiting') return { answer: answerOf(row, turn, profile) };
+  if (row.deadline > tx.now) return { waitUntil: row.deadline };
   const { call_id: callId, tool_name: tool, escalate_to, escalated_at } = row;
   if (escalate_to !== null && escalated_at === null) {
-    const deadline = nowMs + (row.deadline - row.created_at);
-    await change(trx, row, { escalated_at: nowMs, deadline });
-    await markWaiting(trx, row, { deadline });
-    const payload = { callId, tool, phase: 'escalated', deadline } as const;
-    appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, nowMs);
+    const deadline = tx.now + (row.deadline - row.created_at);
+    await changeApproval(tx, row, { escalated_at: tx.now, deadline });
+    await markWaiting(tx, row, { deadline });
+    appendEvent(tx, turn, { type: 'approval', payload: { callId, tool, phase: 'escalated', deadline } });
     return { waitUntil: deadline };
   }
-  await close(trx, row, { status: 'unanswered', answered_at: nowMs });
-  const payload = { callId, tool, phase: 'unanswered' } as const;
-  appendEvent(trx, agentId, agentTurnId, { type: 'approval', payload }, nowMs);
+  await closeApproval(tx, row, { status: 'unanswered', answered_at: tx.now });
+  appendEvent(tx, turn, { type: 'approval', payload: { callId, tool, phase: 'unanswered' } });
   return { answer: { callId, decision: 'unanswered' } };
 }
 
-function answerOf(row: ApprovalRow, turn: TurnRow, judging: Judging): ApprovalDecision {
+function answerOf(row: ApprovalRow, turn: TurnRow, profile: Profile): RecordedAnswer {
   const { call_id: callId, status, answered_by: by, comment: reason } = row;
   const decision = status === 'approved' || status === 'denied' ? status : 'unanswered';
-  const facts = factsOf(row, judging);
+  const edited = editedCall(row, profile);
   return {
     callId,
     decision,
     ...(by === null ? {} : { by }),
     ...(reason === null ? {} : { reason }),
-    ...(facts ? { edited: { facts } } : {}),
+    ...(edited ? { edited } : {}),
     // What was set since the answer counts more than the answer.
-    ...(row.budgets === null
-      ? {}
-      : { budgets: withBudgets(JSON.parse(row.budgets) as BudgetChange, setBudgetsOf(turn) ?? {}) }),
+    ...(row.budgets === null ? {} : { budgets: withBudgets(decoded(row.budgets), setBudgetsOf(turn) ?? {}) }),
   };
 }
 
-/** The rules judge what the tool would get. What does not match its schema is judged as written: it is never run. */
-function factsOf(row: ApprovalRow, { snapshot, parse }: Judging): ArgumentFacts | null {
-  const { governance } = snapshot.profile;
-  if (row.arguments === null || !governance) return null;
-  const written = JSON.parse(row.arguments) as JsonObject;
-  try {
-    return factsAt(governance, row.tool_name, parse(row.tool_name, written));
-  } catch {
-    return factsAt(governance, row.tool_name, written);
-  }
-}
-
-/** The arguments an approver put in place of the model's; null when they stand as proposed. */
-export async function editedArguments(trx: Trx, agentTurnId: string, callId: string): Promise<JsonObject | null> {
-  const row = await findApproval(trx, agentTurnId, callId);
-  return row?.arguments && row.status === 'approved' ? (JSON.parse(row.arguments) as JsonObject) : null;
-}
-
-/** What an approver had to say about a call, or changed of it; undefined when it ran as proposed. */
-export async function approvalOf(
-  trx: Trx,
-  agentTurnId: string,
-  callId: string,
-): Promise<ToolResultContent['approval']> {
-  const row = await findApproval(trx, agentTurnId, callId);
-  if (row?.status !== 'approved' || (row.arguments === null && row.comment === null)) return undefined;
-  return {
-    ...(row.answered_by === null ? {} : { by: row.answered_by }),
-    ...(row.comment === null ? {} : { reason: row.comment }),
-    ...(row.arguments === null ? {} : { arguments: JSON.parse(row.arguments) as JsonObject }),
-  };
-}
-
-/** The turn has ended: nobody needs to answer any more. */
-export async function dropApprovals(trx: Trx, agentTurnId: string): Promise<void> {
-  await trx
-    .updateTable('approvals')
-    .set({ status: 'dropped' })
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('status', '=', 'waiting')
-    .execute();
-}
-
-export interface Proposed {
-  /** What will run. */
-  readonly parsed: JsonObject;
-  /** As the model wrote them: what an edit takes the place of. */
-  readonly written: JsonObject;
-}
-
-export async function proposedArguments(trx: Trx, row: ApprovalRow): Promise<Proposed | null> {
-  const call = row.kind === 'call' ? await findCall(trx, row.agent_turn_id, row.call_id) : null;
-  if (!call) return null;
-  const { stepIndex, content } = call;
-  const thought = await trx
-    .selectFrom('cards')
-    .select('content')
-    .where('card_id', '=', stepCardId(row.agent_turn_id, stepIndex, 'agent.thought'))
-    .executeTakeFirst();
-  const { toolCalls } = thought ? (JSON.parse(thought.content) as CardContents['agent.thought']) : { toolCalls: [] };
-  const made = toolCalls.find(({ callId }) => callId === row.call_id);
-  const parsed = content.arguments;
-  return { parsed, written: made ? (JSON.parse(made.arguments || '{}') as JsonObject) : parsed };
+/** Null where the arguments stand as proposed, and where no rule judges them. */
+function editedCall({ arguments: edited, tool_name: tool }: ApprovalRow, { governance }: Profile): EditedCall | null {
+  if (edited === null || !governance) return null;
+  return { tool, arguments: decoded(edited), governance };
 }

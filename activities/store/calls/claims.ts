@@ -3,41 +3,36 @@
  *
  * Invariant: a claim is never taken back, so an attempt that has seen a later one will not be the one that counts again.
  */
-
-import type { CallClaim } from '../../../workflows/contract/store.ts';
+import type { CallAttempt } from '../../../workflows/contract/calls.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
-import { read, type StoreContext, type Trx, together } from '../context.ts';
+import { type Reader, read, type StoreContext, type Tx, together } from '../context.ts';
 import { constant } from '../schema/rows.ts';
 import { selectLease, staleEpoch } from '../turns/head.ts';
 
-type Attempt = Pick<CallClaim, 'callId' | 'attempt'>;
-
-export const selectClaims = (db: Pick<Trx, 'selectFrom'>, agentTurnId: string, callId: string) =>
+/** A query for the claims of a call. */
+export const selectClaims = ({ db }: Reader, agentTurnId: string, callId: string) =>
   db
     .selectFrom('dispatch_claims')
     .select('attempt')
     .where('agent_turn_id', '=', agentTurnId)
     .where('call_id', '=', callId);
 
-export const isClaimed = async (trx: Trx, { agentTurnId }: Fence, callId: string): Promise<boolean> =>
-  (await selectClaims(trx, agentTurnId, callId).executeTakeFirst()) !== undefined;
+/** Whether any attempt at the call was claimed. */
+export const isClaimed = async (reader: Reader, { agentTurnId }: Fence, callId: string): Promise<boolean> =>
+  (await selectClaims(reader, agentTurnId, callId).executeTakeFirst()) !== undefined;
 
-export async function insertClaims(
-  trx: Trx,
-  agentTurnId: string,
-  claims: readonly Attempt[],
-  now: number,
-): Promise<void> {
+/** Claims these attempts; one that was claimed before stays as it is. */
+export async function insertClaims(tx: Tx, agentTurnId: string, claims: readonly CallAttempt[]): Promise<void> {
   if (claims.length === 0) return;
-  await trx
+  await tx.db
     .insertInto('dispatch_claims')
     .values(
       claims.map(({ callId, attempt }) => ({
         agent_turn_id: agentTurnId,
         call_id: callId,
         attempt,
-        started_at: now,
+        started_at: tx.now,
         outcome: null,
         duration_ms: null,
       })),
@@ -46,7 +41,8 @@ export async function insertClaims(
     .execute();
 }
 
-const selectResult = (db: Pick<Trx, 'selectFrom'>, agentTurnId: string, callId: string) =>
+/** A query that gives a row when the call has a result. */
+const selectResult = ({ db }: Reader, agentTurnId: string, callId: string) =>
   db
     .selectFrom('cards')
     .select('card_id')
@@ -54,20 +50,17 @@ const selectResult = (db: Pick<Trx, 'selectFrom'>, agentTurnId: string, callId: 
     .where('call_id', '=', callId)
     .where('type', '=', constant('tool.result'));
 
-/**
- * Errors: `stale_epoch` when the lease is over; `call_overtaken` when the call has a result by now, which the next attempt finds, or a later
- * attempt at it was claimed. Writes nothing.
- */
-export const checkLease = (ctx: StoreContext, fence: Fence, attempt?: Attempt): Promise<void> =>
-  read(ctx, async (db) => {
+/** Whether the lease holds, and whether the call still waits for that attempt. Errors: `stale_epoch`, `call_overtaken`. */
+export const checkLease = (ctx: StoreContext, fence: Fence, attempt?: CallAttempt): Promise<void> =>
+  read(ctx, async (reader) => {
     const { agentTurnId } = fence;
     const callId = attempt?.callId ?? '';
     const [results, claims, [lease]] = await together(
-      db,
-      selectResult(db, agentTurnId, callId),
-      selectClaims(db, agentTurnId, callId),
+      reader.db,
+      selectResult(reader, agentTurnId, callId),
+      selectClaims(reader, agentTurnId, callId),
       // Last, like with a claim: it is what ends without a trace at the call.
-      selectLease(db, fence),
+      selectLease(reader, fence),
     );
     const overtaken = attempt && (results.length > 0 || claims.some((claim) => claim.attempt > attempt.attempt));
     if (!lease) throw staleEpoch(fence);

@@ -1,19 +1,22 @@
 /** Reports that could not be applied when they came (T18): one per call, kept until it is applied, given up or superseded. */
-import type { ToolResultReport } from '../../../workflows/protocol/tool-result.ts';
+import type { FinalReport } from '../../../workflows/contract/calls.ts';
 import type { Deferral } from '../../../workflows/waiting/decisions.ts';
-import type { Trx } from '../context.ts';
+import type { Reader, Tx } from '../context.ts';
+import { decoded, encoded } from '../schema/json.ts';
 
-/** A report of a result, as opposed to a heartbeat. */
-export type FinalReport = ToolResultReport & { readonly status: Exclude<ToolResultReport['status'], 'running'> };
+/** A report that is kept, and when it is tried next. */
+export interface DeferredReport {
+  readonly report: FinalReport;
+  readonly deferral: Deferral;
+}
 
-export const isFinal = (report: ToolResultReport): report is FinalReport => report.status !== 'running';
-
+/** The report that is kept for the call; null when there is none. */
 export async function findDeferral(
-  trx: Trx,
+  { db }: Reader,
   agentTurnId: string,
   callId: string,
-): Promise<{ readonly report: FinalReport; readonly deferral: Deferral } | null> {
-  const row = await trx
+): Promise<DeferredReport | null> {
+  const row = await db
     .selectFrom('deferred_reports')
     .selectAll()
     .where('agent_turn_id', '=', agentTurnId)
@@ -21,32 +24,33 @@ export async function findDeferral(
     .executeTakeFirst();
   if (!row) return null;
   const { defer_reason: reason, retry_count: retryCount, next_retry_at: nextRetryAt } = row;
-  return { report: JSON.parse(row.report) as FinalReport, deferral: { reason, retryCount, nextRetryAt } };
+  return { report: decoded(row.report), deferral: { reason, retryCount, nextRetryAt } };
 }
 
+/** Keeps the report of a call; of one that is kept already, only when it is tried next. */
 export async function keepDeferral(
-  trx: Trx,
+  tx: Tx,
   agentTurnId: string,
   report: FinalReport,
   { reason, retryCount, nextRetryAt }: Deferral,
-  now: number,
 ): Promise<void> {
   const state = { defer_reason: reason, retry_count: retryCount, next_retry_at: nextRetryAt };
-  await trx
+  await tx.db
     .insertInto('deferred_reports')
     .values({
       agent_turn_id: agentTurnId,
       call_id: report.callId,
-      report: JSON.stringify(report),
+      report: encoded(report),
       ...state,
-      created_at: now,
+      created_at: tx.now,
     })
     .onConflict((conflict) => conflict.columns(['agent_turn_id', 'call_id']).doUpdateSet(state))
     .execute();
 }
 
-export async function forgetDeferral(trx: Trx, agentTurnId: string, callId: string): Promise<void> {
-  await trx
+/** Forgets the report of a call, if one is kept. */
+export async function forgetDeferral(tx: Tx, agentTurnId: string, callId: string): Promise<void> {
+  await tx.db
     .deleteFrom('deferred_reports')
     .where('agent_turn_id', '=', agentTurnId)
     .where('call_id', '=', callId)

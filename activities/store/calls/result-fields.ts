@@ -4,6 +4,7 @@ import { type ResultFields, resultFieldsSchema } from '../../../workflows/protoc
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
 import type { ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
 
+/** The result fields that a request asks for, or else those of the profile; null when there are none, or when they are malformed. */
 export function parseResultFields(
   requested: JsonValue | undefined,
   snapshot: ProfileSnapshot,

@@ -1,126 +1,59 @@
 /** Storing a tool result: one card per call, whoever comes first (T14). The caller holds the agent's head row. */
 import type { SettledCall } from '../../../workflows/kernel/calls.ts';
-import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
-import { CodedError } from '../../../workflows/protocol/failures.ts';
+import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import { SIZES } from '../../../workflows/protocol/sizes.ts';
-import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { resultCardId } from '../../ids.ts';
 import { appendNew, insertCard } from '../cards/cards.ts';
-import { read, type StoreContext, type Trx } from '../context.ts';
+import type { Tx } from '../context.ts';
 import { appendEdge, appendEvent } from '../log/events.ts';
-import { type CardRow, constant, type TurnRow } from '../schema/rows.ts';
+import type { TurnRow } from '../schema/turn-row.ts';
 import type { MaybeHeld } from '../turns/turns.ts';
-import { approvalOf } from './approvals.ts';
-import type { StoredCall } from './calls.ts';
+import { approvalOf } from './approval-rows.ts';
+import { findResult, toSettled } from './call-cards.ts';
 
-export async function findResult(trx: Trx, turn: TurnRow, callId: string): Promise<SettledCall | null> {
-  const row = await trx
-    .selectFrom('cards')
-    .innerJoin('box_cards', 'box_cards.card_id', 'cards.card_id')
-    .select(['cards.content', 'cards.token_count', 'box_cards.seq'])
-    .where('cards.agent_turn_id', '=', turn.agent_turn_id)
-    .where('cards.call_id', '=', callId)
-    .where('cards.type', '=', constant('tool.result'))
-    .where('box_cards.box_id', '=', turn.output_box_id ?? '')
-    .executeTakeFirst();
-  return row ? toSettled(JSON.parse(row.content) as ToolResultContent, row.seq, row.token_count) : null;
+/** A result that is to be stored. */
+export interface NewResult {
+  /** The step that proposed the call. */
+  readonly stepIndex: number;
+  readonly content: ToolResultContent;
+  /** How long the tool ran; absent for a result that no tool of ours brought. */
+  readonly durationMs?: number;
+  /** The result that the call has, null when it has none; absent where the caller has not looked for it. */
+  readonly known?: SettledCall | null;
 }
 
-/** The call of a turn, and its result when it has one. */
-export const selectCallAndResult = (db: Pick<Trx, 'selectFrom'>, agentTurnId: string, callId: string) =>
-  db
-    .selectFrom('cards')
-    .select(({ selectFrom }) => [
-      'cards.type',
-      'cards.content',
-      'cards.step_index',
-      'cards.token_count',
-      selectFrom('box_cards')
-        .select('seq')
-        .where('box_id', '=', ({ selectFrom }) =>
-          selectFrom('turns').select('output_box_id').where('turns.agent_turn_id', '=', agentTurnId),
-        )
-        .whereRef('box_cards.card_id', '=', 'cards.card_id')
-        .as('seq'),
-    ])
-    .where('cards.agent_turn_id', '=', agentTurnId)
-    .where('cards.call_id', '=', callId)
-    .where('cards.type', 'in', [constant('tool.call'), constant('tool.result')]);
-
-type CallAndResultRow = Pick<CardRow, 'type' | 'content' | 'step_index' | 'token_count'> & {
-  readonly seq: number | null;
-};
-
-/** Errors: `protocol_violation`, when the turn has no such call. */
-export function callAndResultOf(
-  rows: readonly CallAndResultRow[],
-  agentTurnId: string,
-  callId: string,
-): StoredCall & { readonly settled: SettledCall | null } {
-  const call = rows.find((row) => row.type === 'tool.call');
-  if (!call) throw noCall(agentTurnId, callId);
-  const result = rows.find((row) => row.type === 'tool.result' && row.seq !== null);
-  return {
-    stepIndex: call.step_index ?? 0,
-    content: JSON.parse(call.content) as CardContents['tool.call'],
-    settled: result
-      ? toSettled(JSON.parse(result.content) as ToolResultContent, result.seq ?? 0, result.token_count)
-      : null,
-  };
+/** The result of a call, and its card. */
+export interface StoredResult {
+  readonly settled: SettledCall;
+  readonly cardId: string;
 }
 
-export const noCall = (agentTurnId: string, callId: string): CodedError =>
-  new CodedError('protocol_violation', `turn ${agentTurnId} has no call ${callId}`);
+/** A turn that has the box in which its results are kept. */
+type Boxed = MaybeHeld<TurnRow & { readonly output_box_id: string }>;
 
-/** Of any call whose result is in the agent's output box, whatever is shown of it (W11). */
-export const readResult = (
-  ctx: StoreContext,
-  { agentTurnId }: Fence,
-  callId: string,
-): Promise<ToolResultContent | null> =>
-  read(ctx, async (db) => {
-    const row = await db
-      .selectFrom('cards')
-      .innerJoin('box_cards', 'box_cards.card_id', 'cards.card_id')
-      .innerJoin('turns', 'turns.output_box_id', 'box_cards.box_id')
-      .select('cards.content')
-      .where('turns.agent_turn_id', '=', agentTurnId)
-      .where('cards.call_id', '=', callId)
-      .where('cards.type', '=', constant('tool.result'))
-      .executeTakeFirst();
-    return row ? (JSON.parse(row.content) as ToolResultContent) : null;
-  });
-
-/** `fresh` is false when the call already had its result, which is `known` where it was looked for: it is returned and nothing is written. */
-export async function storeResult(
-  trx: Trx,
-  turn: MaybeHeld,
-  stepIndex: number,
-  result: ToolResultContent,
-  now: number,
-  durationMs?: number,
-  known?: SettledCall | null,
-): Promise<{ settled: SettledCall; fresh: boolean; cardId: string }> {
+/** Stores the result of a call, unless the call has one: then that one is returned and nothing is written. */
+export async function storeResult(tx: Tx, turn: Boxed, result: NewResult): Promise<StoredResult> {
   const { agent_turn_id: agentTurnId, agent_id: agentId } = turn;
-  const { callId } = result;
+  const { stepIndex, durationMs } = result;
+  const { callId } = result.content;
   const cardId = resultCardId(agentTurnId, callId);
-  const present = known === undefined ? await findResult(trx, turn, callId) : known;
-  if (present) return { settled: present, fresh: false, cardId };
-  const approval = turn.waited === false ? undefined : await approvalOf(trx, agentTurnId, callId);
-  const content = withinLimit(approval ? { ...result, approval } : result);
-  const tokens = await insertCard(
-    trx,
-    { cardId, type: 'tool.result', content, author: agentId, agentTurnId, stepIndex, callId },
-    now,
-  );
-  const seq = await appendNew(trx, turn.output_box_id ?? '', cardId, agentId);
-  const edge = {
+  const present = result.known === undefined ? await findResult(tx, turn, callId) : result.known;
+  if (present) return { settled: present, cardId };
+  const approval = turn.waited === false ? undefined : await approvalOf(tx, agentTurnId, callId);
+  const content = withinLimit(approval ? { ...result.content, approval } : result.content);
+  const card = { cardId, type: 'tool.result', content, author: agentId, agentTurnId, stepIndex, callId } as const;
+  const tokens = await insertCard(tx, card);
+  const seq = await appendNew(tx, { boxId: turn.output_box_id, owner: agentId }, cardId);
+  appendEdge(tx, callId, {
     primitive: 'report',
     phase: 'response',
     kind: content.status === 'timeout' ? 'timeout' : 'tool_result',
-  } as const;
-  const target = { target_agent_id: agentId, target_agent_turn_id: agentTurnId, call_id: callId };
-  appendEdge(trx, callId, { ...edge, ...target, depth: turn.depth, trace_id: turn.trace_id }, now);
+    target_agent_id: agentId,
+    target_agent_turn_id: agentTurnId,
+    call_id: callId,
+    depth: turn.depth,
+    trace_id: turn.trace_id,
+  });
   const payload = {
     callId,
     tool: content.tool,
@@ -129,8 +62,8 @@ export async function storeResult(
     cardId,
     ...(durationMs === undefined ? {} : { durationMs }),
   } as const;
-  appendEvent(trx, agentId, agentTurnId, { type: 'call', payload }, now);
-  return { settled: toSettled(content, seq, tokens), fresh: true, cardId };
+  appendEvent(tx, turn, { type: 'call', payload });
+  return { settled: toSettled(content, seq, tokens), cardId };
 }
 
 /** An oversized result becomes a failed one that says so, instead of an error that retries for ever (T4). */
@@ -141,13 +74,3 @@ function withinLimit(result: ToolResultContent): ToolResultContent {
   const message = `the result of ${tool} has ${bytes} bytes, at most ${SIZES.cardBytes} are kept; ask for a smaller part`;
   return { callId, tool, status: 'failed', afterExecution: 'continue', error: { code: 'result_too_large', message } };
 }
-
-const toSettled = (content: ToolResultContent, seq: number, tokens: number): SettledCall => ({
-  callId: content.callId,
-  status: content.status,
-  afterExecution: content.afterExecution,
-  ...(content.error ? { errorCode: content.error.code } : {}),
-  ...(content.error?.kind && content.error.kind !== 'recoverable' ? { errorKind: content.error.kind } : {}),
-  seq,
-  tokens,
-});

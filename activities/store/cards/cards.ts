@@ -5,36 +5,40 @@ import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { SIZES } from '../../../workflows/protocol/sizes.ts';
 import { shownResult } from '../../spool.ts';
 import { countTokens } from '../../tokens.ts';
-import { storedJson } from '../../well-formed.ts';
-import type { Trx } from '../context.ts';
+import type { Tx } from '../context.ts';
+import { decoded, encoded, encodedText, type Json } from '../schema/json.ts';
 import type { BoxRow, CardRow } from '../schema/rows.ts';
 
+/** A card that is to be written. */
 export interface NewCard<T extends CardType> {
   readonly cardId: string;
   readonly type: T;
   readonly content: CardContents[T];
   readonly author: string;
+  /** The turn that writes the card; absent for input. */
   readonly agentTurnId?: string;
+  /** The step that writes the card; absent for what no step writes. */
   readonly stepIndex?: number;
+  /** The call that the card is of; absent for other cards. */
   readonly callId?: string;
 }
 
-/** Inserts the card unless its id exists; returns its token count. A body over the limit is `payload_too_large`. */
-export async function insertCard<T extends CardType>(trx: Trx, card: NewCard<T>, now: number): Promise<number> {
-  const row = cardRow(card, now);
-  await insertCardRows(trx, [row]);
+/** Inserts the card unless its id exists; returns its token count. Errors: `payload_too_large` for a content over the limit. */
+export async function insertCard<T extends CardType>(tx: Tx, card: NewCard<T>): Promise<number> {
+  const row = cardRow(tx, card);
+  await insertCardRows(tx, [row]);
   return row.token_count;
 }
 
-const insertCardRows = (trx: Trx, rows: readonly CardRow[]): Promise<unknown> =>
-  trx
+const insertCardRows = ({ db }: Tx, rows: readonly CardRow[]): Promise<unknown> =>
+  db
     .insertInto('cards')
     .values(rows)
     .onConflict((conflict) => conflict.column('card_id').doNothing())
     .execute();
 
-function cardRow<T extends CardType>(card: NewCard<T>, now: number): CardRow {
-  const content = storedJson(card.content);
+function cardRow<T extends CardType>({ now }: Tx, card: NewCard<T>): CardRow {
+  const content: Json<CardContents[CardType]> = encodedText(card.content);
   const bytes = Buffer.byteLength(content);
   if (bytes > SIZES.cardBytes) {
     throw new CodedError(
@@ -60,14 +64,21 @@ function cardRow<T extends CardType>(card: NewCard<T>, now: number): CardRow {
 const shownOf = (type: CardType, content: string): string =>
   type === 'tool.result' ? shownResult(content, '', 'full', 0) : content;
 
+/** A box, and the agent that writes to it. */
+export interface OwnBox {
+  readonly boxId: string;
+  readonly owner: string;
+}
+
 /**
- * Appends the card to a box of this owner; an id already in the box keeps its place. Returns the card's sequence number.
- * A box of somebody else, a context box included, is `box_unavailable` (T24).
+ * Appends the card to a box of this owner; an id already in the box keeps its place. Returns the card's place. Errors: `box_unavailable` for a box
+ * of somebody else, a context box included (T24).
  */
-export async function appendToBox(trx: Trx, boxId: string, cardId: string, owner: string): Promise<number> {
-  const seq = await addToBox(trx, boxId, cardId, owner);
+export async function appendToBox(tx: Tx, box: OwnBox, cardId: string): Promise<number> {
+  const seq = await addToBox(tx, box, cardId);
   if (seq !== null) return seq;
-  const present = await trx
+  const { boxId, owner } = box;
+  const present = await tx.db
     .selectFrom('box_cards')
     .select('seq')
     .where('box_id', '=', boxId)
@@ -78,41 +89,32 @@ export async function appendToBox(trx: Trx, boxId: string, cardId: string, owner
 }
 
 /** Appends the card unless the box has it or is not this owner's: then null. */
-export const addToBox = (trx: Trx, boxId: string, cardId: string, owner: string): Promise<number | null> =>
-  addAllToBox(trx, boxId, [cardId], owner);
+export const addToBox = (tx: Tx, box: OwnBox, cardId: string): Promise<number | null> => addAllToBox(tx, box, [cardId]);
 
-/** Last places of boxes whose owner's head row the transaction holds: nobody else appends to them meanwhile. */
-const boxEnds = new WeakMap<Trx, Map<string, number>>();
-
-/** What was read under the head row of the box's owner. */
-export function noteBoxEnd(trx: Trx, boxId: string, lastSeq: number): void {
-  const known = boxEnds.get(trx);
-  if (known) known.set(boxId, lastSeq);
-  else boxEnds.set(trx, new Map([[boxId, lastSeq]]));
+/** Notes the last place of a box, which was read under the head row of the box's owner: nobody else appends to the box meanwhile. */
+export function noteBoxEnd(tx: Tx, boxId: string, lastSeq: number): void {
+  tx.boxEnds.set(boxId, lastSeq);
 }
 
 /** Appends a card that is new with this transaction, and so in no box. Errors: `box_unavailable` (T24). */
-export async function appendNew(trx: Trx, boxId: string, cardId: string, owner: string): Promise<number> {
-  return (await appendAllNew(trx, boxId, [cardId], owner)) ?? appendToBox(trx, boxId, cardId, owner);
+export async function appendNew(tx: Tx, box: OwnBox, cardId: string): Promise<number> {
+  return (await appendAllNew(tx, box, [cardId])) ?? appendToBox(tx, box, cardId);
 }
 
-async function appendAllNew(
-  trx: Trx,
-  boxId: string,
-  cardIds: readonly string[],
-  owner: string,
-): Promise<number | null> {
-  const end = boxEnds.get(trx)?.get(boxId);
-  if (end === undefined) return addAllToBox(trx, boxId, cardIds, owner);
+/** Appends cards that are in no box; null where that is refused. A box whose end is known needs not be asked what it holds. */
+async function appendAllNew(tx: Tx, box: OwnBox, cardIds: readonly string[]): Promise<number | null> {
+  const { boxId } = box;
+  const end = tx.boxEnds.get(boxId);
+  if (end === undefined) return addAllToBox(tx, box, cardIds);
   const lastSeq = end + cardIds.length;
-  await trx.updateTable('boxes').set({ last_seq: lastSeq }).where('box_id', '=', boxId).execute();
-  noteBoxEnd(trx, boxId, lastSeq);
-  return insertPlaces(trx, boxId, end + 1, cardIds);
+  await tx.db.updateTable('boxes').set({ last_seq: lastSeq }).where('box_id', '=', boxId).execute();
+  noteBoxEnd(tx, boxId, lastSeq);
+  return insertPlaces(tx, boxId, end + 1, cardIds);
 }
 
 /** Appends the cards, which differ, unless the box has one of them or is not this owner's: then null. Returns the place of the first. */
-async function addAllToBox(trx: Trx, boxId: string, cardIds: readonly string[], owner: string): Promise<number | null> {
-  const box = await trx
+async function addAllToBox(tx: Tx, { boxId, owner }: OwnBox, cardIds: readonly string[]): Promise<number | null> {
+  const box = await tx.db
     .updateTable('boxes')
     .set((eb) => ({ last_seq: eb('last_seq', '+', cardIds.length) }))
     .where('box_id', '=', boxId)
@@ -122,53 +124,58 @@ async function addAllToBox(trx: Trx, boxId: string, cardIds: readonly string[], 
     .returning('last_seq')
     .executeTakeFirst();
   if (!box) return null;
-  noteBoxEnd(trx, boxId, box.last_seq);
-  return insertPlaces(trx, boxId, box.last_seq - cardIds.length + 1, cardIds);
+  noteBoxEnd(tx, boxId, box.last_seq);
+  return insertPlaces(tx, boxId, box.last_seq - cardIds.length + 1, cardIds);
 }
 
-async function insertPlaces(trx: Trx, boxId: string, first: number, cardIds: readonly string[]): Promise<number> {
+async function insertPlaces(tx: Tx, boxId: string, first: number, cardIds: readonly string[]): Promise<number> {
   const rows = cardIds.map((cardId, at) => ({ box_id: boxId, seq: first + at, card_id: cardId, hidden_reason: null }));
-  await trx.insertInto('box_cards').values(rows).execute();
+  await tx.db.insertInto('box_cards').values(rows).execute();
   return first;
 }
 
-/** Writes a few new cards and appends them in their order; of each its place in the box and its token count. */
+/** Where a card that was written stands in its box, and how large it is. */
+export interface WrittenCard {
+  readonly seq: number;
+  readonly tokens: number;
+}
+
+/** Writes a few new cards and appends them in their order. Errors: `payload_too_large`, `box_unavailable`. */
 export async function writeNewCards(
-  trx: Trx,
-  boxId: string,
+  tx: Tx,
+  box: OwnBox,
   cards: readonly NewCard<CardType>[],
-  owner: string,
-  now: number,
-): Promise<readonly { readonly seq: number; readonly tokens: number }[]> {
+): Promise<readonly WrittenCard[]> {
   if (cards.length === 0) return [];
-  const rows = cards.map((card) => cardRow(card, now));
-  await insertCardRows(trx, rows);
+  const rows = cards.map((card) => cardRow(tx, card));
+  await insertCardRows(tx, rows);
   const ids = rows.map((row) => row.card_id);
-  const first = new Set(ids).size === ids.length ? await appendAllNew(trx, boxId, ids, owner) : null;
+  const first = new Set(ids).size === ids.length ? await appendAllNew(tx, box, ids) : null;
   if (first !== null) return rows.map((row, at) => ({ seq: first + at, tokens: row.token_count }));
-  const written: { seq: number; tokens: number }[] = [];
-  for (const row of rows)
-    written.push({ seq: await appendToBox(trx, boxId, row.card_id, owner), tokens: row.token_count });
+  const written: WrittenCard[] = [];
+  for (const row of rows) written.push({ seq: await appendToBox(tx, box, row.card_id), tokens: row.token_count });
   return written;
 }
 
-export async function createBox(
-  trx: Trx,
-  box: Pick<BoxRow, 'box_id' | 'kind' | 'owner_agent_id'> & Partial<Pick<BoxRow, 'last_seq' | 'parent_ids'>>,
-  now: number,
-): Promise<void> {
-  await trx
+/** A box that is to be made; without parents and empty unless it says otherwise. */
+export type NewBox = Pick<BoxRow, 'box_id' | 'kind' | 'owner_agent_id'> &
+  Partial<Pick<BoxRow, 'last_seq' | 'parent_ids'>>;
+
+/** Makes the box unless its id exists. */
+export async function createBox(tx: Tx, box: NewBox): Promise<void> {
+  await tx.db
     .insertInto('boxes')
-    .values({ parent_ids: '[]', last_seq: 0, ...box, created_at: now })
+    .values({ parent_ids: encoded([]), last_seq: 0, ...box, created_at: tx.now })
     .onConflict((conflict) => conflict.column('box_id').doNothing())
     .execute();
 }
 
+/** The card that a row holds. */
 export const toCard = (row: CardRow): Card =>
   ({
     cardId: row.card_id,
     type: row.type,
-    content: JSON.parse(row.content),
+    content: decoded(row.content),
     agentTurnId: row.agent_turn_id,
     stepIndex: row.step_index,
     callId: row.call_id,

@@ -13,7 +13,8 @@ import type { ContextUnit } from '../../../workflows/kernel/context.ts';
 import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
 import { COLLAPSED_TOKENS, MESSAGE_TOKENS, previewTokens, snipTokens } from '../../../workflows/kernel/pressure.ts';
 import type { CardType } from '../../../workflows/protocol/cards.ts';
-import { ofFewLengths, type Trx } from '../context.ts';
+import { ofFewLengths, type Reader, type Tx } from '../context.ts';
+import { decoded, encoded, type Json } from '../schema/json.ts';
 import type { BoxUnitRow, CardRow } from '../schema/rows.ts';
 
 const MOST_UNITS = 64;
@@ -27,24 +28,31 @@ interface Unit {
   /** Places of the first and the last card that is in view. */
   readonly fromSeq: number;
   readonly toSeq: number;
-  /** Of all its cards rendered whole. */
+  /** Tokens of all its cards rendered whole. */
   readonly tokens: number;
   /** Tokens of each result that can be rendered with less. */
   readonly results: readonly number[];
 }
 
-/** Units before a place of the box, oldest first. `isOwn`: the caller holds the head row of the box's owner, and may write its rows anew. */
+/** The part of a box that a turn remembers. */
+export interface Remembered {
+  readonly boxId: string;
+  /** The place of the first card that is not part of it. */
+  readonly beforeSeq: number;
+  /** Whether the caller holds the head row of the box's owner, and may write its units anew. */
+  readonly isOwn: boolean;
+}
+
+/** The units of a part of a box, oldest first, with their sizes for a window of so many tokens. */
 export async function contextUnits(
-  trx: Trx,
-  boxId: string,
-  beforeSeq: number,
+  tx: Tx,
+  { boxId, beforeSeq, isOwn }: Remembered,
   windowTokens: number,
-  isOwn: boolean,
 ): Promise<ContextUnit[]> {
-  const rows = await selectUnits(trx, boxId).where('to_seq', '<', beforeSeq).execute();
+  const rows = await selectUnits(tx, boxId).where('to_seq', '<', beforeSeq).execute();
   const units = bounded(rows.map(toUnit));
   const [oldest] = units;
-  if (isOwn && rows.length > MOST_ROWS && oldest) await replaceUnits(trx, boxId, oldest, [oldest]);
+  if (isOwn && rows.length > MOST_ROWS && oldest) await replaceUnits(tx, boxId, oldest, [oldest]);
   const snip = snipTokens(windowTokens);
   return units.map(({ fromSeq, toSeq, tokens, results }): ContextUnit => {
     const atMost = (most: number) => results.reduce((sum, size) => sum - Math.max(0, size - most), tokens);
@@ -53,18 +61,18 @@ export async function contextUnits(
   });
 }
 
-/** What came into the box since its last unit becomes one. The caller holds the head row of its owner, and no turn writes to it. */
-export async function closeUnit(trx: Trx, boxId: string): Promise<void> {
+/** Makes a unit of what came into the box since its last one. The caller holds the head row of its owner, and no turn writes to it. */
+export async function closeUnit(tx: Tx, boxId: string): Promise<void> {
   const last = sql<number>`(select coalesce(max(u.to_seq), 0) from box_units u where u.box_id = ${boxId})`;
-  await insertUnits(trx, boxId, unitOf(await shownAt(trx, selectPlaces(trx, boxId).where('seq', '>', last))));
+  await insertUnits(tx, boxId, unitOf(await shownAt(tx, selectPlaces(tx, boxId).where('seq', '>', last))));
 }
 
-/** The units of a box that was put together at once, in which cards of several turns may lie anyhow. */
-export async function writeUnits(trx: Trx, boxId: string): Promise<void> {
+/** Writes the units of a box that was put together at once, in which cards of several turns may lie anyhow. */
+export async function writeUnits(tx: Tx, boxId: string): Promise<void> {
   const turns = new Map<string, ShownCard[]>();
   let turn = '';
   let before: string | null | undefined;
-  for (const card of await shownAt(trx, selectPlaces(trx, boxId))) {
+  for (const card of await shownAt(tx, selectPlaces(tx, boxId))) {
     // Cards of no turn are one with their neighbours of the same kind only.
     if (card.agent_turn_id !== before) turn = card.agent_turn_id ?? `at ${card.seq}`;
     before = card.agent_turn_id;
@@ -72,16 +80,16 @@ export async function writeUnits(trx: Trx, boxId: string): Promise<void> {
     if (cards) cards.push(card);
     else turns.set(turn, [card]);
   }
-  await insertUnits(trx, boxId, bounded(apart([...turns.values()].flatMap(unitOf))));
+  await insertUnits(tx, boxId, bounded(apart([...turns.values()].flatMap(unitOf))));
 }
 
-/** Cards in these places have left the view. */
-export async function shrinkUnits(trx: Trx, { boxId, fromSeq, toSeq }: BoxExtent): Promise<void> {
-  const rows = await selectUnits(trx, boxId).where('to_seq', '>=', fromSeq).where('from_seq', '<=', toSeq).execute();
+/** Writes anew the units in which cards of these places have left the view. */
+export async function shrinkUnits(tx: Tx, { boxId, fromSeq, toSeq }: BoxExtent): Promise<void> {
+  const rows = await selectUnits(tx, boxId).where('to_seq', '>=', fromSeq).where('from_seq', '<=', toSeq).execute();
   for (const unit of rows.map(toUnit)) {
     const whole = unit.fromSeq >= fromSeq && unit.toSeq <= toSeq;
-    const places = selectPlaces(trx, boxId).where('seq', '>=', unit.fromSeq).where('seq', '<=', unit.toSeq);
-    await replaceUnits(trx, boxId, unit, whole ? [] : unitOf(await shownAt(trx, places)));
+    const places = selectPlaces(tx, boxId).where('seq', '>=', unit.fromSeq).where('seq', '<=', unit.toSeq);
+    await replaceUnits(tx, boxId, unit, whole ? [] : unitOf(await shownAt(tx, places)));
   }
 }
 
@@ -89,9 +97,9 @@ interface ShownCard extends Pick<CardRow, 'type' | 'token_count' | 'agent_turn_i
   readonly seq: number;
 }
 
-/** Places in view of a box. */
-const selectPlaces = (trx: Trx, boxId: string) =>
-  trx
+/** A query for the places of a box that are in view. */
+const selectPlaces = ({ db }: Reader, boxId: string) =>
+  db
     .selectFrom('box_cards')
     .select(['seq', 'card_id'])
     .where('box_id', '=', boxId)
@@ -101,13 +109,13 @@ const selectPlaces = (trx: Trx, boxId: string) =>
 /** SQLite takes at most 32,766 parameters in one statement. */
 const CARDS_PER_QUERY = 1_024;
 
-/** The cards there that a prompt may show. By their ids, for a planner may join a box with all cards there are. */
-async function shownAt(trx: Trx, query: ReturnType<typeof selectPlaces>): Promise<ShownCard[]> {
+/** The cards there that a prompt may show. They are found by their ids, for a planner may join a box with all cards there are. */
+async function shownAt({ db }: Reader, query: ReturnType<typeof selectPlaces>): Promise<ShownCard[]> {
   const places = await query.execute();
   const shown: ShownCard[] = [];
   for (let from = 0; from < places.length; from += CARDS_PER_QUERY) {
     const some = places.slice(from, from + CARDS_PER_QUERY);
-    const rows = await trx
+    const rows = await db
       .selectFrom('cards')
       .select(['card_id', 'type', 'token_count', 'agent_turn_id'])
       .where('card_id', 'in', ofFewLengths(some.map(({ card_id }) => card_id)))
@@ -121,7 +129,7 @@ async function shownAt(trx: Trx, query: ReturnType<typeof selectPlaces>): Promis
   return shown;
 }
 
-/** None of no cards. */
+/** One unit of these cards; none of no cards. */
 function unitOf(cards: readonly ShownCard[]): Unit[] {
   const [first] = cards;
   const last = cards.at(-1);
@@ -131,8 +139,9 @@ function unitOf(cards: readonly ShownCard[]): Unit[] {
   return [{ fromSeq: first.seq, toSeq: last.seq, tokens, results: results.map((card) => card.token_count) }];
 }
 
-const selectUnits = (trx: Trx, boxId: string) =>
-  trx
+/** A query for the units of a box, oldest first. */
+const selectUnits = ({ db }: Reader, boxId: string) =>
+  db
     .selectFrom('box_units')
     .select(['from_seq', 'to_seq', 'tokens', 'results'])
     .where('box_id', '=', boxId)
@@ -145,41 +154,41 @@ const toUnit = ({ from_seq, to_seq, tokens, results }: Omit<BoxUnitRow, 'box_id'
   results: sizesIn(results),
 });
 
-/** What cannot be read counts as whole: a row that somebody wrote by hand must not keep its agent from going on (T8). */
-function sizesIn(results: string): readonly number[] {
+/** Sizes that cannot be read count as whole: a row that somebody wrote by hand must not keep its agent from going on (T8). */
+function sizesIn(results: Json<unknown>): readonly number[] {
   try {
-    const sizes: unknown = JSON.parse(results);
+    const sizes = decoded(results);
     return Array.isArray(sizes) ? sizes.filter((size) => typeof size === 'number') : [];
   } catch {
     return [];
   }
 }
 
-async function insertUnits(trx: Trx, boxId: string, units: readonly Unit[]): Promise<void> {
+async function insertUnits(tx: Tx, boxId: string, units: readonly Unit[]): Promise<void> {
   const rows = units.map(({ fromSeq, toSeq, tokens, results }) => ({
     box_id: boxId,
     from_seq: fromSeq,
     to_seq: toSeq,
     tokens,
-    results: JSON.stringify(results),
+    results: encoded(results),
   }));
-  if (rows.length > 0) await trx.insertInto('box_units').values(rows).execute();
+  if (rows.length > 0) await tx.db.insertInto('box_units').values(rows).execute();
 }
 
 /** Writes these in place of the units that end in an extent. */
 async function replaceUnits(
-  trx: Trx,
+  tx: Tx,
   boxId: string,
   { fromSeq, toSeq }: Pick<Unit, 'fromSeq' | 'toSeq'>,
   units: readonly Unit[],
 ): Promise<void> {
-  await trx
+  await tx.db
     .deleteFrom('box_units')
     .where('box_id', '=', boxId)
     .where('to_seq', '>=', fromSeq)
     .where('to_seq', '<=', toSeq)
     .execute();
-  await insertUnits(trx, boxId, units);
+  await insertUnits(tx, boxId, units);
 }
 
 /** Turns of a box that was put together by hand may lie in each other; those are one unit. */
@@ -193,6 +202,7 @@ function apart(units: readonly Unit[]): Unit[] {
   return list;
 }
 
+/** So few units that a lease can carry them: the oldest are one together. */
 function bounded(units: Unit[]): Unit[] {
   const [first, ...rest] = units.slice(0, Math.max(1, units.length - MOST_UNITS + 1));
   if (!first) return units;

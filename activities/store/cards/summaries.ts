@@ -3,26 +3,27 @@
  *
  * Invariant: the card is written, and what it stands for leaves the view, in one transaction; the cards themselves stay in the box.
  */
-
 import type { SummaryCommit, SummaryRecord } from '../../../workflows/contract/steps.ts';
 import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
-import { addUsage, type Fence, NO_USAGE, type Usage } from '../../../workflows/protocol/turn.ts';
+import { addUsage, type Fence, NO_USAGE } from '../../../workflows/protocol/turn.ts';
 import { summaryCardId } from '../../ids.ts';
-import { read, type StoreContext, type Trx, write } from '../context.ts';
-import { fenced } from '../turns/head.ts';
-import { turnOf } from '../turns/turns.ts';
+import { type Reader, read, type StoreContext, type Tx, write } from '../context.ts';
+import { decoded, encoded } from '../schema/json.ts';
+import { contentOf } from '../schema/rows.ts';
+import { fencedTurn } from '../turns/turns.ts';
 import { appendToBox, insertCard } from './cards.ts';
 import { shrinkUnits } from './earlier-turns.ts';
 
+/** Reads the summary of these extents; null when it is not in the turn's output box. */
 export const findSummary = (
   ctx: StoreContext,
   { agentTurnId }: Fence,
   hide: readonly BoxExtent[],
-): Promise<SummaryRecord | null> => read(ctx, (db) => present(db as Trx, agentTurnId, hide));
+): Promise<SummaryRecord | null> => read(ctx, (reader) => present(reader, agentTurnId, hide));
 
 /** What was spent to write it is in the turn's usage by then. */
-async function present(trx: Trx, agentTurnId: string, hide: readonly BoxExtent[]): Promise<SummaryRecord | null> {
-  const row = await trx
+async function present({ db }: Reader, agentTurnId: string, hide: readonly BoxExtent[]): Promise<SummaryRecord | null> {
+  const row = await db
     .selectFrom('cards')
     .innerJoin('box_cards', 'box_cards.card_id', 'cards.card_id')
     .innerJoin('turns', (join) =>
@@ -34,44 +35,41 @@ async function present(trx: Trx, agentTurnId: string, hide: readonly BoxExtent[]
     .where('cards.card_id', '=', summaryCardId(agentTurnId, hide))
     .executeTakeFirst();
   if (!row) return null;
-  const { usage = NO_USAGE, cost = 0 } = JSON.parse(row.content) as { usage?: Usage; cost?: number | null };
+  const { usage = NO_USAGE, cost = 0 } = contentOf(row, 'context.summary');
   return { seq: row.seq, tokens: row.token_count, usage, cost };
 }
 
-export async function commitSummary(ctx: StoreContext, fence: Fence, commit: SummaryCommit): Promise<SummaryRecord> {
-  const now = ctx.now();
-  return write(ctx, fence.agentId, async (trx) => {
-    await fenced(trx, fence, now);
-    const { agentTurnId, agentId } = fence;
+/** Puts a summary into the output box and what it stands for out of view. */
+export const commitSummary = (ctx: StoreContext, fence: Fence, commit: SummaryCommit): Promise<SummaryRecord> =>
+  write(ctx, fence.agentId, async (tx) => {
+    const { turn } = await fencedTurn(tx, fence);
+    const { agentTurnId, agentId: owner } = fence;
     const { stepIndex, hide, text, usage, cost } = commit;
-    const there = await present(trx, agentTurnId, hide);
+    const there = await present(tx, agentTurnId, hide);
     if (there) return there;
-    const turn = await turnOf(trx, agentTurnId);
-    const boxId = turn.output_box_id ?? '';
+    const boxId = turn.output_box_id;
     const cardId = summaryCardId(agentTurnId, hide);
-    const content = { text, usage, cost };
-    const tokens = await insertCard(
-      trx,
-      { cardId, type: 'context.summary', content, author: 'runtime', agentTurnId, stepIndex },
-      now,
-    );
-    for (const { fromSeq, toSeq } of hide) {
-      await trx
-        .updateTable('box_cards')
-        .set({ hidden_reason: 'summarised' })
-        .where('box_id', '=', boxId)
-        .where('seq', '>=', fromSeq)
-        .where('seq', '<=', toSeq)
-        .where('hidden_reason', 'is', null)
-        .execute();
-    }
-    for (const extent of hide) await shrinkUnits(trx, extent);
-    const seq = await appendToBox(trx, boxId, cardId, agentId);
+    const card = { cardId, type: 'context.summary', content: { text, usage, cost }, author: 'runtime' } as const;
+    const tokens = await insertCard(tx, { ...card, agentTurnId, stepIndex });
+    for (const extent of hide) await hideExtent(tx, boxId, extent);
+    for (const extent of hide) await shrinkUnits(tx, extent);
+    const seq = await appendToBox(tx, { boxId, owner }, cardId);
     const spent = {
-      usage: JSON.stringify(addUsage(JSON.parse(turn.usage) as Usage, usage)),
+      usage: encoded(addUsage(decoded(turn.usage), usage)),
       cost: turn.cost === null || cost === null ? null : turn.cost + cost,
     };
-    await trx.updateTable('turns').set(spent).where('agent_turn_id', '=', agentTurnId).execute();
+    await tx.db.updateTable('turns').set(spent).where('agent_turn_id', '=', agentTurnId).execute();
     return { seq, tokens, usage, cost };
   });
+
+/** What an earlier summary or a rollback hid stays hidden for that reason. */
+async function hideExtent(tx: Tx, boxId: string, { fromSeq, toSeq }: BoxExtent): Promise<void> {
+  await tx.db
+    .updateTable('box_cards')
+    .set({ hidden_reason: 'summarised' })
+    .where('box_id', '=', boxId)
+    .where('seq', '>=', fromSeq)
+    .where('seq', '<=', toSeq)
+    .where('hidden_reason', 'is', null)
+    .execute();
 }

@@ -1,15 +1,14 @@
 /** Edges as clients see them: enough to draw the whole call tree of a request (T26). */
-import type { Kysely } from 'kysely';
 import type { EdgeView } from '../../../workflows/contract/views.ts';
 import { ofFewLengths, read, type StoreContext } from '../context.ts';
-import type { EdgeRow, Tables } from '../schema/rows.ts';
+import type { Db, EdgeRow } from '../schema/rows.ts';
 
 /** Ids in one statement. */
 const TURNS_PER_QUERY = 512;
 
-/** Level by level: of a recursion in one statement, planners may make a look at all edges there are. */
+/** Lists the edges of a turn and of those it enqueued. Level by level: a planner may read all edges there are for a recursion in one statement. */
 export const listEdges = (ctx: StoreContext, agentTurnId: string): Promise<readonly EdgeView[]> =>
-  read(ctx, async (db) => {
+  read(ctx, async ({ db }) => {
     const edges = new Map<string, EdgeRow>();
     const turns = new Set([agentTurnId]);
     for (let level = [agentTurnId]; level.length > 0; ) {
@@ -26,7 +25,7 @@ export const listEdges = (ctx: StoreContext, agentTurnId: string): Promise<reado
   });
 
 async function edgesOf(
-  db: Kysely<Tables>,
+  db: Db,
   column: 'source_agent_turn_id' | 'target_agent_turn_id',
   ids: readonly string[],
 ): Promise<EdgeRow[]> {

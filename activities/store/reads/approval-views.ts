@@ -1,19 +1,19 @@
 /** Questions to people as they are listed (K7, K9). */
 import { sql } from 'kysely';
 import type { ApprovalFilter, ApprovalView } from '../../../workflows/contract/approvals.ts';
-import { approversOf, type Proposed, proposedArguments } from '../calls/approvals.ts';
-import { read, type StoreContext, type Trx } from '../context.ts';
+import { approversOf, type Proposed, proposedArguments } from '../calls/approval-rows.ts';
+import { read, type StoreContext } from '../context.ts';
 import { type ApprovalRow, constant } from '../schema/rows.ts';
 
 const PLACE = ['created_at', 'agent_turn_id', 'call_id'] as const;
 
-/** Oldest first. */
+/** Lists questions, oldest first. */
 export const listApprovals = (
   ctx: StoreContext,
   { rootTurnId, agentId, agentTurnId, callId, all, after, limit = 1_000 }: ApprovalFilter,
 ): Promise<readonly ApprovalView[]> =>
-  read(ctx, async (db) => {
-    let query = db.selectFrom('approvals').selectAll().limit(limit);
+  read(ctx, async (reader) => {
+    let query = reader.db.selectFrom('approvals').selectAll().limit(limit);
     for (const column of PLACE) query = query.orderBy(column);
     if (rootTurnId !== undefined) query = query.where('root_turn_id', '=', rootTurnId);
     if (agentId !== undefined) query = query.where('agent_id', '=', agentId);
@@ -26,7 +26,7 @@ export const listApprovals = (
     }
     const rows = await query.execute();
     const views: ApprovalView[] = [];
-    for (const row of rows) views.push(viewOf(row, await proposedArguments(db as Trx, row)));
+    for (const row of rows) views.push(viewOf(row, await proposedArguments(reader, row)));
     return views;
   });
 

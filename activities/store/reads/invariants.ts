@@ -5,11 +5,11 @@
  * Invariant: a query looks at a bounded range of turns, agents or boxes, and gives a bounded number of findings: what a check holds in
  * memory does not depend on the size of the store, nor on how much of it is broken.
  */
-import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { Violation } from '../../../workflows/contract/store.ts';
+import { type RawBuilder, sql } from 'kysely';
+import type { Violation } from '../../../workflows/contract/views.ts';
 import { MESSAGE_TOKENS } from '../../../workflows/kernel/pressure.ts';
 import { type StoreContext, scan } from '../context.ts';
-import type { Tables } from '../schema/rows.ts';
+import type { Db } from '../schema/rows.ts';
 import { overdrawn } from '../turns/tree-budgets.ts';
 
 interface Found {
@@ -219,12 +219,13 @@ const CHECKS: Readonly<Record<string, Check>> = {
 /** Its sums go down whole trees: added up here, not by the database. */
 const OVERDRAWN = 'given_more_than_it_has';
 
+/** The names of all checks. */
 export const CHECK_NAMES: readonly string[] = [...Object.keys(CHECKS), OVERDRAWN];
 
 /** Findings that are held at a time. */
 const PAGE = 1_000;
 
-/** Page by page, each with at least one finding. */
+/** Yields what breaks the promise, page by page, each with at least one finding. */
 export async function* violationPages(ctx: StoreContext): AsyncGenerator<readonly Violation[], void> {
   for (const [check, { over, find }] of Object.entries(CHECKS)) {
     for await (const within of ranges(ctx, over)) {
@@ -244,7 +245,7 @@ export async function* violationPages(ctx: StoreContext): AsyncGenerator<readonl
     }
   }
   for await (const within of ranges(ctx, 'trees')) {
-    const found = (await scan(ctx, (db) => overdrawn(db, within))).map(({ turn, held }) => ({
+    const found = (await scan(ctx, (db) => overdrawn({ db }, within))).map(({ turn, held }) => ({
       check: OVERDRAWN,
       agentId: turn.agent_id,
       agentTurnId: turn.agent_turn_id,
@@ -254,7 +255,11 @@ export async function* violationPages(ctx: StoreContext): AsyncGenerator<readonl
   }
 }
 
-export async function violations(ctx: StoreContext, limit: number): Promise<readonly Violation[]> {
+/** Enough to see that something is wrong. */
+const FINDINGS = 1_000;
+
+/** Reads what breaks the promise, at most `limit` findings. */
+export async function violations(ctx: StoreContext, limit = FINDINGS): Promise<readonly Violation[]> {
   const found: Violation[] = [];
   for await (const page of violationPages(ctx)) {
     for (const violation of page) if (found.length < limit) found.push(violation);
@@ -263,10 +268,10 @@ export async function violations(ctx: StoreContext, limit: number): Promise<read
   return found;
 }
 
-/** Together they leave nothing out: the first has no beginning, and the last no end. */
+/** The ranges of a table. Together they leave nothing out: the first has no beginning, and the last no end. */
 async function* ranges(ctx: StoreContext, over: keyof typeof RANGES): AsyncGenerator<Within, void> {
   const { column, table, size } = RANGES[over];
-  const endAfter = async (db: Kysely<Tables>, after: string | null) => {
+  const endAfter = async (db: Db, after: string | null) => {
     const from = after === null ? sql`` : sql`where ${sql.ref(column)} > ${after}`;
     const { rows } = await sql<{ id: string }>`select ${sql.ref(column)} as id from ${sql.table(table)} ${from}
       order by ${sql.ref(column)} limit 1 offset ${size - 1}`.execute(db);

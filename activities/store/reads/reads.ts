@@ -1,29 +1,39 @@
 /** The read model. Reading writes nothing and takes no lock. */
-import type { Kysely } from 'kysely';
+
+import type { BoxEntry } from '../../../workflows/contract/cards.ts';
 import type { AgentEvent } from '../../../workflows/contract/events.ts';
-import type { ClientStore, TurnFilter } from '../../../workflows/contract/store.ts';
-import type { AgentView, CallView, StepView, TurnView } from '../../../workflows/contract/views.ts';
+import type {
+  AgentPage,
+  AgentView,
+  CallView,
+  EventFilter,
+  StepView,
+  TurnFilter,
+  TurnView,
+} from '../../../workflows/contract/views.ts';
 import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
-import type { Card, CardContents, ResultStatus } from '../../../workflows/protocol/cards.ts';
-import { type Deliverable, type EngineUsage, isTerminal, type Usage } from '../../../workflows/protocol/turn.ts';
+import type { Card, ResultStatus } from '../../../workflows/protocol/cards.ts';
+import { isTerminal } from '../../../workflows/protocol/turn.ts';
 import { toCard } from '../cards/cards.ts';
 import { ofFewLengths, read, type StoreContext, together } from '../context.ts';
-import { type CardRow, type ClaimRow, constant, type StepRow, type Tables, type TurnRow } from '../schema/rows.ts';
+import { decoded } from '../schema/json.ts';
+import { type CardRow, type ClaimRow, constant, contentOf, type Db, type StepRow } from '../schema/rows.ts';
+import type { TurnRow } from '../schema/turn-row.ts';
 
-type Db = Kysely<Tables>;
-
+/** Reads a turn with its steps and calls; null when it was never accepted. */
 export const getTurn = (ctx: StoreContext, agentTurnId: string): Promise<TurnView | null> =>
-  read(ctx, async (db) => {
+  read(ctx, async ({ db }) => {
     const turn = await db.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
     return turn ? viewOf(db, turn) : null;
   });
 
+/** Lists turns of an agent, oldest first. */
 export const listTurns = (
   ctx: StoreContext,
   agentId: string,
   { status, after, limit = 100, last }: TurnFilter = {},
 ): Promise<readonly TurnView[]> =>
-  read(ctx, async (db) => {
+  read(ctx, async ({ db }) => {
     let query = db.selectFrom('turns').selectAll().where('agent_id', '=', agentId);
     query = query.orderBy('accept_seq', last === undefined ? 'asc' : 'desc').limit(last ?? limit);
     if (status !== undefined) query = query.where('status', '=', constant(status));
@@ -54,13 +64,13 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     reason: turn.reason,
     turnEpoch: turn.turn_epoch,
     profile: turn.profile_name,
-    instruction: instruction ? (JSON.parse(instruction.content) as CardContents['task.instruction']).text : '',
-    deliverable: deliverable ? (JSON.parse(deliverable.content) as Deliverable) : null,
+    instruction: instruction ? contentOf(instruction, 'task.instruction').text : '',
+    deliverable: deliverable ? contentOf(deliverable, 'task.deliverable') : null,
     deliverableCardId: turn.deliverable_card_id,
     outputBoxId: turn.output_box_id,
-    usage: JSON.parse(turn.usage) as Usage,
+    usage: decoded(turn.usage),
     cost: turn.step_count === 0 ? null : turn.cost,
-    engine: turn.engine ? (JSON.parse(turn.engine) as EngineUsage) : null,
+    engine: turn.engine ? decoded(turn.engine) : null,
     stepCount: turn.step_count,
     waitingForWorkers: turn.no_workers_since === null || isTerminal(turn.status) ? null : turn.worker_target,
     steps: stepViews(steps, callViews(calls, claims)),
@@ -121,11 +131,11 @@ const stepViews = (steps: readonly StepRow[], calls: ReadonlyMap<string, CallVie
   steps.map((row) => ({
     stepIndex: row.step_index,
     model: row.model,
-    usage: row.llm_usage ? (JSON.parse(row.llm_usage) as Usage) : null,
+    usage: row.llm_usage ? decoded(row.llm_usage) : null,
     cost: row.llm_response_cost,
     latencyMs: row.latency_ms,
     firstTokenMs: row.first_token_ms,
-    calls: (JSON.parse(row.tool_call_ids) as string[]).flatMap((id) => calls.get(id) ?? []),
+    calls: decoded(row.tool_call_ids).flatMap((id) => calls.get(id) ?? []),
   }));
 
 function callViews(
@@ -133,16 +143,15 @@ function callViews(
   claims: readonly Pick<ClaimRow, 'call_id' | 'duration_ms'>[],
 ): Map<string, CallView> {
   const durations = new Map(claims.map((row) => [row.call_id, row.duration_ms]));
-  const contents = cards.map((row) => ({ type: row.type, content: JSON.parse(row.content) as unknown }));
   const results = new Map(
-    contents
+    cards
       .filter((card) => card.type === 'tool.result')
-      .map((card) => card.content as CardContents['tool.result'])
+      .map((card) => contentOf(card, 'tool.result'))
       .map((result) => [result.callId, result]),
   );
-  const views = contents
+  const views = cards
     .filter((card) => card.type === 'tool.call')
-    .map((card) => card.content as CardContents['tool.call'])
+    .map((card) => contentOf(card, 'tool.call'))
     .map((call): CallView => {
       const result = results.get(call.callId);
       const status: ResultStatus | 'open' = result?.status ?? 'open';
@@ -160,11 +169,12 @@ function callViews(
   return new Map(views.map((view) => [view.callId, view]));
 }
 
+/** Lists agents by id. */
 export const listAgents = (
   ctx: StoreContext,
-  { after, limit = 1_000 }: Parameters<ClientStore['listAgents']>[0] = {},
+  { after, limit = 1_000 }: AgentPage = {},
 ): Promise<readonly AgentView[]> =>
-  read(ctx, async (db) => {
+  read(ctx, async ({ db }) => {
     // The ids first: of a page of a join, PostgreSQL may join more than the page.
     const query = db.selectFrom('agents').select('agent_id').orderBy('agent_id').limit(limit);
     const page = await (after === undefined ? query : query.where('agent_id', '>', after)).execute();
@@ -181,8 +191,9 @@ export const listAgents = (
     return views;
   });
 
+/** Reads an agent; null when it never accepted a turn. */
 export const getAgent = (ctx: StoreContext, agentId: string): Promise<AgentView | null> =>
-  read(ctx, async (db) => {
+  read(ctx, async ({ db }) => {
     const row = await selectAgents(db).where('agents.agent_id', '=', agentId).executeTakeFirst();
     return row ? agentView(row) : null;
   });
@@ -227,11 +238,9 @@ const agentView = (row: SelectedAgent): AgentView => ({
   updatedAt: row.updated_at,
 });
 
-export const readEvents = (
-  ctx: StoreContext,
-  filter: Parameters<ClientStore['readEvents']>[0],
-): Promise<readonly AgentEvent[]> =>
-  read(ctx, async (db) => {
+/** Reads events of an agent or of one of its turns, oldest first. */
+export const readEvents = (ctx: StoreContext, filter: EventFilter): Promise<readonly AgentEvent[]> =>
+  read(ctx, async ({ db }) => {
     const query = db
       .selectFrom('events')
       .selectAll()
@@ -252,18 +261,15 @@ export const readEvents = (
           seq: row.seq,
           agentTurnId: row.agent_turn_id,
           type: row.type,
-          payload: JSON.parse(row.payload),
+          payload: decoded(row.payload),
           createdAt: row.created_at,
         }) as AgentEvent,
     );
   });
 
-export const readBox = (
-  ctx: StoreContext,
-  boxId: string,
-  all = false,
-): Promise<readonly { seq: number; card: Card }[]> =>
-  read(ctx, async (db) => {
+/** Reads a box in its order: what is in view, or all of it. */
+export const readBox = (ctx: StoreContext, boxId: string, all = false): Promise<readonly BoxEntry[]> =>
+  read(ctx, async ({ db }) => {
     const query = db
       .selectFrom('box_cards')
       .innerJoin('cards', 'cards.card_id', 'box_cards.card_id')
@@ -280,7 +286,7 @@ export const readBox = (
  * seen before come from the cache and a step reads only new ones (W4).
  */
 export const readExtents = (ctx: StoreContext, extents: readonly BoxExtent[]): Promise<readonly Card[]> =>
-  read(ctx, async (db) => {
+  read(ctx, async ({ db }) => {
     const ids = new Set<string>();
     for (const extent of extents) {
       for (const id of await idsOf(db, extent)) {

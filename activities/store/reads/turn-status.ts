@@ -5,11 +5,13 @@ import { ofFewLengths, read, type StoreContext } from '../context.ts';
 /** SQLite takes at most 32,766 parameters in one statement. */
 const MOST_IDS = 1_024;
 
+/** Turns that are asked for in one statement. */
 interface Batch {
   readonly ids: Set<string>;
   readonly statuses: Promise<ReadonlyMap<string, TurnStatus>>;
 }
 
+/** A function that reads the status of a turn; null when the turn was never accepted. */
 export function turnStatusReader(ctx: StoreContext): (agentTurnId: string) => Promise<TurnStatus | null> {
   let open: Batch | null = null;
   const begin = (): Batch => {
@@ -34,7 +36,7 @@ async function ticked(): Promise<void> {
 }
 
 const readStatuses = (ctx: StoreContext, ids: readonly string[]): Promise<ReadonlyMap<string, TurnStatus>> =>
-  read(ctx, async (db) => {
+  read(ctx, async ({ db }) => {
     const rows = await db
       .selectFrom('turns')
       .select(['agent_turn_id', 'status'])

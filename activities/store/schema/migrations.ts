@@ -1,6 +1,11 @@
 /**
- * The schema, as numbered migrations that run on both backends. One transaction under the backend's lock applies all missing
- * ones, so several processes may start at once (Kysely's own migrator takes no lock and no transaction on SQLite).
+ * The schema of both backends, and how a store comes to have it.
+ *
+ * Invariants
+ * 1. One transaction under the backend's lock applies all migrations that are missing, so that several processes may start at once
+ *    (Kysely's own migrator takes no lock and no transaction on SQLite).
+ * 2. A store that lacks none is opened without that lock, also while another process holds it.
+ * 3. A migration is never changed once a release has it: what comes later is another one.
  */
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Tables } from './rows.ts';
@@ -11,14 +16,15 @@ export interface SchemaDialect {
   readonly autoId: 'integer primary key autoincrement' | 'bigserial primary key';
   /** Column type of counters and epoch ms. */
   readonly int: 'integer' | 'bigint';
+  /** Waits until no other process changes the schema, and holds that lock to the end of the transaction. */
   lockSchema(trx: Transaction<Tables>): Promise<void>;
-  /** A row when the table of the schema's version is there. */
+  /** A statement that gives a row when the table of the schema's version is there. */
   readonly findVersionTable: RawBuilder<unknown>;
 }
 
 type Migration = (d: SchemaDialect) => readonly string[];
 
-const foundation: Migration = ({ autoId, int }) => [
+const firstSchema: Migration = ({ autoId, int }) => [
   `create table cards (card_id text primary key, type text not null, content text not null, author text not null,
      agent_turn_id text, step_index ${int}, call_id text, token_count ${int} not null, bytes ${int} not null,
      created_at ${int} not null)`,
@@ -26,6 +32,7 @@ const foundation: Migration = ({ autoId, int }) => [
   `create unique index cards_one_result_per_call on cards (call_id, agent_turn_id) where type = 'tool.result'`,
   // The call before the type: a call and its result are found however many the turn has.
   `create index cards_by_turn on cards (agent_turn_id, call_id, type)`,
+
   `create table boxes (box_id text primary key, kind text not null, owner_agent_id text, parent_ids text not null,
      last_seq ${int} not null, created_at ${int} not null)`,
   `create table box_cards (box_id text not null, seq ${int} not null, card_id text not null, hidden_reason text,
@@ -35,21 +42,34 @@ const foundation: Migration = ({ autoId, int }) => [
   // How much of a prompt each earlier turn takes (K15).
   `create table box_units (box_id text not null, from_seq ${int} not null, to_seq ${int} not null, tokens ${int} not null,
      results text not null, primary key (box_id, to_seq))`,
-  `create table agents (agent_id text primary key, profile text, created_at ${int} not null)`,
+
+  // What the operator wants of the agent: a stopped one accepts and leases nothing (T10).
+  `create table agents (agent_id text primary key, profile text, lifecycle text not null default 'started',
+     parent_agent_id text, created_at ${int} not null)`,
   `create table profiles (hash text primary key, name text not null, snapshot text not null, created_at ${int} not null)`,
   `create table profile_heads (name text primary key, hash text not null, revision ${int} not null, updated_at ${int} not null)`,
   `create table agent_state_head (agent_id text primary key, status text not null, turn_epoch ${int} not null,
      active_agent_turn_id text, output_box_id text, waiting_tool_count ${int} not null, resume_deadline ${int},
      accept_seq ${int} not null, event_seq ${int} not null, updated_at ${int} not null)`,
-  `create index head_held on agent_state_head (agent_id) where status <> 'idle'`,
+
+  // `settlement` is set when the parent's call waits for this turn: pending, due once it has ended, then the answer to its report (T30).
+  // What a turn is given it may spend with all that it delegates: a delegated one has a share of its caller's budgets (K20).
   `create table turns (agent_turn_id text primary key, agent_id text not null, accept_seq ${int} not null, lane ${int} not null,
      turn_epoch ${int}, status text not null, reason text, error_code text, request text not null, request_digest text not null,
      idempotency_key text, instruction_card_id text not null, context_box_id text, output_box_id text, instruction_seq ${int},
-     earlier text, profile_name text, profile_hash text, worker_target text, deliverable_card_id text, depth ${int} not null,
-     trace_id text, correlation_id text, usage text not null, cost double precision, engine text, step_count ${int} not null, accepted_at ${int} not null,
-     leased_at ${int}, started_at ${int}, ended_at ${int}, unique (agent_id, accept_seq))`,
+     earlier text, budgets text, given_tokens ${int}, given_cost double precision, profile_name text, profile_hash text,
+     worker_target text, deliverable_card_id text, depth ${int} not null, trace_id text, correlation_id text,
+     parent_agent_id text, parent_agent_turn_id text, parent_step_index ${int}, parent_call_id text, settlement text,
+     on_parent_end text, check_at ${int}, check_every ${int}, woken_at ${int}, no_workers_since ${int}, workers_since ${int},
+     ends_by ${int}, usage text not null, cost double precision, engine text, step_count ${int} not null,
+     accepted_at ${int} not null, leased_at ${int}, started_at ${int}, ended_at ${int}, unique (agent_id, accept_seq))`,
   `create unique index turns_idempotency on turns (agent_id, idempotency_key) where idempotency_key is not null`,
   `create index turns_queue on turns (agent_id, lane, accept_seq) where status = 'queued'`,
+  `create index turns_by_parent on turns (parent_agent_turn_id) where parent_agent_turn_id is not null`,
+  // What is due: however many agents and ended turns there are, the supervisor reads only this.
+  `create index turns_due on turns (check_at) where check_at is not null`,
+  `create index turns_open on turns (agent_turn_id) where status in ('running', 'suspended')`,
+
   `create table agent_steps (agent_turn_id text not null, step_index ${int} not null, status text not null, model text,
      llm_usage text, llm_response_cost double precision, latency_ms ${int}, first_token_ms ${int}, finish_reason text,
      tool_call_ids text not null, outcome text, started_at ${int} not null, ended_at ${int},
@@ -59,53 +79,18 @@ const foundation: Migration = ({ autoId, int }) => [
      created_at ${int} not null, primary key (agent_turn_id, call_id))`,
   // What waits and what is unread, however many calls of the turn have waited.
   `create index turn_waiting_by_status on turn_waiting (agent_turn_id, status)`,
-  `create table dispatch_claims (agent_turn_id text not null, call_id text not null, attempt ${int} not null,
-     started_at ${int} not null, outcome text, duration_ms ${int}, primary key (agent_turn_id, call_id, attempt))`,
-  `create table execution_edges (edge_key text primary key, primitive text not null, phase text not null, kind text,
-     source_agent_id text, source_agent_turn_id text, source_step_index ${int}, target_agent_id text,
-     target_agent_turn_id text, correlation_id text, depth ${int} not null, trace_id text, metadata text not null,
-     created_at ${int} not null)`,
-  `create index edges_by_source on execution_edges (source_agent_turn_id)`,
-  `create index edges_by_target on execution_edges (target_agent_turn_id)`,
-  `create table events (id ${autoId}, agent_id text not null, seq ${int} not null, agent_turn_id text,
-     subject text not null, type text not null, payload text not null, created_at ${int} not null, unique (agent_id, seq))`,
-  // Exactly one task event per turn (T2), whatever else goes wrong.
-  `create unique index events_one_task_per_turn on events (agent_turn_id) where type = 'task'`,
-  `create index events_by_turn on events (agent_turn_id, seq)`,
-];
-
-const stopAndSteer: Migration = ({ int }) => [
-  // What the operator wants of the agent; a stopped one accepts and leases nothing (T10).
-  `alter table agents add column lifecycle text not null default 'started'`,
-  `create table steers (steer_id text primary key, agent_turn_id text not null, seq ${int} not null, card_id text not null,
-     status text not null, step_index ${int}, created_at ${int} not null, unique (agent_turn_id, seq))`,
-];
-
-const deferral: Migration = ({ int }) => [
   `create table deferred_reports (agent_turn_id text not null, call_id text not null, report text not null,
      defer_reason text not null, retry_count ${int} not null, next_retry_at ${int} not null, created_at ${int} not null,
      primary key (agent_turn_id, call_id))`,
-];
+  `create table dispatch_claims (agent_turn_id text not null, call_id text not null, attempt ${int} not null,
+     started_at ${int} not null, outcome text, duration_ms ${int}, primary key (agent_turn_id, call_id, attempt))`,
+  `create table steers (steer_id text primary key, agent_turn_id text not null, seq ${int} not null, card_id text not null,
+     status text not null, step_index ${int}, created_at ${int} not null, unique (agent_turn_id, seq))`,
 
-const delegation: Migration = ({ int }) => [
-  `alter table turns add column parent_agent_id text`,
-  `alter table turns add column parent_agent_turn_id text`,
-  `alter table turns add column parent_step_index ${int}`,
-  `alter table turns add column parent_call_id text`,
-  // Set when the parent's call waits for this turn: pending, due once it has ended, then the answer to its report (T30).
-  `alter table turns add column settlement text`,
-  `create index turns_settlement_due on turns (agent_id, ended_at) where settlement = 'due'`,
-  `create index turns_by_parent on turns (parent_agent_turn_id) where parent_agent_turn_id is not null`,
-  `alter table agents add column parent_agent_id text`,
-  `alter table execution_edges add column call_id text`,
-  `alter table execution_edges add column call_index ${int}`,
-];
-
-const approvals: Migration = ({ int }) => [
   `create table approvals (agent_turn_id text not null, call_id text not null, agent_id text not null, root_turn_id text not null,
      kind text not null, tool_name text not null, reason text not null, approvers text not null, escalate_to text,
      escalated_at ${int}, deadline ${int} not null, status text not null, answered_by text, comment text, arguments text,
-     budgets text, created_at ${int} not null, answered_at ${int}, primary key (agent_turn_id, call_id))`,
+     budgets text, budget text, created_at ${int} not null, answered_at ${int}, primary key (agent_turn_id, call_id))`,
   // Each list in its order, so that a page costs the same wherever it begins.
   `create index approvals_waiting on approvals (created_at, agent_turn_id, call_id) where status = 'waiting'`,
   `create index approvals_of_agent_waiting on approvals (agent_id, created_at, agent_turn_id, call_id) where status = 'waiting'`,
@@ -113,51 +98,28 @@ const approvals: Migration = ({ int }) => [
   `create index approvals_by_agent on approvals (agent_id, created_at, agent_turn_id, call_id)`,
   `create index approvals_by_root on approvals (root_turn_id, created_at, agent_turn_id, call_id)`,
   `create index approvals_by_call on approvals (call_id)`,
-  // Budgets an operator set while the turn ran.
-  `alter table turns add column budgets text`,
-];
 
-const budgetAsks: Migration = () => [
-  // What is used up, so that an extension by too little is refused.
-  `alter table approvals add column budget text`,
-];
-
-const supervision: Migration = ({ int }) => [
-  `alter table turns add column on_parent_end text`,
-  `alter table turns add column check_at ${int}`,
-  `alter table turns add column check_every ${int}`,
-  `alter table turns add column woken_at ${int}`,
-  `alter table turns add column no_workers_since ${int}`,
-  `alter table turns add column workers_since ${int}`,
-  `alter table turns add column ends_by ${int}`,
-  // What is due: however many agents and ended turns there are, the supervisor reads only this.
-  `create index turns_due on turns (check_at) where check_at is not null`,
-  `create index turns_open on turns (agent_turn_id) where status in ('running', 'suspended')`,
-  `alter table events add column message_id text`,
+  `create table execution_edges (edge_key text primary key, primitive text not null, phase text not null, kind text,
+     source_agent_id text, source_agent_turn_id text, source_step_index ${int}, target_agent_id text,
+     target_agent_turn_id text, call_id text, call_index ${int}, correlation_id text, depth ${int} not null, trace_id text,
+     metadata text not null, created_at ${int} not null)`,
+  `create index edges_by_source on execution_edges (source_agent_turn_id)`,
+  `create index edges_by_target on execution_edges (target_agent_turn_id)`,
+  `create table events (id ${autoId}, agent_id text not null, seq ${int} not null, agent_turn_id text,
+     subject text not null, type text not null, payload text not null, message_id text, created_at ${int} not null,
+     unique (agent_id, seq))`,
+  // Exactly one task event per turn (T2), whatever else goes wrong.
+  `create unique index events_one_task_per_turn on events (agent_turn_id) where type = 'task'`,
+  `create index events_by_turn on events (agent_turn_id, seq)`,
   `create unique index events_one_per_message on events (message_id) where message_id is not null`,
-  `drop index turns_settlement_due`,
-  `drop index head_held`,
+
   `create table svc_leases (service text primary key, holder text not null, expires_at ${int} not null, since ${int} not null,
      listed_until ${int})`,
 ];
 
-const treeBudgets: Migration = ({ int }) => [
-  // What a turn may spend with all that it delegates: of a delegated one, its share of its caller's budget.
-  `alter table turns add column given_tokens ${int}`,
-  `alter table turns add column given_cost double precision`,
-];
+const MIGRATIONS: readonly Migration[] = [firstSchema];
 
-const MIGRATIONS: readonly Migration[] = [
-  foundation,
-  stopAndSteer,
-  deferral,
-  delegation,
-  approvals,
-  budgetAsks,
-  supervision,
-  treeBudgets,
-];
-
+/** Applies the migrations that the store lacks. */
 export async function migrate(db: Kysely<Tables>, dialect: SchemaDialect): Promise<void> {
   // Without the lock: a store that somebody else writes to, or holds, can still be opened.
   const known = await dialect.findVersionTable.execute(db);
@@ -176,7 +138,7 @@ export async function migrate(db: Kysely<Tables>, dialect: SchemaDialect): Promi
   });
 }
 
-/** Null where none is written yet. */
+/** The migrations that were applied; null where none was yet. */
 async function versionOf(db: Kysely<Tables>): Promise<number | null> {
   const { rows } = await sql<{ version: number }>`select version from schema_version`.execute(db);
   return rows[0]?.version ?? null;

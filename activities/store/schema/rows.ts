@@ -1,30 +1,50 @@
-/** The tables as Kysely sees them; JSON is text, times are epoch ms, so that both backends read the same. */
-
-import { type Generated, type RawBuilder, sql } from 'kysely';
+/**
+ * The tables as Kysely sees them. JSON is text and times are epoch ms by the store's clock, so that both backends read the same. A column that
+ * can be null says when it is. The table of turns is in schema/turn-row.ts.
+ */
+import { type Generated, type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { ApprovalStatus } from '../../../workflows/contract/approvals.ts';
-import type { ParentEndPolicy } from '../../../workflows/contract/delegation.ts';
-import type { CardType } from '../../../workflows/protocol/cards.ts';
-import type { ReportAnswer } from '../../../workflows/protocol/tool-result.ts';
-import type { AgentLifecycle, HeadStatus, TurnStatus } from '../../../workflows/protocol/turn.ts';
+import type { FinalReport } from '../../../workflows/contract/calls.ts';
+import type { EventBody } from '../../../workflows/contract/events.ts';
+import type { BudgetStanding, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
+import type { BudgetAsk } from '../../../workflows/kernel/budgets.ts';
+import type { CardContents, CardType } from '../../../workflows/protocol/cards.ts';
+import type { JsonObject } from '../../../workflows/protocol/json.ts';
+import type { BudgetChange, ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
+import type { AgentLifecycle, HeadStatus, Usage } from '../../../workflows/protocol/turn.ts';
+import { decoded, type Json } from './json.ts';
+import type { TurnRow } from './turn-row.ts';
 
+/** A card: written once, never changed. */
 export interface CardRow {
   card_id: string;
   type: CardType;
-  content: string;
+  content: Json<CardContents[CardType]>;
   author: string;
+  /** The turn that wrote the card; null for input and for copies of boxes. */
   agent_turn_id: string | null;
+  /** The step that wrote the card; null for what no step wrote. */
   step_index: number | null;
+  /** The call that a `tool.call` or `tool.result` is of; null for other cards. */
   call_id: string | null;
+  /** Tokens of what is shown of the card. */
   token_count: number;
   bytes: number;
   created_at: number;
 }
 
+/** The content of a card whose type the query, or its caller, has seen to. */
+export const contentOf = <T extends CardType>({ content }: Pick<CardRow, 'content'>, _type: T): CardContents[T] =>
+  decoded(content) as CardContents[T];
+
+/** A box: an ordered list of cards. */
 export interface BoxRow {
   box_id: string;
   kind: 'output' | 'context';
+  /** The one agent whose turns write to the box; null for a context box, which nobody writes to. */
   owner_agent_id: string | null;
-  parent_ids: string;
+  /** The box that this one was copied from, or took the place of. */
+  parent_ids: Json<readonly string[]>;
   last_seq: number;
   created_at: number;
 }
@@ -32,10 +52,12 @@ export interface BoxRow {
 /** Why a card of a box is not rendered: its step was taken back, or a summary stands for it. */
 export type HiddenReason = 'rolled_back' | 'summarised';
 
+/** A card's place in a box. */
 export interface BoxCardRow {
   box_id: string;
   seq: number;
   card_id: string;
+  /** Null while the card is in view. */
   hidden_reason: HiddenReason | null;
 }
 
@@ -44,25 +66,28 @@ export interface BoxUnitRow {
   box_id: string;
   from_seq: number;
   to_seq: number;
-  /** Of all its cards rendered whole, with what the wire adds to each. */
+  /** Tokens of all its cards rendered whole, with what the wire adds to each. */
   tokens: number;
-  /** A JSON list: the tokens of each result that can be rendered with less. */
-  results: string;
+  /** The tokens of each result that can be rendered with less. */
+  results: Json<readonly number[]>;
 }
 
+/** An agent on the roster. */
 export interface AgentRow {
   agent_id: string;
+  /** The profile of its turns where a request names none; null: the one that is named like the agent. */
   profile: string | null;
   lifecycle: Generated<AgentLifecycle>;
-  /** The agent that made it by delegation. */
+  /** The agent that made it by delegation; null for one that a request from outside made. */
   parent_agent_id: Generated<string | null>;
   created_at: number;
 }
 
+/** A version of a profile, by the hash of its content. */
 export interface ProfileRow {
   hash: string;
   name: string;
-  snapshot: string;
+  snapshot: Json<ProfileSnapshot>;
   created_at: number;
 }
 
@@ -70,105 +95,54 @@ export interface ProfileRow {
 export interface ProfileHeadRow {
   name: string;
   hash: string;
-  /** Of the app that set it. */
+  /** The revision of the app that set this version. */
   revision: number;
   updated_at: number;
 }
 
+/** The lease of an agent, and the lock under which everything of it is written. */
 export interface HeadRow {
   agent_id: string;
   status: HeadStatus;
   turn_epoch: number;
+  /** The open turn; null while the agent is idle. */
   active_agent_turn_id: string | null;
+  /** What the agent remembers; null before its first turn. */
   output_box_id: string | null;
   waiting_tool_count: number;
+  /** The nearest deadline of the waiting set; null when nothing waits. */
   resume_deadline: number | null;
+  /** The place of the turn that was accepted last. */
   accept_seq: number;
+  /** The place of the event that was written last. */
   event_seq: number;
   updated_at: number;
 }
 
-/** Where the report to a waiting call stands (T30): not ended yet, ended and to be told, then the answer. */
-export type SettlementState = 'pending' | 'due' | ReportAnswer;
+/** What a step has brought, as it is kept; how the budgets stand is read anew each time. */
+export type RecordedStep = Omit<StepOutcomeRecord, keyof BudgetStanding>;
 
-export interface TurnRow {
-  agent_turn_id: string;
-  agent_id: string;
-  accept_seq: number;
-  lane: number;
-  turn_epoch: number | null;
-  status: TurnStatus;
-  reason: string | null;
-  error_code: string | null;
-  request: string;
-  request_digest: string;
-  idempotency_key: string | null;
-  instruction_card_id: string;
-  context_box_id: string | null;
-  output_box_id: string | null;
-  instruction_seq: number | null;
-  earlier: string | null;
-  profile_name: string | null;
-  profile_hash: string | null;
-  worker_target: string | null;
-  deliverable_card_id: string | null;
-  depth: number;
-  trace_id: string | null;
-  correlation_id: string | null;
-  parent_agent_id: string | null;
-  parent_agent_turn_id: string | null;
-  parent_step_index: number | null;
-  parent_call_id: string | null;
-  settlement: SettlementState | null;
-  /** Budgets an operator set while it ran (K9). */
-  budgets: string | null;
-  /**
-   * The most tokens it was ever given to spend with all that it delegates; of a delegated turn, what its caller's budget holds for it while it
-   * has not ended (K20). Null until a turn from outside is leased.
-   */
-  given_tokens: number | null;
-  /** The same in money; null where there is no limit. */
-  given_cost: number | null;
-  /** What becomes of a delegated turn when its parent's turn ends without success (T30). */
-  on_parent_end: ParentEndPolicy | null;
-  /** When the supervisor checks the turn; null when it need not. */
-  check_at: number | null;
-  /** The pause before the next check, ms. */
-  check_every: number | null;
-  /** When the supervisor woke the turn for what it has not read since. */
-  woken_at: number | null;
-  /** Since when its target has been without workers, as far as the supervisor knows. */
-  no_workers_since: number | null;
-  /** When workers of its target were found again. */
-  workers_since: number | null;
-  /** When the whole turn's time is up. */
-  ends_by: number | null;
-  usage: string;
-  cost: number | null;
-  engine: string | null;
-  step_count: number;
-  accepted_at: number;
-  leased_at: number | null;
-  started_at: number | null;
-  ended_at: number | null;
-}
-
+/** A step. What comes with the model's answer is null until it is committed. */
 export interface StepRow {
   agent_turn_id: string;
   step_index: number;
   status: 'started' | 'executing' | 'completed' | 'failed';
   model: string | null;
-  llm_usage: string | null;
+  llm_usage: Json<Usage> | null;
+  /** Null also where the price is not known. */
   llm_response_cost: number | null;
   latency_ms: number | null;
+  /** Null also where nothing was streamed. */
   first_token_ms: number | null;
   finish_reason: string | null;
-  tool_call_ids: string;
-  outcome: string | null;
+  tool_call_ids: Json<readonly string[]>;
+  outcome: Json<RecordedStep> | null;
   started_at: number;
+  /** Null until the step is over: committed without calls, followed by another, or given up. */
   ended_at: number | null;
 }
 
+/** A call, or a question, that a turn waits for or has waited for. */
 export interface WaitingRow {
   agent_turn_id: string;
   call_id: string;
@@ -177,8 +151,11 @@ export interface WaitingRow {
   kind: 'tool' | 'join' | 'approval';
   tool_name: string;
   deadline: number;
+  /** `received`: what it waited for has come, and the turn has not acted on it. */
   status: 'waiting' | 'received' | 'applied' | 'expired' | 'dropped';
+  /** Null until a report has brought the result. */
   result_card_id: string | null;
+  /** When it began to wait, or was last told to wait on (T16). */
   created_at: number;
 }
 
@@ -191,20 +168,23 @@ export interface ApprovalRow {
   kind: 'call' | 'budget';
   tool_name: string;
   reason: string;
-  approvers: string;
-  /** Null when an unanswered question is a refusal at once. */
-  escalate_to: string | null;
+  approvers: Json<readonly string[]>;
+  /** Who is asked next; null when an unanswered question is a refusal at once. */
+  escalate_to: Json<readonly string[]> | null;
+  /** Null while it has not been escalated. */
   escalated_at: number | null;
   deadline: number;
   status: ApprovalStatus;
   answered_by: string | null;
   comment: string | null;
-  /** What the approver put in place of the call's arguments. */
-  arguments: string | null;
-  budgets: string | null;
-  /** What is used up; null for a call, and in rows of an earlier version. */
-  budget: string | null;
+  /** What the approver put in place of the call's arguments; null when they stand. */
+  arguments: Json<JsonObject> | null;
+  /** The budgets that came with the answer; null without any. */
+  budgets: Json<BudgetChange> | null;
+  /** The budget that is used up; null for a call. */
+  budget: Json<BudgetAsk> | null;
   created_at: number;
+  /** Null while it waits. */
   answered_at: number | null;
 }
 
@@ -212,23 +192,28 @@ export interface ApprovalRow {
 export interface DeferredReportRow {
   agent_turn_id: string;
   call_id: string;
-  report: string;
+  report: Json<FinalReport>;
   defer_reason: 'card_not_found';
   retry_count: number;
   next_retry_at: number;
   created_at: number;
 }
 
+/** An attempt that may start a call (W10). */
 export interface ClaimRow {
   agent_turn_id: string;
   call_id: string;
   attempt: number;
   started_at: number;
+  /** The status of the result that this attempt brought; null while it has brought none. */
   outcome: string | null;
+  /** Null where `outcome` is. */
   duration_ms: number | null;
 }
 
+/** Who caused what (T26). Columns that do not apply to a primitive are null. */
 export interface EdgeRow {
+  /** Made of primitive, phase and subject, so that an edge is written once. */
   edge_key: string;
   primitive: 'enqueue' | 'tool_call' | 'report' | 'join';
   phase: 'request' | 'response';
@@ -243,7 +228,7 @@ export interface EdgeRow {
   correlation_id: string | null;
   depth: number;
   trace_id: string | null;
-  metadata: string;
+  metadata: Json<JsonObject>;
   created_at: number;
 }
 
@@ -254,29 +239,34 @@ export interface SteerRow {
   seq: number;
   card_id: string;
   status: 'pending' | 'consumed' | 'requeued';
+  /** The step that showed it to the model; null while none has. */
   step_index: number | null;
   created_at: number;
 }
 
+/** An event of the log. */
 export interface EventRow {
   id: Generated<number>;
   agent_id: string;
   seq: number;
+  /** Null for an event of the agent and of no turn. */
   agent_turn_id: string | null;
   subject: string;
-  type: string;
-  payload: string;
+  type: EventBody['type'];
+  payload: Json<EventBody['payload']>;
   /** The foreign message that was dropped; null for all other events. */
   message_id: string | null;
   created_at: number;
 }
 
-/** A lease of a service that one process at a time may run; `since`: without a longer break. */
+/** A lease of a service that one process at a time may run. */
 export interface ServiceLeaseRow {
   service: string;
   holder: string;
   expires_at: number;
+  /** Since when somebody has held the lease without a longer break. */
   since: number;
+  /** Null until the supervisor has listed closed workflows. */
   listed_until: number | null;
 }
 
@@ -286,6 +276,7 @@ export interface ServiceLeaseRow {
  */
 export const constant = <T extends string>(value: T): RawBuilder<T> => sql.lit(value);
 
+/** All tables by name. */
 export interface Tables {
   cards: CardRow;
   boxes: BoxRow;
@@ -306,3 +297,9 @@ export interface Tables {
   events: EventRow;
   svc_leases: ServiceLeaseRow;
 }
+
+/** The database, or an open transaction of it. */
+export type Db = Kysely<Tables>;
+
+/** An open transaction. */
+export type Trx = Transaction<Tables>;

@@ -1,23 +1,24 @@
 /** Accepting a request: dedupe, refuse or queue, in one transaction that answers the caller (T2, T3, T10). */
 import { v7 } from 'uuid';
 import type { DroppedEvent } from '../../../workflows/contract/events.ts';
-import type { Accepted, AcceptInput } from '../../../workflows/contract/store.ts';
+import type { Accepted, AcceptInput } from '../../../workflows/contract/lease.ts';
 import type { EnqueueRequest, RefusedRequest } from '../../../workflows/protocol/enqueue.ts';
-import type { FailureCode } from '../../../workflows/protocol/failures.ts';
 import { PRIORITIES } from '../../../workflows/protocol/turn.ts';
 import { canonicalDigest } from '../../canonical.ts';
 import { instructionCardId, turnIdForKey } from '../../ids.ts';
 import { insertCard } from '../cards/cards.ts';
-import { type StoreContext, type Trx, write } from '../context.ts';
+import { type Reader, type StoreContext, type Tx, write } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
-import { constant, type HeadRow, type TurnRow } from '../schema/rows.ts';
+import { constant, type HeadRow } from '../schema/rows.ts';
+import { type QueuedTurn, type Turn, turnFrom } from '../schema/turn-states.ts';
 import { handOver } from './handover.ts';
 import { lockHead, lockHeadWith } from './head.ts';
 import { leaseOf } from './lease.ts';
+import type { Refusal } from './refusal.ts';
 import { enrol, type RosterEntry } from './roster.ts';
 import { insertTurn, selectTurn, turnOf } from './turns.ts';
 
-/** The request without its key, keys sorted: two requests are the same when their digests are. */
+/** The digest of a request without its key, keys sorted: two requests are the same when their digests are. */
 function digestOf(request: EnqueueRequest): string {
   const { idempotencyKey: _, ...body } = request;
   return canonicalDigest(body);
@@ -29,52 +30,47 @@ function digestOf(request: EnqueueRequest): string {
  */
 export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Accepted | RefusedRequest> {
   const { agentId, request } = input;
-  const now = ctx.now();
   const digest = digestOf(request);
   const isNew = !request.idempotencyKey && !input.agentTurnId;
   const agentTurnId = request.idempotencyKey
     ? turnIdForKey(agentId, request.idempotencyKey)
     : (input.agentTurnId ?? v7());
-  return write(ctx, agentId, async (trx) => {
+  return write(ctx, agentId, async (tx) => {
     const [head, [entry], turns] = await lockHeadWith(
-      trx,
+      tx,
       agentId,
-      now,
-      selectInbox(trx, agentId),
-      ...(isNew ? [] : [selectTurn(trx, agentTurnId)]),
+      selectInbox(tx, agentId),
+      ...(isNew ? [] : [selectTurn(tx, agentTurnId)]),
     );
     const known = turns?.[0];
-    if (known) return acceptedBefore(ctx, trx, known, digest);
+    if (known) return acceptedBefore(tx, turnFrom(known), digest);
     const inbox = inboxFrom(entry);
-    const refused = refusalOf(ctx, head, inbox, request.uiAction) ?? (await missingReference(trx, request));
+    const refused = refusalOf(tx, head, inbox, request.uiAction) ?? (await missingReference(tx, request));
     if (refused) return { kind: 'refused', ...refused };
-    if (!inbox.entry) await enrol(trx, agentId, request.profile ?? null, null, now);
-    const turn = await queue(trx, input, agentTurnId, digest, now);
+    if (!inbox.entry) await enrol(tx, { agentId, profile: request.profile ?? null, parentAgentId: null });
+    const turn = await queue(tx, input, agentTurnId, digest);
     const first = inbox.queued === 0 ? turn : undefined;
     const idle = head.status === 'idle';
-    const lease = idle ? (await handOver(ctx, trx, head, now, first)).next : null;
+    const lease = idle ? (await handOver(tx, head, first)).next : null;
     const accepted = { kind: 'accepted', agentTurnId, lease, duplicate: false } as const;
     if (lease?.agentTurnId === agentTurnId) return { ...accepted, position: 0, status: 'dispatched' };
-    const { status } = idle ? await turnOf(trx, agentTurnId) : turn;
+    // On its way to the front the turn itself may have been found to be one that cannot start (T8).
+    const { status } = idle ? await turnOf(tx, agentTurnId) : turn;
     if (status !== 'queued') return { ...accepted, position: 0, status };
-    const ahead = first ? 1 : await queuedAhead(trx, agentId, turn.lane);
+    const ahead = first ? 1 : await queuedAhead(tx, agentId, turn.lane);
     return { ...accepted, position: ahead - 1 + (idle && !lease ? 0 : 1), status };
   });
 }
 
-export interface AcceptRefusal {
-  readonly code: FailureCode;
-  readonly message: string;
-}
-
 interface Inbox {
+  /** Undefined for an agent that is not on the roster. */
   readonly entry: Pick<RosterEntry, 'lifecycle'> | undefined;
   readonly queued: number;
 }
 
 /** An agent that is not on the roster has no turns: it is enrolled with its first. */
-const selectInbox = (trx: Trx, agentId: string) =>
-  trx
+const selectInbox = ({ db }: Reader, agentId: string) =>
+  db
     .selectFrom('agents')
     .select(({ selectFrom }) => [
       'lifecycle',
@@ -91,16 +87,17 @@ const inboxFrom = (entry: (Pick<RosterEntry, 'lifecycle'> & { queued: unknown })
   queued: Number(entry?.queued ?? 0),
 });
 
-/** A stopped agent takes nothing, a full inbox neither, and a `ui_action` does not wait (T10, T11). The caller holds the head row. */
-export const admissionRefusal = async (ctx: StoreContext, trx: Trx, head: HeadRow): Promise<AcceptRefusal | null> =>
-  refusalOf(ctx, head, inboxFrom(await selectInbox(trx, head.agent_id).executeTakeFirst()));
+/** Why the agent takes no request of another turn; null when it does. The caller holds the head row. */
+export const admissionRefusal = async (tx: Tx, head: HeadRow): Promise<Refusal | null> =>
+  refusalOf(tx, head, inboxFrom(await selectInbox(tx, head.agent_id).executeTakeFirst()));
 
+/** A stopped agent takes nothing, a full inbox neither, and a `ui_action` does not wait (T10, T11). */
 function refusalOf(
-  { maxQueuedTurns }: StoreContext,
+  { maxQueuedTurns }: Tx,
   { agent_id: agentId, status }: HeadRow,
   { entry, queued }: Inbox,
   uiAction = false,
-): AcceptRefusal | null {
+): Refusal | null {
   if (entry?.lifecycle === 'stopped') {
     return { code: 'agent_stopped', message: `agent ${agentId} is stopped; start it, then enqueue again` };
   }
@@ -112,12 +109,7 @@ function refusalOf(
 }
 
 /** A turn that is dispatched gives its lease again: the caller before may have gone without starting its workflow. */
-async function acceptedBefore(
-  { profiles }: StoreContext,
-  trx: Trx,
-  turn: TurnRow,
-  digest: string,
-): Promise<Accepted | RefusedRequest> {
+async function acceptedBefore(tx: Tx, turn: Turn, digest: string): Promise<Accepted | RefusedRequest> {
   if (turn.request_digest !== digest) {
     return {
       kind: 'refused',
@@ -129,16 +121,16 @@ async function acceptedBefore(
   return {
     kind: 'accepted',
     agentTurnId: turn.agent_turn_id,
-    position: isQueued ? (await queuedAhead(trx, turn.agent_id, turn.lane, turn.accept_seq)) + 1 : 0,
+    position: isQueued ? (await queuedAhead(tx, turn.agent_id, turn.lane, turn.accept_seq)) + 1 : 0,
     status: turn.status,
     duplicate: true,
-    lease: turn.status === 'dispatched' ? await leaseOf(trx, turn, profiles) : null,
+    lease: turn.status === 'dispatched' ? await leaseOf(tx, turn) : null,
   };
 }
 
-/** Queued turns of the agent of lanes up to `lane`; accepted before `acceptSeq` where given. */
-async function queuedAhead(trx: Trx, agentId: string, lane: number, acceptSeq?: number): Promise<number> {
-  let query = trx
+/** Counts queued turns of the agent of lanes up to `lane`; those accepted before `acceptSeq` where it is given. */
+async function queuedAhead({ db }: Reader, agentId: string, lane: number, acceptSeq?: number): Promise<number> {
+  let query = db
     .selectFrom('turns')
     .select((eb) => eb.fn.countAll<number>().as('count'))
     .where('agent_id', '=', agentId)
@@ -148,30 +140,29 @@ async function queuedAhead(trx: Trx, agentId: string, lane: number, acceptSeq?: 
   return Number((await query.executeTakeFirstOrThrow()).count);
 }
 
-async function missingReference(trx: Trx, request: EnqueueRequest): Promise<AcceptRefusal | null> {
+async function missingReference({ db }: Reader, request: EnqueueRequest): Promise<Refusal | null> {
   const { instructionCardId: cardId } = request;
   if (cardId === undefined) return null;
-  const card = await trx.selectFrom('cards').select('type').where('card_id', '=', cardId).executeTakeFirst();
+  const card = await db.selectFrom('cards').select('type').where('card_id', '=', cardId).executeTakeFirst();
   if (card?.type === 'task.instruction') return null;
   const message = `instructionCardId ${cardId} is not an instruction card; write the text as a card first`;
   return { code: 'invalid_request', message };
 }
 
 async function queue(
-  trx: Trx,
+  tx: Tx,
   { agentId, request }: AcceptInput,
   agentTurnId: string,
   digest: string,
-  now: number,
-): Promise<TurnRow> {
+): Promise<QueuedTurn> {
   const cardId = request.instructionCardId ?? instructionCardId(agentTurnId);
   if (request.instruction !== undefined) {
     const content = { text: request.instruction };
-    await insertCard(trx, { cardId, type: 'task.instruction', content, author: 'client', agentTurnId }, now);
+    await insertCard(tx, { cardId, type: 'task.instruction', content, author: 'client', agentTurnId });
   }
   const { instruction: _, ...rest } = request;
   const lane = PRIORITIES.indexOf(request.priority);
-  return insertTurn(trx, { agentId, agentTurnId, lane, instructionCardId: cardId, digest, request: rest }, now);
+  return insertTurn(tx, { agentId, agentTurnId, lane, instructionCardId: cardId, digest, request: rest });
 }
 
 /** What a foreign client sent and nobody can use leaves one event with its reason, however often the message is handled. */
@@ -181,10 +172,10 @@ export async function recordDropped(
   messageId: string,
   payload: DroppedEvent['payload'],
 ): Promise<void> {
-  const now = ctx.now();
-  await write(ctx, agentId, async (trx) => {
-    await lockHead(trx, agentId, now);
-    const known = await trx.selectFrom('events').select('id').where('message_id', '=', messageId).executeTakeFirst();
-    if (!known) appendEvent(trx, agentId, null, { type: 'dropped', payload }, now, messageId);
+  await write(ctx, agentId, async (tx) => {
+    await lockHead(tx, agentId);
+    const known = await tx.db.selectFrom('events').select('id').where('message_id', '=', messageId).executeTakeFirst();
+    if (known) return;
+    appendEvent(tx, { agent_id: agentId, agent_turn_id: null }, { type: 'dropped', payload }, messageId);
   });
 }

@@ -4,12 +4,9 @@
  * Order: the calling agent's head and the target's are locked in the order of their ids, so that two agents that ask each other at once
  * do not deadlock; calls that wait take one more lock first, since a circle of them may have any length.
  */
-
 import type { Delegation, DelegationOutcome, DelegationTarget } from '../../../workflows/contract/delegation.ts';
-import type { Handover } from '../../../workflows/contract/store.ts';
+import type { Handover } from '../../../workflows/contract/lease.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
-import type { EnqueueRequest } from '../../../workflows/protocol/enqueue.ts';
-import type { FailureCode } from '../../../workflows/protocol/failures.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
 import type { Budgets, DelegationPolicy } from '../../../workflows/protocol/profile.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS, SIZES } from '../../../workflows/protocol/sizes.ts';
@@ -22,29 +19,34 @@ import {
   outputBoxId,
   stepCardId,
 } from '../../ids.ts';
-import { callOf, findWaiting, type StoredCall, startWaiting, suspendedUntil } from '../calls/calls.ts';
+import { callOf, findResult, type StoredCall } from '../calls/call-cards.ts';
 import { insertClaims } from '../calls/claims.ts';
-import { findResult, storeResult } from '../calls/results.ts';
+import { storeResult } from '../calls/results.ts';
+import { findWaiting, startWaiting, suspendedUntil } from '../calls/waiting-set.ts';
 import { forkBox } from '../cards/boxes.ts';
 import { insertCard } from '../cards/cards.ts';
-import { type ProfileCache, type StoreContext, type Trx, write } from '../context.ts';
+import { type Reader, type StoreContext, type Tx, write } from '../context.ts';
 import { appendEdge } from '../log/events.ts';
-import type { HeadRow, TurnRow } from '../schema/rows.ts';
-import { type AcceptRefusal, admissionRefusal } from './accept.ts';
+import { decoded } from '../schema/json.ts';
+import type { HeadRow } from '../schema/rows.ts';
+import type { TurnRow } from '../schema/turn-row.ts';
+import type { WithLease } from '../schema/turn-states.ts';
+import { admissionRefusal } from './accept.ts';
 import { handOver } from './handover.ts';
-import { fenced, lockHead, updateHead } from './head.ts';
+import { lockHead, updateHead } from './head.ts';
 import { leaseOf } from './lease.ts';
 import { currentProfile, profileByHash } from './profiles.ts';
+import type { Refusal } from './refusal.ts';
 import { enrol, rosterEntry } from './roster.ts';
 import { shareOf } from './tree-budgets.ts';
-import { insertTurn, type Share, turnOf } from './turns.ts';
+import { fencedTurn, findTurn, insertTurn, type Locked, type Share, turnOf } from './turns.ts';
 import { wouldWaitForItself } from './waits-for.ts';
 
+/** The lane of requests of normal priority. */
 const NORMAL_LANE = 1;
 
-interface Caller {
-  readonly turn: TurnRow;
-  readonly head: HeadRow;
+/** The turn that delegates, under its agent's head row, and its call. */
+interface Caller extends Locked<WithLease> {
   readonly call: StoredCall;
 }
 
@@ -52,36 +54,33 @@ interface Caller {
 interface Target {
   readonly agentId: string;
   readonly profile: string;
-  /** The agent whose memory a clone starts with. */
+  /** The agent whose memory a clone starts with; null for one that starts with nothing, or with its own. */
   readonly original: string | null;
-  /** Of that profile, and of the caller's. */
+  /** The budgets of that profile, and those of the caller's. */
   readonly budgets: { readonly target: Budgets; readonly caller: Budgets };
 }
 
-export async function delegate(ctx: StoreContext, fence: Fence, delegation: Delegation): Promise<DelegationOutcome> {
-  const now = ctx.now();
-  return write(ctx, namesOf(fence, delegation), async (trx) => {
+/** Carries out a delegation call. */
+export const delegate = (ctx: StoreContext, fence: Fence, delegation: Delegation): Promise<DelegationOutcome> =>
+  write(ctx, namesOf(fence, delegation), async (tx) => {
     const { callId, target: wanted } = delegation;
-    if (delegation.waitMs !== undefined) await ctx.lockWaits?.(trx);
-    const known = wanted.strategy === 'reuse' ? await rosterEntry(trx, wanted.agentId) : undefined;
-    if (known && wanted.strategy === 'reuse' && wanted.agentId < fence.agentId)
-      await lockHead(trx, wanted.agentId, now);
-    const head = await fenced(trx, fence, now);
-    const turn = await turnOf(trx, fence.agentTurnId);
-    const done = await doneBefore(ctx, trx, turn, callId, now);
+    if (delegation.waitMs !== undefined) await tx.lockWaits();
+    const known = wanted.strategy === 'reuse' ? await rosterEntry(tx, wanted.agentId) : undefined;
+    if (known && wanted.strategy === 'reuse' && wanted.agentId < fence.agentId) await lockHead(tx, wanted.agentId);
+    const { head, turn } = await fencedTurn(tx, fence);
+    const done = await doneBefore(tx, turn, callId);
     if (done) return done;
-    const call = await callOf(trx, fence.agentTurnId, callId);
-    await insertClaims(trx, fence.agentTurnId, [delegation], now);
+    const call = await callOf(tx, fence.agentTurnId, callId);
+    await insertClaims(tx, fence.agentTurnId, [delegation]);
     const caller = { turn, head, call };
-    const target = await targetOf(trx, turn, delegation, ctx.profiles);
-    const made = 'code' in target ? target : await makeTurn(ctx, trx, caller, target, delegation, now);
+    const target = await targetOf(tx, turn, delegation);
+    const made = 'code' in target ? target : await makeTurn(tx, caller, target, delegation);
     if ('code' in made) {
-      const { settled } = await storeResult(trx, turn, call.stepIndex, failed(call, made), now);
+      const { settled } = await storeResult(tx, turn, { stepIndex: call.stepIndex, content: failed(call, made) });
       return { call: { kind: 'settled', settled }, handover: null };
     }
-    return { call: await callAfter(trx, caller, delegation, ctx.profiles, now), handover: made };
+    return { call: await callAfter(tx, caller, delegation), handover: made };
   });
-}
 
 /** Delegations that wait take one lock for all of them. Sorts behind all agents: it is not kept from others while an agent is waited for. */
 const WAITS = '\uffff';
@@ -92,45 +91,29 @@ const namesOf = ({ agentId }: Fence, { target, waitMs }: Delegation): readonly s
   ...(waitMs === undefined ? [] : [WAITS]),
 ];
 
-/** Another attempt of the call finds what the first one did; a turn that has not started gives its lease again. */
-async function doneBefore(
-  { profiles }: StoreContext,
-  trx: Trx,
-  turn: TurnRow,
-  callId: string,
-  now: number,
-): Promise<DelegationOutcome | null> {
-  const settled = await findResult(trx, turn, callId);
-  const waiting = settled ? undefined : await findWaiting(trx, turn.agent_turn_id, callId);
+/** What another attempt at the call has done, null when there was none; a turn that has not started gives its lease again. */
+async function doneBefore(tx: Tx, turn: WithLease, callId: string): Promise<DelegationOutcome | null> {
+  const settled = await findResult(tx, turn, callId);
+  const waiting = settled ? undefined : await findWaiting(tx, turn.agent_turn_id, callId);
   if (!settled && !waiting) return null;
-  const made = await trx
-    .selectFrom('turns')
-    .selectAll()
-    .where('agent_turn_id', '=', delegatedTurnId(callId))
-    .executeTakeFirst();
-  const call = settled ? ({ kind: 'settled', settled } as const) : suspendedUntil(waiting?.deadline ?? now, now);
+  const made = await findTurn(tx, delegatedTurnId(callId));
+  const call = settled ? ({ kind: 'settled', settled } as const) : suspendedUntil(tx, waiting?.deadline ?? tx.now);
   if (!made) return { call, handover: null };
-  const next = made.status === 'dispatched' ? await leaseOf(trx, made, profiles) : null;
+  const next = made.status === 'dispatched' ? await leaseOf(tx, made) : null;
   const settlements = made.settlement === 'due' ? [made.agent_turn_id] : [];
   return { call, handover: { agentId: made.agent_id, next, more: false, settlements } };
 }
 
-async function targetOf(
-  trx: Trx,
-  turn: TurnRow,
-  { callId, target }: Delegation,
-  profiles: ProfileCache,
-): Promise<Target | AcceptRefusal> {
-  const { delegationPolicy: policy, budgets: own } = (await profileByHash(trx, turn.profile_hash ?? '', profiles))
-    .profile;
-  const named = target.strategy === 'new' ? target.profile : await profileOfAgent(trx, target.agentId);
+async function targetOf(tx: Tx, turn: WithLease, { callId, target }: Delegation): Promise<Target | Refusal> {
+  const { delegationPolicy: policy, budgets: own } = (await profileByHash(tx, turn.profile_hash)).profile;
+  const named = target.strategy === 'new' ? target.profile : await profileOfAgent(tx, target.agentId);
   if (named === null) {
     return {
       code: 'agent_not_found',
       message: `there is no agent ${nameOf(target)}; make one with target_strategy new`,
     };
   }
-  const profile = await currentProfile(trx, named, profiles);
+  const profile = await currentProfile(tx, named);
   if (!profile) return { code: 'profile_not_found', message: `no profile named ${named} is registered` };
   if (!allows(policy, named, profile.snapshot.profile.tags)) {
     const allowed = [...(policy?.profiles ?? []), ...(policy?.tags ?? []).map((tag) => `any with tag ${tag}`)];
@@ -145,8 +128,9 @@ async function targetOf(
 
 const nameOf = (target: DelegationTarget): string => (target.strategy === 'new' ? target.profile : target.agentId);
 
-async function profileOfAgent(trx: Trx, agentId: string): Promise<string | null> {
-  const entry = await rosterEntry(trx, agentId);
+/** The profile of an agent; null for one that is not there. */
+async function profileOfAgent(reader: Reader, agentId: string): Promise<string | null> {
+  const entry = await rosterEntry(reader, agentId);
   return entry ? (entry.profile ?? agentId) : null;
 }
 
@@ -154,14 +138,8 @@ const allows = (policy: DelegationPolicy | undefined, profile: string, tags: rea
   policy !== undefined && (policy.profiles.includes(profile) || policy.tags.some((tag) => tags.includes(tag)));
 
 /** Accepts the new turn, and leases it when its agent is idle; a refusal writes nothing but what the caller makes of it. */
-async function makeTurn(
-  ctx: StoreContext,
-  trx: Trx,
-  { turn, call }: Caller,
-  target: Target,
-  delegation: Delegation,
-  now: number,
-): Promise<Handover | AcceptRefusal> {
+async function makeTurn(tx: Tx, caller: Caller, target: Target, delegation: Delegation): Promise<Handover | Refusal> {
+  const { turn, call } = caller;
   const depth = turn.depth + 1;
   if (depth >= SIZES.maxDepth) {
     return {
@@ -170,82 +148,83 @@ async function makeTurn(
     };
   }
   const awaited = delegation.waitMs !== undefined;
-  if (awaited && (await wouldWaitForItself(trx, turn.agent_id, target.agentId))) {
+  if (awaited && (await wouldWaitForItself(tx, turn.agent_id, target.agentId))) {
     const message = `agent ${target.agentId} waits, itself or through others, for ${turn.agent_id}: it would never answer`;
     return { code: 'delegation_cycle', message };
   }
   const { stepIndex } = call;
-  const { target: budgets, caller } = target.budgets;
-  const share = await shareOf(trx, turn, caller, { stepIndex, maxTokens: delegation.maxTokens, budgets });
+  const { target: budgets, caller: own } = target.budgets;
+  const share = await shareOf(tx, turn, own, { stepIndex, maxTokens: delegation.maxTokens, budgets });
   if ('code' in share) return share;
-  const context = await contextOf(trx, turn, call, delegation, now);
+  const context = await contextOf(tx, caller, delegation);
   if ('code' in context) return context;
-  const head = await lockHead(trx, target.agentId, now);
-  const refused = await admissionRefusal(ctx, trx, head);
+  const head = await lockHead(tx, target.agentId);
+  const refused = await admissionRefusal(tx, head);
   if (refused) return refused;
-  await enrol(trx, target.agentId, target.profile, turn.agent_id, now);
-  if (target.original !== null) await inheritMemory(trx, target.original, head, delegation.callId, now);
-  await queueChild(trx, { turn, depth, stepIndex, share }, target, context.boxId, delegation, now);
-  return handOver(ctx, trx, await lockHead(trx, target.agentId, now), now);
+  await enrol(tx, { agentId: target.agentId, profile: target.profile, parentAgentId: turn.agent_id });
+  if (target.original !== null) await inheritMemory(tx, target.original, head, delegation.callId);
+  await queueChild(tx, caller, { target, share, contextBoxId: context.boxId }, delegation);
+  // Locked anew, for its box may be another one by now.
+  return handOver(tx, await lockHead(tx, target.agentId));
+}
+
+interface Child {
+  readonly target: Target;
+  readonly share: Share;
+  /** Undefined when it reads nothing besides its instruction. */
+  readonly contextBoxId: string | undefined;
 }
 
 async function queueChild(
-  trx: Trx,
-  from: { readonly turn: TurnRow; readonly depth: number; readonly stepIndex: number; readonly share: Share },
-  { agentId, profile }: Target,
-  contextBoxId: string | undefined,
-  { callId, target, instruction, waitMs, onParentEnd }: Delegation,
-  now: number,
+  tx: Tx,
+  { turn, call }: Caller,
+  { target, share, contextBoxId }: Child,
+  delegation: Delegation,
 ): Promise<void> {
-  const { turn } = from;
+  const { callId, instruction, waitMs, onParentEnd } = delegation;
+  const { agentId, profile } = target;
   const agentTurnId = delegatedTurnId(callId);
   const cardId = instructionCardId(agentTurnId);
   const author = turn.agent_id;
-  await insertCard(trx, { cardId, type: 'task.instruction', content: { text: instruction }, author, agentTurnId }, now);
-  const { traceparent } = JSON.parse(turn.request) as EnqueueRequest;
+  await insertCard(tx, { cardId, type: 'task.instruction', content: { text: instruction }, author, agentTurnId });
+  const { traceparent } = decoded(turn.request);
   const request = {
     priority: 'normal',
-    ...(target.strategy === 'reuse' ? {} : { profile }),
+    ...(delegation.target.strategy === 'reuse' ? {} : { profile }),
     ...(contextBoxId === undefined ? {} : { contextBoxId }),
     ...(turn.correlation_id === null ? {} : { correlationId: turn.correlation_id }),
     ...(traceparent === undefined ? {} : { traceparent }),
   } as const;
-  const origin = { ...from, callId, awaited: waitMs !== undefined, onParentEnd };
-  await insertTurn(
-    trx,
-    { agentId, agentTurnId, lane: NORMAL_LANE, instructionCardId: cardId, digest: '', origin, request },
-    now,
-  );
+  const { stepIndex } = call;
+  const awaited = waitMs !== undefined;
+  const origin = { turn, depth: turn.depth + 1, stepIndex, callId, awaited, onParentEnd, share };
+  const child = { agentId, agentTurnId, lane: NORMAL_LANE, instructionCardId: cardId, digest: '', origin, request };
+  await insertTurn(tx, child);
 }
 
 /** What the new turn reads besides its instruction: what the caller remembers up to this step, or a box that is the caller's (T25). */
 async function contextOf(
-  trx: Trx,
-  turn: TurnRow,
-  { stepIndex }: StoredCall,
+  tx: Tx,
+  { turn, call }: Caller,
   { callId, contextBoxId: asked, includeHistory }: Delegation,
-  now: number,
-): Promise<{ readonly boxId?: string } | AcceptRefusal> {
-  const from = asked ?? (includeHistory ? (turn.output_box_id ?? undefined) : undefined);
+): Promise<{ readonly boxId?: string } | Refusal> {
+  const from = asked ?? (includeHistory ? turn.output_box_id : undefined);
   if (from === undefined) return {};
-  const box = await trx.selectFrom('boxes').selectAll().where('box_id', '=', from).executeTakeFirst();
+  const box = await tx.db.selectFrom('boxes').selectAll().where('box_id', '=', from).executeTakeFirst();
   if (!box) return { code: 'box_unavailable', message: `box ${from} does not exist` };
   if (box.owner_agent_id !== turn.agent_id && from !== turn.context_box_id) {
     return { code: 'unauthorized_box', message: `box ${from} belongs neither to this agent nor to this turn` };
   }
   if (box.kind === 'context') return { boxId: from };
   const to = forkedBoxId(from, callId);
-  const beforeSeq = await placeOf(trx, from, stepCardId(turn.agent_turn_id, stepIndex, 'agent.thought'));
-  await forkBox(
-    trx,
-    { from, to, kind: 'context', owner: null, ...(beforeSeq === undefined ? {} : { beforeSeq }) },
-    now,
-  );
+  const beforeSeq = await placeOf(tx, from, stepCardId(turn.agent_turn_id, call.stepIndex, 'agent.thought'));
+  const before = beforeSeq === undefined ? {} : { beforeSeq };
+  await forkBox(tx, { from, to, kind: 'context', owner: null, ...before });
   return { boxId: to };
 }
 
-async function placeOf(trx: Trx, boxId: string, cardId: string): Promise<number | undefined> {
-  const row = await trx
+async function placeOf({ db }: Reader, boxId: string, cardId: string): Promise<number | undefined> {
+  const row = await db
     .selectFrom('box_cards')
     .select('seq')
     .where('box_id', '=', boxId)
@@ -254,45 +233,56 @@ async function placeOf(trx: Trx, boxId: string, cardId: string): Promise<number 
   return row?.seq;
 }
 
-async function inheritMemory(trx: Trx, original: string, head: HeadRow, callId: string, now: number): Promise<void> {
-  const source = await trx
+/** Gives a new agent a copy of what another one remembers. */
+async function inheritMemory(tx: Tx, original: string, head: HeadRow, callId: string): Promise<void> {
+  const source = await tx.db
     .selectFrom('agent_state_head')
     .select('output_box_id')
     .where('agent_id', '=', original)
     .executeTakeFirst();
   if (!source?.output_box_id || head.output_box_id !== null) return;
   const to = forkedBoxId(source.output_box_id, callId);
-  await forkBox(trx, { from: source.output_box_id, to, kind: 'output', owner: head.agent_id }, now);
-  await updateHead(trx, head.agent_id, { output_box_id: to });
+  await forkBox(tx, { from: source.output_box_id, to, kind: 'output', owner: head.agent_id });
+  await updateHead(tx, head.agent_id, { output_box_id: to });
 }
 
 /** The call waits for the new turn, or has its result at once. */
 async function callAfter(
-  trx: Trx,
+  tx: Tx,
   { turn, head, call }: Caller,
   { callId, waitMs }: Delegation,
-  profiles: ProfileCache,
-  now: number,
 ): Promise<DelegationOutcome['call']> {
-  const child = await turnOf(trx, delegatedTurnId(callId));
+  const child = await turnOf(tx, delegatedTurnId(callId));
   if (waitMs === undefined) {
-    const result = await started(trx, child, call);
-    return { kind: 'settled', settled: (await storeResult(trx, turn, call.stepIndex, result, now)).settled };
+    const content = await started(tx, child, call);
+    return {
+      kind: 'settled',
+      settled: (await storeResult(tx, turn, { stepIndex: call.stepIndex, content })).settled,
+    };
   }
-  const { profile } = await profileByHash(trx, turn.profile_hash ?? '', profiles);
-  const deadline = now + (waitMs ?? profile.suspendTimeoutMs ?? DEFAULT_SUSPEND_TIMEOUT_MS);
-  await startWaiting(trx, head, call, 'join', deadline, now);
-  const edge = { primitive: 'join', phase: 'request', kind: call.content.tool } as const;
-  const source = { source_agent_id: turn.agent_id, source_agent_turn_id: turn.agent_turn_id };
-  const target = { target_agent_id: child.agent_id, target_agent_turn_id: child.agent_turn_id };
-  const more = { source_step_index: call.stepIndex, call_id: callId, depth: child.depth, trace_id: child.trace_id };
-  appendEdge(trx, callId, { ...edge, ...source, ...target, ...more }, now);
-  return suspendedUntil(deadline, now);
+  const { profile } = await profileByHash(tx, turn.profile_hash);
+  const deadline = tx.now + (waitMs ?? profile.suspendTimeoutMs ?? DEFAULT_SUSPEND_TIMEOUT_MS);
+  await startWaiting(tx, { head, turn }, call, { kind: 'join', deadline });
+  appendEdge(tx, callId, {
+    primitive: 'join',
+    phase: 'request',
+    kind: call.content.tool,
+    source_agent_id: turn.agent_id,
+    source_agent_turn_id: turn.agent_turn_id,
+    source_step_index: call.stepIndex,
+    target_agent_id: child.agent_id,
+    target_agent_turn_id: child.agent_turn_id,
+    call_id: callId,
+    depth: child.depth,
+    trace_id: child.trace_id,
+  });
+  return suspendedUntil(tx, deadline);
 }
 
-async function started(trx: Trx, child: TurnRow, { content }: StoredCall): Promise<ToolResultContent> {
+/** The result of a call that does not wait. */
+async function started({ db }: Reader, child: TurnRow, { content }: StoredCall): Promise<ToolResultContent> {
   const { callId, tool } = content;
-  const head = await trx
+  const head = await db
     .selectFrom('agent_state_head')
     .select('output_box_id')
     .where('agent_id', '=', child.agent_id)
@@ -308,10 +298,7 @@ async function started(trx: Trx, child: TurnRow, { content }: StoredCall): Promi
   return { callId, tool, status: 'success', afterExecution: 'continue', result };
 }
 
-const failed = (
-  { content }: StoredCall,
-  { code, message }: { code: FailureCode; message: string },
-): ToolResultContent => ({
+const failed = ({ content }: StoredCall, { code, message }: Refusal): ToolResultContent => ({
   callId: content.callId,
   tool: content.tool,
   status: 'failed',

@@ -8,8 +8,9 @@ import type { DeliverableSource } from '../../../workflows/kernel/actions.ts';
 import type { CardContents } from '../../../workflows/protocol/cards.ts';
 import { clip, SIZES, utf8Bytes } from '../../../workflows/protocol/sizes.ts';
 import type { Deliverable, DeliverableField, Termination } from '../../../workflows/protocol/turn.ts';
-import type { Trx } from '../context.ts';
-import { constant, type TurnRow } from '../schema/rows.ts';
+import type { Reader } from '../context.ts';
+import { constant, contentOf } from '../schema/rows.ts';
+import type { TurnRow } from '../schema/turn-row.ts';
 
 const BLANK_ANSWER = '(the agent ended its turn without a text)';
 
@@ -28,9 +29,9 @@ function fitted(text: string): { readonly text: string; readonly wholeBytes?: nu
 
 const jsonBytes = (text: string): number => Buffer.byteLength(JSON.stringify(text));
 
-/** The caller holds the head row of the turn's agent. */
+/** The content of the turn's deliverable card. The caller holds the head row of the turn's agent. */
 export async function deliverableOf(
-  trx: Trx,
+  reader: Reader,
   turn: TurnRow,
   termination: Termination,
   source: DeliverableSource,
@@ -39,44 +40,45 @@ export async function deliverableOf(
     case 'thought': {
       const texts: string[] = [];
       for (const cardId of [...(source.parts ?? []), source.cardId])
-        texts.push((await contentOf(trx, turn.agent_turn_id, 'agent.thought', 'card_id', cardId))?.text ?? '');
+        texts.push((await cardOf(reader, turn, 'agent.thought', { card_id: cardId }))?.text ?? '');
       const text = texts.join('');
       return fitted(text.trim() ? text : BLANK_ANSWER);
     }
     case 'submit_result': {
-      const call = await contentOf(trx, turn.agent_turn_id, 'tool.call', 'call_id', source.callId);
+      const call = await cardOf(reader, turn, 'tool.call', { call_id: source.callId });
       // The shape was checked when the call was accepted; anything else here is a bug worth a visible failure.
       return { fields: call?.arguments.fields as unknown as readonly DeliverableField[] };
     }
     case 'tool_result': {
-      const result = await contentOf(trx, turn.agent_turn_id, 'tool.result', 'call_id', source.callId);
+      const result = await cardOf(reader, turn, 'tool.result', { call_id: source.callId });
       const value = result?.result ?? result?.error?.message ?? '';
       return fitted(typeof value === 'string' ? value : JSON.stringify(value));
     }
     case 'fallback':
-      return fallbackOf(trx, turn.agent_turn_id, termination);
+      return fallbackOf(reader, turn.agent_turn_id, termination);
   }
 }
 
+/** Of so many thoughts, the last one that says something is quoted. */
+const THOUGHTS_LOOKED_AT = 5;
+
 /** Best effort, from this turn's own cards only: an older turn's deliverable is never taken for this one's (T7). */
-async function fallbackOf(trx: Trx, agentTurnId: string, termination: Termination): Promise<Deliverable> {
-  const { count } = await trx
+async function fallbackOf({ db }: Reader, agentTurnId: string, termination: Termination): Promise<Deliverable> {
+  const { count } = await db
     .selectFrom('cards')
     .select((eb) => eb.fn.countAll<number>().as('count'))
     .where('agent_turn_id', '=', agentTurnId)
     .where('type', '=', 'tool.result')
     .executeTakeFirstOrThrow();
-  const thoughts = await trx
+  const thoughts = await db
     .selectFrom('cards')
     .select('content')
     .where('agent_turn_id', '=', agentTurnId)
     .where('type', '=', 'agent.thought')
     .orderBy('step_index', 'desc')
-    .limit(5)
+    .limit(THOUGHTS_LOOKED_AT)
     .execute();
-  const lastThought = thoughts
-    .map(({ content }) => (JSON.parse(content) as { text: string }).text)
-    .find((text) => text.trim());
+  const lastThought = thoughts.map((card) => contentOf(card, 'agent.thought').text).find((text) => text.trim());
   const reason = termination.reason ?? termination.errorCode ?? termination.status;
   const fallback = { reason, toolResults: Number(count) };
   if (lastThought === undefined) return { fallback };
@@ -84,19 +86,23 @@ async function fallbackOf(trx: Trx, agentTurnId: string, termination: Terminatio
   return { fallback: { ...fallback, lastThought: text }, ...cut };
 }
 
-async function contentOf<T extends 'agent.thought' | 'tool.call' | 'tool.result'>(
-  trx: Trx,
-  agentTurnId: string,
+type Key = { readonly card_id: string } | { readonly call_id: string };
+
+/** The content of one card of the turn; null when there is no such card. */
+async function cardOf<T extends 'agent.thought' | 'tool.call' | 'tool.result'>(
+  { db }: Reader,
+  turn: TurnRow,
   type: T,
-  column: 'card_id' | 'call_id',
-  id: string,
+  key: Key,
 ): Promise<CardContents[T] | null> {
-  const row = await trx
+  const query = db
     .selectFrom('cards')
     .select('content')
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('type', '=', constant(type))
-    .where(column, '=', id)
-    .executeTakeFirst();
-  return row ? (JSON.parse(row.content) as CardContents[T]) : null;
+    .where('agent_turn_id', '=', turn.agent_turn_id)
+    .where('type', '=', constant(type));
+  const row = await ('card_id' in key
+    ? query.where('card_id', '=', key.card_id)
+    : query.where('call_id', '=', key.call_id)
+  ).executeTakeFirst();
+  return row ? contentOf(row, type) : null;
 }

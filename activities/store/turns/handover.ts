@@ -8,10 +8,11 @@
  *    before the next one begins.
  * 3. While turns wait and nobody is certain to go on, the first of them is due for a check.
  */
-import type { Handover } from '../../../workflows/contract/store.ts';
+import type { Handover } from '../../../workflows/contract/lease.ts';
 import { FIRST_CHECK_MS } from '../../../workflows/supervision/check.ts';
-import { type StoreContext, type Trx, together, write } from '../context.ts';
-import { constant, type HeadRow, type TurnRow } from '../schema/rows.ts';
+import { type Reader, type StoreContext, type Tx, together, write } from '../context.ts';
+import { constant, type HeadRow } from '../schema/rows.ts';
+import type { Turn } from '../schema/turn-states.ts';
 import { lockHead } from './head.ts';
 import { leaseOf, tryLease } from './lease.ts';
 import { selectRosterEntry } from './roster.ts';
@@ -19,58 +20,54 @@ import { turnOf } from './turns.ts';
 
 /** Turns that cannot start, ended in one transaction. */
 const REJECTS_PER_TRANSACTION = 50;
-/** Until a turn is tried again that no worker has registered a profile for. */
+/** Ms until a turn is tried again that no worker has registered a profile for. */
 const TOO_EARLY_MS = 2_000;
 
-export async function leaseNext(ctx: StoreContext, agentId: string): Promise<Handover> {
-  const now = ctx.now();
-  return write(ctx, agentId, async (trx) => handOver(ctx, trx, await lockHead(trx, agentId, now), now));
-}
+/** Leases the next turn of an agent, or gives the lease of its turn that has not started. */
+export const leaseNext = (ctx: StoreContext, agentId: string): Promise<Handover> =>
+  write(ctx, agentId, async (tx) => handOver(tx, await lockHead(tx, agentId)));
 
-/** The caller holds the head row, and gives it as it is now; and `only`, the one queued turn of an agent that is not stopped, if it knows. */
-export async function handOver(
-  ctx: StoreContext,
-  trx: Trx,
-  locked: HeadRow,
-  now: number,
-  only?: TurnRow,
-): Promise<Handover> {
+/**
+ * What follows for the agent of this head. The caller holds the head row and gives it with its own changes; and `only`, the one queued turn of an
+ * agent that is not stopped, where it knows it.
+ */
+export async function handOver(tx: Tx, locked: HeadRow, only?: Turn): Promise<Handover> {
   const { agent_id: agentId, active_agent_turn_id: active } = locked;
   const nothing: Handover = { agentId, next: null, more: false, settlements: [] };
   if (locked.status !== 'idle' && active !== null) {
     if (locked.status !== 'dispatched') return nothing;
-    return { ...nothing, next: await leaseOf(trx, await turnOf(trx, active), ctx.profiles) };
+    return { ...nothing, next: await leaseOf(tx, await turnOf(tx, active)) };
   }
-  if (only) return leaseFrom(ctx, trx, locked, only, now);
-  const [[next], [entry]] = await together(trx, selectNextQueued(trx, agentId), selectRosterEntry(trx, agentId));
+  if (only) return leaseFrom(tx, locked, only);
+  const [[next], [entry]] = await together(tx.db, selectNextQueued(tx, agentId), selectRosterEntry(tx, agentId));
   if (!next || entry?.lifecycle === 'stopped') return nothing;
-  return leaseFrom(ctx, trx, locked, await turnOf(trx, next.agent_turn_id), now);
+  return leaseFrom(tx, locked, await turnOf(tx, next.agent_turn_id));
 }
 
-async function leaseFrom(ctx: StoreContext, trx: Trx, locked: HeadRow, first: TurnRow, now: number): Promise<Handover> {
+async function leaseFrom(tx: Tx, locked: HeadRow, first: Turn): Promise<Handover> {
   const { agent_id: agentId } = locked;
   const settlements: string[] = [];
   let head = locked;
-  let turn: TurnRow | undefined = first;
+  let turn: Turn | undefined = first;
   for (let rejects = 0; turn && rejects < REJECTS_PER_TRANSACTION; rejects += 1) {
-    const attempt = await tryLease(ctx, trx, head, turn, now);
+    const attempt = await tryLease(tx, head, turn);
     if (attempt.kind === 'leased') return { agentId, next: attempt.lease, more: false, settlements };
     if (attempt.kind === 'too_early') {
-      await checkAt(trx, turn.agent_turn_id, now + TOO_EARLY_MS);
+      await checkAt(tx, turn.agent_turn_id, tx.now + TOO_EARLY_MS);
       return { agentId, next: null, more: false, settlements };
     }
     if (turn.settlement !== null) settlements.push(turn.agent_turn_id);
     head = { ...head, turn_epoch: attempt.turnEpoch };
-    const next = await selectNextQueued(trx, agentId).executeTakeFirst();
-    turn = next && (await turnOf(trx, next.agent_turn_id));
+    const next = await selectNextQueued(tx, agentId).executeTakeFirst();
+    turn = next && (await turnOf(tx, next.agent_turn_id));
   }
-  if (turn) await checkAt(trx, turn.agent_turn_id, now);
+  if (turn) await checkAt(tx, turn.agent_turn_id, tx.now);
   return { agentId, next: null, more: turn !== undefined, settlements };
 }
 
-/** The id first: mostly there is none, and SQLite plans the statement anew at each use, the longer the more columns it names. */
-const selectNextQueued = (trx: Trx, agentId: string) =>
-  trx
+/** A query for the id alone: mostly there is none, and SQLite plans the statement anew at each use, the longer the more columns it names. */
+const selectNextQueued = ({ db }: Reader, agentId: string) =>
+  db
     .selectFrom('turns')
     .select('agent_turn_id')
     .where('agent_id', '=', agentId)
@@ -80,8 +77,8 @@ const selectNextQueued = (trx: Trx, agentId: string) =>
     .limit(1);
 
 /** Makes the turn due for a check at that time, whatever its schedule was; what the check wakes it for is new. */
-export async function checkAt(trx: Trx, agentTurnId: string, at: number): Promise<void> {
-  await trx
+async function checkAt(tx: Tx, agentTurnId: string, at: number): Promise<void> {
+  await tx.db
     .updateTable('turns')
     .set({ check_at: at, check_every: FIRST_CHECK_MS, woken_at: null })
     .where('agent_turn_id', '=', agentTurnId)

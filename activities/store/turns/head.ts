@@ -8,24 +8,22 @@
 import type { Compilable } from 'kysely';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
-import { type Answers, type Trx, together } from '../context.ts';
-import { noteHead } from '../log/events.ts';
+import { type Answers, type Reader, type Tx, together } from '../context.ts';
 import type { HeadRow } from '../schema/rows.ts';
 
 /** Locks the head of an agent, making an idle one for an agent never seen. */
-export async function lockHead(trx: Trx, agentId: string, now: number): Promise<HeadRow> {
-  const [head] = await lockHeadWith(trx, agentId, now);
+export async function lockHead(tx: Tx, agentId: string): Promise<HeadRow> {
+  const [head] = await lockHeadWith(tx, agentId);
   return head;
 }
 
-/** Also what is read under the lock, in the same round trip. */
+/** Locks the head of an agent, and runs the queries under the lock, all in one round trip. */
 export async function lockHeadWith<Q extends readonly Compilable[]>(
-  trx: Trx,
+  tx: Tx,
   agentId: string,
-  now: number,
   ...queries: Q
 ): Promise<readonly [HeadRow, ...Answers<Q>]> {
-  const lock = trx
+  const lock = tx.db
     .insertInto('agent_state_head')
     .values({
       agent_id: agentId,
@@ -37,56 +35,56 @@ export async function lockHeadWith<Q extends readonly Compilable[]>(
       resume_deadline: null,
       accept_seq: 0,
       event_seq: 0,
-      updated_at: now,
+      updated_at: tx.now,
     })
+    // An update that changes nothing: a conflict that does nothing would neither lock the row nor return it.
     .onConflict((conflict) =>
       conflict.column('agent_id').doUpdateSet((eb) => ({ status: eb.ref('agent_state_head.status') })),
     )
     .returningAll();
-  const held = await locked(trx, lock, queries);
+  const held = await locked(tx, lock, queries);
   if (held) return held;
   throw new CodedError('protocol_violation', `the head row of agent ${agentId} cannot be locked`);
 }
 
 /** What the lock and the queries answer; null when there is no such head. */
 async function locked<Q extends readonly Compilable[]>(
-  trx: Trx,
+  tx: Tx,
   lock: Compilable<HeadRow>,
   queries: Q,
 ): Promise<readonly [HeadRow, ...Answers<Q>] | null> {
-  const [[head], ...answers] = await together(trx, lock, ...queries);
+  const [[head], ...answers] = await together(tx.db, lock, ...queries);
   if (!head) return null;
-  noteHead(trx, head);
+  tx.outbox.noteHead(head);
   return [head, ...answers];
 }
 
-/** Locks the head if the lease still holds; otherwise `stale_epoch`, and the transaction writes nothing (T5). */
-export async function fenced(trx: Trx, fence: Fence, now: number): Promise<HeadRow> {
-  const [head] = await fencedWith(trx, fence, now);
+/** Locks the head if the lease still holds. Errors: `stale_epoch`, and the transaction writes nothing (T5). */
+export async function fenced(tx: Tx, fence: Fence): Promise<HeadRow> {
+  const [head] = await fencedWith(tx, fence);
   return head;
 }
 
-/** Also what is read under the lock, in the same round trip. */
+/** Locks the head if the lease still holds, and runs the queries under the lock, all in one round trip. Errors: `stale_epoch` (T5). */
 export async function fencedWith<Q extends readonly Compilable[]>(
-  trx: Trx,
+  tx: Tx,
   fence: Fence,
-  now: number,
   ...queries: Q
 ): Promise<readonly [HeadRow, ...Answers<Q>]> {
-  const lock = trx
+  const lock = tx.db
     .updateTable('agent_state_head')
-    .set({ updated_at: now })
+    .set({ updated_at: tx.now })
     .where('agent_id', '=', fence.agentId)
     .where('turn_epoch', '=', fence.turnEpoch)
     .where('active_agent_turn_id', '=', fence.agentTurnId)
     .returningAll();
-  const held = await locked(trx, lock, queries);
+  const held = await locked(tx, lock, queries);
   if (held) return held;
   throw staleEpoch(fence);
 }
 
-/** For what writes nothing: a row where the lease holds. */
-export const selectLease = (db: Pick<Trx, 'selectFrom'>, fence: Fence) =>
+/** A query for what writes nothing: it gives a row where the lease holds. */
+export const selectLease = ({ db }: Reader, fence: Fence) =>
   db
     .selectFrom('agent_state_head')
     .select('agent_id')
@@ -98,12 +96,14 @@ export const selectLease = (db: Pick<Trx, 'selectFrom'>, fence: Fence) =>
 export const holds = (head: HeadRow, { agentTurnId, turnEpoch }: Fence): boolean =>
   head.turn_epoch === turnEpoch && head.active_agent_turn_id === agentTurnId;
 
+/** The error of a write under a lease that is over. */
 export const staleEpoch = ({ agentId, agentTurnId, turnEpoch }: Fence): CodedError =>
   new CodedError(
     'stale_epoch',
     `turn ${agentTurnId} of agent ${agentId} does not hold epoch ${turnEpoch} any more: nothing was written`,
   );
 
-export async function updateHead(trx: Trx, agentId: string, change: Partial<HeadRow>): Promise<void> {
-  await trx.updateTable('agent_state_head').set(change).where('agent_id', '=', agentId).execute();
+/** Changes the head of an agent; the caller holds it. */
+export async function updateHead(tx: Tx, agentId: string, change: Partial<HeadRow>): Promise<void> {
+  await tx.db.updateTable('agent_state_head').set(change).where('agent_id', '=', agentId).execute();
 }

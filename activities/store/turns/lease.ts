@@ -4,17 +4,18 @@
  * Invariants
  * 1. The lease raises the epoch by one and names the turn (T2).
  * 2. A turn that cannot start ends here, with its own task event (T8).
+ * 3. What cannot be read of a turn, its profile or its instruction ends that turn and not the transaction, which may be the end of the turn
+ *    before it (T8).
  */
 import { z } from 'zod';
-import type { Lease } from '../../../workflows/contract/store.ts';
+import type { Lease } from '../../../workflows/contract/lease.ts';
 import { kernelConfig } from '../../../workflows/kernel/config.ts';
 import type { ContextUnit } from '../../../workflows/kernel/context.ts';
-import type { CardContents } from '../../../workflows/protocol/cards.ts';
-import { type EnqueueRequest, storedRequestSchema } from '../../../workflows/protocol/enqueue.ts';
+import { storedRequestSchema } from '../../../workflows/protocol/enqueue.ts';
 import { CodedError, type FailureCode } from '../../../workflows/protocol/failures.ts';
 import type { Budgets, ProfileSnapshot, Timeouts } from '../../../workflows/protocol/profile.ts';
 import { clip } from '../../../workflows/protocol/sizes.ts';
-import { isTerminal } from '../../../workflows/protocol/turn.ts';
+import { isTerminal, type Termination } from '../../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS, firstCheckAt } from '../../../workflows/supervision/check.ts';
 import { forkedBoxId, instructionCardId, outputBoxId } from '../../ids.ts';
 import { countTokens } from '../../tokens.ts';
@@ -22,11 +23,14 @@ import { parseResultFields } from '../calls/result-fields.ts';
 import { forkBox } from '../cards/boxes.ts';
 import { addToBox, appendToBox, createBox, insertCard } from '../cards/cards.ts';
 import { closeUnit, contextUnits } from '../cards/earlier-turns.ts';
-import { type ProfileCache, type StoreContext, type Trx, together } from '../context.ts';
+import { type Reader, type Tx, together } from '../context.ts';
 import { appendState } from '../log/events.ts';
-import type { BoxRow, CardRow, HeadRow, TurnRow } from '../schema/rows.ts';
+import { decoded, encoded, type Json } from '../schema/json.ts';
+import { type BoxRow, type CardRow, contentOf, type HeadRow } from '../schema/rows.ts';
+import type { TurnRow } from '../schema/turn-row.ts';
+import { leased, type Turn } from '../schema/turn-states.ts';
 import { updateHead } from './head.ts';
-import { anyProfile, profileAt, profileByHash, selectProfileHead } from './profiles.ts';
+import { anyProfile, type CurrentProfile, profileAt, profileByHash, selectProfileHead } from './profiles.ts';
 import { rosterEntry } from './roster.ts';
 import { budgetsOf } from './set-budgets.ts';
 import { abandoned, finishTurn } from './terminal.ts';
@@ -34,6 +38,7 @@ import { findTurn } from './turns.ts';
 
 const TITLE_BYTES = 120;
 
+/** What leasing a turn has come to. */
 export type LeaseAttempt =
   | { readonly kind: 'leased'; readonly lease: Lease }
   /** It could not start and has ended; the head is idle at this epoch. */
@@ -41,83 +46,59 @@ export type LeaseAttempt =
   /** No worker has registered any profile in this store yet: nothing can be said of the one that is asked for. */
   | { readonly kind: 'too_early' };
 
-/** The caller holds the head row, which is idle. */
-export async function tryLease(
-  { profiles }: StoreContext,
-  trx: Trx,
-  head: HeadRow,
-  queued: TurnRow,
-  now: number,
-): Promise<LeaseAttempt> {
-  const turnEpoch = head.turn_epoch + 1;
-  const profileName = queued.profile_name ?? (await rosterEntry(trx, queued.agent_id))?.profile ?? queued.agent_id;
+/** Leases the turn, or ends it where it cannot start. The caller holds the head row, which is idle. */
+export async function tryLease(tx: Tx, head: HeadRow, queued: Turn): Promise<LeaseAttempt> {
+  const profileName = queued.profile_name ?? (await rosterEntry(tx, queued.agent_id))?.profile ?? queued.agent_id;
   const [[profileHead], [card]] = await together(
-    trx,
-    selectProfileHead(trx, profileName),
-    selectInstruction(trx, queued.instruction_card_id),
+    tx.db,
+    selectProfileHead(tx, profileName),
+    selectInstruction(tx, queued.instruction_card_id),
   );
-  const found = await profileAt(trx, profileHead, profiles).catch(unreadable);
+  const found = await profileAt(tx, profileHead).catch(unreadable);
   const [profile, unfit] = found !== null && 'reason' in found ? [null, found] : [found, null];
-  if (!profile && !unfit && !(await anyProfile(trx))) return { kind: 'too_early' };
-  const problem = unfit ?? (await parentProblem(trx, queued)) ?? requestProblem(queued, card);
-  const turn = problem === null ? queued : { ...queued, request: '{}' };
-  const { boxId, missing } = await memoryBox(trx, head, turn, now);
+  if (!profile && !unfit && !(await anyProfile(tx))) return { kind: 'too_early' };
+  const problem = unfit ?? (await parentProblem(tx, queued)) ?? requestProblem(queued, card);
   const windowTokens = profile?.snapshot.profile.context.windowTokens ?? 0;
-  const context = await contextOf(trx, turn, windowTokens);
-  const instructionSeq = await placeInstruction(trx, boxId, turn, now);
-  // What stands before the instruction, which is nothing for a new agent.
-  const own = instructionSeq === 1 ? [] : await contextUnits(trx, boxId, instructionSeq, windowTokens, true);
-  // Clocks of several machines differ: a lease never looks older than the end of the turn before it.
-  const leasedAt = Math.max(now, head.updated_at);
-  const leased: Partial<TurnRow> = {
-    status: 'dispatched',
-    turn_epoch: turnEpoch,
-    output_box_id: boxId,
-    instruction_seq: instructionSeq,
-    earlier: JSON.stringify([...own, ...context.found]),
-    profile_name: profileName,
-    profile_hash: profile?.hash ?? null,
-    worker_target: profile?.snapshot.profile.workerTarget ?? null,
-    leased_at: leasedAt,
-    ...(profile ? firstCheck(leasedAt, profile.snapshot.profile.timeouts) : {}),
-    ...(profile && turn.parent_call_id === null ? given(turn, profile.snapshot.profile.budgets) : {}),
-  };
-  await trx.updateTable('turns').set(leased).where('agent_turn_id', '=', turn.agent_turn_id).execute();
-  const nextHead: HeadRow = {
-    ...head,
-    status: 'dispatched',
-    turn_epoch: turnEpoch,
-    active_agent_turn_id: turn.agent_turn_id,
-    output_box_id: boxId,
-    waiting_tool_count: 0,
-    resume_deadline: null,
-    updated_at: now,
-  };
-  const { accept_seq: _a, event_seq: _e, agent_id: _i, ...change } = nextHead;
-  await updateHead(trx, turn.agent_id, change);
-  const refused = problem ?? refusal(profileName, profile !== null, [...missing, ...context.missing]);
-  const made = refused ?? (await leaseOf(trx, { ...turn, ...leased }, profiles, card).catch(unreadable));
+  const memory = await memoryOf(tx, head, queued, { windowTokens, isReadable: problem === null });
+  const turn = await dispatch(tx, head, queued, { profileName, profile, memory });
+  const refused = problem ?? refusal(profileName, profile !== null, memory.missing);
+  const made = refused ?? (await leaseOf(tx, turn, card).catch(unreadable));
   if ('reason' in made) {
     const status = made.code === 'canceled' ? 'canceled' : 'failed';
-    const termination = { status, errorCode: made.code, reason: made.reason } as const;
-    await finishTurn(trx, { ...turn, ...leased }, abandoned(termination), now);
-    await closeUnit(trx, boxId);
-    return { kind: 'rejected', turnEpoch };
+    const termination: Termination = { status, errorCode: made.code, reason: made.reason };
+    await finishTurn(tx, turn, abandoned(termination));
+    await closeUnit(tx, memory.boxId);
+    return { kind: 'rejected', turnEpoch: turn.turn_epoch };
   }
-  appendState(trx, nextHead, now);
+  appendState(tx, { agent_id: head.agent_id, ...headOf(tx, turn) });
   return { kind: 'leased', lease: made };
 }
 
-const firstCheck = (leasedAt: number, timeouts: Timeouts): Partial<TurnRow> => ({
-  check_at: firstCheckAt(leasedAt, timeouts),
-  check_every: FIRST_CHECK_MS,
-  ends_by: timeouts.turnMs === undefined ? null : leasedAt + timeouts.turnMs,
-});
+interface Memory {
+  /** The box that the turn remembers and writes to. */
+  readonly boxId: string;
+  readonly instructionSeq: number;
+  readonly earlier: readonly ContextUnit[];
+  /** Boxes that the request names and that are not there. */
+  readonly missing: readonly string[];
+}
 
-/** To a turn from outside: what its budgets say. A delegated one was given its share when it was made (K20). */
-function given(turn: TurnRow, ofProfile: Budgets): Partial<TurnRow> {
-  const { maxTokens, maxCost = null } = budgetsOf(turn, ofProfile);
-  return { given_tokens: maxTokens, given_cost: maxCost };
+interface Reading {
+  readonly windowTokens: number;
+  /** Whether the request can be read; of one that cannot, the agent's own box takes what is written down of its end. */
+  readonly isReadable: boolean;
+}
+
+/** Makes ready what the turn remembers, its instruction last (T24). */
+async function memoryOf(tx: Tx, head: HeadRow, turn: Turn, { windowTokens, isReadable }: Reading): Promise<Memory> {
+  const asked = isReadable ? decoded(turn.request).outputBoxId : undefined;
+  const { boxId, missing } = await memoryBox(tx, head, turn, asked);
+  const context = await contextOf(tx, turn, windowTokens);
+  const instructionSeq = await placeInstruction(tx, boxId, turn);
+  // What stands before the instruction, which is nothing for a new agent.
+  const before = { boxId, beforeSeq: instructionSeq, isOwn: true };
+  const own = instructionSeq === 1 ? [] : await contextUnits(tx, before, windowTokens);
+  return { boxId, instructionSeq, earlier: [...own, ...context.found], missing: [...missing, ...context.missing] };
 }
 
 /**
@@ -125,53 +106,133 @@ function given(turn: TurnRow, ofProfile: Budgets): Partial<TurnRow> {
  * two agents write to one (T25). One that is not there ends the turn, which is then written down in the agent's own box.
  */
 async function memoryBox(
-  trx: Trx,
+  tx: Tx,
   head: HeadRow,
-  turn: TurnRow,
-  now: number,
-): Promise<{ readonly boxId: string; readonly missing: readonly string[] }> {
+  turn: Turn,
+  asked: string | undefined,
+): Promise<Pick<Memory, 'boxId' | 'missing'>> {
   const owner = turn.agent_id;
-  const { outputBoxId: asked } = JSON.parse(turn.request) as EnqueueRequest;
-  const box = asked === undefined ? undefined : await findBox(trx, asked);
+  const box = asked === undefined ? undefined : await findBox(tx, asked);
   if (box?.owner_agent_id === owner && box.kind === 'output') return { boxId: box.box_id, missing: [] };
   if (box) {
     const boxId = forkedBoxId(box.box_id, turn.agent_turn_id);
-    await forkBox(trx, { from: box.box_id, to: boxId, kind: 'output', owner }, now);
+    await forkBox(tx, { from: box.box_id, to: boxId, kind: 'output', owner });
     return { boxId, missing: [] };
   }
   const boxId = head.output_box_id ?? outputBoxId(owner);
-  if (head.output_box_id === null) await createBox(trx, { box_id: boxId, kind: 'output', owner_agent_id: owner }, now);
+  if (head.output_box_id === null) await createBox(tx, { box_id: boxId, kind: 'output', owner_agent_id: owner });
   return { boxId, missing: asked === undefined ? [] : [asked] };
+}
+
+const findBox = ({ db }: Reader, boxId: string): Promise<BoxRow | undefined> =>
+  db.selectFrom('boxes').selectAll().where('box_id', '=', boxId).executeTakeFirst();
+
+/** The units of the box that came with the request; or its id when it is not there. */
+async function contextOf(
+  tx: Tx,
+  { context_box_id: boxId }: Turn,
+  windowTokens: number,
+): Promise<{ readonly found: readonly ContextUnit[]; readonly missing: readonly string[] }> {
+  if (boxId === null) return { found: [], missing: [] };
+  const box = await tx.db.selectFrom('boxes').select('last_seq').where('box_id', '=', boxId).executeTakeFirst();
+  if (!box) return { found: [], missing: [boxId] };
+  if (box.last_seq === 0) return { found: [], missing: [] };
+  return {
+    found: await contextUnits(tx, { boxId, beforeSeq: box.last_seq + 1, isOwn: false }, windowTokens),
+    missing: [],
+  };
 }
 
 /**
  * The instruction joins the box as its newest card (T24). A card that is in it already, because an earlier turn had the same, stays with the
  * answer it got there; this turn gets a copy of its own.
  */
-async function placeInstruction(trx: Trx, boxId: string, turn: TurnRow, now: number): Promise<number> {
-  const { instruction_card_id: cardId, agent_turn_id: agentTurnId, agent_id: agentId } = turn;
-  const seq = await addToBox(trx, boxId, cardId, agentId);
+async function placeInstruction(tx: Tx, boxId: string, turn: Turn): Promise<number> {
+  const { instruction_card_id: cardId, agent_turn_id: agentTurnId, agent_id: owner } = turn;
+  const box = { boxId, owner };
+  const seq = await addToBox(tx, box, cardId);
   if (seq !== null) return seq;
-  const present = await trx
+  const present = await tx.db
     .selectFrom('box_cards')
     .innerJoin('cards', 'cards.card_id', 'box_cards.card_id')
     .select(['cards.content', 'cards.author'])
     .where('box_cards.box_id', '=', boxId)
     .where('box_cards.card_id', '=', cardId)
     .executeTakeFirst();
-  if (!present) return appendToBox(trx, boxId, cardId, agentId);
+  if (!present) return appendToBox(tx, box, cardId);
   const { author } = present;
-  const content = JSON.parse(present.content) as CardContents['task.instruction'];
+  const content = contentOf(present, 'task.instruction');
   const copyId = instructionCardId(agentTurnId);
-  await insertCard(trx, { cardId: copyId, type: 'task.instruction', content, author, agentTurnId }, now);
-  return appendToBox(trx, boxId, copyId, agentId);
+  await insertCard(tx, { cardId: copyId, type: 'task.instruction', content, author, agentTurnId });
+  return appendToBox(tx, box, copyId);
 }
 
-const findBox = (trx: Trx, boxId: string): Promise<BoxRow | undefined> =>
-  trx.selectFrom('boxes').selectAll().where('box_id', '=', boxId).executeTakeFirst();
+interface Dispatching {
+  readonly profileName: string;
+  /** Null when the profile is not known, or cannot be read: then the turn ends at once. */
+  readonly profile: CurrentProfile | null;
+  readonly memory: Memory;
+}
 
-const selectInstruction = (trx: Trx, cardId: string) =>
-  trx.selectFrom('cards').select(['type', 'content', 'token_count']).where('card_id', '=', cardId);
+/** A turn that has its place at the head, also one that ends at once because it cannot start. */
+type DispatchedRow = TurnRow & { readonly turn_epoch: number; readonly output_box_id: string };
+
+/** Writes the lease to the row of the turn and to the head. */
+async function dispatch(
+  tx: Tx,
+  head: HeadRow,
+  queued: Turn,
+  { profileName, profile, memory }: Dispatching,
+): Promise<DispatchedRow> {
+  // Clocks of several machines differ: a lease never looks older than the end of the turn before it.
+  const leasedAt = Math.max(tx.now, head.updated_at);
+  const definition = profile?.snapshot.profile;
+  const lease = {
+    status: 'dispatched',
+    turn_epoch: head.turn_epoch + 1,
+    output_box_id: memory.boxId,
+    instruction_seq: memory.instructionSeq,
+    earlier: encoded(memory.earlier),
+    profile_name: profileName,
+    profile_hash: profile?.hash ?? null,
+    worker_target: definition?.workerTarget ?? null,
+    leased_at: leasedAt,
+    ...(definition ? firstCheck(leasedAt, definition.timeouts) : {}),
+    ...(definition && queued.parent_call_id === null ? given(queued, definition.budgets) : {}),
+  } as const;
+  await tx.db.updateTable('turns').set(lease).where('agent_turn_id', '=', queued.agent_turn_id).execute();
+  const turn = { ...queued, ...lease };
+  await updateHead(tx, turn.agent_id, headOf(tx, turn));
+  return turn;
+}
+
+/** The head of an agent whose turn is dispatched. */
+const headOf = ({ now }: Tx, turn: DispatchedRow) =>
+  ({
+    status: 'dispatched',
+    turn_epoch: turn.turn_epoch,
+    active_agent_turn_id: turn.agent_turn_id,
+    output_box_id: turn.output_box_id,
+    waiting_tool_count: 0,
+    resume_deadline: null,
+    updated_at: now,
+  }) as const;
+
+const firstCheck = (leasedAt: number, timeouts: Timeouts) => ({
+  check_at: firstCheckAt(leasedAt, timeouts),
+  check_every: FIRST_CHECK_MS,
+  ends_by: timeouts.turnMs === undefined ? null : leasedAt + timeouts.turnMs,
+});
+
+/** What a turn from outside may spend: what its budgets say. A delegated one was given its share when it was made (K20). */
+function given(turn: Turn, ofProfile: Budgets) {
+  const { maxTokens, maxCost = null } = budgetsOf(turn, ofProfile);
+  return { given_tokens: maxTokens, given_cost: maxCost };
+}
+
+/** A query for the instruction card of a turn. */
+const selectInstruction = ({ db }: Reader, cardId: string) =>
+  db.selectFrom('cards').select(['type', 'content', 'token_count']).where('card_id', '=', cardId);
 
 type InstructionRow = Pick<CardRow, 'type' | 'content' | 'token_count'>;
 
@@ -182,10 +243,7 @@ interface LeaseRefusal {
   readonly reason: string;
 }
 
-/**
- * What was written by hand, or by a program with a mistake, cannot be read: that ends the one turn which needs it, and not the transaction,
- * which may be the end of the turn before (T8). Errors: those of the database, after which nothing more can be written.
- */
+/** What cannot be read ends the one turn that needs it. Errors: those of the database, after which nothing more can be written. */
 function unreadable(error: unknown): LeaseRefusal {
   const isOfRows = error instanceof SyntaxError || error instanceof TypeError || error instanceof CodedError;
   if (!isOfRows) throw error;
@@ -194,29 +252,29 @@ function unreadable(error: unknown): LeaseRefusal {
 
 /** A turn that was to end with its parent's, which has ended without success while it was queued, is not started. */
 async function parentProblem(
-  trx: Trx,
-  { on_parent_end, parent_agent_turn_id: parentId }: TurnRow,
+  reader: Reader,
+  { on_parent_end, parent_agent_turn_id: parentId }: Turn,
 ): Promise<LeaseRefusal | null> {
   if (on_parent_end !== 'stop' || parentId === null) return null;
-  const status = (await findTurn(trx, parentId))?.status ?? 'success';
+  const status = (await findTurn(reader, parentId))?.status ?? 'success';
   if (!isTerminal(status) || status === 'success' || status === 'partial') return null;
   return { code: 'canceled', reason: 'the turn that waited for it has ended' };
 }
 
-/** A row that another version, or somebody by hand, wrote in a way that cannot be run (T8). */
-function requestProblem(turn: TurnRow, card: InstructionRow | undefined): LeaseRefusal | null {
+/** A row that somebody wrote by hand, or a program with a mistake, in a way that cannot be run (T8). */
+function requestProblem(turn: Turn, card: InstructionRow | undefined): LeaseRefusal | null {
   const refused = (reason: string): LeaseRefusal => ({ code: 'invalid_request', reason });
   const cardId = turn.instruction_card_id;
   if (card?.type !== 'task.instruction') return refused(`its instruction card ${cardId} is not in the store`);
-  if (!instructionSchema.safeParse(parsedOrNull(card.content)).success)
+  if (!instructionSchema.safeParse(decodedOrNull(card.content)).success)
     return refused(`its instruction card ${cardId} has no text`);
-  const { error } = storedRequestSchema.safeParse(parsedOrNull(turn.request));
+  const { error } = storedRequestSchema.safeParse(decodedOrNull(turn.request));
   return error ? refused(`its stored request is malformed: ${z.prettifyError(error)}`) : null;
 }
 
-function parsedOrNull(json: string): unknown {
+function decodedOrNull(json: Json<unknown>): unknown {
   try {
-    return JSON.parse(json);
+    return decoded(json);
   } catch {
     return null;
   }
@@ -233,63 +291,35 @@ function refusal(profileName: string, profileKnown: boolean, missingBoxes: reado
   return box === undefined ? null : { code: 'box_unavailable', reason: `box ${box} does not exist` };
 }
 
-/** Of the box that came with the request; or its id when it is not there. */
-async function contextOf(
-  trx: Trx,
-  { context_box_id: boxId }: TurnRow,
-  windowTokens: number,
-): Promise<{ readonly found: readonly ContextUnit[]; readonly missing: readonly string[] }> {
-  if (boxId === null) return { found: [], missing: [] };
-  const box = await trx.selectFrom('boxes').select('last_seq').where('box_id', '=', boxId).executeTakeFirst();
-  if (!box) return { found: [], missing: [boxId] };
-  const found = box.last_seq === 0 ? [] : await contextUnits(trx, boxId, box.last_seq + 1, windowTokens, false);
-  return { found, missing: [] };
-}
-
-/** What the turn's workflow is started with, from the rows of its lease; `instruction` where the caller has read it. */
-export async function leaseOf(
-  trx: Trx,
-  turn: TurnRow,
-  profiles: ProfileCache,
-  instruction?: InstructionRow,
-): Promise<Lease> {
-  const { turn_epoch, profile_hash, profile_name, worker_target, output_box_id, instruction_seq, earlier } = turn;
-  if (
-    turn_epoch === null ||
-    !profile_hash ||
-    !profile_name ||
-    !worker_target ||
-    !output_box_id ||
-    instruction_seq === null
-  ) {
-    throw new CodedError('protocol_violation', `turn ${turn.agent_turn_id} has no complete lease`);
-  }
-  const snapshot = await profileByHash(trx, profile_hash, profiles);
-  const request = JSON.parse(turn.request) as EnqueueRequest;
-  const card = instruction ?? (await selectInstruction(trx, turn.instruction_card_id).executeTakeFirstOrThrow());
-  const { text } = JSON.parse(card.content) as { text: string };
+/**
+ * What the turn's workflow is started with, from the rows of its lease; `instruction` where the caller has read it. Errors: `protocol_violation`
+ * when a part of the lease is missing; `profile_not_found`, `store_corrupt`.
+ */
+export async function leaseOf(reader: Reader, row: TurnRow, instruction?: InstructionRow): Promise<Lease> {
+  const turn = leased(row);
+  const snapshot = await profileByHash(reader, turn.profile_hash);
+  const request = decoded(turn.request);
+  const card = instruction ?? (await selectInstruction(reader, turn.instruction_card_id).executeTakeFirstOrThrow());
+  const { text } = contentOf(card, 'task.instruction');
   const { fields } = parseResultFields(request.resultFields, snapshot);
-  const kernel = kernelConfig(
-    snapshot,
-    fields,
-    fixedTokens(snapshot) + countTokens((request.criteria ?? []).join('\n')),
-  );
+  const criteria = countTokens((request.criteria ?? []).join('\n'));
+  const kernel = kernelConfig(snapshot, fields, fixedTokens(snapshot) + criteria);
   return {
     agentId: turn.agent_id,
     agentTurnId: turn.agent_turn_id,
-    turnEpoch: turn_epoch,
-    profileName: profile_name,
-    profileHash: profile_hash,
-    workerTarget: worker_target,
+    turnEpoch: turn.turn_epoch,
+    profileName: turn.profile_name,
+    profileHash: turn.profile_hash,
+    workerTarget: turn.worker_target,
     // Budgets may have been set while the turn was queued (K9).
     kernel: { ...kernel, budgets: budgetsOf(turn, kernel.budgets) },
     timeouts: snapshot.profile.timeouts,
-    outputBoxId: output_box_id,
-    earlier: JSON.parse(earlier ?? '[]') as ContextUnit[],
-    instructionSeq: instruction_seq,
+    outputBoxId: turn.output_box_id,
+    earlier: decoded(turn.earlier),
+    instructionSeq: turn.instruction_seq,
     instructionTokens: card.token_count,
     ...(snapshot.profile.maxHistoryEvents === undefined ? {} : { maxEvents: snapshot.profile.maxHistoryEvents }),
-    title: snapshot.profile.privateTitles ? `a turn of ${profile_name}` : titleOf(text),
+    title: snapshot.profile.privateTitles ? `a turn of ${turn.profile_name}` : titleOf(text),
   };
 }
 
@@ -297,7 +327,7 @@ const titleOf = (text: string): string => clip(text.replace(/\s+/g, ' ').trim().
 
 const counted = new WeakMap<ProfileSnapshot, number>();
 
-/** Of what every prompt of the profile has: its instructions and tools, the built-in ones roughly. */
+/** Tokens of what every prompt of the profile has: its instructions and tools, the built-in ones roughly. */
 function fixedTokens(snapshot: ProfileSnapshot): number {
   const known = counted.get(snapshot);
   if (known !== undefined) return known;

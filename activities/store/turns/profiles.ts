@@ -1,13 +1,14 @@
 /** Profiles: immutable snapshots by content hash, and which one of a name the next turn gets (W4). */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import type { Registration } from '../../../workflows/contract/store.ts';
+import type { Registration } from '../../../workflows/contract/profiles.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { type ProfileSnapshot, profileSchema } from '../../../workflows/protocol/profile.ts';
-import { storedJson } from '../../well-formed.ts';
-import { type ProfileCache, read, type StoreContext, type Trx, write } from '../context.ts';
+import { type Reader, read, type StoreContext, write } from '../context.ts';
+import { decoded, encodedText } from '../schema/json.ts';
+import type { ProfileRow } from '../schema/rows.ts';
 
-/** Their registration locks the heads of several names. */
+/** The name under which registrations go one after the other: each locks the heads of several profiles. */
 const PROFILES = 'profiles';
 
 const hashOf = (snapshot: string): string => createHash('sha256').update(snapshot).digest('hex');
@@ -22,76 +23,77 @@ export async function registerProfiles(
   snapshots: readonly ProfileSnapshot[],
   { revision = 0, takeOver = false }: Registration = {},
 ): Promise<readonly string[]> {
-  const now = ctx.now();
-  return write(ctx, PROFILES, async (trx) => {
+  return write(ctx, PROFILES, async (tx) => {
     const outdated: string[] = [];
     for (const entry of snapshots) {
-      const snapshot = storedJson(entry);
+      const snapshot = encodedText(entry);
       const hash = hashOf(snapshot);
       const { name } = entry.profile;
-      const [unseen] = await trx
+      const [unseen] = await tx.db
         .insertInto('profiles')
-        .values({ hash, name, snapshot, created_at: now })
+        .values({ hash, name, snapshot, created_at: tx.now })
         .onConflict((conflict) => conflict.column('hash').doNothing())
         .returning('hash')
         .execute();
-      await trx
+      await tx.db
         .insertInto('profile_heads')
-        .values({ name, hash, revision, updated_at: now })
+        .values({ name, hash, revision, updated_at: tx.now })
         .onConflict((conflict) => {
-          const move = conflict.column('name').doUpdateSet({ hash, revision, updated_at: now });
+          const move = conflict.column('name').doUpdateSet({ hash, revision, updated_at: tx.now });
           return takeOver ? move : move.where('profile_heads.revision', unseen ? '<=' : '<', revision);
         })
         .execute();
-      const head = await selectProfileHead(trx, name).executeTakeFirst();
+      const head = await selectProfileHead(tx, name).executeTakeFirst();
       if (head?.hash !== hash) outdated.push(name);
     }
     return outdated;
   });
 }
 
-export const selectProfileHead = (trx: Trx, name: string) =>
-  trx.selectFrom('profile_heads').select('hash').where('name', '=', name);
+/** A query for the version of a name that new turns get. */
+export const selectProfileHead = ({ db }: Reader, name: string) =>
+  db.selectFrom('profile_heads').select('hash').where('name', '=', name);
 
+/** The version of a profile that new turns get. */
 export interface CurrentProfile {
   readonly hash: string;
   readonly snapshot: ProfileSnapshot;
 }
 
-export const currentProfile = async (trx: Trx, name: string, cache: ProfileCache): Promise<CurrentProfile | null> =>
-  profileAt(trx, await selectProfileHead(trx, name).executeTakeFirst(), cache);
+/** The version of that name that new turns get; null when no app has registered it. Errors: `store_corrupt`. */
+export const currentProfile = async (reader: Reader, name: string): Promise<CurrentProfile | null> =>
+  profileAt(reader, await selectProfileHead(reader, name).executeTakeFirst());
 
-/** The profile that the head row of its name points to; null without one. */
-export async function profileAt(
-  trx: Trx,
-  head: { readonly hash: string } | undefined,
-  cache: ProfileCache,
-): Promise<CurrentProfile | null> {
-  return head ? { hash: head.hash, snapshot: await profileByHash(trx, head.hash, cache) } : null;
-}
+/** The version that a row of `selectProfileHead` points to; null without a row. Errors: `profile_not_found`, `store_corrupt`. */
+export const profileAt = async (
+  reader: Reader,
+  head: Pick<ProfileRow, 'hash'> | undefined,
+): Promise<CurrentProfile | null> =>
+  head ? { hash: head.hash, snapshot: await profileByHash(reader, head.hash) } : null;
 
 /** Whether any worker has registered its app in this store yet. */
-export const anyProfile = async (trx: Trx): Promise<boolean> =>
-  (await trx.selectFrom('profile_heads').select('name').limit(1).executeTakeFirst()) !== undefined;
+export const anyProfile = async ({ db }: Reader): Promise<boolean> =>
+  (await db.selectFrom('profile_heads').select('name').limit(1).executeTakeFirst()) !== undefined;
 
+/** Reads a version by its hash. Errors: `profile_not_found`, `store_corrupt`. */
 export const readProfile = (ctx: StoreContext, hash: string): Promise<ProfileSnapshot> =>
-  read(ctx, (db) => profileByHash(db as Trx, hash, ctx.profiles));
+  read(ctx, (reader) => profileByHash(reader, hash));
 
-/** What was read once need not be read again: a hash always means the same snapshot. */
-export async function profileByHash(trx: Trx, hash: string, cache: ProfileCache): Promise<ProfileSnapshot> {
-  const known = cache.get(hash);
+/** A version by its hash, which always means the same snapshot: what was read once is not read again. Errors: `profile_not_found`, `store_corrupt`. */
+export async function profileByHash({ db, profiles }: Reader, hash: string): Promise<ProfileSnapshot> {
+  const known = profiles.get(hash);
   if (known) return known;
-  const row = await trx.selectFrom('profiles').select('snapshot').where('hash', '=', hash).executeTakeFirst();
+  const row = await db.selectFrom('profiles').select('snapshot').where('hash', '=', hash).executeTakeFirst();
   if (!row) throw new CodedError('profile_not_found', `profile version ${hash} is not in the store`);
-  const snapshot = readable(hash, row.snapshot);
-  cache.set(hash, snapshot);
+  const snapshot = readable(hash, row);
+  profiles.set(hash, snapshot);
   return snapshot;
 }
 
-/** Errors: `store_corrupt`. */
-function readable(hash: string, stored: string): ProfileSnapshot {
+/** A snapshot is checked when it is read, for an error in it would show up in the middle of a turn. Errors: `store_corrupt`. */
+function readable(hash: string, row: Pick<ProfileRow, 'snapshot'>): ProfileSnapshot {
   try {
-    const snapshot = JSON.parse(stored) as ProfileSnapshot;
+    const snapshot = decoded(row.snapshot);
     return { ...snapshot, profile: profileSchema.parse(snapshot.profile) };
   } catch (error) {
     const why = error instanceof z.ZodError ? z.prettifyError(error) : 'it is no JSON';

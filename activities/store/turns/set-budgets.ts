@@ -1,15 +1,15 @@
 /** Budgets that an operator sets while a turn runs (K9): kept with the turn, whichever way they came. */
-
-import type { BudgetChange } from '../../../workflows/contract/approvals.ts';
 import { withBudgets } from '../../../workflows/kernel/budgets.ts';
-import type { Budgets } from '../../../workflows/protocol/profile.ts';
-import type { Trx } from '../context.ts';
-import type { TurnRow } from '../schema/rows.ts';
+import type { BudgetChange, Budgets } from '../../../workflows/protocol/profile.ts';
+import type { Tx } from '../context.ts';
+import { decoded, encoded } from '../schema/json.ts';
+import type { TurnRow } from '../schema/turn-row.ts';
 
+/** The budgets that operators set so far; null when they set none. */
 export const setBudgetsOf = ({ budgets }: Pick<TurnRow, 'budgets'>): BudgetChange | null =>
-  budgets === null ? null : (JSON.parse(budgets) as BudgetChange);
+  budgets === null ? null : decoded(budgets);
 
-/** A turn's budgets as they are now: those of its profile, as operators changed them, and never more than it was given (K20). */
+/** A turn's budgets as they stand: those of its profile, as operators changed them, and never more than it was given (K20). */
 export function budgetsOf(turn: Pick<TurnRow, 'budgets' | 'given_tokens' | 'given_cost'>, ofProfile: Budgets): Budgets {
   const set = withBudgets(ofProfile, setBudgetsOf(turn) ?? {});
   return withBudgets(set, {
@@ -19,19 +19,20 @@ export function budgetsOf(turn: Pick<TurnRow, 'budgets' | 'given_tokens' | 'give
 }
 
 /**
- * What is set later is added to what was set before: returns all of it. The caller holds the head row, and has made sure that a delegated
- * turn may get so much.
+ * Adds budgets to those that were set before, and returns all of them. The caller holds the head row, and has made sure that a delegated turn may
+ * get so much.
  */
-export async function addBudgets(trx: Trx, turn: TurnRow, budgets: BudgetChange): Promise<BudgetChange> {
+export async function addBudgets(tx: Tx, turn: TurnRow, budgets: BudgetChange): Promise<BudgetChange> {
   const merged = withBudgets(setBudgetsOf(turn) ?? {}, budgets);
   const change = {
-    budgets: JSON.stringify(merged),
+    budgets: encoded(merged),
     given_tokens: most(turn.given_tokens, budgets.maxTokens),
     given_cost: most(turn.given_cost, budgets.maxCost),
   };
-  await trx.updateTable('turns').set(change).where('agent_turn_id', '=', turn.agent_turn_id).execute();
+  await tx.db.updateTable('turns').set(change).where('agent_turn_id', '=', turn.agent_turn_id).execute();
   return merged;
 }
 
+/** What was given only rises; a turn without that limit goes on without it. */
 const most = (given: number | null, limit: number | undefined): number | null =>
   given === null ? null : Math.max(given, limit ?? 0);

@@ -10,18 +10,20 @@ import { MESSAGE_TOKENS } from '../../../workflows/kernel/pressure.ts';
 import type { Card } from '../../../workflows/protocol/cards.ts';
 import { steerTurnId } from '../../ids.ts';
 import { appendToBox, toCard } from '../cards/cards.ts';
-import type { Trx } from '../context.ts';
-import type { TurnRow } from '../schema/rows.ts';
+import type { Reader, Tx } from '../context.ts';
+import type { TurnRow } from '../schema/turn-row.ts';
+import type { WithLease } from '../schema/turn-states.ts';
 import { FRONT_LANE, insertTurn } from './turns.ts';
 
+/** A steer that a step has taken into the conversation: its place in the output box and its size. */
 export interface TakenSteer {
   readonly seq: number;
   readonly tokens: number;
 }
 
-/** In the order they came. Showing them to the model takes none away: the call may fail, and the next one shows them again. */
-export async function pendingSteers(trx: Trx, agentTurnId: string): Promise<Card[]> {
-  const rows = await trx
+/** The steers that wait, in the order they came. Showing them to the model takes none away: the call may fail, and the next one shows them again. */
+async function pendingSteers({ db }: Reader, agentTurnId: string): Promise<Card[]> {
+  const rows = await db
     .selectFrom('steers')
     .innerJoin('cards', 'cards.card_id', 'steers.card_id')
     .selectAll('cards')
@@ -33,8 +35,12 @@ export async function pendingSteers(trx: Trx, agentTurnId: string): Promise<Card
 }
 
 /** The oldest of them, as many as have room in the prompt; one at least, which the conversation then makes room for (K15). */
-export async function steersWithin(trx: Trx, agentTurnId: string, room = Number.POSITIVE_INFINITY): Promise<Card[]> {
-  const pending = await pendingSteers(trx, agentTurnId);
+export async function steersWithin(
+  reader: Reader,
+  agentTurnId: string,
+  room = Number.POSITIVE_INFINITY,
+): Promise<Card[]> {
+  const pending = await pendingSteers(reader, agentTurnId);
   let left = room;
   const fitting = pending.findIndex(({ tokens }) => {
     left -= tokens + MESSAGE_TOKENS;
@@ -43,8 +49,9 @@ export async function steersWithin(trx: Trx, agentTurnId: string, room = Number.
   return fitting < 0 ? pending : pending.slice(0, Math.max(1, fitting));
 }
 
-export const countPendingSteers = async (trx: Trx, agentTurnId: string): Promise<number> => {
-  const { count } = await trx
+/** Counts the steers that the turn has not taken. */
+export const countPendingSteers = async ({ db }: Reader, agentTurnId: string): Promise<number> => {
+  const { count } = await db
     .selectFrom('steers')
     .select((eb) => eb.fn.countAll<number>().as('count'))
     .where('agent_turn_id', '=', agentTurnId)
@@ -53,42 +60,43 @@ export const countPendingSteers = async (trx: Trx, agentTurnId: string): Promise
   return Number(count);
 };
 
-export const hasPendingSteers = async (trx: Trx, agentTurnId: string): Promise<boolean> =>
-  (await countPendingSteers(trx, agentTurnId)) > 0;
+/** Whether there are steers that the turn has not taken. */
+export const hasPendingSteers = async (reader: Reader, agentTurnId: string): Promise<boolean> =>
+  (await countPendingSteers(reader, agentTurnId)) > 0;
 
-/** What a committed step rendered is part of the conversation; what came since, the model has not seen. */
+/** Takes what a committed step rendered into the conversation; what came since, the model has not seen. */
 export async function takeSteers(
-  trx: Trx,
-  turn: TurnRow,
+  tx: Tx,
+  turn: WithLease,
   stepIndex: number,
   rendered: readonly string[],
 ): Promise<TakenSteer[]> {
+  const box = { boxId: turn.output_box_id, owner: turn.agent_id };
   const taken: TakenSteer[] = [];
-  for (const { cardId, tokens } of await pendingSteers(trx, turn.agent_turn_id)) {
+  for (const { cardId, tokens } of await pendingSteers(tx, turn.agent_turn_id)) {
     if (!rendered.includes(cardId)) continue;
-    const seq = await appendToBox(trx, turn.output_box_id ?? '', cardId, turn.agent_id);
+    const seq = await appendToBox(tx, box, cardId);
     const consumed = { status: 'consumed', step_index: stepIndex } as const;
-    await trx.updateTable('steers').set(consumed).where('steer_id', '=', cardId).execute();
+    await tx.db.updateTable('steers').set(consumed).where('steer_id', '=', cardId).execute();
     taken.push({ seq, tokens });
   }
   return taken;
 }
 
-/** What its turn never took becomes the next turns, in order, before everything else in the queue. */
-export async function requeueSteers(trx: Trx, turn: TurnRow, now: number): Promise<void> {
-  for (const { cardId } of await pendingSteers(trx, turn.agent_turn_id)) {
+/** Makes turns of what a turn never took: the next ones, in order, before everything else in the queue. */
+export async function requeueSteers(tx: Tx, turn: TurnRow): Promise<void> {
+  for (const { cardId } of await pendingSteers(tx, turn.agent_turn_id)) {
     const profile = turn.profile_name === null ? {} : { profile: turn.profile_name };
     const correlation = turn.correlation_id === null ? {} : { correlationId: turn.correlation_id };
-    const queued = {
+    await insertTurn(tx, {
       agentId: turn.agent_id,
       agentTurnId: steerTurnId(cardId),
       lane: FRONT_LANE,
       instructionCardId: cardId,
       digest: '',
       origin: { turn, depth: turn.depth },
-      request: { priority: 'now', ...profile, ...correlation } as const,
-    };
-    await insertTurn(trx, queued, now);
-    await trx.updateTable('steers').set({ status: 'requeued' }).where('steer_id', '=', cardId).execute();
+      request: { priority: 'now', ...profile, ...correlation },
+    });
+    await tx.db.updateTable('steers').set({ status: 'requeued' }).where('steer_id', '=', cardId).execute();
   }
 }

@@ -8,15 +8,17 @@ import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Timeouts } from '../../../workflows/protocol/profile.ts';
 import type { HeadStatus } from '../../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS } from '../../../workflows/supervision/check.ts';
-import { type ProfileCache, read, type StoreContext, type Trx, write } from '../context.ts';
+import { type Reader, read, type StoreContext, write } from '../context.ts';
 import { appendState } from '../log/events.ts';
-import type { HeadRow, TurnRow } from '../schema/rows.ts';
+import type { HeadRow } from '../schema/rows.ts';
+import type { TurnRow } from '../schema/turn-row.ts';
 import { lockHead } from './head.ts';
 import { profileByHash } from './profiles.ts';
 
+/** The name of the supervisor's lease, and of the line in which its writers stand. */
 const SUPERVISOR = 'supervisor';
 
-/** Turns of many agents are made due at once. */
+/** The line of those who make turns of many agents due at once. */
 const MADE_DUE = 'due';
 
 /** A lease that was free for longer is a break: what happened meanwhile nobody has watched. */
@@ -29,14 +31,14 @@ const MISSED_RETRY_MS = 5_000;
 
 const OPEN = ['dispatched', 'running', 'suspended'] as const;
 
-export async function holdSupervisorLease(
+/** Takes or renews the lease of the active supervisor; null while another holder has it. */
+export const holdSupervisorLease = (
   ctx: StoreContext,
   holder: string,
   ttlMs: number,
-): Promise<SupervisorLease | null> {
-  const now = ctx.now();
-  return write(ctx, SUPERVISOR, async (trx) => {
-    const row = await trx
+): Promise<SupervisorLease | null> =>
+  write(ctx, SUPERVISOR, async ({ db, now }) => {
+    const row = await db
       .insertInto('svc_leases')
       .values({ service: SUPERVISOR, holder, expires_at: now + ttlMs, since: now, listed_until: null })
       .onConflict((conflict) =>
@@ -60,11 +62,11 @@ export async function holdSupervisorLease(
       .executeTakeFirst();
     return row ? { since: Number(row.since), listedUntil: row.listed_until } : null;
   });
-}
 
+/** Writes down up to when closed workflows have been listed, while `holder` has the lease. */
 export async function noteListed(ctx: StoreContext, holder: string, listedUntil: number): Promise<void> {
-  await write(ctx, SUPERVISOR, (trx) =>
-    trx
+  await write(ctx, SUPERVISOR, ({ db }) =>
+    db
       .updateTable('svc_leases')
       .set({ listed_until: listedUntil })
       .where('service', '=', SUPERVISOR)
@@ -73,10 +75,12 @@ export async function noteListed(ctx: StoreContext, holder: string, listedUntil:
   );
 }
 
+/** Ends the lease of `holder` at once. */
 export async function releaseSupervisorLease(ctx: StoreContext, holder: string): Promise<void> {
-  await write(ctx, SUPERVISOR, (trx) =>
-    trx
+  await write(ctx, SUPERVISOR, ({ db }) =>
+    db
       .updateTable('svc_leases')
+      // When it is written, not when it was asked for: until then nobody else had the lease, and it was no break.
       .set({ expires_at: ctx.now() })
       .where('service', '=', SUPERVISOR)
       .where('holder', '=', holder)
@@ -130,16 +134,17 @@ export const dueQuery = (now: number, limit: number): RawBuilder<DueRow> => sql<
   order by t.check_at
   limit ${limit}`;
 
+/** Reads the turns whose check is due, those first that have been due for longest. */
 export const dueTurns = (ctx: StoreContext, limit: number): Promise<readonly DueTurn[]> =>
-  read(ctx, async (db) => {
+  read(ctx, async (reader) => {
     const now = ctx.now();
-    const { rows } = await dueQuery(now, limit).execute(db);
-    return Promise.all(rows.map((row) => dueTurn(db as Trx, row, ctx.profiles, now)));
+    const { rows } = await dueQuery(now, limit).execute(reader.db);
+    return Promise.all(rows.map((row) => dueTurn(reader, row, now)));
   });
 
 const UNSUCCESSFUL: ReadonlySet<string | null> = new Set(['failed', 'timeout', 'canceled']);
 
-async function dueTurn(db: Trx, row: DueRow, profiles: ProfileCache, now: number): Promise<DueTurn> {
+async function dueTurn(reader: Reader, row: DueRow, now: number): Promise<DueTurn> {
   const isActive = row.active_agent_turn_id === row.agent_turn_id;
   const retryAt = row.next_retry_at === null ? null : row.next_retry_at + MISSED_RETRY_MS;
   return {
@@ -163,15 +168,15 @@ async function dueTurn(db: Trx, row: DueRow, profiles: ProfileCache, now: number
     agentIsFree: row.head_status === 'idle' && row.lifecycle !== 'stopped',
     settlementDue: row.settlement === 'due',
     parentGone: row.on_parent_end === 'stop' && UNSUCCESSFUL.has(row.parent_status),
-    timeouts: await timeoutsOf(db, row.profile_hash, profiles),
+    timeouts: await timeoutsOf(reader, row.profile_hash),
   };
 }
 
 /** A row that names a profile which is not there, or cannot be read, must not keep all others from being checked: it is judged by no limit. */
-async function timeoutsOf(db: Trx, hash: string | null, profiles: ProfileCache): Promise<Timeouts | null> {
+async function timeoutsOf(reader: Reader, hash: string | null): Promise<Timeouts | null> {
   if (hash === null) return null;
   try {
-    return (await profileByHash(db, hash, profiles)).profile.timeouts;
+    return (await profileByHash(reader, hash)).profile.timeouts;
   } catch (error) {
     const isOfRow =
       error instanceof CodedError && (error.code === 'profile_not_found' || error.code === 'store_corrupt');
@@ -180,12 +185,13 @@ async function timeoutsOf(db: Trx, hash: string | null, profiles: ProfileCache):
   }
 }
 
+/** Schedules the next check of a turn, unless the turn has changed its schedule itself. */
 export async function scheduleCheck(ctx: StoreContext, turn: CheckedTurn, next: NextCheck): Promise<void> {
-  const now = ctx.now();
+  // That a turn is without workers is an event, which needs the head; all other checks are planned without that lock.
   const announces = turn.noWorkersSince === null && next.noWorkersSince !== null;
-  await write(ctx, turn.agentId, async (trx) => {
-    const head = announces ? await lockHead(trx, turn.agentId, now) : null;
-    const scheduled = await trx
+  await write(ctx, turn.agentId, async (tx) => {
+    const head = announces ? await lockHead(tx, turn.agentId) : null;
+    const scheduled = await tx.db
       .updateTable('turns')
       .set({
         check_at: next.checkAt,
@@ -199,15 +205,15 @@ export async function scheduleCheck(ctx: StoreContext, turn: CheckedTurn, next: 
       .returning('agent_turn_id')
       .executeTakeFirst();
     if (scheduled && head?.active_agent_turn_id === turn.agentTurnId)
-      appendState(trx, head, now, { activity: 'waiting_for_workers' });
+      appendState(tx, head, { activity: 'waiting_for_workers' });
   });
 }
 
+/** Makes open turns due at once; returns how many were not due yet. */
 export async function makeDue(ctx: StoreContext, agentTurnIds: readonly string[]): Promise<number> {
   if (agentTurnIds.length === 0) return 0;
-  const now = ctx.now();
-  return write(ctx, MADE_DUE, async (trx) => {
-    const made = await trx
+  return write(ctx, MADE_DUE, async ({ db, now }) => {
+    const made = await db
       .updateTable('turns')
       .set({ check_at: now })
       .where('agent_turn_id', 'in', agentTurnIds)
@@ -222,8 +228,9 @@ export async function makeDue(ctx: StoreContext, agentTurnIds: readonly string[]
 /** Spelled out, so that the partial index of open turns is used. */
 const IS_OPEN = sql<boolean>`status in ('running', 'suspended')`;
 
+/** Counts the turns that run or are suspended. */
 export const countOpenTurns = (ctx: StoreContext): Promise<number> =>
-  read(ctx, async (db) => {
+  read(ctx, async ({ db }) => {
     const { count } = await db
       .selectFrom('turns')
       .select((eb) => eb.fn.countAll<number>().as('count'))
@@ -232,8 +239,9 @@ export const countOpenTurns = (ctx: StoreContext): Promise<number> =>
     return Number(count);
   });
 
+/** Reads the ids of turns that run or are suspended, in their order. */
 export const listOpenTurns = (ctx: StoreContext, afterId: string, limit: number): Promise<readonly string[]> =>
-  read(ctx, async (db) => {
+  read(ctx, async ({ db }) => {
     const rows = await db
       .selectFrom('turns')
       .select('agent_turn_id')

@@ -2,31 +2,33 @@
  * The end of a turn, in one transaction and this order: deliverable card in the output box → turn row terminal and head idle →
  * exactly one `task` event (T6, T7).
  */
-
-import type { TurnCommit, TurnEnd } from '../../../workflows/contract/store.ts';
-import type { CardContents } from '../../../workflows/protocol/cards.ts';
+import type { TurnCommit, TurnEnd } from '../../../workflows/contract/lease.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { clip } from '../../../workflows/protocol/sizes.ts';
 import type { Termination } from '../../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS } from '../../../workflows/supervision/check.ts';
 import { deliverableCardId } from '../../ids.ts';
-import { dropApprovals } from '../calls/approvals.ts';
+import { dropApprovals } from '../calls/approval-rows.ts';
 import { storeResult } from '../calls/results.ts';
 import { hideCards } from '../cards/boxes.ts';
 import { appendNew, insertCard } from '../cards/cards.ts';
-import type { Trx } from '../context.ts';
+import type { Tx } from '../context.ts';
 import { appendEdge, appendEvent, appendNotices } from '../log/events.ts';
-import type { TurnRow } from '../schema/rows.ts';
+import { encoded } from '../schema/json.ts';
+import { contentOf } from '../schema/rows.ts';
+import type { TurnRow } from '../schema/turn-row.ts';
+import type { EndedTurn } from '../schema/turn-states.ts';
 import { deliverableOf } from './deliverables.ts';
 import { requeueSteers } from './steers.ts';
 import type { MaybeHeld } from './turns.ts';
 
-export const endOf = (turn: TurnRow): TurnEnd => ({
+/** The recorded end of a turn. */
+export const endOf = (turn: EndedTurn): TurnEnd => ({
   agentTurnId: turn.agent_turn_id,
   status: turn.status,
   errorCode: turn.error_code,
-  deliverableCardId: turn.deliverable_card_id ?? '',
-  outputBoxId: turn.output_box_id ?? '',
+  deliverableCardId: turn.deliverable_card_id,
+  outputBoxId: turn.output_box_id,
 });
 
 /** The end of a turn that did not commit one itself. */
@@ -41,81 +43,86 @@ const REASON_BYTES = 2_000;
 const clipped = (termination: Termination): Termination =>
   termination.reason === undefined ? termination : { ...termination, reason: clip(termination.reason, REASON_BYTES) };
 
-/** The caller holds the head row, and has checked that the turn is not terminal. */
-export async function finishTurn(
-  trx: Trx,
-  turn: MaybeHeld,
-  { termination: given, deliverable, engine, hide = [], noticed = [] }: TurnCommit,
-  now: number,
-): Promise<TurnEnd> {
-  const termination = clipped(given);
+/** A turn that has the box in which its end is written down. */
+type Boxed = MaybeHeld & { readonly output_box_id: string };
+
+/**
+ * Writes the end of the turn. The caller holds the head row, and has checked that the turn has not ended. Errors: `protocol_violation` for a turn
+ * without a box.
+ */
+export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: TurnCommit): Promise<TurnEnd> {
   const { agent_turn_id: agentTurnId, agent_id: agentId, output_box_id: boxId } = turn;
   if (boxId === null) throw new CodedError('protocol_violation', `turn ${agentTurnId} was never leased`);
-  appendNotices(trx, agentId, agentTurnId, noticed, now);
+  const { deliverable, hide = [], noticed = [] } = commit;
+  const termination = clipped(commit.termination);
+  const { status, errorCode = null } = termination;
+  const boxed = { ...turn, output_box_id: boxId };
+  appendNotices(tx, turn, noticed);
+  if (hide.length > 0) await hideCards(tx, boxId, hide, 'rolled_back');
+  const content = await deliverableOf(tx, turn, termination, deliverable);
+  if (termination.status !== 'success') await cancelOpenCalls(tx, boxed);
   const cardId = deliverableCardId(agentTurnId);
-  if (hide.length > 0) await hideCards(trx, boxId, hide, 'rolled_back');
-  const content = await deliverableOf(trx, turn, termination, deliverable);
-  if (termination.status !== 'success') await cancelOpenCalls(trx, turn, now);
-  await insertCard(trx, { cardId, type: 'task.deliverable', content, author: agentId, agentTurnId }, now);
-  await appendNew(trx, boxId, cardId, agentId);
-  const { status } = termination;
-  const errorCode = termination.errorCode ?? null;
-  const change = {
-    status,
-    error_code: errorCode,
-    reason: termination.reason ?? null,
-    deliverable_card_id: cardId,
-    engine: engine ? JSON.stringify(engine) : null,
-    ended_at: now,
-    ...(turn.settlement === 'pending' ? { settlement: 'due' as const } : {}),
-    // A parent must be told, or a workflow that did not end itself must let go: both are checked.
-    check_at:
-      turn.settlement === 'pending' || (engine === null && turn.turn_epoch !== null) ? now + FIRST_CHECK_MS : null,
-    check_every: FIRST_CHECK_MS,
-    woken_at: null,
-  };
-  await trx.updateTable('turns').set(change).where('agent_turn_id', '=', agentTurnId).execute();
-  if (turn.waited !== false) await closeWaits(trx, agentTurnId);
-  await closeSteps(trx, turn, status === 'success' ? 'completed' : 'failed', now);
-  const idle = {
-    status: 'idle',
-    active_agent_turn_id: null,
-    waiting_tool_count: 0,
-    resume_deadline: null,
-    updated_at: now,
-  } as const;
-  await trx
-    .updateTable('agent_state_head')
-    .set(idle)
-    .where('agent_id', '=', agentId)
-    .where('active_agent_turn_id', '=', agentTurnId)
-    .execute();
-  if (turn.steered !== false) await requeueSteers(trx, turn, now);
-  if (status !== 'success' && status !== 'partial') await releaseChildren(trx, agentTurnId, now);
-  appendEdge(
-    trx,
-    agentTurnId,
-    {
-      primitive: 'report',
-      phase: 'response',
-      kind: status,
-      source_agent_id: agentId,
-      source_agent_turn_id: agentTurnId,
-      depth: turn.depth,
-      trace_id: turn.trace_id,
-    },
-    now,
-  );
+  await insertCard(tx, { cardId, type: 'task.deliverable', content, author: agentId, agentTurnId });
+  await appendNew(tx, { boxId, owner: agentId }, cardId);
+  await endRow(tx, turn, termination, commit.engine);
+  if (turn.waited !== false) await closeWaits(tx, agentTurnId);
+  await closeSteps(tx, turn, status === 'success' ? 'completed' : 'failed');
+  await freeHead(tx, turn);
+  if (turn.steered !== false) await requeueSteers(tx, turn);
+  if (status !== 'success' && status !== 'partial') await releaseChildren(tx, agentTurnId);
+  appendEdge(tx, agentTurnId, {
+    primitive: 'report',
+    phase: 'response',
+    kind: status,
+    source_agent_id: agentId,
+    source_agent_turn_id: agentTurnId,
+    depth: turn.depth,
+    trace_id: turn.trace_id,
+  });
   const payload = { status, errorCode, deliverableCardId: cardId, outputBoxId: boxId };
-  appendEvent(trx, agentId, agentTurnId, { type: 'task', payload }, now);
+  appendEvent(tx, turn, { type: 'task', payload });
   return { agentTurnId, status, errorCode, deliverableCardId: cardId, outputBoxId: boxId };
 }
 
+async function endRow(tx: Tx, turn: TurnRow, termination: Termination, engine: TurnCommit['engine']): Promise<void> {
+  const change = {
+    status: termination.status,
+    error_code: termination.errorCode ?? null,
+    reason: termination.reason ?? null,
+    deliverable_card_id: deliverableCardId(turn.agent_turn_id),
+    engine: engine ? encoded(engine) : null,
+    ended_at: tx.now,
+    ...(turn.settlement === 'pending' ? { settlement: 'due' as const } : {}),
+    // A parent must be told, or a workflow that did not end itself must let go: both are checked.
+    check_at:
+      turn.settlement === 'pending' || (engine === null && turn.turn_epoch !== null) ? tx.now + FIRST_CHECK_MS : null,
+    check_every: FIRST_CHECK_MS,
+    woken_at: null,
+  };
+  await tx.db.updateTable('turns').set(change).where('agent_turn_id', '=', turn.agent_turn_id).execute();
+}
+
+/** A turn that was cancelled in the queue leaves the head to the one that is open. */
+async function freeHead(tx: Tx, { agent_id: agentId, agent_turn_id: agentTurnId }: TurnRow): Promise<void> {
+  await tx.db
+    .updateTable('agent_state_head')
+    .set({
+      status: 'idle',
+      active_agent_turn_id: null,
+      waiting_tool_count: 0,
+      resume_deadline: null,
+      updated_at: tx.now,
+    })
+    .where('agent_id', '=', agentId)
+    .where('active_agent_turn_id', '=', agentTurnId)
+    .execute();
+}
+
 /** Turns that were to end with this one are due at once: the supervisor stops them, each under its own agent's lock. */
-async function releaseChildren(trx: Trx, agentTurnId: string, now: number): Promise<void> {
-  await trx
+async function releaseChildren(tx: Tx, agentTurnId: string): Promise<void> {
+  await tx.db
     .updateTable('turns')
-    .set({ check_at: now, check_every: FIRST_CHECK_MS })
+    .set({ check_at: tx.now, check_every: FIRST_CHECK_MS })
     .where('parent_agent_turn_id', '=', agentTurnId)
     .where('on_parent_end', '=', 'stop')
     .where('status', 'in', ['queued', 'dispatched', 'running', 'suspended'])
@@ -123,8 +130,8 @@ async function releaseChildren(trx: Trx, agentTurnId: string, now: number): Prom
 }
 
 /** No call is left without a result, whatever ended the turn (T21). */
-async function cancelOpenCalls(trx: Trx, turn: TurnRow, now: number): Promise<void> {
-  const open = await trx
+async function cancelOpenCalls(tx: Tx, turn: Boxed): Promise<void> {
+  const open = await tx.db
     .selectFrom('cards as call')
     .select(['call.content', 'call.step_index'])
     .where('call.agent_turn_id', '=', turn.agent_turn_id)
@@ -142,34 +149,33 @@ async function cancelOpenCalls(trx: Trx, turn: TurnRow, now: number): Promise<vo
     )
     .orderBy('call.created_at')
     .execute();
-  for (const { content, step_index: stepIndex } of open) {
-    const { callId, tool } = JSON.parse(content) as CardContents['tool.call'];
+  for (const card of open) {
+    const { callId, tool } = contentOf(card, 'tool.call');
     const error = { code: 'canceled', message: 'the turn ended before this call had a result' };
-    const result = { callId, tool, status: 'canceled', afterExecution: 'continue', error } as const;
-    await storeResult(trx, turn, stepIndex ?? 0, result, now);
+    const content = { callId, tool, status: 'canceled', afterExecution: 'continue', error } as const;
+    await storeResult(tx, turn, { stepIndex: card.step_index ?? 0, content });
   }
 }
 
-async function closeWaits(trx: Trx, agentTurnId: string): Promise<void> {
-  await trx
+async function closeWaits(tx: Tx, agentTurnId: string): Promise<void> {
+  await tx.db
     .updateTable('turn_waiting')
     .set({ status: 'dropped' })
     .where('agent_turn_id', '=', agentTurnId)
     .where('status', '=', 'waiting')
     .execute();
-  await dropApprovals(trx, agentTurnId);
-  await trx.deleteFrom('deferred_reports').where('agent_turn_id', '=', agentTurnId).execute();
+  await dropApprovals(tx, agentTurnId);
+  await tx.db.deleteFrom('deferred_reports').where('agent_turn_id', '=', agentTurnId).execute();
 }
 
 async function closeSteps(
-  trx: Trx,
+  tx: Tx,
   { agent_turn_id: agentTurnId, step_count: committed }: TurnRow,
-  stepStatus: 'completed' | 'failed',
-  now: number,
+  status: 'completed' | 'failed',
 ): Promise<void> {
-  await trx
+  await tx.db
     .updateTable('agent_steps')
-    .set({ status: stepStatus, ended_at: now })
+    .set({ status, ended_at: tx.now })
     .where('agent_turn_id', '=', agentTurnId)
     // Those before the step that was committed last ended as it was opened.
     .where('step_index', '>=', committed)

@@ -15,16 +15,19 @@ import { addCost, type Delegated, tokensUsed } from '../../../workflows/kernel/b
 import { ASK_EXPERT, DELEGATE_ASYNC } from '../../../workflows/protocol/builtins.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { BudgetChange, Budgets } from '../../../workflows/protocol/profile.ts';
-import { type Fence, isTerminal, type Usage } from '../../../workflows/protocol/turn.ts';
-import { ofFewLengths, read, type StoreContext, type Trx, write } from '../context.ts';
-import type { HeadRow, TurnRow } from '../schema/rows.ts';
-import type { AcceptRefusal } from './accept.ts';
+import { type Fence, isTerminal } from '../../../workflows/protocol/turn.ts';
+import { ofFewLengths, type Reader, read, type StoreContext, type Tx, write } from '../context.ts';
+import { decoded } from '../schema/json.ts';
+import type { HeadRow } from '../schema/rows.ts';
+import type { TurnRow } from '../schema/turn-row.ts';
+import { leased } from '../schema/turn-states.ts';
 import { lockHead } from './head.ts';
 import { profileByHash } from './profiles.ts';
+import type { Refusal } from './refusal.ts';
 import { budgetsOf, setBudgetsOf } from './set-budgets.ts';
-import { findTurn, type MaybeHeld, type Share, turnOf } from './turns.ts';
+import { findTurn, type Locked, type MaybeHeld, type Share, turnOf } from './turns.ts';
 
-/** A steer that became a turn stands below its old turn too, and is a request from outside like any other. */
+/** What is added up of a turn below another. */
 type BranchRow = Pick<TurnRow, (typeof COLUMNS)[number]>;
 
 const COLUMNS = [
@@ -46,7 +49,7 @@ const MOST_IDS = 1_000;
  * All that was delegated below these turns, level by level: mostly there is nothing, and each level is found by index, whatever the planner
  * knows of the table. A turn that ends between two levels was read as one that still holds its share, which is no less than it spends.
  */
-async function branchOf(db: Queries, agentTurnIds: readonly string[]): Promise<BranchRow[]> {
+async function branchOf({ db }: Queries, agentTurnIds: readonly string[]): Promise<BranchRow[]> {
   const branch = new Map<string, BranchRow>();
   let above = agentTurnIds;
   while (above.length > 0) {
@@ -54,6 +57,7 @@ async function branchOf(db: Queries, agentTurnIds: readonly string[]): Promise<B
       .selectFrom('turns')
       .select(COLUMNS)
       .where('parent_agent_turn_id', 'in', ofFewLengths(above.slice(0, MOST_IDS)))
+      // A steer that became a turn stands below its old turn too, and is a request from outside like any other.
       .where('parent_call_id', 'is not', null)
       .execute();
     // One of these turns may stand below another.
@@ -64,7 +68,7 @@ async function branchOf(db: Queries, agentTurnIds: readonly string[]): Promise<B
   return [...branch.values()];
 }
 
-type Queries = Pick<Trx, 'selectFrom' | 'getExecutor'>;
+type Queries = Pick<Reader, 'db'>;
 
 type Children = ReadonlyMap<string | null, readonly BranchRow[]>;
 
@@ -86,12 +90,13 @@ function heldBelow(agentTurnId: string, children: Children): Delegated {
 /** By a turn itself and by all below it, with what those still hold. */
 function spentBy(turn: BranchRow, children: Children): Delegated {
   const delegated = heldBelow(turn.agent_turn_id, children);
-  const tokens = tokensUsed({ usage: JSON.parse(turn.usage) as Usage, delegated });
+  const tokens = tokensUsed({ usage: decoded(turn.usage), delegated });
   return { ...delegated, tokens, cost: addCost(turn.cost, delegated.cost) };
 }
 
-async function delegatedBy(db: Queries, agentTurnId: string): Promise<Delegated | null> {
-  const rows = await branchOf(db, [agentTurnId]);
+/** What the turns below one have spent or still hold; null when it has delegated nothing. */
+async function delegatedBy(reader: Queries, agentTurnId: string): Promise<Delegated | null> {
+  const rows = await branchOf(reader, [agentTurnId]);
   if (rows.length === 0) return null;
   return heldBelow(
     agentTurnId,
@@ -99,15 +104,16 @@ async function delegatedBy(db: Queries, agentTurnId: string): Promise<Delegated 
   );
 }
 
-/** The caller holds the head row, where the budgets are to be those of this moment. */
-export async function standingOf(trx: Trx, turn: MaybeHeld): Promise<BudgetStanding> {
+/** Where the turn's budgets stand. A caller that holds the head row gets what holds to the end of its transaction. */
+export async function standingOf(reader: Reader, turn: MaybeHeld): Promise<BudgetStanding> {
   const budgets = setBudgetsOf(turn);
-  const delegated = turn.delegated === false ? null : await delegatedBy(trx, turn.agent_turn_id);
+  const delegated = turn.delegated === false ? null : await delegatedBy(reader, turn.agent_turn_id);
   return { ...(budgets ? { budgets } : {}), ...(delegated ? { delegated } : {}) };
 }
 
+/** Reads where the turn's budgets stand. */
 export const readBudgets = (ctx: StoreContext, { agentTurnId }: Fence): Promise<BudgetStanding> =>
-  read(ctx, async (db) => standingOf(db as Trx, await turnOf(db as Trx, agentTurnId)));
+  read(ctx, async (reader) => standingOf(reader, await turnOf(reader, agentTurnId)));
 
 interface Left {
   readonly tokens: number;
@@ -116,19 +122,21 @@ interface Left {
 }
 
 /** What a turn may still spend or give away. */
-async function leftOf(trx: Trx, turn: TurnRow, budgets: Budgets): Promise<Left> {
-  const delegated = (await delegatedBy(trx, turn.agent_turn_id)) ?? NOTHING;
+async function leftOf(reader: Reader, turn: TurnRow, budgets: Budgets): Promise<Left> {
+  const delegated = (await delegatedBy(reader, turn.agent_turn_id)) ?? NOTHING;
   const { maxTokens, maxCost } = budgetsOf(turn, budgets);
   const cost = addCost(turn.cost, delegated.cost);
   const costLeft = maxCost === undefined ? Number.POSITIVE_INFINITY : cost === null ? 0 : maxCost - cost;
-  return { tokens: maxTokens - tokensUsed({ usage: JSON.parse(turn.usage) as Usage, delegated }), cost: costLeft };
+  return { tokens: maxTokens - tokensUsed({ usage: decoded(turn.usage), delegated }), cost: costLeft };
 }
 
+/** What a delegation asks for. */
 export interface Wish {
+  /** The step of the caller that delegates. */
   readonly stepIndex: number;
-  /** What the caller wants to give at most. */
+  /** What the caller wants to give at most; undefined when it does not say. */
   readonly maxTokens: number | undefined;
-  /** Of the profile that is to do the work. */
+  /** The budgets of the profile that is to do the work. */
   readonly budgets: Budgets;
 }
 
@@ -136,8 +144,8 @@ export interface Wish {
  * What a new turn gets of its caller's budgets: what is asked for, else as much as each other turn that this step delegates, and as the
  * caller keeps. Never more than the caller has left, nor than the new turn's own profile allows. The caller's head row is held.
  */
-export async function shareOf(trx: Trx, turn: TurnRow, own: Budgets, wish: Wish): Promise<Share | AcceptRefusal> {
-  const left = await leftOf(trx, turn, own);
+export async function shareOf(tx: Tx, turn: TurnRow, own: Budgets, wish: Wish): Promise<Share | Refusal> {
+  const left = await leftOf(tx, turn, own);
   if (left.tokens <= 0)
     return { code: 'budget_tokens', message: 'no tokens are left to delegate: all are used, or held for other turns' };
   if (left.cost <= 0)
@@ -145,16 +153,16 @@ export async function shareOf(trx: Trx, turn: TurnRow, own: Budgets, wish: Wish)
       code: 'budget_cost',
       message: 'no money is left to delegate: it is spent, held for other turns, or not known',
     };
-  const parts = 1 + (await toDelegate(trx, turn, wish.stepIndex));
+  const parts = 1 + (await toDelegate(tx, turn, wish.stepIndex));
   const { maxTokens, maxCost = Number.POSITIVE_INFINITY } = wish.budgets;
   const tokens = Math.min(wish.maxTokens ?? Math.ceil(left.tokens / parts), left.tokens, maxTokens);
   const cost = Number.isFinite(left.cost) ? Math.min(left.cost / parts, maxCost) : null;
   return { tokens, cost };
 }
 
-/** Calls of the step that delegate and have made no turn yet, this one included. */
-async function toDelegate(trx: Trx, { agent_turn_id: agentTurnId }: TurnRow, stepIndex: number): Promise<number> {
-  const { calls } = await trx
+/** Counts the calls of the step that delegate and have made no turn yet, this one included. */
+async function toDelegate({ db }: Tx, { agent_turn_id: agentTurnId }: TurnRow, stepIndex: number): Promise<number> {
+  const { calls } = await db
     .selectFrom('execution_edges')
     .select((eb) => eb.fn.countAll<number>().as('calls'))
     .where('source_agent_turn_id', '=', agentTurnId)
@@ -162,7 +170,7 @@ async function toDelegate(trx: Trx, { agent_turn_id: agentTurnId }: TurnRow, ste
     .where('primitive', '=', 'tool_call')
     .where('kind', 'in', [ASK_EXPERT, DELEGATE_ASYNC])
     .executeTakeFirstOrThrow();
-  const { made } = await trx
+  const { made } = await db
     .selectFrom('turns')
     .select((eb) => eb.fn.countAll<number>().as('made'))
     .where('parent_agent_turn_id', '=', agentTurnId)
@@ -181,55 +189,57 @@ function beyond({ parent_call_id, given_tokens, given_cost }: TurnRow, budgets: 
 }
 
 /**
- * One write transaction under the head of the turn's agent; where these budgets are more than a delegated turn was given, also under those of
- * all turns above it, locked in the order of their agents' ids like a delegation's, so that none of them ends or delegates meanwhile. Null
+ * Runs one write transaction under the head of the turn's agent; where these budgets are more than a delegated turn was given, also under those
+ * of all turns above it, locked in the order of their agents' ids like a delegation's, so that none of them ends or delegates meanwhile. Null
  * when the turn was never accepted.
  */
 export async function writeForBudgets<T>(
   ctx: StoreContext,
   agentTurnId: string,
   budgets: BudgetChange | undefined,
-  now: number,
-  body: (trx: Trx, found: { readonly head: HeadRow; readonly turn: TurnRow }) => Promise<T>,
+  body: (tx: Tx, found: Locked) => Promise<T>,
 ): Promise<T | null> {
+  const now = ctx.now();
   // Before the locks: what a turn was given only rises, and those above it stay the same.
-  const line = await read(ctx, async (db) => {
-    const seen = await findTurn(db, agentTurnId);
-    return seen && budgets && beyond(seen, budgets) ? lineOf(db, seen) : seen && [seen];
+  const line = await read(ctx, async (reader) => {
+    const seen = await findTurn(reader, agentTurnId);
+    return seen && budgets && beyond(seen, budgets) ? lineOf(reader, seen) : seen && [seen];
   });
   if (!line) return null;
   const agentIds = [...new Set(line.map((turn) => turn.agent_id))].sort();
-  return write(ctx, agentIds, async (trx) => {
+  const locked = async (tx: Tx) => {
     const heads = new Map<string, HeadRow>();
-    for (const agentId of agentIds) heads.set(agentId, await lockHead(trx, agentId, now));
-    const turn = await turnOf(trx, agentTurnId);
-    const head = heads.get(turn.agent_id) ?? (await lockHead(trx, turn.agent_id, now));
-    return body(trx, { head, turn });
-  });
+    for (const agentId of agentIds) heads.set(agentId, await lockHead(tx, agentId));
+    const turn = await turnOf(tx, agentTurnId);
+    const head = heads.get(turn.agent_id) ?? (await lockHead(tx, turn.agent_id));
+    return body(tx, { head, turn });
+  };
+  return write(ctx, agentIds, locked, now);
 }
 
 /** The turn and those above it, up to the one that came from outside. */
-async function lineOf(db: Pick<Trx, 'selectFrom'>, turn: TurnRow): Promise<TurnRow[]> {
+async function lineOf(reader: Reader, turn: TurnRow): Promise<TurnRow[]> {
   const line = [turn];
   for (let one = turn; one.parent_call_id !== null && one.parent_agent_turn_id !== null; ) {
-    one = await turnOf(db, one.parent_agent_turn_id);
+    one = await turnOf(reader, one.parent_agent_turn_id);
     line.push(one);
   }
   return line;
 }
 
 /**
- * What exceeds a delegated turn's share is taken from the turn it works for: the nearest one above that has not ended, else the first one.
- * The heads are held by `writeForLimits`. Errors: `budget_refused`.
+ * Refuses what exceeds a delegated turn's share and cannot be taken from the turn it works for: the nearest one above that has not ended, else
+ * the first one. The heads are held by `writeForBudgets`. Errors: `budget_refused`.
  */
-export async function refuseUnfunded(ctx: StoreContext, trx: Trx, turn: TurnRow, budgets: BudgetChange): Promise<void> {
+export async function refuseUnfunded(tx: Tx, turn: TurnRow, budgets: BudgetChange): Promise<void> {
   const more = beyond(turn, budgets);
   if (!more) return;
-  const above = (await lineOf(trx, turn)).slice(1);
+  const above = (await lineOf(tx, turn)).slice(1);
   const funder = above.find(({ status }) => !isTerminal(status)) ?? above.at(-1);
   if (!funder) return;
-  const { profile } = await profileByHash(trx, funder.profile_hash ?? '', ctx.profiles);
-  const left = await leftOf(trx, funder, profile.budgets);
+  // Whoever delegated was leased, and keeps its profile also when it has ended.
+  const { profile } = await profileByHash(tx, leased(funder).profile_hash);
+  const left = await leftOf(tx, funder, profile.budgets);
   if (more.tokens <= left.tokens && more.cost <= left.cost) return;
   const axis = more.tokens > left.tokens ? 'tokens' : 'cost';
   const message = `turn ${turn.agent_turn_id} would get ${more[axis]} more than it was given (${axis}), and turn ${funder.agent_turn_id}, which it works for, has ${Math.max(0, left[axis])} left; raise that one's budget first`;
@@ -241,16 +251,16 @@ export async function refuseUnfunded(ctx: StoreContext, trx: Trx, turn: TurnRow,
  * it alone. Of one that has ended, the turns below are paid for by those above.
  */
 export async function overdrawn(
-  db: Queries,
+  reader: Queries,
   within: (column: string) => RawBuilder<unknown>,
 ): Promise<{ turn: BranchRow; held: number }[]> {
   const { rows: turns } = await sql<BranchRow>`
     select ${sql.join(COLUMNS.map((column) => sql.ref(`t.${column}`)))} from turns t where ${within('t.agent_turn_id')} and t.given_tokens is not null
       and (t.parent_call_id is null or t.status in ('queued', 'dispatched', 'running', 'suspended'))
-      and exists (select 1 from turns c where c.parent_agent_turn_id = t.agent_turn_id)`.execute(db);
+      and exists (select 1 from turns c where c.parent_agent_turn_id = t.agent_turn_id)`.execute(reader.db);
   if (turns.length === 0) return [];
   const rows = await branchOf(
-    db,
+    reader,
     turns.map((turn) => turn.agent_turn_id),
   );
   const children: Children = Map.groupBy(rows, (row) => row.parent_agent_turn_id);

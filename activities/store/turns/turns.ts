@@ -1,15 +1,16 @@
 /** Turn rows: queueing one, and finding one. */
 import { sql } from 'kysely';
 import type { ParentEndPolicy } from '../../../workflows/contract/delegation.ts';
-import type { EnqueueRequest } from '../../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { type Fence, NO_USAGE } from '../../../workflows/protocol/turn.ts';
-import { storedJson } from '../../well-formed.ts';
 import { noteBoxEnd } from '../cards/cards.ts';
-import { read, type StoreContext, type Trx, write } from '../context.ts';
-import { appendEdge, nextAcceptSeq } from '../log/events.ts';
-import type { HeadRow, TurnRow } from '../schema/rows.ts';
-import { lockHead, lockHeadWith } from './head.ts';
+import { type Reader, read, type StoreContext, type Tx, write } from '../context.ts';
+import { appendEdge } from '../log/events.ts';
+import { encoded, encodedText } from '../schema/json.ts';
+import type { HeadRow } from '../schema/rows.ts';
+import type { StoredRequest, TurnRow } from '../schema/turn-row.ts';
+import { leased, type QueuedTurn, type Turn, turnFrom, type WithLease } from '../schema/turn-states.ts';
+import { fencedWith, lockHead, lockHeadWith } from './head.ts';
 
 /** The lane of what must run next: steers that outlived their turn (T22). Requests have lanes from 0. */
 export const FRONT_LANE = -1;
@@ -21,44 +22,49 @@ export interface Share {
   readonly cost: number | null;
 }
 
+/** Where a turn comes from that another turn made. */
 export interface TurnOrigin {
-  readonly turn: TurnRow;
+  readonly turn: Pick<TurnRow, 'agent_id' | 'agent_turn_id'>;
   readonly depth: number;
+  /** The step whose call delegated it; absent for a steer that became a turn. */
   readonly stepIndex?: number;
+  /** The call that delegated it; absent for a steer that became a turn. */
   readonly callId?: string;
-  /** The call waits for this turn's end (T30). */
+  /** Whether the call waits for this turn's end (T30). */
   readonly awaited?: boolean;
   /** What becomes of this turn when the one that made it ends without success; it goes on when left out. */
   readonly onParentEnd?: ParentEndPolicy;
-  /** Of the caller's budgets; absent where nobody's budget is used. */
+  /** What it is given of the caller's budgets; absent where no other turn's budgets are used. */
   readonly share?: Share;
 }
 
-export interface QueuedTurn {
+/** A turn that is to be queued. */
+export interface NewTurn {
   readonly agentId: string;
   readonly agentTurnId: string;
   readonly lane: number;
   readonly instructionCardId: string;
+  /** The digest of the request, by which a repetition under its key is known; empty where there is no key. */
   readonly digest: string;
-  /** The turn that made this one; none for a request from outside. */
+  /** The turn that made this one; absent for a request from outside. */
   readonly origin?: TurnOrigin;
-  readonly request: Omit<EnqueueRequest, 'instruction'>;
+  readonly request: StoredRequest;
 }
 
-/** The caller holds the agent's head row. */
-export async function insertTurn(trx: Trx, queued: QueuedTurn, now: number): Promise<TurnRow> {
+/** Queues a turn behind all that its agent has accepted in its lane. The caller holds the agent's head row. */
+export async function insertTurn(tx: Tx, queued: NewTurn): Promise<QueuedTurn> {
   const { agentId, agentTurnId, lane, request, origin } = queued;
   const depth = origin?.depth ?? 0;
-  const row: TurnRow = {
+  const row: QueuedTurn = {
     agent_turn_id: agentTurnId,
     agent_id: agentId,
-    accept_seq: nextAcceptSeq(trx, agentId),
+    accept_seq: tx.outbox.nextAcceptSeq(agentId),
     lane,
     turn_epoch: null,
     status: 'queued',
     reason: null,
     error_code: null,
-    request: storedJson(request),
+    request: encodedText(request),
     request_digest: queued.digest,
     idempotency_key: request.idempotencyKey ?? null,
     instruction_card_id: queued.instructionCardId,
@@ -89,16 +95,16 @@ export async function insertTurn(trx: Trx, queued: QueuedTurn, now: number): Pro
     no_workers_since: null,
     workers_since: null,
     ends_by: null,
-    usage: JSON.stringify(NO_USAGE),
+    usage: encoded(NO_USAGE),
     cost: 0,
     engine: null,
     step_count: 0,
-    accepted_at: now,
+    accepted_at: tx.now,
     leased_at: null,
     started_at: null,
     ended_at: null,
   };
-  await trx.insertInto('turns').values(row).execute();
+  await tx.db.insertInto('turns').values(row).execute();
   const edge = {
     primitive: 'enqueue',
     phase: 'request',
@@ -112,37 +118,50 @@ export async function insertTurn(trx: Trx, queued: QueuedTurn, now: number): Pro
     depth,
     trace_id: row.trace_id,
   } as const;
-  appendEdge(trx, agentTurnId, edge, now);
+  appendEdge(tx, agentTurnId, edge);
   return row;
 }
 
-export const selectTurn = (db: Pick<Trx, 'selectFrom'>, agentTurnId: string) =>
+/** A query for the row of a turn. */
+export const selectTurn = ({ db }: Reader, agentTurnId: string) =>
   db.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId);
 
-export const findTurn = (db: Pick<Trx, 'selectFrom'>, agentTurnId: string): Promise<TurnRow | undefined> =>
-  selectTurn(db, agentTurnId).executeTakeFirst();
+/** The turn; undefined when it was never accepted. */
+export async function findTurn(reader: Reader, agentTurnId: string): Promise<Turn | undefined> {
+  const row = await selectTurn(reader, agentTurnId).executeTakeFirst();
+  return row && turnFrom(row);
+}
 
-export async function turnOf(db: Pick<Trx, 'selectFrom'>, agentTurnId: string): Promise<TurnRow> {
-  const turn = await findTurn(db, agentTurnId);
+/** The turn. Errors: `protocol_violation` when it was never accepted. */
+export const turnOf = async (reader: Reader, agentTurnId: string): Promise<Turn> =>
+  accepted(await findTurn(reader, agentTurnId), agentTurnId);
+
+/** Locks the head if the lease holds, and reads the turn. Errors: `stale_epoch` (T5). */
+export async function fencedTurn(tx: Tx, fence: Fence): Promise<Locked<WithLease>> {
+  const [head, [row]] = await fencedWith(tx, fence, selectTurn(tx, fence.agentTurnId));
+  return { head, turn: leased(accepted(row, fence.agentTurnId)) };
+}
+
+function accepted<T extends TurnRow>(turn: T | undefined, agentTurnId: string): T {
   if (turn) return turn;
-  throw neverAccepted(agentTurnId);
+  throw new CodedError('protocol_violation', `turn ${agentTurnId} is not in the store: it was never accepted`);
 }
 
 /**
- * A turn whose agent's head row the caller holds, and whether there is anything of what few turns have. All of that is written under the
- * head row, so what is not there stays away for the rest of a transaction that does not write it itself.
+ * Whether there is anything of what few turns have. All of it is written under the head row of the turn's agent, so what is not there stays away
+ * for the rest of a transaction that holds the head row and does not write it itself.
  */
-export interface HeldTurn extends TurnRow {
-  /** A call waits or has waited: for its result, for an answer, or with a report that could not be applied yet. */
+export interface Extras {
+  /** Whether a call waits or has waited: for its result, for an answer, or with a report that could not be applied yet. */
   readonly waited: boolean;
-  /** Messages came that it has not taken. */
+  /** Whether messages came that the turn has not taken. */
   readonly steered: boolean;
-  /** It made turns of others. */
+  /** Whether the turn made turns of others. */
   readonly delegated: boolean;
 }
 
-/** What a function may be given that can do without the look. */
-export type MaybeHeld = TurnRow & Partial<Pick<HeldTurn, 'waited' | 'steered' | 'delegated'>>;
+/** A turn for functions that look for an extra where the caller has not looked for it. */
+export type MaybeHeld<T extends TurnRow = TurnRow> = T & Partial<Extras>;
 
 const WAITED = sql<unknown>`(exists (select 1 from turn_waiting w where w.agent_turn_id = turns.agent_turn_id)
   or exists (select 1 from approvals a where a.agent_turn_id = turns.agent_turn_id)
@@ -158,7 +177,8 @@ const DELEGATED = sql<unknown>`exists (select 1 from turns made
 const BOX_END = sql<number | null>`(select b.last_seq from boxes b
   where b.box_id = turns.output_box_id and b.owner_agent_id = turns.agent_id)`.as('box_end');
 
-export const selectHeld = (db: Pick<Trx, 'selectFrom'>, agentTurnId: string) =>
+/** A query for a turn with its extras, to be run under its agent's head row. */
+export const selectHeld = ({ db }: Reader, agentTurnId: string) =>
   db
     .selectFrom('turns')
     .selectAll('turns')
@@ -172,55 +192,55 @@ interface HeldRow extends TurnRow {
   readonly box_end: number | null;
 }
 
-type AsHeld<T> = T & Pick<HeldTurn, 'waited' | 'steered' | 'delegated'>;
-
-/** SQLite says 0 and 1. */
-export function asHeld<T extends HeldRow>(row: T | undefined, agentTurnId: string): AsHeld<T> {
-  if (row) {
-    const { waited, steered, delegated } = row;
-    return { ...row, waited: Boolean(waited), steered: Boolean(steered), delegated: Boolean(delegated) };
-  }
-  throw neverAccepted(agentTurnId);
+/** The turn as `selectHeld` found it. Errors: `protocol_violation` when it was never accepted. */
+export function asHeld<T extends HeldRow>(row: T | undefined, agentTurnId: string): T & Extras {
+  const turn = accepted(row, agentTurnId);
+  const { waited, steered, delegated } = turn;
+  // SQLite says 0 and 1.
+  return { ...turn, waited: Boolean(waited), steered: Boolean(steered), delegated: Boolean(delegated) };
 }
 
-/** The turn as it was read under its agent's head row, which the transaction holds. */
-export function held<T extends HeldRow>(trx: Trx, row: T | undefined, agentTurnId: string): AsHeld<T> {
+/** The turn as `selectHeld` found it under its agent's head row, which the transaction holds. Errors: `protocol_violation`. */
+export function held<T extends HeldRow>(tx: Tx, row: T | undefined, agentTurnId: string): T & Extras {
   const turn = asHeld(row, agentTurnId);
-  if (turn.output_box_id !== null && turn.box_end !== null) noteBoxEnd(trx, turn.output_box_id, turn.box_end);
+  if (turn.output_box_id !== null && turn.box_end !== null) noteBoxEnd(tx, turn.output_box_id, turn.box_end);
   return turn;
 }
 
-/** Locks the head of a turn's agent, and reads the turn. */
-export async function lockedTurn(
-  trx: Trx,
-  { agentId, agentTurnId }: Pick<Fence, 'agentId' | 'agentTurnId'>,
-  now: number,
-): Promise<{ head: HeadRow; turn: HeldTurn }> {
-  const [head, [row]] = await lockHeadWith(trx, agentId, now, selectHeld(trx, agentTurnId));
-  return { head, turn: held(trx, row, agentTurnId) };
+/** A turn, and its agent's head row as the transaction holds it. */
+export interface Locked<T extends TurnRow = Turn> {
+  readonly head: HeadRow;
+  readonly turn: T;
 }
 
-const neverAccepted = (agentTurnId: string): CodedError =>
-  new CodedError('protocol_violation', `turn ${agentTurnId} is not in the store: it was never accepted`);
+/** Locks the head of a turn's agent, and reads the turn. Errors: `protocol_violation` when it was never accepted. */
+export async function lockedTurn(
+  tx: Tx,
+  { agentId, agentTurnId }: Pick<Fence, 'agentId' | 'agentTurnId'>,
+): Promise<Locked<Turn & Extras>> {
+  const [head, [row]] = await lockHeadWith(tx, agentId, selectHeld(tx, agentTurnId));
+  return { head, turn: turnFrom(held(tx, row, agentTurnId)) };
+}
 
-/** One write transaction under the head of whatever agent the turn belongs to; null when the turn was never accepted. */
+/** Runs one write transaction under the head of whatever agent the turn belongs to; null when the turn was never accepted. */
 export async function writeToTurn<T>(
   ctx: StoreContext,
   agentTurnId: string,
-  now: number,
-  body: (trx: Trx, found: { readonly head: HeadRow; readonly turn: TurnRow }) => Promise<T>,
+  body: (tx: Tx, found: Locked) => Promise<T>,
+  now = ctx.now(),
 ): Promise<T | null> {
   const agentId = await agentOf(ctx, agentTurnId);
   if (agentId === null) return null;
-  return write(ctx, agentId, async (trx) => {
-    const head = await lockHead(trx, agentId, now);
-    return body(trx, { head, turn: await turnOf(trx, agentTurnId) });
-  });
+  const locked = async (tx: Tx) => {
+    const head = await lockHead(tx, agentId);
+    return body(tx, { head, turn: await turnOf(tx, agentTurnId) });
+  };
+  return write(ctx, agentId, locked, now);
 }
 
-/** Read before the lock: a turn stays with its agent for ever. */
+/** The agent of a turn, null when the turn was never accepted. Read before the lock: a turn stays with its agent for ever. */
 const agentOf = (ctx: StoreContext, agentTurnId: string): Promise<string | null> =>
-  read(ctx, async (db) => {
+  read(ctx, async ({ db }) => {
     const known = await db
       .selectFrom('turns')
       .select('agent_id')

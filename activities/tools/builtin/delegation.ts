@@ -3,8 +3,14 @@
  */
 import { z } from 'zod';
 import type { RunToolInput, RunToolOutcome } from '../../../workflows/contract/activities.ts';
-import { PARENT_END_POLICIES, type ParentEndPolicy } from '../../../workflows/contract/delegation.ts';
-import type { Store } from '../../../workflows/contract/store.ts';
+import type { CallStore } from '../../../workflows/contract/calls.ts';
+import {
+  type DelegationStore,
+  PARENT_END_POLICIES,
+  type ParentEndPolicy,
+} from '../../../workflows/contract/delegation.ts';
+import type { LeaseStore } from '../../../workflows/contract/lease.ts';
+import type { ReadStore } from '../../../workflows/contract/views.ts';
 import { USER_ID_PATTERN } from '../../../workflows/protocol/ids.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
 import type { Profile } from '../../../workflows/protocol/profile.ts';
@@ -63,9 +69,12 @@ function termsOf(tool: DelegatingTool, args: JsonObject): DelegationTerms | z.Zo
   }
 }
 
+/** What a delegation needs of the store. */
+export type DelegatingStore = LeaseStore & CallStore & DelegationStore & ReadStore;
+
 /** What a delegation needs besides its arguments. */
 export interface DelegationDeps {
-  readonly store: Store;
+  readonly store: DelegatingStore;
   readonly workflows: HandoverExecutor;
 }
 

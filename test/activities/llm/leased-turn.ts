@@ -8,7 +8,8 @@ import { v7 } from 'uuid';
 import type { App } from '../../../activities/app/app.ts';
 import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
 import type { CallModelInput } from '../../../workflows/contract/activities.ts';
-import type { Lease, Store } from '../../../workflows/contract/store.ts';
+import type { Lease } from '../../../workflows/contract/lease.ts';
+import type { Store } from '../../../workflows/contract/store.ts';
 import { type EnqueueInput, enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 

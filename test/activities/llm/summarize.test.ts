@@ -21,7 +21,7 @@ const MOST_TOKENS = 200;
 async function shortening(answer: ModelAnswer, how: Partial<Pick<SummarizeAction, 'mode' | 'byRule'>> = {}) {
   const { turn, server } = await bench(answer, { request: { instruction: 'go to Rome' } });
   const { store, lease, fence } = turn;
-  await store.openStep(fence, 1, lease.profileHash);
+  await store.openStep(fence, { stepIndex: 1, profileHash: lease.profileHash });
   const extent = { boxId: lease.outputBoxId, fromSeq: 1, toSeq: 1 };
   const plan = { ranges: [extent] };
   const where = { stepIndex: 1, plan, hide: [extent], maxTokens: MOST_TOKENS };

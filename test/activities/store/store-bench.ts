@@ -10,8 +10,9 @@ import { openPostgresStore } from '../../../activities/store/postgres/open.ts';
 import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
 import type { Delegation, DelegationOutcome, DelegationTarget } from '../../../workflows/contract/delegation.ts';
 import type { AgentEvent } from '../../../workflows/contract/events.ts';
+import type { Accepted, Handover, Lease, TurnCommit, TurnEnd } from '../../../workflows/contract/lease.ts';
 import type { NewCall, StepCommit, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
-import type { Accepted, Handover, Lease, Store, TurnCommit, TurnEnd } from '../../../workflows/contract/store.ts';
+import type { Store } from '../../../workflows/contract/store.ts';
 import type { DueTurn } from '../../../workflows/contract/supervision.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import { type EnqueueInput, enqueueRequestSchema, type RefusedRequest } from '../../../workflows/protocol/enqueue.ts';
@@ -169,7 +170,7 @@ export class StoreBench {
     more: Partial<NewCall> = {},
   ): Promise<StepOutcomeRecord> {
     const fence = fenceOf(lease);
-    await this.store.openStep(fence, stepIndex, lease.profileHash);
+    await this.store.openStep(fence, { stepIndex, profileHash: lease.profileHash });
     return this.store.commitStep(fence, {
       stepIndex,
       steerIds: [],

@@ -9,7 +9,7 @@ import type { CliEnvironment } from '../../../client/cli/environment.ts';
 import { type ProcessActions, processCommands, verifyCommand } from '../../../workers/commands/process-commands.ts';
 import { printVerification } from '../../../workers/commands/verify.ts';
 import type { Verification } from '../../../workers/verify.ts';
-import type { Violation } from '../../../workflows/contract/store.ts';
+import type { Violation } from '../../../workflows/contract/views.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { testApp } from '../../support/app.ts';
 

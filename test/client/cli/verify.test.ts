@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import Database from 'better-sqlite3';
 import type { Verification } from '../../../workers/verify.ts';
-import type { Violation } from '../../../workflows/contract/store.ts';
+import type { Violation } from '../../../workflows/contract/views.ts';
 import { ADD, type Installation, openInstallation, say } from './installation.ts';
 import { emptyFolder, jsonOf, runCli } from './processes.ts';
 

@@ -240,7 +240,7 @@ describe.each(BACKENDS)('approval, on %s', (backend) => {
     if (accepted.kind !== 'accepted' || !accepted.lease) throw new Error('not leased');
     const { agentTurnId, turnEpoch, profileHash } = accepted.lease;
     const fence = { agentId, agentTurnId, turnEpoch };
-    await store.openStep(fence, 1, profileHash);
+    await store.openStep(fence, { stepIndex: 1, profileHash });
     const ask = { kind: 'call', tool: 'refund', reason: '' } as const;
     const asks = Array.from({ length: 1_001 }, (_, n): ApprovalRequest => ({ ...ask, callId: `c${n}` }));
     await store.askApprovals(fence, asks);

@@ -1,6 +1,6 @@
 /** What the Web UI is told of a turn, without a workflow around it. */
 import { describe, expect, test } from '@jest/globals';
-import type { Lease } from '../../../workflows/contract/store.ts';
+import type { Lease } from '../../../workflows/contract/lease.ts';
 import { shownTime } from '../../../workflows/protocol/time.ts';
 import { type DisplayOutlet, TurnDisplay } from '../../../workflows/turn/display.ts';
 

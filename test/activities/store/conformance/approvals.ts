@@ -1,6 +1,6 @@
 /** Questions to people and their answers, as every store must do it. */
 import { describe, expect, test } from '@jest/globals';
-import type { Lease } from '../../../../workflows/contract/store.ts';
+import type { Lease } from '../../../../workflows/contract/lease.ts';
 import { fenceOf, newAgent, result, type StoreBench } from '../store-bench.ts';
 
 export function describeApprovals(bench: StoreBench): void {
@@ -42,7 +42,7 @@ export function describeApprovals(bench: StoreBench): void {
       const refusal = { callId, tool: 'pay', code: 'approval_denied', message: 'm' } as const;
       await bench.store.refuseCalls(fenceOf(lease), [refusal]);
       expect(await unread(turn)).toBe(true);
-      await bench.store.openStep(fenceOf(lease), 2, lease.profileHash);
+      await bench.store.openStep(fenceOf(lease), { stepIndex: 2, profileHash: lease.profileHash });
       expect(await unread(turn)).toBe(false);
     });
 

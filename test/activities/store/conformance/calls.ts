@@ -16,7 +16,9 @@ export function describeCalls(bench: StoreBench): void {
       await bench.reaped(lease);
       const before = { events: await bench.eventsOf(agentId), box: await bench.store.readBox(lease.outputBoxId) };
       const stale = { code: 'stale_epoch' };
-      await expect(bench.store.openStep(fence, 2, lease.profileHash)).rejects.toMatchObject(stale);
+      await expect(bench.store.openStep(fence, { stepIndex: 2, profileHash: lease.profileHash })).rejects.toMatchObject(
+        stale,
+      );
       await expect(bench.think(lease, 2)).rejects.toMatchObject(stale);
       await expect(bench.store.claimCall(fence, { callId, attempt: 1, repeatable: true })).rejects.toMatchObject(stale);
       await expect(
@@ -64,7 +66,9 @@ export function describeCalls(bench: StoreBench): void {
         { ...fence, agentTurnId: v7() },
         { ...fence, agentId: newAgent() },
       ]) {
-        await expect(bench.store.openStep(wrong, 1, lease.profileHash)).rejects.toMatchObject({ code: 'stale_epoch' });
+        await expect(
+          bench.store.openStep(wrong, { stepIndex: 1, profileHash: lease.profileHash }),
+        ).rejects.toMatchObject({ code: 'stale_epoch' });
       }
     });
   });
@@ -82,7 +86,9 @@ export function describeCalls(bench: StoreBench): void {
       const first = await bench.think(lease, 1, ['t']);
       const boxed = await bench.store.readBox(lease.outputBoxId);
       expect(await bench.think(lease, 1, ['t'])).toEqual(first);
-      expect((await bench.store.openStep(fenceOf(lease), 1, lease.profileHash)).recorded).toEqual(first);
+      expect(
+        (await bench.store.openStep(fenceOf(lease), { stepIndex: 1, profileHash: lease.profileHash })).recorded,
+      ).toEqual(first);
       expect(await bench.store.readBox(lease.outputBoxId)).toEqual(boxed);
       expect(await bench.store.getTurn(lease.agentTurnId)).toMatchObject({
         usage: { input: 10, output: 2, cached: 0 },
@@ -294,7 +300,7 @@ export function describeCalls(bench: StoreBench): void {
     const closing = async () => {
       const lease = await bench.started(newAgent());
       const [fence, box] = [fenceOf(lease), () => bench.store.readBox(lease.outputBoxId, true)];
-      const open = (stepIndex: number) => bench.store.openStep(fence, stepIndex, lease.profileHash);
+      const open = (stepIndex: number) => bench.store.openStep(fence, { stepIndex, profileHash: lease.profileHash });
       return { lease, fence, box, open, close: () => bench.store.closeStep(fence, 1) };
     };
     const closed = { code: 'step_closed' };
@@ -325,7 +331,7 @@ export function describeCalls(bench: StoreBench): void {
       const noticed = [{ type: 'overflow', time: 1 }] as const;
       for (const begins of [false, true]) {
         const { lease, fence } = await closing();
-        if (begins) await bench.store.openStep(fence, 1, lease.profileHash, { noticed });
+        if (begins) await bench.store.openStep(fence, { stepIndex: 1, profileHash: lease.profileHash, noticed });
         await bench.store.closeStep(fence, 1, noticed);
         await bench.store.closeStep(fence, 1, noticed);
         const told = (await bench.eventsOf(lease.agentId)).filter(({ type }) => type === 'notice');

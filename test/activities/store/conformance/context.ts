@@ -1,9 +1,9 @@
 /** What leaves the view of a conversation, and what a turn remembers of earlier ones, as every store must do it. */
 import { describe, expect, test } from '@jest/globals';
 import { callId as callIdOf } from '../../../../activities/ids.ts';
-import type { BudgetChange } from '../../../../workflows/contract/approvals.ts';
-import type { Lease } from '../../../../workflows/contract/store.ts';
+import type { Lease } from '../../../../workflows/contract/lease.ts';
 import type { BudgetAsk } from '../../../../workflows/kernel/budgets.ts';
+import type { BudgetChange } from '../../../../workflows/protocol/profile.ts';
 import { fenceOf, newAgent, result, type StoreBench, SUCCESS } from '../store-bench.ts';
 
 const NO_COST = { usage: { input: 30, output: 5, cached: 0 }, cost: 0.25 };
@@ -36,7 +36,7 @@ export function describeContext(bench: StoreBench): void {
     test('loses the cards of a step that was taken back (K13)', async () => {
       const lease = await bench.started(newAgent());
       const { thoughtSeq } = await bench.think(lease, 1);
-      await bench.store.openStep(fenceOf(lease), 2, lease.profileHash, { hide: [thoughtSeq] });
+      await bench.store.openStep(fenceOf(lease), { stepIndex: 2, profileHash: lease.profileHash, hide: [thoughtSeq] });
       expect(await textsOf(lease)).toEqual(['do it']);
     });
 
@@ -251,7 +251,7 @@ export function describeContext(bench: StoreBench): void {
       const { calls } = await bench.think(lease, 1, ['a']);
       await bench.store.setBudgets(lease.agentTurnId, { maxTokens: 9 });
       const budgets = { maxSteps: 3, maxTokens: 9 };
-      const { recorded } = await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
+      const { recorded } = await bench.store.openStep(fenceOf(lease), { stepIndex: 1, profileHash: lease.profileHash });
       expect(recorded?.budgets).toEqual(budgets);
       const [callId = ''] = calls.map((call) => call.callId);
       await bench.store.suspendCall(fenceOf(lease), callId, 1_000);
@@ -287,7 +287,7 @@ export function describeContext(bench: StoreBench): void {
       const lease = await bench.started(newAgent(), { instruction: `do ${HALF}`, criteria: [`until ${HALF}`] });
       const fence = fenceOf(lease);
       await bench.store.steerTurn(lease.agentTurnId, `steer ${HALF}`);
-      const { steers, criteria } = await bench.store.openStep(fence, 1, lease.profileHash);
+      const { steers, criteria } = await bench.store.openStep(fence, { stepIndex: 1, profileHash: lease.profileHash });
       const { calls } = await bench.think(lease, 1, ['t']);
       const [{ callId } = { callId: '' }] = calls;
       await bench.store.suspendCall(fence, callId, 1_000);

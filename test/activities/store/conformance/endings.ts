@@ -2,8 +2,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { callId as callIdOf } from '../../../../activities/ids.ts';
+import type { Lease } from '../../../../workflows/contract/lease.ts';
 import type { StepCommit } from '../../../../workflows/contract/steps.ts';
-import type { Lease } from '../../../../workflows/contract/store.ts';
 import { MESSAGE_TOKENS } from '../../../../workflows/kernel/pressure.ts';
 import { SIZES } from '../../../../workflows/protocol/sizes.ts';
 import { fenceOf, LOST, newAgent, nothing, result, type StoreBench, SUCCESS } from '../store-bench.ts';
@@ -43,7 +43,7 @@ export function describeEndings(bench: StoreBench): void {
     /** A step whose thought, or whose one call's result, is this text. */
     const said = async (lease: Lease, text: string, terminating?: string) => {
       const fence = fenceOf(lease);
-      await bench.store.openStep(fence, 1, lease.profileHash);
+      await bench.store.openStep(fence, { stepIndex: 1, profileHash: lease.profileHash });
       const callId = callIdOf(lease.agentTurnId, 1, 0);
       const content = { callId, tool: 't', arguments: {} };
       const commit = {
@@ -197,7 +197,9 @@ export function describeEndings(bench: StoreBench): void {
       // What has not started yet is still to be started: the handover says so again.
       expect({ ack, handover }).toEqual({ ack: 'canceled', handover: { ...nothing(agentId), next: lease } });
       expect(await bench.store.getTurn(queued)).toMatchObject({ status: 'canceled', errorCode: 'canceled' });
-      expect(await bench.store.openStep(fenceOf(lease), 1, lease.profileHash)).toBeDefined();
+      expect(
+        await bench.store.openStep(fenceOf(lease), { stepIndex: 1, profileHash: lease.profileHash }),
+      ).toBeDefined();
       expect(await bench.tasksOf(agentId)).toHaveLength(1);
       expect(await bench.store.stopTurn(v7(), '')).toEqual({ ack: 'unknown', handover: null });
     });
@@ -224,14 +226,14 @@ export function describeEndings(bench: StoreBench): void {
       const refused = { kind: 'refused', code: 'agent_busy' };
       const lease = await bench.started(agentId, { uiAction: true });
       expect(await act()).toMatchObject(refused);
-      await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
+      await bench.store.openStep(fenceOf(lease), { stepIndex: 1, profileHash: lease.profileHash });
       expect(await act()).toMatchObject(refused);
       await bench.ended(lease);
       expect(await act()).toMatchObject({ kind: 'accepted', status: 'dispatched' });
     });
 
     const steersAt = async (lease: Lease, stepIndex: number) =>
-      (await bench.store.openStep(fenceOf(lease), stepIndex, lease.profileHash)).steers;
+      (await bench.store.openStep(fenceOf(lease), { stepIndex, profileHash: lease.profileHash })).steers;
     const textsIn = async (boxId: string) =>
       (await bench.store.readBox(boxId, true)).flatMap(({ card }) =>
         'text' in card.content ? [card.content.text] : [],
@@ -255,7 +257,7 @@ export function describeEndings(bench: StoreBench): void {
       const lease = await bench.started(newAgent());
       for (const text of ['one', 'two', 'three', 'four']) await bench.store.steerTurn(lease.agentTurnId, text);
       const shown = async (stepIndex: number, room: number) =>
-        (await bench.store.openStep(fenceOf(lease), stepIndex, lease.profileHash, { room })).steers;
+        (await bench.store.openStep(fenceOf(lease), { stepIndex, profileHash: lease.profileHash, room })).steers;
       const [{ tokens = 0 } = {}] = await shown(1, 0);
       const first = await shown(1, 2 * (tokens + MESSAGE_TOKENS));
       expect(first.map(({ content }) => content)).toEqual([{ text: 'one' }, { text: 'two' }]);
@@ -347,7 +349,7 @@ export function describeEndings(bench: StoreBench): void {
     /** A message comes in while the model submits its result. */
     const submitting = async (commit: Partial<StepCommit> = {}) => {
       const lease = await bench.started(newAgent());
-      await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
+      await bench.store.openStep(fenceOf(lease), { stepIndex: 1, profileHash: lease.profileHash });
       await bench.store.steerTurn(lease.agentTurnId, 'wait');
       const callId = callIdOf(lease.agentTurnId, 1, 0);
       const accepted = result(callId, { tool: 'submit_result', afterExecution: 'terminate' });

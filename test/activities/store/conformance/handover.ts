@@ -1,6 +1,7 @@
 /** Leasing an idle agent, and handing over from turn to turn, as every store must do it. */
 import { describe, expect, test } from '@jest/globals';
-import type { Accepted, Handover, Store } from '../../../../workflows/contract/store.ts';
+import type { Accepted, Handover } from '../../../../workflows/contract/lease.ts';
+import type { Store } from '../../../../workflows/contract/store.ts';
 import type { EnqueueInput } from '../../../../workflows/protocol/enqueue.ts';
 import { SIZES } from '../../../../workflows/protocol/sizes.ts';
 import type { Priority } from '../../../../workflows/protocol/turn.ts';
@@ -49,7 +50,7 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
       }
       const { lease } = first;
       if (!lease) throw new Error('no lease');
-      await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
+      await bench.store.openStep(fenceOf(lease), { stepIndex: 1, profileHash: lease.profileHash });
       const started = await accepted(agentId, { idempotencyKey: 'k' });
       expect(started).toMatchObject({ status: 'running', duplicate: true, lease: null });
       expect(await bench.store.listTurns(agentId)).toHaveLength(2);
@@ -90,7 +91,7 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
       const leased = { ...nothing(agentId), next: lease };
       expect(await bench.store.leaseNext(agentId)).toEqual(leased);
       expect(await bench.other.leaseNext(agentId)).toEqual(leased);
-      await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
+      await bench.store.openStep(fenceOf(lease), { stepIndex: 1, profileHash: lease.profileHash });
       expect(await bench.store.leaseNext(agentId)).toEqual(nothing(agentId));
       await bench.suspended(lease);
       expect(await bench.other.leaseNext(agentId)).toEqual(nothing(agentId));
@@ -140,7 +141,7 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
       }
       const { next } = ending.handover;
       if (!next) throw new Error('no lease');
-      await bench.store.openStep(fenceOf(next), 1, next.profileHash);
+      await bench.store.openStep(fenceOf(next), { stepIndex: 1, profileHash: next.profileHash });
       const { ended, handover } = await bench.store.commitTurn(fenceOf(first), SUCCESS);
       expect({ ended, handover }).toEqual({ ended: ending.ended, handover: nothing(agentId) });
       expect(await bench.tasksOf(agentId)).toHaveLength(1);
@@ -149,7 +150,7 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
     test('a queued turn that is canceled lets the next one through, and leases nothing beside an open turn (T1, T8)', async () => {
       const agentId = newAgent();
       const open = await bench.started(agentId);
-      await bench.store.openStep(fenceOf(open), 1, open.profileHash);
+      await bench.store.openStep(fenceOf(open), { stepIndex: 1, profileHash: open.profileHash });
       const [canceled, next] = [await bench.accepted(agentId), await bench.accepted(agentId)];
       const { ack, handover } = await bench.store.stopTurn(canceled, 'test');
       expect({ ack, handover }).toEqual({ ack: 'canceled', handover: nothing(agentId) });
@@ -327,7 +328,7 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
     test('a request with the same key is leased no further, and writes nothing (T2, T10)', async () => {
       const agentId = newAgent();
       const lease = await bench.started(agentId, { idempotencyKey: 'k' });
-      await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
+      await bench.store.openStep(fenceOf(lease), { stepIndex: 1, profileHash: lease.profileHash });
       const events = await bench.eventsOf(agentId);
       const again = await repeat(() => accepted(agentId, { idempotencyKey: 'k' }));
       expect(again.filter((one) => one.lease !== null || !one.duplicate)).toEqual([]);

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { defineAgent, defineApp } from '../../../../activities/app/app.ts';
-import type { Registration } from '../../../../workflows/contract/store.ts';
+import type { Registration } from '../../../../workflows/contract/profiles.ts';
 import type { ProfileSnapshot } from '../../../../workflows/protocol/profile.ts';
 import { newAgent, type StoreBench } from '../store-bench.ts';
 

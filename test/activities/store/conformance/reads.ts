@@ -79,7 +79,7 @@ export function describeLooks(bench: StoreBench): void {
       const rolledBack = { type: 'rolled_back', reason: 'it failed', cards: 2, inARow: 1 } as const;
       const hit = { type: 'budget_hit', code: 'max_steps_reached', used: 1, limit: 1 } as const;
       for (let attempt = 0; attempt < 2; attempt += 1)
-        await bench.store.openStep(fence, 1, profileHash, { noticed: [rolledBack] });
+        await bench.store.openStep(fence, { stepIndex: 1, profileHash, noticed: [rolledBack] });
       await bench.store.commitTurn(fence, { ...SUCCESS, noticed: [hit] });
       const events = await bench.store.readEvents({ agentId });
       expect(events.filter(({ type }) => type === 'notice').map(({ payload }) => payload)).toEqual([rolledBack, hit]);

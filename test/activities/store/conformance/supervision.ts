@@ -1,7 +1,7 @@
 /** What the supervisor reads and writes, as every store must do it. */
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
-import type { Lease } from '../../../../workflows/contract/store.ts';
+import type { Lease } from '../../../../workflows/contract/lease.ts';
 import type { DueTurn, NextCheck, SeenTurn } from '../../../../workflows/contract/supervision.ts';
 import type { Timeouts } from '../../../../workflows/protocol/profile.ts';
 import { testApp } from '../../../support/app.ts';
@@ -13,7 +13,7 @@ export function describeSupervision(bench: StoreBench): void {
   /** Leased, and with a step under way. */
   const running = async (agentId = newAgent()): Promise<Lease> => {
     const lease = await bench.started(agentId);
-    await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
+    await bench.store.openStep(fenceOf(lease), { stepIndex: 1, profileHash: lease.profileHash });
     return lease;
   };
   const waiting = async (windowMs: number, agentId = newAgent()) => {
@@ -51,7 +51,7 @@ export function describeSupervision(bench: StoreBench): void {
       const timeout = { status: 'timeout', errorCode: 'dispatch_timeout' } as const;
       const [late, started] = [await bench.started(newAgent()), await bench.started(newAgent())];
       const [lateSeen, startedSeen] = [await seen(late), await seen(started)];
-      await bench.store.openStep(fenceOf(started), 1, started.profileHash);
+      await bench.store.openStep(fenceOf(started), { stepIndex: 1, profileHash: started.profileHash });
       expect(await bench.store.reapTurn(startedSeen, timeout)).toBeNull();
       expect(await bench.store.getTurn(started.agentTurnId)).toMatchObject({ status: 'running' });
       expect(await bench.store.reapTurn(lateSeen, timeout)).not.toBeNull();
@@ -133,7 +133,7 @@ export function describeSupervision(bench: StoreBench): void {
       };
       expect(await due(agentTurnId, bench.now + 10_000)).toEqual(first);
       bench.now += 4_000;
-      await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
+      await bench.store.openStep(fenceOf(lease), { stepIndex: 1, profileHash: lease.profileHash });
       const started = { status: 'running', checkAt: bench.now + 10_000, progressAt: bench.now } as const;
       expect(await due(agentTurnId)).toEqual({ ...first, ...started });
       bench.now += 3_000;
@@ -155,7 +155,7 @@ export function describeSupervision(bench: StoreBench): void {
       expect(await bench.dueIn(leased.agentTurnId)).toBe(lease);
       const { endsBy } = await due(leased.agentTurnId);
       expect(endsBy).toBe(timeouts.turnMs === undefined ? null : bench.now + timeouts.turnMs);
-      await bench.store.openStep(fenceOf(leased), 1, leased.profileHash);
+      await bench.store.openStep(fenceOf(leased), { stepIndex: 1, profileHash: leased.profileHash });
       expect(await bench.dueIn(leased.agentTurnId)).toBe(start);
       await bench.suspended(leased, 1, 60_000);
       expect(await bench.dueIn(leased.agentTurnId)).toBe(timeouts.turnMs ?? 70_000);
@@ -335,7 +335,7 @@ export function describeSupervision(bench: StoreBench): void {
       expect(await looks()).toEqual({ turn: null, agent: null, listed: null });
       await schedule(await due(turn), { noWorkersSince: since + 4 });
       expect(await told()).toHaveLength(2);
-      await bench.store.openStep(fenceOf(lease), 1, lease.profileHash);
+      await bench.store.openStep(fenceOf(lease), { stepIndex: 1, profileHash: lease.profileHash });
       expect([await looks(), (await due(turn)).noWorkersSince]).toEqual([
         { turn: null, agent: null, listed: null },
         null,

@@ -35,7 +35,7 @@ describe.each([
     const accepted = await by.accept({ agentId, request });
     if (accepted.kind !== 'accepted' || !accepted.lease) throw new Error('not leased');
     const fence = fenceOf(accepted.lease);
-    await by.openStep(fence, 1, accepted.lease.profileHash);
+    await by.openStep(fence, { stepIndex: 1, profileHash: accepted.lease.profileHash });
     const content = { callId: agentId, tool: 't', arguments: {} };
     const thought = { text: '', toolCalls: [] };
     const more = { steerIds: [], note: null, model: 'm', finishReason: 'stop', cost: 0, latencyMs: 1, firstTokenMs: 1 };

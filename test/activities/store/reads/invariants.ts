@@ -103,7 +103,7 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
         });
         if (outcome.kind === 'refused' || !outcome.lease) throw new Error('no lease');
         const { agentId, turnEpoch, profileHash } = outcome.lease;
-        await store.openStep({ agentId, agentTurnId, turnEpoch }, 1, profileHash);
+        await store.openStep({ agentId, agentTurnId, turnEpoch }, { stepIndex: 1, profileHash });
         const commit = { termination: { status: 'success' }, deliverable: { from: 'fallback' }, engine: null } as const;
         if (agentTurnId !== 't3') await store.commitTurn({ agentId, agentTurnId, turnEpoch }, commit);
       }

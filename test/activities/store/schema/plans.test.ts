@@ -206,7 +206,7 @@ async function unusual(store: Store): Promise<void> {
   const { lease } = accepted;
   const { agentId, agentTurnId, turnEpoch, outputBoxId: boxId, profileHash, instructionSeq } = lease;
   const fence = { agentId, agentTurnId, turnEpoch };
-  await store.openStep(fence, 1, profileHash);
+  await store.openStep(fence, { stepIndex: 1, profileHash });
   await store.readExtents(lease.earlier);
   const [oldest] = lease.earlier;
   const hide = [{ boxId, fromSeq: oldest?.fromSeq ?? 0, toSeq: (oldest?.toSeq ?? 0) - 1 }];
@@ -215,7 +215,7 @@ async function unusual(store: Store): Promise<void> {
   await store.commitSummary(fence, { stepIndex: 1, text: 'in short', hide, usage, cost: 0 });
   await store.readResult(fence, 'none');
   await store.readCall(fence, 'none');
-  await store.openStep(fence, 1, profileHash, { hide: [instructionSeq] });
+  await store.openStep(fence, { stepIndex: 1, profileHash, hide: [instructionSeq] });
   await store.steerTurn(agentTurnId, 'more');
   const budget = { code: 'max_steps_reached', used: 1, limit: 1 } as const;
   const [callId, kind] = ['budget-1-max_steps_reached', 'budget'] as const;

@@ -4,7 +4,7 @@ import { v7 } from 'uuid';
 import { defineAgent, defineApp } from '../../../../activities/app/app.ts';
 import { delegatedTurnId, stepCardId } from '../../../../activities/ids.ts';
 import type { Delegation, DelegationTarget } from '../../../../workflows/contract/delegation.ts';
-import type { Lease } from '../../../../workflows/contract/store.ts';
+import type { Lease } from '../../../../workflows/contract/lease.ts';
 import type { ToolResultContent } from '../../../../workflows/protocol/cards.ts';
 import { ENGINE, fenceOf, LOST, newAgent, STORES, StoreBench, SUCCESS } from '../store-bench.ts';
 
@@ -74,7 +74,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
 
     test('to an agent at work waits in its queue, and is leased by the end of the turn before it (T1, T29)', async () => {
       const busy = await bench.started(newAgent(), { profile: 'doctor' });
-      await bench.store.openStep(fenceOf(busy), 1, busy.profileHash);
+      await bench.store.openStep(fenceOf(busy), { stepIndex: 1, profileHash: busy.profileHash });
       const made = await delegated(await bench.started(newAgent()), { strategy: 'reuse', agentId: busy.agentId });
       const child = childOf(made);
       expect(made.handover).toEqual({ agentId: busy.agentId, next: null, more: false, settlements: [] });
@@ -103,7 +103,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       const lease = await bench.started(newAgent());
       const made = await delegated(lease, NEW_DOCTOR);
       const childLease = await bench.leased(childOf(made).agentId);
-      await bench.store.openStep(fenceOf(childLease), 1, childLease.profileHash);
+      await bench.store.openStep(fenceOf(childLease), { stepIndex: 1, profileHash: childLease.profileHash });
       const again = await bench.store.delegate(fenceOf(lease), { ...made.delegation, attempt: 2 });
       expect(again).toEqual({ call: made.call, handover: { ...made.handover, next: null } });
     });

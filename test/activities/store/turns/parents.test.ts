@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import { defineAgent, defineApp } from '../../../../activities/app/app.ts';
 import { delegatedTurnId } from '../../../../activities/ids.ts';
 import type { Delegation, DelegationTarget } from '../../../../workflows/contract/delegation.ts';
-import type { Lease } from '../../../../workflows/contract/store.ts';
+import type { Lease } from '../../../../workflows/contract/lease.ts';
 import type { TurnStatus } from '../../../../workflows/protocol/turn.ts';
 import { ENGINE, fenceOf, newAgent, STORES, StoreBench, SUCCESS } from '../store-bench.ts';
 

@@ -3,8 +3,8 @@ import { describe, expect, test } from '@jest/globals';
 import { defineAgent, defineApp } from '../../../../activities/app/app.ts';
 import { callId as callIdOf, delegatedTurnId } from '../../../../activities/ids.ts';
 import type { Delegation, DelegationTarget } from '../../../../workflows/contract/delegation.ts';
+import type { Lease } from '../../../../workflows/contract/lease.ts';
 import type { StepCommit } from '../../../../workflows/contract/steps.ts';
-import type { Lease } from '../../../../workflows/contract/store.ts';
 import type { ToolResultContent } from '../../../../workflows/protocol/cards.ts';
 import { randomOf } from '../../../chaos/random.ts';
 import { fenceOf, newAgent, STORES, StoreBench } from '../store-bench.ts';
@@ -193,7 +193,9 @@ describe.each(STORES)('budgets of a tree on %s', (_, fresh) => {
       await bench.ended(child);
       await bench.store.settleDelegation(child.agentTurnId);
       const ended = { delegated: { tokens: STEP, cost: STEP_COST, open: false } };
-      expect((await bench.store.openStep(fenceOf(root), 31, root.profileHash)).recorded).toMatchObject(ended);
+      expect(
+        (await bench.store.openStep(fenceOf(root), { stepIndex: 31, profileHash: root.profileHash })).recorded,
+      ).toMatchObject(ended);
       expect(await bench.think(root, 32)).toMatchObject(ended);
     });
   });

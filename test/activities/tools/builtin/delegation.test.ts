@@ -1,9 +1,11 @@
 /** The delegation tools as activities: what they start, what a second attempt does, what becomes of what they started (W12, T30). */
+
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { defineAgent, defineApp } from '../../../../activities/app/app.ts';
 import { callId as callIdOf } from '../../../../activities/ids.ts';
 import { runTool } from '../../../../activities/tools/run-tool.ts';
-import type { Handover, Store } from '../../../../workflows/contract/store.ts';
+import type { Handover } from '../../../../workflows/contract/lease.ts';
+import type { Store } from '../../../../workflows/contract/store.ts';
 import { attempt, type LeasedTurn, leaseTurn } from '../../llm/leased-turn.ts';
 
 const app = defineApp({
@@ -29,7 +31,7 @@ async function proposed(tool: Tool, more: object = {}) {
   open.push(turn);
   const { store, fence, lease } = turn;
   const callId = callIdOf(fence.agentTurnId, 1, 0);
-  await store.openStep(fence, 1, lease.profileHash);
+  await store.openStep(fence, { stepIndex: 1, profileHash: lease.profileHash });
   await store.commitStep(fence, {
     stepIndex: 1,
     steerIds: [],
@@ -84,7 +86,7 @@ describe.each(Object.keys(CALLS) as Tool[])('%s', (tool) => {
     expect(await childrenOf(turn.store)).toHaveLength(1);
     const { next } = handovers[0] ?? {};
     if (!next) throw new Error('nothing was leased');
-    await turn.store.openStep(next, 1, next.profileHash);
+    await turn.store.openStep(next, { stepIndex: 1, profileHash: next.profileHash });
     expect(await attempt(started(), input, 3)).toEqual(again);
     expect(handovers[2]?.next).toBeNull();
   });

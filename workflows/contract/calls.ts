@@ -1,0 +1,116 @@
+/** Calls of tools: claiming, suspending and settling one, and reports of results from outside (T13–T18, W10). */
+
+import type { RefusedCall } from '../kernel/actions.ts';
+import type { SettledCall } from '../kernel/calls.ts';
+import type { ApprovalDecision } from '../kernel/events.ts';
+import type { CardContents, ToolResultContent } from '../protocol/cards.ts';
+import type { ReportAck, ToolResultReport } from '../protocol/tool-result.ts';
+import type { Fence } from '../protocol/turn.ts';
+import type { RecordedAnswer } from './approvals.ts';
+import type { BudgetStanding } from './steps.ts';
+import type { Suspension, Until } from './suspension.ts';
+
+/** One attempt of an activity at one call. */
+export interface CallAttempt {
+  readonly callId: string;
+  /** The attempt of the activity, from 1. */
+  readonly attempt: number;
+}
+
+/** What an attempt says before it starts a call. */
+export interface CallClaim extends CallAttempt {
+  /** Whether the tool may be started again after an attempt that was lost (W10). */
+  readonly repeatable: boolean;
+}
+
+/** What a claim comes to: the call may start, has its result already, or waits. */
+export type ClaimOutcome =
+  | {
+      readonly kind: 'go';
+      readonly call: CardContents['tool.call'];
+      /** True when an approver changed the arguments: they are as written, not yet parsed by the tool's own schema (K7). */
+      readonly edited: boolean;
+      /** How long the call may wait, by the pinned tool or else its profile; null when neither says (T13). */
+      readonly suspendTimeoutMs: number | null;
+      /** The W3C trace context of the request, for whatever the tool calls; null when the request has none (T27). */
+      readonly traceparent: string | null;
+    }
+  | { readonly kind: 'settled'; readonly settled: SettledCall }
+  | ({ readonly kind: 'suspended' } & Until);
+
+/** The result that an attempt brings. */
+export interface CallResult extends CallAttempt {
+  readonly content: ToolResultContent;
+  readonly durationMs: number;
+}
+
+/** Where the waiting calls of a turn stand, and its budgets with them. */
+export interface WaitingState<Answer = ApprovalDecision> extends BudgetStanding {
+  /** Calls that have their result. */
+  readonly settled: readonly SettledCall[];
+  /** Questions that have an answer; their calls are neither settled nor waiting. Absent when there are none. */
+  readonly answers?: readonly Answer[];
+  /** Calls that still wait; `wakeInMs` when the store must be asked before the deadline, because a report is to be tried again (T18). */
+  readonly waiting: readonly (Suspension & { readonly tool: string; readonly wakeInMs?: number })[];
+}
+
+/** A report of a result, as opposed to a heartbeat. */
+export type FinalReport = ToolResultReport & { readonly status: Exclude<ToolResultReport['status'], 'running'> };
+
+/** Whether the report brings a result; a heartbeat brings none. */
+export const isFinal = (report: ToolResultReport): report is FinalReport => report.status !== 'running';
+
+/** The answer to a report (T14). */
+export interface Reported extends ReportAck {
+  /**
+   * Whether the turn's workflow is to be woken: the report is new, and brings what the turn waits for. A report that is repeated wakes nobody,
+   * so that it adds nothing to a history; a wake-up that was lost is made good by the supervisor (T10).
+   */
+  readonly wake: boolean;
+}
+
+/** The calls of turns and their results. */
+export interface CallStore {
+  /**
+   * Claims a call before its tool is started; a claim is never taken back (W10). The outcome is `settled` when the call has a result, which is
+   * then adopted; `suspended` when it waits; and a failed result `outcome_unknown` when an earlier attempt was claimed and the tool may not be
+   * repeated. Idempotent by call and attempt. Errors: `stale_epoch` (T5); `protocol_violation` when the turn has no such call.
+   */
+  claimCall(fence: Fence, claim: CallClaim): Promise<ClaimOutcome>;
+  /**
+   * Stores the result of a call. The first result of a call wins: when there is one already, it is returned and nothing is written (T14).
+   * Errors: `stale_epoch` (T5); `protocol_violation` when the turn has no such call. A result over the size limit is stored as a failed one,
+   * `result_too_large` (T4).
+   */
+  settleCall(fence: Fence, result: CallResult): Promise<SettledCall>;
+  /**
+   * Puts a call into the waiting set for `waitMs`, so that its turn is suspended (T13). A call that has its result by now returns it; one that
+   * waits already keeps its deadline. Errors: `stale_epoch` (T5); `protocol_violation` when the turn has no such call.
+   */
+  suspendCall(fence: Fence, callId: string, waitMs: number): Promise<ClaimOutcome>;
+  /**
+   * Writes down why calls are not run, as their failed results, so that the model reads it (K6). A call that has a result already keeps it.
+   * Errors: `stale_epoch` (T5); `protocol_violation` when the turn has no such call.
+   */
+  refuseCalls(fence: Fence, refusals: readonly RefusedCall[]): Promise<readonly SettledCall[]>;
+  /**
+   * Takes a result that is brought from outside the turn; the answer is final and immediate, whether or not a worker is there (T14). The ack
+   * is `applied` or `buffered` for the one report that counts, `duplicate` for any later one, `deferred` while the card that it names is not
+   * in the store (T18), `stale` when the turn is over or has another epoch, and `unknown` for a turn or call that is not there. Idempotent by
+   * the call.
+   */
+  reportResult(agentTurnId: string, report: ToolResultReport): Promise<Reported>;
+  /**
+   * Tells where each of these calls stands, and makes the clock count: a report that was deferred is tried again, and an overdue call gets a
+   * timeout as its result, once (T17, T18). Idempotent: what was settled before is returned again. Errors: `stale_epoch` (T5);
+   * `protocol_violation` when the turn has no such call.
+   */
+  resolveWaiting(fence: Fence, callIds: readonly string[]): Promise<WaitingState<RecordedAnswer>>;
+  /** Reads a call of this turn as it was proposed; null when the turn has no such call. Reads only: the lease is not checked. */
+  readCall(fence: Fence, callId: string): Promise<CardContents['tool.call'] | null>;
+  /**
+   * Reads the whole result of a call of this turn or an earlier one; null when no such result is in the turn's output box (W11). Reads only:
+   * the lease is not checked.
+   */
+  readResult(fence: Fence, callId: string): Promise<ToolResultContent | null>;
+}

@@ -1,0 +1,39 @@
+/** Cards and boxes outside a turn's own writing: input for a request, what an agent remembers, and what a prompt is made of (T24, T25). */
+import type { BoxExtent } from '../kernel/handles.ts';
+import type { Card } from '../protocol/cards.ts';
+import type { JsonValue } from '../protocol/json.ts';
+
+/** A card and its place in a box. */
+export interface BoxEntry {
+  readonly seq: number;
+  readonly card: Card;
+}
+
+/** Cards that no turn writes, and what is in boxes. */
+export interface CardStore {
+  /**
+   * Writes a text as an instruction card for a later request, and returns its id. Idempotent by the text: the same text is the same card.
+   * Errors: `payload_too_large`.
+   */
+  writeInstructionCard(text: string): Promise<string>;
+  /**
+   * Writes a value as the output of a tool, for a later report that names the card, and returns its id (T18). Idempotent by the value's JSON.
+   * Errors: `payload_too_large`.
+   */
+  writeOutputCard(value: JsonValue): Promise<string>;
+  /**
+   * Writes texts as cards of a new context box, which is complete and read-only from then on, and returns its id. Idempotent by the texts in
+   * their order. Errors: `payload_too_large`.
+   */
+  writeContextBox(texts: readonly string[]): Promise<string>;
+  /**
+   * Makes a new output box of these cards, in this order, and moves the agent's pointer to it; returns the new box (T25). It is a comparison
+   * and an exchange: refused with `box_unavailable` when the agent does not remember `expectedBoxId` any more, or one of the cards is not
+   * there, and with `agent_busy` while a turn of the agent is open.
+   */
+  replaceOutputBox(agentId: string, expectedBoxId: string, cardIds: readonly string[]): Promise<string>;
+  /** Reads a box in its order: what is in view, with `all` also what was summarised or taken back. A box that is not there is empty. */
+  readBox(boxId: string, all?: boolean): Promise<readonly BoxEntry[]>;
+  /** Reads the cards in view at these places, in order and each once: a card that is named again stands at its last place (T24). */
+  readExtents(extents: readonly BoxExtent[]): Promise<readonly Card[]>;
+}
