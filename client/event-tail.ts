@@ -12,7 +12,7 @@ import type { ReadStore } from '../workflows/contract/views.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
 
 /** Whose events are read, and from where on. */
-export interface EventFilter {
+export interface EventRange {
   readonly agentId: string;
   /** Only events of this turn. */
   readonly agentTurnId?: string | undefined;
@@ -21,7 +21,7 @@ export interface EventFilter {
 }
 
 /** Whose events are followed, and when the reader stops. */
-export interface FollowOptions extends EventFilter {
+export interface FollowOptions extends EventRange {
   /** Ends the iteration at its next wait; no error. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -36,7 +36,7 @@ const ASK_AGAIN_MS = 1_000;
 /** What the store holds now. */
 export async function* storedEvents(
   store: Pick<EventStore, 'readEvents'>,
-  { agentId, agentTurnId, afterSeq = 0 }: EventFilter,
+  { agentId, agentTurnId, afterSeq = 0 }: EventRange,
 ): AsyncGenerator<AgentEvent, void> {
   const turn = agentTurnId === undefined ? {} : { agentTurnId };
   for (let seen = afterSeq; ; ) {

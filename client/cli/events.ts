@@ -3,7 +3,7 @@ import type { AgentEvent, CallEvent, StateEvent, StepEvent } from '../../workflo
 import { noticeText } from '../../workflows/contract/notices.ts';
 import type { ClientStore } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import { type EventFilter, followEvents, storedEvents } from '../event-tail.ts';
+import { type EventRange, followEvents, storedEvents } from '../event-tail.ts';
 import { noAgent } from './control.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
 import { duration, time } from './format.ts';
@@ -41,7 +41,7 @@ export async function printEvents(
 }
 
 /** Errors: `turn_not_found`. */
-async function filterOf(store: ClientStore, { agent = '', turn, after }: EventsCommandOptions): Promise<EventFilter> {
+async function filterOf(store: ClientStore, { agent = '', turn, after }: EventsCommandOptions): Promise<EventRange> {
   if (turn === undefined) return { agentId: agent, afterSeq: after };
   const view = await store.getTurn(turn);
   if (!view) throw new CodedError('turn_not_found', `no turn ${turn} in this store`);

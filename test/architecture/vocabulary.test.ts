@@ -86,6 +86,19 @@ describe('the vocabulary', () => {
   });
 });
 
+/** The same functions for the two databases have the same names, as the files they lie in. */
+const DIALECTS = /^activities\/store\/(sqlite|postgres)\//;
+
+test('no two exported names of the product are equal', () => {
+  const files = new Map<string, string[]>();
+  for (const [file, { names }] of exportsByFile) {
+    if (DIALECTS.test(file)) continue;
+    for (const name of names) files.set(name, [...(files.get(name) ?? []), file]);
+  }
+  const twice = [...files].filter(([, at]) => at.length > 1).map(([name, at]) => `${name}: ${at.join(', ')}`);
+  expect(twice).toEqual([]);
+});
+
 test('names are found where they are exported', () => {
   const text = `export const a = 1, lookUp = 2; const b = 1; export function c() {} export interface D { looked: 1; e(): void }
     export class F { g() {} }; export type H = 1; export { b };`;

@@ -11,8 +11,8 @@ export async function runStep(turn: TurnParts, request: CallLlmAction): Promise<
   const { fence, meter, kernel, lease } = turn;
   const noticed = kernel.takeNoticed();
   try {
-    const { callModel: call } = meter.model(`step ${request.stepIndex}: model`);
-    return answered(turn, await call({ ...fence, profileHash: lease.profileHash, request, ...noticed }));
+    const { callModel } = meter.model(`step ${request.stepIndex}: model`);
+    return answered(turn, await callModel({ ...fence, profileHash: lease.profileHash, request, ...noticed }));
   } catch (error) {
     if (isCancellation(error)) throw error;
     const failed = modelFailure(error, request.stepIndex);

@@ -17,7 +17,7 @@ import { findDeferral, forgetDeferral, keepDeferral } from './deferrals.ts';
 import { bodyOf, resultContent } from './reported-results.ts';
 import { storeResult } from './results.ts';
 import { defaultAfterExecution } from './tool-specs.ts';
-import { findWaiting, markWaiting, phaseOf, rescheduleCheck, syncHead } from './waiting-set.ts';
+import { callPhaseOf, findWaiting, markWaiting, rescheduleCheck, syncHead } from './waiting-set.ts';
 
 /** The answer is final and immediate; see the rules at T14 for what each means. */
 export async function reportResult(
@@ -102,5 +102,5 @@ async function factsOf(reader: Reader, turn: Turn, { callId, waiting, closed }: 
     return { phase: closed ? 'dropped' : settled ? 'settled' : 'open', deadline: 0, windowMs: 0, deferral };
   }
   const { deadline, created_at: since } = waiting;
-  return { phase: phaseOf(waiting), deadline, windowMs: deadline - since, deferral };
+  return { phase: callPhaseOf(waiting), deadline, windowMs: deadline - since, deferral };
 }

@@ -19,7 +19,7 @@ import { findDeferral, forgetDeferral, keepDeferral } from './deferrals.ts';
 import { bodyOf, failure, resultContent, timedOut } from './reported-results.ts';
 import { storeResult } from './results.ts';
 import { defaultAfterExecution } from './tool-specs.ts';
-import { findWaiting, markWaiting, phaseOf, syncHead } from './waiting-set.ts';
+import { callPhaseOf, findWaiting, markWaiting, syncHead } from './waiting-set.ts';
 
 type Waiting = WaitingState['waiting'][number];
 
@@ -91,7 +91,7 @@ type Progress =
 /** What the clock makes of a row; null when its result is there already. */
 async function progressOf(tx: Tx, turn: WithLease, row: WaitingRow): Promise<Progress | null> {
   const deferred = await findDeferral(tx, row.agent_turn_id, row.call_id);
-  const facts = { phase: phaseOf(row), deadline: row.deadline, windowMs: 0, deferral: deferred?.deferral ?? null };
+  const facts = { phase: callPhaseOf(row), deadline: row.deadline, windowMs: 0, deferral: deferred?.deferral ?? null };
   const resolution = onResolve(facts, tx.now);
   if (resolution === 'settled') return null;
   if (resolution !== 'time_out' && resolution !== 'retry') return resolution;

@@ -23,7 +23,7 @@ export const findWaiting = ({ db }: Reader, agentTurnId: string, callId: string)
     .executeTakeFirst();
 
 /** Where a call that has a row in the waiting set stands. */
-export const phaseOf = ({ status }: WaitingRow): WaitingFacts['phase'] =>
+export const callPhaseOf = ({ status }: WaitingRow): WaitingFacts['phase'] =>
   status === 'waiting' || status === 'dropped' ? status : 'settled';
 
 /** Changes the row of one call in the waiting set. */
