@@ -28,7 +28,10 @@ const parseArguments = (app: App, tool: string, args: JsonObject): JsonObject =>
 const decisionOf = (app: App, { edited, ...answer }: RecordedAnswer): ApprovalDecision =>
   edited ? { ...answer, edited: { facts: factsOf(app, edited) } } : answer;
 
-/** The rules judge what the tool would get. Arguments that do not match its schema are judged as written: the tool never runs with them (K7). */
+/**
+ * The rules judge what the tool would get. Arguments that do not match its schema are judged as written: the tool never runs with them
+ * (K7).
+ */
 function factsOf(app: App, { tool, arguments: written, governance }: EditedCall): ArgumentFacts {
   try {
     return factsAt(governance, tool, parseArguments(app, tool, written));
@@ -82,7 +85,9 @@ export const storeActivities = ({ store, app, workflows }: StoreActivityDeps): S
 /** Shorter than an attempt may take, so that a slow store makes progress: what was handled counts, and the rest comes again. */
 const BATCH_MS = 5_000;
 
-/** Handles messages in their order until the time is up, at least one. One that the store refuses is dropped and does no harm to the next. */
+/**
+ * Handles messages in their order until the time is up, at least one. One that the store refuses is dropped and does no harm to the next.
+ */
 async function inOrder<T>(
   messages: readonly InlineMessage[],
   handle: (message: InlineMessage) => Promise<T>,
