@@ -23,7 +23,10 @@ import { type HandoverExecutor, tryHandOver } from './turn-workflows.ts';
 const decisionOf = (app: App, { edited, ...answer }: RecordedAnswer): ApprovalDecision =>
   edited ? { ...answer, edited: { facts: factsOf(app, edited) } } : answer;
 
-/** The rules judge what the tool would get. Arguments that do not match its schema are judged as written: the tool never runs with them (K7). */
+/**
+ * The rules judge what the tool would get. Arguments that do not match its schema are judged as written: the tool never runs with them
+ * (K7).
+ */
 function factsOf(app: App, { tool, arguments: written, governance }: EditedCall): ArgumentFacts {
   try {
     return factsAt(governance, tool, parseArguments(app.tools, tool, written));

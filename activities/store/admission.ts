@@ -1,36 +1,39 @@
 /**
- * Who may use the store, and when: a process has few connections, and whoever waits for a lock holds one for as long.
+ * Which callers may use the store, and when: a process has few connections, and a caller that waits for a lock holds one for as long.
  *
  * Invariants
  * 1. Of the writes that name the same thing, an agent mostly, one is under way; the others stand in a line and hold no connection. So an
  *    agent whose rows are locked by a process that stands still costs one connection, and not all of them.
  * 2. Writes leave connections to reads.
- * 3. Whoever came first goes first.
- * 4. Nobody waits for a name while he holds a place, and several names are taken in one order: no two can wait for each other.
- * 5. Nobody stands in lines for longer than `waitMs`, all of them together.
+ * 3. Callers go in the order in which they came.
+ * 4. No caller waits for a name while it holds a place, and several names are taken in one order: no two can wait for each other.
+ * 5. No caller stands in lines for longer than `waitMs`, all of them together.
  */
 import type { CodedError } from '../../workflows/protocol/failures.ts';
 
-/** Somebody who waits rather waits than asks again; whoever has less time says so. */
+/** How long a caller stands in lines where it does not say. It is long, for a caller that is refused would mostly ask again. */
 export const DEFAULT_WAIT_MS = 30_000;
 
-/** What somebody waited for until the time was up. */
+/** What a caller waited for until its time was up. */
 export interface VainWait {
   /** The name whose line did not move; null for a connection. */
   readonly name: string | null;
-  /** How many went first, or hold what is waited for. */
+  /** How many callers went first, or hold what is waited for. */
   readonly others: number;
   readonly waitMs: number;
 }
 
+/** How many callers a process lets in at a time. */
 export interface AdmissionOptions {
-  /** Reads and writes under way; default: as many as come. */
+  /** Reads and writes that may be under way; as many as come when left out. */
   readonly places?: number;
-  /** Of these, writes; default: all. */
+  /** Writes that may be under way; as many as there are places when left out. */
   readonly writes?: number;
-  /** Writes stand in one line whatever they name, for there is one lock. */
+  /** Whether writes stand in one line whatever they name, because the backend has one lock. */
   readonly oneLine?: boolean;
+  /** How long a caller stands in lines. */
   readonly waitMs: number;
+  /** The error of a caller that waited in vain. */
   readonly inVain: (wait: VainWait) => CodedError;
 }
 
@@ -54,14 +57,17 @@ class Line {
     return this.#free === this.#places;
   }
 
-  /** `inVain` is told how many went first, or hold the places. */
+  /**
+   * Waits for a place. Errors: what `inVain` makes of the number of callers that went first or hold the places, when the deadline has
+   * passed.
+   */
   async enter(deadline: number, inVain: (others: number) => Error): Promise<void> {
     if (this.#free > 0) {
       this.#free -= 1;
       return;
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    // Whoever is admitted or refused is out of the line at once: a place must not go to somebody who has left.
+    // A caller that is admitted or refused is out of the line at once: a place must not go to one that does not wait any more.
     const waiter: Waiter = {
       admit: () => {
         this.#waiting.delete(waiter);
@@ -103,12 +109,12 @@ export class Admission {
     this.#writes = new Line(writes);
   }
 
-  /** Until when a call that comes now may wait, by `performance.now()`. */
+  /** Until when a caller that comes at this moment may wait, by `performance.now()`. */
   get deadline(): number {
     return performance.now() + this.#options.waitMs;
   }
 
-  /** Runs when the names are free; they are free again when it has ended. */
+  /** Runs when no other write holds one of the names, and holds them until it has ended. */
   async inLine<T>(names: readonly string[], deadline: number, run: () => Promise<T>): Promise<T> {
     const [name, ...others] = this.#options.oneLine ? [''] : [...new Set(names)].sort();
     if (name === undefined) return run();
@@ -122,21 +128,23 @@ export class Admission {
     }
   }
 
+  /** Runs in one of the places for writes, which is one of all places too. */
   writing<T>(deadline: number, run: () => Promise<T>): Promise<T> {
     return this.#within(this.#writes, null, deadline, () => this.reading(deadline, run));
   }
 
+  /** Runs in one of all places. */
   reading<T>(deadline: number, run: () => Promise<T>): Promise<T> {
     return this.#within(this.#places, null, deadline, run);
   }
 
-  /** Whoever stands in a line, or comes later, is refused; what is under way goes on. */
+  /** Refuses with this error who stands in a line or comes later; what is under way goes on. */
   close(error: CodedError): void {
     this.#closed = error;
     for (const line of [...this.#named.values(), this.#writes, this.#places]) line.refuseAll(error);
   }
 
-  /** Null while it is open. */
+  /** The error with which it was closed; null while it is open. */
   get closed(): CodedError | null {
     return this.#closed;
   }

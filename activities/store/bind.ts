@@ -1,11 +1,13 @@
 /** Functions of the store, which take its context first, as the methods of an interface, which do not. */
 import type { StoreContext } from './context.ts';
 
+/** A function of the store. */
 type StoreFunction = (ctx: StoreContext, ...args: never[]) => unknown;
 
+/** A function of the store without its context. */
 type Method<F> = F extends (ctx: StoreContext, ...args: infer Args) => infer Result ? (...args: Args) => Result : never;
 
-/** The same names, each with the context given. */
+/** The same functions under the same names, each with the context given. */
 export const bind = <F extends Readonly<Record<string, StoreFunction>>>(
   ctx: StoreContext,
   functions: F,

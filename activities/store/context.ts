@@ -1,4 +1,12 @@
-/** What every store function gets: the database, the clock, and how the backend's errors map to the catalogue. */
+/**
+ * What the functions of the store work with: the context that a backend opens, the reader of a read, and the one object of a write
+ * transaction.
+ *
+ * Invariants
+ * 1. A transaction that lost a conflict, or waited for a lock in vain, has written nothing, and is run again from its beginning until the
+ *    caller has waited long enough. What its body keeps outside the transaction must bear that.
+ * 2. Every error that leaves the store has been mapped to the catalogue where the backend knows better.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Compilable } from 'kysely';
 import { LRUCache } from 'lru-cache';
@@ -10,45 +18,57 @@ import type { Db, Trx } from './schema/rows.ts';
 
 const CACHED_CARD_BYTES = 64 * 1024 * 1024;
 
+/** Cards that were read, the latest of them, by id. */
 export const cardCache = (): LRUCache<string, Card> =>
   new LRUCache({ maxSize: CACHED_CARD_BYTES, sizeCalculation: (card) => card.tokens * 4 + 200 });
 
+/** Profiles that were read, by the hash of their content. */
 export type ProfileCache = LRUCache<string, ProfileSnapshot>;
 
 const CACHED_PROFILES = 500;
 
+/** An empty cache of profiles. */
 export const profileCache = (): ProfileCache => new LRUCache({ max: CACHED_PROFILES });
 
-/** What a transaction meets that needs a lock another one holds. */
+/** How a backend says that a transaction needs a lock which another one holds. */
 export interface LockedByOthers {
-  /** Whether the error says so; nothing was written then, and it is tried again until the caller has waited long enough. */
+  /** Whether the error says so; nothing was written then. */
   readonly isLocked: (error: unknown) => boolean;
-  /** Until it is tried again, after so long a wait; ms. */
+  /** The pause before the next try, ms, after so long a wait. */
   readonly lockedPause: (waitedMs: number) => number;
 }
 
+/** What a backend opens: the database, the clock, the caches, and how its errors are read. */
 export interface StoreContext extends LockedByOthers {
   readonly db: Db;
-  /** For reads that look at everything and may take their time. */
+  /** The database over a connection of its own, for reads that go through all rows and may take their time. */
   readonly scanner: Db;
   readonly admission: Admission;
+  /** Epoch ms by the store's clock. */
   readonly now: () => number;
   /** Cards are immutable: what was read once need not be read again. */
   readonly cards: LRUCache<string, Card>;
-  /** By content hash, so immutable too. */
+  /** Profiles by the hash of their content, so immutable too. */
   readonly profiles: ProfileCache;
   /** Turns that may wait in one agent's inbox (T10). */
   readonly maxQueuedTurns: number;
   /** Turns a driver's error into a CodedError where it knows better; everything else comes back unchanged. */
   readonly mapError: (error: unknown) => unknown;
-  /** Whether it wrote nothing and may be tried again at once: the server chose it to give way to another. Absent where it never does. */
+  /**
+   * Whether the server ended the transaction so that another could go on: it wrote nothing and may be tried again at once. Absent where no
+   * server does.
+   */
   readonly isConflict?: (error: unknown) => boolean;
-  /** Held to the end of the transaction: waits of delegated calls come one at a time. Absent where all writes do. */
+  /**
+   * Takes a lock that is held to the end of the transaction, so that waits of delegated calls come one at a time. Absent where all writes
+   * come one at a time.
+   */
   readonly lockWaits?: (trx: Trx) => Promise<void>;
   /** Called after each write transaction, for a backend that must tell others itself. */
   readonly committed?: (turnEnded: boolean) => void;
 }
 
+/** Tries of a transaction that loses conflicts. */
 const ATTEMPTS = 4;
 
 /** What a read has: a connection, and what is kept of rows that never change. */
@@ -59,8 +79,8 @@ export interface Reader {
 }
 
 /**
- * One write transaction, made once and passed to everything that is part of it. Its `db` is the transaction, and nothing else of the store may be
- * used inside it: that would wait for a place while it holds one.
+ * One write transaction, made once and passed to everything that is part of it. Its `db` is the transaction, and nothing else of the store
+ * may be used inside it: that would wait for a place while it holds one.
  */
 export interface Tx extends Reader {
   readonly db: Trx;
@@ -77,8 +97,9 @@ export interface Tx extends Reader {
 }
 
 /**
- * Runs one write transaction. `names` say what it locks for longer than a statement, mostly an agent: writes of the same name go one after the
- * other (admission.ts). It may lock more besides. `now` is given by a caller that has read something first, and wants one time for both.
+ * Runs one write transaction. `names` say what it locks for longer than a statement, mostly an agent: writes of the same name go one after
+ * the other (admission.ts). It may lock more besides. `now` is given by a caller that has read something first, and wants one time for
+ * both.
  */
 export async function write<T>(
   ctx: StoreContext,
@@ -118,11 +139,14 @@ export function read<T>(ctx: StoreContext, body: (reader: Reader) => Promise<T>)
   return attempted(ctx, deadline, () => admission.reading(deadline, () => body(ctx)));
 }
 
-/** For reads that look at everything: they take none of the places, and as long as they need. */
+/** Runs a read that goes through all rows: it takes none of the places, and as long as it needs. */
 export const scan = <T>(ctx: StoreContext, body: (db: Db) => Promise<T>): Promise<T> =>
   attempted(ctx, ctx.admission.deadline, () => body(ctx.scanner));
 
-/** Again at once after a conflict, and until the deadline while others hold a lock: what was written is rolled back, and nothing of it is left. */
+/**
+ * Runs it again at once after a conflict, and until the deadline while others hold a lock: what it wrote is rolled back, and nothing is
+ * left.
+ */
 async function attempted<T>(ctx: StoreContext, deadline: number, run: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -135,7 +159,10 @@ async function attempted<T>(ctx: StoreContext, deadline: number, run: () => Prom
   }
 }
 
-/** Errors: what `run` throws, also because of a lock when the deadline has passed; by `performance.now()`. */
+/**
+ * Runs it again while others hold a lock, until the deadline by `performance.now()`. Errors: those of `run`, that of a lock only in the
+ * end.
+ */
 export async function untilUnlocked<T>(
   { isLocked, lockedPause }: LockedByOthers,
   deadline: number,
@@ -152,7 +179,7 @@ export async function untilUnlocked<T>(
   }
 }
 
-/** The rows that each of the queries answers. */
+/** The rows with which each of the queries answers. */
 export type Answers<Q extends readonly Compilable[]> = {
   readonly [K in keyof Q]: Q[K] extends Compilable<infer Row> ? readonly Row[] : never;
 };
@@ -168,7 +195,7 @@ export const together = <Q extends readonly Compilable[]>(db: Db, ...queries: Q)
     return answers.map((answer) => answer.rows) as unknown as Answers<Q>;
   });
 
-/** The same ids, some of them twice: lists of few lengths, so that prepared statements are found again. */
+/** The same ids, some of them twice: lists of few lengths make few statements, which are found prepared. */
 export function ofFewLengths(ids: readonly string[]): readonly string[] {
   const most = 2 ** Math.ceil(Math.log2(ids.length));
   return [...ids, ...Array<string>(most - ids.length).fill(ids[0] ?? '')];

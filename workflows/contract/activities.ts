@@ -84,7 +84,9 @@ export interface StoreActivities {
   askApprovals(input: Fence & { requests: readonly ApprovalRequest[] }): Promise<readonly Suspension[]>;
   /** Reads where the budgets of the turn stand (K9). */
   readBudgets(input: Fence): Promise<BudgetStanding>;
-  /** Gives up a step whose model call has failed; returns what an attempt has recorded of it all the same, null when there is nothing (K13). */
+  /**
+   * Gives up a step whose model call has failed; returns what an attempt has recorded of it all the same, null when there is nothing (K13).
+   */
   closeStep(input: Fence & { stepIndex: number; noticed?: readonly Notice[] }): Promise<StepOutcomeRecord | null>;
   /** Tells where the waiting calls stand; overdue ones get a timeout as their result (T17). */
   resolveWaiting(input: Fence & { callIds: readonly string[] }): Promise<WaitingState>;

@@ -43,7 +43,9 @@ export const approvalAnswerSchema = z
 /** A valid answer to a question. */
 export type ApprovalAnswer = z.output<typeof approvalAnswerSchema>;
 
-/** The fate of an answer: `duplicate` when the question was answered before, `stale` when its turn is over, `unknown` when there is none. */
+/**
+ * The fate of an answer: `duplicate` when the question was answered before, `stale` when its turn is over, `unknown` when there is none.
+ */
 export type ApprovalAck = Pick<ReportAck, 'agentId'> & { readonly ack: 'applied' | 'duplicate' | 'stale' | 'unknown' };
 
 /** Where a question stands: `unanswered` when its time ran out, `dropped` when its turn ended first. */
@@ -133,9 +135,9 @@ export interface ApprovalStore {
    */
   askApprovals(fence: Fence, requests: readonly ApprovalRequest[]): Promise<readonly Suspension[]>;
   /**
-   * Answers a question about a call or a budget, once (K7, K9). Idempotent by the question: what was answered first stands, and a later answer
-   * is a `duplicate`. Errors: `approval_refused` for somebody who may not answer, for arguments that do not fit or that the rules deny, and
-   * for a budget without new budgets; `budget_refused` for budgets of a delegated turn that nobody can pay for (K20).
+   * Answers a question about a call or a budget, once (K7, K9). Idempotent by the question: what was answered first stands, and a later
+   * answer is a `duplicate`. Errors: `approval_refused` for somebody who may not answer, for arguments that do not fit or that the rules
+   * deny, and for a budget without new budgets; `budget_refused` for budgets of a delegated turn that nobody can pay for (K20).
    */
   answerApproval(agentTurnId: string, answer: ApprovalAnswer): Promise<ApprovalAck>;
   /** Lists questions, oldest first, from the first one behind `after` on, at most `limit`. */

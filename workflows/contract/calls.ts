@@ -63,8 +63,8 @@ export const isFinal = (report: ToolResultReport): report is FinalReport => repo
 /** The answer to a report (T14). */
 export interface Reported extends ReportAck {
   /**
-   * Whether the turn's workflow is to be woken: the report is new, and brings what the turn waits for. A report that is repeated wakes nobody,
-   * so that it adds nothing to a history; a wake-up that was lost is made good by the supervisor (T10).
+   * Whether the turn's workflow is to be woken: the report is new, and brings what the turn waits for. A report that is repeated wakes
+   * nobody, so that it adds nothing to a history; a wake-up that was lost is made good by the supervisor (T10).
    */
   readonly wake: boolean;
 }
@@ -72,20 +72,20 @@ export interface Reported extends ReportAck {
 /** The calls of turns and their results. */
 export interface CallStore {
   /**
-   * Claims a call before its tool is started; a claim is never taken back (W10). The outcome is `settled` when the call has a result, which is
-   * then adopted; `suspended` when it waits; and a failed result `outcome_unknown` when an earlier attempt was claimed and the tool may not be
-   * repeated. Idempotent by call and attempt. Errors: `stale_epoch` (T5); `protocol_violation` when the turn has no such call.
+   * Claims a call before its tool is started; a claim is never taken back (W10). The outcome is `settled` when the call has a result, which
+   * is then adopted; `suspended` when it waits; and a failed result `outcome_unknown` when an earlier attempt was claimed and the tool may
+   * not be repeated. Idempotent by call and attempt. Errors: `stale_epoch` (T5); `protocol_violation` when the turn has no such call.
    */
   claimCall(fence: Fence, claim: CallClaim): Promise<ClaimOutcome>;
   /**
    * Stores the result of a call. The first result of a call wins: when there is one already, it is returned and nothing is written (T14).
-   * Errors: `stale_epoch` (T5); `protocol_violation` when the turn has no such call. A result over the size limit is stored as a failed one,
-   * `result_too_large` (T4).
+   * Errors: `stale_epoch` (T5); `protocol_violation` when the turn has no such call. A result over the size limit is stored as a failed
+   * one, `result_too_large` (T4).
    */
   settleCall(fence: Fence, result: CallResult): Promise<SettledCall>;
   /**
-   * Puts a call into the waiting set for `waitMs`, so that its turn is suspended (T13). A call that has its result by now returns it; one that
-   * waits already keeps its deadline. Errors: `stale_epoch` (T5); `protocol_violation` when the turn has no such call.
+   * Puts a call into the waiting set for `waitMs`, so that its turn is suspended (T13). A call that has its result by now returns it; one
+   * that waits already keeps its deadline. Errors: `stale_epoch` (T5); `protocol_violation` when the turn has no such call.
    */
   suspendCall(fence: Fence, callId: string, waitMs: number): Promise<ClaimOutcome>;
   /**
@@ -94,23 +94,23 @@ export interface CallStore {
    */
   refuseCalls(fence: Fence, refusals: readonly RefusedCall[]): Promise<readonly SettledCall[]>;
   /**
-   * Takes a result that is brought from outside the turn; the answer is final and immediate, whether or not a worker is there (T14). The ack
-   * is `applied` or `buffered` for the one report that counts, `duplicate` for any later one, `deferred` while the card that it names is not
-   * in the store (T18), `stale` when the turn is over or has another epoch, and `unknown` for a turn or call that is not there. Idempotent by
-   * the call.
+   * Takes a result that is brought from outside the turn; the answer is final and immediate, whether or not a worker is there (T14). The
+   * ack is `applied` or `buffered` for the one report that counts, `duplicate` for any later one, `deferred` while the card that it names
+   * is not in the store (T18), `stale` when the turn is over or has another epoch, and `unknown` for a turn or call that is not there.
+   * Idempotent by the call.
    */
   reportResult(agentTurnId: string, report: ToolResultReport): Promise<Reported>;
   /**
-   * Tells where each of these calls stands, and makes the clock count: a report that was deferred is tried again, and an overdue call gets a
-   * timeout as its result, once (T17, T18). Idempotent: what was settled before is returned again. Errors: `stale_epoch` (T5);
+   * Tells where each of these calls stands, and makes the clock count: a report that was deferred is tried again, and an overdue call gets
+   * a timeout as its result, once (T17, T18). Idempotent: what was settled before is returned again. Errors: `stale_epoch` (T5);
    * `protocol_violation` when the turn has no such call.
    */
   resolveWaiting(fence: Fence, callIds: readonly string[]): Promise<WaitingState<RecordedAnswer>>;
   /** Reads a call of this turn as it was proposed; null when the turn has no such call. Reads only: the lease is not checked. */
   readCall(fence: Fence, callId: string): Promise<CardContents['tool.call'] | null>;
   /**
-   * Reads the whole result of a call of this turn or an earlier one; null when no such result is in the turn's output box (W11). Reads only:
-   * the lease is not checked.
+   * Reads the whole result of a call of this turn or an earlier one; null when no such result is in the turn's output box (W11). Reads
+   * only: the lease is not checked.
    */
   readResult(fence: Fence, callId: string): Promise<ToolResultContent | null>;
 }

@@ -17,19 +17,19 @@ export interface CardStore {
    */
   writeInstructionCard(text: string): Promise<string>;
   /**
-   * Writes a value as the output of a tool, for a later report that names the card, and returns its id (T18). Idempotent by the value's JSON.
-   * Errors: `payload_too_large`.
+   * Writes a value as the output of a tool, for a later report that names the card, and returns its id (T18). Idempotent by the value's
+   * JSON. Errors: `payload_too_large`.
    */
   writeOutputCard(value: JsonValue): Promise<string>;
   /**
-   * Writes texts as cards of a new context box, which is complete and read-only from then on, and returns its id. Idempotent by the texts in
-   * their order. Errors: `payload_too_large`.
+   * Writes texts as cards of a new context box, which is complete and read-only from then on, and returns its id. Idempotent by the texts
+   * in their order. Errors: `payload_too_large`.
    */
   writeContextBox(texts: readonly string[]): Promise<string>;
   /**
-   * Makes a new output box of these cards, in this order, and moves the agent's pointer to it; returns the new box (T25). It is a comparison
-   * and an exchange: refused with `box_unavailable` when the agent does not remember `expectedBoxId` any more, or one of the cards is not
-   * there, and with `agent_busy` while a turn of the agent is open.
+   * Makes a new output box of these cards, in this order, and moves the agent's pointer to it; returns the new box (T25). It is a
+   * comparison and an exchange: refused with `box_unavailable` when the agent does not remember `expectedBoxId` any more, or one of the
+   * cards is not there, and with `agent_busy` while a turn of the agent is open.
    */
   replaceOutputBox(agentId: string, expectedBoxId: string, cardIds: readonly string[]): Promise<string>;
   /** Reads a box in its order: what is in view, with `all` also what was summarised or taken back. A box that is not there is empty. */

@@ -46,14 +46,14 @@ export interface LifecycleChange {
 /** Each method is final by itself; workflows are told afterwards, and only so that they let go of what they hold. */
 export interface ControlStore {
   /**
-   * Ends a turn at once: a queued one `canceled`, an open one `failed` with the code `stopped` and the epoch raised (T8, T21). Idempotent by
-   * the turn: one that has ended already stays as it is.
+   * Ends a turn at once: a queued one `canceled`, an open one `failed` with the code `stopped` and the epoch raised (T8, T21). Idempotent
+   * by the turn: one that has ended already stays as it is.
    */
   stopTurn(agentTurnId: string, reason: string): Promise<Stopped>;
   /**
-   * Queues a message that the turn reads with its next step (T22). Idempotent by `key`: the same message again changes nothing; without a key
-   * each call queues one. Errors: `inbox_full` when too many messages of the turn are unread; `idempotency_conflict` when the key belongs to
-   * another message.
+   * Queues a message that the turn reads with its next step (T22). Idempotent by `key`: the same message again changes nothing; without a
+   * key each call queues one. Errors: `inbox_full` when too many messages of the turn are unread; `idempotency_conflict` when the key
+   * belongs to another message.
    */
   steerTurn(agentTurnId: string, text: string, key?: string): Promise<SteerAck>;
   /**

@@ -5,8 +5,8 @@ import type { CallAttempt, ClaimOutcome } from './calls.ts';
 import type { Handover } from './lease.ts';
 
 /**
- * Who is to do the work. `new`: a new agent of a profile; `reuse`: an agent with all it remembers; `clone`: a new agent with a copy of what one
- * remembers.
+ * Who is to do the work. `new`: a new agent of a profile; `reuse`: an agent with all it remembers; `clone`: a new agent with a copy of what
+ * one remembers.
  */
 export type DelegationTarget =
   | { readonly strategy: 'new'; readonly profile: string }
@@ -56,15 +56,15 @@ export interface DelegationStore {
   /**
    * Carries out a delegation call: its claim, the new turn, and the call's own result or wait, in one transaction (W10, T26, T27). What is
    * refused becomes the call's failed result, with `agent_not_found`, `profile_not_found`, `delegation_denied`, `recursion_depth_exceeded`,
-   * `delegation_cycle`, `budget_tokens`, `budget_cost`, `box_unavailable`, `unauthorized_box`, `agent_stopped` or `inbox_full`. Idempotent by
-   * the call: another attempt finds what the first one did, with the lease of a turn that has not started. Errors: `stale_epoch` (T5);
+   * `delegation_cycle`, `budget_tokens`, `budget_cost`, `box_unavailable`, `unauthorized_box`, `agent_stopped` or `inbox_full`. Idempotent
+   * by the call: another attempt finds what the first one did, with the lease of a turn that has not started. Errors: `stale_epoch` (T5);
    * `protocol_violation` when the turn has no such call.
    */
   delegate(fence: Fence, delegation: Delegation): Promise<DelegationOutcome>;
   /**
-   * Tells the waiting call of its parent that a turn has ended (T30). Idempotent by the turn: whoever comes second gets the recorded answer,
-   * and wakes nobody. Null when no call waits for the turn, or the turn has not ended. Errors: `protocol_violation` when the turn was never
-   * accepted.
+   * Tells the waiting call of its parent that a turn has ended (T30). Idempotent by the turn: whoever comes second gets the recorded
+   * answer, and wakes nobody. Null when no call waits for the turn, or the turn has not ended. Errors: `protocol_violation` when the turn
+   * was never accepted.
    */
   settleDelegation(agentTurnId: string): Promise<DelegationSettlement | null>;
 }

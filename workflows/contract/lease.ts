@@ -18,8 +18,8 @@ export interface AcceptInput {
   readonly agentId: string;
   readonly request: EnqueueRequest;
   /**
-   * The id of the new turn, chosen by the caller so that its own retry finds the same turn. It is ignored when the request has an idempotency
-   * key, from which the id is made; with neither, every call of `accept` makes a new turn.
+   * The id of the new turn, chosen by the caller so that its own retry finds the same turn. It is ignored when the request has an
+   * idempotency key, from which the id is made; with neither, every call of `accept` makes a new turn.
    */
   readonly agentTurnId?: string;
 }
@@ -45,8 +45,8 @@ export interface Lease extends Fence {
 }
 
 /**
- * What follows from a transaction that may have freed an agent, to be carried out by the process that ran it: workflows to start, parents to
- * tell. The rows say the same, so the supervisor does it when that process is gone.
+ * What follows from a transaction that may have freed an agent, to be carried out by the process that ran it: workflows to start, parents
+ * to tell. The rows say the same, so the supervisor does it when that process is gone.
  */
 export interface Handover {
   readonly agentId: string;
@@ -97,16 +97,16 @@ export interface Accepted extends EnqueueAck {
 /** The lease of each agent, under whose head row everything of the agent is written. */
 export interface LeaseStore {
   /**
-   * Accepts a request as a queued turn, and leases it in the same transaction when the agent is idle and nothing is queued ahead of it: then
-   * the caller starts its workflow (T3). Idempotent by the request's idempotency key, else by `agentTurnId`: the same request again returns
-   * the turn it made, with `duplicate`, and the lease for as long as the turn has not started. Refused, as a value, with `agent_stopped`,
-   * `agent_busy` (a UI action that would wait, T11), `inbox_full`, `invalid_request` (an instruction card that is not there) or
-   * `idempotency_conflict` (the key belongs to another request).
+   * Accepts a request as a queued turn, and leases it in the same transaction when the agent is idle and nothing is queued ahead of it:
+   * then the caller starts its workflow (T3). Idempotent by the request's idempotency key, else by `agentTurnId`: the same request again
+   * returns the turn it made, with `duplicate`, and the lease for as long as the turn has not started. Refused, as a value, with
+   * `agent_stopped`, `agent_busy` (a UI action that would wait, T11), `inbox_full`, `invalid_request` (an instruction card that is not
+   * there) or `idempotency_conflict` (the key belongs to another request).
    */
   accept(input: AcceptInput): Promise<Accepted | RefusedRequest>;
   /**
-   * Writes down, as an event of the agent, that a message of a foreign client could not be used and why. Idempotent by `messageId`: there is
-   * one event for each message, however often it is handled.
+   * Writes down, as an event of the agent, that a message of a foreign client could not be used and why. Idempotent by `messageId`: there
+   * is one event for each message, however often it is handled.
    */
   recordDropped(agentId: string, messageId: string, drop: DroppedEvent['payload']): Promise<void>;
   /**
@@ -117,8 +117,8 @@ export interface LeaseStore {
   leaseNext(agentId: string): Promise<Handover>;
   /**
    * Tells whether the lease still holds and, where an attempt at a call is named, whether the call still waits for that attempt. Writes
-   * nothing. Errors: `stale_epoch` when the lease is over (T5); `call_overtaken` when the call has a result by now, or a later attempt at it
-   * was claimed (W10).
+   * nothing. Errors: `stale_epoch` when the lease is over (T5); `call_overtaken` when the call has a result by now, or a later attempt at
+   * it was claimed (W10).
    */
   checkLease(fence: Fence, attempt?: CallAttempt): Promise<void>;
   /**

@@ -15,8 +15,8 @@ export interface Registration {
 /** The definitions of agents, each version by the hash of its content. */
 export interface ProfileStore {
   /**
-   * Keeps these versions, and makes each the one that new turns of its name get, where `registration` allows. Returns the names that stay with
-   * another version. Idempotent by the content of each version.
+   * Keeps these versions, and makes each the one that new turns of its name get, where `registration` allows. Returns the names that stay
+   * with another version. Idempotent by the content of each version.
    */
   registerProfiles(snapshots: readonly ProfileSnapshot[], registration?: Registration): Promise<readonly string[]>;
   /** Reads the version with that hash. Errors: `profile_not_found`; `store_corrupt` when the row cannot be read. */

@@ -53,7 +53,9 @@ export interface StepBegin {
   readonly hide?: readonly number[];
   /** What the kernel did on its own account; written once, with a step that is new. */
   readonly noticed?: readonly Notice[];
-  /** Tokens that messages for the turn may take in this step's prompt; unbounded when left out. The first one is shown in any case (T22). */
+  /**
+   * Tokens that messages for the turn may take in this step's prompt; unbounded when left out. The first one is shown in any case (T22).
+   */
   readonly room?: number;
 }
 
@@ -62,7 +64,9 @@ export interface StepOpening {
   /** The outcome of a step that is committed already: the model is not called again. Null for one that is not. */
   readonly recorded: StepOutcomeRecord | null;
   readonly snapshot: ProfileSnapshot;
-  /** The result fields of the request, or else of the profile; null when there are none, or when they are malformed (then with a warning). */
+  /**
+   * The result fields of the request, or else of the profile; null when there are none, or when they are malformed (then with a warning).
+   */
   readonly resultFields: ResultFields | null;
   /** What the request says must be true of the result (K14). */
   readonly criteria: readonly string[];
@@ -142,9 +146,9 @@ export interface StepStore {
    */
   openStep(fence: Fence, begin: StepBegin): Promise<StepOpening>;
   /**
-   * Commits thought, calls and usage of a step, and takes the messages that it rendered into the conversation. Idempotent by turn and step: the
-   * first writer wins, and another attempt gets what was recorded (T5). Errors: `stale_epoch` (T5); `step_closed` when the turn has gone on
-   * without the step (K13); `payload_too_large` for a card over the limit.
+   * Commits thought, calls and usage of a step, and takes the messages that it rendered into the conversation. Idempotent by turn and step:
+   * the first writer wins, and another attempt gets what was recorded (T5). Errors: `stale_epoch` (T5); `step_closed` when the turn has
+   * gone on without the step (K13); `payload_too_large` for a card over the limit.
    */
   commitStep(fence: Fence, commit: StepCommit): Promise<StepOutcomeRecord>;
   /**

@@ -29,8 +29,8 @@ export interface StoreClock {
 /** What only a backend can do: tell what the clock shows and that something was committed, and close. */
 export interface Backend extends StoreClock {
   /**
-   * Resolves soon after any process committed something, at the latest after `timeoutMs`; it may resolve without a commit. One who waits for
-   * turns to end says so by `only`: some backends then wake him for nothing else.
+   * Resolves soon after any process committed something, at the latest after `timeoutMs`; it may resolve without a commit. One who waits
+   * for turns to end says so by `only`: some backends then wake him for nothing else.
    */
   changed(timeoutMs: number, only?: 'turn_ended'): Promise<void>;
   /** Closes connections and files. What is under way goes on to its end; whoever waits for his turn is refused with `store_unavailable`. */

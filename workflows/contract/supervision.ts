@@ -1,4 +1,7 @@
-/** What the supervisor asks of the store: which turns are due for a check, and what it may do to them (T12, T23, T29). Times are in epoch ms. */
+/**
+ * What the supervisor asks of the store: which turns are due for a check, and what it may do to them (T12, T23, T29). Times are in epoch
+ * ms.
+ */
 import type { Timeouts } from '../protocol/profile.ts';
 import type { Fence, Termination, TurnStatus } from '../protocol/turn.ts';
 import type { Handover } from './lease.ts';
@@ -87,13 +90,13 @@ export interface SupervisorStore {
   /** Schedules the next check of a turn; does nothing when the turn has changed its schedule itself since it was found due. */
   scheduleCheck(turn: CheckedTurn, next: NextCheck): Promise<void>;
   /**
-   * Makes those of the turns that are open and not due yet due now, behind what is due already; returns how many they are. Idempotent: a turn
-   * that is due stays so.
+   * Makes those of the turns that are open and not due yet due now, behind what is due already; returns how many they are. Idempotent: a
+   * turn that is due stays so.
    */
   makeDue(agentTurnIds: readonly string[]): Promise<number>;
   /**
-   * Ends an open turn over its head, with the epoch raised, and leases the agent's next one (T7). Null, with nothing written, when the turn has
-   * moved since it was seen: it has ended, has another status, or has written something.
+   * Ends an open turn over its head, with the epoch raised, and leases the agent's next one (T7). Null, with nothing written, when the turn
+   * has moved since it was seen: it has ended, has another status, or has written something.
    */
   reapTurn(seen: SeenTurn, termination: Termination): Promise<Handover | null>;
   /** Counts the turns that run or are suspended: each of them has a workflow. */

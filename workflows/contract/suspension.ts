@@ -1,8 +1,8 @@
 /** Until when a call or a question waits, in a form that no two clocks must agree on (T13, T17). */
 
 /**
- * The end of a wait. `deadline` is in epoch ms by the store's clock, `leftMs` is the time from now until then. Whoever waits sets a timer of
- * its own clock for `leftMs`, and the store alone says whether the time is up: no clock is ever compared with another.
+ * The end of a wait. `deadline` is in epoch ms by the store's clock, `leftMs` is the time from now until then. Whoever waits sets a timer
+ * of its own clock for `leftMs`, and the store alone says whether the time is up: no clock is ever compared with another.
  */
 export interface Until {
   readonly deadline: number;

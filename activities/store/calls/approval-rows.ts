@@ -95,6 +95,6 @@ export async function proposedArguments(reader: Reader, row: ApprovalRow): Promi
   const { toolCalls } = thought ? contentOf(thought, 'agent.thought') : { toolCalls: [] };
   const made = toolCalls.find(({ callId }) => callId === row.call_id);
   const parsed = content.arguments;
-  // The model wrote JSON, for its call was not refused; nothing at all stands for no arguments.
+  // The model wrote JSON, for its call was not refused. Some models write nothing at all where a call has no arguments.
   return { parsed, written: made ? decoded((made.arguments || '{}') as Json<JsonObject>) : parsed };
 }

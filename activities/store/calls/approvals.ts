@@ -37,7 +37,10 @@ import { refuseForbidden, refuseMisshapen } from './approval-edits.ts';
 import { approversOf, changeApproval, closeApproval, findApproval, proposedArguments } from './approval-rows.ts';
 import { markWaiting, startWaiting, syncHead } from './waiting-set.ts';
 
-/** Asks; a question that was asked before is left as it is. Returns the deadlines: at once for one that has its answer. */
+/**
+ * Asks people; a question that was asked before is left as it is. Returns the deadlines, which is at once for a question that has its
+ * answer.
+ */
 export const askApprovals = (
   ctx: StoreContext,
   fence: Fence,
@@ -65,13 +68,17 @@ export const askApprovals = (
     return asked;
   });
 
+/** A question that is to be asked. */
 interface Asking {
   readonly request: ApprovalRequest;
+  /** The turn that the whole delegation tree began with. */
   readonly rootTurnId: string;
   readonly deadline: number;
+  /** Who may answer, and what follows when nobody does. */
   readonly policy: ApprovalPolicy;
 }
 
+/** Writes the question, and lets the turn wait for the answer. */
 async function ask(tx: Tx, locked: Locked<WithLease>, asking: Asking): Promise<void> {
   const { turn } = locked;
   const { request, rootTurnId, deadline, policy } = asking;
@@ -113,8 +120,8 @@ async function rootOf(reader: Reader, turn: TurnRow): Promise<string> {
 }
 
 /**
- * Answers a question, once. Errors: `approval_refused` for somebody who may not answer, for arguments that do not fit, for a budget without new
- * budgets; `budget_refused` for budgets of a delegated turn that nobody can pay for.
+ * Answers a question, once. Errors: `approval_refused` for somebody who may not answer, for arguments that do not fit, for a budget without
+ * new budgets; `budget_refused` for budgets of a delegated turn that nobody can pay for.
  */
 export async function answerApproval(
   ctx: StoreContext,
@@ -192,13 +199,14 @@ export async function answerByBudgets(tx: Tx, turn: TurnRow, budgets: BudgetChan
   return lifted.length > 0;
 }
 
+/** What an answer is held against. */
 interface Asked {
   /** The budgets that operators set so far; null when they set none. */
   readonly set: BudgetChange | null;
   readonly snapshot: ProfileSnapshot;
 }
 
-/** Errors: `approval_refused`. */
+/** Refuses an answer that does not fit its question. Errors: `approval_refused`. */
 function refuseUnfit(tx: Tx, row: ApprovalRow, answer: ApprovalAnswer, { set, snapshot }: Asked): void {
   const refuse = (message: string): never => {
     throw new CodedError('approval_refused', message);
@@ -218,7 +226,7 @@ function refuseUnfit(tx: Tx, row: ApprovalRow, answer: ApprovalAnswer, { set, sn
   refuseMisshapen(row.tool_name, answer.arguments, snapshot);
 }
 
-/** Null when the budgets lift the budget that is asked about, as far as can be known. */
+/** What the budgets lack to lift the one that is asked about; null when they lift it, as far as can be known. */
 const shortfallOf = ({ now }: Tx, { budget, created_at }: ApprovalRow, budgets: BudgetChange): string | null =>
   budget === null ? null : shortfall(decoded(budget), budgets, now - created_at);
 
@@ -247,6 +255,7 @@ export async function resolveApproval(
   return { answer: { callId, decision: 'unanswered' } };
 }
 
+/** The answer of a question that waits no more. */
 function answerOf(row: ApprovalRow, turn: TurnRow, profile: Profile): RecordedAnswer {
   const { call_id: callId, status, answered_by: by, comment: reason } = row;
   const decision = status === 'approved' || status === 'denied' ? status : 'unanswered';
@@ -262,7 +271,7 @@ function answerOf(row: ApprovalRow, turn: TurnRow, profile: Profile): RecordedAn
   };
 }
 
-/** Null where the arguments stand as proposed, and where no rule judges them. */
+/** What is needed to judge edited arguments; null where the arguments stand as proposed, and where no rule judges them. */
 function editedCall({ arguments: edited, tool_name: tool }: ApprovalRow, { governance }: Profile): EditedCall | null {
   if (edited === null || !governance) return null;
   return { tool, arguments: decoded(edited), governance };

@@ -103,7 +103,9 @@ export function callAndResultOf(rows: readonly CallAndResultRow[], agentTurnId: 
   };
 }
 
-/** Reads the whole result of any call whose result is in the turn's output box, whatever is shown of it; null when it is not there (W11). */
+/**
+ * Reads the whole result of any call whose result is in the turn's output box, whatever is shown of it; null when it is not there (W11).
+ */
 export const readResult = (
   ctx: StoreContext,
   { agentTurnId }: Fence,

@@ -1,8 +1,8 @@
 /**
  * Calls of a turn: claims, results of our own tools, entry into the waiting set.
  *
- * Invariant: a claim is written before any effect, with the call itself where nothing can forbid its start; a lost attempt of an unsafe tool is
- * never followed by a second one (W10).
+ * Invariant: a claim is written before any effect, with the call itself where nothing can forbid its start; a lost attempt of an unsafe
+ * tool is never followed by a second one (W10).
  */
 import type { CallClaim, CallResult, ClaimOutcome } from '../../../workflows/contract/calls.ts';
 import type { RefusedCall } from '../../../workflows/kernel/actions.ts';
@@ -29,6 +29,7 @@ export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClai
   return write(ctx, fence.agentId, (tx) => claimUnderLock(tx, fence, claim), now);
 }
 
+/** The outcome of a claim under the head row of the turn's agent. */
 async function claimUnderLock(tx: Tx, fence: Fence, claim: CallClaim): Promise<ClaimOutcome> {
   const { callId } = claim;
   const { turn, settled, call } = await fencedCall(tx, fence, callId);
@@ -63,8 +64,8 @@ async function fencedCall(
 }
 
 /**
- * The outcome of a claim that was made with the step, and which nothing needs to be written for. Null when there was none, or when what the turn
- * waits for must be looked at first. Errors: `stale_epoch` (T5).
+ * The outcome of a claim that was made with the step, and which nothing needs to be written for. Null when there was none, or when what the
+ * turn waits for must be looked at first. Errors: `stale_epoch` (T5).
  */
 const claimedWithItsStep = (ctx: StoreContext, fence: Fence, callId: string): Promise<ClaimOutcome | null> =>
   read(ctx, async (reader) => {
@@ -85,7 +86,7 @@ const claimedWithItsStep = (ctx: StoreContext, fence: Fence, callId: string): Pr
     return settled ? { kind: 'settled', settled } : start(reader, leased(turn), call.content, false);
   });
 
-/** What the tool needs to know besides its arguments. */
+/** The outcome of a claim that lets the tool start, with what the tool needs to know besides its arguments. */
 async function start(
   reader: Reader,
   turn: WithLease,
@@ -97,6 +98,7 @@ async function start(
   return { kind: 'go', call, edited, suspendTimeoutMs, traceparent };
 }
 
+/** The result of a call whose tool may have run, and may not be run again (W10). */
 const outcomeUnknown = ({ callId, tool }: CardContents['tool.call']): ToolResultContent => ({
   callId,
   tool,

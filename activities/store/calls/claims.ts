@@ -59,7 +59,7 @@ export const checkLease = (ctx: StoreContext, fence: Fence, attempt?: CallAttemp
       reader.db,
       selectResult(reader, agentTurnId, callId),
       selectClaims(reader, agentTurnId, callId),
-      // Last, like with a claim: it is what ends without a trace at the call.
+      // Last, like with a claim: a lease ends without a trace at the call.
       selectLease(reader, fence),
     );
     const overtaken = attempt && (results.length > 0 || claims.some((claim) => claim.attempt > attempt.attempt));

@@ -19,7 +19,7 @@ import { storeResult } from './results.ts';
 import { defaultAfterExecution } from './tool-specs.ts';
 import { callPhaseOf, findWaiting, markWaiting, rescheduleCheck, syncHead } from './waiting-set.ts';
 
-/** The answer is final and immediate; see the rules at T14 for what each means. */
+/** Takes a result that is brought from outside the turn. The answer is final and immediate (T14). */
 export async function reportResult(
   ctx: StoreContext,
   agentTurnId: string,
@@ -60,6 +60,7 @@ export async function reportTo(tx: Tx, locked: Locked, report: ToolResultReport)
   return { ack: decision.ack, wake: decision.effect === 'defer' };
 }
 
+/** A report, and what was decided about it. */
 interface Decided {
   readonly report: ToolResultReport;
   readonly waiting: WaitingRow | undefined;
@@ -87,13 +88,19 @@ async function carryOut(tx: Tx, locked: Locked, { report, waiting, decision }: D
   }
 }
 
+/** The call of a report. */
 interface ReportedCall {
   readonly callId: string;
+  /** Its row in the waiting set; undefined when it has never waited. */
   readonly waiting: WaitingRow | undefined;
+  /** Whether its turn has ended, or is not what the head points at. */
   readonly closed: boolean;
 }
 
-/** A call that never waited and whose turn is over counts as dropped, whatever result its tool or the turn's end gave it. */
+/**
+ * What the decision about a report needs to know. A call that never waited and whose turn is over counts as dropped, whatever result it
+ * has.
+ */
 async function factsOf(reader: Reader, turn: Turn, { callId, waiting, closed }: ReportedCall): Promise<WaitingFacts> {
   const deferred = await findDeferral(reader, turn.agent_turn_id, callId);
   const deferral = deferred?.deferral ?? null;

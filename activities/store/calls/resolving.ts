@@ -30,7 +30,7 @@ type Resolved = { readonly moved: boolean } & (
   | { readonly waiting: Waiting }
 );
 
-/** A received row is applied, a pending report tried again, an overdue row gets its timeout result, once (T17, T18). */
+/** Applies what has come, tries pending reports again, and gives overdue calls their timeout result, once (T17, T18). */
 export const resolveWaiting = (
   ctx: StoreContext,
   fence: Fence,
@@ -64,16 +64,18 @@ async function openQuestion(tx: Tx, turn: WithLease, callId: string): Promise<Ap
   return (await findResult(tx, turn, callId)) ? undefined : question;
 }
 
+/** What has become of a question, by people or by the clock. */
 async function resolveQuestion(tx: Tx, turn: WithLease, question: ApprovalRow): Promise<Resolved> {
   const { profile } = await profileByHash(tx, turn.profile_hash);
   const resolution = await resolveApproval(tx, turn, question, profile);
   if ('answer' in resolution) return { answer: resolution.answer, moved: true };
   const { waitUntil: deadline } = resolution;
   const { call_id: callId, tool_name: tool } = question;
-  // Another deadline: it was escalated.
+  // With another deadline, it was escalated.
   return { waiting: { callId, tool, deadline, leftMs: deadline - tx.now }, moved: deadline !== question.deadline };
 }
 
+/** What has become of a call, by its report or by the clock. */
 async function resolveCall(tx: Tx, turn: WithLease, callId: string, row: WaitingRow | undefined): Promise<Resolved> {
   const progress = row ? await progressOf(tx, turn, row) : null;
   if (row && progress?.wakeAt) {
@@ -84,6 +86,7 @@ async function resolveCall(tx: Tx, turn: WithLease, callId: string, row: Waiting
   return { settled: await applied(tx, turn, callId, { row, result: progress?.result ?? null }), moved: true };
 }
 
+/** When a call is to be looked at again, or its result. */
 type Progress =
   | { readonly wakeAt: number; readonly result?: undefined }
   | { readonly result: ToolResultContent; readonly wakeAt?: undefined };
@@ -110,6 +113,7 @@ async function progressOf(tx: Tx, turn: WithLease, row: WaitingRow): Promise<Pro
   return { result: failure(content, otherwise, { code: 'card_not_found', message }) };
 }
 
+/** A call that has come to its end. */
 interface Applying {
   /** The row of the call in the waiting set; undefined for one that has never waited. */
   readonly row: WaitingRow | undefined;

@@ -1,4 +1,4 @@
-/** Storing a tool result: one card per call, whoever comes first (T14). The caller holds the agent's head row. */
+/** Storing a tool result: one card per call, of the first that comes (T14). The caller holds the agent's head row. */
 import type { SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import { SIZES } from '../../../workflows/protocol/sizes.ts';

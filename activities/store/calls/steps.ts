@@ -193,7 +193,7 @@ export const closeStep = (
     const { turn } = await fencedTurnAt(tx, fence, stepIndex);
     const recorded = await recordedOf(tx, turn);
     if (recorded || turn.closed !== null) return recorded;
-    // Of an attempt that has not begun yet there is no row to close, and it has told nothing.
+    // An attempt that has not begun yet has left no row to close, and has written none of the notices.
     if (turn.opened === null) await openRow(tx, turn, stepIndex, noticed);
     await tx.db
       .updateTable('agent_steps')
@@ -232,6 +232,7 @@ async function writeCards(tx: Tx, turn: WithLease, commit: StepCommit): Promise<
   };
 }
 
+/** The box that the turn writes to. */
 const boxOf = (turn: WithLease) => ({ boxId: turn.output_box_id, owner: turn.agent_id });
 
 /** What the runtime says to the model with the step; null when it says nothing. */
@@ -241,19 +242,21 @@ function noteOf({ agent_turn_id: agentTurnId }: TurnRow, { stepIndex, note }: St
   return { cardId, type: note.type, content: { text: note.text }, author: 'runtime', agentTurnId, stepIndex };
 }
 
+/** The card of what the model said. */
 function thoughtOf(turn: TurnRow, { stepIndex, thought }: StepCommit): NewCard<CardType> {
   const { agent_turn_id: agentTurnId, agent_id: author } = turn;
   const cardId = stepCardId(agentTurnId, stepIndex, 'agent.thought');
   return { cardId, type: 'agent.thought', content: thought, author, agentTurnId, stepIndex };
 }
 
+/** The card of a call. */
 function callCard(turn: TurnRow, { stepIndex }: StepCommit, { index, content }: NewCall): NewCard<CardType> {
   const { agent_turn_id: agentTurnId, agent_id: author } = turn;
   const cardId = stepCardId(agentTurnId, stepIndex, 'tool.call', index);
   return { cardId, type: 'tool.call', content, author, agentTurnId, stepIndex, callId: content.callId };
 }
 
-/** The edge of a call, and what the workflow is told of it. The card is written already. */
+/** Appends the edge of a call whose card is written; returns what the workflow is told of the call. */
 function recordCall(tx: Tx, turn: TurnRow, { stepIndex }: StepCommit, call: NewCall): ProposedCall {
   const { index, content, digest, skill, facts } = call;
   const { callId, tool } = content;

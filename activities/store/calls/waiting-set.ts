@@ -72,7 +72,9 @@ export async function startWaiting(
   await syncHead(tx, locked);
 }
 
-/** Brings head and turn row in line with the waiting set, and schedules the turn's check anew. `hasNews`: there is something to wake it for. */
+/**
+ * Brings head and turn row in line with the waiting set, and schedules the turn's check anew. `hasNews`: there is something to wake it for.
+ */
 export async function syncHead(tx: Tx, { head, turn }: Locked<TurnRow>, hasNews = true): Promise<void> {
   const { agent_turn_id: agentTurnId } = turn;
   const waiting = await tx.db
@@ -97,9 +99,9 @@ export async function syncHead(tx: Tx, { head, turn }: Locked<TurnRow>, hasNews 
 }
 
 /**
- * Schedules the check of a turn by what it waits for. A check that is due stays due, and one for what the workflow has not read is never put off:
- * the turn goes on without it only if it reads. The time changes all the same, so that a check under way, which saw the turn before, does not set
- * the next one.
+ * Schedules the check of a turn by what it waits for. A check that is due stays due, and one for what the workflow has not read is never
+ * put off: the turn goes on without it only if it reads. The time changes all the same, so that a check under way, which saw the turn
+ * before, does not set the next one.
  */
 export async function rescheduleCheck(
   tx: Tx,

@@ -1,6 +1,7 @@
 /**
- * Boxes and cards that no turn writes: input written before a request, forks, replaced memory. A context box is complete when it is made
- * (T24).
+ * Boxes and cards that no turn writes: input that is written before a request, forks, and output boxes that are replaced.
+ *
+ * Invariant: a context box is complete when it is made, and nothing is ever added to it (T24).
  */
 import { sql } from 'kysely';
 import { v7 } from 'uuid';
@@ -73,7 +74,9 @@ export interface Fork {
   readonly beforeSeq?: number;
 }
 
-/** Copies a box: the same visible cards under a new owner, so that two agents never write to one box (T25). Repeating it changes nothing. */
+/**
+ * Copies a box: the same visible cards under a new owner, so that two agents never write to one box (T25). Repeating it changes nothing.
+ */
 export async function forkBox(tx: Tx, { from, to, kind, owner, beforeSeq }: Fork): Promise<void> {
   const known = await tx.db.selectFrom('boxes').select('box_id').where('box_id', '=', to).executeTakeFirst();
   if (known) return;
@@ -92,8 +95,8 @@ export async function forkBox(tx: Tx, { from, to, kind, owner, beforeSeq }: Fork
 }
 
 /**
- * Makes a new output box of these cards. A turn that is open goes on writing to the old box, and nothing of it would be remembered: so only an idle
- * agent changes boxes. Errors: `agent_busy`, `box_unavailable`.
+ * Makes a new output box of these cards. A turn that is open goes on writing to the old box, and nothing of it would be remembered: so only
+ * an idle agent changes boxes. Errors: `agent_busy`, `box_unavailable`.
  */
 export const replaceOutputBox = (
   ctx: StoreContext,

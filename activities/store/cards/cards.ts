@@ -1,4 +1,10 @@
-/** Cards and boxes. A card is written once; a box is an ordered, append-only list of card ids with a single writer. */
+/**
+ * Cards and boxes.
+ *
+ * Invariants
+ * 1. A card is written once and never changed.
+ * 2. A box is an ordered list of card ids that only grows, without gaps, and has a single writer: the agent that owns it (T24).
+ */
 import { sql } from 'kysely';
 import type { Card, CardContents, CardType } from '../../../workflows/protocol/cards.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
@@ -60,7 +66,7 @@ function cardRow<T extends CardType>({ now }: Tx, card: NewCard<T>): CardRow {
   };
 }
 
-/** A result that is too large is never shown whole, so only what is shown of it counts (W11). */
+/** What a prompt shows of a card: a result that is too large is never shown whole, so only what is shown of it counts (W11). */
 const shownOf = (type: CardType, content: string): string =>
   type === 'tool.result' ? shownResult(content, '', 'full', 0) : content;
 
@@ -71,8 +77,8 @@ export interface OwnBox {
 }
 
 /**
- * Appends the card to a box of this owner; an id already in the box keeps its place. Returns the card's place. Errors: `box_unavailable` for a box
- * of somebody else, a context box included (T24).
+ * Appends the card to a box of this owner; an id already in the box keeps its place. Returns the card's place. Errors: `box_unavailable`
+ * for a box of somebody else, a context box included (T24).
  */
 export async function appendToBox(tx: Tx, box: OwnBox, cardId: string): Promise<number> {
   const seq = await addToBox(tx, box, cardId);
@@ -91,7 +97,7 @@ export async function appendToBox(tx: Tx, box: OwnBox, cardId: string): Promise<
 /** Appends the card unless the box has it or is not this owner's: then null. */
 export const addToBox = (tx: Tx, box: OwnBox, cardId: string): Promise<number | null> => addAllToBox(tx, box, [cardId]);
 
-/** Notes the last place of a box, which was read under the head row of the box's owner: nobody else appends to the box meanwhile. */
+/** Notes the last place of a box, which was read under the head row of its owner: only this transaction appends to the box meanwhile. */
 export function noteBoxEnd(tx: Tx, boxId: string, lastSeq: number): void {
   tx.boxEnds.set(boxId, lastSeq);
 }
@@ -101,7 +107,7 @@ export async function appendNew(tx: Tx, box: OwnBox, cardId: string): Promise<nu
   return (await appendAllNew(tx, box, [cardId])) ?? appendToBox(tx, box, cardId);
 }
 
-/** Appends cards that are in no box; null where that is refused. A box whose end is known needs not be asked what it holds. */
+/** Appends cards that are in no box; null where that is refused. A box whose end is known need not be searched for the cards. */
 async function appendAllNew(tx: Tx, box: OwnBox, cardIds: readonly string[]): Promise<number | null> {
   const { boxId } = box;
   const end = tx.boxEnds.get(boxId);
@@ -128,6 +134,7 @@ async function addAllToBox(tx: Tx, { boxId, owner }: OwnBox, cardIds: readonly s
   return insertPlaces(tx, boxId, box.last_seq - cardIds.length + 1, cardIds);
 }
 
+/** Puts the cards into places that the box has been given; returns the first place. */
 async function insertPlaces(tx: Tx, boxId: string, first: number, cardIds: readonly string[]): Promise<number> {
   const rows = cardIds.map((cardId, at) => ({ box_id: boxId, seq: first + at, card_id: cardId, hidden_reason: null }));
   await tx.db.insertInto('box_cards').values(rows).execute();

@@ -17,16 +17,19 @@ import { ofFewLengths, type Reader, type Tx } from '../context.ts';
 import { decoded, encoded, type Json } from '../schema/json.ts';
 import type { BoxUnitRow, CardRow } from '../schema/rows.ts';
 
+/** The most units that a lease carries. */
 const MOST_UNITS = 64;
-/** Rows of a box at most: beyond it the oldest are written as one, which is due once in many turns. */
+/** The most units that a box keeps: beyond that the oldest are written as one, which happens once in many turns. */
 const MOST_ROWS = 2 * MOST_UNITS;
 
 /** Kinds of cards that no prompt ever shows. */
 const UNSHOWN: ReadonlySet<CardType> = new Set(['tool.call', 'tool.output']);
 
+/** Cards of a box that come and go together. */
 interface Unit {
-  /** Places of the first and the last card that is in view. */
+  /** The place of the first card that is in view. */
   readonly fromSeq: number;
+  /** The place of the last card that is in view. */
   readonly toSeq: number;
   /** Tokens of all its cards rendered whole. */
   readonly tokens: number;
@@ -93,6 +96,7 @@ export async function shrinkUnits(tx: Tx, { boxId, fromSeq, toSeq }: BoxExtent):
   }
 }
 
+/** A card in its place. */
 interface ShownCard extends Pick<CardRow, 'type' | 'token_count' | 'agent_turn_id'> {
   readonly seq: number;
 }
@@ -106,7 +110,7 @@ const selectPlaces = ({ db }: Reader, boxId: string) =>
     .where('hidden_reason', 'is', null)
     .orderBy('seq');
 
-/** SQLite takes at most 32,766 parameters in one statement. */
+/** Cards in one statement: SQLite takes at most 32,766 parameters. */
 const CARDS_PER_QUERY = 1_024;
 
 /** The cards there that a prompt may show. They are found by their ids, for a planner may join a box with all cards there are. */

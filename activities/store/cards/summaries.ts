@@ -21,7 +21,7 @@ export const findSummary = (
   hide: readonly BoxExtent[],
 ): Promise<SummaryRecord | null> => read(ctx, (reader) => present(reader, agentTurnId, hide));
 
-/** What was spent to write it is in the turn's usage by then. */
+/** The stored summary; what was spent to write it is in the turn's usage by then. */
 async function present({ db }: Reader, agentTurnId: string, hide: readonly BoxExtent[]): Promise<SummaryRecord | null> {
   const row = await db
     .selectFrom('cards')
@@ -62,7 +62,7 @@ export const commitSummary = (ctx: StoreContext, fence: Fence, commit: SummaryCo
     return { seq, tokens, usage, cost };
   });
 
-/** What an earlier summary or a rollback hid stays hidden for that reason. */
+/** Takes an extent out of view; what an earlier summary or a rollback hid stays hidden for that reason. */
 async function hideExtent(tx: Tx, boxId: string, { fromSeq, toSeq }: BoxExtent): Promise<void> {
   await tx.db
     .updateTable('box_cards')

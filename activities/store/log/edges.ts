@@ -3,10 +3,13 @@ import type { EdgeView } from '../../../workflows/contract/views.ts';
 import { ofFewLengths, read, type StoreContext } from '../context.ts';
 import type { Db, EdgeRow } from '../schema/rows.ts';
 
-/** Ids in one statement. */
+/** Turns in one statement. */
 const TURNS_PER_QUERY = 512;
 
-/** Lists the edges of a turn and of those it enqueued. Level by level: a planner may read all edges there are for a recursion in one statement. */
+/**
+ * Lists the edges of a turn and of those it enqueued. Level by level: a planner may read all edges there are for a recursion in one
+ * statement.
+ */
 export const listEdges = (ctx: StoreContext, agentTurnId: string): Promise<readonly EdgeView[]> =>
   read(ctx, async ({ db }) => {
     const edges = new Map<string, EdgeRow>();
@@ -24,6 +27,7 @@ export const listEdges = (ctx: StoreContext, agentTurnId: string): Promise<reado
     return [...edges.values()].sort(chronologically).map(edgeView);
   });
 
+/** The edges that begin, or end, at these turns. */
 async function edgesOf(
   db: Db,
   column: 'source_agent_turn_id' | 'target_agent_turn_id',
@@ -40,7 +44,10 @@ async function edgesOf(
 
 const RANKS = { tool_call: 1, enqueue: 2, join: 3, report: 4 } as const;
 
-/** Of what one millisecond made: a request before its calls, a call before the turn it made, results after both, the turn's own end last. */
+/**
+ * The order of edges that one millisecond made: a request before its calls, a call before the turn it made, results after both, the turn's
+ * own end last.
+ */
 function rankOf({ primitive, call_id: callId }: EdgeRow): number {
   if (callId !== null) return RANKS[primitive];
   return primitive === 'enqueue' ? 0 : RANKS[primitive] + 1;

@@ -1,6 +1,6 @@
 /**
- * The outbox of one write transaction: events and edges are inserted with the fact they state, and the counters of the agents whose head rows
- * the transaction holds are moved with them.
+ * The outbox of one write transaction: events and edges are inserted with the fact they state, and the counters of the agents whose head
+ * rows the transaction holds are moved with them.
  *
  * Invariants
  * 1. All of it is written at the end of the transaction, in the order in which it was appended, by one statement for each table. Nothing in
@@ -20,7 +20,7 @@ interface Counters {
   eventSeq: number;
 }
 
-/** SQLite takes at most 32,766 parameters in one statement. */
+/** Rows in one statement: SQLite takes at most 32,766 parameters. */
 const ROWS_PER_INSERT = 1_000;
 
 /** What one transaction appends. */
@@ -42,10 +42,12 @@ export class Outbox {
     return counters.acceptSeq;
   }
 
+  /** Appends an event; it gets its place among those of its agent at the end of the transaction. */
   addEvent(event: NewEvent): void {
     this.#events.push(event);
   }
 
+  /** Appends an edge; one that is there already stays as it is. */
   addEdge(edge: EdgeRow): void {
     this.#edges.push(edge);
   }

@@ -1,28 +1,33 @@
 /**
  * Tells that some process committed, by LISTEN/NOTIFY.
  *
- * Notifications are sent after the commit and gathered: inside the transaction every commit of the database would queue up behind one
- * lock. A notification lost with its process does no harm: whoever waits looks again by himself. The end of a turn is told at once and by
- * name, because a caller waits for it; of the other commits of a turn, which are many, only who follows events must know.
+ * Notifications are sent after the commit and gathered: inside the transaction every commit of the database would queue up behind one lock.
+ * A notification lost with its process does no harm, for a waiter reads the store again after a while all the same. The end of a turn is
+ * announced at once and by name, because a caller waits for it; of the other commits of a turn, which are many, only those who follow
+ * events must know.
  *
- * Whoever is woken looks into the store. The more there are, the more commits they are woken for at once: what they do together stays
- * within bounds, however many wait and however busy the store is.
+ * A waiter that is woken reads the store. The more waiters there are, the more commits they are woken for at once: what they do together
+ * stays within bounds, however many wait and however busy the store is.
  */
 import type pg from 'pg';
 
 const CHANNEL = 'agentturn';
 const TURN_ENDED = 'turn_ended';
 const ANYTHING = 'anything';
+/** How long commits are gathered before one notification tells of them. */
 const GATHER_MS = 25;
+/** How long ends of turns are gathered: those of one moment come together. */
 const GATHER_ENDS_MS = 1;
-/** Five hundred waiters look once a second, sixteen some thirty times. */
-const LOOK_MS = 2;
+/** The quiet time after a wake-up, for each waiter: five hundred waiters read once a second, sixteen some thirty times. */
+const QUIET_MS_PER_WAITER = 2;
 
+/** Callers that wait for one kind of change. */
 class Waiters {
   readonly #waiting = new Set<() => void>();
   #waking: NodeJS.Timeout | null = null;
   #quietUntil = 0;
 
+  /** Resolves with the next wake-up, at the latest after `timeoutMs`. */
   async wait(timeoutMs: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const timeout = setTimeout(resolve, timeoutMs);
@@ -32,25 +37,28 @@ class Waiters {
     this.#waiting.delete(resolve);
   }
 
+  /** Wakes all when the quiet time is over. */
   wakeSoon(): void {
     const left = this.#quietUntil - performance.now();
     if (left <= 0) this.wake();
     else this.#waking ??= setTimeout(() => this.wake(), left);
   }
 
+  /** Wakes all at once, and begins a quiet time. */
   wake(): void {
     if (this.#waking) clearTimeout(this.#waking);
     this.#waking = null;
-    this.#quietUntil = performance.now() + this.#waiting.size * LOOK_MS;
+    this.#quietUntil = performance.now() + this.#waiting.size * QUIET_MS_PER_WAITER;
     for (const resolve of [...this.#waiting]) resolve();
   }
 }
 
+/** Announces the commits of this process, and wakes waiters for those of all processes. */
 export class ChangeFeed {
   readonly #pool: pg.Pool;
   readonly #forEnds = new Waiters();
   readonly #forAny = new Waiters();
-  /** Gives the connection back. */
+  /** What gives the listening connection back; null while nobody has waited. */
   #listener: Promise<() => void> | null = null;
   readonly #announcing = new Map<string, NodeJS.Timeout>();
   #closed = false;
@@ -59,6 +67,7 @@ export class ChangeFeed {
     this.#pool = pool;
   }
 
+  /** Tells all processes of a commit; `turnEnded` whether a turn has ended by it. */
   announce(turnEnded: boolean): void {
     const what = turnEnded ? TURN_ENDED : ANYTHING;
     if (this.#closed || this.#announcing.has(what)) return;
@@ -69,6 +78,7 @@ export class ChangeFeed {
     this.#announcing.set(what, setTimeout(send, turnEnded ? GATHER_ENDS_MS : GATHER_MS));
   }
 
+  /** Resolves soon after a commit, at the latest after `timeoutMs`. */
   async wait(timeoutMs: number, turnEndsOnly = false): Promise<void> {
     if (this.#closed) return;
     const waited = (turnEndsOnly ? this.#forEnds : this.#forAny).wait(timeoutMs);
@@ -76,6 +86,7 @@ export class ChangeFeed {
     await waited;
   }
 
+  /** Wakes all waiters, and gives the connection back. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const timer of this.#announcing.values()) clearTimeout(timer);
@@ -83,7 +94,7 @@ export class ChangeFeed {
     (await this.#listener)?.();
   }
 
-  /** Keeps one connection; when it breaks, the next waiter opens another. */
+  /** Keeps one connection that listens; when it breaks, the next waiter opens another. */
   async #listen(): Promise<() => void> {
     const client = await this.#pool.connect().catch(() => null);
     let isHeld = true;
@@ -102,7 +113,7 @@ export class ChangeFeed {
       this.#forAny.wakeSoon();
       if (payload === TURN_ENDED) this.#forEnds.wakeSoon();
     });
-    // Whatever was committed before the subscription stood is seen by looking once more. A standby listens to nothing.
+    // What was committed before the subscription stood is seen by reading once more. A standby listens to nothing.
     await client.query(`listen ${CHANNEL}`).then(() => this.#wakeAll(), release);
     return release;
   }

@@ -3,30 +3,34 @@
  *
  * Invariants
  * 1. Statements run in the order they were given, and a transaction fails with the first error of them.
- * 2. Nobody waits for BEGIN. When it fails, which takes an operator, the first statement that returns rows stands for itself and nothing
- *    else is written: in a transaction of more than one statement that is the lock of a head row.
- * 3. Inside a transaction nobody waits for a write that returns no rows: its error comes with the next statement or with the commit.
- *    So it tells no number of rows either; whoever needs one asks for it by RETURNING.
- * 4. PostgreSQL's text cannot hold NUL: a value with one fails its statement, however often it is repeated, and a foreign client could
- *    stop an agent by it. It is kept as U+FFFD instead, as a lone surrogate is.
+ * 2. No statement waits for BEGIN. When it fails, which takes an operator, the first statement that returns rows stands for itself and
+ *    nothing else is written: in a transaction of more than one statement that is the lock of a head row.
+ * 3. Inside a transaction no caller waits for a write that returns no rows: its error comes with the next statement or with the commit. So
+ *    it tells no number of rows either; a caller that needs one asks for it by RETURNING.
+ * 4. PostgreSQL's text cannot hold NUL: a value with one fails its statement, however often it is repeated, and a foreign client could stop
+ *    an agent by it. It is kept as U+FFFD instead, as a lone surrogate is.
  */
 import type { PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';
 import type pg from 'pg';
 import { isLost, isOutdatedPlan } from './errors.ts';
 
-/** Texts with a name: parsed and planned once per connection. The store has fewer, but for lists whose length varies. */
+/** Statements with a name, which a connection parses and plans once. The store has fewer, but for lists whose length varies. */
 const MOST_NAMED = 500;
+/** The longest text of a statement with a name. */
 const LONGEST_NAMED = 4_000;
 
 const WRITE = /^(?:insert|update|delete)\b/;
 const RETURNING = /\breturning\b/;
 
+/** What is known of the text of a statement. */
 interface Statement {
+  /** Undefined for a text that is planned anew each time. */
   readonly name: string | undefined;
-  /** A write that returns no rows. */
+  /** Whether it is a write that returns no rows. */
   readonly silent: boolean;
 }
 
+/** The statements of a pool by their text. */
 class Statements {
   readonly #known = new Map<string, Statement>();
   #generation = 0;
@@ -54,15 +58,17 @@ const storable = (value: unknown): unknown =>
 /** Why connections are gone: the server says it once, maybe while nothing is asked on them, and the driver does not repeat it. */
 type Losses = WeakMap<pg.PoolClient, Error>;
 
+/** The answer to what nobody waits for. */
 const UNKNOWN: PostgresQueryResult<never> = { command: 'SELECT', rowCount: 0, rows: [] };
 
+/** A connection that is taken from the pool. */
 class StoreClient implements PostgresPoolClient {
   readonly #client: pg.PoolClient;
   readonly #statements: Statements;
   readonly #losses: Losses;
   /** Settles when the server has begun the transaction, or failed to; null outside of one. */
   #beginning: Promise<unknown> | null = null;
-  /** The first error of a statement nobody waited for. */
+  /** The first error of a statement that nobody waited for; null while there is none. */
   #failure: { readonly error: unknown } | null = null;
 
   constructor(client: pg.PoolClient, statements: Statements, losses: Losses) {
@@ -97,7 +103,7 @@ class StoreClient implements PostgresPoolClient {
     }
   }
 
-  /** Nobody waits for it either: the first statement that somebody waits for tells whether there is a transaction. */
+  /** Begins a transaction. Nobody waits for that either: the first statement that a caller waits for tells whether there is one. */
   #begin(): typeof UNKNOWN {
     this.#beginning = this.#client.query('begin').catch((error: unknown) => this.#failed(error));
     return UNKNOWN;
@@ -124,7 +130,7 @@ class StoreClient implements PostgresPoolClient {
   }
 }
 
-/** The pool as Kysely uses it. Its connections must be pipelined. */
+/** The pool as Kysely uses it. The connections of the pool must be pipelined. */
 export function storePool(pool: pg.Pool): PostgresPool {
   const statements = new Statements();
   const losses: Losses = new WeakMap();

@@ -5,9 +5,10 @@
 import type pg from 'pg';
 
 const READ_EVERY_MS = 60_000;
-/** What took longer says too little: the answer may have been on its way for most of it. */
+/** A reading that took longer says too little: the answer may have been on its way for most of it. */
 const MOST_ROUND_TRIP_MS = 1_000;
 
+/** The server's clock, as this process knows it. */
 export class ServerClock {
   readonly #pool: pg.Pool;
   readonly #machine: () => number;
@@ -22,7 +23,7 @@ export class ServerClock {
     this.#machine = machine;
   }
 
-  /** Epoch ms by the server. */
+  /** Epoch ms by the server's clock. */
   readonly now = (): number => Math.round(this.#origin + performance.now());
 
   /** By how many ms the server's clock is ahead of this machine's; negative when it is behind. */
@@ -30,9 +31,9 @@ export class ServerClock {
     return this.now() - Math.round(this.#machine());
   }
 
-  /** Reads the clock, and again every minute. Errors: those of the first read. */
+  /** Reads the clock, and reads it again every minute. Errors: those of the first reading. */
   async start(): Promise<void> {
-    // The first one connects, which takes too long to tell the time by.
+    // The first reading connects, which takes too long to tell the time by.
     await this.#read();
     await this.#read();
     this.#isKnown = true;
@@ -40,6 +41,7 @@ export class ServerClock {
     this.#timer.unref();
   }
 
+  /** Ends the readings. */
   stop(): void {
     if (this.#timer) clearInterval(this.#timer);
   }

@@ -4,25 +4,29 @@ import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { VainWait } from '../admission.ts';
 import { shownUrl } from './url.ts';
 
-/** Classes that mean "not now": connection, resources, intervention, serialisation, deadlock, read-only standby. */
+/** SQLSTATEs that mean "not now": connection, resources, intervention, serialisation, deadlock, read-only standby. */
 const PASSING = /^(08|53|57|58|XX|40|25006)/;
+/** Codes of the operating system for a server that cannot be reached. */
 const CONNECTION =
   /^(ECONNREFUSED|ECONNRESET|ECONNABORTED|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_AGAIN|EHOSTUNREACH|EHOSTDOWN|ENETUNREACH|ENETDOWN)$/;
-/** The driver's words, without a code: for a statement under way, for the next one on a connection that is gone, and for no answer. */
+/** The driver's words where it has no code: for a statement under way, for the next one on a connection that is gone, and for no answer. */
 const LOST = /Connection terminated|is not queryable|^Query read timeout$/;
 /** Wrong password, no such role, no such database: an operator must act, but the store may well come back. */
 const REFUSED = /^(28|3D)/;
 
-/** The server takes no more connections, whoever holds them. */
+/** The server takes no more connections, also where other processes hold them. */
 const SERVER_FULL = '53300';
+/** The server waited for a lock until `lock_timeout`. */
 const LOCK_TIMEOUT = '55P03';
+/** The server broke off a statement, mostly after `statement_timeout`. */
 const CANCELED = '57014';
-/** Idle in a transaction, or a transaction, for too long: the server has ended it with its connection. */
+/** A transaction was idle, or open, for too long: the server has ended it with its connection. */
 const STOOD_STILL = /^25P0[34]$/;
 
 /** The pool's words for a caller that waited for a connection in vain; those for a server that does not answer are others. */
 const POOL_EMPTY = /^timeout exceeded when trying to connect$/;
 
+/** The store that an error is about. */
 export interface StorePlace {
   readonly url: string;
   readonly connections: number;
@@ -30,6 +34,7 @@ export interface StorePlace {
   readonly waitMs: number;
 }
 
+/** The error as a code of the catalogue where it says that the store is away or locked; unchanged otherwise. */
 export function mapPostgresError(error: unknown, place: StorePlace): unknown {
   // Not `instanceof Error`: the driver's may be of another realm.
   if (!isNativeError(error) || error instanceof CodedError) return error;
@@ -56,7 +61,7 @@ export function mapPostgresError(error: unknown, place: StorePlace): unknown {
   return new CodedError('store_unavailable', message, cause);
 }
 
-/** For a caller that stood in a line of this process until the time was up. */
+/** The error of a caller that stood in a line of this process until its time was up. */
 export function waitedInVain({ name, others, waitMs }: VainWait, place: StorePlace): CodedError {
   if (name === null) return new CodedError('store_unavailable', allBusy(place));
   const message =
@@ -88,13 +93,13 @@ export const isLost = (error: unknown): boolean => isNativeError(error) && LOST.
 /** Whether a lock could not be had in time: the transaction has written nothing. */
 export const isLocked = (error: unknown): boolean => isNativeError(error) && codeOf(error) === LOCK_TIMEOUT;
 
-/** A deadlock, or a serialisation failure: the server ended this transaction so that others can go on. */
+/** Codes of a deadlock and of a serialisation failure: the server ended the transaction so that others can go on. */
 const GIVEN_WAY: readonly unknown[] = ['40P01', '40001'];
 
 /** Whether the transaction may be tried again at once. */
 export const isConflict = (error: unknown): boolean =>
   isOutdatedPlan(error) || (isNativeError(error) && GIVEN_WAY.includes(codeOf(error)));
 
-/** A statement was prepared before another process changed the schema; the server has one code for all it does not support. */
+/** Whether a statement was prepared before another process changed the schema; the server has one code for all that it does not support. */
 export const isOutdatedPlan = (error: unknown): boolean =>
   isNativeError(error) && codeOf(error) === '0A000' && error.message.startsWith('cached plan');

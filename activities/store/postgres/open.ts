@@ -15,18 +15,19 @@ import { isConflict, isLocked, mapPostgresError, waitedInVain } from './errors.t
 import { openPools } from './pools.ts';
 import { shownUrl } from './url.ts';
 
-/** Measured: docs/performance.md. */
+/** Connections of a process where nobody names another number; measured in docs/performance.md. */
 export const DEFAULT_CONNECTIONS = 20;
 
-/** One listens, one is left to reads, one writes. */
+/** The fewest connections of a process: one listens, one is left to reads, one writes. */
 export const FEWEST_CONNECTIONS = 3;
 
-/** Of so many connections, one. */
+/** One of so many connections is left to reads. */
 const LEFT_TO_READS = 10;
 
-/** Any constants will do, as long as every process uses the same. */
+/** The advisory lock of the schema; any constant will do, as long as every process uses the same. */
 const SCHEMA_LOCK = 4_211_974;
 
+/** The advisory lock under which delegated calls begin to wait. */
 const WAITS_LOCK = 4_211_975;
 
 const schema: SchemaDialect = {
@@ -36,26 +37,28 @@ const schema: SchemaDialect = {
   findVersionTable: sql`select 1 where to_regclass('schema_version') is not null`,
 };
 
+/** Holds the advisory lock to the end of the transaction. */
 async function lock(trx: Transaction<Tables>, key: number): Promise<void> {
   await sql`select pg_advisory_xact_lock(${key})`.execute(trx);
 }
 
+/** How a store in PostgreSQL is opened. */
 export interface PostgresStoreOptions {
   /** `postgres://user:password@host:port/database`; a schema other than `public` by `?options=-csearch_path%3DNAME`. */
   readonly url: string;
-  /** The store's clock; that of the server when left out. */
+  /** The store's clock, epoch ms; that of the server when left out. */
   readonly now?: () => number;
   /** This machine's clock, which the server's is compared with. */
   readonly machineClock?: () => number;
-  /** Turns that may wait in one agent's inbox; default 1,000 (T10). */
+  /** Turns that may wait in one agent's inbox; 1,000 when left out (T10). */
   readonly maxQueuedTurns?: number;
-  /** Of this process, at most: one listens while somebody waits for changes, and writes leave some to reads. One more opens the store. */
+  /** The most connections of this process; one of them listens while somebody waits for changes, and one more opens the store. */
   readonly connections?: number;
-  /** How long a caller waits for locks and connections. */
+  /** How long a caller waits for locks and connections, ms. */
   readonly waitMs?: number;
 }
 
-/** Errors: `store_unavailable`, naming the server without its password. */
+/** Opens the store, and makes its tables where they are missing. Errors: `store_unavailable`, naming the server without its password. */
 export async function openPostgresStore({
   url,
   now,

@@ -2,40 +2,46 @@
  * The connections to the server, and how long anything on them may take. Every wait has an end: a process that stands still in a
  * transaction, a statement that hangs, a server that is frozen and a network that swallows what is sent.
  *
- * Whoever needs other limits names them in the URL, as `?statement_timeout=60000`.
+ * An operator who needs other limits names them in the URL, as `?statement_timeout=60000`.
  */
 import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 
-/** For the server to answer a new connection, and for one of a pool that the lines in front of it leave empty only for a moment. */
+/**
+ * How long a caller waits for a connection: for the server to answer, or for one of a pool, which the lines in front of it leave empty only
+ * for a moment.
+ */
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** Shorter than a caller waits: it is tried again, and meanwhile others have had the connection. */
+/** How long a statement waits for a lock. Shorter than a caller waits, which tries again: meanwhile others have had the connection. */
 const LOCK_TIMEOUT_MS = 5_000;
 
-/** Much longer than anything the store does, and short enough for a server that thrashes. */
+/** How long a statement may take: much longer than anything the store does, and short enough for a server that thrashes. */
 const STATEMENT_TIMEOUT_MS = 30_000;
 
 /** A process that was frozen in a transaction holds the locks of its agents for so long, and writes nothing when it wakes. */
 const IDLE_IN_TRANSACTION_MS = 10_000;
 
-/** Looking at everything, and changing the schema of a large store. */
+/** How long a statement may take that goes through all rows, or changes the schema of a large store. */
 const SCAN_TIMEOUT_MS = 60 * 60_000;
 
-/** The server ends a statement by itself; a frozen one does not. */
+/** How much later than the server the driver gives a statement up: a frozen server does not end it. */
 const ANSWER_MARGIN_MS = 5_000;
 
 /** A connection over which nothing was sent for so long is asked for a sign of life: it may be half open. */
 const KEEP_ALIVE_MS = 10_000;
 
-/** For the connections to be closed as they should, what is under way included; then they are cut. */
+/** How long connections may take to be closed as they should, with what is under way on them; then they are cut. */
 const CLOSE_MS = 5_000;
 
+/** How long the scanner keeps its connection when it has nothing to do. */
 const SCANNER_IDLE_MS = 100;
 
+/** The server's name for the type bigint. */
 const INT8_OID = 20;
 
+/** Settings of all connections. */
 const settings = {
   // A write is sent without waiting for the one before it: `StoreClient`.
   pipeline: true,
@@ -49,9 +55,10 @@ const settings = {
   },
 } as const satisfies pg.PoolConfig;
 
+/** Names of limits in a URL. */
 const LIMITS = ['lock_timeout', 'statement_timeout', 'query_timeout'];
 
-/** Limits that the URL names are for what a turn does. */
+/** The URL without the limits that it names: those are meant for what a turn does, not for the scanner. */
 function withoutLimits(url: string): string {
   if (!URL.canParse(url)) return url;
   const parsed = new URL(url);
@@ -59,14 +66,16 @@ function withoutLimits(url: string): string {
   return parsed.href;
 }
 
+/** The connections of a process. */
 export interface Pools {
   readonly pool: pg.Pool;
-  /** One connection for what may take its time; it is not kept. */
+  /** A pool of one connection for what may take its time, which is not kept. */
   readonly scanner: pg.Pool;
   /** Runs what closes the pools, and cuts the connections that are still there when they should have been closed. */
   closing(close: () => Promise<unknown>): Promise<void>;
 }
 
+/** Makes the pools, which connect when they are first used. */
 export function openPools(url: string, connections: number): Pools {
   const sockets = new Set<Socket>();
   const stream = () => {

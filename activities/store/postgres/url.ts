@@ -3,8 +3,8 @@
 const SECRET = /passw/i;
 
 /**
- * Without the passwords it may hold, in front of the host or among the parameters. One that is malformed is not shown at all, and neither
- * is one whose password has a `/`, `?` or `#` in it, which ends up in another part of the URL.
+ * The URL without the passwords that it may hold, in front of the host or among the parameters. One that is malformed is not shown at all,
+ * and neither is one whose password has a `/`, `?` or `#` in it, which ends up in another part of the URL.
  */
 export function shownUrl(url: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : null;

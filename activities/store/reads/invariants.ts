@@ -1,6 +1,6 @@
 /**
- * The promise, as queries: each finds the rows that break one part of it. Read-only; runs on any installation, live ones included
- * (every fact below becomes true in one transaction, so a turn in flight never looks broken).
+ * The promise, as queries: each finds the rows that break one part of it. They only read, and run on any installation, a live one included:
+ * every fact below becomes true in one transaction, so a turn in flight never looks broken.
  *
  * Invariant: a query looks at a bounded range of turns, agents or boxes, and gives a bounded number of findings: what a check holds in
  * memory does not depend on the size of the store, nor on how much of it is broken.
@@ -12,21 +12,25 @@ import { type StoreContext, scan } from '../context.ts';
 import type { Db } from '../schema/rows.ts';
 import { overdrawn } from '../turns/tree-budgets.ts';
 
+/** A row that breaks the promise. */
 interface Found {
   agent_id: string | null;
   agent_turn_id: string | null;
   detail: string;
 }
 
-/** Restricts a column to the range that is looked at. */
+/** Restricts a column to the range that is checked. */
 export type Within = (column: string) => RawBuilder<unknown>;
 
+/** One part of the promise. */
 interface Check {
+  /** What the check goes over. */
   readonly over: Exclude<keyof typeof RANGES, 'trees'>;
+  /** The statement that finds what breaks it. */
   readonly find: (within: Within) => RawBuilder<Found>;
 }
 
-/** What a check goes over, range by range. */
+/** What checks go over, in ranges of so many ids. */
 const RANGES = {
   turns: { table: 'turns', column: 'agent_turn_id', size: 10_000 },
   /** Turns with all that they delegated. */
@@ -216,13 +220,13 @@ const CHECKS: Readonly<Record<string, Check>> = {
   ),
 };
 
-/** Its sums go down whole trees: added up here, not by the database. */
+/** The check whose sums go down whole trees: they are added up here, not by the database. */
 const OVERDRAWN = 'given_more_than_it_has';
 
 /** The names of all checks. */
 export const CHECK_NAMES: readonly string[] = [...Object.keys(CHECKS), OVERDRAWN];
 
-/** Findings that are held at a time. */
+/** Findings that are held in memory at a time. */
 const PAGE = 1_000;
 
 /** Yields what breaks the promise, page by page, each with at least one finding. */
@@ -255,7 +259,7 @@ export async function* violationPages(ctx: StoreContext): AsyncGenerator<readonl
   }
 }
 
-/** Enough to see that something is wrong. */
+/** Findings where the caller names no number: enough to see that something is wrong. */
 const FINDINGS = 1_000;
 
 /** Reads what breaks the promise, at most `limit` findings. */

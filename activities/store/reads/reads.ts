@@ -44,6 +44,7 @@ export const listTurns = (
     return views;
   });
 
+/** The turn as readers see it, in two round trips at most. */
 async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
   const agentTurnId = turn.agent_turn_id;
   const cardOf = (cardId: string | null) => db.selectFrom('cards').select('content').where('card_id', '=', cardId);
@@ -97,6 +98,7 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
   };
 }
 
+/** What the turn waits for. */
 const waitingOf = (db: Db, agentTurnId: string) =>
   db
     .selectFrom('turn_waiting')
@@ -110,9 +112,11 @@ const waitingOf = (db: Db, agentTurnId: string) =>
     .where('turn_waiting.status', '=', 'waiting')
     .execute();
 
+/** A query for the steps of a turn in their order. */
 const selectSteps = (db: Db, agentTurnId: string) =>
   db.selectFrom('agent_steps').selectAll().where('agent_turn_id', '=', agentTurnId).orderBy('step_index');
 
+/** A query for the calls of a turn and their results. */
 const selectCalls = (db: Db, agentTurnId: string) =>
   db
     .selectFrom('cards')
@@ -120,6 +124,7 @@ const selectCalls = (db: Db, agentTurnId: string) =>
     .where('agent_turn_id', '=', agentTurnId)
     .where('type', 'in', ['tool.call', 'tool.result']);
 
+/** A query for how long the calls of a turn took. */
 const selectDurations = (db: Db, agentTurnId: string) =>
   db
     .selectFrom('dispatch_claims')
@@ -138,6 +143,7 @@ const stepViews = (steps: readonly StepRow[], calls: ReadonlyMap<string, CallVie
     calls: decoded(row.tool_call_ids).flatMap((id) => calls.get(id) ?? []),
   }));
 
+/** The calls by their ids. */
 function callViews(
   cards: readonly Pick<CardRow, 'type' | 'content'>[],
   claims: readonly Pick<ClaimRow, 'call_id' | 'duration_ms'>[],
@@ -198,9 +204,10 @@ export const getAgent = (ctx: StoreContext, agentId: string): Promise<AgentView 
     return row ? agentView(row) : null;
   });
 
-/** So few that no planner takes a look at all there are for cheaper. */
+/** Agents in one statement: so few that no planner finds it cheaper to read all there are. */
 const AGENTS_PER_QUERY = 8;
 
+/** A query for agents with their heads, to be restricted to those that are wanted. */
 const selectAgents = (db: Db) =>
   db
     .selectFrom('agents')
@@ -247,7 +254,7 @@ export const readEvents = (ctx: StoreContext, filter: EventFilter): Promise<read
       .where('seq', '>', filter.afterSeq ?? 0)
       .orderBy('seq')
       .limit(filter.limit ?? 1_000);
-    // By the turn alone, which is of one agent: no planner is to look for it among all events of that agent.
+    // By the turn alone, which is of one agent: a planner that knew the agent too might search all events of that agent.
     const { agentId, agentTurnId } = filter;
     const rows = await (agentTurnId === undefined
       ? query.where('agent_id', '=', agentId)
@@ -282,8 +289,8 @@ export const readBox = (ctx: StoreContext, boxId: string, all = false): Promise<
   });
 
 /**
- * Cards of the extents in order, each once: a card named again later keeps only its last place (T24). Cards never change, so those
- * seen before come from the cache and a step reads only new ones (W4).
+ * Reads the cards of the extents in order, each once: a card that is named again stands at its last place (T24). Cards never change, so
+ * those that were read before come from the cache, and a step reads only new ones (W4).
  */
 export const readExtents = (ctx: StoreContext, extents: readonly BoxExtent[]): Promise<readonly Card[]> =>
   read(ctx, async ({ db }) => {
@@ -310,9 +317,10 @@ export const readExtents = (ctx: StoreContext, extents: readonly BoxExtent[]): P
     return [...ids].flatMap((id) => cards.get(id) ?? []);
   });
 
-/** SQLite takes at most 32,766 parameters in one statement. */
+/** Cards in one statement: SQLite takes at most 32,766 parameters. */
 const CARDS_PER_QUERY = 1_000;
 
+/** The ids of the cards of an extent that are in view, in order. */
 async function idsOf(db: Db, { boxId, fromSeq, toSeq }: BoxExtent): Promise<string[]> {
   const rows = await db
     .selectFrom('box_cards')

@@ -1,8 +1,8 @@
-/** The status of a turn. Whoever waits for turns asks at every commit: all who ask in one tick share one statement. */
+/** The status of a turn. Callers that wait for turns ask at every commit: all that ask in one tick share one statement. */
 import type { TurnStatus } from '../../../workflows/protocol/turn.ts';
 import { ofFewLengths, read, type StoreContext } from '../context.ts';
 
-/** SQLite takes at most 32,766 parameters in one statement. */
+/** Turns in one statement: SQLite takes at most 32,766 parameters. */
 const MOST_IDS = 1_024;
 
 /** Turns that are asked for in one statement. */
@@ -29,7 +29,7 @@ export function turnStatusReader(ctx: StoreContext): (agentTurnId: string) => Pr
   };
 }
 
-/** After all that is ready to run has run. */
+/** Resolves after all that is ready to run has run. */
 async function ticked(): Promise<void> {
   await Promise.resolve();
   await new Promise<void>((resolve) => process.nextTick(resolve));

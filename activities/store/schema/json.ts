@@ -1,8 +1,8 @@
 /**
  * JSON columns: text that says by its type what it is JSON of.
  *
- * Invariant: a column is decoded where its value is needed and nowhere else. What cannot be read, because somebody wrote it by hand, so fails
- * for the one turn that needs it, and an ended turn or a queue beside it is none the worse (T8).
+ * Invariant: a column is decoded where its value is needed and nowhere else. What cannot be read, because somebody wrote it by hand, so
+ * fails for the one turn that needs it, and an ended turn or a queue beside it is none the worse (T8).
  */
 import { storedJson } from '../../well-formed.ts';
 

@@ -1,6 +1,6 @@
 /**
- * The tables as Kysely sees them. JSON is text and times are epoch ms by the store's clock, so that both backends read the same. A column that
- * can be null says when it is. The table of turns is in schema/turn-row.ts.
+ * The tables as Kysely sees them. JSON is text and times are epoch ms by the store's clock, so that both backends read the same. A column
+ * that can be null says when it is. The table of turns is in schema/turn-row.ts.
  */
 import { type Generated, type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { ApprovalStatus } from '../../../workflows/contract/approvals.ts';
@@ -21,7 +21,7 @@ export interface CardRow {
   type: CardType;
   content: Json<CardContents[CardType]>;
   author: string;
-  /** The turn that wrote the card; null for input and for copies of boxes. */
+  /** The turn that wrote the card; null for input. */
   agent_turn_id: string | null;
   /** The step that wrote the card; null for what no step wrote. */
   step_index: number | null;

@@ -8,7 +8,9 @@ import type { ReportAnswer } from '../../../workflows/protocol/tool-result.ts';
 import type { EngineUsage, TurnStatus, Usage } from '../../../workflows/protocol/turn.ts';
 import type { Json } from './json.ts';
 
-/** Where the settlement of a waiting call stands (T30): the turn has not ended, it has ended and its parent is to be told, then the answer. */
+/**
+ * Where the settlement of a waiting call stands (T30): the turn has not ended, it has ended and its parent is to be told, then the answer.
+ */
 export type SettlementState = 'pending' | 'due' | ReportAnswer;
 
 /** A request as it is kept with its turn: the instruction is a card by then. */
@@ -44,8 +46,8 @@ export interface TurnRow {
   /** Budgets that operators set (K9); null when they set none. */
   budgets: Json<BudgetChange> | null;
   /**
-   * The most tokens it was ever given to spend with all that it delegates; of a delegated turn, what its caller's budget holds for it while it
-   * has not ended (K20). Null until a turn from outside is leased.
+   * The most tokens it was ever given to spend with all that it delegates; of a delegated turn, what its caller's budget holds for it while
+   * it has not ended (K20). Null until a turn from outside is leased.
    */
   given_tokens: number | null;
   /** What it was given in money; null where there is no limit. */

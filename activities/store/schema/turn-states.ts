@@ -1,5 +1,6 @@
 /**
- * What the status of a turn says of its row: which columns have a value by then. The transactions that write the status write the columns with it.
+ * What the status of a turn says of its row: which columns have a value by then. The transactions that write the status write the columns
+ * with it.
  *
  * Invariant: a row that somebody changed by hand may break this. It is noticed where a lease is used (`leased`), and its turn can still be
  * ended, which needs no lease.

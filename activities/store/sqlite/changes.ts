@@ -1,20 +1,21 @@
 /**
- * Tells that some connection committed: `PRAGMA data_version` on a connection of its own changes with every commit of any other
- * connection, in this process or another, and costs microseconds. It is polled only while somebody waits, and the less often the longer
- * nothing was committed.
+ * Tells that some connection committed: `PRAGMA data_version` on a connection of its own changes with every commit of any other connection,
+ * in this process or another, and costs microseconds. It is polled only while somebody waits, and the less often the longer nothing was
+ * committed.
  *
- * Whoever is woken looks into the store. The more there are, the more commits they are woken for at once: what they do together stays
- * within bounds, however many wait and however busy the store is.
+ * A waiter that is woken reads the store. The more waiters there are, the more commits they are woken for at once: what they do together
+ * stays within bounds, however many wait and however busy the store is.
  */
 import type SqliteDatabase from 'better-sqlite3';
 
 const FASTEST_POLL_MS = 2;
 const SLOWEST_POLL_MS = 20;
-/** After a quiet time, one poll in a twentieth of it. */
+/** Polls in a time as long as nothing has been committed: the longer it was quiet, the less often it is polled. */
 const POLLS_PER_QUIET = 20;
-/** Five hundred waiters look once a second, sixteen some thirty times. */
-const LOOK_MS = 2;
+/** The quiet time after a wake-up, for each waiter: five hundred waiters read once a second, sixteen some thirty times. */
+const QUIET_MS_PER_WAITER = 2;
 
+/** Wakes waiters for the commits of all connections to a file. */
 export class ChangeWatcher {
   readonly #open: () => SqliteDatabase.Database;
   readonly #waiting = new Set<() => void>();
@@ -29,6 +30,7 @@ export class ChangeWatcher {
     this.#open = open;
   }
 
+  /** Resolves soon after a commit, at the latest after `timeoutMs`. */
   async wait(timeoutMs: number): Promise<void> {
     if (this.#closed) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -44,6 +46,7 @@ export class ChangeWatcher {
     }
   }
 
+  /** Wakes all waiters, and closes the connection that was polled. */
   close(): void {
     this.#closed = true;
     this.#stop();
@@ -80,11 +83,11 @@ export class ChangeWatcher {
     if (version === undefined || version === this.#version) return;
     this.#version = version;
     this.#changedAt = performance.now();
-    this.#quietUntil = this.#changedAt + this.#waiting.size * LOOK_MS;
+    this.#quietUntil = this.#changedAt + this.#waiting.size * QUIET_MS_PER_WAITER;
     this.#wake();
   }
 
-  /** Undefined while it cannot be read, as when another process recovers the log: it is looked at again soon. */
+  /** The version; undefined while it cannot be read, as when another process recovers the log: the next poll comes soon. */
   #versionOf(): number | undefined {
     try {
       return this.#database?.pragma('data_version', { simple: true }) as number | undefined;

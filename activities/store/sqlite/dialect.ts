@@ -8,12 +8,14 @@ import {
   SqliteDriver,
 } from 'kysely';
 
+/** Begins transactions with the write lock. */
 class ImmediateDriver extends SqliteDriver {
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
     await connection.executeQuery(CompiledQuery.raw('begin immediate'));
   }
 }
 
+/** Kysely's dialect of SQLite with that driver. */
 export class ImmediateSqliteDialect extends SqliteDialect {
   readonly #config: SqliteDialectConfig;
 

@@ -24,16 +24,21 @@ const schema: SchemaDialect = {
   findVersionTable: sql`select 1 from sqlite_master where name = 'schema_version'`,
 };
 
+/** How a store in a file is opened. */
 export interface SqliteStoreOptions {
   readonly path: string;
+  /** The store's clock, epoch ms; that of the machine when left out. */
   readonly now?: () => number;
-  /** Turns that may wait in one agent's inbox; default 1,000 (T10). */
+  /** Turns that may wait in one agent's inbox; 1,000 when left out (T10). */
   readonly maxQueuedTurns?: number;
-  /** How long a caller waits for the file's lock. */
+  /** How long a caller waits for the file's lock, ms. */
   readonly waitMs?: number;
 }
 
-/** Errors: `store_corrupt`, `store_locked`, `store_unavailable`, each naming the file. */
+/**
+ * Opens the store, and makes the file where it is missing. Errors: `store_corrupt`, `store_locked`, `store_unavailable`, each naming the
+ * file.
+ */
 export async function openSqliteStore({
   path,
   now = Date.now,
@@ -91,8 +96,8 @@ export async function openSqliteStore({
 }
 
 /**
- * SQLite's own wait for a lock blocks the whole process: heartbeats would stop, and a second store of the same process could never let go
- * of the lock that is waited for. So nothing waits in it, and what finds the file locked is tried again.
+ * A connection to the file. SQLite's own wait for a lock blocks the whole process: heartbeats would stop, and a second store of the same
+ * process could never let go of the lock that is waited for. So nothing waits in it, and what finds the file locked is tried again.
  */
 function open(path: string): SqliteDatabase.Database {
   const database = new SqliteDatabase(path, { timeout: 0 });
@@ -107,7 +112,8 @@ function open(path: string): SqliteDatabase.Database {
   }
 }
 
+/** A caller that has waited for so long tries more often. */
 const AGED_MS = 200;
 
-/** Nobody is told when the lock is free, and whoever asks more often gets it sooner: those who have waited for some time do. */
+/** SQLite tells nobody when the lock is free, and a caller that asks more often gets it sooner: those that have waited for some time do. */
 const lockedPause = (waitedMs: number): number => 1 + Math.random() * (waitedMs < AGED_MS ? 8 : 4);

@@ -6,9 +6,10 @@
 import type SqliteDatabase from 'better-sqlite3';
 import type { SqliteDatabase as KyselyDatabase } from 'kysely';
 
-/** The store has fewer texts than this, but for lists whose length varies. */
+/** Statements that are kept; the store has fewer texts, but for lists whose length varies. */
 const KEPT = 500;
 
+/** The database as Kysely uses it, which prepares each text once. */
 export function preparedOnce(database: SqliteDatabase.Database): KyselyDatabase {
   const statements = new Map<string, SqliteDatabase.Statement>();
   return {

@@ -25,8 +25,8 @@ function digestOf(request: EnqueueRequest): string {
 }
 
 /**
- * A request to an idle agent is leased in the same transaction, so that nobody needs to be told of it but the one who starts its workflow;
- * one to a busy agent is leased by the end of the turn before it.
+ * Accepts a request. One to an idle agent is leased in the same transaction, so that only the caller, who starts its workflow, needs to
+ * know of it; one to a busy agent is leased by the end of the turn before it.
  */
 export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Accepted | RefusedRequest> {
   const { agentId, request } = input;
@@ -62,13 +62,14 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
   });
 }
 
+/** What is known of an agent that a request is for. */
 interface Inbox {
   /** Undefined for an agent that is not on the roster. */
   readonly entry: Pick<RosterEntry, 'lifecycle'> | undefined;
   readonly queued: number;
 }
 
-/** An agent that is not on the roster has no turns: it is enrolled with its first. */
+/** A query for the inbox of an agent. One that is not on the roster has no turns: it is enrolled with its first. */
 const selectInbox = ({ db }: Reader, agentId: string) =>
   db
     .selectFrom('agents')
@@ -87,11 +88,14 @@ const inboxFrom = (entry: (Pick<RosterEntry, 'lifecycle'> & { queued: unknown })
   queued: Number(entry?.queued ?? 0),
 });
 
-/** Why the agent takes no request of another turn; null when it does. The caller holds the head row. */
+/** Why the agent takes no request; null when it does. The caller holds the head row. */
 export const admissionRefusal = async (tx: Tx, head: HeadRow): Promise<Refusal | null> =>
   refusalOf(tx, head, inboxFrom(await selectInbox(tx, head.agent_id).executeTakeFirst()));
 
-/** A stopped agent takes nothing, a full inbox neither, and a `ui_action` does not wait (T10, T11). */
+/**
+ * Why a request is refused; null when it is not. A stopped agent takes nothing, a full inbox neither, and a UI action does not wait (T10,
+ * T11).
+ */
 function refusalOf(
   { maxQueuedTurns }: Tx,
   { agent_id: agentId, status }: HeadRow,
@@ -108,7 +112,7 @@ function refusalOf(
   return { code: 'inbox_full', message: `agent ${agentId} has ${queued} turns queued; retry later` };
 }
 
-/** A turn that is dispatched gives its lease again: the caller before may have gone without starting its workflow. */
+/** The answer to a request that was accepted before. A turn that has not started gives its lease again: the caller before may have gone. */
 async function acceptedBefore(tx: Tx, turn: Turn, digest: string): Promise<Accepted | RefusedRequest> {
   if (turn.request_digest !== digest) {
     return {
@@ -140,6 +144,7 @@ async function queuedAhead({ db }: Reader, agentId: string, lane: number, accept
   return Number((await query.executeTakeFirstOrThrow()).count);
 }
 
+/** Why the instruction card that the request names is refused; null when it is there, or none is named. */
 async function missingReference({ db }: Reader, request: EnqueueRequest): Promise<Refusal | null> {
   const { instructionCardId: cardId } = request;
   if (cardId === undefined) return null;
@@ -149,6 +154,7 @@ async function missingReference({ db }: Reader, request: EnqueueRequest): Promis
   return { code: 'invalid_request', message };
 }
 
+/** Writes the instruction where the request brings it, and queues the turn. */
 async function queue(
   tx: Tx,
   { agentId, request }: AcceptInput,
@@ -165,7 +171,7 @@ async function queue(
   return insertTurn(tx, { agentId, agentTurnId, lane, instructionCardId: cardId, digest, request: rest });
 }
 
-/** What a foreign client sent and nobody can use leaves one event with its reason, however often the message is handled. */
+/** Writes down, once, that a message of a foreign client could not be used and why. */
 export async function recordDropped(
   ctx: StoreContext,
   agentId: string,

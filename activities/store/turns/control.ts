@@ -54,7 +54,7 @@ async function cancelQueued(tx: Tx, { head, turn }: Locked, reason: string): Pro
   return endTurn(tx, { head, turn: { ...turn, output_box_id: boxId } }, canceled);
 }
 
-/** Messages that a turn has not read; they wait in its prompt's way and in memory. */
+/** The most messages that a turn may have not read: all of them are read from the store with each step. */
 const MOST_PENDING_STEERS = 100;
 
 /** Queues a message for the next safe boundary of a turn; a turn that has ended is `stale` and nothing is kept. */
@@ -112,7 +112,7 @@ async function steerBefore(tx: Tx, steerId: string, text: string, key: string): 
   throw new CodedError('idempotency_conflict', `the key ${key} belongs to another message for this turn`);
 }
 
-/** New budgets for a turn that has not ended; a question that they answer is answered by them (K9). */
+/** Sets budgets of a turn that has not ended; a question that they answer is answered by them (K9). */
 export const setBudgets = (
   ctx: StoreContext,
   agentTurnId: string,
@@ -128,7 +128,7 @@ export const setBudgets = (
     return { agentId: turn.agent_id, changed, answered };
   });
 
-/** Effective at once for accepting and leasing. Stopping ends the active turn too; starting leases what is queued (T10). */
+/** Starts or stops an agent, at once for accepting and leasing. Stopping ends the active turn too; starting leases what is queued (T10). */
 export const setLifecycle = (
   ctx: StoreContext,
   agentId: string,

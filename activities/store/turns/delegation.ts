@@ -54,7 +54,7 @@ interface Caller extends Locked<WithLease> {
 interface Target {
   readonly agentId: string;
   readonly profile: string;
-  /** The agent whose memory a clone starts with; null for one that starts with nothing, or with its own. */
+  /** The agent of whose output box a clone starts with a copy; null for an agent that starts with nothing, or with its own box. */
   readonly original: string | null;
   /** The budgets of that profile, and those of the caller's. */
   readonly budgets: { readonly target: Budgets; readonly caller: Budgets };
@@ -82,7 +82,10 @@ export const delegate = (ctx: StoreContext, fence: Fence, delegation: Delegation
     return { call: await callAfter(tx, caller, delegation), handover: made };
   });
 
-/** Delegations that wait take one lock for all of them. Sorts behind all agents: it is not kept from others while an agent is waited for. */
+/**
+ * The line of delegations that wait, which take one lock. It sorts behind all agents, so it is not held while a caller stands in line for
+ * an agent.
+ */
 const WAITS = '\uffff';
 
 const namesOf = ({ agentId }: Fence, { target, waitMs }: Delegation): readonly string[] => [
@@ -104,6 +107,7 @@ async function doneBefore(tx: Tx, turn: WithLease, callId: string): Promise<Dele
   return { call, handover: { agentId: made.agent_id, next, more: false, settlements } };
 }
 
+/** Where the work goes, or why it may not go there. */
 async function targetOf(tx: Tx, turn: WithLease, { callId, target }: Delegation): Promise<Target | Refusal> {
   const { delegationPolicy: policy, budgets: own } = (await profileByHash(tx, turn.profile_hash)).profile;
   const named = target.strategy === 'new' ? target.profile : await profileOfAgent(tx, target.agentId);
@@ -126,6 +130,7 @@ async function targetOf(tx: Tx, turn: WithLease, { callId, target }: Delegation)
   return { agentId: delegatedAgentId(named, callId), profile: named, original, budgets };
 }
 
+/** The target in words. */
 const nameOf = (target: DelegationTarget): string => (target.strategy === 'new' ? target.profile : target.agentId);
 
 /** The profile of an agent; null for one that is not there. */
@@ -162,12 +167,13 @@ async function makeTurn(tx: Tx, caller: Caller, target: Target, delegation: Dele
   const refused = await admissionRefusal(tx, head);
   if (refused) return refused;
   await enrol(tx, { agentId: target.agentId, profile: target.profile, parentAgentId: turn.agent_id });
-  if (target.original !== null) await inheritMemory(tx, target.original, head, delegation.callId);
+  if (target.original !== null) await inheritBox(tx, target.original, head, delegation.callId);
   await queueChild(tx, caller, { target, share, contextBoxId: context.boxId }, delegation);
   // Locked anew, for its box may be another one by now.
   return handOver(tx, await lockHead(tx, target.agentId));
 }
 
+/** The turn that is to be made. */
 interface Child {
   readonly target: Target;
   readonly share: Share;
@@ -175,6 +181,7 @@ interface Child {
   readonly contextBoxId: string | undefined;
 }
 
+/** Writes the instruction and queues the new turn. */
 async function queueChild(
   tx: Tx,
   { turn, call }: Caller,
@@ -223,6 +230,7 @@ async function contextOf(
   return { boxId: to };
 }
 
+/** The place of a card in a box; undefined when it is not in the box. */
 async function placeOf({ db }: Reader, boxId: string, cardId: string): Promise<number | undefined> {
   const row = await db
     .selectFrom('box_cards')
@@ -233,8 +241,8 @@ async function placeOf({ db }: Reader, boxId: string, cardId: string): Promise<n
   return row?.seq;
 }
 
-/** Gives a new agent a copy of what another one remembers. */
-async function inheritMemory(tx: Tx, original: string, head: HeadRow, callId: string): Promise<void> {
+/** Gives a new agent a copy of another one's output box. */
+async function inheritBox(tx: Tx, original: string, head: HeadRow, callId: string): Promise<void> {
   const source = await tx.db
     .selectFrom('agent_state_head')
     .select('output_box_id')
@@ -246,7 +254,7 @@ async function inheritMemory(tx: Tx, original: string, head: HeadRow, callId: st
   await updateHead(tx, head.agent_id, { output_box_id: to });
 }
 
-/** The call waits for the new turn, or has its result at once. */
+/** What becomes of the call: it waits for the new turn, or has its result at once. */
 async function callAfter(
   tx: Tx,
   { turn, head, call }: Caller,
@@ -298,6 +306,7 @@ async function started({ db }: Reader, child: TurnRow, { content }: StoredCall):
   return { callId, tool, status: 'success', afterExecution: 'continue', result };
 }
 
+/** The result of a call that is refused. */
 const failed = ({ content }: StoredCall, { code, message }: Refusal): ToolResultContent => ({
   callId: content.callId,
   tool: content.tool,

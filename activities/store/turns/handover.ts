@@ -2,11 +2,11 @@
  * What follows when an agent may have become free: its next queued turn is leased, in the transaction that freed it (T1, T9, T29).
  *
  * Invariants
- * 1. Only an idle head of a started agent leases. A head whose turn is dispatched gives the same lease again: whoever got it before may
- *    be gone without having started the workflow.
+ * 1. Only an idle head of a started agent leases. A head whose turn is dispatched gives the same lease again: the process that got it
+ *    before may be gone without having started the workflow.
  * 2. A turn that cannot start ends here and never blocks the queue (T8). Such turns are ended in batches, and each batch is committed
  *    before the next one begins.
- * 3. While turns wait and nobody is certain to go on, the first of them is due for a check.
+ * 3. While turns wait and no process is certain to go on, the first of them is due for a check.
  */
 import type { Handover } from '../../../workflows/contract/lease.ts';
 import { FIRST_CHECK_MS } from '../../../workflows/supervision/check.ts';
@@ -28,8 +28,8 @@ export const leaseNext = (ctx: StoreContext, agentId: string): Promise<Handover>
   write(ctx, agentId, async (tx) => handOver(tx, await lockHead(tx, agentId)));
 
 /**
- * What follows for the agent of this head. The caller holds the head row and gives it with its own changes; and `only`, the one queued turn of an
- * agent that is not stopped, where it knows it.
+ * Leases the next turn of the agent of this head, or gives the lease of its turn that has not started. The caller holds the head row and
+ * gives it with what it has changed of it; and `only`, where it knows that this is the one queued turn of an agent that is not stopped.
  */
 export async function handOver(tx: Tx, locked: HeadRow, only?: Turn): Promise<Handover> {
   const { agent_id: agentId, active_agent_turn_id: active } = locked;
@@ -44,6 +44,7 @@ export async function handOver(tx: Tx, locked: HeadRow, only?: Turn): Promise<Ha
   return leaseFrom(tx, locked, await turnOf(tx, next.agent_turn_id));
 }
 
+/** Leases the first turn that can start, from this one on. */
 async function leaseFrom(tx: Tx, locked: HeadRow, first: Turn): Promise<Handover> {
   const { agent_id: agentId } = locked;
   const settlements: string[] = [];
@@ -65,7 +66,9 @@ async function leaseFrom(tx: Tx, locked: HeadRow, first: Turn): Promise<Handover
   return { agentId, next: null, more: turn !== undefined, settlements };
 }
 
-/** A query for the id alone: mostly there is none, and SQLite plans the statement anew at each use, the longer the more columns it names. */
+/**
+ * A query for the id alone: mostly there is none, and SQLite plans the statement anew at each use, the longer the more columns it names.
+ */
 const selectNextQueued = ({ db }: Reader, agentId: string) =>
   db
     .selectFrom('turns')

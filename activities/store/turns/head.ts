@@ -2,7 +2,7 @@
  * The head row: an agent's lease, and the lock under which its turns, boxes and events are written.
  *
  * Invariants
- * 1. Whoever writes for an agent holds its head row first, so event and box sequences have no gaps and no ties.
+ * 1. A transaction that writes for an agent holds its head row first, so event and box sequences have no gaps and no ties.
  * 2. The epoch rises at lease and at reap, never on resume (T2).
  */
 import type { Compilable } from 'kysely';
@@ -57,12 +57,6 @@ async function locked<Q extends readonly Compilable[]>(
   if (!head) return null;
   tx.outbox.noteHead(head);
   return [head, ...answers];
-}
-
-/** Locks the head if the lease still holds. Errors: `stale_epoch`, and the transaction writes nothing (T5). */
-export async function fenced(tx: Tx, fence: Fence): Promise<HeadRow> {
-  const [head] = await fencedWith(tx, fence);
-  return head;
 }
 
 /** Locks the head if the lease still holds, and runs the queries under the lock, all in one round trip. Errors: `stale_epoch` (T5). */

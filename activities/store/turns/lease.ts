@@ -41,7 +41,7 @@ const TITLE_BYTES = 120;
 /** What leasing a turn has come to. */
 export type LeaseAttempt =
   | { readonly kind: 'leased'; readonly lease: Lease }
-  /** It could not start and has ended; the head is idle at this epoch. */
+  /** The turn could not start and has ended; the head is idle at this epoch. */
   | { readonly kind: 'rejected'; readonly turnEpoch: number }
   /** No worker has registered any profile in this store yet: nothing can be said of the one that is asked for. */
   | { readonly kind: 'too_early' };
@@ -59,40 +59,45 @@ export async function tryLease(tx: Tx, head: HeadRow, queued: Turn): Promise<Lea
   if (!profile && !unfit && !(await anyProfile(tx))) return { kind: 'too_early' };
   const problem = unfit ?? (await parentProblem(tx, queued)) ?? requestProblem(queued, card);
   const windowTokens = profile?.snapshot.profile.context.windowTokens ?? 0;
-  const memory = await memoryOf(tx, head, queued, { windowTokens, isReadable: problem === null });
-  const turn = await dispatch(tx, head, queued, { profileName, profile, memory });
-  const refused = problem ?? refusal(profileName, profile !== null, memory.missing);
+  const boxes = await prepareBoxes(tx, head, queued, { windowTokens, isReadable: problem === null });
+  const turn = await dispatch(tx, head, queued, { profileName, profile, boxes });
+  const refused = problem ?? refusal(profileName, profile !== null, boxes.missing);
   const made = refused ?? (await leaseOf(tx, turn, card).catch(unreadable));
   if ('reason' in made) {
     const status = made.code === 'canceled' ? 'canceled' : 'failed';
     const termination: Termination = { status, errorCode: made.code, reason: made.reason };
     await finishTurn(tx, turn, abandoned(termination));
-    await closeUnit(tx, memory.boxId);
+    await closeUnit(tx, boxes.boxId);
     return { kind: 'rejected', turnEpoch: turn.turn_epoch };
   }
   appendState(tx, { agent_id: head.agent_id, ...headOf(tx, turn) });
   return { kind: 'leased', lease: made };
 }
 
-interface Memory {
-  /** The box that the turn remembers and writes to. */
+/** The boxes of a turn that is leased. */
+interface Boxes {
+  /** The output box, which the turn reads and writes to. */
   readonly boxId: string;
+  /** The place of the instruction in the output box. */
   readonly instructionSeq: number;
+  /** Cards of turns before this one, then those of the box that came with the request. */
   readonly earlier: readonly ContextUnit[];
   /** Boxes that the request names and that are not there. */
   readonly missing: readonly string[];
 }
 
+/** How the boxes are to be read. */
 interface Reading {
+  /** The window of the model; 0 where the profile is not known. */
   readonly windowTokens: number;
   /** Whether the request can be read; of one that cannot, the agent's own box takes what is written down of its end. */
   readonly isReadable: boolean;
 }
 
-/** Makes ready what the turn remembers, its instruction last (T24). */
-async function memoryOf(tx: Tx, head: HeadRow, turn: Turn, { windowTokens, isReadable }: Reading): Promise<Memory> {
+/** Finds or makes the boxes of the turn, and puts its instruction last into the output box (T24). */
+async function prepareBoxes(tx: Tx, head: HeadRow, turn: Turn, { windowTokens, isReadable }: Reading): Promise<Boxes> {
   const asked = isReadable ? decoded(turn.request).outputBoxId : undefined;
-  const { boxId, missing } = await memoryBox(tx, head, turn, asked);
+  const { boxId, missing } = await outputBoxOf(tx, head, turn, asked);
   const context = await contextOf(tx, turn, windowTokens);
   const instructionSeq = await placeInstruction(tx, boxId, turn);
   // What stands before the instruction, which is nothing for a new agent.
@@ -102,15 +107,15 @@ async function memoryOf(tx: Tx, head: HeadRow, turn: Turn, { windowTokens, isRea
 }
 
 /**
- * The box this turn remembers and writes to: the one it asked for, else the agent's own. A box of somebody else is forked, so that no
+ * The output box of the turn: the one that it asks for, else the agent's own. A box of somebody else is forked, so that no
  * two agents write to one (T25). One that is not there ends the turn, which is then written down in the agent's own box.
  */
-async function memoryBox(
+async function outputBoxOf(
   tx: Tx,
   head: HeadRow,
   turn: Turn,
   asked: string | undefined,
-): Promise<Pick<Memory, 'boxId' | 'missing'>> {
+): Promise<Pick<Boxes, 'boxId' | 'missing'>> {
   const owner = turn.agent_id;
   const box = asked === undefined ? undefined : await findBox(tx, asked);
   if (box?.owner_agent_id === owner && box.kind === 'output') return { boxId: box.box_id, missing: [] };
@@ -144,8 +149,8 @@ async function contextOf(
 }
 
 /**
- * The instruction joins the box as its newest card (T24). A card that is in it already, because an earlier turn had the same, stays with the
- * answer it got there; this turn gets a copy of its own.
+ * The instruction joins the box as its newest card (T24). A card that is in it already, because an earlier turn had the same, stays with
+ * the answer it got there; this turn gets a copy of its own.
  */
 async function placeInstruction(tx: Tx, boxId: string, turn: Turn): Promise<number> {
   const { instruction_card_id: cardId, agent_turn_id: agentTurnId, agent_id: owner } = turn;
@@ -167,14 +172,15 @@ async function placeInstruction(tx: Tx, boxId: string, turn: Turn): Promise<numb
   return appendToBox(tx, box, copyId);
 }
 
+/** What a lease is made of. */
 interface Dispatching {
   readonly profileName: string;
   /** Null when the profile is not known, or cannot be read: then the turn ends at once. */
   readonly profile: CurrentProfile | null;
-  readonly memory: Memory;
+  readonly boxes: Boxes;
 }
 
-/** A turn that has its place at the head, also one that ends at once because it cannot start. */
+/** A turn that is at the head of its agent, also one that ends at once because it cannot start. */
 type DispatchedRow = TurnRow & { readonly turn_epoch: number; readonly output_box_id: string };
 
 /** Writes the lease to the row of the turn and to the head. */
@@ -182,7 +188,7 @@ async function dispatch(
   tx: Tx,
   head: HeadRow,
   queued: Turn,
-  { profileName, profile, memory }: Dispatching,
+  { profileName, profile, boxes }: Dispatching,
 ): Promise<DispatchedRow> {
   // Clocks of several machines differ: a lease never looks older than the end of the turn before it.
   const leasedAt = Math.max(tx.now, head.updated_at);
@@ -190,9 +196,9 @@ async function dispatch(
   const lease = {
     status: 'dispatched',
     turn_epoch: head.turn_epoch + 1,
-    output_box_id: memory.boxId,
-    instruction_seq: memory.instructionSeq,
-    earlier: encoded(memory.earlier),
+    output_box_id: boxes.boxId,
+    instruction_seq: boxes.instructionSeq,
+    earlier: encoded(boxes.earlier),
     profile_name: profileName,
     profile_hash: profile?.hash ?? null,
     worker_target: definition?.workerTarget ?? null,
@@ -218,6 +224,7 @@ const headOf = ({ now }: Tx, turn: DispatchedRow) =>
     updated_at: now,
   }) as const;
 
+/** When a turn is checked first after its lease, and when its whole time is up. */
 const firstCheck = (leasedAt: number, timeouts: Timeouts) => ({
   check_at: firstCheckAt(leasedAt, timeouts),
   check_every: FIRST_CHECK_MS,
@@ -238,19 +245,23 @@ type InstructionRow = Pick<CardRow, 'type' | 'content' | 'token_count'>;
 
 const instructionSchema = z.object({ text: z.string() });
 
+/** Why a turn cannot start. */
 interface LeaseRefusal {
   readonly code: FailureCode;
   readonly reason: string;
 }
 
-/** What cannot be read ends the one turn that needs it. Errors: those of the database, after which nothing more can be written. */
+/**
+ * The refusal of a turn whose rows cannot be read, which ends that one turn. Errors: those of the database, after which nothing more can be
+ * written.
+ */
 function unreadable(error: unknown): LeaseRefusal {
   const isOfRows = error instanceof SyntaxError || error instanceof TypeError || error instanceof CodedError;
   if (!isOfRows) throw error;
   return { code: 'internal_error', reason: `what the store holds of it cannot be read: ${error.message}` };
 }
 
-/** A turn that was to end with its parent's, which has ended without success while it was queued, is not started. */
+/** A turn that was to end with its parent's is not started when that has ended without success; null for all others. */
 async function parentProblem(
   reader: Reader,
   { on_parent_end, parent_agent_turn_id: parentId }: Turn,
@@ -261,7 +272,7 @@ async function parentProblem(
   return { code: 'canceled', reason: 'the turn that waited for it has ended' };
 }
 
-/** A row that somebody wrote by hand, or a program with a mistake, in a way that cannot be run (T8). */
+/** Why a row that somebody wrote by hand, or a program with a mistake, cannot be run; null when it can (T8). */
 function requestProblem(turn: Turn, card: InstructionRow | undefined): LeaseRefusal | null {
   const refused = (reason: string): LeaseRefusal => ({ code: 'invalid_request', reason });
   const cardId = turn.instruction_card_id;
@@ -280,6 +291,7 @@ function decodedOrNull(json: Json<unknown>): unknown {
   }
 }
 
+/** Why a turn whose rows can be read cannot start; null when it can. */
 function refusal(profileName: string, profileKnown: boolean, missingBoxes: readonly string[]): LeaseRefusal | null {
   if (!profileKnown) {
     return {
@@ -292,8 +304,8 @@ function refusal(profileName: string, profileKnown: boolean, missingBoxes: reado
 }
 
 /**
- * What the turn's workflow is started with, from the rows of its lease; `instruction` where the caller has read it. Errors: `protocol_violation`
- * when a part of the lease is missing; `profile_not_found`, `store_corrupt`.
+ * What the turn's workflow is started with, from the rows of its lease; `instruction` where the caller has read it. Errors:
+ * `protocol_violation` when a part of the lease is missing; `profile_not_found`, `store_corrupt`.
  */
 export async function leaseOf(reader: Reader, row: TurnRow, instruction?: InstructionRow): Promise<Lease> {
   const turn = leased(row);
@@ -323,6 +335,7 @@ export async function leaseOf(reader: Reader, row: TurnRow, instruction?: Instru
   };
 }
 
+/** The first words of an instruction, on one line. */
 const titleOf = (text: string): string => clip(text.replace(/\s+/g, ' ').trim().toWellFormed(), TITLE_BYTES);
 
 const counted = new WeakMap<ProfileSnapshot, number>();
@@ -340,5 +353,5 @@ function fixedTokens(snapshot: ProfileSnapshot): number {
   return tokens;
 }
 
-/** Measured: `submit_result`, `read_result`, and the delegation tools where they are offered. */
+/** Tokens of the built-in tools, as measured: `submit_result`, `read_result`, and the delegation tools where they are offered. */
 const BUILTIN_TOKENS = 700;

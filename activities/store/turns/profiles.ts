@@ -79,7 +79,10 @@ export const anyProfile = async ({ db }: Reader): Promise<boolean> =>
 export const readProfile = (ctx: StoreContext, hash: string): Promise<ProfileSnapshot> =>
   read(ctx, (reader) => profileByHash(reader, hash));
 
-/** A version by its hash, which always means the same snapshot: what was read once is not read again. Errors: `profile_not_found`, `store_corrupt`. */
+/**
+ * A version by its hash, which always means the same snapshot: what was read once is not read again. Errors: `profile_not_found`,
+ * `store_corrupt`.
+ */
 export async function profileByHash({ db, profiles }: Reader, hash: string): Promise<ProfileSnapshot> {
   const known = profiles.get(hash);
   if (known) return known;

@@ -19,8 +19,8 @@ export function budgetsOf(turn: Pick<TurnRow, 'budgets' | 'given_tokens' | 'give
 }
 
 /**
- * Adds budgets to those that were set before, and returns all of them. The caller holds the head row, and has made sure that a delegated turn may
- * get so much.
+ * Adds budgets to those that were set before, and returns all of them. The caller holds the head row, and has made sure that a delegated
+ * turn may get so much.
  */
 export async function addBudgets(tx: Tx, turn: TurnRow, budgets: BudgetChange): Promise<BudgetChange> {
   const merged = withBudgets(setBudgetsOf(turn) ?? {}, budgets);

@@ -21,7 +21,10 @@ export interface TakenSteer {
   readonly tokens: number;
 }
 
-/** The steers that wait, in the order they came. Showing them to the model takes none away: the call may fail, and the next one shows them again. */
+/**
+ * The steers that wait, in the order they came. Showing them to the model takes none away: the call may fail, and the next one shows them
+ * again.
+ */
 async function pendingSteers({ db }: Reader, agentTurnId: string): Promise<Card[]> {
   const rows = await db
     .selectFrom('steers')

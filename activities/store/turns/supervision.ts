@@ -89,6 +89,7 @@ export async function releaseSupervisorLease(ctx: StoreContext, holder: string):
   );
 }
 
+/** What a check needs to know of a turn, as one statement reads it. */
 type DueRow = Pick<
   TurnRow,
   | 'agent_id'
@@ -144,6 +145,7 @@ export const dueTurns = (ctx: StoreContext, limit: number): Promise<readonly Due
 
 const UNSUCCESSFUL: ReadonlySet<string | null> = new Set(['failed', 'timeout', 'canceled']);
 
+/** The turn as the supervisor sees it. */
 async function dueTurn(reader: Reader, row: DueRow, now: number): Promise<DueTurn> {
   const isActive = row.active_agent_turn_id === row.agent_turn_id;
   const retryAt = row.next_retry_at === null ? null : row.next_retry_at + MISSED_RETRY_MS;
@@ -172,7 +174,10 @@ async function dueTurn(reader: Reader, row: DueRow, now: number): Promise<DueTur
   };
 }
 
-/** A row that names a profile which is not there, or cannot be read, must not keep all others from being checked: it is judged by no limit. */
+/**
+ * The timeouts of a profile. A row whose profile is not there, or cannot be read, must not keep others from being checked: null, and
+ * nothing is overdue.
+ */
 async function timeoutsOf(reader: Reader, hash: string | null): Promise<Timeouts | null> {
   if (hash === null) return null;
   try {

@@ -47,8 +47,8 @@ const clipped = (termination: Termination): Termination =>
 type Boxed = MaybeHeld & { readonly output_box_id: string };
 
 /**
- * Writes the end of the turn. The caller holds the head row, and has checked that the turn has not ended. Errors: `protocol_violation` for a turn
- * without a box.
+ * Writes the end of the turn. The caller holds the head row, and has checked that the turn has not ended. Errors: `protocol_violation` for
+ * a turn without a box.
  */
 export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: TurnCommit): Promise<TurnEnd> {
   const { agent_turn_id: agentTurnId, agent_id: agentId, output_box_id: boxId } = turn;

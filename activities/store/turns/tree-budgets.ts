@@ -5,8 +5,9 @@
  * 1. A delegated turn is given a share of what its caller has left, under the caller's head row. Until it ends the share counts as the
  *    caller's spending, so the shares of a turn, what it spent, and what those that ended have spent, are never more than it was given
  *    itself, but for the steps that were under way.
- * 2. Once it has ended, what counts is what it spent, and what its own delegated turns have spent or still hold. That is never added up in a
- *    row but read anew, so that no transaction needs a child's lock and then its caller's, and an end that comes late counts all the same.
+ * 2. Once it has ended, what counts is what it spent, and what its own delegated turns have spent or still hold. That is never added up in
+ *    a row but read anew, so that no transaction needs a child's lock and then its caller's, and an end that comes late counts all the
+ *    same.
  * 3. What is given only rises, and only by what the nearest open turn above has left, under its head row.
  */
 import { type RawBuilder, sql } from 'kysely';
@@ -115,9 +116,10 @@ export async function standingOf(reader: Reader, turn: MaybeHeld): Promise<Budge
 export const readBudgets = (ctx: StoreContext, { agentTurnId }: Fence): Promise<BudgetStanding> =>
   read(ctx, async (reader) => standingOf(reader, await turnOf(reader, agentTurnId)));
 
+/** What is left of budgets. */
 interface Left {
   readonly tokens: number;
-  /** Infinite without a limit; nothing where it is not known what was spent. */
+  /** Infinite without a limit; zero where it is not known what was spent. */
   readonly cost: number;
 }
 
@@ -189,9 +191,9 @@ function beyond({ parent_call_id, given_tokens, given_cost }: TurnRow, budgets: 
 }
 
 /**
- * Runs one write transaction under the head of the turn's agent; where these budgets are more than a delegated turn was given, also under those
- * of all turns above it, locked in the order of their agents' ids like a delegation's, so that none of them ends or delegates meanwhile. Null
- * when the turn was never accepted.
+ * Runs one write transaction under the head of the turn's agent; where these budgets are more than a delegated turn was given, also under
+ * those of all turns above it, locked in the order of their agents' ids like a delegation's, so that none of them ends or delegates
+ * meanwhile. Null when the turn was never accepted.
  */
 export async function writeForBudgets<T>(
   ctx: StoreContext,
@@ -228,8 +230,8 @@ async function lineOf(reader: Reader, turn: TurnRow): Promise<TurnRow[]> {
 }
 
 /**
- * Refuses what exceeds a delegated turn's share and cannot be taken from the turn it works for: the nearest one above that has not ended, else
- * the first one. The heads are held by `writeForBudgets`. Errors: `budget_refused`.
+ * Refuses what exceeds a delegated turn's share and cannot be taken from the turn it works for: the nearest one above that has not ended,
+ * else the first one. The heads are held by `writeForBudgets`. Errors: `budget_refused`.
  */
 export async function refuseUnfunded(tx: Tx, turn: TurnRow, budgets: BudgetChange): Promise<void> {
   const more = beyond(turn, budgets);
@@ -237,7 +239,7 @@ export async function refuseUnfunded(tx: Tx, turn: TurnRow, budgets: BudgetChang
   const above = (await lineOf(tx, turn)).slice(1);
   const funder = above.find(({ status }) => !isTerminal(status)) ?? above.at(-1);
   if (!funder) return;
-  // Whoever delegated was leased, and keeps its profile also when it has ended.
+  // A turn that delegated was leased, and keeps its profile when it has ended.
   const { profile } = await profileByHash(tx, leased(funder).profile_hash);
   const left = await leftOf(tx, funder, profile.budgets);
   if (more.tokens <= left.tokens && more.cost <= left.cost) return;

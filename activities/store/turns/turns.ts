@@ -148,8 +148,8 @@ function accepted<T extends TurnRow>(turn: T | undefined, agentTurnId: string): 
 }
 
 /**
- * Whether there is anything of what few turns have. All of it is written under the head row of the turn's agent, so what is not there stays away
- * for the rest of a transaction that holds the head row and does not write it itself.
+ * Whether there is anything of what few turns have. All of it is written under the head row of the turn's agent, so what is not there stays
+ * away for the rest of a transaction that holds the head row and does not write it itself.
  */
 export interface Extras {
   /** Whether a call waits or has waited: for its result, for an answer, or with a report that could not be applied yet. */
