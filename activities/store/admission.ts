@@ -95,6 +95,7 @@ class Line {
   }
 }
 
+/** Who of a process may use the store now, and who waits for a place or for a name that another one uses. */
 export class Admission {
   readonly #options: AdmissionOptions;
   readonly #named = new Map<string, Line>();

@@ -6,20 +6,16 @@
  *    became a turn of its own: never lost, never doubled, never reordered.
  * 2. Its id is that of its card.
  */
+
 import { MESSAGE_TOKENS } from '../../../workflows/kernel/pressure.ts';
 import type { Card } from '../../../workflows/protocol/cards.ts';
 import { steerTurnId } from '../../ids.ts';
+import type { WrittenCard } from '../cards/cards.ts';
 import { appendToBox, toCard } from '../cards/cards.ts';
 import type { Reader, Tx } from '../context.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import type { WithLease } from '../schema/turn-states.ts';
 import { FRONT_LANE, insertTurn } from './turns.ts';
-
-/** A steer that a step has taken into the conversation: its place in the output box and its size. */
-export interface TakenSteer {
-  readonly seq: number;
-  readonly tokens: number;
-}
 
 /**
  * The steers that wait, in the order they came. Showing them to the model takes none away: the call may fail, and the next one shows them
@@ -73,9 +69,9 @@ export async function takeSteers(
   turn: WithLease,
   stepIndex: number,
   rendered: readonly string[],
-): Promise<TakenSteer[]> {
+): Promise<WrittenCard[]> {
   const box = { boxId: turn.output_box_id, owner: turn.agent_id };
-  const taken: TakenSteer[] = [];
+  const taken: WrittenCard[] = [];
   for (const { cardId, tokens } of await pendingSteers(tx, turn.agent_turn_id)) {
     if (!rendered.includes(cardId)) continue;
     const seq = await appendToBox(tx, box, cardId);
