@@ -11,7 +11,7 @@ import { createStore } from '../store.ts';
 import { ChangeFeed } from './changes.ts';
 import { storePool } from './client.ts';
 import { ServerClock } from './clock.ts';
-import { isConflict, isLocked, mapPostgresError, waitedInVain } from './errors.ts';
+import { isConflict, isLocked, mapPostgresError, type StorePlace, waitedInVain } from './errors.ts';
 import { openPools } from './pools.ts';
 import { shownUrl } from './url.ts';
 
@@ -58,6 +58,18 @@ export interface PostgresStoreOptions {
   readonly waitMs?: number;
 }
 
+/** The lines in front of the connections, of which one is kept to listen. */
+function admissionTo(place: StorePlace): Admission {
+  const { connections, waitMs } = place;
+  const places = Math.max(1, connections - 1);
+  return new Admission({
+    places,
+    writes: Math.max(1, places - Math.ceil(connections / LEFT_TO_READS)),
+    waitMs,
+    inVain: (wait) => waitedInVain(wait, place),
+  });
+}
+
 /** Opens the store, and makes its tables where they are missing. Errors: `store_unavailable`, naming the server without its password. */
 export async function openPostgresStore({
   url,
@@ -85,13 +97,7 @@ export async function openPostgresStore({
     throw new CodedError('store_unavailable', message, { cause: error });
   }
   const changes = new ChangeFeed(pool);
-  const places = Math.max(1, connections - 1);
-  const admission = new Admission({
-    places,
-    writes: Math.max(1, places - Math.ceil(connections / LEFT_TO_READS)),
-    waitMs,
-    inVain: (wait) => waitedInVain(wait, place),
-  });
+  const admission = admissionTo(place);
   return createStore(
     {
       db,

@@ -22,9 +22,11 @@ export interface SchemaDialect {
   readonly findVersionTable: RawBuilder<unknown>;
 }
 
-type Migration = (d: SchemaDialect) => readonly string[];
+/** The statements of a migration, or of a part of it. */
+type Migration = (dialect: SchemaDialect) => readonly string[];
 
-const firstSchema: Migration = ({ autoId, int }) => [
+/** Cards by their ids. */
+const cards: Migration = ({ int }) => [
   `create table cards (card_id text primary key, type text not null, content text not null, author text not null,
      agent_turn_id text, step_index ${int}, call_id text, token_count ${int} not null, bytes ${int} not null,
      created_at ${int} not null)`,
@@ -32,7 +34,10 @@ const firstSchema: Migration = ({ autoId, int }) => [
   `create unique index cards_one_result_per_call on cards (call_id, agent_turn_id) where type = 'tool.result'`,
   // The call before the type: a call and its result are found however many the turn has.
   `create index cards_by_turn on cards (agent_turn_id, call_id, type)`,
+];
 
+/** Boxes, the places of cards in them, and the sizes of earlier turns. */
+const boxes: Migration = ({ int }) => [
   `create table boxes (box_id text primary key, kind text not null, owner_agent_id text, parent_ids text not null,
      last_seq ${int} not null, created_at ${int} not null)`,
   `create table box_cards (box_id text not null, seq ${int} not null, card_id text not null, hidden_reason text,
@@ -42,7 +47,10 @@ const firstSchema: Migration = ({ autoId, int }) => [
   // How much of a prompt each earlier turn takes (K15).
   `create table box_units (box_id text not null, from_seq ${int} not null, to_seq ${int} not null, tokens ${int} not null,
      results text not null, primary key (box_id, to_seq))`,
+];
 
+/** The roster, the profiles, and the head of each agent. */
+const agents: Migration = ({ int }) => [
   // What the operator wants of the agent: a stopped one accepts and leases nothing (T10).
   `create table agents (agent_id text primary key, profile text, lifecycle text not null default 'started',
      parent_agent_id text, created_at ${int} not null)`,
@@ -51,7 +59,10 @@ const firstSchema: Migration = ({ autoId, int }) => [
   `create table agent_state_head (agent_id text primary key, status text not null, turn_epoch ${int} not null,
      active_agent_turn_id text, output_box_id text, waiting_tool_count ${int} not null, resume_deadline ${int},
      accept_seq ${int} not null, event_seq ${int} not null, updated_at ${int} not null)`,
+];
 
+/** Turns, found by their queue, their parent and their check. */
+const turns: Migration = ({ int }) => [
   // `settlement` is set when the parent's call waits for this turn: pending, due once it has ended, then the answer to its report (T30).
   // What a turn is given it may spend with all that it delegates: a delegated one has a share of its caller's budgets (K20).
   `create table turns (agent_turn_id text primary key, agent_id text not null, accept_seq ${int} not null, lane ${int} not null,
@@ -69,7 +80,10 @@ const firstSchema: Migration = ({ autoId, int }) => [
   // What is due: however many agents and ended turns there are, the supervisor reads only this.
   `create index turns_due on turns (check_at) where check_at is not null`,
   `create index turns_open on turns (agent_turn_id) where status in ('running', 'suspended')`,
+];
 
+/** Steps, and what becomes of calls and messages. */
+const calls: Migration = ({ int }) => [
   `create table agent_steps (agent_turn_id text not null, step_index ${int} not null, status text not null, model text,
      llm_usage text, llm_response_cost double precision, latency_ms ${int}, first_token_ms ${int}, finish_reason text,
      tool_call_ids text not null, outcome text, started_at ${int} not null, ended_at ${int},
@@ -86,7 +100,10 @@ const firstSchema: Migration = ({ autoId, int }) => [
      started_at ${int} not null, outcome text, duration_ms ${int}, primary key (agent_turn_id, call_id, attempt))`,
   `create table steers (steer_id text primary key, agent_turn_id text not null, seq ${int} not null, card_id text not null,
      status text not null, step_index ${int}, created_at ${int} not null, unique (agent_turn_id, seq))`,
+];
 
+/** Questions to people. */
+const approvals: Migration = ({ int }) => [
   `create table approvals (agent_turn_id text not null, call_id text not null, agent_id text not null, root_turn_id text not null,
      kind text not null, tool_name text not null, reason text not null, approvers text not null, escalate_to text,
      escalated_at ${int}, deadline ${int} not null, status text not null, answered_by text, comment text, arguments text,
@@ -98,7 +115,10 @@ const firstSchema: Migration = ({ autoId, int }) => [
   `create index approvals_by_agent on approvals (agent_id, created_at, agent_turn_id, call_id)`,
   `create index approvals_by_root on approvals (root_turn_id, created_at, agent_turn_id, call_id)`,
   `create index approvals_by_call on approvals (call_id)`,
+];
 
+/** Edges and events. */
+const log: Migration = ({ autoId, int }) => [
   `create table execution_edges (edge_key text primary key, primitive text not null, phase text not null, kind text,
      source_agent_id text, source_agent_turn_id text, source_step_index ${int}, target_agent_id text,
      target_agent_turn_id text, call_id text, call_index ${int}, correlation_id text, depth ${int} not null, trace_id text,
@@ -112,10 +132,16 @@ const firstSchema: Migration = ({ autoId, int }) => [
   `create unique index events_one_task_per_turn on events (agent_turn_id) where type = 'task'`,
   `create index events_by_turn on events (agent_turn_id, seq)`,
   `create unique index events_one_per_message on events (message_id) where message_id is not null`,
+];
 
+/** Leases of services. */
+const leases: Migration = ({ int }) => [
   `create table svc_leases (service text primary key, holder text not null, expires_at ${int} not null, since ${int} not null,
      listed_until ${int})`,
 ];
+
+const firstSchema: Migration = (dialect) =>
+  [cards, boxes, agents, turns, calls, approvals, log, leases].flatMap((part) => part(dialect));
 
 const MIGRATIONS: readonly Migration[] = [firstSchema];
 

@@ -53,9 +53,30 @@ export interface NewTurn {
 
 /** Queues a turn behind all that its agent has accepted in its lane. The caller holds the agent's head row. */
 export async function insertTurn(tx: Tx, queued: NewTurn): Promise<QueuedTurn> {
-  const { agentId, agentTurnId, lane, request, origin } = queued;
-  const depth = origin?.depth ?? 0;
-  const row: QueuedTurn = {
+  const row = rowOf(tx, queued);
+  await tx.db.insertInto('turns').values(row).execute();
+  appendEdge(tx, row.agent_turn_id, {
+    primitive: 'enqueue',
+    phase: 'request',
+    source_agent_id: row.parent_agent_id,
+    source_agent_turn_id: row.parent_agent_turn_id,
+    source_step_index: row.parent_step_index,
+    target_agent_id: row.agent_id,
+    target_agent_turn_id: row.agent_turn_id,
+    call_id: row.parent_call_id,
+    correlation_id: row.correlation_id,
+    depth: row.depth,
+    trace_id: row.trace_id,
+  });
+  return row;
+}
+
+/** The row of a turn that is queued: what only a lease or an end fills is null. */
+function rowOf(
+  tx: Tx,
+  { agentId, agentTurnId, lane, instructionCardId, digest, request, origin }: NewTurn,
+): QueuedTurn {
+  return {
     agent_turn_id: agentTurnId,
     agent_id: agentId,
     accept_seq: tx.outbox.nextAcceptSeq(agentId),
@@ -65,9 +86,9 @@ export async function insertTurn(tx: Tx, queued: NewTurn): Promise<QueuedTurn> {
     reason: null,
     error_code: null,
     request: encodedText(request),
-    request_digest: queued.digest,
+    request_digest: digest,
     idempotency_key: request.idempotencyKey ?? null,
-    instruction_card_id: queued.instructionCardId,
+    instruction_card_id: instructionCardId,
     context_box_id: request.contextBoxId ?? null,
     output_box_id: null,
     instruction_seq: null,
@@ -79,7 +100,7 @@ export async function insertTurn(tx: Tx, queued: NewTurn): Promise<QueuedTurn> {
     profile_hash: null,
     worker_target: null,
     deliverable_card_id: null,
-    depth,
+    depth: origin?.depth ?? 0,
     trace_id: request.traceparent?.split('-')[1] ?? null,
     correlation_id: request.correlationId ?? null,
     parent_agent_id: origin?.turn.agent_id ?? null,
@@ -104,22 +125,6 @@ export async function insertTurn(tx: Tx, queued: NewTurn): Promise<QueuedTurn> {
     started_at: null,
     ended_at: null,
   };
-  await tx.db.insertInto('turns').values(row).execute();
-  const edge = {
-    primitive: 'enqueue',
-    phase: 'request',
-    source_agent_id: row.parent_agent_id,
-    source_agent_turn_id: row.parent_agent_turn_id,
-    source_step_index: row.parent_step_index,
-    target_agent_id: agentId,
-    target_agent_turn_id: agentTurnId,
-    call_id: row.parent_call_id,
-    correlation_id: row.correlation_id,
-    depth,
-    trace_id: row.trace_id,
-  } as const;
-  appendEdge(tx, agentTurnId, edge);
-  return row;
 }
 
 /** A query for the row of a turn. */

@@ -1,6 +1,7 @@
 /** Each check of the promise, proven on a store in which its violation was planted by hand. */
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { CHECK_NAMES } from '../../../../activities/store/reads/invariants.ts';
+import type { StepCommit } from '../../../../workflows/contract/steps.ts';
 import type { Store } from '../../../../workflows/contract/store.ts';
 import { testApp } from '../../../support/app.ts';
 
@@ -80,6 +81,20 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
     `insert into boxes (box_id, kind, parent_ids, last_seq, created_at) values ('given', 'context', '[]', 1, 1)`,
     `insert into box_cards (box_id, seq, card_id) select 'given', 1, deliverable_card_id from turns where agent_turn_id = 't1'`,
   ],
+};
+
+const STEP: StepCommit = {
+  stepIndex: 1,
+  steerIds: [],
+  note: null,
+  thought: { text: 'x', toolCalls: [] },
+  calls: [],
+  usage: { input: 1, output: 1, cached: 0 },
+  model: 'm',
+  finishReason: 'stop',
+  cost: null,
+  latencyMs: 1,
+  firstTokenMs: null,
 };
 
 export function describeInvariants(name: string, open: () => Promise<PlantedStore>): void {
@@ -169,6 +184,34 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
         const { handover } = await store.stopTurn('open', 'test');
         expect(handover).toMatchObject({ next: { agentTurnId: 'good' }, more: false });
         expect(await store.getTurn('bad')).toMatchObject({ status: 'failed', errorCode: 'internal_error' });
+        expect(await store.violations()).toEqual([]);
+      },
+    );
+
+    test.each([
+      ['usage is no JSON', `usage = 'oops'`],
+      ['request is no JSON', `request = 'oops'`],
+      ['lease is incomplete', `profile_hash = null`],
+    ])(
+      'an open turn whose %s makes no step, and can be stopped for the next one to run (T5, T8)',
+      async (_, change) => {
+        planted = await open();
+        const { store, plant } = planted;
+        await store.registerProfiles([...testApp([]).agents.values()]);
+        const request = { instruction: 'x', profile: 'tester', priority: 'normal' } as const;
+        const opened = await store.accept({ agentId: 'a', agentTurnId: 'bad', request });
+        await store.accept({ agentId: 'a', agentTurnId: 'good', request });
+        if (opened.kind === 'refused' || !opened.lease) throw new Error('no lease');
+        const { agentId, agentTurnId, turnEpoch, profileHash } = opened.lease;
+        const fence = { agentId, agentTurnId, turnEpoch };
+        await plant(`update turns set ${change} where agent_turn_id = 'bad'`);
+        const opening = store.openStep(fence, { stepIndex: 1, profileHash });
+        await expect(opening.then(() => store.commitStep(fence, STEP))).rejects.toThrow();
+        expect(await store.stopTurn('bad', 'test')).toMatchObject({
+          ack: 'stopped',
+          handover: { next: { agentTurnId: 'good' } },
+        });
+        expect(await store.getTurnStatus('bad')).toBe('failed');
         expect(await store.violations()).toEqual([]);
       },
     );
