@@ -34,7 +34,7 @@ export async function connectClient(at: TemporalAddress, timeoutMs = CONNECT_TIM
   return { client: new Client({ connection, namespace }), connection, at };
 }
 
-/** Connects in some way; what fails then is `temporal_unreachable` with the cure. */
+/** Runs `connect`; whatever it throws becomes `temporal_unreachable`, which names the address and what to do. */
 export async function reachTemporal<T>(address: string, connect: () => Promise<T>): Promise<T> {
   try {
     return await connect();

@@ -47,7 +47,7 @@ export async function* storedEvents(
   }
 }
 
-/** What the store holds and what comes: of a turn up to and with its `task` event, of an agent until the signal. */
+/** Yields the stored events after `afterSeq`, then new ones: a turn's up to its `task` event, an agent's until `signal` aborts. */
 export async function* followEvents(
   store: EventStore,
   { agentId, agentTurnId, afterSeq = 0, signal }: FollowOptions,

@@ -18,7 +18,7 @@ import type { Db, Trx } from './schema/rows.ts';
 
 const CACHED_CARD_BYTES = 64 * 1024 * 1024;
 
-/** Cards that were read, the latest of them, by id. */
+/** Makes an empty cache of cards by id, bounded in bytes; the cards that were read last stay. */
 export const cardCache = (): LRUCache<string, Card> =>
   new LRUCache({ maxSize: CACHED_CARD_BYTES, sizeCalculation: (card) => card.tokens * 4 + 200 });
 

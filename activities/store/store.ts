@@ -29,10 +29,10 @@ import { turnStatusReader } from './reads/turn-status.ts';
 import { accept, recordDropped } from './turns/accept.ts';
 import { setBudgets, setLifecycle, steerTurn, stopTurn } from './turns/control.ts';
 import { delegate } from './turns/delegation.ts';
-import { settleDelegation } from './turns/delegation-reports.ts';
 import { commitTurn, reapTurn } from './turns/endings.ts';
 import { leaseNext } from './turns/handover.ts';
 import { readProfile, registerProfiles } from './turns/profiles.ts';
+import { settleDelegation } from './turns/settlements.ts';
 import {
   countOpenTurns,
   dueTurns,

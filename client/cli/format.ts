@@ -39,7 +39,7 @@ export function shortened(text: string, characters: number): string {
   return line.length > characters ? `${line.slice(0, characters).replace(/[\ud800-\udbff]$/, '')}...` : line;
 }
 
-/** The deliverable as text: its text, its fields by name, or what is said of a fallback. */
+/** The deliverable as text: its text, its fields by name, or why there is no answer, with the last thought. */
 export function deliverableText({ text, fields, fallback, wholeBytes }: Deliverable): string {
   if (fields) return fields.map(({ name, value }) => `${name}:\n${indent(valueText(value))}`).join('\n');
   const cut = wholeBytes === undefined ? '' : `\n(cut: the whole has ${wholeBytes} bytes)`;

@@ -1,5 +1,5 @@
 /** The paths of messages in docs/architecture.md lead from file to file as the code does. */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from '@jest/globals';
@@ -49,4 +49,35 @@ test('hops are read across lines, each from where the one before arrived', () =>
     { from: 'a.ts', to: 'b.ts', imports: true },
     { from: 'b.ts', to: 'c.ts', imports: false },
   ]);
+});
+
+/** Who writes each table, by the statements in the code: Kysely's, and those that are written out. */
+function writersOf(tables: readonly string[]): Map<string, string[]> {
+  const writers = new Map<string, string[]>();
+  const files = globSync('activities/store/**/*.ts', { cwd: root }).filter((file) => !file.endsWith('migrations.ts'));
+  for (const file of files.sort()) {
+    const text = read(file);
+    for (const table of tables) {
+      const writes = new RegExp(
+        `(insertInto|updateTable|deleteFrom)\\('${table}'\\)|(insert into|update|delete from) ${table}[\\s(]`,
+      );
+      if (writes.test(text))
+        writers.set(table, [...(writers.get(table) ?? []), file.slice('activities/store/'.length)]);
+    }
+  }
+  return writers;
+}
+
+test('who writes a table is told of every table, as the code does', () => {
+  const schema = read('activities/store/schema/migrations.ts');
+  const tables = [...schema.matchAll(/create table (?!if)(\w+)/g)].flatMap(([, name]) => name ?? []);
+  const page = read('docs/architecture.md').split('### Who writes what')[1] ?? '';
+  const told = new Map(
+    [...page.matchAll(/^\| `(\w+)` +\| (.+?) +\|$/gm)].map(([, table = '', files = '']) => [
+      table,
+      [...files.matchAll(/`([^`]+)`/g)].flatMap(([, file]) => file ?? []).sort(),
+    ]),
+  );
+  expect(tables.length).toBeGreaterThan(15);
+  expect(Object.fromEntries(told)).toEqual(Object.fromEntries(writersOf(tables)));
 });

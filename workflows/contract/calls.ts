@@ -55,10 +55,10 @@ export interface WaitingState<Answer = ApprovalDecision> extends BudgetStanding 
 }
 
 /** A report of a result, as opposed to a heartbeat. */
-export type FinalReport = ToolResultReport & { readonly status: Exclude<ToolResultReport['status'], 'running'> };
+export type ResultReport = ToolResultReport & { readonly status: Exclude<ToolResultReport['status'], 'running'> };
 
 /** Whether the report brings a result; a heartbeat brings none. */
-export const isFinal = (report: ToolResultReport): report is FinalReport => report.status !== 'running';
+export const bringsResult = (report: ToolResultReport): report is ResultReport => report.status !== 'running';
 
 /** The answer to a report (T14). */
 export interface Reported extends ReportAck {
@@ -96,7 +96,7 @@ export interface CallStore {
   /**
    * Takes a result that is brought from outside the turn; the answer is final and immediate, whether or not a worker is there (T14). The
    * ack is `applied` or `buffered` for the one report that counts, `duplicate` for any later one, `deferred` while the card that it names
-   * is not in the store (T18), `stale` when the turn is over or has another epoch, and `unknown` for a turn or call that is not there.
+   * is not in the store (T18), `stale` when the turn is over (unless the call had its result: then `duplicate`) or has another epoch, and `unknown` for a turn or call that is not there.
    * Idempotent by the call.
    */
   reportResult(agentTurnId: string, report: ToolResultReport): Promise<Reported>;

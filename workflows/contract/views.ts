@@ -119,7 +119,7 @@ export interface AgentView {
   readonly waitingToolCount: number;
   /** The nearest deadline of them; null when none waits. */
   readonly resumeDeadline: number | null;
-  /** When something was last written under its head. */
+  /** When its status, its lease or its waiting calls last changed; a request that is queued behind an open turn does not count. */
   readonly updatedAt: number;
 }
 

@@ -7,10 +7,7 @@ import { observed, type StepOutcome } from './outcome.ts';
 import { phaseOf } from './phase.ts';
 import type { KernelState } from './state.ts';
 
-/**
- * With a larger budget, be it set by other means while nobody answered, the turn goes on as if it had been as large all along; without one
- * it reports.
- */
+/** Acts on the answer about a used-up budget: with a larger one the turn goes on, else it makes its final report (K9). */
 export function onOperatorDecision(
   state: KernelState,
   { decision, budgets }: ApprovalDecision,

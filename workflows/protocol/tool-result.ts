@@ -42,7 +42,7 @@ export const toolResultReportSchema = z
 export type ToolResultReport = z.output<typeof toolResultReportSchema>;
 
 /**
- * What became of a report (T14): `buffered` is kept until the turn suspends, `stale` belongs to another epoch or a closed turn, `unknown`
+ * What became of a report (T14): `buffered` came before its call waits (a result is kept, a heartbeat is not), `stale` belongs to another epoch or a closed turn, `unknown`
  * names a call that does not exist, and `deferred` is tried again until its card is there (T18).
  */
 export type ReportAnswer = 'applied' | 'buffered' | 'duplicate' | 'stale' | 'unknown' | 'deferred';

@@ -105,7 +105,7 @@ export const suspendedCheckAt = (nowMs: number, resumeDeadline: number): number 
 export const needsWorkflow = ({ status, settlementDue, parentGone }: DueTurn): boolean =>
   status !== 'queued' && !(isTerminal(status) && settlementDue) && !(parentGone && !isTerminal(status));
 
-/** The decision of one check. A turn is queued, open or ended; each has rules of its own. */
+/** What the supervisor does about a turn whose check is due, and when it checks it again. Pure. */
 export function decideCheck(facts: CheckFacts): CheckDecision {
   const { turn } = facts;
   if (turn.parentGone && !isTerminal(turn.status))

@@ -17,7 +17,7 @@ export interface CallOutcomes {
   readonly waitingBefore: readonly ShownWait[];
 }
 
-/** Resolves when every call of the action has its result or waits. */
+/** Runs, refuses and asks about the calls of an action side by side; tells which have results and which wait. */
 export async function executeCalls(turn: TurnParts, action: ExecuteToolsAction): Promise<CallOutcomes> {
   const { refuse = [], ask = [] } = action;
   const waitingBefore = waitingElsewhere(turn, action);

@@ -1,12 +1,12 @@
 /** Reports that could not be applied when they came (T18): one per call, kept until it is applied, given up or superseded. */
-import type { FinalReport } from '../../../workflows/contract/calls.ts';
+import type { ResultReport } from '../../../workflows/contract/calls.ts';
 import type { Deferral } from '../../../workflows/waiting/decisions.ts';
 import type { Reader, Tx } from '../context.ts';
 import { decoded, encoded } from '../schema/json.ts';
 
 /** A report that is kept, and when it is tried next. */
 export interface DeferredReport {
-  readonly report: FinalReport;
+  readonly report: ResultReport;
   readonly deferral: Deferral;
 }
 
@@ -31,7 +31,7 @@ export async function findDeferral(
 export async function keepDeferral(
   tx: Tx,
   agentTurnId: string,
-  report: FinalReport,
+  report: ResultReport,
   { reason, retryCount, nextRetryAt }: Deferral,
 ): Promise<void> {
   const state = { defer_reason: reason, retry_count: retryCount, next_retry_at: nextRetryAt };

@@ -1,5 +1,5 @@
 /** What a report, or the lack of one, says as the result of its call. */
-import type { FinalReport } from '../../../workflows/contract/calls.ts';
+import type { ResultReport } from '../../../workflows/contract/calls.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
 import type { ToolResultReport } from '../../../workflows/protocol/tool-result.ts';
@@ -36,7 +36,7 @@ export async function bodyOf({ db }: Reader, report: ToolResultReport): Promise<
 export function resultContent(
   call: Call,
   otherwise: EndOfCall,
-  report: FinalReport,
+  report: ResultReport,
   { result, problem }: Body,
 ): ToolResultContent {
   if (problem !== undefined) return failure(call, otherwise, { code: 'invalid_result', message: problem });

@@ -4,7 +4,7 @@
  * Invariant: a call has at most one result; every answer to a report is given here, with or without a live worker (T14).
  */
 
-import { isFinal, type Reported } from '../../../workflows/contract/calls.ts';
+import { bringsResult, type Reported } from '../../../workflows/contract/calls.ts';
 import type { ToolResultReport } from '../../../workflows/protocol/tool-result.ts';
 import { onReport, type ReportDecision, type WaitingFacts } from '../../../workflows/waiting/decisions.ts';
 import type { Reader, StoreContext, Tx } from '../context.ts';
@@ -45,7 +45,7 @@ export async function reportTo(tx: Tx, locked: Locked, report: ToolResultReport)
   const facts = call && (await factsOf(tx, turn, { callId, waiting, closed }));
   const body = await bodyOf(tx, report);
   const decision = onReport({ turnEpoch: turn.turn_epoch, closed }, facts, report, body !== null, tx.now);
-  if (call && body && decision.effect === 'settle' && isFinal(report)) {
+  if (call && body && decision.effect === 'settle' && bringsResult(report)) {
     // What has not been closed is at the head, and so has its lease.
     const open = leased(turn);
     const otherwise = await defaultAfterExecution(tx, open, call.content.tool);
@@ -80,7 +80,7 @@ async function carryOut(tx: Tx, locked: Locked, { report, waiting, decision }: D
       return syncHead(tx, locked, false);
     case 'defer': {
       const { reason } = decision.deferral;
-      if (isFinal(report)) await keepDeferral(tx, turn.agent_turn_id, report, decision.deferral);
+      if (bringsResult(report)) await keepDeferral(tx, turn.agent_turn_id, report, decision.deferral);
       await rescheduleCheck(tx, turn.agent_turn_id, head.resume_deadline, true);
       return appendEvent(tx, turn, { type: 'call', payload: { ...noted, reason, phase: 'deferred' } });
     }

@@ -27,7 +27,7 @@ type ShownHead = Pick<
   'agent_id' | 'active_agent_turn_id' | 'status' | 'turn_epoch' | 'waiting_tool_count' | 'resume_deadline'
 >;
 
-/** Appends what the head is at, and what its turn does where the status alone does not tell. */
+/** Appends a `state` event with the head's status, epoch and waiting calls, and with what the turn does where that is given. */
 export function appendState(
   tx: Tx,
   head: ShownHead,

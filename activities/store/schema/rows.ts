@@ -4,7 +4,7 @@
  */
 import { type Generated, type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { ApprovalStatus } from '../../../workflows/contract/approvals.ts';
-import type { FinalReport } from '../../../workflows/contract/calls.ts';
+import type { ResultReport } from '../../../workflows/contract/calls.ts';
 import type { EventBody } from '../../../workflows/contract/events.ts';
 import type { BudgetStanding, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
 import type { BudgetAsk } from '../../../workflows/kernel/budgets.ts';
@@ -192,7 +192,7 @@ export interface ApprovalRow {
 export interface DeferredReportRow {
   agent_turn_id: string;
   call_id: string;
-  report: Json<FinalReport>;
+  report: Json<ResultReport>;
   defer_reason: 'card_not_found';
   retry_count: number;
   next_retry_at: number;

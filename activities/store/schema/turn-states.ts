@@ -43,7 +43,7 @@ export type EndedTurn = TurnRow & {
 /** A turn in one of its states. */
 export type Turn = QueuedTurn | LeasedTurn | EndedTurn;
 
-/** The row of a turn as what its status says it is. */
+/** Types a row of `turns` by its status, unchecked: the caller trusts the columns. */
 export const turnFrom = <T extends TurnRow>(row: T): T & Turn => row as T & Turn;
 
 /** Whether the turn has ended. */

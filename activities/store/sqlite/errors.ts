@@ -43,7 +43,7 @@ export function mapSqliteError(error: unknown, { path, waitMs }: StoreFile): unk
   return new CodedError('store_unavailable', `${path} cannot be used (${detail}); ${cure}`, { cause: error });
 }
 
-/** The error of a caller that stood in the line of this process until its time was up. */
+/** `store_locked`, for a write that waited too long behind other writes of this process. */
 export function waitedInVain({ others, waitMs }: VainWait, path: string): CodedError {
   const message = `waited ${waitMs / 1_000} s behind ${others} other writes of this process to ${path}, which is slow or locked by another process; ${CURE}`;
   return new CodedError('store_locked', message);

@@ -4,7 +4,7 @@
  *
  * Invariant: `turns.settlement` goes pending → due → answer, and the answer is written with the result of the call.
  */
-import type { FinalReport } from '../../../workflows/contract/calls.ts';
+import type { ResultReport } from '../../../workflows/contract/calls.ts';
 import type { DelegationSettlement } from '../../../workflows/contract/delegation.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
@@ -64,7 +64,7 @@ const joinResponse = (child: TurnRow, parent: TurnRow, callId: string) =>
   }) as const;
 
 /** What the end of the child says as the result of the call. Errors: `protocol_violation` when the child has not ended. */
-async function reportOf({ db }: Reader, child: Turn, callId: string): Promise<FinalReport> {
+async function reportOf({ db }: Reader, child: Turn, callId: string): Promise<ResultReport> {
   if (!isEnded(child))
     throw new CodedError('protocol_violation', `turn ${child.agent_turn_id} is to be reported and has not ended`);
   const { status } = child;
