@@ -300,7 +300,7 @@ function forgedLease(agentId: string) {
   const profile = { profileName: 'tester', profileHash: 'none', workerTarget: 'worker_generic' };
   const context = { windowTokens: 8_000, answerTokens: 1_000, fixedTokens: 0 };
   const kernel = { budgets: { maxSteps: 5, maxTokens: 1_000 }, context, mustEndWith: [], submitResult: true };
-  return { ...ids, ...profile, kernel, memory: [], instructionSeq: 1, instructionTokens: 1 };
+  return { ...ids, ...profile, kernel, earlier: [], instructionSeq: 1, instructionTokens: 1 };
 }
 
 async function ended({ harness }: Recorder, agentId: string, count: number): Promise<void> {
