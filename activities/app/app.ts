@@ -46,7 +46,7 @@ export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject> {
   ) => Promise<JsonValue | undefined> | JsonValue | undefined;
 }
 
-/** Validates the definition of a tool and returns the tool for `defineApp`. Errors: `invalid_config`. */
+/** Validates the definition of a tool and returns the tool for `defineApp` (W6). Throws `invalid_config`, naming the tool and the field. */
 export function defineTool<Schema extends z.ZodObject>(definition: ToolDefinition<Schema>): Tool {
   const { name, parameters, execute, afterExecution = 'continue' } = definition;
   if (builtinTool(name))

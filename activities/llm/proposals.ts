@@ -3,7 +3,8 @@
  *
  * Invariants
  * 1. Each call gets an id of ours, the same in every attempt at the step.
- * 2. Arguments are parsed and validated here, before rules, store and tools see them (W9, W15).
+ * 2. Arguments are parsed and validated here, before rules, store and tools see them (W9, W15), and what the model
+ *    left out gets the default of the tool's schema (W8).
  * 3. Whatever is wrong with a call becomes its failed result, written for the model; the turn goes on.
  */
 import { isDeepStrictEqual } from 'node:util';

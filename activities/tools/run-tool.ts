@@ -2,7 +2,8 @@
  * The tool activity: it claims the call, runs the tool and stores the result (W10).
  *
  * Invariants
- * 1. Whatever a tool does becomes a result for the model: the activity fails only when the store is away, the lease is over, or the attempt is.
+ * 1. Whatever a tool does becomes a result for the model: the activity fails only when the store is away, the lease is over, or the
+ *    attempt is (T20).
  * 2. Once the lease is confirmed, nothing else comes before the first line of the tool.
  */
 import { ApplicationFailure, Context, log } from '@temporalio/activity';

@@ -1,5 +1,8 @@
-/** Every rule of the turn protocol, of the kernel and of the model wire is named by a test and broken by a mutant, and every mutant still has its place in the code. */
-import { globSync, readFileSync } from 'node:fs';
+/**
+ * Every rule of the turn protocol, of the kernel and of the model wire is named by a test and broken by a mutant, every mutant still has
+ * its place in the code, and docs/rules.md says what each code means.
+ */
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
 import { type Mutant, mutated, namedBy } from '../mutants/mutant.ts';
@@ -32,6 +35,68 @@ describe('the rules of the turn protocol, of the kernel and of the model wire', 
   test('are read from the ends of names', () => {
     const text = `test('a (T1) b (T2, W9)', …); /** (T3) */ test.each(x)("c (T4)"); it\`(T5)\``;
     expect(codesIn(text)).toEqual(['T2', 'W9', 'T4', 'T5']);
+  });
+});
+
+/** `T13–T18` as the six codes it stands for; a code by itself stands for itself. */
+function codesOfRange(range: string): string[] {
+  const letter = range.charAt(0);
+  const [first = 0, last = first] = range.split('–').map((code) => Number(code.slice(1)));
+  return Array.from({ length: last - first + 1 }, (_, index) => `${letter}${first + index}`);
+}
+
+const LIST = String.raw`[A-Z]\d+(?:(?:, |–)[A-Z]\d+)*`;
+
+/** The codes that stand in parentheses anywhere in a text, also where a comment or a list of codes goes on in the next line. */
+const codesMentioned = (text: string): string[] =>
+  [...text.replace(/\s*\n\s*(?:\*|\/\/)? */g, ' ').matchAll(new RegExp(`\\((${LIST})\\)`, 'g'))].flatMap(
+    ([, list = '']) => list.split(', ').flatMap(codesOfRange),
+  );
+
+describe('docs/rules.md', () => {
+  const page = read('docs/rules.md');
+  const rows = [...page.matchAll(/^\| ([A-Z]\d+) +\| (.+?) +\| (?:`(.+?)`|– not built yet) +\|$/gm)].map(
+    ([, code = '', , file]) => ({ code, file }),
+  );
+  const codes = rows.map(({ code }) => code);
+  const product = globSync('{workflows,activities,client,workers}/**/*.ts', { cwd: root });
+  const mentions = [
+    ...product.map((file) => ({ file, codes: codesMentioned(read(file)) })),
+    ...globSync('test/**/*.ts', { cwd: root }).map((file) => ({ file, codes: codesIn(read(file)) })),
+  ];
+
+  test('has a row for every code that the product or the name of a test mentions', () => {
+    const unknown = mentions.flatMap(({ file, codes: said }) =>
+      said.filter((code) => !codes.includes(code)).map((code) => `${file}: ${code}`),
+    );
+    expect(unknown).toEqual([]);
+  });
+
+  test('has each code once, in order, letter by letter, and no row that is not read here', () => {
+    const number = (code: string): number => 'TWK'.indexOf(code.charAt(0)) * 100 + Number(code.slice(1));
+    expect(codes).toEqual([...new Set(codes)].sort((a, b) => number(a) - number(b)));
+    expect(codes.length).toBe(page.match(/^\| [A-Z]\d/gm)?.length);
+    expect(codes.filter((code) => !'TWK'.includes(code.charAt(0)))).toEqual([]);
+  });
+
+  test('names for each built rule a file that mentions its code, and none for a rule that nothing mentions', () => {
+    const built = rows.flatMap(({ code, file }) => (file === undefined ? [] : [{ code, file }]));
+    const wrong = built.filter(
+      ({ code, file }) => !existsSync(`${root}/${file}`) || !codesMentioned(read(file)).includes(code),
+    );
+    expect(wrong).toEqual([]);
+    const mentioned = new Set(mentions.flatMap(({ codes: said }) => said));
+    expect(rows.filter(({ code, file }) => mentioned.has(code) !== (file !== undefined))).toEqual([]);
+  });
+
+  test('says which rules have mutants', () => {
+    const [, list = ''] = page.match(new RegExp(`mutants: (${LIST});`)) ?? [];
+    expect(list.split(', ').flatMap(codesOfRange).sort()).toEqual([...RULES].sort());
+  });
+
+  test('is held against codes in parentheses, ranges and broken lines included', () => {
+    expect(codesMentioned('a (T9) b (T2–T4, W1) C5 (see K1)')).toEqual(['T9', 'T2', 'T3', 'T4', 'W1']);
+    expect(codesMentioned(' * a (T12,\n * T13) and\n  // (K9)')).toEqual(['T12', 'T13', 'K9']);
   });
 });
 

@@ -1,6 +1,6 @@
 /**
  * The built-in tools. What is offered to a model, which names an app may not take, how arguments are checked and how calls are answered or
- * run, all of it follows from this list. What the kernel does with some of them by name is in `workflows/protocol/builtins.ts`.
+ * run, all of it follows from this list (W12). What the kernel does with some of them by name is in `workflows/protocol/builtins.ts`.
  *
  * Invariant: the order of the list is that of every model request, behind the tools of the app; a new tool comes last, so that prompts of
  * profiles without it stay the same bytes (W18).
