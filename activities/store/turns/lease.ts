@@ -166,7 +166,8 @@ async function placeInstruction(tx: Tx, boxId: string, turn: Turn): Promise<numb
     .executeTakeFirst();
   if (!present) return appendToBox(tx, box, cardId);
   const { author } = present;
-  const content = contentOf(present, 'task.instruction');
+  // One that cannot be read ends this turn, and not the transaction; the card itself stays as it is.
+  const content = instructionSchema.safeParse(decodedOrNull(present.content)).data ?? { text: '' };
   const copyId = instructionCardId(agentTurnId);
   await insertCard(tx, { cardId: copyId, type: 'task.instruction', content, author, agentTurnId });
   return appendToBox(tx, box, copyId);

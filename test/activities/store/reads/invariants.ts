@@ -161,6 +161,21 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       expect(await store.violations()).toEqual([]);
     });
 
+    test('a card that two turns share as their instruction, and that cannot be read by then, ends the later one alone (T8, T24)', async () => {
+      planted = await open();
+      const { store, plant } = planted;
+      await store.registerProfiles([...testApp([]).agents.values()]);
+      const instructionCardId = await store.writeInstructionCard('shared');
+      const shared = { instructionCardId, profile: 'tester', priority: 'normal' } as const;
+      await store.accept({ agentId: 'a', agentTurnId: 'open', request: shared });
+      await store.accept({ agentId: 'a', agentTurnId: 'bad', request: shared });
+      const request = { instruction: 'x', profile: 'tester', priority: 'normal' } as const;
+      await store.accept({ agentId: 'a', agentTurnId: 'good', request });
+      await plant(`update cards set content = 'oops' where card_id = '${instructionCardId}'`);
+      const { handover } = await store.stopTurn('open', 'test');
+      expect(handover).toMatchObject({ next: { agentTurnId: 'good' }, more: false });
+    });
+
     test.each([
       ['is no JSON', `update profiles set snapshot = 'oops' where name = 'broken'`],
       ['is none', `update profiles set snapshot = '{"profile":7}' where name = 'broken'`],
