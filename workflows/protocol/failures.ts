@@ -184,7 +184,7 @@ export const FAILURES = {
     'Raise the budget of the turn that the message names first.',
   ),
   agent_busy: entry('request', true, 'The agent is at work.', 'Retry when it is idle, or enqueue without uiAction.'),
-  inbox_full: entry('request', true, 'Too many turns are queued.', 'Retry later or raise maxQueuedTurns.'),
+  inbox_full: entry('request', true, 'Too many turns are queued.', 'Retry later, or ask another agent.'),
   idempotency_conflict: entry(
     'request',
     false,
