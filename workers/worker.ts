@@ -169,7 +169,7 @@ async function start(deps: ChosenDeps): Promise<RunningWorker> {
   const activities = { ...ours, supervise: () => scheduled.once() } satisfies SupervisorActivities & typeof ours;
   const workflowBundle = deps.bundle ?? (await bundleWorkflows());
   const queues = [...(deps.acceptor === false ? [] : [CONTROL_QUEUE]), ...deps.targets.map(targetQueue)];
-  const workers = await Promise.all(
+  const workers = await allOrNone(
     queues.map((taskQueue) => Worker.create({ ...optionsOf(deps), workflowBundle, activities, taskQueue })),
   );
   const { supervisor } = deps;
@@ -196,6 +196,21 @@ async function start(deps: ChosenDeps): Promise<RunningWorker> {
     await done;
   };
   return { done, stop };
+}
+
+/** The workers, or the first failure; then those that were made let go of the connection, which only a worker that has run does. */
+async function allOrNone(creating: readonly Promise<Worker>[]): Promise<readonly Worker[]> {
+  const made = await Promise.allSettled(creating);
+  const workers = made.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+  const failed = made.find((one) => one.status === 'rejected');
+  if (!failed) return workers;
+  const ended = workers.map((worker) => {
+    const over = worker.run();
+    worker.shutdown();
+    return over;
+  });
+  await Promise.allSettled(ended);
+  throw failed.reason;
 }
 
 function optionsOf({ connection, temporal, capacity = {} }: ChosenDeps): Omit<WorkerOptions, 'taskQueue'> {
