@@ -3,7 +3,7 @@ import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import type { Store } from '../../workflows/contract/store.ts';
 import type { Problem } from './ledger.ts';
-import { readRows } from './rows.ts';
+import { readTables } from './rows.ts';
 
 /** A workflow task on its third attempt that failed the time before: not one whose workers were killed, which times out. */
 const FAILING_ATTEMPT = 3;
@@ -24,9 +24,11 @@ export async function leftBehind({ store, storeUrl, temporal }: LeftDeps): Promi
   return [...(await untoldParents(storeUrl)), ...(await overdueChecks(store)), ...(await runningWorkflows(temporal))];
 }
 
-async function untoldParents(storeUrl: string): Promise<Problem[]> {
-  const statement = `select agent_id, agent_turn_id from turns where report = 'due'`;
-  const rows = await readRows<{ agent_id: string; agent_turn_id: string }>(storeUrl, statement);
+/** Turns that ended, and whose parent's call was not told. */
+export async function untoldParents(storeUrl: string): Promise<Problem[]> {
+  const rows = await readTables(storeUrl, (tables) =>
+    tables.selectFrom('turns').select(['agent_id', 'agent_turn_id']).where('settlement', '=', 'due').execute(),
+  );
   return rows.map(({ agent_id: agentId, agent_turn_id: agentTurnId }) => {
     const detail = 'it ended, and the call that waits for it was not told';
     return { check: 'parent_not_told', agentId, agentTurnId, detail };

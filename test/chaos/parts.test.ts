@@ -18,10 +18,12 @@ import { freezeClient } from './frozen-client.ts';
 import { HOSTILE_CALLS, HOSTILE_KINDS, type HostileKind, hostileStep, ODD_USAGES } from './hostile.ts';
 import { badAnswers, rightEnding } from './hostile-checks.ts';
 import { Ledger } from './ledger.ts';
+import { untoldParents } from './left.ts';
 import { HELD } from './lock-holder.ts';
 import { readOptions, USAGE } from './options.ts';
 import { UNKNOWN_PROFILE } from './poison.ts';
 import { deckOf, randomOf } from './random.ts';
+import { supervisorPid } from './rows.ts';
 import { chaosApp } from './tools.ts';
 import { answerOf, profileNamed, UNCOUNTED_MODEL } from './work.ts';
 import { memoryProblems } from './worker-memory.ts';
@@ -173,20 +175,32 @@ describe('the checks of a run find', () => {
   });
 });
 
+const opening = {
+  sqlite: async (dir: string) => {
+    const path = join(dir, 'agentturn.db');
+    return { storeUrl: `sqlite:${path}`, store: await openSqliteStore({ path }) };
+  },
+  postgres: async () => {
+    const url = await freshSchemaUrl();
+    return { storeUrl: url, store: await openPostgresStore({ url }) };
+  },
+};
+
+test.each(['sqlite', 'postgres'] as const)('a run reads the tables of %s itself', async (kind) => {
+  const { storeUrl, store } = await opening[kind](mkdtempSync(join(tmpdir(), 'agentturn-rows-')));
+  try {
+    expect(await supervisorPid(storeUrl)).toBeUndefined();
+    await store.holdSupervisorLease('host/123/x', 60_000);
+    expect(await supervisorPid(storeUrl)).toBe(123);
+    expect(await untoldParents(storeUrl)).toEqual([]);
+  } finally {
+    await store.close();
+  }
+});
+
 describe('a client that is frozen in a transaction', () => {
   const FROZEN_MS = 2_000;
   const request = { instruction: 'x', priority: 'normal' } as const;
-
-  const opening = {
-    sqlite: async (dir: string) => {
-      const path = join(dir, 'agentturn.db');
-      return { storeUrl: `sqlite:${path}`, store: await openSqliteStore({ path }) };
-    },
-    postgres: async () => {
-      const url = await freshSchemaUrl();
-      return { storeUrl: url, store: await openPostgresStore({ url }) };
-    },
-  };
 
   test.each(['sqlite', 'postgres'] as const)('holds up a request, which is taken when it thaws: %s', async (kind) => {
     const dir = mkdtempSync(join(tmpdir(), 'agentturn-frozen-'));

@@ -7,15 +7,11 @@ import pg from 'pg';
 import { openPostgresStore } from '../../../../activities/store/postgres/open.ts';
 import { openPools } from '../../../../activities/store/postgres/pools.ts';
 import type { Store } from '../../../../workflows/contract/store.ts';
-import { freshSchemaUrl } from '../../../support/postgres.ts';
+import { blockedBy, found, freshSchemaUrl } from '../../../support/postgres.ts';
 import { startStoring } from '../../../support/storing.ts';
 
 /** Bounds a hang. */
 jest.setTimeout(120_000);
-
-const LOOK_MS = 20;
-
-const BLOCKED = 'select pid from pg_stat_activity where $1 = any(pg_blocking_pids(pid))';
 
 const cleanup: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -41,22 +37,6 @@ const accept = (store: Store, agentId: string): ReturnType<Store['accept']> =>
 
 const agents = (count: number): string[] => Array.from({ length: count }, (_, index) => `agent-${index}`);
 
-/** The first row that the query finds. In a transaction a client would see the same sessions for ever. */
-async function found(url: string, query: string, values: readonly unknown[]): Promise<{ pid: number }> {
-  const observer = await connected(url);
-  for (;;) {
-    const [row] = (await observer.query<{ pid: number }>(query, [...values])).rows;
-    if (row) return row;
-    await sleep(LOOK_MS);
-  }
-}
-
-/** Resolves when some session waits for a lock of this client. */
-async function blocked(url: string, holder: pg.Client): Promise<{ pid: number }> {
-  const { rows } = await holder.query<{ pid: number }>('select pg_backend_pid() as pid');
-  return found(url, BLOCKED, [rows[0]?.pid]);
-}
-
 const limited = (url: string, limits: Record<string, string>): string => `${url}&${new URLSearchParams(limits)}`;
 
 test('a process that is frozen in a transaction holds up its agent alone, and only until the server ends the transaction', async () => {
@@ -69,7 +49,7 @@ test('a process that is frozen in a transaction holds up its agent alone, and on
   await holder.query('lock table turns in share row exclusive mode');
   const frozen = await startStoring('accept', url, 'alice');
   cleanup.push(() => frozen.end());
-  const { pid } = await blocked(url, holder);
+  const { pid } = await blockedBy(url, holder);
   frozen.signal('SIGSTOP');
   await holder.query('commit');
   const idle = `select pid from pg_stat_activity where pid = $1 and state = 'idle in transaction'`;
@@ -101,7 +81,7 @@ test('more blocked agents than there are connections leave some to reads', async
   await holder.query('begin');
   await holder.query('select 1 from agent_state_head for update');
   const held = Promise.allSettled(names.map((agentId) => accept(store, agentId)));
-  await blocked(url, holder);
+  await blockedBy(url, holder);
   expect(await store.listAgents()).toHaveLength(12);
   await holder.query('commit');
   await held;
@@ -116,7 +96,7 @@ test('more blocked agents than there are connections leave some to other agents,
   await holder.query('begin');
   await holder.query('select 1 from agent_state_head for update');
   const held = Promise.all(names.map((agentId) => accept(store, agentId)));
-  await blocked(url, holder);
+  await blockedBy(url, holder);
   expect(await accept(store, 'free')).toMatchObject({ kind: 'accepted' });
   await holder.query('commit');
   expect((await held).every(({ kind }) => kind === 'accepted')).toBe(true);
@@ -174,7 +154,7 @@ test('a statement that takes too long is broken off as store_unavailable; the ch
     code: 'store_unavailable',
     message: expect.stringMatching(/broke off a statement .*statement timeout/),
   });
-  await blocked(url, holder);
+  await blockedBy(url, holder);
   await holder.query('commit');
   expect(await violations).toEqual([]);
 });
