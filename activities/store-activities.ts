@@ -5,6 +5,7 @@ import { z } from 'zod';
 import type { InlineMessage, ReportInlineInput, StoreActivities } from '../workflows/contract/activities.ts';
 import type { ApprovalStore, EditedCall, RecordedAnswer } from '../workflows/contract/approvals.ts';
 import type { CallStore } from '../workflows/contract/calls.ts';
+import type { InboxItem } from '../workflows/contract/inbox.ts';
 import type { LeaseStore } from '../workflows/contract/lease.ts';
 import type { StepStore } from '../workflows/contract/steps.ts';
 import type { ApprovalDecision } from '../workflows/kernel/events.ts';
@@ -19,6 +20,9 @@ import { isRetried } from './failure.ts';
 import { turnIdForMessage } from './ids.ts';
 import { parseArguments } from './tools/builtin/registry.ts';
 import { type HandoverExecutor, tryHandOver } from './turn-workflows.ts';
+
+const withFacts = (app: App, item: InboxItem<RecordedAnswer>): InboxItem =>
+  item.kind === 'answer' ? { ...item, answer: decisionOf(app, item.answer) } : item;
 
 const decisionOf = (app: App, { edited, ...answer }: RecordedAnswer): ApprovalDecision =>
   edited ? { ...answer, edited: { facts: factsOf(app, edited) } } : answer;
@@ -63,13 +67,15 @@ export const createStoreActivities = ({ store, app, workflows }: StoreActivityDe
 
   askApprovals: ({ requests, ...fence }) => store.askApprovals(fence, requests),
 
-  readBudgets: (fence) => store.readBudgets(fence),
+  readInbox: ({ agentId, agentTurnId, turnEpoch, ...mark }) =>
+    store.readInbox({ agentId, agentTurnId, turnEpoch }, mark),
 
-  closeStep: ({ stepIndex, noticed, ...fence }) => store.closeStep(fence, stepIndex, noticed),
+  closeStep: ({ agentId, agentTurnId, turnEpoch, ...close }) =>
+    store.closeStep({ agentId, agentTurnId, turnEpoch }, close),
 
-  async resolveWaiting({ callIds, ...fence }) {
-    const { answers, ...state } = await store.resolveWaiting(fence, callIds);
-    return { ...state, ...(answers ? { answers: answers.map((answer) => decisionOf(app, answer)) } : {}) };
+  async resolveWaiting({ agentId, agentTurnId, turnEpoch, callIds, ...mark }) {
+    const { items, ...state } = await store.resolveWaiting({ agentId, agentTurnId, turnEpoch }, callIds, mark);
+    return { ...state, ...(items ? { items: items.map((item) => withFacts(app, item)) } : {}) };
   },
 
   async commitTurn({ agentId, agentTurnId, turnEpoch, ...commit }) {
@@ -162,4 +168,8 @@ function normalised(body: unknown): unknown {
   return { ...named.data, status: 'failed', error: { code: 'invalid_result', message, kind: 'recoverable' } };
 }
 
-const namedCall = z.object({ callId: z.string().min(1).max(128), turnEpoch: z.int().positive().optional() });
+const namedCall = z.object({
+  callId: z.string().min(1).max(128),
+  status: z.unknown().refine((status) => status !== undefined),
+  turnEpoch: z.int().positive().optional(),
+});

@@ -135,7 +135,6 @@ export class StoredTurn implements TurnHandle {
     if (!parsed.success) throw new CodedError('invalid_request', `budgets: ${z.prettifyError(parsed.error)}`);
     const found = await this.#store.setBudgets(this.id, parsed.data);
     if (!found) throw new CodedError('turn_not_found', `turn ${this.id} has ended, or was never there`);
-    if (found.changed) await this.#workflows.tellBudgets(found.agentId, this.id);
-    if (found.answered) await this.#workflows.wake(found.agentId, this.id);
+    if (found.changed) await this.#workflows.wake(found.agentId, this.id);
   }
 }

@@ -11,7 +11,7 @@ import {
 import type { SignalDefinition } from '@temporalio/common';
 import type { Handover, Lease } from '../workflows/contract/lease.ts';
 import type { ClientStore } from '../workflows/contract/store.ts';
-import { budgetsSignal, stopSignal, toolResultSignal } from '../workflows/messages/messages.ts';
+import { stopSignal, wakeSignal } from '../workflows/messages/messages.ts';
 import {
   AGENT_ID,
   AGENT_TURN_ID,
@@ -66,14 +66,9 @@ export class TurnWorkflows {
     });
   }
 
-  /** Tells a turn that the store holds something it may wait for; `callId` names the call, for whoever reads the history. */
+  /** Tells a turn that the store holds something for it; `callId` names the call it may wait for, for whoever reads the history. */
   wake(agentId: string, agentTurnId: string, callId?: string): Promise<void> {
-    return this.#signal(agentId, agentTurnId, toolResultSignal, callId === undefined ? {} : { callId });
-  }
-
-  /** Tells a turn that it has new budgets. */
-  tellBudgets(agentId: string, agentTurnId: string): Promise<void> {
-    return this.#signal(agentId, agentTurnId, budgetsSignal, {});
+    return this.#signal(agentId, agentTurnId, wakeSignal, callId === undefined ? {} : { callId });
   }
 
   /** Makes a turn that the store has ended let go of what it still runs. */

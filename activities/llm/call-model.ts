@@ -43,10 +43,12 @@ export const callModel =
   (input: CallModelInput): Promise<StepOutcomeRecord> =>
     withHeartbeat(leaseCheck(deps.store, input), async (holding) => {
       const { signal } = holding;
-      const { agentId, agentTurnId, turnEpoch, profileHash, request: action, noticed } = input;
+      const { agentId, agentTurnId, turnEpoch, profileHash, request: action, noticed, inboxRead } = input;
       const fence = { agentId, agentTurnId, turnEpoch };
       const { stepIndex, hide = [], room } = action;
+      const mark = inboxRead === undefined ? {} : { inboxRead };
       const begin = {
+        ...mark,
         stepIndex,
         profileHash,
         hide,
@@ -71,6 +73,7 @@ export const callModel =
       });
       const refusal = reply.refusal || (reply.finishReason === 'content_filter' ? 'stopped by the content filter' : '');
       const commit: StepCommit = {
+        ...mark,
         stepIndex: action.stepIndex,
         steerIds: opening.steers.map((card) => card.cardId),
         note: noteCard(action.note),

@@ -43,13 +43,13 @@ import {
   releaseSupervisorLease,
   scheduleCheck,
 } from './turns/supervision.ts';
-import { readBudgets } from './turns/tree-budgets.ts';
+import { readInbox } from './turns/tree-budgets.ts';
 
 const leases = (ctx: StoreContext): LeaseStore =>
   bind(ctx, { accept, recordDropped, leaseNext, checkLease, commitTurn });
 
 const steps = (ctx: StoreContext): StepStore =>
-  bind(ctx, { openStep, commitStep, closeStep, findSummary, commitSummary, readBudgets });
+  bind(ctx, { openStep, commitStep, closeStep, findSummary, commitSummary, readInbox });
 
 const calls = (ctx: StoreContext): CallStore =>
   bind(ctx, {

@@ -119,6 +119,8 @@ describe.each(BACKENDS)('foreign input on %s', (backend) => {
       [7, /^tool_result: .*expected object/s],
       ['text', /^tool_result: .*it says: text/s],
       [[], /^tool_result: /],
+      [{}, /^tool_result: .*callId/s],
+      [{ callId }, /^tool_result: .*status/s],
       [{ callId, ...result, agentTurnId: other.turn.id }, /^tool_result: .*agentTurnId/s],
       [{ callId, status: 'running', unknown: 1 }, /^tool_result: .*unknown/s],
       [{ callId: '', ...result }, /^tool_result: .*callId/s],

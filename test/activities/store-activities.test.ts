@@ -1,4 +1,5 @@
 /** What store activities do besides their transaction: start what was leased, tell who waits, drop what nobody can use. */
+
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { z } from 'zod';
@@ -9,6 +10,7 @@ import type { Store } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { governanceSchema } from '../../workflows/protocol/governance.ts';
 import { testApp } from '../support/app.ts';
+import { answersIn } from '../support/inbox.ts';
 import { attempt, type LeasedTurn, leaseTurn } from './llm/leased-turn.ts';
 
 /** Takes an amount in whole units, and gets it in cents. */
@@ -171,10 +173,10 @@ describe('a store activity', () => {
         edited: { tool: 'pay', arguments: { amount }, governance },
       }) as const;
     const plain = { callId: 'other', decision: 'denied', reason: 'no' } as const;
-    const answers = [answered(8), answered('much'), plain];
-    const resolveWaiting: Store['resolveWaiting'] = async () => ({ settled: [], waiting: [], answers });
+    const items = [answered(8), answered('much'), plain].map((answer) => ({ kind: 'answer', seq: 1, answer }) as const);
+    const resolveWaiting: Store['resolveWaiting'] = async () => ({ settled: [], waiting: [], items });
     const resolved = activities({ ...turn.store, resolveWaiting }).resolveWaiting({ ...turn.fence, callIds: [] });
-    expect((await resolved).answers).toEqual([
+    expect(answersIn(await resolved)).toEqual([
       { callId: 'pay-8', decision: 'approved', edited: { facts: { values: { amount: 800 }, oversized: [] } } },
       { callId: 'pay-much', decision: 'approved', edited: { facts: { values: { amount: 'much' }, oversized: [] } } },
       plain,

@@ -107,7 +107,15 @@ describe('what the recordings hold', () => {
       expect(call.summary).toMatch(/^step \d+: model$/);
     }
     const inputs = calls.map((call) => (call.input as { request: object }[])[0]);
-    expect(keysOf(inputs).sort()).toEqual(['agentId', 'agentTurnId', 'noticed', 'profileHash', 'request', 'turnEpoch']);
+    expect(keysOf(inputs).sort()).toEqual([
+      'agentId',
+      'agentTurnId',
+      'inboxRead',
+      'noticed',
+      'profileHash',
+      'request',
+      'turnEpoch',
+    ]);
     const requests = inputs.map((input) => input?.request);
     expect(keysOf(requests).sort()).toEqual([
       'hide',

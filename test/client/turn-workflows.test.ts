@@ -71,18 +71,16 @@ describe('the workflow of a leased turn', () => {
     expect({ runId: last.runId, status: last.status.name }).toEqual({ runId: first.runId, status: 'TERMINATED' });
   });
 
-  test('is woken with ids only, and told of budgets and of its stop with nothing (T14, T21)', async () => {
+  test('is woken with ids only, and told of its stop with nothing (T14, T21)', async () => {
     const lease = await leased();
     await workflows.start(lease);
     const { agentId, agentTurnId } = lease;
     await workflows.wake(agentId, agentTurnId, 'c1');
     await workflows.wake(agentId, agentTurnId);
-    await workflows.tellBudgets(agentId, agentTurnId);
     await workflows.tellStop(agentId, agentTurnId);
     expect(await signalsOf(lease)).toEqual([
-      ['tool_result', { callId: 'c1' }],
-      ['tool_result', {}],
-      ['budgets', {}],
+      ['wake', { callId: 'c1' }],
+      ['wake', {}],
       ['stop', {}],
     ]);
   });
@@ -93,7 +91,6 @@ describe('the workflow of a leased turn', () => {
     await handleOf(closed).terminate('test');
     for (const { agentId, agentTurnId } of [closed, missing]) {
       await workflows.wake(agentId, agentTurnId, 'c1');
-      await workflows.tellBudgets(agentId, agentTurnId);
       await workflows.tellStop(agentId, agentTurnId);
     }
     await expect(handleOf(missing).describe()).rejects.toThrow();
@@ -201,7 +198,7 @@ describe('a handover', () => {
     };
     const store = { leaseNext: noMore, settleDelegation: async (turn: string) => reports[turn] ?? null };
     await over(store).handOver({ ...nothing('a'), settlements: Object.keys(reports) });
-    expect(await signalsOf(first)).toEqual([['tool_result', { callId: 'c1' }]]);
+    expect(await signalsOf(first)).toEqual([['wake', { callId: 'c1' }]]);
     expect(await signalsOf(second)).toEqual([]);
   });
 

@@ -239,7 +239,7 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
       const keys = Array.from({ length: 10 }, (_, index) => `k${index}`);
       await Promise.all([
         ...keys.map((idempotencyKey) => handle.signal('enqueue', { ...ANSWER, idempotencyKey })),
-        handle.signal('tool_result', {}),
+        handle.signal('wake'),
       ]);
       expect(await turnsOf(agentId, 11)).toHaveLength(11);
     });

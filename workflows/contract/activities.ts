@@ -15,14 +15,15 @@ import type { SettledCall } from '../kernel/calls.ts';
 import type { Fence } from '../protocol/turn.ts';
 import type { ApprovalRequest } from './approvals.ts';
 import type { WaitingState } from './calls.ts';
+import type { InboxDelivery, InboxMark } from './inbox.ts';
 import type { TurnCommit, TurnEnd } from './lease.ts';
 import type { Notice } from './notices.ts';
-import type { BudgetStanding, StepOutcomeRecord, SummaryRecord } from './steps.ts';
+import type { StepClose, StepOutcomeRecord, SummaryRecord } from './steps.ts';
 import type { SupervisorPass } from './supervision.ts';
 import type { Suspension, Until } from './suspension.ts';
 
 /** A model call, as the kernel asks for it. */
-export interface CallModelInput extends Fence {
+export interface CallModelInput extends Fence, InboxMark {
   readonly profileHash: string;
   readonly request: CallLlmAction;
   /** What the kernel did on its own account since the last step began; absent when it did nothing. */
@@ -82,14 +83,14 @@ export interface StoreActivities {
   refuseCalls(input: Fence & { refusals: readonly RefusedCall[] }): Promise<readonly SettledCall[]>;
   /** Asks people; a question that was asked before keeps its deadline (K7, K9). */
   askApprovals(input: Fence & { requests: readonly ApprovalRequest[] }): Promise<readonly Suspension[]>;
-  /** Reads where the budgets of the turn stand (K9). */
-  readBudgets(input: Fence): Promise<BudgetStanding>;
+  /** Reads what is in the turn's inbox between two steps. */
+  readInbox(input: Fence & InboxMark): Promise<InboxDelivery>;
   /**
    * Gives up a step whose model call has failed; returns what an attempt has recorded of it all the same, null when there is nothing (K13).
    */
-  closeStep(input: Fence & { stepIndex: number; noticed?: readonly Notice[] }): Promise<StepOutcomeRecord | null>;
+  closeStep(input: Fence & StepClose): Promise<StepOutcomeRecord | null>;
   /** Tells where the waiting calls stand; overdue ones get a timeout as their result (T17). */
-  resolveWaiting(input: Fence & { callIds: readonly string[] }): Promise<WaitingState>;
+  resolveWaiting(input: Fence & InboxMark & { callIds: readonly string[] }): Promise<WaitingState>;
   /** Ends the turn, starts the agent's next one and tells the waiting parent; a second run finds what the first one did (T29, T30). */
   commitTurn(input: CommitTurnInput): Promise<TurnEnd>;
 }

@@ -7,7 +7,7 @@ import type { CardContents, ToolResultContent } from '../protocol/cards.ts';
 import type { ReportAck, ToolResultReport } from '../protocol/tool-result.ts';
 import type { Fence } from '../protocol/turn.ts';
 import type { RecordedAnswer } from './approvals.ts';
-import type { BudgetStanding } from './steps.ts';
+import type { InboxDelivery, InboxMark } from './inbox.ts';
 import type { Suspension, Until } from './suspension.ts';
 
 /** One attempt of an activity at one call. */
@@ -44,12 +44,10 @@ export interface CallResult extends CallAttempt {
   readonly durationMs: number;
 }
 
-/** Where the waiting calls of a turn stand, and its budgets with them. */
-export interface WaitingState<Answer = ApprovalDecision> extends BudgetStanding {
+/** Where the waiting calls of a turn stand, and what is in its inbox: an answer's call is neither settled nor waiting. */
+export interface WaitingState<Answer = ApprovalDecision> extends InboxDelivery<Answer> {
   /** Calls that have their result. */
   readonly settled: readonly SettledCall[];
-  /** Questions that have an answer; their calls are neither settled nor waiting. Absent when there are none. */
-  readonly answers?: readonly Answer[];
   /** Calls that still wait; `wakeInMs` when the store must be asked before the deadline, because a report is to be tried again (T18). */
   readonly waiting: readonly (Suspension & { readonly tool: string; readonly wakeInMs?: number })[];
 }
@@ -105,7 +103,7 @@ export interface CallStore {
    * a timeout as its result, once (T17, T18). Idempotent: what was settled before is returned again. Errors: `stale_epoch` (T5);
    * `protocol_violation` when the turn has no such call.
    */
-  resolveWaiting(fence: Fence, callIds: readonly string[]): Promise<WaitingState<RecordedAnswer>>;
+  resolveWaiting(fence: Fence, callIds: readonly string[], mark?: InboxMark): Promise<WaitingState<RecordedAnswer>>;
   /** Reads a call of this turn as it was proposed; null when the turn has no such call. Reads only: the lease is not checked. */
   readCall(fence: Fence, callId: string): Promise<CardContents['tool.call'] | null>;
   /**

@@ -30,10 +30,8 @@ export interface SteerAck {
 /** What setting budgets has done. */
 export interface BudgetsChanged {
   readonly agentId: string;
-  /** Whether any budget is another one than before. */
+  /** Whether any budget is another one than before: then a turn that runs is to be woken. */
   readonly changed: boolean;
-  /** Whether the new budgets answered a question that the turn waits for: then the turn is to be woken. */
-  readonly answered: boolean;
 }
 
 /** What setting the lifecycle of an agent has done. */

@@ -1,25 +1,17 @@
 /** The steps of a turn as the store keeps them: what an activity brings, what it gets back, what the workflow is told. */
 
-import type { Delegated } from '../kernel/budgets.ts';
 import type { ProposedCall } from '../kernel/calls.ts';
 import type { ArgumentFacts } from '../kernel/governance.ts';
 import type { BoxExtent } from '../kernel/handles.ts';
 import type { Card, CardContents, CardType, ToolResultContent } from '../protocol/cards.ts';
 import type { ResultFields } from '../protocol/enqueue.ts';
-import type { BudgetChange, ProfileSnapshot } from '../protocol/profile.ts';
+import type { ProfileSnapshot } from '../protocol/profile.ts';
 import type { Fence, Usage } from '../protocol/turn.ts';
+import type { InboxDelivery, InboxMark } from './inbox.ts';
 import type { Notice } from './notices.ts';
 
-/** What there is to know of a turn's budgets besides what the turn spends itself (K9). */
-export interface BudgetStanding {
-  /** Budgets that operators set so far; absent when there are none. The signal that told of them may have been lost. */
-  readonly budgets?: BudgetChange;
-  /** What its delegated turns spend or hold; absent when it has delegated nothing. */
-  readonly delegated?: Delegated;
-}
-
-/** What a committed step has brought, with the budgets as they stand when it is read, whenever the step was recorded. */
-export interface StepOutcomeRecord extends BudgetStanding {
+/** What a committed step has brought, with what is in the turn's inbox when it is read, whenever the step was recorded. */
+export interface StepOutcomeRecord extends InboxDelivery {
   readonly stepIndex: number;
   readonly thoughtCardId: string;
   /** The place of the thought in the output box. */
@@ -45,7 +37,7 @@ export interface StepOutcomeRecord extends BudgetStanding {
 }
 
 /** A step that is to be opened, and what comes with it. */
-export interface StepBegin {
+export interface StepBegin extends InboxMark {
   readonly stepIndex: number;
   /** The version of the profile that the turn was leased with. */
   readonly profileHash: string;
@@ -94,7 +86,7 @@ export interface NewCall {
 }
 
 /** What a model call has brought, as it is committed. */
-export interface StepCommit {
+export interface StepCommit extends InboxMark {
   readonly stepIndex: number;
   /** Cards of the steers that were rendered into the prompt. */
   readonly steerIds: readonly string[];
@@ -111,6 +103,13 @@ export interface StepCommit {
   readonly latencyMs: number;
   /** Ms until the first token came; null when nothing was streamed. */
   readonly firstTokenMs: number | null;
+}
+
+/** A step that is given up. */
+export interface StepClose extends InboxMark {
+  readonly stepIndex: number;
+  /** As in `StepBegin`; written where no attempt has opened the step. */
+  readonly noticed?: readonly Notice[];
 }
 
 /** A summary to be stored. */
@@ -154,9 +153,9 @@ export interface StepStore {
   /**
    * Gives up a step whose model call has failed, before the turn goes on without it: from then on no late attempt can open or commit it
    * (`step_closed`). Returns what was recorded when an attempt was faster, and then closes nothing; null when the step is closed (K13).
-   * `noticed` is written down where no attempt has opened the step. Idempotent by turn and step. Errors: `stale_epoch` (T5).
+   * Idempotent by turn and step. Errors: `stale_epoch` (T5).
    */
-  closeStep(fence: Fence, stepIndex: number, noticed?: readonly Notice[]): Promise<StepOutcomeRecord | null>;
+  closeStep(fence: Fence, close: StepClose): Promise<StepOutcomeRecord | null>;
   /** Finds the summary of these extents; null when it is not in the output box. Reads only: the lease is not checked. */
   findSummary(fence: Fence, hide: readonly BoxExtent[]): Promise<SummaryRecord | null>;
   /**
@@ -164,6 +163,9 @@ export interface StepStore {
    * returned, and nothing is written. Errors: `stale_epoch` (T5); `payload_too_large`.
    */
   commitSummary(fence: Fence, commit: SummaryCommit): Promise<SummaryRecord>;
-  /** Reads where the budgets of a turn stand (K9). Reads only: the lease is not checked. */
-  readBudgets(fence: Fence): Promise<BudgetStanding>;
+  /**
+   * Reads what is in the turn's inbox between two steps, which is no answer: those come where the turn checks its waits. Idempotent by the
+   * mark. Errors: `stale_epoch` (T5).
+   */
+  readInbox(fence: Fence, mark?: InboxMark): Promise<InboxDelivery>;
 }

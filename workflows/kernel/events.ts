@@ -91,8 +91,6 @@ export interface ApprovalDecision {
   readonly reason?: string;
   /** Present when the approver changed the arguments: they are judged again by these facts (K7). */
   readonly edited?: { readonly facts: ArgumentFacts };
-  /** The budgets that an operator set; only with the answer to a question about a budget (K9). */
-  readonly budgets?: BudgetChange;
 }
 
 /** Decisions about some of the approvals that are waited for. */
@@ -101,12 +99,16 @@ export interface ApprovalsAnsweredEvent extends Timed {
   readonly answers: readonly ApprovalDecision[];
 }
 
-/** Where the budgets stand in the store: what operators set, and what delegated turns use of them. It yields no action (K9). */
+/** An operator has set budgets. It yields no action: the next model call or tool call is judged by them (K9). */
 export interface BudgetsEvent extends Timed {
   readonly type: 'budgets';
   readonly budgets: BudgetChange;
-  /** Replaces what was known of delegated turns; absent when nothing new is known of them. */
-  readonly delegated?: Delegated;
+}
+
+/** What delegated turns use of the budgets, instead of what was known of it before. It yields no action (K9). */
+export interface DelegatedEvent extends Timed {
+  readonly type: 'delegated';
+  readonly delegated: Delegated;
 }
 
 /** The turn is stopped by a person (`stopped`), or its workflow from outside (`terminated`). */
@@ -126,4 +128,5 @@ export type KernelEvent =
   | ToolResultsEvent
   | ApprovalsAnsweredEvent
   | BudgetsEvent
+  | DelegatedEvent
   | StopEvent;

@@ -24,6 +24,7 @@ const NOTHING: Legality = {
   tool_results: false,
   approval: false,
   budgets: false,
+  delegated: false,
   stop: false,
 };
 
@@ -38,9 +39,10 @@ export const LEGAL: Readonly<Record<Lifecycle, Legality>> = {
     timeout: true,
     tool_results: true,
     budgets: true,
+    delegated: true,
     stop: true,
   },
-  suspended: { ...NOTHING, tool_results: true, approval: true, budgets: true, stop: true },
+  suspended: { ...NOTHING, tool_results: true, approval: true, budgets: true, delegated: true, stop: true },
   done: NOTHING,
 };
 

@@ -48,6 +48,8 @@ export function step(state: KernelState, event: KernelEvent): StepOutcome {
       return onAnswers(state, event);
     case 'budgets':
       return onBudgets(state, event);
+    case 'delegated':
+      return { state: { ...state, delegated: event.delegated }, actions: [], observations: [] };
     case 'stop':
       return done(state, { status: 'failed', errorCode: event.code, reason: event.reason }, { from: 'fallback' });
     default:
@@ -82,9 +84,8 @@ function onAnswers(state: KernelState, { answers, nowMs }: ApprovalsAnsweredEven
   return observed(seen, isOperator ? onOperatorDecision(state, answer, nowMs) : onDecisions(state, answers, nowMs));
 }
 
-/** The driver says again and again where the budgets stand, for a signal may be lost: what is known already is not observed. */
-function onBudgets(known: KernelState, { budgets, delegated }: BudgetsEvent): StepOutcome {
-  const state = delegated ? { ...known, delegated } : known;
+/** A workflow that was reset gets the budgets again that it had got before: what is known already is not observed. */
+function onBudgets(state: KernelState, { budgets }: BudgetsEvent): StepOutcome {
   const next: KernelState = { ...state, ...withChangedBudgets(state, budgets) };
   if (sameBudgets(next.budgets, state.budgets)) return { state, actions: [], observations: [] };
   return { state: next, actions: [], observations: [{ type: 'budgets_changed', budgets }] };

@@ -12,14 +12,11 @@ import type { TurnStatus } from '../protocol/turn.ts';
 /** A request of a foreign client, written as an `EnqueueInput`. The acceptor takes it, and so does a running turn of the agent. */
 export const enqueueSignal = defineSignal<[unknown]>('enqueue');
 
-/**
- * Wakes a turn, and may name a call whose result the store holds. A body with a status is an inline result, which foreign clients send
- * (T14).
- */
-export const toolResultSignal = defineSignal<[unknown]>('tool_result');
+/** Wakes a turn: the store holds something for it, and says what. The body may name a call, for whoever reads the history. */
+export const wakeSignal = defineSignal<[unknown]>('wake');
 
-/** Tells a turn that an operator has set new budgets; the store says what they are (K9). */
-export const budgetsSignal = defineSignal<[unknown]>('budgets');
+/** A result that a foreign client reports inline, to a turn that waits for it (T14). */
+export const toolResultSignal = defineSignal<[unknown]>('tool_result');
 
 /** Ends a turn. Our clients end it in the store first, so that the signal only cancels what still runs (T21). */
 export const stopSignal = defineSignal<[unknown]>('stop');
@@ -37,13 +34,6 @@ export const turnStateQuery = defineQuery<TurnSnapshot>('turn_state');
 /** Whether a value is an object with named fields, and neither null nor an array. */
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
-
-/**
- * Whether the body of a `tool_result` signal is a wake-up: it is empty, or it is an object without a status, so that it brings nothing to
- * store. Any other body is taken for a report, and one that is none is refused by name.
- */
-export const isResultWakeUp = (body: unknown): boolean =>
-  body === undefined || body === null || (isRecord(body) && body.status === undefined);
 
 /** Whether a value has the shape of a lease, as far as a turn must be sure of it before its first activity. */
 export function isLease(value: unknown): value is Lease {

@@ -1,5 +1,5 @@
 /**
- * What reaches a turn from outside: wake-ups, results and requests of foreign clients, new budgets.
+ * What reaches a turn from outside: wake-ups, results and requests of foreign clients, and what the store delivers of the turn's inbox.
  *
  * Invariants
  * 1. A handler never throws: what it cannot use, the store is asked to write down.
@@ -8,16 +8,19 @@
  */
 import { allHandlersFinished, CancellationScope, condition, log } from '@temporalio/workflow';
 import { INLINE_BATCH, type InlineMessage } from '../contract/activities.ts';
+import type { InboxDelivery, InboxMark } from '../contract/inbox.ts';
 import { InlineRequests } from '../messages/inline-requests.ts';
 import { MessageIds } from '../messages/message-ids.ts';
-import { budgetsSignal, enqueueSignal, isResultWakeUp, shallow, toolResultSignal } from '../messages/messages.ts';
+import { enqueueSignal, shallow, toolResultSignal, wakeSignal } from '../messages/messages.ts';
 import type { Fence } from '../protocol/turn.ts';
 import type { Meter } from './meter.ts';
 
 /** Carried over to the next run, when no message is left that the store has not got. */
 export interface InboxCarry {
   readonly woken: boolean;
-  readonly newBudgets: boolean;
+  readonly unread: boolean;
+  /** The place of the last item that the turn has got. */
+  readonly read: number;
   /** Messages so far. */
   readonly messages: number;
 }
@@ -32,8 +35,10 @@ export class TurnInbox {
   #accepting: Promise<void> | null = null;
   /** The store holds something that the turn may wait for. */
   woken: boolean;
-  /** An operator has set budgets that the turn has not read yet. */
-  newBudgets: boolean;
+  /** The store may hold an item that the turn has not got, and that no step brings before the next one is decided. */
+  unread: boolean;
+  /** The place of the last item that the turn has got; 0 for none. */
+  #read: number;
 
   /** `carry` is what the run before left; absent in a turn's first run. */
   constructor(fence: Fence, meter: Meter, carry?: InboxCarry) {
@@ -42,13 +47,15 @@ export class TurnInbox {
     this.#ids = new MessageIds(carry?.messages);
     this.#requests = new InlineRequests(fence.agentId, this.#ids, meter);
     this.woken = carry?.woken ?? false;
-    this.newBudgets = carry?.newBudgets ?? false;
+    this.unread = carry?.unread ?? false;
+    this.#read = carry?.read ?? 0;
+    meter.onSignal(wakeSignal, () => {
+      this.woken = true;
+      this.unread = true;
+    });
     meter.onSignal(toolResultSignal, (body) => {
       this.woken = true;
-      if (!isResultWakeUp(body)) this.#results.push({ messageId: this.#ids.next(), body: shallow(body) });
-    });
-    meter.onSignal(budgetsSignal, () => {
-      this.newBudgets = true;
+      this.#results.push({ messageId: this.#ids.next(), body: shallow(body) });
     });
     meter.onSignal(enqueueSignal, (body) => {
       return this.#acceptRequest(body);
@@ -56,7 +63,17 @@ export class TurnInbox {
   }
 
   carry(): InboxCarry {
-    return { woken: this.woken, newBudgets: this.newBudgets, messages: this.#ids.taken };
+    return { woken: this.woken, unread: this.unread, read: this.#read, messages: this.#ids.taken };
+  }
+
+  /** For whoever reads the inbox. */
+  get mark(): InboxMark {
+    return this.#read > 0 ? { inboxRead: this.#read } : {};
+  }
+
+  /** The items of a delivery are not delivered again. */
+  noteRead({ items = [] }: InboxDelivery): void {
+    this.#read = Math.max(this.#read, ...items.map(({ seq }) => seq));
   }
 
   /** The store has got every message that came. */

@@ -1,9 +1,9 @@
 /** The kernel of one turn as its driver uses it: it holds the state, takes events, and collects what the store is to be told of. */
 import { log } from '@temporalio/workflow';
+import type { InboxDelivery } from '../contract/inbox.ts';
 import { isNotice, type Notice, noticeText } from '../contract/notices.ts';
-import type { BudgetStanding } from '../contract/steps.ts';
 import type { KernelAction } from '../kernel/actions.ts';
-import type { KernelEvent } from '../kernel/events.ts';
+import type { ApprovalDecision, KernelEvent } from '../kernel/events.ts';
 import { lifecycleOf } from '../kernel/phase.ts';
 import type { KernelState } from '../kernel/state.ts';
 import { step } from '../kernel/step.ts';
@@ -33,9 +33,13 @@ export class TurnKernel {
     throw new TypeError(`the kernel had no answer to ${event.type} while ${lifecycleOf(this.#state)}`);
   }
 
-  /** Tells the kernel where the budgets stand, as the store knows it; nothing follows at once (K9). */
-  setBudgets({ budgets = {}, delegated }: BudgetStanding): void {
-    this.#step({ type: 'budgets', nowMs: Date.now(), budgets, ...(delegated ? { delegated } : {}) });
+  /** Tells the kernel what came for the turn, from which nothing follows at once; the answers to its questions are given back. */
+  take({ items = [], delegated }: InboxDelivery): readonly ApprovalDecision[] {
+    const nowMs = Date.now();
+    if (delegated) this.#step({ type: 'delegated', nowMs, delegated });
+    for (const item of items)
+      if (item.kind === 'budgets') this.#step({ type: 'budgets', nowMs, budgets: item.budgets });
+    return items.flatMap((item) => (item.kind === 'answer' ? item.answer : []));
   }
 
   /** The notices since they were last taken; the store is told of each once. */

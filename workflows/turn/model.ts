@@ -8,23 +8,24 @@ import type { TurnParts } from './parts.ts';
 
 /** Errors: the cancellation of the turn, and a lost lease. Whatever else the model or its provider does is an event. */
 export async function runStep(turn: TurnParts, request: CallLlmAction): Promise<KernelEvent> {
-  const { fence, meter, kernel, lease } = turn;
-  const noticed = kernel.takeNoticed();
+  const { fence, meter, kernel, inbox, lease } = turn;
+  const opening = { ...kernel.takeNoticed(), ...inbox.mark };
   try {
     const { callModel } = meter.model(`step ${request.stepIndex}: model`);
-    return answered(turn, await callModel({ ...fence, profileHash: lease.profileHash, request, ...noticed }));
+    return answered(turn, await callModel({ ...fence, profileHash: lease.profileHash, request, ...opening }));
   } catch (error) {
     if (isCancellation(error)) throw error;
     const failed = modelFailure(error, request.stepIndex);
     // An attempt that was given up for lost may still be at work: it has answered by now, or its answer does not count any more.
-    const late = await meter.store.closeStep({ ...fence, stepIndex: request.stepIndex, ...noticed });
+    const late = await meter.store.closeStep({ ...fence, stepIndex: request.stepIndex, ...opening });
     return late ? answered(turn, late) : failed;
   }
 }
 
-function answered({ display, kernel }: TurnParts, record: StepOutcomeRecord): KernelEvent {
+function answered({ display, kernel, inbox }: TurnParts, record: StepOutcomeRecord): KernelEvent {
   display.thought(record);
-  kernel.setBudgets(record);
+  inbox.noteRead(record);
+  kernel.take(record);
   return responseEvent(record);
 }
 

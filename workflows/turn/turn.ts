@@ -83,7 +83,6 @@ class TurnDriver {
         action = this.#waits.resumed(action);
         continue;
       }
-      await this.#readBudgets(action, event);
       action = kernel.feed(event);
     }
     return commitEnd(this.#turn, action);
@@ -101,20 +100,25 @@ class TurnDriver {
     return { state, action, ...shown, ...noticed, engine: meter.usage };
   }
 
-  /** Before the kernel judges its budgets again (K9). Steps, and what the store says of waiting calls, tell by themselves how they stand. */
-  async #readBudgets(action: KernelAction, next: KernelEvent): Promise<void> {
+  /** Before the kernel judges its budgets again (K9). Steps, and what the store says of waiting calls, bring the inbox by themselves. */
+  async #readInbox(action: KernelAction, next: KernelEvent): Promise<void> {
     const { kernel, inbox, meter, fence } = this.#turn;
-    const ran = action.type === 'execute_tools' && next.type === 'tool_results' && next.suspended.length === 0;
+    if (next.type === 'stop' || (next.type === 'tool_results' && next.suspended.length > 0)) return;
+    const ran = action.type === 'execute_tools' && next.type === 'tool_results';
     const held = ran && (kernel.state.delegated.open || action.calls.some(({ tool }) => isDelegation(tool)));
-    if (next.type === 'stop' || !(held || inbox.newBudgets)) return;
-    inbox.newBudgets = false;
-    kernel.setBudgets(await meter.store.readBudgets(fence));
+    if (!(held || inbox.unread)) return;
+    inbox.unread = false;
+    const delivery = await meter.store.readInbox({ ...fence, ...inbox.mark });
+    inbox.noteRead(delivery);
+    kernel.take(delivery);
   }
 
   /** Null: nothing has come of it yet, and the history is long. */
   async #outcomeOf(action: ActiveAction): Promise<KernelEvent | null> {
     try {
-      return await this.#scope.run(() => this.#execute(action));
+      const event = await this.#scope.run(() => this.#execute(action));
+      if (event) await this.#readInbox(action, event);
+      return event;
     } catch (error) {
       if (!isCancellation(error)) throw leaseLost(error) ?? error;
       return this.#stopEvent();

@@ -69,12 +69,14 @@ export class TurnWaits {
       const ready = () => inbox.woken || this.#historyIsLong();
       await this.#alarm.waitUntil(deadline, ready, 'resume_deadline');
       inbox.woken = false;
+      inbox.unread = false;
       await inbox.acceptResults();
-      const standing = await meter.store.resolveWaiting({ ...fence, callIds });
-      const { settled, waiting, answers = [] } = standing;
+      const delivery = await meter.store.resolveWaiting({ ...fence, callIds, ...inbox.mark });
+      const { settled, waiting } = delivery;
       for (const call of settled) display.call(call.callId, call.status, null);
       this.show(waiting);
-      kernel.setBudgets(standing);
+      inbox.noteRead(delivery);
+      const answers = kernel.take(delivery);
       if (answers.length > 0) return this.#answered(answers, settled.length > 0);
       if (settled.length > 0)
         return { type: 'tool_results', nowMs: Date.now(), settled, suspended: waiting.map(waitHere) };

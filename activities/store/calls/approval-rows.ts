@@ -5,6 +5,7 @@ import { stepCardId } from '../../ids.ts';
 import type { Reader, Tx } from '../context.ts';
 import { decoded, type Json } from '../schema/json.ts';
 import { type ApprovalRow, contentOf } from '../schema/rows.ts';
+import { type InboxKey, putItem } from '../turns/inbox.ts';
 import { findCall } from './call-cards.ts';
 import { markWaiting } from './waiting-set.ts';
 
@@ -23,9 +24,17 @@ export function approversOf({ approvers, escalate_to, escalated_at }: ApprovalRo
   return escalate_to === null ? [] : decoded(escalate_to);
 }
 
+/** The answer to a question in the turn's inbox. */
+export const answerKey = ({ agent_turn_id, call_id }: Pick<ApprovalRow, 'agent_turn_id' | 'call_id'>): InboxKey => ({
+  agent_turn_id,
+  kind: 'answer',
+  ref: call_id,
+});
+
 /** Ends a question with what it came to; the turn has to act on it. */
 export async function closeApproval(tx: Tx, row: ApprovalRow, answer: Partial<ApprovalRow>): Promise<void> {
   await changeApproval(tx, row, answer);
+  await putItem(tx, answerKey(row));
   await markWaiting(tx, row, { status: 'received' });
 }
 

@@ -101,7 +101,6 @@ async function ask(tx: Tx, locked: Locked<WithLease>, asking: Asking): Promise<v
       answered_by: null,
       comment: null,
       arguments: null,
-      budgets: null,
       budget: budget ? encoded(budget) : null,
       created_at: tx.now,
       answered_at: null,
@@ -155,16 +154,15 @@ async function record(
 ): Promise<void> {
   const { turn } = locked;
   const { decision, by = null, reason = null, budgets, edited } = answer;
+  // Kept like all others, and before the answer, so that the turn knows them when it acts on it.
+  if (budgets) await addBudgets(tx, turn, budgets);
   await closeApproval(tx, row, {
     status: decision,
     answered_by: by,
     comment: reason,
     arguments: edited ? encoded(edited) : null,
-    budgets: budgets ? encoded(budgets) : null,
     answered_at: tx.now,
   });
-  // Kept like all others: budgets that are set later are added to these.
-  if (budgets) await addBudgets(tx, turn, budgets);
   const payload = { callId: row.call_id, tool: row.tool_name, phase: decision, ...(by === null ? {} : { by }) };
   appendEvent(tx, turn, { type: 'approval', payload });
   await syncHead(tx, locked);
@@ -192,7 +190,7 @@ export async function answerByBudgets(tx: Tx, turn: TurnRow, budgets: BudgetChan
     .execute();
   const lifted = open.filter((row) => shortfallOf(tx, row, budgets) === null);
   for (const row of lifted) {
-    await closeApproval(tx, row, { status: 'approved', budgets: encoded(budgets), answered_at: tx.now });
+    await closeApproval(tx, row, { status: 'approved', answered_at: tx.now });
     const payload = { callId: row.call_id, tool: '', phase: 'approved', reason: 'the budget was raised' } as const;
     appendEvent(tx, turn, { type: 'approval', payload });
   }
@@ -240,7 +238,7 @@ export async function resolveApproval(
   row: ApprovalRow,
   profile: Profile,
 ): Promise<ApprovalResolution> {
-  if (row.status !== 'waiting') return { answer: answerOf(row, turn, profile) };
+  if (row.status !== 'waiting') return { answer: answerOf(row, profile) };
   if (row.deadline > tx.now) return { waitUntil: row.deadline };
   const { call_id: callId, tool_name: tool, escalate_to, escalated_at } = row;
   if (escalate_to !== null && escalated_at === null) {
@@ -256,7 +254,7 @@ export async function resolveApproval(
 }
 
 /** The answer of a question that waits no more. */
-function answerOf(row: ApprovalRow, turn: TurnRow, profile: Profile): RecordedAnswer {
+function answerOf(row: ApprovalRow, profile: Profile): RecordedAnswer {
   const { call_id: callId, status, answered_by: by, comment: reason } = row;
   const decision = status === 'approved' || status === 'denied' ? status : 'unanswered';
   const edited = editedCall(row, profile);
@@ -266,8 +264,6 @@ function answerOf(row: ApprovalRow, turn: TurnRow, profile: Profile): RecordedAn
     ...(by === null ? {} : { by }),
     ...(reason === null ? {} : { reason }),
     ...(edited ? { edited } : {}),
-    // What was set since the answer counts more than the answer.
-    ...(row.budgets === null ? {} : { budgets: withBudgets(decoded(row.budgets), setBudgetsOf(turn) ?? {}) }),
   };
 }
 

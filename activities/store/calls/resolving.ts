@@ -2,6 +2,7 @@
 
 import type { RecordedAnswer } from '../../../workflows/contract/approvals.ts';
 import type { WaitingState } from '../../../workflows/contract/calls.ts';
+import type { InboxItem, InboxMark } from '../../../workflows/contract/inbox.ts';
 import type { SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
@@ -9,10 +10,11 @@ import { DEFERRAL_TRIES, deferredAgain, onResolve } from '../../../workflows/wai
 import { type StoreContext, type Tx, write } from '../context.ts';
 import type { ApprovalRow, WaitingRow } from '../schema/rows.ts';
 import type { WithLease } from '../schema/turn-states.ts';
+import { findItem, markItem } from '../turns/inbox.ts';
 import { profileByHash } from '../turns/profiles.ts';
-import { standingOf } from '../turns/tree-budgets.ts';
+import { deliver } from '../turns/tree-budgets.ts';
 import { fencedTurn } from '../turns/turns.ts';
-import { findApproval } from './approval-rows.ts';
+import { answerKey, findApproval } from './approval-rows.ts';
 import { resolveApproval } from './approvals.ts';
 import { callOf, findResult } from './call-cards.ts';
 import { findDeferral, forgetDeferral, keepDeferral } from './deferrals.ts';
@@ -35,27 +37,35 @@ export const resolveWaiting = (
   ctx: StoreContext,
   fence: Fence,
   callIds: readonly string[],
+  mark: InboxMark = {},
 ): Promise<WaitingState<RecordedAnswer>> =>
   write(ctx, fence.agentId, async (tx) => {
     const locked = await fencedTurn(tx, fence);
     const { turn } = locked;
     const settled: SettledCall[] = [];
     const waiting: Waiting[] = [];
-    const answers: RecordedAnswer[] = [];
+    const answers: InboxItem<RecordedAnswer>[] = [];
     let moved = false;
     for (const callId of callIds) {
       const row = await findWaiting(tx, fence.agentTurnId, callId);
       const question = row && row.kind !== 'approval' ? undefined : await openQuestion(tx, turn, callId);
       const resolved = question ? await resolveQuestion(tx, turn, question) : await resolveCall(tx, turn, callId, row);
       if ('settled' in resolved) settled.push(resolved.settled);
-      else if ('answer' in resolved) answers.push(resolved.answer);
+      else if ('answer' in resolved) answers.push(await delivered(tx, fence, resolved.answer));
       else waiting.push(resolved.waiting);
       moved ||= resolved.moved;
     }
     if (moved) await syncHead(tx, locked);
-    const standing = await standingOf(tx, turn);
-    return { settled, waiting, ...(answers.length > 0 ? { answers } : {}), ...standing };
+    return { settled, waiting, ...(await deliver(tx, turn, mark, answers)) };
   });
+
+/** The answer as an item of the turn's inbox, which has got it by this. */
+async function delivered(tx: Tx, { agentTurnId }: Fence, answer: RecordedAnswer): Promise<InboxItem<RecordedAnswer>> {
+  const key = answerKey({ agent_turn_id: agentTurnId, call_id: answer.callId });
+  const seq = (await findItem(tx, key))?.seq ?? 0;
+  await markItem(tx, key, { status: 'consumed' });
+  return { kind: 'answer', seq, answer };
+}
 
 /** The question about a call, unless the call has its result by now: then the answer has been carried out. */
 async function openQuestion(tx: Tx, turn: WithLease, callId: string): Promise<ApprovalRow | undefined> {

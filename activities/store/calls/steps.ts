@@ -6,10 +6,12 @@
  * 2. A step that was given up can be neither opened nor committed: the turn has gone on without it (K13).
  */
 import { sql } from 'kysely';
+import type { InboxMark } from '../../../workflows/contract/inbox.ts';
 import type { Notice } from '../../../workflows/contract/notices.ts';
 import type {
   NewCall,
   StepBegin,
+  StepClose,
   StepCommit,
   StepOpening,
   StepOutcomeRecord,
@@ -24,7 +26,7 @@ import { FIRST_CHECK_MS, firstCheckAt } from '../../../workflows/supervision/che
 import { stepCardId } from '../../ids.ts';
 import { hideCards } from '../cards/boxes.ts';
 import { type NewCard, writeNewCards } from '../cards/cards.ts';
-import { type Reader, type StoreContext, type Tx, write } from '../context.ts';
+import { type StoreContext, type Tx, write } from '../context.ts';
 import { appendEdge, appendEvent, appendNotices, appendState } from '../log/events.ts';
 import { decoded, encoded, type Json } from '../schema/json.ts';
 import type { RecordedStep } from '../schema/rows.ts';
@@ -33,7 +35,7 @@ import { leased, type WithLease } from '../schema/turn-states.ts';
 import { fencedWith, updateHead } from '../turns/head.ts';
 import { profileByHash } from '../turns/profiles.ts';
 import { hasPendingSteers, steersWithin, takeSteers } from '../turns/steers.ts';
-import { standingOf } from '../turns/tree-budgets.ts';
+import { deliver } from '../turns/tree-budgets.ts';
 import { type Extras, held, type Locked, selectHeld } from '../turns/turns.ts';
 import { insertClaims } from './claims.ts';
 import { parseResultFields } from './result-fields.ts';
@@ -46,7 +48,7 @@ export const openStep = (ctx: StoreContext, fence: Fence, begin: StepBegin): Pro
     const { stepIndex, profileHash, hide = [], noticed = [], room } = begin;
     const locked = await fencedTurnAt(tx, fence, stepIndex);
     const { turn } = locked;
-    const recorded = await recordedOf(tx, turn);
+    const recorded = await recordedOf(tx, turn, begin);
     if (!recorded) refuseClosed(turn, stepIndex);
     const snapshot = await profileByHash(tx, profileHash);
     // A step that is stored (the workflow was reset) changes nothing: the turn may be suspended behind it.
@@ -105,8 +107,8 @@ async function fencedTurnAt(tx: Tx, fence: Fence, stepIndex: number): Promise<Lo
 }
 
 /** What was recorded of the step; null until it is committed. */
-const recordedOf = async (reader: Reader, turn: TurnAtStep): Promise<StepOutcomeRecord | null> =>
-  turn.outcome === null ? null : { ...decoded(turn.outcome), ...(await standingOf(reader, turn)) };
+const recordedOf = async (tx: Tx, turn: TurnAtStep, mark: InboxMark): Promise<StepOutcomeRecord | null> =>
+  turn.outcome === null ? null : { ...decoded(turn.outcome), ...(await deliver(tx, turn, mark)) };
 
 /** Begins a step, which ends the one before it. */
 async function openRow(tx: Tx, turn: TurnRow, stepIndex: number, noticed: readonly Notice[] = []): Promise<void> {
@@ -151,7 +153,7 @@ export const commitStep = (ctx: StoreContext, fence: Fence, commit: StepCommit):
   write(ctx, fence.agentId, async (tx) => {
     const locked = await fencedTurnAt(tx, fence, commit.stepIndex);
     const { turn } = locked;
-    const recorded = await recordedOf(tx, turn);
+    const recorded = await recordedOf(tx, turn, commit);
     if (recorded) return recorded;
     refuseClosed(turn, commit.stepIndex);
     if (turn.opened === null) await openRow(tx, turn, commit.stepIndex);
@@ -172,7 +174,7 @@ export const commitStep = (ctx: StoreContext, fence: Fence, commit: StepCommit):
     const claims = claimed.map(({ content: { callId } }) => ({ callId, attempt: 1 }));
     await insertClaims(tx, fence.agentTurnId, claims);
     announce(tx, locked, outcome);
-    return { ...outcome, ...(await standingOf(tx, turn)) };
+    return { ...outcome, ...(await deliver(tx, turn, commit)) };
   });
 
 /** Errors: `step_closed`, when the turn has gone on without this step (K13). */
@@ -186,12 +188,11 @@ function refuseClosed({ agent_turn_id: agentTurnId, closed }: TurnAtStep, stepIn
 export const closeStep = (
   ctx: StoreContext,
   fence: Fence,
-  stepIndex: number,
-  noticed: readonly Notice[] = [],
+  { stepIndex, noticed = [], ...mark }: StepClose,
 ): Promise<StepOutcomeRecord | null> =>
   write(ctx, fence.agentId, async (tx) => {
     const { turn } = await fencedTurnAt(tx, fence, stepIndex);
-    const recorded = await recordedOf(tx, turn);
+    const recorded = await recordedOf(tx, turn, mark);
     if (recorded || turn.closed !== null) return recorded;
     // An attempt that has not begun yet has left no row to close, and has written none of the notices.
     if (turn.opened === null) await openRow(tx, turn, stepIndex, noticed);

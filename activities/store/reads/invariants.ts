@@ -185,12 +185,12 @@ const CHECKS: Readonly<Record<string, Check>> = {
   ),
   steer_lost: overTurns(
     (within) => sql<Found>`
-    select t.agent_id, t.agent_turn_id, 'steer ' || s.seq || ' was not shown and is no turn' as detail from steers s
-    join turns t on t.agent_turn_id = s.agent_turn_id where ${within('s.agent_turn_id')} and s.status = 'pending' and t.status in ${TERMINAL}
+    select t.agent_id, t.agent_turn_id, 'steer ' || s.seq || ' was not shown and is no turn' as detail from turn_inbox s
+    join turns t on t.agent_turn_id = s.agent_turn_id where ${within('s.agent_turn_id')} and s.kind = 'steer' and s.status = 'pending' and t.status in ${TERMINAL}
     union all
-    select t.agent_id, t.agent_turn_id, 'steer ' || s.seq || ' is not in box ' || coalesce(t.output_box_id, 'none') as detail from steers s
-    join turns t on t.agent_turn_id = s.agent_turn_id where ${within('s.agent_turn_id')} and s.status = 'consumed' and not exists (
-      select 1 from box_cards b where b.box_id = t.output_box_id and b.card_id = s.card_id)`,
+    select t.agent_id, t.agent_turn_id, 'steer ' || s.seq || ' is not in box ' || coalesce(t.output_box_id, 'none') as detail from turn_inbox s
+    join turns t on t.agent_turn_id = s.agent_turn_id where ${within('s.agent_turn_id')} and s.kind = 'steer' and s.status = 'consumed' and not exists (
+      select 1 from box_cards b where b.box_id = t.output_box_id and b.card_id = s.ref)`,
   ),
   shared_output_box: overAgents(
     (within) => sql<Found>`

@@ -6,11 +6,12 @@ import { type Generated, type Kysely, type RawBuilder, sql, type Transaction } f
 import type { ApprovalStatus } from '../../../workflows/contract/approvals.ts';
 import type { ResultReport } from '../../../workflows/contract/calls.ts';
 import type { EventBody } from '../../../workflows/contract/events.ts';
-import type { BudgetStanding, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
+import type { InboxDelivery } from '../../../workflows/contract/inbox.ts';
+import type { StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
 import type { BudgetAsk } from '../../../workflows/kernel/budgets.ts';
 import type { CardContents, CardType } from '../../../workflows/protocol/cards.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
-import type { BudgetChange, ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
+import type { ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
 import type { AgentLifecycle, HeadStatus, Usage } from '../../../workflows/protocol/turn.ts';
 import { decoded, type Json } from './json.ts';
 import type { TurnRow } from './turn-row.ts';
@@ -119,8 +120,8 @@ export interface HeadRow {
   updated_at: number;
 }
 
-/** What a step has brought, as it is kept; how the budgets stand is read anew each time. */
-export type RecordedStep = Omit<StepOutcomeRecord, keyof BudgetStanding>;
+/** What a step has brought, as it is kept; the turn's inbox is read anew each time. */
+export type RecordedStep = Omit<StepOutcomeRecord, keyof InboxDelivery>;
 
 /** A step. What comes with the model's answer is null until it is committed. */
 export interface StepRow {
@@ -179,8 +180,6 @@ export interface ApprovalRow {
   comment: string | null;
   /** What the approver put in place of the call's arguments; null when they stand. */
   arguments: Json<JsonObject> | null;
-  /** The budgets that came with the answer; null without any. */
-  budgets: Json<BudgetChange> | null;
   /** The budget that is used up; null for a call. */
   budget: Json<BudgetAsk> | null;
   created_at: number;
@@ -232,14 +231,17 @@ export interface EdgeRow {
   created_at: number;
 }
 
-/** A message for a running turn; `requeued` ones became turns of their own (T22). */
-export interface SteerRow {
-  steer_id: string;
+/** An item of a running turn's inbox. */
+export interface InboxRow {
   agent_turn_id: string;
+  kind: 'steer' | 'budgets' | 'answer';
+  /** What the item says: the card of a steer, the call of an answer. Empty for budgets, which the turn's row has. */
+  ref: string;
+  /** Its place among all items of the turn, from 1. */
   seq: number;
-  card_id: string;
+  /** A steer that became a turn of its own is `requeued` (T22). */
   status: 'pending' | 'consumed' | 'requeued';
-  /** The step that showed it to the model; null while none has. */
+  /** The step that showed a steer to the model; null while none has, and for other items. */
   step_index: number | null;
   created_at: number;
 }
@@ -293,7 +295,7 @@ export interface Tables {
   deferred_reports: DeferredReportRow;
   dispatch_claims: ClaimRow;
   execution_edges: EdgeRow;
-  steers: SteerRow;
+  turn_inbox: InboxRow;
   events: EventRow;
   svc_leases: ServiceLeaseRow;
 }

@@ -8,7 +8,6 @@ import type { Ending } from '../../../workflows/contract/lease.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { BudgetChange } from '../../../workflows/protocol/profile.ts';
 import { type AgentLifecycle, isTerminal, type Termination } from '../../../workflows/protocol/turn.ts';
-import { canonicalDigest } from '../../canonical.ts';
 import { outputBoxId, steerIdFor } from '../../ids.ts';
 import { answerByBudgets } from '../calls/approvals.ts';
 import { syncHead } from '../calls/waiting-set.ts';
@@ -19,9 +18,10 @@ import { isEnded } from '../schema/turn-states.ts';
 import { endTurn, reap } from './endings.ts';
 import { handOver } from './handover.ts';
 import { lockHead } from './head.ts';
+import { putItem } from './inbox.ts';
 import { rosterEntry } from './roster.ts';
-import { addBudgets, setBudgetsOf } from './set-budgets.ts';
-import { countPendingSteers } from './steers.ts';
+import { addBudgets } from './set-budgets.ts';
+import { countPendingSteers, steerKey } from './steers.ts';
 import { abandoned } from './terminal.ts';
 import { refuseUnfunded, writeForBudgets } from './tree-budgets.ts';
 import { type Locked, turnOf, writeToTurn } from './turns.ts';
@@ -62,7 +62,7 @@ export async function steerTurn(ctx: StoreContext, agentTurnId: string, text: st
   const steerId = key === undefined ? v7() : steerIdFor(agentTurnId, key);
   const steered = await writeToTurn<SteerAck>(ctx, agentTurnId, async (tx, { turn }) => {
     const { agent_id: agentId } = turn;
-    const known = key === undefined ? null : await steerBefore(tx, steerId, text, key);
+    const known = key === undefined ? null : await steerBefore(tx, { agentTurnId, steerId, text, key });
     if (known) return { ack: 'accepted', agentId, seq: known.seq };
     if (isEnded(turn)) return { ack: 'stale', agentId };
     if ((await countPendingSteers(tx, agentTurnId)) >= MOST_PENDING_STEERS) {
@@ -74,38 +74,30 @@ export async function steerTurn(ctx: StoreContext, agentTurnId: string, text: st
   return steered ?? { ack: 'unknown' };
 }
 
-/** Queues a steer behind those that came before; returns its place. */
+/** Queues a steer behind all that came for the turn before; returns its place. */
 async function queueSteer(tx: Tx, agentTurnId: string, steerId: string, text: string): Promise<number> {
-  const { last } = await tx.db
-    .selectFrom('steers')
-    .select((eb) => eb.fn.coalesce(eb.fn.max('seq'), eb.lit(0)).as('last'))
-    .where('agent_turn_id', '=', agentTurnId)
-    .executeTakeFirstOrThrow();
-  const seq = Number(last) + 1;
   const card = { cardId: steerId, type: 'task.instruction', content: { text }, author: 'client' } as const;
   await insertCard(tx, { ...card, agentTurnId });
-  await tx.db
-    .insertInto('steers')
-    .values({
-      steer_id: steerId,
-      agent_turn_id: agentTurnId,
-      seq,
-      card_id: steerId,
-      status: 'pending',
-      step_index: null,
-      created_at: tx.now,
-    })
-    .execute();
-  return seq;
+  return putItem(tx, steerKey(agentTurnId, steerId));
+}
+
+/** A message for a turn that its sender may repeat. */
+interface KeyedSteer {
+  readonly agentTurnId: string;
+  readonly steerId: string;
+  readonly text: string;
+  readonly key: string;
 }
 
 /** The message that was sent with this key before; null when there is none. Errors: `idempotency_conflict`, when it was another one. */
-async function steerBefore(tx: Tx, steerId: string, text: string, key: string): Promise<{ seq: number } | null> {
+async function steerBefore(tx: Tx, { agentTurnId, steerId, text, key }: KeyedSteer): Promise<{ seq: number } | null> {
   const row = await tx.db
-    .selectFrom('steers')
-    .innerJoin('cards', 'cards.card_id', 'steers.card_id')
-    .select(['steers.seq', 'cards.content'])
-    .where('steers.steer_id', '=', steerId)
+    .selectFrom('turn_inbox')
+    .innerJoin('cards', 'cards.card_id', 'turn_inbox.ref')
+    .select(['turn_inbox.seq', 'cards.content'])
+    .where('turn_inbox.agent_turn_id', '=', agentTurnId)
+    .where('turn_inbox.kind', '=', 'steer')
+    .where('turn_inbox.ref', '=', steerId)
     .executeTakeFirst();
   if (!row) return null;
   if (row.content === encodedText({ text })) return { seq: row.seq };
@@ -122,10 +114,8 @@ export const setBudgets = (
     if (isEnded(turn)) return null;
     await refuseUnfunded(tx, turn, budgets);
     const all = await addBudgets(tx, turn, budgets);
-    const changed = canonicalDigest(all) !== canonicalDigest(setBudgetsOf(turn) ?? {});
-    const answered = await answerByBudgets(tx, turn, all);
-    if (answered) await syncHead(tx, { head, turn });
-    return { agentId: turn.agent_id, changed, answered };
+    if (all && (await answerByBudgets(tx, turn, all))) await syncHead(tx, { head, turn });
+    return { agentId: turn.agent_id, changed: all !== null };
   });
 
 /** Starts or stops an agent, at once for accepting and leasing. Stopping ends the active turn too; starting leases what is queued (T10). */

@@ -4,7 +4,7 @@
  * Invariants
  * 1. A steer is pending until a step that rendered it is committed, which puts it into the output box, or its turn closed and it
  *    became a turn of its own: never lost, never doubled, never reordered.
- * 2. Its id is that of its card.
+ * 2. It is an item of the turn's inbox, which names its card.
  */
 
 import { MESSAGE_TOKENS } from '../../../workflows/kernel/pressure.ts';
@@ -15,7 +15,15 @@ import { appendToBox, toCard } from '../cards/cards.ts';
 import type { Reader, Tx } from '../context.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import type { WithLease } from '../schema/turn-states.ts';
+import { type InboxKey, markItem } from './inbox.ts';
 import { FRONT_LANE, insertTurn } from './turns.ts';
+
+/** The row of a steer in the turn's inbox. */
+export const steerKey = (agentTurnId: string, cardId: string): InboxKey => ({
+  agent_turn_id: agentTurnId,
+  kind: 'steer',
+  ref: cardId,
+});
 
 /**
  * The steers that wait, in the order they came. Showing them to the model takes none away: the call may fail, and the next one shows them
@@ -23,12 +31,13 @@ import { FRONT_LANE, insertTurn } from './turns.ts';
  */
 async function pendingSteers({ db }: Reader, agentTurnId: string): Promise<Card[]> {
   const rows = await db
-    .selectFrom('steers')
-    .innerJoin('cards', 'cards.card_id', 'steers.card_id')
+    .selectFrom('turn_inbox')
+    .innerJoin('cards', 'cards.card_id', 'turn_inbox.ref')
     .selectAll('cards')
-    .where('steers.agent_turn_id', '=', agentTurnId)
-    .where('steers.status', '=', 'pending')
-    .orderBy('steers.seq')
+    .where('turn_inbox.agent_turn_id', '=', agentTurnId)
+    .where('turn_inbox.kind', '=', 'steer')
+    .where('turn_inbox.status', '=', 'pending')
+    .orderBy('turn_inbox.seq')
     .execute();
   return rows.map(toCard);
 }
@@ -51,9 +60,10 @@ export async function steersWithin(
 /** Counts the steers that the turn has not taken. */
 export const countPendingSteers = async ({ db }: Reader, agentTurnId: string): Promise<number> => {
   const { count } = await db
-    .selectFrom('steers')
+    .selectFrom('turn_inbox')
     .select((eb) => eb.fn.countAll<number>().as('count'))
     .where('agent_turn_id', '=', agentTurnId)
+    .where('kind', '=', 'steer')
     .where('status', '=', 'pending')
     .executeTakeFirstOrThrow();
   return Number(count);
@@ -75,8 +85,7 @@ export async function takeSteers(
   for (const { cardId, tokens } of await pendingSteers(tx, turn.agent_turn_id)) {
     if (!rendered.includes(cardId)) continue;
     const seq = await appendToBox(tx, box, cardId);
-    const consumed = { status: 'consumed', step_index: stepIndex } as const;
-    await tx.db.updateTable('steers').set(consumed).where('steer_id', '=', cardId).execute();
+    await markItem(tx, steerKey(turn.agent_turn_id, cardId), { status: 'consumed', step_index: stepIndex });
     taken.push({ seq, tokens });
   }
   return taken;
@@ -96,6 +105,6 @@ export async function requeueSteers(tx: Tx, turn: TurnRow): Promise<void> {
       origin: { turn, depth: turn.depth },
       request: { priority: 'now', ...profile, ...correlation },
     });
-    await tx.db.updateTable('steers').set({ status: 'requeued' }).where('steer_id', '=', cardId).execute();
+    await markItem(tx, steerKey(turn.agent_turn_id, cardId), { status: 'requeued' });
   }
 }

@@ -11,7 +11,7 @@
  * 3. What is given only rises, and only by what the nearest open turn above has left, under its head row.
  */
 import { type RawBuilder, sql } from 'kysely';
-import type { BudgetStanding } from '../../../workflows/contract/steps.ts';
+import type { InboxDelivery, InboxItem, InboxMark } from '../../../workflows/contract/inbox.ts';
 import { addCost, type Delegated, tokensUsed } from '../../../workflows/kernel/budgets.ts';
 import { ASK_EXPERT, DELEGATE_ASYNC } from '../../../workflows/protocol/builtins.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
@@ -25,8 +25,8 @@ import { leased } from '../schema/turn-states.ts';
 import { lockHead } from './head.ts';
 import { profileByHash } from './profiles.ts';
 import type { Refusal } from './refusal.ts';
-import { budgetsOf, setBudgetsOf } from './set-budgets.ts';
-import { findTurn, type Locked, type MaybeHeld, type Share, turnOf } from './turns.ts';
+import { budgetsOf, unreadBudgets } from './set-budgets.ts';
+import { fencedTurn, findTurn, type Locked, type MaybeHeld, type Share, turnOf } from './turns.ts';
 
 /** What is added up of a turn below another. */
 type BranchRow = Pick<TurnRow, (typeof COLUMNS)[number]>;
@@ -105,16 +105,21 @@ async function delegatedBy(reader: Queries, agentTurnId: string): Promise<Delega
   );
 }
 
-/** Where the turn's budgets stand. A caller that holds the head row gets what holds to the end of its transaction. */
-export async function standingOf(reader: Reader, turn: MaybeHeld): Promise<BudgetStanding> {
-  const budgets = setBudgetsOf(turn);
-  const delegated = turn.delegated === false ? null : await delegatedBy(reader, turn.agent_turn_id);
-  return { ...(budgets ? { budgets } : {}), ...(delegated ? { delegated } : {}) };
+/** What the turn gets from its inbox, with these answers, and what its delegated turns use by now. The caller holds the head row. */
+export async function deliver<Answer = never>(
+  tx: Tx,
+  turn: MaybeHeld,
+  mark: InboxMark,
+  answers: readonly InboxItem<Answer>[] = [],
+): Promise<InboxDelivery<Answer>> {
+  const items = [...(await unreadBudgets(tx, turn, mark)), ...answers];
+  const delegated = turn.delegated === false ? null : await delegatedBy(tx, turn.agent_turn_id);
+  return { ...(items.length > 0 ? { items } : {}), ...(delegated ? { delegated } : {}) };
 }
 
-/** Reads where the turn's budgets stand. */
-export const readBudgets = (ctx: StoreContext, { agentTurnId }: Fence): Promise<BudgetStanding> =>
-  read(ctx, async (reader) => standingOf(reader, await turnOf(reader, agentTurnId)));
+/** Reads what is in the turn's inbox between two steps. */
+export const readInbox = (ctx: StoreContext, fence: Fence, mark: InboxMark = {}): Promise<InboxDelivery> =>
+  write(ctx, fence.agentId, async (tx) => deliver(tx, (await fencedTurn(tx, fence)).turn, mark));
 
 /** What is left of budgets. */
 interface Left {

@@ -172,8 +172,8 @@ const WAITED = sql<unknown>`(exists (select 1 from turn_waiting w where w.agent_
   or exists (select 1 from approvals a where a.agent_turn_id = turns.agent_turn_id)
   or exists (select 1 from deferred_reports d where d.agent_turn_id = turns.agent_turn_id))`.as('waited');
 
-const STEERED = sql<unknown>`exists (select 1 from steers s
-  where s.agent_turn_id = turns.agent_turn_id and s.status = 'pending')`.as('steered');
+const STEERED = sql<unknown>`exists (select 1 from turn_inbox i
+  where i.agent_turn_id = turns.agent_turn_id and i.kind = 'steer' and i.status = 'pending')`.as('steered');
 
 const DELEGATED = sql<unknown>`exists (select 1 from turns made
   where made.parent_agent_turn_id = turns.agent_turn_id)`.as('delegated');

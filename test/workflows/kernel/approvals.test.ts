@@ -175,7 +175,8 @@ describe('an operator', () => {
   test('who extends it lets the turn go on (K9)', () => {
     const turn = exhausted();
     const budgets = { maxSteps: 3 };
-    const action = turn.approve(answer(askId, { budgets }));
+    turn.feed({ type: 'budgets', nowMs: NOW, budgets });
+    const action = turn.approve(answer(askId));
     expect(action).toMatchObject({ type: 'call_llm', stepIndex: 2 });
     expect(action).not.toHaveProperty('note');
     expect(turn.state.budgets.maxSteps).toBe(3);
@@ -186,10 +187,12 @@ describe('an operator', () => {
     const ids: string[] = [];
     for (const budgets of [{ maxTokens: 2_000_000 }, { maxSteps: 1 }, {}]) {
       ids.push(openQuestion(turn.state)?.askId ?? '');
-      expect(turn.approve(answer(ids.at(-1) ?? '', { budgets }))).toMatchObject({ type: 'await', wait: 'operator' });
+      turn.feed({ type: 'budgets', nowMs: NOW, budgets });
+      expect(turn.approve(answer(ids.at(-1) ?? ''))).toMatchObject({ type: 'await', wait: 'operator' });
     }
     expect(ids).toEqual([askId, `${askId}-2`, `${askId}-3`]);
-    expect(turn.approve(answer(`${askId}-4`, { budgets: { maxSteps: 2 } }))).toMatchObject({ type: 'call_llm' });
+    turn.feed({ type: 'budgets', nowMs: NOW, budgets: { maxSteps: 2 } });
+    expect(turn.approve(answer(`${askId}-4`))).toMatchObject({ type: 'call_llm' });
     turn.call('b');
     expect(turn.results({ b: {} })).toMatchObject({ wait: 'operator', askId: 'budget-2-max_steps_reached' });
   });
@@ -206,7 +209,8 @@ describe('an operator', () => {
       turn.results({ a: {} });
     }
     const first = openQuestion(turn.state)?.askId ?? '';
-    expect(turn.approve(answer(first, { budgets: { maxTokens: 12_000 } }))).toMatchObject({ type: 'summarize' });
+    turn.feed({ type: 'budgets', nowMs: NOW, budgets: { maxTokens: 12_000 } });
+    expect(turn.approve(answer(first))).toMatchObject({ type: 'summarize' });
     const summary = [turn.seq(), 'summary', 100] as const;
     const usage = { input: 3_000, output: 0, cached: 0 };
     const stepIndex = turn.state.stepIndex + 1;

@@ -125,8 +125,7 @@ describe('the other budgets', () => {
     }
   });
 
-  const stand = (turn: Turn, delegated: Delegated) =>
-    turn.feed({ type: 'budgets', nowMs: NOW, budgets: {}, delegated });
+  const stand = (turn: Turn, delegated: Delegated) => turn.feed({ type: 'delegated', nowMs: NOW, delegated });
 
   test.each([
     ['tokens', { maxTokens: 912 }, { tokens: 900, cost: 0.5, open: true }, true],
@@ -179,16 +178,20 @@ describe('the other budgets', () => {
 describe('a budget of calls that is raised', () => {
   const refused = { status: 'failed', errorCode: 'budget_tool_calls' } as const;
 
-  test.each(['budgets', 'approval'] as const)(
-    'by %s is a new one: calls refused before do not end the turn (K9)',
-    (by) => {
-      const turn = new Turn({ budgets: { maxToolCalls: 1, onExhausted: by === 'budgets' ? 'finish' : 'ask' } });
+  test.each(['at once', 'with the answer to the question'] as const)(
+    '%s is a new one: calls refused before do not end the turn (K9)',
+    (when) => {
+      const turn = new Turn({ budgets: { maxToolCalls: 1, onExhausted: when === 'at once' ? 'finish' : 'ask' } });
       turn.start();
       turn.call('a', 'b');
-      if (by === 'budgets') turn.feed({ type: 'budgets', nowMs: NOW, budgets: { maxToolCalls: 3 } });
+      const raised = { type: 'budgets', nowMs: NOW, budgets: { maxToolCalls: 3 } } as const;
+      if (when === 'at once') turn.feed(raised);
       turn.results({ a: {}, b: refused });
-      const callId = openQuestion(turn.state)?.askId ?? '';
-      if (by === 'approval') turn.approve({ callId, decision: 'approved', budgets: { maxToolCalls: 3 } });
+      const question = openQuestion(turn.state);
+      if (question) {
+        turn.feed(raised);
+        turn.approve({ callId: question.askId, decision: 'approved' });
+      }
       turn.call('c', 'd');
       // All three calls are used and none has been refused since, so the model may still answer.
       const next = turn.results({ c: {}, d: {} });
@@ -197,7 +200,7 @@ describe('a budget of calls that is raised', () => {
     },
   );
 
-  test('by nothing leaves what was refused refused (K9)', () => {
+  test('on another axis leaves what was refused refused (K9)', () => {
     const turn = new Turn({ budgets: { maxToolCalls: 1 } });
     turn.start();
     turn.call('a', 'b');

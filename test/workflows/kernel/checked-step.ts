@@ -19,7 +19,7 @@ export function checkedStep(state: KernelState, event: KernelEvent): StepOutcome
   check(isDeepStrictEqual(throughJson(outcome.state), outcome.state), 'the state is not plain JSON', outcome.state);
   check(outcome.actions.length <= 1, 'an event yields at most one action', outcome.actions);
   const ignored = outcome.observations.some((observation) => observation.type === 'event_ignored');
-  const silent = ignored || event.type === 'budgets';
+  const silent = ignored || event.type === 'budgets' || event.type === 'delegated';
   check(silent === (outcome.actions.length === 0), 'what yields nothing is observed, and nothing else', outcome);
   if (ignored) check(outcome.state === state, 'an ignored event changes nothing', event);
   if (state.phase.kind === 'done') check(ignored, 'a state that is done absorbs every event', event);

@@ -17,6 +17,7 @@ const TYPES: readonly Type[] = [
   'tool_results',
   'approval',
   'budgets',
+  'delegated',
   'stop',
 ];
 
@@ -58,6 +59,8 @@ function eventFor(turn: Turn, type: Type): KernelEvent {
     }
     case 'budgets':
       return { ...common, type, budgets: { maxSteps: 60 } };
+    case 'delegated':
+      return { ...common, type, delegated: { tokens: 1, cost: 0, open: true } };
     case 'stop':
       return { ...common, type, code: 'stopped', reason: 'r' };
   }
@@ -73,6 +76,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     tool_results: 'not legal while ready',
     approval: 'not legal while ready',
     budgets: 'not legal while ready',
+    delegated: 'not legal while ready',
     stop: 'ok',
     summarized: 'not legal while ready',
   },
@@ -84,6 +88,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     tool_results: 'no tool call is open',
     approval: 'not legal while running',
     budgets: 'ok',
+    delegated: 'ok',
     stop: 'ok',
     summarized: 'no summary is being made',
   },
@@ -95,6 +100,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     tool_results: 'no tool call is open',
     approval: 'not legal while running',
     budgets: 'ok',
+    delegated: 'ok',
     stop: 'ok',
     summarized: 'ok',
   },
@@ -106,6 +112,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     tool_results: 'ok',
     approval: 'not legal while running',
     budgets: 'ok',
+    delegated: 'ok',
     stop: 'ok',
     summarized: 'no summary is being made',
   },
@@ -117,6 +124,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     tool_results: 'ok',
     approval: 'nobody is asked about b-1, or it came twice',
     budgets: 'ok',
+    delegated: 'ok',
     stop: 'ok',
     summarized: 'not legal while suspended',
   },
@@ -128,6 +136,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     tool_results: 'ok',
     approval: 'ok',
     budgets: 'ok',
+    delegated: 'ok',
     stop: 'ok',
     summarized: 'not legal while suspended',
   },
@@ -139,6 +148,7 @@ const TABLE: Readonly<Record<Place, Readonly<Record<Type, string>>>> = {
     tool_results: 'not legal while done',
     approval: 'not legal while done',
     budgets: 'not legal while done',
+    delegated: 'not legal while done',
     stop: 'not legal while done',
     summarized: 'not legal while done',
   },
@@ -153,8 +163,8 @@ describe('an event', () => {
     const turn = turnIn[place]();
     const before = turn.state;
     const action = turn.feed(eventFor(turn, type));
-    // New budgets yield no action, because they count only before the next model call.
-    expect(action === undefined).toBe(type === 'budgets');
+    // Budgets, and what is used of them, yield no action: they count only before the next model call.
+    expect(action === undefined).toBe(type === 'budgets' || type === 'delegated');
     expect(turn.state).not.toBe(before);
   });
 

@@ -71,10 +71,8 @@ class Books {
       this.usage = addUsage(this.usage, event.usage);
       this.cost += event.cost ?? 0;
     }
-    if (event.type === 'budgets') this.delegated = event.delegated ?? this.delegated;
+    if (event.type === 'delegated') this.delegated = event.delegated;
     if (event.type === 'budgets') this.budgets = { ...this.budgets, ...event.budgets } as Budgets;
-    if (event.type === 'approval')
-      for (const { budgets } of event.answers) this.budgets = { ...this.budgets, ...budgets } as Budgets;
     if (outcome.observations.some((observation) => observation.type === 'rolled_back')) {
       for (const [seq, role] of this.cards) if (seq > this.checkpoint && role !== 'user') this.cards.delete(seq);
     }

@@ -39,7 +39,10 @@ const die = record({
   /** The kind of event; `advance` is what the turn waits for, `again` the event before. */
   kind: fc.oneof(
     { weight: 24, arbitrary: fc.constant('advance' as const) },
-    { weight: 8, arbitrary: fc.constantFrom('start', 'llm_response', 'tool_results', 'approval', 'budgets', 'again') },
+    {
+      weight: 8,
+      arbitrary: fc.constantFrom('start', 'llm_response', 'tool_results', 'approval', 'budgets', 'delegated', 'again'),
+    },
     { weight: 1, arbitrary: fc.constantFrom('llm_failed', 'overflow', 'timeout', 'summarized', 'stop') },
   ),
   flaw: fc.oneof(
@@ -136,7 +139,9 @@ export class Walk {
       case 'approval':
         return this.#answers(state, roll);
       case 'budgets':
-        return { type: 'budgets', nowMs: this.#nowMs, budgets: roll.budgets, delegated: roll.delegated };
+        return { type: 'budgets', nowMs: this.#nowMs, budgets: roll.budgets };
+      case 'delegated':
+        return { type: 'delegated', nowMs: this.#nowMs, delegated: roll.delegated };
       case 'stop':
         return { type: 'stop', nowMs: this.#nowMs, code: 'stopped', reason: 'r' };
       case 'again':
@@ -200,14 +205,14 @@ export class Walk {
     };
   }
 
-  #answers(state: KernelState, { calls, flaw, budgets }: Die): KernelEvent {
+  #answers(state: KernelState, { calls, flaw }: Die): KernelEvent {
     const question = openQuestion(state);
     const ids = question ? [question.askId] : gatedCalls(state);
     if (flaw === 'missing') ids.pop();
     if (flaw === 'foreign') ids.push('9.9');
     const answers = ids.map((callId, index) => {
       const decision = calls[index % Math.max(1, calls.length)]?.answer ?? 'denied';
-      return { callId, decision, ...(question && decision === 'approved' ? { budgets } : {}) };
+      return { callId, decision };
     });
     const [first] = answers;
     return {

@@ -1,60 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { isLease, isResultWakeUp, shallow } from '../../../workflows/messages/messages.ts';
-import { toolResultReportSchema } from '../../../workflows/protocol/tool-result.ts';
+import { isLease, shallow } from '../../../workflows/messages/messages.ts';
 
 const RUNS = { numRuns: 1_000 };
 
 /** Near misses of each message: its keys with values of any kind. */
 const nearly = (...keys: readonly string[]) =>
   fc.dictionary(fc.constantFrom(...keys, 'other'), fc.oneof(fc.jsonValue(), fc.string()), { maxKeys: 4 });
-
-describe('a tool_result signal', () => {
-  test.each([
-    ['nothing', undefined, true],
-    ['null', null, true],
-    ['no call, as the supervisor sends it', {}, true],
-    ['the id of a call', { callId: 'c' }, true],
-    ['a text', 'c', false],
-    ['a list', [{ callId: 'c' }], false],
-    ['a result', { callId: 'c', status: 'success', result: 1 }, false],
-    ['a heartbeat', { callId: 'c', status: 'running' }, false],
-    ['an unknown status, which the activity refuses', { callId: 'c', status: 'great' }, false],
-  ])('with %s: is it only a wake-up? (T14)', (_, body, wakeUp) => {
-    expect(isResultWakeUp(body)).toBe(wakeUp);
-  });
-
-  test('never takes a result for a wake-up, which would lose it (T14)', () => {
-    const report = fc.record(
-      {
-        callId: fc.string({ minLength: 1, maxLength: 50 }),
-        status: fc.constantFrom('success', 'failed', 'timeout', 'canceled', 'partial', 'running'),
-        result: fc.jsonValue(),
-        turnEpoch: fc.integer({ min: 1 }),
-        afterExecution: fc.constantFrom('continue', 'terminate'),
-      },
-      { requiredKeys: ['callId', 'status'], noNullPrototype: true },
-    );
-    fc.assert(
-      fc.property(report, (body) => {
-        expect(toolResultReportSchema.safeParse(body).success).toBe(true);
-        expect(isResultWakeUp(body)).toBe(false);
-      }),
-      RUNS,
-    );
-  });
-
-  test('is either a wake-up or a body to be checked, whatever comes: the guard answers and never throws', () => {
-    fc.assert(
-      fc.property(fc.oneof(fc.jsonValue(), fc.anything(), nearly('callId', 'status')), (body) => {
-        const wakeUp = isResultWakeUp(body);
-        expect(typeof wakeUp).toBe('boolean');
-        if (wakeUp) expect(toolResultReportSchema.safeParse(body).success).toBe(false);
-      }),
-      RUNS,
-    );
-  });
-});
 
 describe('the input of a turn', () => {
   const lease = {

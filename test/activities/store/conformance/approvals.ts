@@ -25,7 +25,8 @@ export function describeApprovals(bench: StoreBench): void {
       expect((await bench.store.answerApproval(turn, { callId, decision: 'approved' })).ack).toBe('applied');
       expect(await unread(turn)).toBe(true);
       const look = await bench.store.resolveWaiting(fenceOf(lease), [callId]);
-      expect(look).toMatchObject({ answers: [{ callId, decision: 'approved' }], waiting: [] });
+      const answer = { kind: 'answer', seq: 1, answer: { callId, decision: 'approved' } };
+      expect(look).toMatchObject({ items: [answer], waiting: [] });
       expect(await unread(turn)).toBe(true);
       const claim = { callId, attempt: 1, repeatable: false };
       expect(await bench.store.claimCall(fenceOf(lease), claim)).toMatchObject({ kind: 'go', edited: false });

@@ -301,7 +301,7 @@ export function describeCalls(bench: StoreBench): void {
       const lease = await bench.started(newAgent());
       const [fence, box] = [fenceOf(lease), () => bench.store.readBox(lease.outputBoxId, true)];
       const open = (stepIndex: number) => bench.store.openStep(fence, { stepIndex, profileHash: lease.profileHash });
-      return { lease, fence, box, open, close: () => bench.store.closeStep(fence, 1) };
+      return { lease, fence, box, open, close: () => bench.store.closeStep(fence, { stepIndex: 1 }) };
     };
     const closed = { code: 'step_closed' };
 
@@ -332,8 +332,8 @@ export function describeCalls(bench: StoreBench): void {
       for (const begins of [false, true]) {
         const { lease, fence } = await closing();
         if (begins) await bench.store.openStep(fence, { stepIndex: 1, profileHash: lease.profileHash, noticed });
-        await bench.store.closeStep(fence, 1, noticed);
-        await bench.store.closeStep(fence, 1, noticed);
+        await bench.store.closeStep(fence, { stepIndex: 1, noticed });
+        await bench.store.closeStep(fence, { stepIndex: 1, noticed });
         const told = (await bench.eventsOf(lease.agentId)).filter(({ type }) => type === 'notice');
         expect(told).toHaveLength(1);
       }

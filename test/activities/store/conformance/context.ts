@@ -1,9 +1,11 @@
 /** What leaves the view of a conversation, and what a turn remembers of earlier ones, as every store must do it. */
+
 import { describe, expect, test } from '@jest/globals';
 import { callId as callIdOf } from '../../../../activities/ids.ts';
 import type { Lease } from '../../../../workflows/contract/lease.ts';
 import type { BudgetAsk } from '../../../../workflows/kernel/budgets.ts';
 import type { BudgetChange } from '../../../../workflows/protocol/profile.ts';
+import { answersIn, budgetsIn } from '../../../support/inbox.ts';
 import { fenceOf, newAgent, result, type StoreBench, SUCCESS } from '../store-bench.ts';
 
 const NO_COST = { usage: { input: 30, output: 5, cached: 0 }, cost: 0.25 };
@@ -204,7 +206,7 @@ export function describeContext(bench: StoreBench): void {
       await bench.store.setBudgets(lease.agentTurnId, { maxTokens: 5_000 });
       await bench.store.setBudgets(lease.agentTurnId, { maxTokens: undefined, maxToolCalls: 7 });
       const all = { maxSteps: 20, maxTokens: 5_000, maxCost: 2, maxToolCalls: 7 };
-      expect(await bench.store.readBudgets(fenceOf(lease))).toEqual({ budgets: all });
+      expect(await bench.store.readInbox(fenceOf(lease))).toMatchObject({ items: [{ kind: 'budgets', budgets: all }] });
     });
 
     test('that are raised while an operator is asked answer the question, once, and only when that is enough (K9)', async () => {
@@ -212,13 +214,16 @@ export function describeContext(bench: StoreBench): void {
       const question = async () => (await bench.store.listApprovals({ agentId: lease.agentId, all: true }))[0]?.status;
       const look = () => bench.store.resolveWaiting(fenceOf(lease), [callId]);
       const set = (budgets: BudgetChange) => bench.store.setBudgets(lease.agentTurnId, budgets);
-      expect(await set({ maxTokens: 9 })).toMatchObject({ changed: true, answered: false });
-      expect([await question(), (await look()).answers]).toEqual(['waiting', undefined]);
-      expect(await set({ maxSteps: 3 })).toMatchObject({ changed: true, answered: true });
-      expect(await set({ maxSteps: 3 })).toMatchObject({ changed: false, answered: false });
+      expect(await set({ maxTokens: 9 })).toMatchObject({ changed: true });
+      expect([await question(), answersIn(await look())]).toEqual(['waiting', []]);
+      expect(await set({ maxSteps: 3 })).toMatchObject({ changed: true });
+      expect(await set({ maxSteps: 3 })).toMatchObject({ changed: false });
       expect(await question()).toBe('approved');
-      const answers = [{ callId, decision: 'approved', budgets: { maxTokens: 9, maxSteps: 3 } }];
-      expect(await look()).toMatchObject({ answers, waiting: [] });
+      const items = [
+        { kind: 'budgets', seq: 2, budgets: { maxTokens: 9, maxSteps: 3 } },
+        { kind: 'answer', seq: 3, answer: { callId, decision: 'approved' } },
+      ];
+      expect(await look()).toMatchObject({ items, waiting: [] });
       expect(await answer({ maxSteps: 9 })).toMatchObject({ ack: 'duplicate' });
       expect((await bench.store.getTurn(lease.agentTurnId))?.status).toBe('running');
       expect(await bench.store.violations()).toEqual([]);
@@ -252,31 +257,41 @@ export function describeContext(bench: StoreBench): void {
       await bench.store.setBudgets(lease.agentTurnId, { maxTokens: 9 });
       const budgets = { maxSteps: 3, maxTokens: 9 };
       const { recorded } = await bench.store.openStep(fenceOf(lease), { stepIndex: 1, profileHash: lease.profileHash });
-      expect(recorded?.budgets).toEqual(budgets);
+      expect(budgetsIn(recorded ?? {})).toEqual(budgets);
       const [callId = ''] = calls.map((call) => call.callId);
       await bench.store.suspendCall(fenceOf(lease), callId, 1_000);
       await bench.store.reportResult(lease.agentTurnId, { callId, status: 'success', result: 1 });
-      expect(await bench.store.resolveWaiting(fenceOf(lease), [callId])).toMatchObject({ budgets });
-      expect(await bench.think(lease, 2)).toMatchObject({ budgets });
+      expect(budgetsIn(await bench.store.resolveWaiting(fenceOf(lease), [callId]))).toEqual(budgets);
+      expect(budgetsIn(await bench.think(lease, 2))).toEqual(budgets);
     });
 
     test('are as they were set last, also when that was after the answer (K9)', async () => {
       const { lease, callId, answer } = await asking({ code: 'max_steps_reached', used: 2, limit: 2 });
       await answer({ maxSteps: 20 });
       await bench.store.setBudgets(lease.agentTurnId, { maxSteps: 5 });
-      const { answers } = await bench.store.resolveWaiting(fenceOf(lease), [callId]);
-      expect(answers).toMatchObject([{ budgets: { maxSteps: 5 } }]);
+      const check = (inboxRead: number) => bench.store.resolveWaiting(fenceOf(lease), [callId], { inboxRead });
+      expect((await check(0)).items).toMatchObject([{ kind: 'budgets', budgets: { maxSteps: 5 } }, { kind: 'answer' }]);
+      // A workflow that was reset asks the question again, whatever it had read.
+      expect((await check(99)).items).toMatchObject([{ kind: 'answer', answer: { callId, decision: 'approved' } }]);
     });
 
     test('are set by an operator, added to what was set before, and are there for its workflow (K9)', async () => {
       const lease = await bench.started(newAgent());
-      expect(await bench.store.readBudgets(fenceOf(lease))).toEqual({});
+      expect(await bench.store.readInbox(fenceOf(lease))).toEqual({});
       const set = (budgets: BudgetChange) => bench.store.setBudgets(lease.agentTurnId, budgets);
-      const changed = { agentId: lease.agentId, changed: true, answered: false };
+      const changed = { agentId: lease.agentId, changed: true };
       expect(await set({ maxSteps: 9 })).toEqual(changed);
       expect(await set({ maxCost: 2 })).toEqual(changed);
       expect(await set({ maxSteps: 9 })).toEqual({ ...changed, changed: false });
-      expect(await bench.store.readBudgets(fenceOf(lease))).toEqual({ budgets: { maxSteps: 9, maxCost: 2 } });
+      const all = { kind: 'budgets', seq: 2, budgets: { maxSteps: 9, maxCost: 2 } };
+      expect(await bench.store.readInbox(fenceOf(lease))).toEqual({ items: [all] });
+      expect(await bench.store.readInbox(fenceOf(lease), { inboxRead: 1 })).toEqual({ items: [all] });
+      expect(await bench.store.readInbox(fenceOf(lease), { inboxRead: 2 })).toEqual({});
+      const step = { stepIndex: 1, profileHash: lease.profileHash };
+      await bench.think(lease, 1);
+      const opened = (inboxRead: number) => bench.store.openStep(fenceOf(lease), { ...step, inboxRead });
+      expect(await opened(1)).toMatchObject({ recorded: { items: [all] } });
+      expect((await opened(2)).recorded).not.toHaveProperty('items');
       await bench.store.commitTurn(fenceOf(lease), SUCCESS);
       expect(await set({ maxSteps: 10 })).toBeNull();
     });

@@ -386,7 +386,7 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
       const lease = await bench.started(newAgent());
       const set = () => bench.store.setBudgets(lease.agentTurnId, { maxSteps: 9, maxCost: 2 });
       expect(await set()).toMatchObject({ changed: true });
-      const same = { agentId: lease.agentId, changed: false, answered: false };
+      const same = { agentId: lease.agentId, changed: false };
       expect(await repeat(set)).toEqual(Array(REPEATS).fill(same));
       expect(await bench.store.setBudgets(lease.agentTurnId, { maxCost: 2, maxSteps: 9 })).toEqual(same);
       expect(await bench.store.setBudgets(lease.agentTurnId, { maxSteps: 10 })).toMatchObject({ changed: true });

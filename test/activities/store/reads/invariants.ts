@@ -66,7 +66,7 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
     `insert into dispatch_claims (agent_turn_id, call_id, attempt, started_at) values ('t3', 'c', 1, 1)`,
   ],
   steer_lost: [
-    `insert into steers (steer_id, agent_turn_id, seq, card_id, status, created_at) values ('s', 't1', 1, 's', 'pending', 1)`,
+    `insert into turn_inbox (agent_turn_id, kind, ref, seq, status, created_at) values ('t1', 'steer', 's', 1, 'pending', 1)`,
   ],
   shared_output_box: [
     `insert into agent_state_head (agent_id, status, turn_epoch, output_box_id, waiting_tool_count, accept_seq, event_seq, updated_at)

@@ -60,8 +60,8 @@ const MORE = [
   `insert into approvals (agent_turn_id, call_id, agent_id, root_turn_id, kind, tool_name, reason, approvers, deadline, status, created_at)
      select agent_turn_id, agent_turn_id || '-call', agent_id, agent_turn_id, 'call', 'ask', '', '[]', 1,
      case when accept_seq = 5 then 'waiting' else 'approved' end, accept_seq from turns`,
-  `insert into steers (steer_id, agent_turn_id, seq, card_id, status, created_at)
-     select agent_turn_id, agent_turn_id, 1, agent_turn_id, 'consumed', 1 from turns`,
+  `insert into turn_inbox (agent_turn_id, kind, ref, seq, status, created_at)
+     select agent_turn_id, 'steer', agent_turn_id, 1, 'consumed', 1 from turns`,
   `update turns set parent_agent_turn_id = 'caller-' || agent_turn_id, parent_call_id = 'call' where accept_seq = 3`,
 ];
 

@@ -1,4 +1,5 @@
 /** What a tree of turns may spend, as the store keeps it (K9, K20), on every store. */
+
 import { describe, expect, test } from '@jest/globals';
 import { defineAgent, defineApp } from '../../../../activities/app/app.ts';
 import { callId as callIdOf, delegatedTurnId } from '../../../../activities/ids.ts';
@@ -7,6 +8,7 @@ import type { Lease } from '../../../../workflows/contract/lease.ts';
 import type { StepCommit } from '../../../../workflows/contract/steps.ts';
 import type { ToolResultContent } from '../../../../workflows/protocol/cards.ts';
 import { randomOf } from '../../../chaos/random.ts';
+import { budgetsIn } from '../../../support/inbox.ts';
 import { fenceOf, newAgent, STORES, StoreBench } from '../store-bench.ts';
 
 const LIMIT = 1_000;
@@ -36,7 +38,7 @@ describe.each(STORES)('budgets of a tree on %s', (_, fresh) => {
     return handover.next;
   };
   const givenTo = ({ kernel }: Lease) => kernel.budgets.maxTokens;
-  const standing = async (lease: Lease) => (await bench.store.readBudgets(fenceOf(lease))).delegated;
+  const standing = async (lease: Lease) => (await bench.store.readInbox(fenceOf(lease))).delegated;
   const setTokens = ({ agentTurnId }: Pick<Lease, 'agentTurnId'>, maxTokens: number) =>
     bench.store.setBudgets(agentTurnId, { maxTokens });
   const refusalOf = async (lease: Lease, more: Partial<Delegation> = {}) => {
@@ -207,7 +209,7 @@ describe.each(STORES)('budgets of a tree on %s', (_, fresh) => {
       const left = LIMIT - STEP - 400;
       const message = expect.stringContaining(`${root.agentTurnId}, which it works for, has ${left} left`);
       await expect(setTokens(child, 400 + left + 1)).rejects.toMatchObject({ code: 'budget_refused', message });
-      expect(await bench.store.readBudgets(fenceOf(child))).toEqual({});
+      expect(await bench.store.readInbox(fenceOf(child))).toEqual({});
       expect(await setTokens(child, 300)).toMatchObject({ changed: true });
       expect(await setTokens(child, 400 + left)).toMatchObject({ changed: true });
       expect(await standing(root)).toMatchObject({ tokens: LIMIT - STEP });
@@ -276,8 +278,9 @@ describe.each(STORES)('budgets of a tree on %s', (_, fresh) => {
       for (let move = 0; move < 150 && open.length > 0; move += 1) {
         const lease = pick();
         const used = (await bench.store.getTurn(lease.agentTurnId))?.usage ?? { input: 0, output: 0 };
-        const { budgets, delegated } = await bench.store.readBudgets(fenceOf(lease));
-        const limit = budgets?.maxTokens ?? givenTo(lease);
+        const delivery = await bench.store.readInbox(fenceOf(lease));
+        const { delegated } = delivery;
+        const limit = budgetsIn(delivery)?.maxTokens ?? givenTo(lease);
         const roll = random.int(0, 9);
         if (roll === 0 && lease !== root) {
           await bench.ended(lease);
