@@ -6,12 +6,12 @@ import {
   type Client,
   isGrpcServiceError,
   WorkflowExecutionAlreadyStartedError,
+  type WorkflowHandle,
   WorkflowNotFoundError,
 } from '@temporalio/client';
-import type { SignalDefinition } from '@temporalio/common';
 import type { Handover, Lease } from '../workflows/contract/lease.ts';
 import type { ClientStore } from '../workflows/contract/store.ts';
-import { stopSignal, wakeSignal } from '../workflows/messages/messages.ts';
+import { wakeSignal } from '../workflows/messages/messages.ts';
 import {
   AGENT_ID,
   AGENT_TURN_ID,
@@ -68,17 +68,18 @@ export class TurnWorkflows {
 
   /** Tells a turn that the store holds something for it; `callId` names the call it may wait for, for whoever reads the history. */
   wake(agentId: string, agentTurnId: string, callId?: string): Promise<void> {
-    return this.#signal(agentId, agentTurnId, wakeSignal, callId === undefined ? {} : { callId });
+    const body = callId === undefined ? {} : { callId };
+    return this.#telling(agentId, agentTurnId, (workflow) => workflow.signal(wakeSignal, body));
   }
 
-  /** Makes a turn that the store has ended let go of what it still runs. */
-  tellStop(agentId: string, agentTurnId: string): Promise<void> {
-    return this.#signal(agentId, agentTurnId, stopSignal, {});
+  /** Makes a turn that the store has ended let go of what it still runs: its workflow is cancelled. */
+  cancel(agentId: string, agentTurnId: string): Promise<void> {
+    return this.#telling(agentId, agentTurnId, (workflow) => workflow.cancel());
   }
 
   /** After a stop: the turn that was active lets go, and the agent goes on. Both are tried. Errors: as those of `handOver`. */
   async stopped(handover: Handover | null, active: Pick<Fence, 'agentId' | 'agentTurnId'> | null): Promise<void> {
-    const letGo = active ? this.tellStop(active.agentId, active.agentTurnId) : Promise.resolve();
+    const letGo = active ? this.cancel(active.agentId, active.agentTurnId) : Promise.resolve();
     const goOn = handover ? this.handOver(handover) : Promise.resolve();
     const failed = (await Promise.allSettled([letGo, goOn])).find((outcome) => outcome.status === 'rejected');
     if (failed) throw failed.reason;
@@ -110,11 +111,11 @@ export class TurnWorkflows {
     if (report?.wake) await this.wake(report.agentId, report.agentTurnId, report.callId);
   }
 
-  /** A turn that is closed needs no signal. */
-  #signal(agentId: string, agentTurnId: string, signal: SignalDefinition<[unknown]>, body: unknown): Promise<void> {
+  /** A workflow that is closed needs to be told of nothing. */
+  #telling(agentId: string, agentTurnId: string, tell: (workflow: WorkflowHandle) => Promise<unknown>): Promise<void> {
     return this.#reaching(async () => {
       try {
-        await this.#temporal.workflow.getHandle(turnWorkflowId(agentId, agentTurnId)).signal(signal, body);
+        await tell(this.#temporal.workflow.getHandle(turnWorkflowId(agentId, agentTurnId)));
       } catch (error) {
         if (!(error instanceof WorkflowNotFoundError)) throw error;
       }

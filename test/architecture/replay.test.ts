@@ -165,7 +165,8 @@ describe('what the current code asks of the store', () => {
     ['turn-refused-credentials', 'failed provider_auth', 'fallback'],
     ['turn-model-refused', 'failed provider_refusal', 'fallback'],
     ['turn-stopped-by-signal', 'failed stopped', 'fallback'],
-    ['turn-stopped-in-tool', 'failed stopped', 'fallback'],
+    // The store had ended it as stopped before: that record stands, whatever the workflow commits.
+    ['turn-stopped-in-tool', 'failed terminated', 'fallback'],
     ['turn-cancelled-suspended', 'failed terminated', 'fallback'],
     ['turn-cancelled-in-tool', 'failed terminated', 'fallback'],
   ])('%s is committed once: %s, from its %s', (name, ending, from) => {

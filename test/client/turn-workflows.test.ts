@@ -30,6 +30,12 @@ async function leased(agentId = `agent-${v7()}`): Promise<Lease> {
 const handleOf = ({ agentId, agentTurnId }: Pick<Lease, 'agentId' | 'agentTurnId'>) =>
   harness.temporal.client.workflow.getHandle(turnWorkflowId(agentId, agentTurnId));
 
+/** Whether the workflow was asked to cancel. */
+const isToldToEnd = async (lease: Lease): Promise<boolean> => {
+  const { events } = await handleOf(lease).fetchHistory();
+  return events?.some((event) => event.workflowExecutionCancelRequestedEventAttributes) ?? false;
+};
+
 /** The signals in the history of a turn's workflow, with what they carry. */
 async function signalsOf(lease: Lease): Promise<[name: string, body: unknown][]> {
   const { events } = await handleOf(lease).fetchHistory();
@@ -71,18 +77,18 @@ describe('the workflow of a leased turn', () => {
     expect({ runId: last.runId, status: last.status.name }).toEqual({ runId: first.runId, status: 'TERMINATED' });
   });
 
-  test('is woken with ids only, and told of its stop with nothing (T14, T21)', async () => {
+  test('is woken with ids only, and cancelled when it is stopped (T14, T21)', async () => {
     const lease = await leased();
     await workflows.start(lease);
     const { agentId, agentTurnId } = lease;
     await workflows.wake(agentId, agentTurnId, 'c1');
     await workflows.wake(agentId, agentTurnId);
-    await workflows.tellStop(agentId, agentTurnId);
+    await workflows.cancel(agentId, agentTurnId);
     expect(await signalsOf(lease)).toEqual([
       ['wake', { callId: 'c1' }],
       ['wake', {}],
-      ['stop', {}],
     ]);
+    expect(await isToldToEnd(lease)).toBe(true);
   });
 
   test('needs no signal when it is closed, or was never started', async () => {
@@ -91,7 +97,7 @@ describe('the workflow of a leased turn', () => {
     await handleOf(closed).terminate('test');
     for (const { agentId, agentTurnId } of [closed, missing]) {
       await workflows.wake(agentId, agentTurnId, 'c1');
-      await workflows.tellStop(agentId, agentTurnId);
+      await workflows.cancel(agentId, agentTurnId);
     }
     await expect(handleOf(missing).describe()).rejects.toThrow();
   });
@@ -102,7 +108,7 @@ describe('the workflow of a leased turn', () => {
     const lease = await leased();
     const unreachable = { code: 'temporal_unreachable', message: expect.stringContaining('in the store') };
     const { agentId, agentTurnId } = lease;
-    const calls = [nowhere.start(lease), nowhere.wake(agentId, agentTurnId), nowhere.tellStop(agentId, agentTurnId)];
+    const calls = [nowhere.start(lease), nowhere.wake(agentId, agentTurnId), nowhere.cancel(agentId, agentTurnId)];
     await Promise.all(calls.map((call) => expect(call).rejects.toMatchObject(unreachable)));
     await connection.close();
   });
@@ -122,7 +128,7 @@ describe('after a stop', () => {
     };
     const over = new TurnWorkflows(harness.temporal.client, store);
     await expect(over.stopped(handover, active)).rejects.toBe(away);
-    expect(await signalsOf(active)).toEqual([['stop', {}]]);
+    expect(await isToldToEnd(active)).toBe(true);
     expect((await handleOf(next).describe()).status.name).toBe('RUNNING');
     await over.stopped(null, null);
     await over.stopped({ ...handover, settlements: [] }, null);

@@ -13,7 +13,7 @@ import type { Harness } from '../support/harness.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const HISTORIES = fileURLToPath(new URL('.', import.meta.url));
 const WAIT = { timeoutMs: 120_000 };
-const CLOSED = /^EVENT_TYPE_WORKFLOW_EXECUTION_(COMPLETED|FAILED|TERMINATED|CONTINUED_AS_NEW)$/;
+const CLOSED = /^EVENT_TYPE_WORKFLOW_EXECUTION_(COMPLETED|FAILED|CANCELED|TERMINATED|CONTINUED_AS_NEW)$/;
 
 export interface TurnShape {
   readonly script: Script;

@@ -80,7 +80,7 @@ async function carryOut({ store, temporal, workflows }: CheckDeps, turn: DueTurn
     case 'settle':
       return workflows.handOver({ agentId, next: null, more: false, settlements: [agentTurnId] });
     case 'let_go':
-      return workflows.tellStop(agentId, agentTurnId);
+      return workflows.cancel(agentId, agentTurnId);
     case 'close':
       return terminate(temporal, workflowId, action.reason);
     case 'stop': {

@@ -10,6 +10,7 @@ import type { StoreClock } from '../../workflows/contract/store.ts';
 import type { SupervisorStore } from '../../workflows/contract/supervision.ts';
 import type { ReadStore } from '../../workflows/contract/views.ts';
 import { TURN_WORKFLOW_ID } from '../../workflows/protocol/ids.ts';
+import { TERMINAL_STATUSES } from '../../workflows/protocol/turn.ts';
 import { storeNow, terminate } from './check-turn.ts';
 
 const PAGE = 1_000;
@@ -44,9 +45,11 @@ export class ClosedWorkflows {
     const { store, temporal } = this.#deps;
     const startedAt = Date.now();
     const since = (listedUntil ?? startedAt) - OVERLAP_MS;
+    // A workflow that shows the end of its turn has committed it.
+    const ended = TERMINAL_STATUSES.map((status) => `'${status}'`).join(', ');
     const query =
       `WorkflowType = 'agentTurn' AND ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Failed') ` +
-      `AND CloseTime >= '${new Date(since).toISOString()}'`;
+      `AND (TurnStatus IS NULL OR TurnStatus NOT IN (${ended})) AND CloseTime >= '${new Date(since).toISOString()}'`;
     let found = new Map<string, string>();
     const take = async () => {
       await store.makeDue([...found.values()]);

@@ -64,6 +64,8 @@ export interface TurnEnd {
   readonly status: TurnStatus;
   /** Null when the turn succeeded. */
   readonly errorCode: string | null;
+  /** Why the turn ended as it did; null when its status says all there is. */
+  readonly reason: string | null;
   readonly deliverableCardId: string;
   readonly outputBoxId: string;
 }

@@ -1,6 +1,6 @@
 /** The end of a turn: the commit, which is made even when the turn was stopped (T6, T7). */
 
-import { CancellationScope } from '@temporalio/workflow';
+import { ApplicationFailure, CancellationScope, CancelledFailure } from '@temporalio/workflow';
 import { storeActivities } from '../contract/activities.ts';
 import type { TurnEnd } from '../contract/lease.ts';
 import type { DoneAction } from '../kernel/actions.ts';
@@ -14,6 +14,18 @@ export async function commitEnd(turn: TurnParts, action: DoneAction): Promise<Tu
   } catch (error) {
     throw leaseLost(error) ?? error;
   }
+}
+
+/**
+ * Closes the workflow as its turn has ended, so that Temporal's list shows the one like the other: a turn that delivered something completes
+ * it, one that was cancelled cancels it, and any other fails it by its code and its reason. Errors: these failures.
+ */
+export function closeAs(end: TurnEnd): TurnEnd {
+  const { status, errorCode, reason } = end;
+  if (status === 'success' || status === 'partial') return end;
+  const message = reason ?? status;
+  if (CancellationScope.current().consideredCancelled) throw new CancelledFailure(message, [end]);
+  throw ApplicationFailure.nonRetryable(message, errorCode ?? status, end);
 }
 
 async function commit(

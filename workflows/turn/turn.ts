@@ -4,7 +4,8 @@
  * Invariants
  * 1. The lease in the input names this workflow by its id; every activity carries the lease and the store fences it (T1, T5).
  * 2. Signals only wake: what a result is, and whether it counts, the store says (T14).
- * 3. The workflow ends by `commitTurn`, also when cancelled; if the lease is gone it fails `protocol_violation` and writes nothing.
+ * 3. The workflow ends by `commitTurn`, also when cancelled, and closes as its turn has ended; if the lease is gone it fails
+ *    `protocol_violation` and writes nothing.
  * 4. No message is lost at the end of a run: all handlers have finished, and nothing is awaited between that check and the command.
  */
 import {
@@ -24,7 +25,7 @@ import { stopSignal, type TurnSnapshot, turnStateQuery } from '../messages/messa
 import { isDelegation } from '../protocol/builtins.ts';
 import { executeCalls } from './calls.ts';
 import { type ActiveAction, type TurnCarry, turnParts } from './carry.ts';
-import { commitEnd } from './ending.ts';
+import { closeAs, commitEnd } from './ending.ts';
 import { historyIsLong } from './history.ts';
 import { runStep, runSummary } from './model.ts';
 import { leaseLost, startEvent } from './outcomes.ts';
@@ -62,7 +63,7 @@ class TurnDriver {
   /** Requests that came are passed on, however the run ends. */
   async run(): Promise<TurnEnd> {
     try {
-      return await this.#drive();
+      return closeAs(await this.#drive());
     } catch (error) {
       // Nothing is awaited before the command that begins the next run.
       if (!(error instanceof ContinueAsNew))

@@ -27,6 +27,7 @@ export const endOf = (turn: EndedTurn): TurnEnd => ({
   agentTurnId: turn.agent_turn_id,
   status: turn.status,
   errorCode: turn.error_code,
+  reason: turn.reason,
   deliverableCardId: turn.deliverable_card_id,
   outputBoxId: turn.output_box_id,
 });
@@ -81,7 +82,14 @@ export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: TurnCommit): P
   });
   const payload = { status, errorCode, deliverableCardId: cardId, outputBoxId: boxId };
   appendEvent(tx, turn, { type: 'task', payload });
-  return { agentTurnId, status, errorCode, deliverableCardId: cardId, outputBoxId: boxId };
+  return {
+    agentTurnId,
+    status,
+    errorCode,
+    reason: termination.reason ?? null,
+    deliverableCardId: cardId,
+    outputBoxId: boxId,
+  };
 }
 
 async function endRow(tx: Tx, turn: TurnRow, termination: Termination, engine: TurnCommit['engine']): Promise<void> {
