@@ -46,6 +46,16 @@ export type {
   TaskEvent,
 } from './workflows/contract/events.ts';
 export type {
+  InboxEntry,
+  InboxPlace,
+  InboxQuery,
+  Spending,
+  SpendingQuery,
+  TurnQuery,
+  TurnSummary,
+} from './workflows/contract/lists.ts';
+export type { AskedQuestion, TranscriptEntry } from './workflows/contract/transcript.ts';
+export type {
   AgentView,
   CallView,
   EdgeView,

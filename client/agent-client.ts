@@ -1,6 +1,14 @@
 /** The client of who may reach the store and Temporal. */
 import type { Client } from '@temporalio/client';
 import type { ApprovalFilter, ApprovalView } from '../workflows/contract/approvals.ts';
+import type {
+  InboxEntry,
+  InboxQuery,
+  Spending,
+  SpendingQuery,
+  TurnQuery,
+  TurnSummary,
+} from '../workflows/contract/lists.ts';
 import type { ClientStore } from '../workflows/contract/store.ts';
 import type { AgentView } from '../workflows/contract/views.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
@@ -10,6 +18,7 @@ import { StoredAgent } from './agent-handle.ts';
 import { everyAgent } from './agent-pages.ts';
 import type { AgentHandle, ClientApi, TurnHandle } from './api.ts';
 import { type ApproverCheck, StoredTurn } from './turn-handle.ts';
+import { everyTurn } from './turn-pages.ts';
 import { TurnWorkflows } from './turn-workflows.ts';
 
 /** What a client is made of; whoever opened them closes both. */
@@ -47,6 +56,18 @@ export class AgentClient implements ClientApi {
 
   approvals(filter: ApprovalFilter = {}): Promise<readonly ApprovalView[]> {
     return this.#store.listApprovals(filter);
+  }
+
+  inbox(query: InboxQuery = {}): Promise<readonly InboxEntry[]> {
+    return this.#store.listInbox(query);
+  }
+
+  turns(query: Omit<TurnQuery, 'before'> = {}): AsyncGenerator<TurnSummary, void> {
+    return everyTurn(this.#store, query);
+  }
+
+  spending(query: SpendingQuery): Promise<readonly Spending[]> {
+    return this.#store.spending(query);
   }
 
   listAgents(): AsyncGenerator<AgentView, void> {

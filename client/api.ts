@@ -14,6 +14,15 @@ import type {
 } from '../workflows/contract/approvals.ts';
 import type { SteerAck, StopAck } from '../workflows/contract/control.ts';
 import type { AgentEvent } from '../workflows/contract/events.ts';
+import type {
+  InboxEntry,
+  InboxQuery,
+  Spending,
+  SpendingQuery,
+  TurnQuery,
+  TurnSummary,
+} from '../workflows/contract/lists.ts';
+import type { TranscriptEntry } from '../workflows/contract/transcript.ts';
 import type { AgentView, TurnFilter, TurnView } from '../workflows/contract/views.ts';
 import type { EnqueueAck, EnqueueInput } from '../workflows/protocol/enqueue.ts';
 import type { JsonValue } from '../workflows/protocol/json.ts';
@@ -37,6 +46,12 @@ export interface ClientApi {
    * The last one of a page is the next page's `after`.
    */
   approvals(filter?: ApprovalFilter): Promise<readonly ApprovalView[]>;
+  /** What waits for somebody outside, oldest first: approvals, larger budgets, results of tools that suspend. */
+  inbox(query?: InboxQuery): Promise<readonly InboxEntry[]>;
+  /** Turns of all agents, the newest first, read page by page: of a status, a profile, an agent, since a time. */
+  turns(query?: Omit<TurnQuery, 'before'>): AsyncGenerator<TurnSummary, void>;
+  /** What the turns since then spent, by agent or by profile, those that cost most first. */
+  spending(query: SpendingQuery): Promise<readonly Spending[]>;
   /** All agents by id, read page by page. */
   listAgents(): AsyncGenerator<AgentView, void>;
   /** Writes an instruction of more than 32 KiB; returns the id to pass as `instructionCardId` (T4). */
@@ -101,6 +116,11 @@ export interface TurnHandle {
   get(): Promise<TurnView>;
   /** The ended turn, with its deliverable, however it ended. Errors: `turn_not_found`, `result_wait_timeout` (the turn goes on). */
   result(options?: ResultOptions): Promise<TurnView>;
+  /**
+   * What was asked, said, called, answered and delivered so far, in the order of the conversation, as people read it: also what the model does
+   * not see any more. Errors: `turn_not_found`.
+   */
+  transcript(): AsyncGenerator<TranscriptEntry, void>;
   /** The turn's events from `afterSeq` on, each once, in order, up to and with its `task` event. Errors: `turn_not_found`. */
   events(options?: EventsOptions): AsyncGenerator<AgentEvent, void>;
   /** Ends the turn, queued or running. The ACK is final, and the `task` event of the turn is written by then (T8, T21). */

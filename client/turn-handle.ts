@@ -11,6 +11,7 @@ import {
 import type { SteerAck, StopAck } from '../workflows/contract/control.ts';
 import type { AgentEvent } from '../workflows/contract/events.ts';
 import type { ClientStore } from '../workflows/contract/store.ts';
+import type { TranscriptEntry } from '../workflows/contract/transcript.ts';
 import type { TurnView } from '../workflows/contract/views.ts';
 import { type EnqueueAck, idempotencyKeySchema } from '../workflows/protocol/enqueue.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
@@ -20,6 +21,7 @@ import { type ReportAck, toolResultReportSchema } from '../workflows/protocol/to
 import { isTerminal } from '../workflows/protocol/turn.ts';
 import type { AnswerInput, EventsOptions, ResultOptions, SteerOptions, ToolResultInput, TurnHandle } from './api.ts';
 import { followEvents } from './event-tail.ts';
+import { everyEntry } from './transcript-pages.ts';
 import type { TurnWorkflows } from './turn-workflows.ts';
 
 const steerSchema = z.object({
@@ -81,6 +83,11 @@ export class StoredTurn implements TurnHandle {
         throw new CodedError('result_wait_timeout', `turn ${this.id} is ${status} after ${timeoutMs} ms; it goes on`);
       await change;
     }
+  }
+
+  async *transcript(): AsyncGenerator<TranscriptEntry, void> {
+    await this.get();
+    yield* everyEntry(this.#store, this.id);
   }
 
   async *events(options: EventsOptions = {}): AsyncGenerator<AgentEvent, void> {

@@ -5,6 +5,7 @@ import type { CardStore } from '../../workflows/contract/cards.ts';
 import type { ControlStore } from '../../workflows/contract/control.ts';
 import type { DelegationStore } from '../../workflows/contract/delegation.ts';
 import type { LeaseStore } from '../../workflows/contract/lease.ts';
+import type { ListStore } from '../../workflows/contract/lists.ts';
 import type { ProfileStore } from '../../workflows/contract/profiles.ts';
 import type { StepStore } from '../../workflows/contract/steps.ts';
 import type { Backend, Store } from '../../workflows/contract/store.ts';
@@ -23,8 +24,11 @@ import { commitSummary, findSummary } from './cards/summaries.ts';
 import type { StoreContext } from './context.ts';
 import { listEdges } from './log/edges.ts';
 import { listApprovals } from './reads/approval-views.ts';
+import { listInbox } from './reads/inbox.ts';
 import { violationPages, violations } from './reads/invariants.ts';
 import { getAgent, getTurn, listAgents, listTurns, readBox, readEvents, readExtents } from './reads/reads.ts';
+import { readTranscript } from './reads/transcript.ts';
+import { findTurns, spending } from './reads/turn-lists.ts';
 import { turnStatusReader } from './reads/turn-status.ts';
 import { accept, recordDropped } from './turns/accept.ts';
 import { setBudgets, setLifecycle, steerTurn, stopTurn } from './turns/control.ts';
@@ -88,9 +92,21 @@ const supervision = (ctx: StoreContext): SupervisorStore =>
   });
 
 const views = (ctx: StoreContext): ReadStore => ({
-  ...bind(ctx, { getTurn, listTurns, getAgent, listAgents, listEdges, readEvents, violations, violationPages }),
+  ...bind(ctx, {
+    getTurn,
+    readTranscript,
+    listTurns,
+    getAgent,
+    listAgents,
+    listEdges,
+    readEvents,
+    violations,
+    violationPages,
+  }),
   getTurnStatus: turnStatusReader(ctx),
 });
+
+const lists = (ctx: StoreContext): ListStore => bind(ctx, { findTurns, spending, listInbox });
 
 /** The whole store, of what the context brings for all methods and the backend for its own. */
 export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
@@ -104,5 +120,6 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   ...control(ctx),
   ...supervision(ctx),
   ...views(ctx),
+  ...lists(ctx),
   ...backend,
 });

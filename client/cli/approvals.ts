@@ -1,12 +1,13 @@
 /** `approvals`, `approve` and `turn budgets`: what waits for a person, the answers, and budgets of a running turn. */
 import { z } from 'zod';
-import { type ApprovalPlace, type ApprovalView, budgetChangeSchema } from '../../workflows/contract/approvals.ts';
+import { type ApprovalView, budgetChangeSchema } from '../../workflows/contract/approvals.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { BudgetChange } from '../../workflows/protocol/profile.ts';
 import type { ClientApi } from '../api.ts';
 import { jsonOf } from './arguments.ts';
 import { type CliEnvironment, type CommonOptions, connected, PAGE, type PageOptions, tellMore } from './environment.ts';
 import { shortened, time } from './format.ts';
+import { placeOf } from './inbox.ts';
 
 /** The options of `approvals`. */
 export interface ApprovalsOptions extends PageOptions {
@@ -56,14 +57,6 @@ export async function printApprovals(
   } finally {
     await store.close();
   }
-}
-
-/** As `--after` names it. */
-function placeOf(text: string): ApprovalPlace {
-  const [, createdAt, agentTurnId, callId] = /^(\d+):([^:]+):(.+)$/.exec(text) ?? [];
-  if (createdAt !== undefined && agentTurnId !== undefined && callId !== undefined)
-    return { createdAt: Number(createdAt), agentTurnId, callId };
-  throw new CodedError('invalid_request', '--after takes what the page before told, TIME:TURN:CALL');
 }
 
 function approvalLines(approval: ApprovalView): string[] {

@@ -36,6 +36,16 @@ export function sequence(text: string): number {
   throw new InvalidArgumentError('expected a whole number from 0 on, the seq of an event.');
 }
 
+const UNITS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** A time in the past: so long ago (`90m`, `24h`, `7d`), or a date that says its time zone; epoch ms. Commander reports what is neither. */
+export function pastTime(text: string): number {
+  const [, count, unit = ''] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
+  const at = count === undefined ? Date.parse(text) : Date.now() - Number(count) * (UNITS[unit] ?? 0);
+  if (Number.isFinite(at)) return at;
+  throw new InvalidArgumentError('expected how long ago, like 90m, 24h or 7d, or a date like 2026-01-31T00:00:00Z.');
+}
+
 /** Names between commas. */
 export const nameList = (text: string): string[] => text.split(',').map((name) => name.trim());
 

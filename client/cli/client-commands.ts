@@ -1,17 +1,19 @@
 /** The commands of a client: requests, turns, questions, agents, events. */
 import { type Command, Option } from 'commander';
 import { RESULT_STATUSES } from '../../workflows/protocol/cards.ts';
-import { PRIORITIES } from '../../workflows/protocol/turn.ts';
+import { OPEN_STATUSES, PRIORITIES, TERMINAL_STATUSES } from '../../workflows/protocol/turn.ts';
 import { printAgent, printAgents } from './agents.ts';
 import { type ApprovalsOptions, type ApproveOptions, approve, changeBudgets, printApprovals } from './approvals.ts';
-import { pageSize, seconds, sequence } from './arguments.ts';
+import { pageSize, pastTime, seconds, sequence } from './arguments.ts';
 import type { Cli, CommandBuilder } from './cli.ts';
 import { type StopOptions, sendSteer, startAgent, stopAgent, stopTurnCommand } from './control.ts';
 import { type EnqueueOptions, enqueue } from './enqueue.ts';
 import type { CliEnvironment, CommonOptions, PageOptions } from './environment.ts';
 import { type EventsCommandOptions, printEvents } from './events.ts';
+import { printInbox } from './inbox.ts';
 import { printTree } from './tree.ts';
-import { printTurn, reportToolResult, type ToolResultOptions } from './turns.ts';
+import { type CostOptions, printCosts, printTurns, type TurnListOptions } from './turn-list.ts';
+import { printTurn, reportToolResult, type ToolResultOptions, type TurnShowOptions } from './turns.ts';
 
 /** What they touch comes from `environment`. */
 export const clientCommands =
@@ -19,6 +21,7 @@ export const clientCommands =
   (cli) => {
     addEnqueue(cli, environment);
     addTurns(cli, environment);
+    addTurnLists(cli, environment);
     addApprovals(cli, environment);
     addAgents(cli, environment);
     addEvents(cli, environment);
@@ -43,9 +46,9 @@ function addEnqueue({ program, command, run }: Cli, environment: CliEnvironment)
 
 function addTurns({ program, command, run }: Cli, environment: CliEnvironment): void {
   const turn = program.command('turn').description('Look at turns, stop and steer them.');
-  command(turn, 'show <turn>', 'Show a turn: steps, tools, tokens, waiting calls, deliverable.').action(
-    (turnId: string, options: CommonOptions) => run(options, () => printTurn(environment, turnId, options)),
-  );
+  command(turn, 'show <turn>', 'Show a turn: steps, tools, tokens, waiting calls, deliverable.')
+    .option('--full', 'and the whole conversation: what was asked, said, called and answered')
+    .action((turnId: string, options: TurnShowOptions) => run(options, () => printTurn(environment, turnId, options)));
   command(turn, 'tree <turn>', 'Draw what a request caused: its calls, and the turns it enqueued.').action(
     (turnId: string, options: CommonOptions) => run(options, () => printTree(environment, turnId, options)),
   );
@@ -78,7 +81,30 @@ function addTurns({ program, command, run }: Cli, environment: CliEnvironment): 
     );
 }
 
+function addTurnLists({ program, command, run }: Cli, environment: CliEnvironment): void {
+  const turns = program.command('turns').description('Look at the turns of all agents.');
+  command(turns, 'ls', 'List turns, the newest first.')
+    .addOption(
+      new Option('--status <status>', 'only these').choices(['open', 'ended', ...OPEN_STATUSES, ...TERMINAL_STATUSES]),
+    )
+    .option('--profile <name>', 'only of this profile')
+    .option('--agent <agent>', 'only of this agent')
+    .option('--since <time>', 'accepted since then: 90m, 24h, 7d ago, or a date', pastTime)
+    .option('--limit <number>', 'so many at most (default: 100)', pageSize)
+    .option('--after <place>', 'those behind this one, as the page before has told')
+    .action((options: TurnListOptions) => run(options, () => printTurns(environment, options)));
+  command(turns, 'costs', 'Add up what turns spent.')
+    .addOption(new Option('--by <what>', 'a line for each').choices(['agent', 'profile']).default('profile'))
+    .option('--since <time>', 'accepted since then: 90m, 24h, 7d ago, or a date', pastTime, pastTime('24h'))
+    .option('--limit <number>', 'so many lines at most (default: 100)', pageSize)
+    .action((options: CostOptions) => run(options, () => printCosts(environment, options)));
+}
+
 function addApprovals({ program, command, run }: Cli, environment: CliEnvironment): void {
+  command(program, 'inbox', 'List all that waits for an answer from outside, with the commands that answer it.')
+    .option('--limit <number>', 'so many at most (default: 100)', pageSize)
+    .option('--after <place>', 'those behind this one, as the page before has told')
+    .action((options: PageOptions) => run(options, () => printInbox(environment, options)));
   command(program, 'approvals', 'List what waits for a person: calls that need approval, budgets that are used up.')
     .option('--turn <turn>', 'only of this turn and of all it delegated')
     .option('--agent <agent>', 'only of this agent')

@@ -41,7 +41,7 @@ export async function sendSteer(
   const text = message === '-' ? await io.readStdin() : message;
   return connected(environment, options, async ({ client }) => {
     const ack = await client.turn(turnId).steer(text, options);
-    const place = ack.seq === undefined ? '' : ` (message ${ack.seq} of this turn)`;
+    const place = ack.seq === undefined ? '' : ` (number ${ack.seq} of what came for this turn)`;
     io.out(options.json ? JSON.stringify(ack) : `${ack.ack}${place}: ${STEER_MEANING[ack.ack]}`);
     return ack.ack === 'accepted' ? 0 : 1;
   });

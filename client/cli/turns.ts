@@ -1,21 +1,33 @@
 /** `turn show` and `tool-result`. */
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { ToolResultReport } from '../../workflows/protocol/tool-result.ts';
+import { everyEntry } from '../transcript-pages.ts';
 import { jsonOf } from './arguments.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
+import { entryLines } from './transcript.ts';
 import { turnPage } from './turn-table.ts';
+
+/** The options of `turn show`. */
+export interface TurnShowOptions extends CommonOptions {
+  /** Prints the whole conversation too. */
+  readonly full?: boolean;
+}
 
 /** `turn show`: one turn as it stands. Resolves with the exit code. Errors: `turn_not_found`. */
 export async function printTurn(
   { io, openStore }: CliEnvironment,
   turnId: string,
-  options: CommonOptions,
+  options: TurnShowOptions,
 ): Promise<number> {
   const store = await openStore(options);
   try {
     const view = await store.getTurn(turnId);
     if (!view) throw new CodedError('turn_not_found', `no turn ${turnId} in this store`);
     for (const line of options.json ? [JSON.stringify(view)] : turnPage(view)) io.out(line);
+    if (!options.full) return 0;
+    if (!options.json) io.out('');
+    for await (const entry of everyEntry(store, turnId))
+      for (const line of options.json ? [JSON.stringify(entry)] : entryLines(entry)) io.out(line);
     return 0;
   } finally {
     await store.close();

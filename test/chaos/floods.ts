@@ -56,6 +56,8 @@ interface Length {
 }
 
 export class Floods {
+  /** The place of the steer that is repeated, by turn. */
+  readonly #places = new Map<string, number>();
   readonly #deps: FloodDeps;
   readonly #pending = new Set<Promise<void>>();
   #count = 0;
@@ -156,8 +158,16 @@ export class Floods {
         const { ack, seq } = await turn.steer(text, { key: 'flood' });
         if (ack === 'accepted' && !ledger.steers.some((known) => known.text === text))
           ledger.steers.push({ agentId, text });
-        if (ack !== 'accepted' || seq === 1) return;
-        return ledger.problem({ check: 'steer_twice', agentId, agentTurnId: turn.id, detail: `its place is ${seq}` });
+        if (ack !== 'accepted' || seq === undefined) return;
+        const place = this.#places.get(turn.id) ?? seq;
+        this.#places.set(turn.id, place);
+        if (seq === place) return;
+        return ledger.problem({
+          check: 'steer_twice',
+          agentId,
+          agentTurnId: turn.id,
+          detail: `its place was ${place}, then ${seq}`,
+        });
       }
       case 'stop':
         return void (await turn.stop(reason));

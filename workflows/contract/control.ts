@@ -23,7 +23,7 @@ export interface SteerAck {
   readonly ack: 'accepted' | 'stale' | 'unknown';
   /** The agent of the turn; absent when the turn is unknown. */
   readonly agentId?: string;
-  /** The place of the message among the steers of the turn, from 1; present when it was accepted. */
+  /** The place of the message among all that came for the turn, from 1; present when it was accepted. */
   readonly seq?: number;
 }
 

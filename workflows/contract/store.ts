@@ -15,6 +15,7 @@ import type { CardStore } from './cards.ts';
 import type { ControlStore } from './control.ts';
 import type { DelegationStore } from './delegation.ts';
 import type { LeaseStore } from './lease.ts';
+import type { ListStore } from './lists.ts';
 import type { ProfileStore } from './profiles.ts';
 import type { StepStore } from './steps.ts';
 import type { SupervisorStore } from './supervision.ts';
@@ -46,6 +47,7 @@ export interface ClientStore
     Omit<CardStore, 'readExtents'>,
     ControlStore,
     ReadStore,
+    ListStore,
     Backend {}
 
 /** All of the store. */
@@ -60,4 +62,5 @@ export interface Store
     ControlStore,
     SupervisorStore,
     ReadStore,
+    ListStore,
     Backend {}

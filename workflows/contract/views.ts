@@ -4,6 +4,7 @@ import type { JsonValue } from '../protocol/json.ts';
 import type { AgentLifecycle, Deliverable, EngineUsage, HeadStatus, TurnStatus, Usage } from '../protocol/turn.ts';
 import type { Deferral } from '../waiting/decisions.ts';
 import type { AgentEvent } from './events.ts';
+import type { TranscriptEntry, TranscriptPage } from './transcript.ts';
 
 /** A turn with its steps and calls. */
 export interface TurnView {
@@ -187,6 +188,11 @@ export interface EventFilter {
 export interface ReadStore {
   /** Reads a turn with its steps and calls; null when it was never accepted. */
   getTurn(agentTurnId: string): Promise<TurnView | null>;
+  /**
+   * Reads a page of what was asked, said, called, answered and delivered in a turn, in order, with what the model does not see any more; null
+   * when the turn was never accepted.
+   */
+  readTranscript(agentTurnId: string, page?: TranscriptPage): Promise<readonly TranscriptEntry[] | null>;
   /** Reads the status of a turn, which is cheaper than `getTurn`; null when the turn was never accepted. */
   getTurnStatus(agentTurnId: string): Promise<TurnStatus | null>;
   /** Lists turns of an agent, oldest first; none for an agent that is not there. */

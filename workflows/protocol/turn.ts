@@ -12,8 +12,10 @@ export type AgentLifecycle = 'started' | 'stopped';
 export const TERMINAL_STATUSES = ['success', 'failed', 'partial', 'timeout', 'canceled'] as const;
 /** The status of a turn that has ended (T8). */
 export type TerminalStatus = (typeof TERMINAL_STATUSES)[number];
+/** The statuses of a turn that has not ended. */
+export const OPEN_STATUSES = ['queued', 'dispatched', 'running', 'suspended'] as const;
 /** The status of a turn from its acceptance to its end. */
-export type TurnStatus = 'queued' | 'dispatched' | 'running' | 'suspended' | TerminalStatus;
+export type TurnStatus = (typeof OPEN_STATUSES)[number] | TerminalStatus;
 
 /** Whether a turn with this status has ended. */
 export const isTerminal = (status: string): status is TerminalStatus =>

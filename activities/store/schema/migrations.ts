@@ -77,6 +77,8 @@ const turns: Migration = ({ int }) => [
   `create unique index turns_idempotency on turns (agent_id, idempotency_key) where idempotency_key is not null`,
   `create index turns_queue on turns (agent_id, lane, accept_seq) where status = 'queued'`,
   `create index turns_by_parent on turns (parent_agent_turn_id) where parent_agent_turn_id is not null`,
+  // The list of all turns by age: new ones come at its end.
+  `create index turns_by_age on turns (accepted_at, agent_turn_id)`,
   // What is due: however many agents and ended turns there are, the supervisor reads only this.
   `create index turns_due on turns (check_at) where check_at is not null`,
   `create index turns_open on turns (agent_turn_id) where status in ('running', 'suspended')`,
@@ -93,6 +95,8 @@ const calls: Migration = ({ int }) => [
      created_at ${int} not null, primary key (agent_turn_id, call_id))`,
   // What waits and what is unread, however many calls of the turn have waited.
   `create index turn_waiting_by_status on turn_waiting (agent_turn_id, status)`,
+  // What waits in the whole store, the oldest first.
+  `create index turn_waiting_open on turn_waiting (created_at, agent_turn_id, call_id) where status = 'waiting'`,
   `create table deferred_reports (agent_turn_id text not null, call_id text not null, report text not null,
      defer_reason text not null, retry_count ${int} not null, next_retry_at ${int} not null, created_at ${int} not null,
      primary key (agent_turn_id, call_id))`,

@@ -6,11 +6,13 @@ import { describeCalls } from './conformance/calls.ts';
 import { describeContext } from './conformance/context.ts';
 import { describeEndings } from './conformance/endings.ts';
 import { describeHandover } from './conformance/handover.ts';
+import { describeLists } from './conformance/lists.ts';
 import { describePages } from './conformance/pages.ts';
 import { describeProfiles } from './conformance/profiles.ts';
 import { describeLooks } from './conformance/reads.ts';
 import { describeSupervision } from './conformance/supervision.ts';
 import { describeSupervisorLease } from './conformance/supervisor-lease.ts';
+import { describeTranscripts } from './conformance/transcripts.ts';
 import { type OpenStore, StoreBench } from './store-bench.ts';
 
 /** Bounds a hang: some tests make thousands of transactions. */
@@ -28,6 +30,8 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
     describeEndings(bench);
     describeContext(bench);
     describeLooks(bench);
+    describeTranscripts(bench);
+    describeLists(bench);
     describePages(bench);
     describeSupervision(bench);
     describeSupervisorLease(makeOpener);

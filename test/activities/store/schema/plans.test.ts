@@ -233,6 +233,9 @@ async function unusual(store: Store): Promise<void> {
     { agentId, all: true },
   ])
     await store.listApprovals({ ...filter, after: place, limit: 10 });
+  await store.findTurns({ since: 1, before: { acceptedAt: 9, agentTurnId }, limit: 10 });
+  await store.listInbox({ after: place, limit: 10 });
+  await store.readTranscript(agentTurnId, { after: 3, limit: 10 });
   await store.listTurns(agentId, { after: 5, limit: 3 });
   await store.listTurns(agentId, { status: 'queued' });
   await store.readEvents({ agentId, afterSeq: 7, limit: 10 });

@@ -1,0 +1,99 @@
+/** What an operator reads of a whole store: transcripts, all turns, their costs, and what waits for an answer. */
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
+import { runCli } from '../../../client/cli/cli.ts';
+import { clientCommands } from '../../../client/cli/client-commands.ts';
+import type { Lease } from '../../../workflows/contract/lease.ts';
+import { fenceOf, StoreBench } from '../../activities/store/store-bench.ts';
+
+const path = join(mkdtempSync(join(tmpdir(), 'agentturn-lists-')), 'agentturn.db');
+const bench = new StoreBench(() => (now, options) => openSqliteStore({ path, now, ...options }));
+
+/** A turn that asks whether it may pay and waits for a person's words, with another one queued behind it. */
+async function asking(): Promise<{ readonly lease: Lease; readonly paid: string; readonly asked: string }> {
+  const lease = await bench.started('clerk-7');
+  const { calls } = await bench.think(lease, 1, ['pay', 'ask_person']);
+  const [paid = '', asked = ''] = calls.map(({ callId }) => callId);
+  await bench.store.askApprovals(fenceOf(lease), [{ callId: paid, kind: 'call', tool: 'pay', reason: 'money leaves' }]);
+  bench.now += 1;
+  await bench.store.suspendCall(fenceOf(lease), asked, 60_000);
+  await bench.accepted('clerk-7');
+  return { lease, paid, asked };
+}
+
+async function cli(...argv: readonly string[]): Promise<{ readonly code: number; readonly text: string }> {
+  const lines: string[] = [];
+  const say = (line: string) => void lines.push(line);
+  const no = () => Promise.reject(new Error('not in this test'));
+  const io = { out: say, err: say, live: false, readStdin: no };
+  const openStore = () => openSqliteStore({ path });
+  const environment = {
+    io,
+    openStore,
+    openClient: no,
+    openExistingClient: no,
+    interruption: () => AbortSignal.abort(),
+  };
+  const code = await runCli(argv, { version: '0', io }, [clientCommands(environment)]);
+  return { code, text: lines.join('\n') };
+}
+
+describe('an operator', () => {
+  let turn: Awaited<ReturnType<typeof asking>>;
+  beforeAll(async () => {
+    turn = await asking();
+  });
+  afterAll(() => bench.store.close());
+
+  test('sees in one list all that waits, why, since when, whom it holds up, and the commands that answer it', async () => {
+    const { lease, paid, asked } = turn;
+    const { code, text } = await cli('inbox');
+    expect(code).toBe(0);
+    expect(text).toMatch(new RegExp(`^${paid}  pay .*\\n    may this call run\\? money leaves\\n`, 'm'));
+    expect(text).toContain('it holds up 1 queued turn\n');
+    expect(text).toContain(`agentturn approve ${paid} --turn ${lease.agentTurnId} --deny`);
+    expect(text).toMatch(new RegExp(`^${asked}  ask_person .*\\n    waits for its result\\n`, 'm'));
+    expect(text).toContain(`agentturn tool-result ${lease.agentTurnId} ${asked} --result`);
+    const first = JSON.parse((await cli('inbox', '--limit', '1', '--json')).text);
+    expect(first.entries).toMatchObject([{ callId: paid }]);
+    const second = JSON.parse((await cli('inbox', '--after', first.next, '--json')).text);
+    expect(second).toMatchObject({ entries: [{ callId: asked }], next: null });
+  });
+
+  test('reads the whole conversation of a turn', async () => {
+    const { text } = await cli('turn', 'show', turn.lease.agentTurnId, '--full');
+    const titles = text.match(/^\d{4}-\S+ {2}.*$/gm)?.map((line) => line.replace(/^\S+ {2}/, ''));
+    expect(titles).toEqual([
+      'request',
+      'model, step 1',
+      `call of pay  ${turn.paid}`,
+      `call of ask_person  ${turn.asked}`,
+    ]);
+    expect(text).toMatch(/waits for approval by anybody until .*: money leaves/);
+  });
+
+  test('lists the turns of all agents and what they cost', async () => {
+    const listed = JSON.parse((await cli('turns', 'ls', '--status', 'open', '--json')).text);
+    expect(listed.turns.map(({ status }: { status: string }) => status).toSorted()).toEqual(['queued', 'suspended']);
+    expect((await cli('turns', 'ls', '--status', 'failed')).text).toBe('no such turns');
+    const page = JSON.parse((await cli('turns', 'ls', '--limit', '1', '--json')).text);
+    expect(JSON.parse((await cli('turns', 'ls', '--after', page.next, '--json')).text).turns).toHaveLength(1);
+    expect((await cli('turns', 'costs', '--by', 'agent', '--since', '1970-01-01')).text).toMatch(
+      /^clerk-7 +2 +0 +12 /m,
+    );
+  });
+
+  test('is told what --since and --after take', async () => {
+    expect(await cli('turns', 'ls', '--since', 'yesterday')).toMatchObject({
+      code: 2,
+      text: expect.stringContaining('24h'),
+    });
+    expect(await cli('turns', 'ls', '--after', 'x')).toMatchObject({
+      code: 1,
+      text: expect.stringContaining('TIME:TURN'),
+    });
+  });
+});
