@@ -78,10 +78,11 @@ export const createStoreActivities = ({ store, app, workflows }: StoreActivityDe
     return { ...state, ...(items ? { items: items.map((item) => withFacts(app, item)) } : {}) };
   },
 
-  async commitTurn({ agentId, agentTurnId, turnEpoch, ...commit }) {
+  async commitTurn({ agentId, agentTurnId, turnEpoch, privateTitles, ...commit }) {
     const { ended, handover } = await store.commitTurn({ agentId, agentTurnId, turnEpoch }, commit);
     await tryHandOver(workflows, handover);
-    return ended;
+    const { deliverable: _, ...wordless } = ended;
+    return privateTitles ? wordless : ended;
   },
 });
 

@@ -30,6 +30,14 @@ const CALL_MS = 10_000;
 const HANDOVER_MS = 3_000;
 const SUMMARY_BYTES = 200;
 
+/** What the Web UI says beside the current details of each turn. */
+const ABOUT_A_TURN = [
+  'A turn runs one request for an agent: model calls and tool calls in turn, until it delivers one result.',
+  '**Current Details** say what it does and what it waits for, and by which command that is answered; press R for the latest.',
+  'The whole conversation is in the store: `agentturn turn show TURN --full`.',
+  'Other turns of the agent: the list of workflows with the filter ``AgentId = "…"``. It is safe to cancel or terminate this workflow.',
+].join('\n\n');
+
 /** Starts and signals workflows, over one Temporal client and one store. */
 export class TurnWorkflows {
   readonly #temporal: Client;
@@ -51,6 +59,7 @@ export class TurnWorkflows {
           workflowIdConflictPolicy: 'USE_EXISTING',
           taskQueue: targetQueue(workerTarget),
           args: [lease],
+          staticDetails: ABOUT_A_TURN,
           staticSummary: clip(`${agentId}: ${title}`, SUMMARY_BYTES),
           typedSearchAttributes: [
             { key: AGENT_ID, value: agentId },

@@ -9,7 +9,14 @@ import type { CallStore } from '../../workflows/contract/calls.ts';
 import type { CardStore } from '../../workflows/contract/cards.ts';
 import type { LeaseStore } from '../../workflows/contract/lease.ts';
 import type { ProfileStore } from '../../workflows/contract/profiles.ts';
-import type { StepCommit, StepOpening, StepOutcomeRecord, StepStore } from '../../workflows/contract/steps.ts';
+import type {
+  NewCall,
+  ShownStep,
+  StepCommit,
+  StepOpening,
+  StepOutcomeRecord,
+  StepStore,
+} from '../../workflows/contract/steps.ts';
 import type { StateLine } from '../../workflows/kernel/actions.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { clip } from '../../workflows/protocol/sizes.ts';
@@ -79,6 +86,7 @@ export const callModel =
         note: noteCard(action.note),
         thought: { text: reply.text || reply.refusal, toolCalls: proposed, ...(refusal ? { refusal } : {}) },
         calls,
+        ...(opening.snapshot.profile.privateTitles ? {} : { shown: shownStep(reply.text, calls) }),
         usage: reply.usage,
         model: reply.model,
         cost: costOf(deps.app.prices, [reply.model, request.model], reply.usage),
@@ -88,6 +96,17 @@ export const callModel =
       };
       return outlastOutage(signal, () => deps.store.commitStep(fence, commit));
     });
+
+const SHOWN_TEXT_BYTES = 400;
+const SHOWN_ARGUMENTS_BYTES = 160;
+const SHOWN_CALLS = 4;
+
+function shownStep(text: string, calls: readonly NewCall[]): ShownStep {
+  const shown = calls.slice(0, SHOWN_CALLS).map(({ content }): [string, string] => {
+    return [content.callId, clip(JSON.stringify(content.arguments), SHOWN_ARGUMENTS_BYTES)];
+  });
+  return { text: clip(text.trim(), SHOWN_TEXT_BYTES), calls: Object.fromEntries(shown) };
+}
 
 /** The model request of the step. Throws `context_build_error`. */
 async function render(

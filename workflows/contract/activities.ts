@@ -43,7 +43,10 @@ export type RunToolOutcome =
   | ({ readonly kind: 'suspended' } & Until);
 
 /** The end of a turn, and the lease under which it is committed. */
-export interface CommitTurnInput extends Fence, TurnCommit {}
+export interface CommitTurnInput extends Fence, TurnCommit {
+  /** As in the lease. */
+  readonly privateTitles?: true;
+}
 
 /** What a foreign client sent inline, unchanged: the activity validates it, not the workflow. */
 export interface InlineMessage {

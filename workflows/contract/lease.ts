@@ -42,6 +42,10 @@ export interface Lease extends Fence {
   readonly maxEvents?: number;
   /** First words of the instruction, for the Web UI; without them where the profile keeps titles private. */
   readonly title: string;
+  /** Present where the profile keeps titles private: then no words of the turn are shown in the Web UI. */
+  readonly privateTitles?: true;
+  /** The turn that delegated this one; absent for a request from outside. */
+  readonly parent?: Pick<Fence, 'agentId' | 'agentTurnId'>;
 }
 
 /**
@@ -68,6 +72,8 @@ export interface TurnEnd {
   readonly reason: string | null;
   readonly deliverableCardId: string;
   readonly outputBoxId: string;
+  /** The beginning of the deliverable, for the Web UI; absent where the profile keeps titles private. */
+  readonly deliverable?: string;
 }
 
 /** How a turn ended, and what follows from it. */

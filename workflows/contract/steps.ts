@@ -10,6 +10,13 @@ import type { Fence, Usage } from '../protocol/turn.ts';
 import type { InboxDelivery, InboxMark } from './inbox.ts';
 import type { Notice } from './notices.ts';
 
+/** The beginnings of what a step said and proposed, for the workflow page of the Web UI: a few hundred bytes, whatever the model wrote. */
+export interface ShownStep {
+  readonly text: string;
+  /** The arguments of its first calls, by call id. */
+  readonly calls: Readonly<Record<string, string>>;
+}
+
 /** What a committed step has brought, with what is in the turn's inbox when it is read, whenever the step was recorded. */
 export interface StepOutcomeRecord extends InboxDelivery {
   readonly stepIndex: number;
@@ -30,6 +37,8 @@ export interface StepOutcomeRecord extends InboxDelivery {
   /** Whether the model or its content filter refused; the thought says so (W14). */
   readonly refused: boolean;
   readonly calls: readonly ProposedCall[];
+  /** What the Web UI shows of it; absent where the profile keeps titles private. */
+  readonly shown?: ShownStep;
   readonly usage: Usage;
   /** In the currency of the app's price list; null when the price is not known. */
   readonly cost: number | null;
@@ -94,6 +103,8 @@ export interface StepCommit extends InboxMark {
   readonly note: { readonly type: CardType & `sys.${string}`; readonly text: string } | null;
   readonly thought: CardContents['agent.thought'];
   readonly calls: readonly NewCall[];
+  /** As in `StepOutcomeRecord`. */
+  readonly shown?: ShownStep;
   readonly usage: Usage;
   /** The model that answered, as the provider names it. */
   readonly model: string;

@@ -56,11 +56,9 @@ async function askFor(
   if (asks.length === 0) return [];
   const requests = asks.map((ask) => ({ ...ask, kind: 'call' as const }));
   const suspensions = await meter.store.askApprovals({ ...fence, requests });
+  for (const { callId, reason } of asks) display.asked(callId, { kind: 'approval', reason });
   const tools = new Map(asks.map(({ callId, tool }) => [callId, tool]));
-  return suspensions.map((asked) => {
-    display.call(asked.callId, 'waits for approval', null);
-    return { ...asked, tool: tools.get(asked.callId) ?? '' };
-  });
+  return suspensions.map((asked) => ({ ...asked, tool: tools.get(asked.callId) ?? '' }));
 }
 
 const run = ({ fence, meter, display, lease }: TurnParts, { calls, stepIndex }: ExecuteToolsAction) =>

@@ -1,44 +1,37 @@
 /** What the Web UI's workflow page says about a turn: the current details, as Markdown. Costs no history event. */
 import { log, setCurrentDetails } from '@temporalio/workflow';
-import type { Lease } from '../contract/lease.ts';
+import type { Lease, TurnEnd } from '../contract/lease.ts';
 import type { StepOutcomeRecord } from '../contract/steps.ts';
 import { clip } from '../protocol/sizes.ts';
-import { shownTime } from '../protocol/time.ts';
-import { addUsage, NO_USAGE, shownTokens, type Usage } from '../protocol/turn.ts';
+import { addUsage, NO_USAGE, type Usage } from '../protocol/turn.ts';
+import { type CallLine, type EndLine, markdownOf, type StepLine, type WaitingLine } from './details.ts';
 
 const SHOWN_STEPS = 15;
 const SHOWN_NOTICES = 5;
-
-interface CallLine {
-  readonly tool: string;
-  readonly status: string;
-  readonly ms: number | null;
-}
-
-interface StepLine {
-  readonly stepIndex: number;
-  readonly latencyMs: number;
-  readonly usage: Usage;
-  readonly calls: Map<string, CallLine>;
-}
-
-/** A waiting call as it is shown; `deadline` is in epoch ms. */
-export interface WaitingLine {
-  readonly callId: string;
-  readonly tool: string;
-  readonly deadline: number;
-}
 
 /** What the display has to show, between two runs. */
 export interface DisplayCarry {
   readonly steps: readonly (Omit<StepLine, 'calls'> & { readonly calls: readonly (readonly [string, CallLine])[] })[];
   readonly stepCount: number;
   readonly usage: Usage;
+  readonly cost: number | null;
+  /** Null before the model's first words. */
+  readonly said: string | null;
   readonly waiting: readonly WaitingLine[];
   readonly state: string;
   /** Absent when there are none. */
   readonly notices?: readonly string[];
 }
+
+const NOTHING: DisplayCarry = {
+  steps: [],
+  stepCount: 0,
+  usage: NO_USAGE,
+  cost: 0,
+  said: null,
+  waiting: [],
+  state: 'running',
+};
 
 /** Where the details go, and what went wrong with them. */
 export interface DisplayOutlet {
@@ -53,23 +46,31 @@ export class TurnDisplay {
   readonly #lease: Lease;
   readonly #outlet: DisplayOutlet;
   /** The last ones. */
-  #steps: readonly StepLine[];
+  #steps: readonly (StepLine & { readonly calls: Map<string, CallLine> })[];
   #stepCount: number;
   #usage: Usage;
+  #cost: number | null;
+  #said: string | null;
   #waiting: readonly WaitingLine[];
+  /** Questions that were asked in this run, by the calls they are about. */
+  readonly #questions = new Map<string, WaitingLine['question']>();
   #state: string;
   /** The last ones. */
   #notices: readonly string[];
+  #end: EndLine | null = null;
 
-  constructor(lease: Lease, carry?: DisplayCarry, outlet: DisplayOutlet = WEB_UI) {
+  constructor(lease: Lease, carry: DisplayCarry = NOTHING, outlet: DisplayOutlet = WEB_UI) {
     this.#lease = lease;
     this.#outlet = outlet;
-    this.#steps = carry?.steps.map((line) => ({ ...line, calls: new Map(line.calls) })) ?? [];
-    this.#stepCount = carry?.stepCount ?? 0;
-    this.#usage = carry?.usage ?? NO_USAGE;
-    this.#waiting = carry?.waiting ?? [];
-    this.#state = carry?.state ?? 'running';
-    this.#notices = carry?.notices ?? [];
+    this.#steps = carry.steps.map((line) => ({ ...line, calls: new Map(line.calls) }));
+    this.#stepCount = carry.stepCount;
+    this.#usage = carry.usage;
+    this.#cost = carry.cost;
+    this.#said = carry.said;
+    this.#waiting = carry.waiting;
+    this.#state = carry.state;
+    this.#notices = carry.notices ?? [];
+    for (const { callId, question } of carry.waiting) this.#questions.set(callId, question);
     this.#render();
   }
 
@@ -82,6 +83,8 @@ export class TurnDisplay {
       steps: this.#steps.map((line) => ({ ...line, calls: [...line.calls] })),
       stepCount: this.#stepCount,
       usage: this.#usage,
+      cost: this.#cost,
+      said: this.#said,
       waiting: this.#waiting,
       state: this.#state,
       ...(this.#notices.length > 0 ? { notices: this.#notices } : {}),
@@ -89,13 +92,18 @@ export class TurnDisplay {
   }
 
   thought(step: StepOutcomeRecord): void {
+    const { stepIndex, latencyMs, usage, cost, shown } = step;
     const calls = new Map<string, CallLine>();
-    for (const { callId, tool, settled } of step.calls)
-      calls.set(callId, { tool, status: settled?.status ?? 'running', ms: null });
-    const { stepIndex, latencyMs, usage } = step;
+    for (const { callId, tool, settled } of step.calls) {
+      const args = shown?.calls[callId];
+      const status = settled?.status ?? 'running';
+      calls.set(callId, { tool, status, ms: null, ...(args === undefined ? {} : { arguments: args }) });
+    }
     this.#steps = [...this.#steps, { stepIndex, latencyMs, usage, calls }].slice(-SHOWN_STEPS);
     this.#stepCount += 1;
-    this.#usage = addUsage(this.#usage, step.usage);
+    this.#usage = addUsage(this.#usage, usage);
+    this.#cost = this.#cost === null || cost === null ? null : this.#cost + cost;
+    if (shown && shown.text !== '') this.#said = shown.text;
     this.#render();
   }
 
@@ -106,20 +114,32 @@ export class TurnDisplay {
     this.#render();
   }
 
+  /** People are asked about a call, or about a budget. */
+  asked(callId: string, question: NonNullable<WaitingLine['question']>): void {
+    this.#questions.set(callId, question);
+    if (question.kind === 'approval') this.call(callId, 'waiting for approval', null);
+  }
+
   notice(stepIndex: number, text: string): void {
     this.#notices = [...this.#notices, `step ${stepIndex}: ${text}`].slice(-SHOWN_NOTICES);
     this.#render();
   }
 
   waitFor(waiting: readonly WaitingLine[]): void {
-    this.#waiting = waiting;
+    const now = Date.now();
+    const before = new Map(this.#waiting.map((line) => [line.callId, line.since]));
+    this.#waiting = waiting.map(({ callId, tool, deadline }) => {
+      const question = this.#questions.get(callId);
+      return { callId, tool, deadline, since: before.get(callId) ?? now, ...(question ? { question } : {}) };
+    });
     this.#state = waiting.length > 0 ? 'suspended' : 'running';
     this.#render();
   }
 
-  end(status: string, errorCode: string | null): void {
+  end({ status, errorCode, reason, deliverable }: TurnEnd): void {
     this.#waiting = [];
     this.#state = errorCode ? `${status} (${errorCode})` : status;
+    this.#end = { errorCode, reason, ...(deliverable === undefined ? {} : { deliverable }) };
     this.#render();
   }
 
@@ -134,28 +154,23 @@ export class TurnDisplay {
   }
 
   #details(): string {
-    const { agentId, turnEpoch, title, profileName } = this.#lease;
-    const usage = this.#usage;
-    const lines = [
-      `**Goal:** ${escapeMarkdown(title)}`,
-      '',
-      `**State:** ${this.#state} · agent ${agentId} · profile ${profileName} · epoch ${turnEpoch}`,
-      '',
-      `**Tokens:** ${shownTokens(usage.input, usage)} in, ${shownTokens(usage.output, usage)} out · **steps:** ${this.#stepCount}`,
-      ...this.#waiting.map(
-        ({ tool, callId, deadline }) => `\n**Waiting for** ${tool} (call ${callId}) until ${shownTime(deadline)}`,
-      ),
-      ...this.#notices.map((text) => `\n**Noticed** after ${escapeMarkdown(text)}`),
-      '',
-      ...this.#steps.map(stepLine),
-    ];
-    return lines.join('\n');
+    const { agentId, agentTurnId, turnEpoch, title, profileName, parent = null } = this.#lease;
+    return markdownOf({
+      goal: title,
+      state: this.#state,
+      agentId,
+      agentTurnId,
+      profileName,
+      turnEpoch,
+      parent,
+      usage: this.#usage,
+      cost: this.#cost,
+      stepCount: this.#stepCount,
+      said: this.#said,
+      waiting: this.#waiting,
+      notices: this.#notices,
+      steps: this.#steps,
+      end: this.#end,
+    });
   }
 }
-
-const stepLine = ({ stepIndex, latencyMs, usage, calls }: StepLine): string => {
-  const tools = [...calls.values()].map(({ tool, status, ms }) => `${tool} ${status}${ms === null ? '' : ` ${ms} ms`}`);
-  return `- **step ${stepIndex}** · model ${latencyMs} ms · ${shownTokens(usage.input, usage)} + ${shownTokens(usage.output, usage)} tokens${tools.map((tool) => ` · ${tool}`).join('')}`;
-};
-
-const escapeMarkdown = (text: string): string => text.replace(/[\\`*_{}[\]<>|#]/g, '\\$&');

@@ -29,7 +29,7 @@ export function closeAs(end: TurnEnd): TurnEnd {
 }
 
 async function commit(
-  { fence, kernel, inbox, display, status, meter }: TurnParts,
+  { fence, kernel, inbox, display, status, meter, lease }: TurnParts,
   { termination, deliverable, hide }: DoneAction,
 ): Promise<TurnEnd> {
   // What came while nothing waited for it is answered too, be it by an event that says why it was dropped (T14).
@@ -41,8 +41,9 @@ async function commit(
     engine: meter.usage,
     ...(hide ? { hide } : {}),
     ...kernel.takeNoticed(),
+    ...(lease.privateTitles ? { privateTitles: true } : {}),
   });
-  display.end(end.status, end.errorCode);
+  display.end(end);
   status.showEnd(end.status);
   while (!inbox.isSettled) await inbox.settle();
   return end;

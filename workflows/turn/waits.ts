@@ -48,7 +48,7 @@ export class TurnWaits {
 
   /** A budget is used up and an operator may extend it (K9). */
   async #askOperator(action: Extract<AwaitAction, { wait: 'operator' }>): Promise<KernelEvent | null> {
-    const { fence, kernel, meter } = this.#turn;
+    const { fence, kernel, meter, display } = this.#turn;
     const { askId, code, used, limit } = action;
     // The question itself says so.
     kernel.dropNotices('budget_hit');
@@ -57,7 +57,8 @@ export class TurnWaits {
     const [asked] = await meter.store.askApprovals({ ...fence, requests });
     const deadline = hereUntil(asked ?? { leftMs: 0 });
     const shown = asked?.deadline ?? deadline;
-    this.show([{ callId: askId, tool: `an operator (${reason})`, deadline: shown }]);
+    display.asked(askId, { kind: 'budget', reason });
+    this.show([{ callId: askId, tool: '', deadline: shown }]);
     return this.#untilResolved([askId], deadline);
   }
 

@@ -165,6 +165,7 @@ export const commitStep = (ctx: StoreContext, fence: Fence, commit: StepCommit):
       hasText: commit.thought.text.trim() !== '',
       ...(commit.finishReason === 'length' ? { truncated: true as const } : {}),
       refused: commit.thought.refusal !== undefined,
+      ...(commit.shown ? { shown: commit.shown } : {}),
       usage: commit.usage,
       cost: commit.cost,
       latencyMs: commit.latencyMs,

@@ -106,3 +106,10 @@ async function cardOf<T extends 'agent.thought' | 'tool.call' | 'tool.result'>(
   ).executeTakeFirst();
   return row ? contentOf(row, type) : null;
 }
+
+/** Bytes of a deliverable that the Web UI shows. */
+const SHOWN_BYTES = 1_500;
+
+/** The beginning of a deliverable as text. */
+export const shownDeliverable = ({ text, fields, fallback }: Deliverable): string =>
+  clip(text ?? (fields ? JSON.stringify(fields, null, 2) : (fallback?.lastThought ?? '')), SHOWN_BYTES);

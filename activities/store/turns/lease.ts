@@ -333,6 +333,10 @@ export async function leaseOf(reader: Reader, row: TurnRow, instruction?: Instru
     instructionTokens: card.token_count,
     ...(snapshot.profile.maxHistoryEvents === undefined ? {} : { maxEvents: snapshot.profile.maxHistoryEvents }),
     title: snapshot.profile.privateTitles ? `a turn of ${turn.profile_name}` : titleOf(text),
+    ...(snapshot.profile.privateTitles ? { privateTitles: true as const } : {}),
+    ...(turn.parent_agent_id === null || turn.parent_agent_turn_id === null
+      ? {}
+      : { parent: { agentId: turn.parent_agent_id, agentTurnId: turn.parent_agent_turn_id } }),
   };
 }
 

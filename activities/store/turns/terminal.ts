@@ -18,11 +18,11 @@ import { encoded } from '../schema/json.ts';
 import { contentOf } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import type { EndedTurn } from '../schema/turn-states.ts';
-import { deliverableOf } from './deliverables.ts';
+import { deliverableOf, shownDeliverable } from './deliverables.ts';
 import { requeueSteers } from './steers.ts';
 import type { MaybeHeld } from './turns.ts';
 
-/** The recorded end of a turn. */
+/** The recorded end of a turn, without the words of its deliverable. */
 export const endOf = (turn: EndedTurn): TurnEnd => ({
   agentTurnId: turn.agent_turn_id,
   status: turn.status,
@@ -82,14 +82,9 @@ export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: TurnCommit): P
   });
   const payload = { status, errorCode, deliverableCardId: cardId, outputBoxId: boxId };
   appendEvent(tx, turn, { type: 'task', payload });
-  return {
-    agentTurnId,
-    status,
-    errorCode,
-    reason: termination.reason ?? null,
-    deliverableCardId: cardId,
-    outputBoxId: boxId,
-  };
+  const reason = termination.reason ?? null;
+  const words = shownDeliverable(content);
+  return { agentTurnId, status, errorCode, reason, deliverableCardId: cardId, outputBoxId: boxId, deliverable: words };
 }
 
 async function endRow(tx: Tx, turn: TurnRow, termination: Termination, engine: TurnCommit['engine']): Promise<void> {

@@ -35,7 +35,8 @@ describe('the display of a turn', () => {
     const to = outlet();
     // A field that a lease of another version does not have, say.
     const display = new TurnDisplay({ ...lease, title: undefined as unknown as string }, undefined, to);
-    display.end('success', null);
+    const where = { agentTurnId: 't', deliverableCardId: 'c', outputBoxId: 'b' };
+    display.end({ ...where, status: 'success', errorCode: null, reason: null });
     expect(to.warnings).toHaveLength(2);
     expect(to.warnings[0]).toContain('cannot be shown');
     expect(to.shown.at(-1)).toMatch(/^\*\*State:\*\* success\n\n.*the log of the worker says why/);

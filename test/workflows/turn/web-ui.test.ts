@@ -1,11 +1,16 @@
-/** The workflow page of Temporal's Web UI, in a real browser: what a person sees of a waiting turn. */
+/**
+ * Temporal's Web UI in a real browser, as a person uses it: from the list of workflows, by two clicks, to what a turn does, what it waits
+ * for, who must act and how, what it cost and why it failed.
+ */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { type Browser, chromium } from 'playwright-core';
+import { type Browser, chromium, type Page } from 'playwright-core';
 import { z } from 'zod';
-import { defineTool } from '../../../activities/app/app.ts';
+import { defineAgent, defineApp, defineTool } from '../../../activities/app/app.ts';
+import type { TurnHandle } from '../../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
-import { testApp } from '../../support/app.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
 
 const CHROMIUM = process.env.AGENTTURN_TEST_CHROMIUM ?? '/usr/bin/chromium';
@@ -18,6 +23,39 @@ const FLAGS = [
   '--disable-sync',
   '--no-first-run',
 ];
+/** Where pictures of the pages go; none are taken when it is not set. */
+const SCREENSHOTS = process.env.AGENTTURN_SCREENSHOTS;
+
+const parameters = z.object({ what: z.string().optional() });
+const look = defineTool({ name: 'look_up', description: 'looks up', parameters, execute: () => ({ found: true }) });
+const ask = defineTool({
+  name: 'ask_person',
+  description: 'asks',
+  parameters,
+  afterExecution: 'suspend',
+  suspendTimeoutMs: 600_000,
+});
+const pay = defineTool({
+  name: 'pay',
+  description: 'pays',
+  parameters: z.object({ amount: z.number() }),
+  execute: () => 'paid',
+});
+const rules = [{ tool: 'pay', action: 'ask', reason: 'money leaves the house' }] as const;
+const app = defineApp({
+  agents: [
+    defineAgent({
+      name: 'tester',
+      model: { name: 'priced' },
+      instructions: 'x',
+      governance: { rules: [...rules], approvals: { approvers: ['ann'] } },
+    }),
+    defineAgent({ name: 'discreet', instructions: 'x', privateTitles: true }),
+    defineAgent({ name: 'brief', instructions: 'x', budgets: { maxSteps: 1, onExhausted: 'ask' } }),
+  ],
+  tools: [look, ask, pay],
+  models: { priced: { input: 1_000, output: 1_000 } },
+});
 
 describe('the Web UI', () => {
   let harness: Harness;
@@ -26,27 +64,24 @@ describe('the Web UI', () => {
 
   beforeAll(async () => {
     harness = await openHarness();
+    const looking = {
+      kind: 'message',
+      content: 'Let me see.',
+      toolCalls: [{ name: 'look_up', arguments: { what: 'the weather' } }],
+    } as const;
     model = await startScriptedModel({
       scripts: {
         look: [
-          { kind: 'message', toolCalls: [{ name: 'look_up', arguments: { what: 'the weather' } }] },
-          { kind: 'message', toolCalls: [{ name: 'ask_person', arguments: {} }] },
+          looking,
+          { kind: 'message', toolCalls: [{ name: 'ask_person', arguments: { what: 'rain?' } }] },
           { kind: 'message', content: 'sunny' },
         ],
+        pay: [{ kind: 'message', content: 'I will pay.', toolCalls: [{ name: 'pay', arguments: { amount: 250 } }] }],
+        more: [looking],
+        broken: [{ kind: 'error', status: 400 }],
       },
     });
-    const parameters = z.object({ what: z.string().optional() });
-    const tools = [
-      defineTool({ name: 'look_up', description: 'looks up', parameters, execute: () => ({ found: true }) }),
-      defineTool({
-        name: 'ask_person',
-        description: 'asks',
-        parameters,
-        afterExecution: 'suspend',
-        suspendTimeoutMs: 600_000,
-      }),
-    ];
-    await harness.startWorker(testApp(tools), model);
+    await harness.startWorker(app, model);
     browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
   });
   afterAll(async () => {
@@ -55,40 +90,108 @@ describe('the Web UI', () => {
     await model?.close();
   });
 
-  test('shows summary, goal, state, steps, tokens and the waiting call with its deadline', async () => {
-    const turn = await harness.client
-      .agent('weather')
-      .enqueue({ instruction: 'Will it rain in Rome tomorrow? [script:look]', profile: 'tester' });
-    for await (const event of turn.events()) {
-      if (event.type === 'state' && event.payload.waitingToolCount === 1) break;
-    }
-    const [waiting] = (await turn.get()).waiting;
-    const workflowId = turnWorkflowId('weather', turn.id);
-    const page = await browser.newPage({ viewport: { width: 1400, height: 1100 } });
-    const { runId } = await harness.temporal.client.workflow.getHandle(workflowId).describe();
-    const path = `namespaces/${harness.namespace}/workflows/${encodeURIComponent(workflowId)}/${runId}/user-metadata`;
-    await page.goto(`${process.env.AGENTTURN_TEST_TEMPORAL_UI}/${path}`);
-    // Markdown is rendered in frames of their own: the summary, then the current details.
-    const [summary, details] = [page.frameLocator('iframe >> nth=0'), page.frameLocator('iframe >> nth=1')];
-    await summary.getByText('weather:').waitFor({ timeout: 30_000 });
-    await details.getByText('Waiting for').waitFor({ timeout: 30_000 });
-    const shown = `${await summary.locator('body').textContent()}\n${await details.locator('body').textContent()}`;
+  async function waiting(agentId: string, instruction: string, profile = 'tester'): Promise<TurnHandle> {
+    const turn = await harness.client.agent(agentId).enqueue({ instruction, profile });
+    for await (const event of turn.events()) if (event.type === 'state' && event.payload.waitingToolCount === 1) break;
+    return turn;
+  }
+
+  const listUrl = () => `${process.env.AGENTTURN_TEST_TEMPORAL_UI}/namespaces/${harness.namespace}/workflows`;
+
+  /** Two clicks from the list: the workflow, then its metadata. What is shown there is in frames of their own: the summary, what a turn is, the current details. */
+  async function detailsOf(agentId: string, turn: TurnHandle, until: string): Promise<string> {
+    const page = await browser.newPage({ viewport: { width: 1400, height: 1400 } });
+    await page.goto(listUrl());
+    await page
+      .getByRole('link', { name: turnWorkflowId(agentId, turn.id) })
+      .first()
+      .click();
+
+    await page.getByRole('tab', { name: 'User Metadata' }).click();
+    await page.frameLocator('iframe >> nth=2').getByText(until).first().waitFor({ timeout: 30_000 });
+    await picture(page, agentId);
+    const frames = [0, 1, 2].map((nth) => page.frameLocator(`iframe >> nth=${nth}`).locator('body').textContent());
+    const shown = (await Promise.all(frames)).join('\n');
+    await page.close();
+    return shown;
+  }
+
+  async function picture(page: Page, name: string): Promise<void> {
+    if (SCREENSHOTS === undefined) return;
+    mkdirSync(SCREENSHOTS, { recursive: true });
+    await page.screenshot({ path: join(SCREENSHOTS, `web-ui-${name}.png`), fullPage: true });
+  }
+
+  test('shows of a turn that waits for a result what it did with which arguments, what was said, since when it waits, and how it is answered', async () => {
+    const turn = await waiting('weather', 'Will it rain in Rome tomorrow? [script:look]');
+    const [call] = (await turn.get()).waiting;
+    const shown = await detailsOf('weather', turn, 'Waiting for');
     for (const expected of [
       'weather: Will it rain in Rome tomorrow?',
+      'A turn runs one request for an agent',
       'Goal:',
       'suspended',
       'profile tester',
       'epoch 1',
       'look_up success',
-      'ask_person',
-      waiting?.callId ?? 'no call is waiting',
-      new Date(waiting?.deadline ?? 0).toISOString(),
-    ]) {
+      '{"what":"the weather"}',
+      'Let me see.',
+      'cost: 0.',
+      'the result of ask_person',
+      '{"what":"rain?"}',
+      `until ${new Date(call?.deadline ?? 0).toISOString()}`,
+      `agentturn tool-result ${turn.id} ${call?.callId} --result`,
+    ])
       expect(shown).toContain(expected);
-    }
-    if (process.env.AGENTTURN_SCREENSHOT)
-      await page.screenshot({ path: process.env.AGENTTURN_SCREENSHOT, fullPage: true });
-    await turn.toolResult({ callId: waiting?.callId ?? '', status: 'success', result: 'no rain' });
+    expect(shown).toMatch(/since \d{4}-\d\d-\d\dT/);
+    await turn.toolResult({ callId: call?.callId ?? '', status: 'success', result: 'no rain' });
     expect(await turn.result({ timeoutMs: 20_000 })).toMatchObject({ status: 'success' });
+    expect(await detailsOf('weather', turn, 'Deliverable')).toContain('sunny');
+  });
+
+  test('shows of a turn that waits for people what is asked, why, and the commands that answer', async () => {
+    const turn = await waiting('payer', 'Pay. [script:pay]');
+    const [call] = (await turn.get()).waiting;
+    const shown = await detailsOf('payer', turn, 'Waiting for');
+    const approve = `agentturn approve ${call?.callId} --turn ${turn.id}`;
+    for (const expected of ['somebody to approve pay', 'money leaves the house', '{"amount":250}', approve, '--deny'])
+      expect(shown).toContain(expected);
+    const brief = await waiting('brief-1', 'Go. [script:more]', 'brief');
+    expect(await detailsOf('brief-1', brief, 'Waiting for')).toContain('max_steps_reached: 1 of 1 used');
+  });
+
+  test('lists failed turns as failed and stopped ones as canceled, and says why', async () => {
+    const failed = await harness.client
+      .agent('failing')
+      .enqueue({ instruction: '[script:broken] go', profile: 'tester' });
+    expect(await failed.result({ timeoutMs: 20_000 })).toMatchObject({ status: 'failed' });
+    const shown = await detailsOf('failing', failed, 'Why:');
+    expect(shown).toMatch(/provider_error: the model provider failed \(400/);
+    const stopped = await waiting('stopped', 'Wait. [script:look]');
+    await stopped.stop('not needed');
+    const { workflow } = harness.temporal.client;
+    await workflow
+      .getHandle(turnWorkflowId('stopped', stopped.id))
+      .result()
+      .catch(() => {});
+    const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
+    await page.goto(listUrl());
+    for (const [agentId, turn, status] of [
+      ['failing', failed, 'Failed'],
+      ['stopped', stopped, 'Canceled'],
+    ] as const) {
+      const row = page.getByRole('row').filter({ hasText: turnWorkflowId(agentId, turn.id) });
+      await row.getByText(status).first().waitFor({ timeout: 30_000 });
+    }
+    await picture(page, 'list');
+    await page.close();
+  });
+
+  test('shows no words of a turn whose profile keeps titles private', async () => {
+    const turn = await waiting('secret', 'My secret is 1234. [script:look]', 'discreet');
+    const shown = await detailsOf('secret', turn, 'Waiting for');
+    for (const word of ['1234', 'Let me see', 'the weather', 'rain?']) expect(shown).not.toContain(word);
+    expect(shown).toContain('a turn of discreet');
+    await turn.stop();
   });
 });
