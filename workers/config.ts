@@ -10,6 +10,7 @@ import { DEFAULT_CONNECTIONS, FEWEST_CONNECTIONS } from '../activities/store/pos
 import type { TemporalCredentials } from '../client/connect.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { DEFAULT_WORKER_TARGET, WORKER_TARGET_PATTERN } from '../workflows/protocol/ids.ts';
+import { LOG_FORMATS, type LogFormat } from './log.ts';
 
 /** The model of profiles that name none, where AGENTTURN_MODEL names none either. */
 export const DEFAULT_MODEL = 'gpt-5-mini';
@@ -35,6 +36,7 @@ const environmentSchema = z.object({
   AGENTTURN_APP: z.string().min(1).optional(),
   AGENTTURN_MODEL: z.string().min(1).default(DEFAULT_MODEL),
   AGENTTURN_WORKER_TARGETS: targets.default([DEFAULT_WORKER_TARGET]),
+  AGENTTURN_LOG: z.enum(LOG_FORMATS).default('text'),
   AGENTTURN_SUPERVISOR: z.enum(['process', 'schedule', 'none']).default('process'),
   OPENAI_API_KEY: z.string().min(1).optional(),
   OPENAI_BASE_URL: z.url({ protocol: /^https?$/, error: 'must be an http(s) URL' }).optional(),
@@ -61,6 +63,8 @@ export interface Config {
   readonly workerTargets: readonly string[];
   /** Where the supervisor of this installation runs: in its worker processes, as a Temporal Schedule, or not by this process. */
   readonly supervisor: 'process' | 'schedule' | 'none';
+  /** How lines of the log are written. */
+  readonly logFormat: LogFormat;
   /** The endpoint of the model and its default name; neither key nor URL is there when the environment names no endpoint. */
   readonly model: ModelOptions;
   /** The Temporal server to use; undefined when neither the environment nor a profile file names one. */
@@ -87,6 +91,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     appModule: vars.AGENTTURN_APP,
     workerTargets: vars.AGENTTURN_WORKER_TARGETS,
     supervisor: vars.AGENTTURN_SUPERVISOR,
+    logFormat: vars.AGENTTURN_LOG,
     model: { apiKey: vars.OPENAI_API_KEY, baseUrl: vars.OPENAI_BASE_URL, defaultModel: vars.AGENTTURN_MODEL },
     temporal: temporalConfig(given),
     path: vars.PATH,

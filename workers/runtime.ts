@@ -1,6 +1,7 @@
 /** Temporal's native runtime, of which a process has one. */
 import { setFlagsFromString } from 'node:v8';
-import { DefaultLogger, type LogLevel, Runtime } from '@temporalio/worker';
+import { type LogLevel, Runtime } from '@temporalio/worker';
+import { type LogFormat, lineLogger } from './log.ts';
 
 /**
  * The size in megabytes of half the young generation of each thread that runs workflows. Workflows allocate and drop much, and V8 would
@@ -9,8 +10,8 @@ import { DefaultLogger, type LogLevel, Runtime } from '@temporalio/worker';
 const SEMI_SPACE_MB = 8;
 
 /** Sets up this process for workers, before the first of them starts. `level` is the least important level that is logged. */
-export function installRuntime(level: LogLevel): void {
+export function installRuntime(level: LogLevel, format: LogFormat = 'text'): void {
   // A thread takes the flag when it starts. This thread keeps the size that the command line gave it.
   setFlagsFromString(`--max-semi-space-size=${SEMI_SPACE_MB}`);
-  Runtime.install({ logger: new DefaultLogger(level), telemetryOptions: { logging: { filter: level, forward: {} } } });
+  Runtime.install({ logger: lineLogger(level, format), telemetryOptions: { logging: { filter: level, forward: {} } } });
 }

@@ -4,6 +4,7 @@ import type { CliIo } from '../../client/cli/environment.ts';
 import { loadApp } from '../app-module.ts';
 import type { Config } from '../config.ts';
 import { builtInApp } from '../demo/app.ts';
+import { saidLine } from '../log.ts';
 import { openStore, shownStore } from '../open-store.ts';
 import { withCleanup } from './cleanup.ts';
 import { Interrupt } from './interrupt.ts';
@@ -28,8 +29,10 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     const { app, name } = await chooseApp(settings, options.app);
     await checkStore(settings.storeUrl);
     const model = await chooseModel(config.model, cleanup);
-    io.err('starting...');
-    const server = await startTemporal(settings, { port: options.port, uiPort: options.uiPort, log: io.err });
+    const logFormat = options.log ?? config.logFormat;
+    const log = (line: string) => io.err(saidLine(line, logFormat));
+    log('starting...');
+    const server = await startTemporal(settings, { port: options.port, uiPort: options.uiPort, log });
     cleanup.add(() => server.stop());
     const address = settings.temporal ?? { address: server.address, namespace: server.namespace };
     const backend = await openBackend(address, settings, cleanup);
@@ -37,7 +40,7 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     const targets = targetsOf(app);
     const logLevel = options.debug ? 'DEBUG' : 'WARN';
     // What is edited here counts at once, also when it was so before.
-    const parts = { app, model: model.options, targets, takeOver: true, log: io.err, logLevel } as const;
+    const parts = { app, model: model.options, targets, takeOver: true, log, logLevel, logFormat } as const;
     const worker = await runWorker(backend, parts, cleanup);
     const agents = [...app.agents.keys()];
     const { address: temporal, namespace } = address;
@@ -53,7 +56,7 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
       for (const line of readyLines(settings, server.source, server.uiUrl, model.announcement, name, agents))
         io.out(line);
     await Promise.race([interrupt.requested(), worker.done, lostTemporal(server, interrupt.signal)]);
-    io.err('stopping: running work gets a moment to finish...');
+    log('stopping: running work gets a moment to finish...');
     return 0;
   });
 }

@@ -3,21 +3,27 @@ import { Option } from 'commander';
 import { nameList, portNumber, seconds } from '../../client/cli/arguments.ts';
 import type { CommandBuilder } from '../../client/cli/cli.ts';
 import type { CommonOptions } from '../../client/cli/environment.ts';
+import { LOG_FORMATS, type LogFormat } from '../log.ts';
 
 /** The option that names the app's module. */
 export interface AppOptions extends CommonOptions {
   readonly app?: string;
 }
 
+/** The option that says how lines of the log are written. */
+export interface LogOptions {
+  readonly log?: LogFormat;
+}
+
 /** The options of `dev`. */
-export interface DevOptions extends AppOptions {
+export interface DevOptions extends AppOptions, LogOptions {
   readonly port?: number;
   readonly uiPort?: number;
   readonly dataDir?: string;
 }
 
 /** The options of `worker`. */
-export interface WorkerOptions extends AppOptions {
+export interface WorkerOptions extends AppOptions, LogOptions {
   readonly targets?: readonly string[];
 }
 
@@ -58,15 +64,19 @@ export const processCommands =
   ({ program, command, run }) => {
     const app = ['--app <module>', 'module whose default export is defineApp(...) (AGENTTURN_APP)'] as const;
     const dataDir = ['--data-dir <path>', 'folder for all data (default: .agentturn)'] as const;
+    const log = () =>
+      new Option('--log <format>', 'how lines of the log are written (AGENTTURN_LOG)').choices(LOG_FORMATS);
     command(program, 'dev', 'Run everything on this machine: Temporal, store, model, worker.')
       .option(...app)
       .option('--port <number>', 'port of the Temporal server to start', portNumber)
       .option('--ui-port <number>', 'port of its Web UI', portNumber)
       .option(...dataDir)
+      .addOption(log())
       .action((options: DevOptions) => run(options, () => actions.dev(options)));
     command(program, 'worker', 'Run a worker for a Temporal server that runs already.')
       .option(...app)
       .option('--targets <names>', 'worker targets to serve, comma-separated (AGENTTURN_WORKER_TARGETS)', nameList)
+      .addOption(log())
       .action((options: WorkerOptions) => run(options, () => actions.worker(options)));
     command(program, 'demo [question]', 'Let an agent answer a question about a folder of documents.')
       .option('--dir <path>', 'the folder (default: the documentation of this project)')

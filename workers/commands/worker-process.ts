@@ -9,6 +9,7 @@ import type { Store } from '../../workflows/contract/store.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 import type { Config } from '../config.ts';
 import { connectWorker } from '../connect.ts';
+import type { LogFormat } from '../log.ts';
 import { openStore } from '../open-store.ts';
 import { installRuntime } from '../runtime.ts';
 import { ensureSearchAttributes } from '../temporal/search-attributes.ts';
@@ -66,12 +67,14 @@ export interface WorkerParts {
   readonly log: (line: string) => void;
   /** The least important level that Temporal's runtime logs. */
   readonly logLevel: LogLevel;
+  /** How its lines are written; for people when absent. */
+  readonly logFormat?: LogFormat;
 }
 
 /** Starts a worker in this process, which `cleanup` stops. Throws `temporal_unreachable` and `temporal_not_ready`. */
 export async function runWorker(backend: OpenedBackend, parts: WorkerParts, cleanup: Cleanup): Promise<RunningWorker> {
-  const { logLevel, supervisor = 'process', ...rest } = parts;
-  installRuntime(logLevel);
+  const { logLevel, logFormat, supervisor = 'process', ...rest } = parts;
+  installRuntime(logLevel, logFormat);
   const [bundle] = await Promise.all([bundleWorkflows(logLevel), loadTokenizer()]);
   const connection = await connectWorker(backend.address);
   cleanup.add(() => connection.close());

@@ -5,6 +5,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import { WORKER_TARGET_PATTERN } from '../../workflows/protocol/ids.ts';
 import { loadApp } from '../app-module.ts';
 import type { Config } from '../config.ts';
+import { saidLine } from '../log.ts';
 import { shownStore } from '../open-store.ts';
 import { withCleanup } from './cleanup.ts';
 import { targetsOf } from './dev.ts';
@@ -30,9 +31,11 @@ export function worker(config: Config, io: CliIo, options: WorkerOptions): Promi
     const backend = await openBackend(address, settings, cleanup);
     const logLevel = options.debug ? 'DEBUG' : 'WARN';
     const { model, supervisor } = config;
-    const running = await runWorker(backend, { app, model, targets, supervisor, log: io.err, logLevel }, cleanup);
+    const logFormat = options.log ?? config.logFormat;
+    const log = (line: string) => io.err(saidLine(line, logFormat));
+    const running = await runWorker(backend, { app, model, targets, supervisor, log, logLevel, logFormat }, cleanup);
     const unserved = targetsOf(app).filter((target) => !targets.includes(target));
-    if (unserved.length > 0) io.err(`not served here, though agents of the app use them: ${unserved.join(', ')}`);
+    if (unserved.length > 0) log(`not served here, though agents of the app use them: ${unserved.join(', ')}`);
     const ready = {
       temporal: address.address,
       namespace: address.namespace,
@@ -45,7 +48,7 @@ export function worker(config: Config, io: CliIo, options: WorkerOptions): Promi
         `ready: serving ${targets.join(', ')} at ${address.address}, namespace ${address.namespace} (Ctrl-C stops)`,
       );
     await Promise.race([interrupt.requested(), running.done]);
-    io.err('stopping: running work gets a moment to finish...');
+    log('stopping: running work gets a moment to finish...');
     return 0;
   });
 }

@@ -1,0 +1,82 @@
+/**
+ * The log of a worker process: one line for each entry, whatever it is about, for people or as JSON.
+ *
+ * Invariant: an error is said by its type, its message and those of its causes. Its stacks are left out unless the level is DEBUG or TRACE,
+ * so that an activity that is tried again adds a line and not a page.
+ */
+import { DefaultLogger, type LogLevel } from '@temporalio/worker';
+
+/** `text`: for people. `json`: an object on each line, with `time`, `level`, `message` and the entry's own fields. */
+export const LOG_FORMATS = ['text', 'json'] as const;
+/** How a line of the log is written. */
+export type LogFormat = (typeof LOG_FORMATS)[number];
+
+/** What an entry says. */
+export interface LoggedEntry {
+  readonly level: LogLevel;
+  readonly message: string;
+  readonly timestampNanos: bigint;
+  readonly meta?: Readonly<Record<string | symbol, unknown>>;
+}
+
+/** Fields of Temporal's runtime that say nothing a person looks for. */
+const NOISE = new Set([
+  'sdkComponent',
+  'taskToken',
+  'namespace',
+  'isLocal',
+  'workflowRunId',
+  'activityId',
+  'spanContexts',
+]);
+const MOST_CHARACTERS = 2_000;
+
+/** The logger of a process, which writes to standard error. */
+export const lineLogger = (level: LogLevel, format: LogFormat): DefaultLogger =>
+  new DefaultLogger(level, (entry) => process.stderr.write(`${logLine(entry, format)}\n`));
+
+/** An entry as one line. */
+export function logLine({ level, message, timestampNanos, meta = {} }: LoggedEntry, format: LogFormat): string {
+  const time = new Date(Number(timestampNanos / 1_000_000n)).toISOString();
+  const isDetailed = level === 'DEBUG' || level === 'TRACE';
+  const fields = Object.entries(meta).map(([name, value]): [string, unknown] => [name, fieldOf(value, isDetailed)]);
+  if (format === 'json') return JSON.stringify({ time, level, message, ...Object.fromEntries(fields) });
+  const told = fields.filter(([name]) => !NOISE.has(name)).map(([name, value]) => `${name}=${textOf(value)}`);
+  return `${time} ${level.padEnd(5)} ${[oneLine(message), ...told].join(' ')}`;
+}
+
+/** A line that a command says, as an entry of the log. */
+export const saidLine = (message: string, format: LogFormat): string =>
+  format === 'text'
+    ? message
+    : logLine({ level: 'INFO', message, timestampNanos: BigInt(Date.now()) * 1_000_000n }, format);
+
+/** The value of a field as JSON can hold it. */
+function fieldOf(value: unknown, isDetailed: boolean): unknown {
+  if (value instanceof Error) return isDetailed ? `${errorText(value)} ${value.stack ?? ''}` : errorText(value);
+  if (typeof value === 'bigint') return String(value);
+  return value;
+}
+
+/** The type and the message of an error, and of each error that caused it. */
+function errorText(error: Error): string {
+  const causes: string[] = [];
+  const seen = new Set<unknown>();
+  for (let cause: unknown = error; cause instanceof Error && !seen.has(cause); cause = cause.cause) {
+    seen.add(cause);
+    const type = 'type' in cause && typeof cause.type === 'string' ? cause.type : cause.name;
+    causes.push(`${type}: ${cause.message}`);
+  }
+  return causes.join(', because of ');
+}
+
+function textOf(value: unknown): string {
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value));
+  const line = oneLine(text);
+  return /[\s"=]/.test(line) && typeof value === 'string' ? JSON.stringify(line) : line;
+}
+
+const oneLine = (text: string): string => {
+  const line = text.replace(/\s*[\r\n]+\s*/g, ' ');
+  return line.length > MOST_CHARACTERS ? `${line.slice(0, MOST_CHARACTERS)}...` : line;
+};
