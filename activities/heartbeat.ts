@@ -14,11 +14,18 @@ import { CodedError } from '../workflows/protocol/failures.ts';
 import type { Fence } from '../workflows/protocol/turn.ts';
 import { outlastOutage } from './store-outage.ts';
 
-const HEARTBEAT_EVERY_MS = 5_000;
 /** After how long a silence the server gives an attempt to another worker, where the attempt itself does not know the figure. */
 const HEARTBEAT_TIMEOUT_MS = 20_000;
-/** How long a lease that was seen to hold is taken to hold; later it may be over. */
-const CERTAIN_FOR_MS = 5_000;
+const LONGEST_PAUSE_MS = 5_000;
+
+/** After how long a silence the server gives the attempt to another worker. */
+const silenceOf = ({ info }: Context): number => info.heartbeatTimeoutMs ?? HEARTBEAT_TIMEOUT_MS;
+
+/**
+ * The pause between two heartbeats, which is also how long a lease that was seen to hold is taken to hold: much less than the silence after
+ * which another worker may have the attempt.
+ */
+const pauseOf = (context: Context): number => Math.min(LONGEST_PAUSE_MS, silenceOf(context) / 4);
 
 /** What an attempt knows of its own right to go on. */
 export interface Holding {
@@ -48,7 +55,7 @@ export async function withHeartbeat<T>(checkLease: LeaseCheck, body: (holding: H
   const timer = setInterval(() => {
     context.heartbeat();
     lease.beat();
-  }, HEARTBEAT_EVERY_MS);
+  }, pauseOf(context));
   try {
     return await body(lease);
   } finally {
@@ -85,7 +92,7 @@ class LeaseWatch implements Holding {
   async confirm(): Promise<void> {
     this.signal.throwIfAborted();
     // The answer of the store may itself have come late, and then the store is asked again.
-    while (msSince(this.#seenAt) > CERTAIN_FOR_MS) {
+    while (msSince(this.#seenAt) > pauseOf(this.#context)) {
       await this.#check();
       this.signal.throwIfAborted();
     }
@@ -100,7 +107,7 @@ class LeaseWatch implements Holding {
   beat(): void {
     const silentFor = msSince(this.#beatAt);
     this.#beatAt = clocks();
-    if (silentFor <= (this.#context.info.heartbeatTimeoutMs ?? HEARTBEAT_TIMEOUT_MS)) return;
+    if (silentFor <= silenceOf(this.#context)) return;
     this.#check().catch((error: unknown) => {
       // An error that says nothing of the lease does not stop the work: the fence decides when its result is written.
       if (isOver(error)) this.#lost.abort(error);

@@ -76,6 +76,8 @@ export interface WorkerCapacity {
   readonly cachedWorkflows?: number;
   readonly workflowTasks?: number;
   readonly activities?: number;
+  /** How long a workflow task waits for the worker that has its workflow cached before any other one may take it; 10 s. */
+  readonly stickyMs?: number;
   /** How long activities may go on when the worker stops, before they are cancelled and retried elsewhere. */
   readonly shutdownGraceMs?: number;
 }
@@ -222,6 +224,7 @@ function optionsOf({ connection, temporal, capacity = {} }: ChosenDeps): Omit<Wo
     maxConcurrentActivityTaskExecutions: capacity.activities ?? 200,
     // A stop must reach a streaming model call within a second, whatever the heartbeat timeout (T21).
     maxHeartbeatThrottleInterval: '1s',
+    stickyQueueScheduleToStartTimeout: capacity.stickyMs ?? 10_000,
     shutdownGraceTime: capacity.shutdownGraceMs ?? 5_000,
   };
 }

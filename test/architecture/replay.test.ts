@@ -256,7 +256,11 @@ describe('an incompatible change is caught', () => {
   test(
     'a longer heartbeat timeout, which replay lets pass',
     async () => {
-      const bundle = await changed('contract/activities.ts', "HEARTBEAT_TIMEOUT = '20s'", "HEARTBEAT_TIMEOUT = '30s'");
+      const bundle = await changed(
+        'contract/activities.ts',
+        '{ ...TOOL, heartbeatTimeout: heartbeatMs, summary }',
+        '{ ...TOOL, heartbeatTimeout: 30_000, summary }',
+      );
       const replayed = (await replay(bundle, ['turn-1-call'])).get('turn-1-call');
       expect(replayed?.error).toBeNull();
       expect(recordable(replayed?.issued ?? [])).not.toEqual(recordedCommands(read('turn-1-call')));

@@ -299,8 +299,9 @@ function forgedLease(agentId: string) {
   const ids = { agentId, agentTurnId: 'forged', turnEpoch: 1, outputBoxId: 'forged', title: 'forged' };
   const profile = { profileName: 'tester', profileHash: 'none', workerTarget: 'worker_generic' };
   const context = { windowTokens: 8_000, answerTokens: 1_000, fixedTokens: 0 };
+  const timeouts = { heartbeatMs: 20_000 };
   const kernel = { budgets: { maxSteps: 5, maxTokens: 1_000 }, context, mustEndWith: [], submitResult: true };
-  return { ...ids, ...profile, kernel, earlier: [], instructionSeq: 1, instructionTokens: 1 };
+  return { ...ids, ...profile, kernel, timeouts, earlier: [], instructionSeq: 1, instructionTokens: 1 };
 }
 
 async function ended({ harness }: Recorder, agentId: string, count: number): Promise<void> {

@@ -10,6 +10,13 @@ import { type DemoJob, DemoJobs, logEffect } from './jobs.ts';
 export const DEMO_AGENT = 'demo';
 /** The worker target of the demo's turns. It is a target of its own, because workers of other apps do not have these tools. */
 export const DEMO_TARGET = 'demo';
+/**
+ * After how long a silence the turn's work is given to another worker: less than the default, so that nobody who has a worker killed waits
+ * long for the next one.
+ */
+export const DEMO_HEARTBEAT_MS = 4_000;
+/** What the workers of the demo do otherwise than others, for the same reason. */
+export const DEMO_CAPACITY = { stickyMs: 2_000 } as const;
 /** The name of the tool that asks a person whether to go on. */
 export const CONFIRM_SCOPE = 'confirm_scope';
 /** How long the agent waits for an answer before it goes on by itself; a person who is asked at a terminal gets more time by heartbeats. */
@@ -45,6 +52,7 @@ export function createDemoApp(jobOf: (agentId: string) => DemoJob): App {
     workerTarget: DEMO_TARGET,
     instructions: INSTRUCTIONS,
     resultFields: { fields: RESULT_FIELDS },
+    timeouts: { heartbeatMs: DEMO_HEARTBEAT_MS },
   });
   return defineApp({ agents: [agent], tools: demoTools(jobOf) });
 }

@@ -11,7 +11,7 @@ import type { DemoWorkerOptions } from '../commands/process-commands.ts';
 import { settingsOf } from '../commands/settings.ts';
 import { openBackend, runWorker } from '../commands/worker-process.ts';
 import type { Config } from '../config.ts';
-import { builtInApp, DEMO_TARGET } from './app.ts';
+import { builtInApp, DEMO_CAPACITY, DEMO_TARGET } from './app.ts';
 
 const READY = 'ready';
 const here = import.meta.url;
@@ -105,7 +105,14 @@ export function demoWorker(config: Config, io: CliIo, options: DemoWorkerOptions
     const backend = await openBackend({ ...temporal, namespace }, settings, cleanup);
     const model = modelUrl === undefined ? config.model : { ...config.model, baseUrl: modelUrl };
     const logLevel = debug ? 'DEBUG' : 'ERROR';
-    const parts = { app: builtInApp(dataDir), model, targets: [DEMO_TARGET], log: io.err, logLevel } as const;
+    const parts = {
+      app: builtInApp(dataDir),
+      model,
+      targets: [DEMO_TARGET],
+      capacity: DEMO_CAPACITY,
+      log: io.err,
+      logLevel,
+    } as const;
     const worker = await runWorker(backend, parts, cleanup);
     process.send?.(READY);
     await Promise.race([interrupt.requested(), orphaned, worker.done]);

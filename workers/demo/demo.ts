@@ -29,6 +29,7 @@ import { Folder } from './folder.ts';
 import { historySize } from './history.ts';
 import { type DemoJob, DemoJobs, readEffects } from './jobs.ts';
 import { Person } from './person.ts';
+import { Quiet } from './quiet.ts';
 import { type DemoResult, isGood, printResult, resultJson } from './report.ts';
 import { crashingWorkers, type DemoWorkers, inProcessWorker } from './workers.ts';
 
@@ -59,14 +60,17 @@ interface Demo {
 export function demo(config: Config, io: CliIo, terminal: Terminal, options: DemoOptions): Promise<number> {
   const settings = settingsOf(config, options);
   const interrupt = new Interrupt();
-  const say = options.json ? io.err : io.out;
+  const quiet = new Quiet(options.json ? io.err : io.out);
+  const { say } = quiet;
   return withCleanup(async (cleanup) => {
     cleanup.add(() => interrupt.release());
+    cleanup.add(() => quiet.end());
     const demo: Demo = { settings, options, io, terminal, interrupt, cleanup, say };
     const running = run(demo);
     // An interrupted run fails when its store and server are closed, and that must not count as an unhandled rejection.
     running.catch(() => {});
     const ended = await Promise.race([running, interrupt.requested()]);
+    quiet.end();
     if (!ended) {
       say(`interrupted; a turn that had begun is kept and goes on with: ${devCommand(demo)}`);
       return INTERRUPTED;

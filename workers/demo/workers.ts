@@ -4,7 +4,7 @@ import type { ModelOptions } from '../../activities/llm/openai.ts';
 import type { AgentEvent } from '../../workflows/contract/events.ts';
 import type { Cleanup } from '../commands/cleanup.ts';
 import { type OpenedBackend, runWorker } from '../commands/worker-process.ts';
-import { builtInApp, DEMO_TARGET } from './app.ts';
+import { builtInApp, DEMO_HEARTBEAT_MS, DEMO_TARGET } from './app.ts';
 import { type ChildOptions, ChildWorker } from './child-worker.ts';
 
 /** The workers of one demo. */
@@ -81,7 +81,10 @@ export async function crashingWorkers(
     );
     const second = await start();
     facts.second = second.pid;
-    say(`            worker process ${second.pid} started; Temporal hands it the turn when the dead one's time is up`);
+    const seconds = DEMO_HEARTBEAT_MS / 1_000;
+    say(
+      `            worker process ${second.pid} started; it gets the work of the dead one when Temporal has heard nothing of that for ${seconds} s`,
+    );
   };
   return { see, failed, crash: facts };
 }

@@ -128,11 +128,8 @@ const LOCAL: LocalActivityOptions = {
   retry: { initialInterval: '100ms', backoffCoefficient: 2, maximumInterval: '10s', nonRetryableErrorTypes: FINAL },
 };
 
-const HEARTBEAT_TIMEOUT = '20s';
-
 const MODEL: ActivityOptions = {
   startToCloseTimeout: '30m',
-  heartbeatTimeout: HEARTBEAT_TIMEOUT,
   cancellationType: 'TRY_CANCEL',
   retry: {
     initialInterval: '1s',
@@ -145,7 +142,6 @@ const MODEL: ActivityOptions = {
 
 const TOOL: ActivityOptions = {
   startToCloseTimeout: '24h',
-  heartbeatTimeout: HEARTBEAT_TIMEOUT,
   cancellationType: 'TRY_CANCEL',
   // No retry runs the tool again by itself: a second attempt adopts the stored result or obeys the claim (W10).
   retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s', nonRetryableErrorTypes: FINAL },
@@ -153,9 +149,16 @@ const TOOL: ActivityOptions = {
 
 /** Local activities of the store. */
 export const storeActivities = proxyLocalActivities<StoreActivities>(LOCAL);
-/** Activities that call a model; `summary` is what the Web UI shows of them. */
-export const modelActivities = (summary: string): Pick<TurnActivities, 'callModel' | 'summarize'> =>
-  proxyActivities<Pick<TurnActivities, 'callModel' | 'summarize'>>({ ...MODEL, summary });
-/** Activities that run a tool; `summary` is what the Web UI shows of them. */
-export const toolActivities = (summary: string): Pick<TurnActivities, 'runTool'> =>
-  proxyActivities<Pick<TurnActivities, 'runTool'>>({ ...TOOL, summary });
+/** Activities that call a model; `summary` is what the Web UI shows of them, `heartbeatMs` the silence after which they are tried again (T23). */
+export const modelActivities = (
+  summary: string,
+  heartbeatMs: number,
+): Pick<TurnActivities, 'callModel' | 'summarize'> =>
+  proxyActivities<Pick<TurnActivities, 'callModel' | 'summarize'>>({
+    ...MODEL,
+    heartbeatTimeout: heartbeatMs,
+    summary,
+  });
+/** Activities that run a tool; `summary` and `heartbeatMs` as for those that call a model. */
+export const toolActivities = (summary: string, heartbeatMs: number): Pick<TurnActivities, 'runTool'> =>
+  proxyActivities<Pick<TurnActivities, 'runTool'>>({ ...TOOL, heartbeatTimeout: heartbeatMs, summary });

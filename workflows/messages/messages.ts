@@ -39,6 +39,7 @@ export const isRecord = (value: unknown): value is Record<string, unknown> =>
 export function isLease(value: unknown): value is Lease {
   if (!isRecord(value) || !isRecord(value.kernel) || !Array.isArray(value.earlier)) return false;
   if (!isRecord(value.kernel.budgets) || !isRecord(value.kernel.context)) return false;
+  if (!isRecord(value.timeouts) || typeof value.timeouts.heartbeatMs !== 'number') return false;
   const texts = [value.agentId, value.agentTurnId, value.outputBoxId, value.profileName, value.title];
   return texts.every((text) => typeof text === 'string') && typeof value.turnEpoch === 'number';
 }

@@ -110,6 +110,11 @@ export const timeoutsSchema = z.strictObject({
    * activity runs or waits for a slot or for its next attempt, and while its target has no workers.
    */
   noProgressMs: durationMs.default(15 * 60_000),
+  /**
+   * After how long a silence a running model call or tool is given to another worker: the worker that had it is lost. It is told of every
+   * few seconds, however long it takes.
+   */
+  heartbeatMs: z.int().min(2_000).max(86_400_000).default(20_000),
   /** How long the whole turn may take, waiting included; without bound when absent. */
   turnMs: durationMs.optional(),
   /** How long after its deadline a suspended turn is ended whose workflow does not go on; time enough to roll a bad deploy back. */

@@ -31,7 +31,7 @@ export interface TurnCarry {
 export function turnParts(lease: Lease, carry: TurnCarry | undefined): TurnParts {
   const { agentId, agentTurnId, turnEpoch } = lease;
   const fence = { agentId, agentTurnId, turnEpoch };
-  const meter = new Meter(carry?.engine);
+  const meter = new Meter(lease.timeouts, carry?.engine);
   const display = new TurnDisplay(lease, carry?.display);
   return {
     lease,

@@ -5,6 +5,7 @@
 import { type SignalDefinition, setHandler, sleep, workflowInfo } from '@temporalio/workflow';
 import { modelActivities, storeActivities, toolActivities } from '../contract/activities.ts';
 import { showTurnStatus } from '../messages/search-attributes.ts';
+import type { Timeouts } from '../protocol/profile.ts';
 import type { EngineUsage, TurnStatus } from '../protocol/turn.ts';
 
 /** Two actions are certain before anything else happens: the start, and the final commit, which is made without the meter. */
@@ -15,24 +16,26 @@ type SignalHandler = (body: unknown) => void | Promise<void>;
 /** The server as a turn uses it, counted. */
 export class Meter {
   readonly #before: EngineUsage;
+  readonly #heartbeatMs: number;
   #actions: number;
   /** The activities of the store; each call counts. */
   readonly store = this.#counted(storeActivities);
 
   /** `before` is what the earlier runs of the turn used; it is left out in the first run. */
-  constructor(before: EngineUsage = AT_THE_START) {
+  constructor({ heartbeatMs }: Pick<Timeouts, 'heartbeatMs'>, before: EngineUsage = AT_THE_START) {
+    this.#heartbeatMs = heartbeatMs;
     this.#before = before;
     this.#actions = before.actions;
   }
 
   /** The activities that call a model, with a summary for the Web UI; each call counts. */
   model(summary: string): ReturnType<typeof modelActivities> {
-    return this.#counted(modelActivities(summary));
+    return this.#counted(modelActivities(summary, this.#heartbeatMs));
   }
 
   /** The activity that runs a tool, with a summary for the Web UI; each call counts. */
   tool(summary: string): ReturnType<typeof toolActivities> {
-    return this.#counted(toolActivities(summary));
+    return this.#counted(toolActivities(summary, this.#heartbeatMs));
   }
 
   /** Handles a signal; each one that comes counts. `body` is undefined for a signal without one. */

@@ -17,6 +17,7 @@ describe('the input of a turn', () => {
     profileName: 'p',
     title: '',
     kernel: { budgets: {}, context: {} },
+    timeouts: { heartbeatMs: 1 },
     earlier: [],
   };
   const without = (key: string) => Object.fromEntries(Object.entries(lease).filter(([name]) => name !== key));

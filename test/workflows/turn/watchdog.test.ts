@@ -36,6 +36,7 @@ describe('the watchdog', () => {
       }),
       defineAgent({ name: 'patient', workerTarget: 'nobody_b', timeouts: { dispatchMs: 1_000 } }),
       defineAgent({ name: 'lively', timeouts: { noProgressMs: 1_500 } }),
+      defineAgent({ name: 'watched', timeouts: { heartbeatMs: 2_000 } }),
       defineAgent({ name: 'stranded', workerTarget: 'doomed', timeouts: { noProgressMs: 1_500 } }),
       defineAgent({ name: 'bounded', timeouts: { turnMs: 1_500 } }),
       defineAgent({ name: 'crowded', workerTarget: 'narrow', timeouts: { noProgressMs: 1_500, dispatchMs: 1_500 } }),
@@ -73,6 +74,19 @@ describe('the watchdog', () => {
 
   const enqueue = (profile: string, script: string, agentId = `agent-${v7()}`): Promise<TurnHandle> =>
     harness.client.agent(agentId).enqueue({ instruction: `[script:${script}] go`, profile });
+
+  test('a profile says after how long a silence its work is another worker’s; a slow tool is not silent (T23)', async () => {
+    const turn = await enqueue('watched', 'slow');
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
+    const { agentId } = await turn.get();
+    const { events } = await harness.temporal.client.workflow
+      .getHandle(turnWorkflowId(agentId, turn.id))
+      .fetchHistory();
+    const scheduled = events?.flatMap((event) => event.activityTaskScheduledEventAttributes ?? []) ?? [];
+    expect(scheduled.map(({ heartbeatTimeout }) => Number(heartbeatTimeout?.seconds))).toEqual([2, 2, 2]);
+    const started = events?.flatMap((event) => event.activityTaskStartedEventAttributes ?? []) ?? [];
+    expect(started.map(({ attempt }) => attempt)).toEqual([1, 1, 1]);
+  });
 
   test('a turn nobody starts in time ends dispatch_timeout, and the next one is tried (T12)', async () => {
     const turn = await enqueue('impatient', 'answer');

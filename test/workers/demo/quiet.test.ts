@@ -1,0 +1,24 @@
+import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
+import { Quiet } from '../../../workers/demo/quiet.ts';
+
+beforeEach(() => void jest.useFakeTimers());
+afterEach(() => void jest.useRealTimers());
+
+test('a person who watches is told every few seconds that it goes on, and no more once it is over', () => {
+  const said: string[] = [];
+  const quiet = new Quiet((line) => void said.push(line));
+  quiet.say('begun');
+  jest.advanceTimersByTime(2_900);
+  quiet.say('a step');
+  jest.advanceTimersByTime(6_100);
+  expect(said).toEqual([
+    'begun',
+    'a step',
+    expect.stringMatching(/still at it, after 6 s/),
+    expect.stringMatching(/ 9 s/),
+  ]);
+  quiet.end();
+  quiet.say('the result');
+  jest.advanceTimersByTime(60_000);
+  expect(said).toHaveLength(5);
+});
