@@ -11,10 +11,12 @@ export type { Tool, ToolContext } from './activities/tool.ts';
 export { AgentClient, type AgentClientOptions } from './client/agent-client.ts';
 export type {
   AgentHandle,
+  AgentOptions,
   AnswerInput,
   ClientApi,
   EventsOptions,
   ResultOptions,
+  RunInput,
   SteerOptions,
   ToolResultInput,
   TurnHandle,

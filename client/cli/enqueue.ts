@@ -1,4 +1,4 @@
-/** `enqueue`: one request to an agent; with `--wait`, its deliverable. */
+/** `enqueue` and `run`: one request to an agent, or to a new one of a profile; with `--wait`, its deliverable. */
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import type { TurnView } from '../../workflows/contract/views.ts';
@@ -13,7 +13,7 @@ import { printFailure, turnFailure } from './failure.ts';
 import { deliverableText } from './format.ts';
 import { TurnProgress } from './progress.ts';
 
-/** The options of `enqueue`; `timeout` is in seconds, `resultFields` is JSON. */
+/** The options of `enqueue` and `run`; `timeout` is in seconds, `resultFields` is JSON. */
 export interface EnqueueOptions extends CommonOptions {
   readonly profile?: string;
   readonly key?: string;
@@ -31,20 +31,35 @@ export interface EnqueueOptions extends CommonOptions {
 const PLACEHOLDER_ID = '00000000-0000-4000-8000-000000000000';
 
 /** `enqueue`: sends a request, and waits for the turn's end with `--wait`. Resolves with the exit code: 1 when the turn gave no result. */
-export async function enqueue(
-  { io, openClient }: CliEnvironment,
+export const enqueue = (
+  environment: CliEnvironment,
   agentId: string,
   instruction: string,
   options: EnqueueOptions,
+): Promise<number> =>
+  request(environment, instruction, options, (client, input) => client.agent(agentId).enqueue(input));
+
+/** `run`: one turn of a new agent of that profile, and its end with `--wait`. Resolves with the exit code, as `enqueue` does. */
+export const runOnce = (
+  environment: CliEnvironment,
+  profile: string,
+  instruction: string,
+  options: EnqueueOptions,
+): Promise<number> => request(environment, instruction, options, (client, input) => client.run(profile, input));
+
+async function request(
+  { io, openClient }: CliEnvironment,
+  instruction: string,
+  options: EnqueueOptions,
+  send: (client: ClientApi, input: EnqueueInput) => Promise<TurnHandle>,
 ): Promise<number> {
   const text = instruction === '-' ? await io.readStdin() : instruction;
-  const request = requestOf(options);
+  const asked = requestOf(options);
   const context = await Promise.all((options.context ?? []).map(readContext));
   const opened = await openClient(options);
   try {
     const { client } = opened;
-    const agent = client.agent(agentId);
-    const turn = await agent.enqueue(await withInput(client, request, text, context));
+    const turn = await send(client, await withInput(client, asked, text, context));
     if (options.wait) {
       if (!options.json) io.err(`turn ${turn.id}, position ${turn.ack?.position}`);
       const watching = io.live && !options.json ? watch(io, turn) : Promise.resolve();

@@ -21,7 +21,7 @@ import { Ledger } from './ledger.ts';
 import { untoldParents } from './left.ts';
 import { HELD } from './lock-holder.ts';
 import { readOptions, USAGE } from './options.ts';
-import { UNKNOWN_PROFILE } from './poison.ts';
+import { POISONED } from './poison.ts';
 import { deckOf, randomOf } from './random.ts';
 import { supervisorPid } from './rows.ts';
 import { chaosApp } from './tools.ts';
@@ -164,7 +164,7 @@ describe('the checks of a run find', () => {
       const instruction = `[plan note:0|${hostileStep(kind, 3)}] x`;
       expect(rightEnding(viewOf({ instruction }))).toBe(ends[kind] ?? 'success');
     }
-    expect(rightEnding(viewOf({ profile: UNKNOWN_PROFILE }))).toBe('failed/profile_not_found');
+    expect(rightEnding(viewOf({ instruction: `${POISONED} 1 of x.` }))).toBe('failed/box_unavailable');
     expect(rightEnding(viewOf({}))).toBe('success');
   });
 

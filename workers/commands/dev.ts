@@ -85,7 +85,7 @@ function readyLines(
   agents: readonly string[],
 ): string[] {
   const [agent] = agents;
-  const hint = agent === undefined ? '' : ` Try: agentturn enqueue ${agent} "your request" --wait`;
+  const hint = agent === undefined ? '' : ` Try: agentturn run ${agent} "your request" --wait`;
   return [
     source,
     ...(uiUrl === undefined ? [] : [`Web UI: ${uiUrl}`]),

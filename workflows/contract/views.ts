@@ -100,7 +100,7 @@ export interface CallView {
 /** An agent: its head, and what the roster says of it. */
 export interface AgentView {
   readonly agentId: string;
-  /** The profile of its turns where a request names none; null: the one that is named like the agent. */
+  /** The profile of its turns where a request names none, as its first request named it; null: the one that is named like the agent. */
   readonly profile: string | null;
   /** What an operator wants of the agent; a stopped one refuses requests and keeps its queue (T10). */
   readonly lifecycle: AgentLifecycle;

@@ -130,6 +130,11 @@ export type DelegationPolicy = z.output<typeof delegationPolicySchema>;
 export const profileSchema = z.strictObject({
   name: z.string().regex(USER_ID_PATTERN, { error: 'must match the id pattern of agents' }),
   description: z.string().default(''),
+  /**
+   * Whether the profile has one agent, which has its name and whose memory all who ask for it share. Requests for an agent that is named like
+   * any other profile are refused.
+   */
+  singleton: z.boolean().default(false),
   workerTarget: workerTarget.default(DEFAULT_WORKER_TARGET),
   model: z
     .strictObject({

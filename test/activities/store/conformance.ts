@@ -22,7 +22,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
     const bench = new StoreBench(makeOpener);
     describeAdmission(bench);
     describeHandover(bench, makeOpener);
-    describeProfiles(bench);
+    describeProfiles(bench, makeOpener);
     describeCalls(bench);
     describeApprovals(bench);
     describeEndings(bench);
