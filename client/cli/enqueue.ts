@@ -11,6 +11,7 @@ import { jsonOf, metadataOf } from './arguments.ts';
 import type { CliEnvironment, CliIo, CommonOptions } from './environment.ts';
 import { printFailure, turnFailure } from './failure.ts';
 import { deliverableText } from './format.ts';
+import { type HeldQueue, heldQueue, heldText, type QueueReader } from './held-queue.ts';
 import { TurnProgress } from './progress.ts';
 
 /** The options of `enqueue` and `run`; `timeout` is in seconds, `resultFields` is JSON. */
@@ -37,7 +38,10 @@ export const enqueue = (
   instruction: string,
   options: EnqueueOptions,
 ): Promise<number> =>
-  request(environment, instruction, options, (client, input) => client.agent(agentId).enqueue(input));
+  request(environment, instruction, options, async (client, input) => {
+    const turn = await client.agent(agentId).enqueue(input);
+    return { turn, held: turn.ack?.position ? await heldQueue(readerOf(client), agentId) : null };
+  });
 
 /** `run`: one turn of a new agent of that profile, and its end with `--wait`. Resolves with the exit code, as `enqueue` does. */
 export const runOnce = (
@@ -45,13 +49,29 @@ export const runOnce = (
   profile: string,
   instruction: string,
   options: EnqueueOptions,
-): Promise<number> => request(environment, instruction, options, (client, input) => client.run(profile, input));
+): Promise<number> =>
+  request(environment, instruction, options, async (client, input) => ({
+    turn: await client.run(profile, input),
+    held: null,
+  }));
+
+/** A request that was accepted. */
+interface Sent {
+  readonly turn: TurnHandle;
+  /** What holds the queue in which the turn waits; null when nothing does. */
+  readonly held: HeldQueue | null;
+}
+
+const readerOf = (client: ClientApi): QueueReader => ({
+  getAgent: (agentId) => client.agent(agentId).get(),
+  listApprovals: (filter) => client.approvals(filter),
+});
 
 async function request(
   { io, openClient }: CliEnvironment,
   instruction: string,
   options: EnqueueOptions,
-  send: (client: ClientApi, input: EnqueueInput) => Promise<TurnHandle>,
+  send: (client: ClientApi, input: EnqueueInput) => Promise<Sent>,
 ): Promise<number> {
   const text = instruction === '-' ? await io.readStdin() : instruction;
   const asked = requestOf(options);
@@ -59,9 +79,10 @@ async function request(
   const opened = await openClient(options);
   try {
     const { client } = opened;
-    const turn = await send(client, await withInput(client, asked, text, context));
+    const { turn, held } = await send(client, await withInput(client, asked, text, context));
     if (options.wait) {
       if (!options.json) io.err(`turn ${turn.id}, position ${turn.ack?.position}`);
+      if (!options.json && held) io.err(`behind ${heldText(held)}`);
       const watching = io.live && !options.json ? watch(io, turn) : Promise.resolve();
       // It only watches: when the wait ends early, what is closed under its feet must not count.
       watching.catch(() => {});
@@ -70,7 +91,8 @@ async function request(
       await watching;
       return printResult(io, options, view);
     }
-    io.out(options.json ? JSON.stringify(turn.ack) : ackLine(turn.id, turn.ack));
+    io.out(options.json ? JSON.stringify({ ...turn.ack, ...(held ? { held } : {}) }) : ackLine(turn.id, turn.ack));
+    if (held && !options.json) io.out(`behind ${heldText(held)}`);
     return 0;
   } finally {
     await opened.close();

@@ -8,7 +8,7 @@ import { openStore, shownStore } from '../open-store.ts';
 import { withCleanup } from './cleanup.ts';
 import { Interrupt } from './interrupt.ts';
 import { lostTemporal, startTemporal } from './locate-temporal.ts';
-import { chooseModel } from './model.ts';
+import { chooseModel, modelWarning } from './model.ts';
 import type { DevOptions } from './process-commands.ts';
 import { type Settings, settingsOf } from './settings.ts';
 import { openBackend, prepareNamespace, runWorker } from './worker-process.ts';
@@ -28,6 +28,8 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     const { app, name } = await chooseApp(settings, options.app);
     await checkStore(settings.storeUrl);
     const model = await chooseModel(config.model, cleanup);
+    const warned = model.offline ? Promise.resolve(null) : modelWarning(model.options);
+    warned.catch(() => {});
     io.err('starting...');
     const server = await startTemporal(settings, { port: options.port, uiPort: options.uiPort, log: io.err });
     cleanup.add(() => server.stop());
@@ -39,6 +41,8 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     // What is edited here counts at once, also when it was so before.
     const parts = { app, model: model.options, targets, takeOver: true, log: io.err, logLevel } as const;
     const worker = await runWorker(backend, parts, cleanup);
+    const warning = await warned;
+    if (warning !== null) io.err(warning);
     const agents = [...app.agents.keys()];
     const { address: temporal, namespace } = address;
     const where = { temporal, namespace, webUi: server.uiUrl ?? null, temporalPid: server.pid ?? null };

@@ -10,7 +10,7 @@ import { withCleanup } from './cleanup.ts';
 import { targetsOf } from './dev.ts';
 import { Interrupt } from './interrupt.ts';
 import { locateTemporal } from './locate-temporal.ts';
-import { isConfigured } from './model.ts';
+import { isConfigured, modelWarning } from './model.ts';
 import type { WorkerOptions } from './process-commands.ts';
 import { settingsOf } from './settings.ts';
 import { openBackend, runWorker } from './worker-process.ts';
@@ -26,12 +26,16 @@ export function worker(config: Config, io: CliIo, options: WorkerOptions): Promi
     if (!isConfigured(config.model)) {
       throw new CodedError('invalid_config', 'a worker needs a model: set OPENAI_API_KEY, OPENAI_BASE_URL or both');
     }
+    const warned = modelWarning(config.model);
+    warned.catch(() => {});
     const address = await locateTemporal(settings);
     const backend = await openBackend(address, settings, cleanup);
     const logLevel = options.debug ? 'DEBUG' : 'WARN';
     const { model, supervisor } = config;
     const running = await runWorker(backend, { app, model, targets, supervisor, log: io.err, logLevel }, cleanup);
     const unserved = targetsOf(app).filter((target) => !targets.includes(target));
+    const warning = await warned;
+    if (warning !== null) io.err(warning);
     if (unserved.length > 0) io.err(`not served here, though agents of the app use them: ${unserved.join(', ')}`);
     const ready = {
       temporal: address.address,
