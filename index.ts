@@ -43,10 +43,12 @@ export type {
   CallEvent,
   DroppedEvent,
   NoticeEvent,
+  ProviderEvent,
   StateEvent,
   StepEvent,
   TaskEvent,
 } from './workflows/contract/events.ts';
+export type { ProviderOutage } from './workflows/contract/steps.ts';
 export type {
   AgentView,
   CallView,

@@ -1,6 +1,7 @@
 /** `enqueue` and `run`: one request to an agent, or to a new one of a profile; with `--wait`, its deliverable. */
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
+import type { AgentEvent } from '../../workflows/contract/events.ts';
 import type { TurnView } from '../../workflows/contract/views.ts';
 import { type EnqueueInput, enqueueRequestSchema } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
@@ -83,7 +84,7 @@ async function request(
     if (options.wait) {
       if (!options.json) io.err(`turn ${turn.id}, position ${turn.ack?.position}`);
       if (!options.json && held) io.err(`behind ${heldText(held)}`);
-      const watching = io.live && !options.json ? watch(io, turn) : Promise.resolve();
+      const watching = options.json ? Promise.resolve() : watch(io, turn);
       // It only watches: when the wait ends early, what is closed under its feet must not count.
       watching.catch(() => {});
       const timeoutMs = (options.timeout ?? Number.POSITIVE_INFINITY) * 1_000;
@@ -99,10 +100,18 @@ async function request(
   }
 }
 
+/** Prints what happens; where no person watches, only what the turn waits for that somebody may have to see to. */
 async function watch(io: CliIo, turn: TurnHandle): Promise<void> {
   const progress = new TurnProgress((await turn.get()).acceptedAt);
-  for await (const event of turn.events()) for (const line of progress.lines(event)) io.err(line);
+  for await (const event of turn.events())
+    for (const line of progress.lines(event)) if (io.live || isTrouble(event)) io.err(line);
 }
+
+/** Whether a turn that somebody waits for may go on only when a person does something. */
+const isTrouble = (event: AgentEvent): boolean =>
+  event.type === 'provider' ||
+  (event.type === 'approval' && event.payload.phase === 'asked') ||
+  (event.type === 'state' && event.payload.activity === 'waiting_for_workers');
 
 function requestOf(options: EnqueueOptions): EnqueueInput {
   const { profile, key, priority, resultFields, criterion, metadata, uiAction } = options;

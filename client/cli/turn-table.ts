@@ -5,6 +5,7 @@ import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import { shownTokens } from '../../workflows/protocol/turn.ts';
 import { deliverableText, duration, indent, shortened, table, time } from './format.ts';
 import { type HeldQueue, heldReason, heldText } from './held-queue.ts';
+import { providerText } from './progress.ts';
 
 const ASKED_CHARACTERS = 500;
 
@@ -27,6 +28,7 @@ function headRows(view: TurnView, held: HeldQueue | null): string[][] {
     ['agent', `${agentId}, profile ${profile ?? '(not chosen yet)'}, epoch ${turnEpoch ?? '(not leased yet)'}`],
     ['status', `${status}${why}`],
     ...(view.waitingForWorkers === null ? [] : [['stalled', `waiting for workers of ${view.waitingForWorkers}`]]),
+    ...providerRows(view),
     ...heldRows(view, held),
     ['asked', shortened(instruction, ASKED_CHARACTERS)],
     ...(parent === null ? [] : [['asked by', `${parent.agentId}, turn ${parent.agentTurnId}, at depth ${depth}`]]),
@@ -36,6 +38,13 @@ function headRows(view: TurnView, held: HeldQueue | null): string[][] {
       `${shownTokens(usage.input, usage)} in (${usage.cached} cached), ${shownTokens(usage.output, usage)} out`,
     ],
   ];
+}
+
+function providerRows({ waitingForProvider: outage }: TurnView): string[][] {
+  if (outage === null) return [];
+  const { failures, since } = outage;
+  const tried = `${failures} ${failures === 1 ? 'attempt' : 'attempts'} failed since ${time(since)}`;
+  return [['stalled', `${providerText(outage)}; ${tried}`]];
 }
 
 function heldRows({ agentTurnId }: TurnView, held: HeldQueue | null): string[][] {

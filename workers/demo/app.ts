@@ -45,6 +45,8 @@ export function createDemoApp(jobOf: (agentId: string) => DemoJob): App {
     workerTarget: DEMO_TARGET,
     instructions: INSTRUCTIONS,
     resultFields: { fields: RESULT_FIELDS },
+    // A person watches, and is not to wait for a day.
+    providerPatienceMs: 30_000,
   });
   return defineApp({ agents: [agent], tools: demoTools(jobOf) });
 }

@@ -127,18 +127,23 @@ const LOCAL: LocalActivityOptions = {
 
 const HEARTBEAT_TIMEOUT = '20s';
 
+const MODEL_RETRY = {
+  initialInterval: '1s',
+  backoffCoefficient: 2,
+  maximumInterval: '60s',
+  nonRetryableErrorTypes: FINAL,
+} as const;
+
+/** How often a model call is tried, and when, the activity decides: it knows the patience of the profile, and which attempts were lost (W14). */
 const MODEL: ActivityOptions = {
   startToCloseTimeout: '30m',
   heartbeatTimeout: HEARTBEAT_TIMEOUT,
   cancellationType: 'TRY_CANCEL',
-  retry: {
-    initialInterval: '1s',
-    backoffCoefficient: 2,
-    maximumInterval: '60s',
-    maximumAttempts: 8,
-    nonRetryableErrorTypes: FINAL,
-  },
+  retry: MODEL_RETRY,
 };
+
+/** A summary that no model writes is written by rule, so that few attempts do. */
+const SUMMARY: ActivityOptions = { ...MODEL, retry: { ...MODEL_RETRY, maximumAttempts: 8 } };
 
 const TOOL: ActivityOptions = {
   startToCloseTimeout: '24h',
@@ -151,8 +156,10 @@ const TOOL: ActivityOptions = {
 /** Local activities of the store. */
 export const storeActivities = proxyLocalActivities<StoreActivities>(LOCAL);
 /** Activities that call a model; `summary` is what the Web UI shows of them. */
-export const modelActivities = (summary: string): Pick<TurnActivities, 'callModel' | 'summarize'> =>
-  proxyActivities<Pick<TurnActivities, 'callModel' | 'summarize'>>({ ...MODEL, summary });
+export const modelActivities = (summary: string): Pick<TurnActivities, 'callModel' | 'summarize'> => ({
+  callModel: proxyActivities<Pick<TurnActivities, 'callModel'>>({ ...MODEL, summary }).callModel,
+  summarize: proxyActivities<Pick<TurnActivities, 'summarize'>>({ ...SUMMARY, summary }).summarize,
+});
 /** Activities that run a tool; `summary` is what the Web UI shows of them. */
 export const toolActivities = (summary: string): Pick<TurnActivities, 'runTool'> =>
   proxyActivities<Pick<TurnActivities, 'runTool'>>({ ...TOOL, summary });

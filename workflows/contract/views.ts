@@ -4,6 +4,7 @@ import type { JsonValue } from '../protocol/json.ts';
 import type { AgentLifecycle, Deliverable, EngineUsage, HeadStatus, TurnStatus, Usage } from '../protocol/turn.ts';
 import type { Deferral } from '../waiting/decisions.ts';
 import type { AgentEvent } from './events.ts';
+import type { ProviderOutage } from './steps.ts';
 
 /** A turn with its steps and calls. */
 export interface TurnView {
@@ -36,6 +37,8 @@ export interface TurnView {
   readonly waiting: readonly WaitingView[];
   /** The worker target that nobody serves at present; null while the turn has workers, or needs none (T12). */
   readonly waitingForWorkers: string | null;
+  /** That the provider fails its model call, which is tried again (W14); null while the turn does not wait for its provider. */
+  readonly waitingForProvider: ProviderOutage | null;
   /** The turn and call that delegated it; null for a request from outside. */
   readonly parent: ParentView | null;
   /** How many delegations lead to it from a request from outside; 0 for such a request. */

@@ -8,6 +8,7 @@ import { describeEndings } from './conformance/endings.ts';
 import { describeHandover } from './conformance/handover.ts';
 import { describePages } from './conformance/pages.ts';
 import { describeProfiles } from './conformance/profiles.ts';
+import { describeProviderOutages } from './conformance/provider-outages.ts';
 import { describeLooks } from './conformance/reads.ts';
 import { describeSupervision } from './conformance/supervision.ts';
 import { describeSupervisorLease } from './conformance/supervisor-lease.ts';
@@ -25,6 +26,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
     describeProfiles(bench, makeOpener);
     describeCalls(bench);
     describeApprovals(bench);
+    describeProviderOutages(bench);
     describeEndings(bench);
     describeContext(bench);
     describeLooks(bench);
