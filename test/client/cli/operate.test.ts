@@ -125,6 +125,18 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
     expect(jsonOf(empty)).toMatchObject({ error: { code: 'invalid_request' } });
   });
 
+  test('turn stop says what becomes of messages that the turn had not read (T22)', async () => {
+    const { cli } = installation;
+    const turn = await enqueue('quinn', 'person');
+    await suspended(turn);
+    for (const text of ['be brief', 'and polite']) await turn.steer(text);
+    const { code, stdout } = await cli(['turn', 'stop', turn.id]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      /; 2 messages that it had not read are queued as the next of its agent: agentturn agents get quinn/,
+    );
+  });
+
   test('agents stop ends the active turn, keeps the queue and refuses requests until agents start', async () => {
     const { cli } = installation;
     const turn = await enqueue('dave', 'person');
