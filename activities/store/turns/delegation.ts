@@ -32,7 +32,6 @@ import type { HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import type { WithLease } from '../schema/turn-states.ts';
 import { admissionRefusal } from './accept.ts';
-import { sharedRefusal } from './chosen-profile.ts';
 import { handOver } from './handover.ts';
 import { lockHead, updateHead } from './head.ts';
 import { leaseOf } from './lease.ts';
@@ -120,8 +119,6 @@ async function targetOf(tx: Tx, turn: WithLease, { callId, target }: Delegation)
   }
   const profile = await currentProfile(tx, named);
   if (!profile) return { code: 'profile_not_found', message: `no profile named ${named} is registered` };
-  const shared = target.strategy === 'reuse' ? sharedRefusal(target.agentId, profile.snapshot.profile) : null;
-  if (shared) return shared;
   if (!allows(policy, named, profile.snapshot.profile.tags)) {
     const allowed = [...(policy?.profiles ?? []), ...(policy?.tags ?? []).map((tag) => `any with tag ${tag}`)];
     const message = `delegation to profile ${named} is not allowed; allowed: ${allowed.join(', ') || 'none'}`;
