@@ -11,10 +11,12 @@ export type { Tool, ToolContext } from './activities/tool.ts';
 export { AgentClient, type AgentClientOptions } from './client/agent-client.ts';
 export type {
   AgentHandle,
+  AgentOptions,
   AnswerInput,
   ClientApi,
   EventsOptions,
   ResultOptions,
+  RunInput,
   SteerOptions,
   ToolResultInput,
   TurnHandle,
@@ -41,6 +43,7 @@ export type {
   CallEvent,
   DroppedEvent,
   NoticeEvent,
+  ProviderEvent,
   StateEvent,
   StepEvent,
   TaskEvent,
@@ -54,6 +57,7 @@ export type {
   TurnQuery,
   TurnSummary,
 } from './workflows/contract/lists.ts';
+export type { ProviderOutage } from './workflows/contract/steps.ts';
 export type { AskedQuestion, TranscriptEntry } from './workflows/contract/transcript.ts';
 export type {
   AgentView,

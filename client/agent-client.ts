@@ -16,7 +16,8 @@ import { isUserId, USER_ID_PATTERN } from '../workflows/protocol/ids.ts';
 import type { JsonValue } from '../workflows/protocol/json.ts';
 import { StoredAgent } from './agent-handle.ts';
 import { everyAgent } from './agent-pages.ts';
-import type { AgentHandle, ClientApi, TurnHandle } from './api.ts';
+import type { AgentHandle, AgentOptions, ClientApi, RunInput, TurnHandle } from './api.ts';
+import { runAgentId } from './run-agent.ts';
 import { type ApproverCheck, StoredTurn } from './turn-handle.ts';
 import { everyTurn } from './turn-pages.ts';
 import { TurnWorkflows } from './turn-workflows.ts';
@@ -44,10 +45,14 @@ export class AgentClient implements ClientApi {
     this.#workflows = new TurnWorkflows(options.temporal, options.store);
   }
 
-  agent(agentId: string): AgentHandle {
+  agent(agentId: string, options: AgentOptions = {}): AgentHandle {
     if (!isUserId(agentId))
       throw new CodedError('invalid_request', `agent id ${JSON.stringify(agentId)} does not match ${USER_ID_PATTERN}`);
-    return new StoredAgent(this.#store, this.#workflows, agentId, (id, ack) => this.#turn(id, ack));
+    return new StoredAgent(this.#store, this.#workflows, { ...options, id: agentId }, (id, ack) => this.#turn(id, ack));
+  }
+
+  run(profile: string, input: RunInput): Promise<TurnHandle> {
+    return this.agent(runAgentId(profile, input.idempotencyKey)).enqueue({ ...input, profile });
   }
 
   turn(agentTurnId: string): TurnHandle {

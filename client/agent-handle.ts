@@ -6,13 +6,14 @@ import type { ClientStore } from '../workflows/contract/store.ts';
 import type { AgentView, TurnFilter, TurnView } from '../workflows/contract/views.ts';
 import { type EnqueueAck, type EnqueueInput, enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
-import type { AgentHandle, EventsOptions, TurnHandle } from './api.ts';
+import type { AgentHandle, AgentOptions, EventsOptions, TurnHandle } from './api.ts';
 import { followEvents } from './event-tail.ts';
 import type { TurnWorkflows } from './turn-workflows.ts';
 
 /** An agent whose rows this process can read and write. */
 export class StoredAgent implements AgentHandle {
   readonly id: string;
+  readonly #profile: string | undefined;
   readonly #store: ClientStore;
   readonly #workflows: TurnWorkflows;
   readonly #turn: (id: string, ack: EnqueueAck) => TurnHandle;
@@ -20,17 +21,19 @@ export class StoredAgent implements AgentHandle {
   constructor(
     store: ClientStore,
     workflows: TurnWorkflows,
-    id: string,
+    { id, profile }: AgentOptions & { readonly id: string },
     turn: (id: string, ack: EnqueueAck) => TurnHandle,
   ) {
     this.id = id;
+    this.#profile = profile;
     this.#store = store;
     this.#workflows = workflows;
     this.#turn = turn;
   }
 
   async enqueue(input: EnqueueInput): Promise<TurnHandle> {
-    const parsed = enqueueRequestSchema.safeParse(input);
+    const { profile = this.#profile } = input;
+    const parsed = enqueueRequestSchema.safeParse(profile === undefined ? input : { ...input, profile });
     if (!parsed.success) throw new CodedError('invalid_request', z.prettifyError(parsed.error));
     const outcome = await this.#store.accept({ agentId: this.id, request: parsed.data });
     if (outcome.kind === 'refused') throw new CodedError(outcome.code, outcome.message);

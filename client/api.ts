@@ -35,10 +35,28 @@ export type ToolResultInput = z.input<typeof toolResultReportSchema>;
 /** What a caller writes to answer a question about a call or a budget (K7, K9). */
 export type AnswerInput = z.input<typeof approvalAnswerSchema>;
 
+/** What is said of an agent besides its id. */
+export interface AgentOptions {
+  /** The profile of requests that name none. */
+  readonly profile?: string;
+}
+
+/** A request for one turn of a new agent, whose profile is named beside it. */
+export type RunInput = Omit<EnqueueInput, 'profile'>;
+
 /** The whole of what a client can do. */
 export interface ClientApi {
-  /** A handle for one agent, which exists from its first request on. Errors: `invalid_request` for an id that is not one. */
-  agent(agentId: string): AgentHandle;
+  /**
+   * A handle for one agent: one memory, which exists from its first request on. `profile` is what its requests get that name none; it is
+   * needed unless the agent had a request before, or is the one agent of a `singleton` profile of its name. Errors: `invalid_request` for
+   * an id that is not one.
+   */
+  agent(agentId: string, options?: AgentOptions): AgentHandle;
+  /**
+   * One turn of a new agent of that profile, which remembers nothing before and is never used again. With an idempotency key, the same call
+   * gives the same turn. Errors: those of `AgentHandle.enqueue`.
+   */
+  run(profile: string, input: RunInput): Promise<TurnHandle>;
   /** A handle for a turn of that id. Whether there is such a turn, its methods say. */
   turn(agentTurnId: string): TurnHandle;
   /**
@@ -75,7 +93,8 @@ export interface AgentHandle {
   readonly id: string;
   /**
    * Queues one turn. With an idempotency key, the same call gives the same turn, however often (T2).
-   * Errors: `invalid_request`, `idempotency_conflict`, `inbox_full`, `agent_stopped`, `agent_busy`, `temporal_unreachable`.
+   * Errors: `invalid_request` (also for an agent that is merely named like a profile), `profile_not_found`, `idempotency_conflict`,
+   * `inbox_full`, `agent_stopped`, `agent_busy`, `temporal_unreachable`.
    */
   enqueue(input: EnqueueInput): Promise<TurnHandle>;
   /** Refuses requests from now on and ends the active turn; queued turns stay. Repeating it changes nothing (T10). */

@@ -2,7 +2,7 @@
  * An app: three agents, three tools; one agent may ask another, one needs approval for what it does. Serve it and talk to it:
  *
  *   npm run dev -- --app examples/01-weather-app.ts
- *   npm run agentturn -- enqueue weather "call forecast {\"city\":\"Rome\"}" --wait
+ *   npm run agentturn -- run weather "call forecast {\"city\":\"Rome\"}" --wait
  */
 import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../index.ts';

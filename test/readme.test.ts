@@ -33,6 +33,9 @@ const commands = PAGES.flatMap((page) => [...readPage(page).matchAll(/```sh\n(.*
   .map((line) => line.trim())
   .filter((line) => line !== '');
 
+/** The id of the turn that a command names. */
+const turnIn = (output: string): string => /turn ([0-9a-f-]{36})/.exec(output)?.[1] ?? '';
+
 interface Ran {
   readonly code: number | null;
   readonly output: string;
@@ -90,16 +93,15 @@ describe('the pages that users follow', () => {
   test('serve an app, start turns and answer calls', async () => {
     dev = new Shell(command('npm run dev -- --app'), env);
     await dev.until(/ready/);
-    const waited = await run(command('npm run agentturn -- enqueue weather'));
+    const waited = await run(command('npm run agentturn -- run weather'));
     expect(waited).toMatchObject({ code: 0, output: expect.stringContaining('sunny') });
     expect((await run(command('npm run agentturn -- agents ls'))).output).toContain('weather');
-    const asked = await run(command('npm run agentturn -- enqueue guide'));
+    const asked = await run(command('npm run agentturn -- run guide'));
     expect(asked).toMatchObject({ code: 0, output: expect.stringContaining('sunny') });
-    const [guided] = await harness.client.agent('guide').turns();
-    const tree = await run(command('npm run agentturn -- turn tree', { TURN: guided?.agentTurnId ?? '' }));
+    const tree = await run(command('npm run agentturn -- turn tree', { TURN: turnIn(asked.output) }));
     expect(tree.output).toMatch(/ask_expert: answered[\s\S]*turn .* of weather-/);
     const instruction = 'call ask_person {"question":"really?"}';
-    const turn = await harness.client.agent('weather').enqueue({ instruction });
+    const turn = await harness.client.run('weather', { instruction });
     for await (const event of turn.events()) if (event.type === 'state' && event.payload.waitingToolCount === 1) break;
     const ids = { TURN: turn.id, CALL: (await turn.get()).waiting[0]?.callId ?? '' };
     expect((await run(command('npm run agentturn -- turn show', ids))).output).toContain(ids.CALL);
@@ -108,9 +110,9 @@ describe('the pages that users follow', () => {
   }, 120_000);
 
   test('let a call wait for approval, under budgets that an operator may change', async () => {
-    expect(await run(command('npm run agentturn -- enqueue travel'))).toMatchObject({ code: 0 });
-    const [view] = await harness.client.agent('travel').turns();
-    const turn = harness.client.turn(view?.agentTurnId ?? '');
+    const booking = await run(command('npm run agentturn -- run travel'));
+    expect(booking).toMatchObject({ code: 0 });
+    const turn = harness.client.turn(turnIn(booking.output));
     for await (const event of turn.events()) if (event.type === 'approval') break;
     const [question] = await harness.client.approvals({ rootTurnId: turn.id });
     const ids = { TURN: turn.id, CALL: question?.callId ?? '' };
@@ -126,7 +128,7 @@ describe('the pages that users follow', () => {
 
   test('start turns and answer calls with the Temporal CLI alone', async () => {
     expect(await run(command('temporal workflow signal-with-start'))).toMatchObject({ code: 0 });
-    const agent = harness.client.agent('weather');
+    const agent = harness.client.agent('ann', { profile: 'weather' });
     const turn = await agent.enqueue({ instruction: 'call ask_person {"question":"again?"}' });
     for await (const event of turn.events()) if (event.type === 'state' && event.payload.waitingToolCount === 1) break;
     const ids = { TURN: turn.id, CALL: (await turn.get()).waiting[0]?.callId ?? '' };

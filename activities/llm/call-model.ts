@@ -27,6 +27,7 @@ import { leaseCheck, withHeartbeat } from '../heartbeat.ts';
 import { redact } from '../redact.ts';
 import { outlastOutage } from '../store-outage.ts';
 import type { Model, ModelReply, ModelRequest } from './model.ts';
+import { refuseLost, waitOut } from './patience.ts';
 import { costOf } from './pricing.ts';
 import { readProposals } from './proposals.ts';
 import { providerFailure } from './provider-failure.ts';
@@ -43,7 +44,7 @@ export interface ModelDeps {
 
 /**
  * Throws `context_build_error` when the request cannot be rendered, `stale_epoch` when the lease is over, `step_closed` when the turn has gone on
- * without the step, and the failures of the provider that `ask` throws. While the store is away it waits: an answer is paid for.
+ * without the step, `worker_lost` when too many attempts were lost, and the failures of the provider as `waitOut` throws them. While the store is away it waits: an answer is paid for.
  */
 export const callModel =
   (deps: ModelDeps) =>
@@ -63,11 +64,16 @@ export const callModel =
         ...(room === undefined ? {} : { room }),
       };
       const opening = await outlastOutage(signal, () => deps.store.openStep(fence, begin));
+      const foundAt = performance.now();
       if (opening.recorded) return opening.recorded;
+      refuseLost(opening.outage);
       for (const warning of opening.warnings) log.warn(warning, { agentTurnId });
       const request = await render(deps, input, opening, signal);
       await holding.confirm();
-      const reply = await ask(deps.model, request, signal);
+      const { outage, snapshot } = opening;
+      const patienceMs = snapshot.profile.providerPatienceMs;
+      const call = { store: deps.store, fence, stepIndex, outage, foundAt, patienceMs, signal };
+      const reply = await ask(deps.model, request, signal).catch((error: unknown) => waitOut(call, error));
       const { proposed, calls } = await readProposals(reply.calls, {
         agentTurnId,
         stepIndex: action.stepIndex,

@@ -16,6 +16,7 @@ import { answerApproval, askApprovals } from './calls/approvals.ts';
 import { readCall, readResult } from './calls/call-cards.ts';
 import { claimCall, refuseCalls, settleCall, suspendCall } from './calls/calls.ts';
 import { checkLease } from './calls/claims.ts';
+import { noteOutage } from './calls/provider-outages.ts';
 import { reportResult } from './calls/reports.ts';
 import { resolveWaiting } from './calls/resolving.ts';
 import { closeStep, commitStep, openStep } from './calls/steps.ts';
@@ -53,7 +54,7 @@ const leases = (ctx: StoreContext): LeaseStore =>
   bind(ctx, { accept, recordDropped, leaseNext, checkLease, commitTurn });
 
 const steps = (ctx: StoreContext): StepStore =>
-  bind(ctx, { openStep, commitStep, closeStep, findSummary, commitSummary, readInbox });
+  bind(ctx, { openStep, commitStep, closeStep, noteOutage, findSummary, commitSummary, readInbox });
 
 const calls = (ctx: StoreContext): CallStore =>
   bind(ctx, {

@@ -3,6 +3,7 @@ import type { AgentView, TurnView } from '../../workflows/contract/views.ts';
 import { noAgent } from './control.ts';
 import { type CliEnvironment, type CommonOptions, PAGE, type PageOptions, tellMore } from './environment.ts';
 import { duration, shortened, table, time } from './format.ts';
+import { type HeldQueue, heldQueue, heldText } from './held-queue.ts';
 
 const NO_AGENTS = 'no agents yet: an agent is there from its first enqueue on';
 const LAST_TURNS = 10;
@@ -37,7 +38,9 @@ export async function printAgent(
     const agent = await store.getAgent(agentId);
     if (!agent) throw noAgent(agentId);
     const turns = await store.listTurns(agentId, { last: LAST_TURNS });
-    for (const line of options.json ? [JSON.stringify({ agent, turns })] : agentPage(agent, turns)) io.out(line);
+    const held = await heldQueue(store, agentId);
+    const lines = options.json ? [JSON.stringify({ agent, turns, held })] : agentPage(agent, turns, held);
+    for (const line of lines) io.out(line);
     return 0;
   } finally {
     await store.close();
@@ -65,7 +68,7 @@ const agentRows = (agents: readonly AgentView[]): string[][] => [
   ]),
 ];
 
-function agentPage(agent: AgentView, turns: readonly TurnView[]): string[] {
+function agentPage(agent: AgentView, turns: readonly TurnView[], held: HeldQueue | null): string[] {
   const { waitingToolCount, resumeDeadline } = agent;
   const until = resumeDeadline === null ? '' : ` until ${time(resumeDeadline)}`;
   const head = [
@@ -73,6 +76,7 @@ function agentPage(agent: AgentView, turns: readonly TurnView[]): string[] {
     ['status', statusOf(agent)],
     ['active', agent.activeAgentTurnId ?? '-'],
     ['waiting', waitingToolCount === 0 ? 'no calls' : `${waitingToolCount} calls${until}`],
+    ...(held === null ? [] : [['held', heldText(held)]]),
     ['turns', `${agent.acceptedTurns} accepted, ${agent.queuedTurns} queued`],
     ['changed', time(agent.updatedAt)],
   ];

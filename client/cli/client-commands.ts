@@ -7,7 +7,7 @@ import { type ApprovalsOptions, type ApproveOptions, approve, changeBudgets, pri
 import { pageSize, pastTime, seconds, sequence } from './arguments.ts';
 import type { Cli, CommandBuilder } from './cli.ts';
 import { type StopOptions, sendSteer, startAgent, stopAgent, stopTurnCommand } from './control.ts';
-import { type EnqueueOptions, enqueue } from './enqueue.ts';
+import { type EnqueueOptions, enqueue, runOnce } from './enqueue.ts';
 import type { CliEnvironment, CommonOptions, PageOptions } from './environment.ts';
 import { type EventsCommandOptions, printEvents } from './events.ts';
 import { printInbox } from './inbox.ts';
@@ -19,7 +19,7 @@ import { printTurn, reportToolResult, type ToolResultOptions, type TurnShowOptio
 export const clientCommands =
   (environment: CliEnvironment): CommandBuilder =>
   (cli) => {
-    addEnqueue(cli, environment);
+    addRequests(cli, environment);
     addTurns(cli, environment);
     addTurnLists(cli, environment);
     addApprovals(cli, environment);
@@ -27,22 +27,38 @@ export const clientCommands =
     addEvents(cli, environment);
   };
 
-function addEnqueue({ program, command, run }: Cli, environment: CliEnvironment): void {
-  command(program, 'enqueue <agent> <instruction>', 'Queue one request for an agent; "-" reads it from standard input.')
-    .option('--profile <name>', 'agent definition of the app (default: the one named like the agent)')
+function addRequests({ program, command, run }: Cli, environment: CliEnvironment): void {
+  const once = command(
+    program,
+    'run <profile> <instruction>',
+    'Run one turn of a new agent; "-" reads it from standard input.',
+  );
+  requestOptions(once).action((profile: string, instruction: string, options: EnqueueOptions) =>
+    run(options, () => runOnce(environment, profile, instruction, options)),
+  );
+  const queue = command(
+    program,
+    'enqueue <agent> <instruction>',
+    'Queue one request for an agent, which remembers its turns.',
+  );
+  requestOptions(queue)
+    .option('--profile <name>', 'agent definition of the app (default: the one of its first request)')
+    .option('--ui-action', 'do not wait in the inbox: refused as agent_busy unless the agent is idle')
+    .action((agent: string, instruction: string, options: EnqueueOptions) =>
+      run(options, () => enqueue(environment, agent, instruction, options)),
+    );
+}
+
+const requestOptions = (command: Command): Command =>
+  command
     .option('--key <key>', 'idempotency key: the same call again gives the same turn')
     .addOption(new Option('--priority <lane>', 'lane of the inbox').choices(PRIORITIES))
     .option('--result-fields <json>', 'fields the result must have, e.g. {"fields":[{"name":"answer"}]}')
     .option('--criterion <text...>', 'what must be true of the result; shown to the model in every step')
     .option('--context <file...>', 'files the turn may read')
     .option('--metadata <pair...>', 'KEY=VALUE kept with the request')
-    .option('--ui-action', 'do not wait in the inbox: refused as agent_busy unless the agent is idle')
     .option('--wait', 'wait for the turn to end and print its deliverable')
-    .option('--timeout <seconds>', 'how long to wait', seconds)
-    .action((agent: string, instruction: string, options: EnqueueOptions) =>
-      run(options, () => enqueue(environment, agent, instruction, options)),
-    );
-}
+    .option('--timeout <seconds>', 'how long to wait', seconds);
 
 function addTurns({ program, command, run }: Cli, environment: CliEnvironment): void {
   const turn = program.command('turn').description('Look at turns, stop and steer them.');

@@ -1,4 +1,5 @@
 /** `turn stop`, `turn steer`, `agents stop` and `agents start`. */
+import type { StopAck } from '../../workflows/contract/control.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { AgentHandle, SteerOptions } from '../api.ts';
 import { type CliEnvironment, type CommonOptions, connected } from './environment.ts';
@@ -26,9 +27,16 @@ const STEER_MEANING = {
 export const stopTurnCommand = (environment: CliEnvironment, turnId: string, options: StopOptions): Promise<number> =>
   connected(environment, options, async ({ client }) => {
     const ack = await client.turn(turnId).stop(options.reason);
-    environment.io.out(options.json ? JSON.stringify(ack) : `${ack.ack}: ${STOP_MEANING[ack.ack]}`);
+    environment.io.out(options.json ? JSON.stringify(ack) : `${ack.ack}: ${STOP_MEANING[ack.ack]}${unreadText(ack)}`);
     return ack.ack === 'unknown' ? 1 : 0;
   });
+
+/** What becomes of messages that a stopped turn had not read. */
+function unreadText({ agentId, requeuedSteers: unread }: StopAck): string {
+  if (unread === undefined) return '';
+  const are = unread === 1 ? '1 message that it had not read is' : `${unread} messages that it had not read are`;
+  return `; ${are} queued as the next of its agent: agentturn agents get ${agentId} shows them`;
+}
 
 /** `turn steer`: sends a message to a running turn. Resolves with the exit code. Errors: `invalid_request`, `inbox_full`, `idempotency_conflict`. */
 export async function sendSteer(

@@ -1,6 +1,7 @@
-/** `enqueue`: one request to an agent; with `--wait`, its deliverable. */
+/** `enqueue` and `run`: one request to an agent, or to a new one of a profile; with `--wait`, its deliverable. */
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
+import type { AgentEvent } from '../../workflows/contract/events.ts';
 import type { TurnView } from '../../workflows/contract/views.ts';
 import { type EnqueueInput, enqueueRequestSchema } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
@@ -11,9 +12,10 @@ import { jsonOf, metadataOf } from './arguments.ts';
 import type { CliEnvironment, CliIo, CommonOptions } from './environment.ts';
 import { printFailure, turnFailure } from './failure.ts';
 import { deliverableText } from './format.ts';
+import { type HeldQueue, heldQueue, heldText, type QueueReader } from './held-queue.ts';
 import { TurnProgress } from './progress.ts';
 
-/** The options of `enqueue`; `timeout` is in seconds, `resultFields` is JSON. */
+/** The options of `enqueue` and `run`; `timeout` is in seconds, `resultFields` is JSON. */
 export interface EnqueueOptions extends CommonOptions {
   readonly profile?: string;
   readonly key?: string;
@@ -31,23 +33,58 @@ export interface EnqueueOptions extends CommonOptions {
 const PLACEHOLDER_ID = '00000000-0000-4000-8000-000000000000';
 
 /** `enqueue`: sends a request, and waits for the turn's end with `--wait`. Resolves with the exit code: 1 when the turn gave no result. */
-export async function enqueue(
-  { io, openClient }: CliEnvironment,
+export const enqueue = (
+  environment: CliEnvironment,
   agentId: string,
   instruction: string,
   options: EnqueueOptions,
+): Promise<number> =>
+  request(environment, instruction, options, async (client, input) => {
+    const turn = await client.agent(agentId).enqueue(input);
+    return { turn, held: turn.ack?.position ? await heldQueue(readerOf(client), agentId) : null };
+  });
+
+/** `run`: one turn of a new agent of that profile, and its end with `--wait`. Resolves with the exit code, as `enqueue` does. */
+export const runOnce = (
+  environment: CliEnvironment,
+  profile: string,
+  instruction: string,
+  options: EnqueueOptions,
+): Promise<number> =>
+  request(environment, instruction, options, async (client, input) => ({
+    turn: await client.run(profile, input),
+    held: null,
+  }));
+
+/** A request that was accepted. */
+interface Sent {
+  readonly turn: TurnHandle;
+  /** What holds the queue in which the turn waits; null when nothing does. */
+  readonly held: HeldQueue | null;
+}
+
+const readerOf = (client: ClientApi): QueueReader => ({
+  getAgent: (agentId) => client.agent(agentId).get(),
+  listApprovals: (filter) => client.approvals(filter),
+});
+
+async function request(
+  { io, openClient }: CliEnvironment,
+  instruction: string,
+  options: EnqueueOptions,
+  send: (client: ClientApi, input: EnqueueInput) => Promise<Sent>,
 ): Promise<number> {
   const text = instruction === '-' ? await io.readStdin() : instruction;
-  const request = requestOf(options);
+  const asked = requestOf(options);
   const context = await Promise.all((options.context ?? []).map(readContext));
   const opened = await openClient(options);
   try {
     const { client } = opened;
-    const agent = client.agent(agentId);
-    const turn = await agent.enqueue(await withInput(client, request, text, context));
+    const { turn, held } = await send(client, await withInput(client, asked, text, context));
     if (options.wait) {
       if (!options.json) io.err(`turn ${turn.id}, position ${turn.ack?.position}`);
-      const watching = io.live && !options.json ? watch(io, turn) : Promise.resolve();
+      if (!options.json && held) io.err(`behind ${heldText(held)}`);
+      const watching = options.json ? Promise.resolve() : watch(io, turn);
       // It only watches: when the wait ends early, what is closed under its feet must not count.
       watching.catch(() => {});
       const timeoutMs = (options.timeout ?? Number.POSITIVE_INFINITY) * 1_000;
@@ -55,17 +92,26 @@ export async function enqueue(
       await watching;
       return printResult(io, options, view);
     }
-    io.out(options.json ? JSON.stringify(turn.ack) : ackLine(turn.id, turn.ack));
+    io.out(options.json ? JSON.stringify({ ...turn.ack, ...(held ? { held } : {}) }) : ackLine(turn.id, turn.ack));
+    if (held && !options.json) io.out(`behind ${heldText(held)}`);
     return 0;
   } finally {
     await opened.close();
   }
 }
 
+/** Prints what happens; where no person watches, only what the turn waits for that somebody may have to see to. */
 async function watch(io: CliIo, turn: TurnHandle): Promise<void> {
   const progress = new TurnProgress((await turn.get()).acceptedAt);
-  for await (const event of turn.events()) for (const line of progress.lines(event)) io.err(line);
+  for await (const event of turn.events())
+    for (const line of progress.lines(event)) if (io.live || isTrouble(event)) io.err(line);
 }
+
+/** Whether a turn that somebody waits for may go on only when a person does something. */
+const isTrouble = (event: AgentEvent): boolean =>
+  event.type === 'provider' ||
+  (event.type === 'approval' && event.payload.phase === 'asked') ||
+  (event.type === 'state' && event.payload.activity === 'waiting_for_workers');
 
 function requestOf(options: EnqueueOptions): EnqueueInput {
   const { profile, key, priority, resultFields, criterion, metadata, uiAction } = options;

@@ -7,6 +7,7 @@ import { type EventRange, followEvents, storedEvents } from '../event-tail.ts';
 import { noAgent } from './control.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
 import { duration, time } from './format.ts';
+import { providerText } from './progress.ts';
 
 /** The options of `events`. */
 export interface EventsCommandOptions extends CommonOptions {
@@ -60,6 +61,8 @@ function detailOf(event: AgentEvent): string {
       return stateText(event.payload);
     case 'step':
       return stepText(event.payload);
+    case 'provider':
+      return `${event.payload.stepIndex} ${providerText(event.payload)}`;
     case 'call':
       return callText(event.payload);
     case 'approval': {

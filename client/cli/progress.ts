@@ -3,9 +3,13 @@
  *
  * Invariant: durations come from the events' own times, so a slow reader does not change them.
  */
-import type { AgentEvent, CallEvent, StepEvent } from '../../workflows/contract/events.ts';
+import type { AgentEvent, CallEvent, ProviderEvent, StepEvent } from '../../workflows/contract/events.ts';
 import { noticeText } from '../../workflows/contract/notices.ts';
 import { duration, time } from './format.ts';
+
+/** That a turn waits for its provider, in words. */
+export const providerText = ({ code, message, nextTryAt }: Omit<ProviderEvent['payload'], 'stepIndex'>): string =>
+  `waits for the model [${code}]: ${message}; next try at ${time(nextTryAt)}`;
 
 /** Turns the events of one turn into lines that a waiting person reads. */
 export class TurnProgress {
@@ -29,6 +33,8 @@ export class TurnProgress {
         return this.#lease(event, event.payload.turnEpoch);
       case 'step':
         return this.#step(event, event.payload);
+      case 'provider':
+        return [this.#line(event, providerText(event.payload))];
       case 'call':
         return this.#call(event, event.payload);
       case 'approval': {

@@ -4,20 +4,22 @@ import type { CallView, StepView, TurnView } from '../../workflows/contract/view
 import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import { shownTokens } from '../../workflows/protocol/turn.ts';
 import { deliverableText, duration, indent, shortened, table, time } from './format.ts';
+import { type HeldQueue, heldReason, heldText } from './held-queue.ts';
+import { providerText } from './progress.ts';
 
 const ASKED_CHARACTERS = 500;
 
-/** The page of `turn show`, as lines. */
-export function turnPage(view: TurnView): string[] {
+/** The page of `turn show`, as lines. `held` is what holds the queue of the turn's agent, this turn or one before it; null when nothing does. */
+export function turnPage(view: TurnView, held: HeldQueue | null = null): string[] {
   return [
-    ...table(headRows(view)),
+    ...table(headRows(view, held)),
     ...(view.steps.length > 0 ? ['', ...table(stepRows(view))] : []),
     ...(view.waiting.length > 0 ? ['', 'waiting', ...view.waiting.flatMap((call) => waitingLines(view, call))] : []),
     ...(view.deliverable ? ['', 'deliverable', indent(deliverableText(view.deliverable))] : []),
   ];
 }
 
-function headRows(view: TurnView): string[][] {
+function headRows(view: TurnView, held: HeldQueue | null): string[][] {
   const { agentTurnId, agentId, profile, turnEpoch, status, errorCode, reason, instruction, usage, parent, depth } =
     view;
   const why = [errorCode === null ? '' : ` (${errorCode})`, reason === null ? '' : `: ${reason}`].join('');
@@ -26,6 +28,8 @@ function headRows(view: TurnView): string[][] {
     ['agent', `${agentId}, profile ${profile ?? '(not chosen yet)'}, epoch ${turnEpoch ?? '(not leased yet)'}`],
     ['status', `${status}${why}`],
     ...(view.waitingForWorkers === null ? [] : [['stalled', `waiting for workers of ${view.waitingForWorkers}`]]),
+    ...providerRows(view),
+    ...heldRows(view, held),
     ['asked', shortened(instruction, ASKED_CHARACTERS)],
     ...(parent === null ? [] : [['asked by', `${parent.agentId}, turn ${parent.agentTurnId}, at depth ${depth}`]]),
     ['times', timesOf(view)],
@@ -34,6 +38,19 @@ function headRows(view: TurnView): string[][] {
       `${shownTokens(usage.input, usage)} in (${usage.cached} cached), ${shownTokens(usage.output, usage)} out`,
     ],
   ];
+}
+
+function providerRows({ waitingForProvider: outage }: TurnView): string[][] {
+  if (outage === null) return [];
+  const { failures, since } = outage;
+  const tried = `${failures} ${failures === 1 ? 'attempt' : 'attempts'} failed since ${time(since)}`;
+  return [['stalled', `${providerText(outage)}; ${tried}`]];
+}
+
+function heldRows({ agentTurnId }: TurnView, held: HeldQueue | null): string[][] {
+  if (held === null) return [];
+  if (held.agentTurnId !== agentTurnId) return [['behind', heldText(held)]];
+  return [['held', `waits for ${heldReason(held)}`]];
 }
 
 function timesOf({ acceptedAt, leasedAt, startedAt, endedAt }: TurnView): string {

@@ -1,9 +1,11 @@
 /** `turn show` and `tool-result`. */
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { ToolResultReport } from '../../workflows/protocol/tool-result.ts';
+import { isTerminal } from '../../workflows/protocol/turn.ts';
 import { everyEntry } from '../transcript-pages.ts';
 import { jsonOf } from './arguments.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
+import { heldQueue } from './held-queue.ts';
 import { entryLines } from './transcript.ts';
 import { turnPage } from './turn-table.ts';
 
@@ -23,7 +25,8 @@ export async function printTurn(
   try {
     const view = await store.getTurn(turnId);
     if (!view) throw new CodedError('turn_not_found', `no turn ${turnId} in this store`);
-    for (const line of options.json ? [JSON.stringify(view)] : turnPage(view)) io.out(line);
+    const held = isTerminal(view.status) ? null : await heldQueue(store, view.agentId);
+    for (const line of options.json ? [JSON.stringify({ ...view, held })] : turnPage(view, held)) io.out(line);
     if (!options.full) return 0;
     if (!options.json) io.out('');
     for await (const entry of everyEntry(store, turnId))

@@ -103,7 +103,7 @@ describe('what the recordings hold', () => {
     const calls = named('callModel');
     for (const call of calls) {
       expect(call).toMatchObject({ startToClose: 30 * 60, heartbeat: 20 });
-      expect(call.retry).toEqual({ initial: 1, maximum: 60, coefficient: 2, attempts: 8, final });
+      expect(call.retry).toEqual({ initial: 1, maximum: 60, coefficient: 2, attempts: 0, final });
       expect(call.summary).toMatch(/^step \d+: model$/);
     }
     const inputs = calls.map((call) => (call.input as { request: object }[])[0]);

@@ -28,7 +28,7 @@ test('with few slots, frozen clients and requests that nobody can run, all other
   expect(Object.keys(report.faultsByKind)).toEqual(
     expect.arrayContaining(['few slots', 'freeze a client in a transaction', 'poisoned queue']),
   );
-  expect(report.endings['failed/profile_not_found']).toBe(report.counts['requests that nobody can run']);
+  expect(report.endings['failed/box_unavailable']).toBe(report.counts['requests that nobody can run']);
   expect(report.counts['requests that nobody can run']).toBeGreaterThan(50);
   expect(report.untouchedSuccess).toBe(report.untouched);
 }, 360_000);

@@ -4,7 +4,7 @@ import type { CallView, TurnView } from '../../workflows/contract/views.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
 import { HOSTILE_CALLS, RULER } from './hostile.ts';
 import { HOSTILE_ENDINGS, type Ledger, POISONED_ENDING, type Problem } from './ledger.ts';
-import { UNKNOWN_PROFILE } from './poison.ts';
+import { POISONED } from './poison.ts';
 import { hostilePart, isUncounted } from './work.ts';
 
 /** The text that comes in parts. */
@@ -15,8 +15,8 @@ export const endingOf = ({ status, errorCode }: Pick<TurnView, 'status' | 'error
   errorCode === null ? status : `${status}/${errorCode}`;
 
 /** How a turn must end that nobody ends. */
-export function rightEnding({ profile, instruction }: TurnView): string {
-  if (profile === UNKNOWN_PROFILE) return POISONED_ENDING;
+export function rightEnding({ instruction }: TurnView): string {
+  if (instruction.startsWith(POISONED)) return POISONED_ENDING;
   const hostile = hostilePart(instruction);
   return hostile ? HOSTILE_ENDINGS[hostile.kind] : 'success';
 }
@@ -24,7 +24,7 @@ export function rightEnding({ profile, instruction }: TurnView): string {
 /** What is wrong with what was kept of a model's answers; counts what was looked at. */
 export function badAnswers(ledger: Ledger, view: TurnView): readonly Problem[] {
   if (!isTerminal(view.status)) return [];
-  if (view.profile === UNKNOWN_PROFILE) ledger.count('requests that nobody can run');
+  if (view.instruction.startsWith(POISONED)) ledger.count('requests that nobody can run');
   if (view.profile?.includes('hasty')) ledger.count('turns with short watchdogs');
   const { agentId, agentTurnId } = view;
   return [...malformed(view), ...wrongUsage(ledger, view), ...wrongHostile(ledger, view)].map((problem) => ({

@@ -29,8 +29,8 @@ export const HOSTILE_ENDINGS: Readonly<Record<HostileKind, string>> = {
   refused: 'failed/provider_refusal',
 };
 
-/** How a request for a profile that nobody has ends. */
-export const POISONED_ENDING = 'failed/profile_not_found';
+/** How a request ends whose box is not there. */
+export const POISONED_ENDING = 'failed/box_unavailable';
 
 export interface Fault {
   /** Ms since the run began. */

@@ -21,7 +21,7 @@ import { Ledger } from './ledger.ts';
 import { untoldParents } from './left.ts';
 import { HELD } from './lock-holder.ts';
 import { readOptions, USAGE } from './options.ts';
-import { UNKNOWN_PROFILE } from './poison.ts';
+import { POISONED } from './poison.ts';
 import { deckOf, randomOf } from './random.ts';
 import { supervisorPid } from './rows.ts';
 import { chaosApp } from './tools.ts';
@@ -117,7 +117,7 @@ describe('the checks of a run find', () => {
     ...{ agentTurnId: 't', agentId: 'a', status: 'success', errorCode: null, reason: null, turnEpoch: 1 },
     ...{ profile: 'chaos', instruction: '[plan note:0] Turn 1.', deliverable: { text: 'done' }, usage: theirs },
     ...{ deliverableCardId: 'd', outputBoxId: 'b', cost: null, engine: null, stepCount: 1, steps: [stepOf({})] },
-    ...{ waiting: [], waitingForWorkers: null, parent: null, depth: 0, acceptSeq: 1 },
+    ...{ waiting: [], waitingForWorkers: null, waitingForProvider: null, parent: null, depth: 0, acceptSeq: 1 },
     ...{ acceptedAt: 1, leasedAt: 1, startedAt: 1, endedAt: 1 },
     ...change,
   });
@@ -164,7 +164,7 @@ describe('the checks of a run find', () => {
       const instruction = `[plan note:0|${hostileStep(kind, 3)}] x`;
       expect(rightEnding(viewOf({ instruction }))).toBe(ends[kind] ?? 'success');
     }
-    expect(rightEnding(viewOf({ profile: UNKNOWN_PROFILE }))).toBe('failed/profile_not_found');
+    expect(rightEnding(viewOf({ instruction: `${POISONED} 1 of x.` }))).toBe('failed/box_unavailable');
     expect(rightEnding(viewOf({}))).toBe('success');
   });
 

@@ -1,5 +1,5 @@
 /**
- * A poisoned queue: a burst of requests that nobody can run, because no worker has their profile, at one agent, with good ones before, between
+ * A poisoned queue: a burst of requests that nobody can run, because the box that they name is not there, at one agent, with good ones before, between
  * and behind them. Each of the bad ones must end by itself, and none may hold up a good one. Each burst has an agent of its own, whose turns
  * the other faults hit like any others.
  */
@@ -11,8 +11,10 @@ import type { Random } from './random.ts';
 import type { Tail } from './tail.ts';
 import { profileNamed } from './work.ts';
 
-/** No worker of a run registers it. */
-export const UNKNOWN_PROFILE = 'nobody-has-this';
+/** No run makes a box of this id. */
+const MISSING_BOX = '0197d6a0-0000-7000-8000-000000000000';
+/** How the instruction of a request begins that nobody can run. */
+export const POISONED = 'Bad request';
 
 const SIZE = [60, 200] as const;
 const SIDE_BY_SIDE = 8;
@@ -80,7 +82,8 @@ function requestsOf(agentId: string, random: Random): readonly EnqueueInput[] {
     const plan = index === 0 ? 'slow_safe:3000' : 'note:0';
     const instruction = isGood
       ? `[plan ${plan}] Good request ${index} of ${agentId}.`
-      : `Bad request ${index} of ${agentId}.`;
-    return { instruction, profile: isGood ? profileNamed({}) : UNKNOWN_PROFILE, idempotencyKey: `key-${index}` };
+      : `${POISONED} ${index} of ${agentId}.`;
+    const request = { instruction, profile: profileNamed({}), idempotencyKey: `key-${index}` };
+    return isGood ? request : { ...request, contextBoxId: MISSING_BOX };
   });
 }

@@ -168,10 +168,10 @@ describe('a handover', () => {
   test('goes on while turns end that cannot start, and starts the one that can (T8)', async () => {
     const agentId = `agent-${v7()}`;
     const open = await leased(agentId);
-    const accept = (profile: string) =>
-      harness.store.accept({ agentId, request: { instruction: 'do it', profile, priority: 'normal' } });
-    for (let i = 0; i < 120; i += 1) await accept('nobody');
-    const good = await accept('tester');
+    const request = { instruction: 'do it', profile: 'tester', priority: 'normal' } as const;
+    const unfit = { ...request, contextBoxId: v7() };
+    for (let i = 0; i < 120; i += 1) await harness.store.accept({ agentId, request: unfit });
+    const good = await harness.store.accept({ agentId, request });
     const { handover } = await harness.store.stopTurn(open.agentTurnId, 'test');
     expect(handover).toMatchObject({ next: null, more: true });
     await workflows.handOver(handover ?? nothing(agentId));

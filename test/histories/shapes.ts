@@ -23,6 +23,7 @@ export const app = defineApp({
     defineAgent({ name: 'tester', budgets: { maxSteps: 1_000, maxTokens: Number.MAX_SAFE_INTEGER } }),
     defineAgent({ name: 'frugal', budgets: { maxSteps: 2 } }),
     defineAgent({ name: 'finisher', mustEndWith: ['finish'] }),
+    defineAgent({ name: 'impatient', providerPatienceMs: 0 }),
     defineAgent({
       name: 'brief',
       maxHistoryEvents: 30,
@@ -181,7 +182,11 @@ export const TURNS: Readonly<Record<string, TurnShape>> = {
     request: { profile: 'frugal' },
     expected: 'partial',
   },
-  'turn-refused-credentials': { script: [{ kind: 'error', status: 401, message: 'bad key' }], expected: 'failed' },
+  'turn-refused-credentials': {
+    script: [{ kind: 'error', status: 401, message: 'bad key' }],
+    request: { profile: 'impatient' },
+    expected: 'failed',
+  },
   'turn-model-recovered': { script: [attempts({ kind: 'error', status: 500 }, say('done'))] },
   'turn-model-refused': { script: [{ kind: 'message', refusal: 'I will not.' }], expected: 'failed' },
   'turn-steered': {

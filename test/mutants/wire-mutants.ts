@@ -29,6 +29,22 @@ export const WIRE_MUTANTS: readonly Mutant[] = [
     test: `${LLM}/openai.test.ts`,
   },
   {
+    rule: 'W14',
+    breaks: 'an outage uses up a number of attempts, not the patience of the profile',
+    file: 'activities/llm/patience.ts',
+    find: `waitedMs + retryInMs > patienceMs`,
+    replace: `failures >= 8`,
+    test: `${LLM}/call-model-failures.test.ts`,
+  },
+  {
+    rule: 'W14',
+    breaks: 'refused credentials end the turn, though an operator may correct them',
+    file: 'activities/llm/patience.ts',
+    find: `if (type === 'provider_auth') return type;`,
+    replace: ``,
+    test: `${LLM}/call-model-failures.test.ts`,
+  },
+  {
     rule: 'W15',
     breaks: 'an endless text is gathered as long as it comes',
     file: 'activities/llm/reply.ts',

@@ -105,13 +105,13 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
     await unknown.terminate('test');
   });
 
-  test('an unknown profile ends the turn with its code, and the queue goes on (T8)', async () => {
+  test('a turn that cannot start ends with its code, and the queue goes on (T8)', async () => {
     const agent = harness.client.agent(newAgent());
-    const poisoned = await agent.enqueue({ ...ANSWER, profile: 'nobody' });
+    const poisoned = await agent.enqueue({ ...ANSWER, contextBoxId: v7() });
     const healthy = await agent.enqueue(ANSWER);
     expect(await poisoned.result({ timeoutMs: 20_000 })).toMatchObject({
       status: 'failed',
-      errorCode: 'profile_not_found',
+      errorCode: 'box_unavailable',
     });
     expect(await healthy.result({ timeoutMs: 20_000 })).toMatchObject({ status: 'success' });
   });

@@ -9,7 +9,7 @@ import { openStore, shownStore } from '../open-store.ts';
 import { withCleanup } from './cleanup.ts';
 import { Interrupt } from './interrupt.ts';
 import { lostTemporal, startTemporal } from './locate-temporal.ts';
-import { chooseModel } from './model.ts';
+import { chooseModel, modelWarning } from './model.ts';
 import type { DevOptions } from './process-commands.ts';
 import { type Settings, settingsOf } from './settings.ts';
 import { openBackend, prepareNamespace, runWorker } from './worker-process.ts';
@@ -29,6 +29,8 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     const { app, name } = await chooseApp(settings, options.app);
     await checkStore(settings.storeUrl);
     const model = await chooseModel(config.model, cleanup);
+    const warned = model.offline ? Promise.resolve(null) : modelWarning(model.options);
+    warned.catch(() => {});
     const logFormat = options.log ?? config.logFormat;
     const log = (line: string) => io.err(saidLine(line, logFormat));
     log('starting...');
@@ -42,6 +44,8 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     // What is edited here counts at once, also when it was so before.
     const parts = { app, model: model.options, targets, takeOver: true, log, logLevel, logFormat } as const;
     const worker = await runWorker(backend, parts, cleanup);
+    const warning = await warned;
+    if (warning !== null) log(warning);
     const agents = [...app.agents.keys()];
     const { address: temporal, namespace } = address;
     const where = { temporal, namespace, webUi: server.uiUrl ?? null, temporalPid: server.pid ?? null };
@@ -88,7 +92,7 @@ function readyLines(
   agents: readonly string[],
 ): string[] {
   const [agent] = agents;
-  const hint = agent === undefined ? '' : ` Try: agentturn enqueue ${agent} "your request" --wait`;
+  const hint = agent === undefined ? '' : ` Try: agentturn run ${agent} "your request" --wait`;
   return [
     source,
     ...(uiUrl === undefined ? [] : [`Web UI: ${uiUrl}`]),

@@ -60,6 +60,20 @@ export async function checkModelEndpoint({ apiKey, baseUrl = OPENAI_URL }: Model
   }
 }
 
+/**
+ * What is wrong with the endpoint, as a line for people; null when it answers and takes the credentials. A worker starts all the same: its turns
+ * wait, and go on when the endpoint heals.
+ */
+export async function modelWarning(options: ModelOptions): Promise<string | null> {
+  try {
+    await checkModelEndpoint(options);
+    return null;
+  } catch (error) {
+    if (!(error instanceof CodedError)) throw error;
+    return `warning [${error.code}]: ${error.message}; turns that need the model wait for it`;
+  }
+}
+
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.name === 'TimeoutError') return `nothing within ${PREFLIGHT_MS / 1_000} s`;

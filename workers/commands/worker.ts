@@ -11,7 +11,7 @@ import { withCleanup } from './cleanup.ts';
 import { targetsOf } from './dev.ts';
 import { Interrupt } from './interrupt.ts';
 import { locateTemporal } from './locate-temporal.ts';
-import { isConfigured } from './model.ts';
+import { isConfigured, modelWarning } from './model.ts';
 import type { WorkerOptions } from './process-commands.ts';
 import { settingsOf } from './settings.ts';
 import { openBackend, runWorker } from './worker-process.ts';
@@ -27,6 +27,8 @@ export function worker(config: Config, io: CliIo, options: WorkerOptions): Promi
     if (!isConfigured(config.model)) {
       throw new CodedError('invalid_config', 'a worker needs a model: set OPENAI_API_KEY, OPENAI_BASE_URL or both');
     }
+    const warned = modelWarning(config.model);
+    warned.catch(() => {});
     const address = await locateTemporal(settings);
     const backend = await openBackend(address, settings, cleanup);
     const logLevel = options.debug ? 'DEBUG' : 'WARN';
@@ -35,6 +37,8 @@ export function worker(config: Config, io: CliIo, options: WorkerOptions): Promi
     const log = (line: string) => io.err(saidLine(line, logFormat));
     const running = await runWorker(backend, { app, model, targets, supervisor, log, logLevel, logFormat }, cleanup);
     const unserved = targetsOf(app).filter((target) => !targets.includes(target));
+    const warning = await warned;
+    if (warning !== null) log(warning);
     if (unserved.length > 0) log(`not served here, though agents of the app use them: ${unserved.join(', ')}`);
     const ready = {
       temporal: address.address,

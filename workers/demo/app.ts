@@ -53,6 +53,8 @@ export function createDemoApp(jobOf: (agentId: string) => DemoJob): App {
     instructions: INSTRUCTIONS,
     resultFields: { fields: RESULT_FIELDS },
     timeouts: { heartbeatMs: DEMO_HEARTBEAT_MS },
+    // A person watches, and is not to wait for a day.
+    providerPatienceMs: 30_000,
   });
   return defineApp({ agents: [agent], tools: demoTools(jobOf) });
 }

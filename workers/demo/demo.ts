@@ -4,10 +4,11 @@
  *
  * Invariant: what can be wrong with the input is found first, then servers start, then the turn is enqueued.
  */
-import { randomBytes } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import type { TurnHandle } from '../../client/api.ts';
 import type { CliIo } from '../../client/cli/environment.ts';
 import { TurnProgress } from '../../client/cli/progress.ts';
+import { runAgentId } from '../../client/run-agent.ts';
 import type { TurnView } from '../../workflows/contract/views.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
@@ -97,7 +98,9 @@ async function run(demo: Demo): Promise<Finished> {
   const { settings, options, say, cleanup } = demo;
   const { config, dataDir, storeUrl } = settings;
   const jobs = new DemoJobs(dataDir);
-  const agentId = `demo-${randomBytes(4).toString('hex')}`;
+  // The tools find their folder by the agent, so its id is known before its turn begins.
+  const idempotencyKey = randomUUID();
+  const agentId = runAgentId(DEMO_AGENT, idempotencyKey);
   const job = jobs.plan(agentId, options.dir);
   const folder = await Folder.open(job.dir, job.include);
   if (config.model.apiKey !== undefined || config.model.baseUrl !== undefined) await checkModelEndpoint(config.model);
@@ -119,7 +122,7 @@ async function run(demo: Demo): Promise<Finished> {
   failed.catch(() => {});
 
   jobs.save(agentId, job);
-  const turn = await backend.client.agent(agentId).enqueue({ instruction: question, profile: DEMO_AGENT });
+  const turn = await backend.client.run(DEMO_AGENT, { instruction: question, idempotencyKey });
   const view = await Promise.race([follow(demo, turn, workers), failed]);
   const report = await reportOf(demo, { backend, server, folder, job, question, model, view, workers });
   return { report, server, failed };

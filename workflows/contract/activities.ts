@@ -128,17 +128,22 @@ const LOCAL: LocalActivityOptions = {
   retry: { initialInterval: '100ms', backoffCoefficient: 2, maximumInterval: '10s', nonRetryableErrorTypes: FINAL },
 };
 
+const MODEL_RETRY = {
+  initialInterval: '1s',
+  backoffCoefficient: 2,
+  maximumInterval: '60s',
+  nonRetryableErrorTypes: FINAL,
+} as const;
+
+/** How often a model call is tried, and when, the activity decides: it knows the patience of the profile, and which attempts were lost (W14). */
 const MODEL: ActivityOptions = {
   startToCloseTimeout: '30m',
   cancellationType: 'TRY_CANCEL',
-  retry: {
-    initialInterval: '1s',
-    backoffCoefficient: 2,
-    maximumInterval: '60s',
-    maximumAttempts: 8,
-    nonRetryableErrorTypes: FINAL,
-  },
+  retry: MODEL_RETRY,
 };
+
+/** A summary that no model writes is written by rule, so that few attempts do. */
+const SUMMARY: ActivityOptions = { ...MODEL, retry: { ...MODEL_RETRY, maximumAttempts: 8 } };
 
 const TOOL: ActivityOptions = {
   startToCloseTimeout: '24h',
@@ -153,12 +158,13 @@ export const storeActivities = proxyLocalActivities<StoreActivities>(LOCAL);
 export const modelActivities = (
   summary: string,
   heartbeatMs: number,
-): Pick<TurnActivities, 'callModel' | 'summarize'> =>
-  proxyActivities<Pick<TurnActivities, 'callModel' | 'summarize'>>({
-    ...MODEL,
-    heartbeatTimeout: heartbeatMs,
-    summary,
-  });
+): Pick<TurnActivities, 'callModel' | 'summarize'> => {
+  const shown = { heartbeatTimeout: heartbeatMs, summary };
+  return {
+    callModel: proxyActivities<Pick<TurnActivities, 'callModel'>>({ ...MODEL, ...shown }).callModel,
+    summarize: proxyActivities<Pick<TurnActivities, 'summarize'>>({ ...SUMMARY, ...shown }).summarize,
+  };
+};
 /** Activities that run a tool; `summary` and `heartbeatMs` as for those that call a model. */
 export const toolActivities = (summary: string, heartbeatMs: number): Pick<TurnActivities, 'runTool'> =>
   proxyActivities<Pick<TurnActivities, 'runTool'>>({ ...TOOL, heartbeatTimeout: heartbeatMs, summary });

@@ -9,6 +9,8 @@ export interface StopAck {
   readonly ack: 'stopped' | 'canceled' | 'already_ended' | 'unknown';
   /** The agent of the turn; absent when the turn is unknown. */
   readonly agentId?: string;
+  /** How many messages the turn had not read: they are the next turns of its agent (T22). Absent when there were none. */
+  readonly requeuedSteers?: number;
 }
 
 /** A stop, and what follows from it. */

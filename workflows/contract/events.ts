@@ -2,6 +2,7 @@
 import type { FailureCode } from '../protocol/failures.ts';
 import type { HeadStatus, TerminalStatus } from '../protocol/turn.ts';
 import type { Notice } from './notices.ts';
+import type { ProviderOutage } from './steps.ts';
 
 /** The agent's head has another status, or its turn does something else. */
 export interface StateEvent {
@@ -31,6 +32,15 @@ export interface StepEvent {
     readonly cardIds?: readonly string[];
     readonly errorCode?: FailureCode;
   };
+}
+
+/**
+ * The provider has failed the model call of a step, which is tried again (W14). Written with the first failure of a step, and when the reason
+ * changes.
+ */
+export interface ProviderEvent {
+  readonly type: 'provider';
+  readonly payload: Pick<ProviderOutage, 'code' | 'message' | 'nextTryAt'> & { readonly stepIndex: number };
 }
 
 /** A call has its result or waits, or a report about it was kept or dropped. */
@@ -94,7 +104,15 @@ export interface DroppedEvent {
 }
 
 /** What an event says, by its type. */
-export type EventBody = StateEvent | StepEvent | CallEvent | ApprovalEvent | NoticeEvent | TaskEvent | DroppedEvent;
+export type EventBody =
+  | StateEvent
+  | StepEvent
+  | ProviderEvent
+  | CallEvent
+  | ApprovalEvent
+  | NoticeEvent
+  | TaskEvent
+  | DroppedEvent;
 
 /** An event as it is read from the log. */
 export type AgentEvent = EventBody & {

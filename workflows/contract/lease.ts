@@ -108,8 +108,9 @@ export interface LeaseStore {
    * Accepts a request as a queued turn, and leases it in the same transaction when the agent is idle and nothing is queued ahead of it:
    * then the caller starts its workflow (T3). Idempotent by the request's idempotency key, else by `agentTurnId`: the same request again
    * returns the turn it made, with `duplicate`, and the lease for as long as the turn has not started. Refused, as a value, with
-   * `agent_stopped`, `agent_busy` (a UI action that would wait, T11), `inbox_full`, `invalid_request` (an instruction card that is not
-   * there) or `idempotency_conflict` (the key belongs to another request).
+   * `agent_stopped`, `agent_busy` (a UI action that would wait, T11), `inbox_full`, `profile_not_found` (while any profile is registered),
+   * `invalid_request` (an instruction card that is not there, or an agent that is named like its profile, which is no `singleton`) or
+   * `idempotency_conflict` (the key belongs to another request). A refusal leaves no agent behind.
    */
   accept(input: AcceptInput): Promise<Accepted | RefusedRequest>;
   /**

@@ -73,8 +73,40 @@ export interface StepOpening {
   readonly criteria: readonly string[];
   /** Messages for this turn that the model has not seen; the step that shows them and is committed takes them (T22). */
   readonly steers: readonly Card[];
+  /** That the provider has failed this step before; null when it has not. */
+  readonly outage: OpenOutage | null;
   /** What is wrong with the profile or the request and yet no error, for the worker's log. */
   readonly warnings: readonly string[];
+}
+
+/**
+ * That the provider fails the model call of a step, which is tried again until the patience of the profile is used up (W14). Times in epoch ms
+ * by the store's clock.
+ */
+export interface ProviderOutage {
+  /** `provider_auth`: the credentials are refused, and an operator must correct them. */
+  readonly code: 'provider_error' | 'provider_auth';
+  /** What the provider answered, in our words, and what to check. */
+  readonly message: string;
+  /** How many attempts it has failed. */
+  readonly failures: number;
+  /** When it failed the first of them. */
+  readonly since: number;
+  readonly nextTryAt: number;
+}
+
+/** An outage as an attempt at the model call finds it. */
+export interface OpenOutage extends Pick<ProviderOutage, 'failures'> {
+  /** How long ago the provider failed first, in ms. */
+  readonly forMs: number;
+}
+
+/** An attempt at a model call that the provider has failed and that is made again. */
+export interface FailedAttempt extends Pick<ProviderOutage, 'code' | 'message'> {
+  readonly stepIndex: number;
+  /** The number of the attempt, from 1. */
+  readonly attempt: number;
+  readonly retryInMs: number;
 }
 
 /** A call that the model proposed in a step. */
@@ -167,6 +199,12 @@ export interface StepStore {
    * Idempotent by turn and step. Errors: `stale_epoch` (T5).
    */
   closeStep(fence: Fence, close: StepClose): Promise<StepOutcomeRecord | null>;
+  /**
+   * Writes down that the provider has failed an attempt at the model call of a step, and when the next one is made; readers see the turn wait
+   * for its provider until the step is committed (W14). Idempotent by step and attempt; nothing is written for a step that is committed or
+   * given up. Errors: `stale_epoch` (T5).
+   */
+  noteOutage(fence: Fence, failed: FailedAttempt): Promise<void>;
   /** Finds the summary of these extents; null when it is not in the output box. Reads only: the lease is not checked. */
   findSummary(fence: Fence, hide: readonly BoxExtent[]): Promise<SummaryRecord | null>;
   /**

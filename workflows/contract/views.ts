@@ -4,6 +4,7 @@ import type { JsonValue } from '../protocol/json.ts';
 import type { AgentLifecycle, Deliverable, EngineUsage, HeadStatus, TurnStatus, Usage } from '../protocol/turn.ts';
 import type { Deferral } from '../waiting/decisions.ts';
 import type { AgentEvent } from './events.ts';
+import type { ProviderOutage } from './steps.ts';
 import type { TranscriptEntry, TranscriptPage } from './transcript.ts';
 
 /** A turn with its steps and calls. */
@@ -37,6 +38,8 @@ export interface TurnView {
   readonly waiting: readonly WaitingView[];
   /** The worker target that nobody serves at present; null while the turn has workers, or needs none (T12). */
   readonly waitingForWorkers: string | null;
+  /** That the provider fails its model call, which is tried again (W14); null while the turn does not wait for its provider. */
+  readonly waitingForProvider: ProviderOutage | null;
   /** The turn and call that delegated it; null for a request from outside. */
   readonly parent: ParentView | null;
   /** How many delegations lead to it from a request from outside; 0 for such a request. */
@@ -101,7 +104,7 @@ export interface CallView {
 /** An agent: its head, and what the roster says of it. */
 export interface AgentView {
   readonly agentId: string;
-  /** The profile of its turns where a request names none; null: the one that is named like the agent. */
+  /** The profile of its turns where a request names none, as its first request named it; null: the one that is named like the agent. */
   readonly profile: string | null;
   /** What an operator wants of the agent; a stopped one refuses requests and keeps its queue (T10). */
   readonly lifecycle: AgentLifecycle;

@@ -135,6 +135,11 @@ export type DelegationPolicy = z.output<typeof delegationPolicySchema>;
 export const profileSchema = z.strictObject({
   name: z.string().regex(USER_ID_PATTERN, { error: 'must match the id pattern of agents' }),
   description: z.string().default(''),
+  /**
+   * Whether the profile has one agent, which has its name and whose memory all who ask for it share. Requests for an agent that is named like
+   * any other profile are refused.
+   */
+  singleton: z.boolean().default(false),
   workerTarget: workerTarget.default(DEFAULT_WORKER_TARGET),
   model: z
     .strictObject({
@@ -173,6 +178,11 @@ export const profileSchema = z.strictObject({
   /** The kinds of tool errors that take the step back, besides `fatal` and `user_interrupt` (K13). */
   rollbackOn: z.array(z.enum(['provider_failure', 'timeout', 'governance_denied'])).default([]),
   timeouts: timeoutsSchema.prefault({}),
+  /**
+   * For how long a step waits for a provider that fails or refuses the credentials, in ms, counted from the first failure; 0 means that the
+   * first one ends the turn (W14).
+   */
+  providerPatienceMs: durationMsOrZero.default(24 * 3_600_000),
   /** Whether nothing of a request is shown in Temporal: turns are titled by their profile, not by the first words of their instruction. */
   privateTitles: z.boolean().default(false),
   /** After how many history events the workflow of a turn continues as new; 2,500 when absent (K22). */

@@ -43,6 +43,7 @@ export function modelFailure(error: unknown, stepIndex: number): KernelEvent {
     return { type: 'timeout', nowMs: Date.now(), stepIndex, message: 'the model did not answer in time' };
   const cause = error instanceof ActivityFailure ? error.cause : error;
   const type = cause instanceof ApplicationFailure ? cause.type : undefined;
+  if (type === 'worker_lost') return { type: 'timeout', nowMs: Date.now(), stepIndex, message: messageOf(cause) };
   // This run was reset to before a step that its turn has given up: it goes on without it, as it did then.
   if (type === 'step_closed')
     return { type: 'timeout', nowMs: Date.now(), stepIndex, message: 'the step was given up' };

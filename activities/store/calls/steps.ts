@@ -29,7 +29,7 @@ import { type NewCard, writeNewCards } from '../cards/cards.ts';
 import { type StoreContext, type Tx, write } from '../context.ts';
 import { appendEdge, appendEvent, appendNotices, appendState } from '../log/events.ts';
 import { decoded, encoded, type Json } from '../schema/json.ts';
-import type { RecordedStep } from '../schema/rows.ts';
+import type { RecordedOutage, RecordedStep } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { leased, type WithLease } from '../schema/turn-states.ts';
 import { fencedWith, updateHead } from '../turns/head.ts';
@@ -38,6 +38,7 @@ import { hasPendingSteers, steersWithin, takeSteers } from '../turns/steers.ts';
 import { deliver } from '../turns/tree-budgets.ts';
 import { type Extras, held, type Locked, selectHeld } from '../turns/turns.ts';
 import { insertClaims } from './claims.ts';
+import { openOutage } from './provider-outages.ts';
 import { parseResultFields } from './result-fields.ts';
 import { storeResult } from './results.ts';
 import { actOnAnswers } from './waiting-set.ts';
@@ -59,7 +60,16 @@ export const openStep = (ctx: StoreContext, fence: Fence, begin: StepBegin): Pro
     const { fields: resultFields, warnings } = parseResultFields(wanted, snapshot);
     if (turn.opened === null) await openRow(tx, turn, stepIndex, noticed);
     const steers = recorded || !turn.steered ? [] : await steersWithin(tx, fence.agentTurnId, room);
-    return { recorded, snapshot, resultFields, criteria, steers, warnings: [...snapshot.warnings, ...warnings] };
+    const outage = openOutage(turn.outage, tx.now);
+    return {
+      recorded,
+      snapshot,
+      resultFields,
+      criteria,
+      steers,
+      outage,
+      warnings: [...snapshot.warnings, ...warnings],
+    };
   });
 
 /** The first activity of a turn moves head and row dispatched→running (T12). */
@@ -86,6 +96,8 @@ interface StepColumns {
   readonly outcome: Json<RecordedStep> | null;
   /** When the step was over; null until then. */
   readonly closed: number | null;
+  /** Null while the provider has not failed its model call. */
+  readonly outage: Json<RecordedOutage> | null;
 }
 
 type TurnAtStep = WithLease & Extras & StepColumns;
@@ -93,7 +105,7 @@ type TurnAtStep = WithLease & Extras & StepColumns;
 /** Locks the head if the lease holds, and reads the turn and its step. Errors: `stale_epoch` (T5). */
 async function fencedTurnAt(tx: Tx, fence: Fence, stepIndex: number): Promise<Locked<TurnAtStep>> {
   const { agentTurnId } = fence;
-  const ofStep = <T>(column: 'step_index' | 'outcome' | 'ended_at') =>
+  const ofStep = <T>(column: 'step_index' | 'outcome' | 'ended_at' | 'outage') =>
     sql<T | null>`(select s.${sql.ref(column)} from agent_steps s
       where s.agent_turn_id = turns.agent_turn_id and s.step_index = ${stepIndex})`;
   // No join: SQLite would plan it anew for every turn.
@@ -101,6 +113,7 @@ async function fencedTurnAt(tx: Tx, fence: Fence, stepIndex: number): Promise<Lo
     ofStep<number>('step_index').as('opened'),
     ofStep<Json<RecordedStep>>('outcome').as('outcome'),
     ofStep<number>('ended_at').as('closed'),
+    ofStep<Json<RecordedOutage>>('outage').as('outage'),
   ]);
   const [head, [row]] = await fencedWith(tx, fence, query);
   return { head, turn: leased(held(tx, row, agentTurnId)) };
@@ -128,6 +141,7 @@ async function openRow(tx: Tx, turn: TurnRow, stepIndex: number, noticed: readon
       finish_reason: null,
       tool_call_ids: encoded([]),
       outcome: null,
+      outage: null,
       started_at: tx.now,
       ended_at: null,
     })
@@ -326,6 +340,7 @@ async function recordStep(tx: Tx, turn: TurnRow, commit: StepCommit, outcome: Re
       finish_reason: commit.finishReason,
       tool_call_ids: encoded(outcome.calls.map((call) => call.callId)),
       outcome: encoded(outcome),
+      outage: null,
       ended_at: commit.calls.length > 0 ? null : tx.now,
     })
     .where('agent_turn_id', '=', agentTurnId)

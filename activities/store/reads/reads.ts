@@ -2,6 +2,7 @@
 
 import type { BoxEntry } from '../../../workflows/contract/cards.ts';
 import type { AgentEvent } from '../../../workflows/contract/events.ts';
+import type { ProviderOutage } from '../../../workflows/contract/steps.ts';
 import type {
   AgentPage,
   AgentView,
@@ -73,6 +74,7 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     cost: turn.step_count === 0 ? null : turn.cost,
     engine: turn.engine ? decoded(turn.engine) : null,
     stepCount: turn.step_count,
+    waitingForProvider: isTerminal(turn.status) ? null : outageOf(steps.at(-1)),
     waitingForWorkers: turn.no_workers_since === null || isTerminal(turn.status) ? null : turn.worker_target,
     steps: stepViews(steps, callViews(calls, claims)),
     waiting: waiting.map((row) => ({
@@ -96,6 +98,13 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     startedAt: turn.started_at,
     endedAt: turn.ended_at,
   };
+}
+
+/** The outage of the provider that an open turn waits out, by its last step; null when there is none. */
+function outageOf(step: StepRow | undefined): ProviderOutage | null {
+  if (!step || step.outage === null) return null;
+  const { attempt: _, ...outage } = decoded(step.outage);
+  return outage;
 }
 
 /** What the turn waits for. */

@@ -88,7 +88,7 @@ const turns: Migration = ({ int }) => [
 const calls: Migration = ({ int }) => [
   `create table agent_steps (agent_turn_id text not null, step_index ${int} not null, status text not null, model text,
      llm_usage text, llm_response_cost double precision, latency_ms ${int}, first_token_ms ${int}, finish_reason text,
-     tool_call_ids text not null, outcome text, started_at ${int} not null, ended_at ${int},
+     tool_call_ids text not null, outcome text, outage text, started_at ${int} not null, ended_at ${int},
      primary key (agent_turn_id, step_index))`,
   `create table turn_waiting (agent_turn_id text not null, call_id text not null, step_index ${int} not null,
      kind text not null, tool_name text not null, deadline ${int} not null, status text not null, result_card_id text,

@@ -7,7 +7,7 @@ import type { ApprovalStatus } from '../../../workflows/contract/approvals.ts';
 import type { ResultReport } from '../../../workflows/contract/calls.ts';
 import type { EventBody } from '../../../workflows/contract/events.ts';
 import type { InboxDelivery } from '../../../workflows/contract/inbox.ts';
-import type { StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
+import type { ProviderOutage, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
 import type { BudgetAsk } from '../../../workflows/kernel/budgets.ts';
 import type { CardContents, CardType } from '../../../workflows/protocol/cards.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
@@ -123,6 +123,9 @@ export interface HeadRow {
 /** What a step has brought, as it is kept; the turn's inbox is read anew each time. */
 export type RecordedStep = Omit<StepOutcomeRecord, keyof InboxDelivery>;
 
+/** An outage of the provider, as its step has it: with the attempt that was failed last. */
+export type RecordedOutage = ProviderOutage & { readonly attempt: number };
+
 /** A step. What comes with the model's answer is null until it is committed. */
 export interface StepRow {
   agent_turn_id: string;
@@ -138,6 +141,8 @@ export interface StepRow {
   finish_reason: string | null;
   tool_call_ids: Json<readonly string[]>;
   outcome: Json<RecordedStep> | null;
+  /** Null while the provider has not failed its model call, and from the commit on. */
+  outage: Json<RecordedOutage> | null;
   started_at: number;
   /** Null until the step is over: committed without calls, followed by another, or given up. */
   ended_at: number | null;

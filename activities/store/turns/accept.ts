@@ -11,8 +11,9 @@ import { type Reader, type StoreContext, type Tx, write } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
 import { constant, type HeadRow } from '../schema/rows.ts';
 import { type QueuedTurn, type Turn, turnFrom } from '../schema/turn-states.ts';
+import { profileRefusal, selectChosenProfile } from './chosen-profile.ts';
 import { handOver } from './handover.ts';
-import { lockHead, lockHeadWith } from './head.ts';
+import { forgetNewHead, lockHead, lockHeadWith } from './head.ts';
 import { leaseOf } from './lease.ts';
 import type { Refusal } from './refusal.ts';
 import { enrol, type RosterEntry } from './roster.ts';
@@ -36,17 +37,25 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
     ? turnIdForKey(agentId, request.idempotencyKey)
     : (input.agentTurnId ?? v7());
   return write(ctx, agentId, async (tx) => {
-    const [head, [entry], turns] = await lockHeadWith(
+    const [head, [entry], [profile], turns] = await lockHeadWith(
       tx,
       agentId,
       selectInbox(tx, agentId),
+      selectChosenProfile(tx, agentId, request.profile),
       ...(isNew ? [] : [selectTurn(tx, agentTurnId)]),
     );
     const known = turns?.[0];
     if (known) return acceptedBefore(tx, turnFrom(known), digest);
     const inbox = inboxFrom(entry);
-    const refused = refusalOf(tx, head, inbox, request.uiAction) ?? (await missingReference(tx, request));
-    if (refused) return { kind: 'refused', ...refused };
+    const name = request.profile ?? entry?.profile ?? agentId;
+    const refused =
+      refusalOf(tx, head, inbox, request.uiAction) ??
+      (await profileRefusal(tx, { agentId, name, head: profile })) ??
+      (await missingReference(tx, request));
+    if (refused) {
+      await forgetNewHead(tx, head);
+      return { kind: 'refused', ...refused };
+    }
     if (!inbox.entry) await enrol(tx, { agentId, profile: request.profile ?? null, parentAgentId: null });
     const turn = await queue(tx, input, agentTurnId, digest);
     const first = inbox.queued === 0 ? turn : undefined;
@@ -65,7 +74,7 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
 /** What is known of an agent that a request is for. */
 interface Inbox {
   /** Undefined for an agent that is not on the roster. */
-  readonly entry: Pick<RosterEntry, 'lifecycle'> | undefined;
+  readonly entry: Pick<RosterEntry, 'lifecycle' | 'profile'> | undefined;
   readonly queued: number;
 }
 
@@ -75,6 +84,7 @@ const selectInbox = ({ db }: Reader, agentId: string) =>
     .selectFrom('agents')
     .select(({ selectFrom }) => [
       'lifecycle',
+      'profile',
       selectFrom('turns')
         .select((eb) => eb.fn.countAll<number>().as('count'))
         .where('turns.agent_id', '=', agentId)
@@ -83,7 +93,7 @@ const selectInbox = ({ db }: Reader, agentId: string) =>
     ])
     .where('agents.agent_id', '=', agentId);
 
-const inboxFrom = (entry: (Pick<RosterEntry, 'lifecycle'> & { queued: unknown }) | undefined): Inbox => ({
+const inboxFrom = (entry: (NonNullable<Inbox['entry']> & { queued: unknown }) | undefined): Inbox => ({
   entry,
   queued: Number(entry?.queued ?? 0),
 });

@@ -34,12 +34,14 @@ export async function stopTurn(ctx: StoreContext, agentTurnId: string, reason: s
   const outcome = await writeToTurn<Stopped>(ctx, agentTurnId, async (tx, locked) => {
     const { agent_id: agentId, status } = locked.turn;
     if (isTerminal(status)) return { ack: 'already_ended', agentId, handover: null };
+    const unread = await countPendingSteers(tx, agentTurnId);
+    const told = { agentId, ...(unread > 0 ? { requeuedSteers: unread } : {}) };
     if (status === 'queued') {
       const { handover } = await cancelQueued(tx, locked, reason);
-      return { ack: 'canceled', agentId, handover };
+      return { ack: 'canceled', ...told, handover };
     }
     const { handover } = await reap(tx, locked, stopped(reason));
-    return { ack: 'stopped', agentId, handover };
+    return { ack: 'stopped', ...told, handover };
   });
   return outcome ?? { ack: 'unknown', handover: null };
 }

@@ -47,6 +47,12 @@ export async function lockHeadWith<Q extends readonly Compilable[]>(
   throw new CodedError('protocol_violation', `the head row of agent ${agentId} cannot be locked`);
 }
 
+/** Takes a head row back that the transaction has made for an agent of which nothing else is written: a refusal leaves nothing behind. */
+export async function forgetNewHead(tx: Tx, { agent_id, accept_seq, event_seq }: HeadRow): Promise<void> {
+  if (accept_seq > 0 || event_seq > 0) return;
+  await tx.db.deleteFrom('agent_state_head').where('agent_id', '=', agent_id).execute();
+}
+
 /** What the lock and the queries answer; null when there is no such head. */
 async function locked<Q extends readonly Compilable[]>(
   tx: Tx,

@@ -29,6 +29,7 @@ import { decoded, encoded, type Json } from '../schema/json.ts';
 import { type BoxRow, type CardRow, contentOf, type HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { leased, type Turn } from '../schema/turn-states.ts';
+import { sharedRefusal } from './chosen-profile.ts';
 import { updateHead } from './head.ts';
 import { anyProfile, type CurrentProfile, profileAt, profileByHash, selectProfileHead } from './profiles.ts';
 import { rosterEntry } from './roster.ts';
@@ -57,7 +58,8 @@ export async function tryLease(tx: Tx, head: HeadRow, queued: Turn): Promise<Lea
   const found = await profileAt(tx, profileHead).catch(unreadable);
   const [profile, unfit] = found !== null && 'reason' in found ? [null, found] : [found, null];
   if (!profile && !unfit && !(await anyProfile(tx))) return { kind: 'too_early' };
-  const problem = unfit ?? (await parentProblem(tx, queued)) ?? requestProblem(queued, card);
+  const problem =
+    unfit ?? sharedProblem(queued, profile) ?? (await parentProblem(tx, queued)) ?? requestProblem(queued, card);
   const windowTokens = profile?.snapshot.profile.context.windowTokens ?? 0;
   const boxes = await prepareBoxes(tx, head, queued, { windowTokens, isReadable: problem === null });
   const turn = await dispatch(tx, head, queued, { profileName, profile, boxes });
@@ -260,6 +262,12 @@ function unreadable(error: unknown): LeaseRefusal {
   const isOfRows = error instanceof SyntaxError || error instanceof TypeError || error instanceof CodedError;
   if (!isOfRows) throw error;
   return { code: 'internal_error', reason: `what the store holds of it cannot be read: ${error.message}` };
+}
+
+/** A request that was accepted before any profile was known may turn out to be for an agent that is named like its profile. */
+function sharedProblem({ agent_id: agentId }: Turn, profile: CurrentProfile | null): LeaseRefusal | null {
+  const refused = profile && sharedRefusal(agentId, profile.snapshot.profile);
+  return refused && { code: refused.code, reason: refused.message };
 }
 
 /** A turn that was to end with its parent's is not started when that has ended without success; null for all others. */

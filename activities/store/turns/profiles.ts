@@ -71,6 +71,10 @@ export const profileAt = async (
 ): Promise<CurrentProfile | null> =>
   head ? { hash: head.hash, snapshot: await profileByHash(reader, head.hash) } : null;
 
+/** The names of all profiles that apps have registered in this store. */
+export const profileNames = async ({ db }: Reader): Promise<readonly string[]> =>
+  (await db.selectFrom('profile_heads').select('name').orderBy('name').execute()).map(({ name }) => name);
+
 /** Whether any worker has registered its app in this store yet. */
 export const anyProfile = async ({ db }: Reader): Promise<boolean> =>
   (await db.selectFrom('profile_heads').select('name').limit(1).executeTakeFirst()) !== undefined;

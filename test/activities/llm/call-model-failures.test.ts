@@ -1,8 +1,10 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import { pauseMs } from '../../../activities/llm/patience.ts';
 import type { ModelAnswer } from '../../../workers/model-server/wire.ts';
+import { testApp } from '../../support/app.ts';
 import { Attempt, attempt, modelInput } from './leased-turn.ts';
-import { API_KEY, bench, cardsOf, closeBenches, failureOf } from './model-bench.ts';
+import { API_KEY, type Bench, bench, cardsOf, closeBenches, failureOf } from './model-bench.ts';
 
 afterEach(closeBenches);
 
@@ -10,7 +12,7 @@ describe('a failure', () => {
   test.each([
     [
       { kind: 'error', status: 401 },
-      { type: 'provider_auth', nonRetryable: true },
+      { type: 'provider_auth', nonRetryable: false, nextRetryDelay: 5_000 },
     ],
     [
       { kind: 'error', status: 400, code: 'context_length_exceeded' },
@@ -22,7 +24,7 @@ describe('a failure', () => {
     ],
     [
       { kind: 'error', status: 503 },
-      { type: 'provider_error', nonRetryable: false },
+      { type: 'provider_error', nonRetryable: false, nextRetryDelay: 1_000 },
     ],
     [
       { kind: 'reset', afterChunks: 2 },
@@ -67,6 +69,79 @@ describe('a failure', () => {
     const on = await bench(() => answers.shift() ?? { kind: 'error', status: 400 });
     await failureOf(attempt(on.run, modelInput(on.turn), 1));
     expect(await attempt(on.run, modelInput(on.turn), 2)).toMatchObject({ stepIndex: 1, hasText: true });
+  });
+});
+
+describe('an outage of the provider', () => {
+  const of = (providerPatienceMs: number) => ({ app: testApp([], { providerPatienceMs }) });
+  const outageOf = async ({ turn }: Bench) => (await turn.store.getTurn(turn.fence.agentTurnId))?.waitingForProvider;
+
+  test('is shown with its reason, its attempts and the next one, until a call succeeds (W14)', async () => {
+    const answers: ModelAnswer[] = [
+      { kind: 'error', status: 503 },
+      { kind: 'error', status: 503 },
+      { kind: 'error', status: 401 },
+      { kind: 'message', content: 'there' },
+    ];
+    const on = await bench(() => answers.shift() ?? { kind: 'error', status: 400 });
+    expect(await outageOf(on)).toBeNull();
+    for (const [number, failures, pauseMs] of [
+      [1, 1, 1_000],
+      [2, 2, 2_000],
+      [3, 3, 20_000],
+    ] as const) {
+      const error = await failureOf(attempt(on.run, modelInput(on.turn), number));
+      expect(error).toMatchObject({ nonRetryable: false, nextRetryDelay: pauseMs });
+      const code = number === 3 ? 'provider_auth' : 'provider_error';
+      expect(await outageOf(on)).toMatchObject({ code, failures, message: (error as Error).message });
+    }
+    const events = await on.turn.store.readEvents({ agentId: on.turn.fence.agentId });
+    const told = events.filter(({ type }) => type === 'provider').map(({ payload }) => payload);
+    // The second failure was like the first.
+    expect(told).toMatchObject([{ code: 'provider_error' }, { code: 'provider_auth' }]);
+    await attempt(on.run, modelInput(on.turn), 4);
+    expect(await outageOf(on)).toBeNull();
+  });
+
+  test.each([
+    ['a server that fails', { kind: 'error', status: 503 }, 'provider_error'],
+    ['refused credentials', { kind: 'error', status: 401 }, 'provider_auth'],
+    ['a wait that is longer', { kind: 'error', status: 429, headers: { 'retry-after': '7' } }, 'provider_error'],
+  ] as const)(
+    'ends the turn for %s when the patience does not cover the next attempt (W14)',
+    async (_, answer, type) => {
+      const on = await bench(answer, of(900));
+      const error = await failureOf(attempt(on.run, modelInput(on.turn)));
+      expect(error).toMatchObject({ type, nonRetryable: true });
+      expect(await outageOf(on)).toBeNull();
+    },
+  );
+
+  test('counts the time from its first failure, whoever makes the attempts, and says how often it was tried (W14)', async () => {
+    const on = await bench({ kind: 'error', status: 503 }, of(3_500));
+    // The pauses are 1, 2 and 4 s, and none of them is waited for here.
+    for (const number of [1, 2]) await failureOf(attempt(on.run, modelInput(on.turn), number));
+    const error = await failureOf(attempt(on.run, modelInput(on.turn), 3));
+    const message = expect.stringMatching(/it was tried 3 times in \d+ s$/);
+    expect(error).toMatchObject({ type: 'provider_error', nonRetryable: true, message });
+  });
+
+  test('has no end by the number of its attempts, but those that are lost with their worker have (W14, T23)', async () => {
+    const answers: ModelAnswer[] = Array.from({ length: 12 }, () => ({ kind: 'error', status: 503 }));
+    const on = await bench(() => answers.shift() ?? { kind: 'message', content: 'there' });
+    for (let number = 1; number <= 12; number += 1)
+      expect(await failureOf(attempt(on.run, modelInput(on.turn), number))).toMatchObject({ nonRetryable: false });
+    const lost = await failureOf(attempt(on.run, modelInput(on.turn), 12 + 8 + 1));
+    expect(lost).toMatchObject({ type: 'worker_lost', nonRetryable: true });
+    expect(await attempt(on.run, modelInput(on.turn), 12 + 8)).toMatchObject({ hasText: true });
+  });
+
+  test.each([
+    ['provider_error', [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]],
+    ['provider_auth', [5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000]],
+  ] as const)('is tried again ever more rarely, within bounds: %s (W14)', (code, expected) => {
+    expect(expected.map((_, index) => pauseMs(code, index + 1))).toEqual(expected);
+    expect(pauseMs(code, 10_000)).toBe(expected.at(-1));
   });
 });
 

@@ -3,7 +3,9 @@ import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../../index.ts';
 
 export default defineApp({
-  agents: [defineAgent({ name: 'clerk' })],
+  agents: [
+    defineAgent({ name: 'clerk', governance: { rules: [{ tool: 'refund', action: 'ask', reason: 'it is money' }] } }),
+  ],
   tools: [
     defineTool({
       name: 'add',
@@ -11,6 +13,12 @@ export default defineApp({
       parameters: z.object({ a: z.number(), b: z.number() }),
       sideEffects: 'none',
       execute: ({ a, b }) => ({ sum: a + b }),
+    }),
+    defineTool({
+      name: 'refund',
+      description: 'pays back',
+      parameters: z.object({ amount: z.number() }),
+      execute: ({ amount }) => ({ refunded: amount }),
     }),
     defineTool({
       name: 'sign_off',

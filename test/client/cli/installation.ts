@@ -21,6 +21,7 @@ export interface Installation {
 /** Calls that the tools of fixture-app.ts answer. */
 export const PERSON = { kind: 'message', toolCalls: [{ name: 'sign_off', arguments: { what: 'it' } }] } as const;
 export const ADD = { kind: 'message', toolCalls: [{ name: 'add', arguments: { a: 2, b: 3 } }] } as const;
+export const REFUND = { kind: 'message', toolCalls: [{ name: 'refund', arguments: { amount: 7 } }] } as const;
 export const say = (content: string) => ({ kind: 'message', content }) as const;
 
 export async function openInstallation(

@@ -5,7 +5,7 @@ import type { TurnHandle } from '../../../client/api.ts';
 import type { AgentView, TurnView } from '../../../workflows/contract/views.ts';
 import { testApp } from '../../support/app.ts';
 import { BACKENDS } from '../../support/harness.ts';
-import { ADD, type Installation, openInstallation, PERSON, say } from './installation.ts';
+import { ADD, type Installation, openInstallation, PERSON, REFUND, say } from './installation.ts';
 import { emptyFolder, jsonOf, runCli, sharedTemporal } from './processes.ts';
 
 const WAIT = { timeoutMs: 30_000 };
@@ -14,7 +14,12 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
   let installation: Installation;
 
   beforeAll(async () => {
-    const scripts = { person: [PERSON, say('signed')], hello: [say('hello')], sum: [ADD, PERSON, say('5')] };
+    const scripts = {
+      person: [PERSON, say('signed')],
+      hello: [say('hello')],
+      sum: [ADD, PERSON, say('5')],
+      refund: [REFUND, say('paid')],
+    };
     installation = await openInstallation(scripts, backend);
   });
   afterAll(() => installation?.close());
@@ -46,6 +51,39 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
     expect(await queued.result(WAIT)).toMatchObject({ status: 'success' });
     const again = await cli(['turn', 'stop', turn.id]);
     expect(again).toMatchObject({ code: 0, stdout: expect.stringMatching(/^already_ended: /) });
+  });
+
+  test('a turn that waits for approval holds the queue, and everything that shows it says so', async () => {
+    const { cli, harness } = installation;
+    const asking = await enqueue('olga', 'refund');
+    for await (const event of asking.events()) if (event.type === 'approval') break;
+    const [question] = await harness.client.approvals({ agentId: 'olga' });
+    const since = new Date(question?.createdAt ?? 0).toISOString();
+    const args = ['enqueue', 'olga', '[script:hello] go', '--profile', 'clerk'];
+    const held = { agentTurnId: asking.id, callId: question?.callId, tool: 'refund', since: question?.createdAt };
+    const waits = `waits for approval of refund since ${since}, and`;
+    const first = await cli(args);
+    expect(first.stdout).toContain(
+      `behind turn ${asking.id} ${waits} 1 turn waits behind it; agentturn approvals --agent olga`,
+    );
+    const second = jsonOf<{ agentTurnId: string }>(await cli([...args, '--json']));
+    expect(second).toMatchObject({ position: 2, held: { ...held, queuedTurns: 2 } });
+    const waited = await cli([...args, '--wait', '--timeout', '1']);
+    expect(waited).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`behind turn ${asking.id} ${waits} 3 turns`),
+    });
+    const shown = await Promise.all([
+      cli(['agents', 'get', 'olga']),
+      cli(['turn', 'show', asking.id]),
+      cli(['turn', 'show', second.agentTurnId]),
+    ]);
+    for (const { stdout } of shown) expect(stdout).toContain(`${waits} 3 turns wait behind it`);
+    const machine = [await cli(['agents', 'get', 'olga', '--json']), await cli(['turn', 'show', asking.id, '--json'])];
+    for (const one of machine) expect(jsonOf(one)).toMatchObject({ held: { ...held, queuedTurns: 3 } });
+    await asking.answer({ callId: question?.callId ?? '', decision: 'approved' });
+    expect(await asking.result(WAIT)).toMatchObject({ status: 'success' });
+    expect(jsonOf(await cli(['agents', 'get', 'olga', '--json']))).toMatchObject({ held: null });
   });
 
   test('turn stop cancels a queued turn; of one that is not there it is an error', async () => {
@@ -85,6 +123,18 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
     const empty = await cli(['turn', 'steer', turn.id, '', '--json']);
     expect(empty.code).toBe(1);
     expect(jsonOf(empty)).toMatchObject({ error: { code: 'invalid_request' } });
+  });
+
+  test('turn stop says what becomes of messages that the turn had not read (T22)', async () => {
+    const { cli } = installation;
+    const turn = await enqueue('quinn', 'person');
+    await suspended(turn);
+    for (const text of ['be brief', 'and polite']) await turn.steer(text);
+    const { code, stdout } = await cli(['turn', 'stop', turn.id]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      /; 2 messages that it had not read are queued as the next of its agent: agentturn agents get quinn/,
+    );
   });
 
   test('agents stop ends the active turn, keeps the queue and refuses requests until agents start', async () => {

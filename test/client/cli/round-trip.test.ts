@@ -34,6 +34,7 @@ beforeAll(async () => {
         { kind: 'message', content: 'signed' },
       ],
       stuck: [{ kind: 'message', toolCalls: [PERSON] }],
+      short: [],
     },
     default: (request) => ({ kind: 'message', content: `${request.messages.length} messages` }),
   });
@@ -79,9 +80,31 @@ describe('enqueue', () => {
     expect(ended.stderr).toMatch(/^turn [0-9a-f-]{36}, position 0$/m);
   });
 
-  test('an agent without --profile uses the definition of its own name', async () => {
-    const view = jsonOf<TurnView>(await cli(['enqueue', 'clerk', 'hello', '--wait', '--json']));
+  test('an agent without --profile keeps the one of its first request', async () => {
+    await cli(['enqueue', 'heidi', 'hello', '--profile', 'clerk', '--wait']);
+    const view = jsonOf<TurnView>(await cli(['enqueue', 'heidi', 'hello', '--wait', '--json']));
     expect(view).toMatchObject({ profile: 'clerk', status: 'success' });
+  });
+
+  test('an agent that is only the name of a profile is refused, and both ways to do it are said', async () => {
+    const refused = await cli(['enqueue', 'clerk', 'hello']);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toContain('error [invalid_request]: clerk is a profile and not an agent');
+    expect(refused.stderr).toContain('agentturn run clerk');
+    expect(refused.stderr).toContain('agentturn enqueue ID … --profile clerk');
+  });
+
+  test('run is a turn of a new agent each time; the same key is the same turn', async () => {
+    const [first, second] = [
+      jsonOf<TurnView>(await cli(['run', 'clerk', 'hello', '--wait', '--json'])),
+      jsonOf<TurnView>(await cli(['run', 'clerk', 'hello', '--wait', '--json'])),
+    ];
+    expect(first).toMatchObject({ profile: 'clerk', status: 'success', agentId: expect.stringMatching(/^run-/) });
+    expect(second.agentId).not.toBe(first.agentId);
+    expect(second.deliverable).toEqual(first.deliverable);
+    const keyed = ['run', 'clerk', 'once', '--key', 'k1', '--json'];
+    const [one, again] = [jsonOf<EnqueueAck>(await cli(keyed)), jsonOf<EnqueueAck>(await cli(keyed))];
+    expect(again).toMatchObject({ agentTurnId: one.agentTurnId, duplicate: true });
   });
 
   test('the same key gives the same turn, another request under it is refused', async () => {
@@ -122,15 +145,27 @@ describe('enqueue', () => {
     expect(last).toContain('It is done when:\n- it is short\n- it is true');
   });
 
-  test('a turn that fails is an error with its code: unknown profile', async () => {
-    const args = ['enqueue', 'frank', 'hi', '--profile', 'nobody', '--wait'];
+  test('a turn that fails is an error with its code', async () => {
+    const args = ['enqueue', 'frank', '[script:short] go', '--profile', 'clerk', '--wait'];
     const human = await cli(args);
     expect(human.code).toBe(1);
-    expect(human.stderr).toMatch(/^error \[profile_not_found\]: no profile named nobody/m);
+    expect(human.stderr).toMatch(/^error \[provider_error\]: the model provider failed \(400/m);
     expect(human.stderr).toMatch(/^cure: /m);
     const machine = await cli([...args, '--json']);
     expect(machine.code).toBe(1);
-    expect(jsonOf(machine)).toMatchObject({ status: 'failed', error: { code: 'profile_not_found' } });
+    expect(jsonOf(machine)).toMatchObject({ status: 'failed', error: { code: 'provider_error' } });
+  });
+
+  test('a mistyped profile is refused at once with the nearest name, and makes no agent', async () => {
+    for (const args of [
+      ['enqueue', 'oscar', 'hi', '--profile', 'clrek'],
+      ['run', 'clrek', 'hi'],
+    ]) {
+      const refused = jsonOf(await cli([...args, '--json']));
+      const message = expect.stringContaining('the nearest name that is registered is clerk');
+      expect(refused).toMatchObject({ error: { code: 'profile_not_found', message } });
+    }
+    expect(await harness.client.agent('oscar').get()).toBeNull();
   });
 
   test('--timeout ends the waiting, not the turn', async () => {

@@ -79,7 +79,7 @@ describe('dev', () => {
     expect(ready).toMatchObject({ offline: true, agents: ['clerk'], targets: ['worker_generic'] });
     expect((await fetch(ready.webUi)).status).toBe(200);
     // No address given: the data folder tells where the server is.
-    const asked = await runCli(['enqueue', 'clerk', 'call add {"a":2,"b":3}', '--wait', '--json'], { cwd });
+    const asked = await runCli(['run', 'clerk', 'call add {"a":2,"b":3}', '--wait', '--json'], { cwd });
     const view = jsonOf<TurnView>(asked);
     expect(view).toMatchObject({ status: 'success', stepCount: 2 });
     expect(JSON.stringify(view.deliverable)).toContain('sum');
@@ -87,14 +87,14 @@ describe('dev', () => {
     expect(ended.code).toBe(0);
     expect(ended.stderr).toContain('stopping');
     expect(existsSync(join(cwd, '.agentturn', 'temporal-server.json'))).toBe(false);
-    const gone = await runCli(['enqueue', 'clerk', 'hi', '--temporal', ready.temporal, '--json'], { cwd });
+    const gone = await runCli(['run', 'clerk', 'hi', '--temporal', ready.temporal, '--json'], { cwd });
     expect(jsonOf(gone)).toMatchObject({ error: { code: 'temporal_unreachable' } });
   });
 
   test('says to a person where everything is', async () => {
     const cwd = emptyFolder();
     const dev = startCli(['dev', '--port', '0', '--ui-port', '0'], { cwd });
-    await dev.until(/ready \(Ctrl-C stops\)\. Try: agentturn enqueue demo "your request" --wait/);
+    await dev.until(/ready \(Ctrl-C stops\)\. Try: agentturn run demo "your request" --wait/);
     const { code, stdout } = await dev.end('SIGINT');
     expect(code).toBe(0);
     expect(stdout).toMatch(/^Started a Temporal dev server at 127\.0\.0\.1:\d+ on .*temporal\.db/m);

@@ -43,7 +43,7 @@ describe('the demo', () => {
     expect(ended.stdout).toContain('guide/retries.md:3');
     expect(ended.stdout).toMatch(/^ok +every source exists and holds its quote literally/m);
     expect(ended.stdout).toMatch(/^history: +\d+ events, [\d.]+ KiB$/m);
-    expect(ended.stdout).toMatch(/\/workflows\/agents%2Fdemo-[0-9a-f]{8}%2Fturns%2F[0-9a-f-]{36}$/m);
+    expect(ended.stdout).toMatch(/\/workflows\/agents%2Frun-[0-9a-f-]{36}%2Fturns%2F[0-9a-f-]{36}$/m);
     expect(existsSync(join(cwd, '.agentturn', 'agentturn.db'))).toBe(true);
     expect(existsSync(join(cwd, '.agentturn', 'temporal-server.json'))).toBe(false);
   });

@@ -45,7 +45,7 @@ const HABITS: Readonly<Record<string, (request: ChatRequest, count: number) => M
   'repeats-denied': () => call('denied'),
   'repeats-failing': () => call('fails'),
   'varies-failing': (_, count) => call('fails', { n: count }),
-  refuses: () => ({ kind: 'error', status: 401, message: 'no' }),
+  refuses: () => ({ kind: 'error', status: 400, message: 'no' }),
   'says-nothing': () => ({ kind: 'message', content: '' }),
   truncated: () => ({ kind: 'message', content: 'and so on ', finishReason: 'length' }),
 };

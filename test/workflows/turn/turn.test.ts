@@ -101,7 +101,11 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
         unauthorized: [{ kind: 'error', status: 401, message: 'bad key' }],
       },
     });
-    const agents = [defineAgent({ name: 'tester' }), defineAgent({ name: 'discreet', privateTitles: true })];
+    const agents = [
+      defineAgent({ name: 'tester' }),
+      defineAgent({ name: 'discreet', privateTitles: true }),
+      defineAgent({ name: 'impatient', providerPatienceMs: 0 }),
+    ];
     await harness.startWorker(defineApp({ agents, tools }), model);
   });
   afterAll(async () => {
@@ -352,9 +356,9 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
     expect(text).not.toContain('unheard-of');
   });
 
-  test('refused credentials end the turn provider_auth, at once and once (W14, T8)', async () => {
+  test('refused credentials end the turn of a profile without patience provider_auth, at once and once (W14, T8)', async () => {
     const agentId = newAgent();
-    const turn = await enqueue('unauthorized', agentId);
+    const turn = await enqueue('unauthorized', agentId, { profile: 'impatient' });
     const view = await turn.result({ timeoutMs: 10_000 });
     expect(view).toMatchObject({ status: 'failed', errorCode: 'provider_auth' });
     expect(view.reason).toContain('OPENAI_API_KEY');

@@ -75,24 +75,25 @@ export function describeAdmission(bench: StoreBench): void {
   });
 
   describe('leasing', () => {
-    test('a turn of an unknown profile ends with its own task event and does not block the next (T8)', async () => {
+    test('a turn that cannot start ends with its own task event and does not block the next (T8)', async () => {
       const agentId = newAgent();
       const open = await bench.started(agentId);
-      const poisoned = await bench.accepted(agentId, { profile: 'nobody' });
+      const contextBoxId = v7();
+      const poisoned = await bench.accepted(agentId, { contextBoxId });
       const healthy = await bench.accepted(agentId);
       const { handover } = await bench.store.commitTurn(fenceOf(open), SUCCESS);
       expect(handover).toMatchObject({ next: { agentTurnId: healthy, turnEpoch: 3 }, more: false });
       const view = await bench.store.getTurn(poisoned);
-      expect(view).toMatchObject({ status: 'failed', errorCode: 'profile_not_found', turnEpoch: 2 });
-      expect(view?.deliverable?.fallback?.reason).toContain('nobody');
+      expect(view).toMatchObject({ status: 'failed', errorCode: 'box_unavailable', turnEpoch: 2 });
+      expect(view?.deliverable?.fallback?.reason).toContain(contextBoxId);
       expect(await bench.tasksOf(agentId)).toHaveLength(2);
     });
 
-    test('a request to an idle agent that names an unknown profile has ended when it is accepted (T8)', async () => {
+    test('a request to an idle agent that names a box which is not there has ended when it is accepted (T8)', async () => {
       const agentId = newAgent();
-      const outcome = await bench.accept(agentId, { profile: 'nobody' });
+      const outcome = await bench.accept(agentId, { contextBoxId: v7() });
       expect(outcome).toMatchObject({ kind: 'accepted', lease: null, status: 'failed', position: 0 });
-      expect(await bench.tasksOf(agentId)).toMatchObject([{ payload: { errorCode: 'profile_not_found' } }]);
+      expect(await bench.tasksOf(agentId)).toMatchObject([{ payload: { errorCode: 'box_unavailable' } }]);
       expect(await bench.store.leaseNext(agentId)).toEqual(nothing(agentId));
       expect((await bench.started(agentId)).turnEpoch).toBe(2);
     });

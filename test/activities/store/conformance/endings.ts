@@ -346,6 +346,21 @@ export function describeEndings(bench: StoreBench): void {
       expect((await bench.store.getTurn(queued))?.status).toBe('success');
     });
 
+    test('a stop says how many messages its turn had not read, which are the next turns (T21, T22)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      const queued = await bench.accepted(agentId);
+      for (const text of ['one', 'two']) await bench.store.steerTurn(lease.agentTurnId, text);
+      await bench.store.steerTurn(queued, 'three');
+      expect(await bench.store.stopTurn(queued, 'enough')).toMatchObject({ ack: 'canceled', requeuedSteers: 1 });
+      const stopped = await bench.store.stopTurn(lease.agentTurnId, 'enough');
+      expect(stopped).toMatchObject({ ack: 'stopped', requeuedSteers: 2 });
+      const again = await bench.store.stopTurn(lease.agentTurnId, 'enough');
+      expect(again).toEqual({ ack: 'already_ended', agentId, handover: null });
+      expect(await bench.store.getAgent(agentId)).toMatchObject({ status: 'dispatched', queuedTurns: 2 });
+      expect(await bench.store.violations()).toEqual([]);
+    });
+
     /** A message comes in while the model submits its result. */
     const submitting = async (commit: Partial<StepCommit> = {}) => {
       const lease = await bench.started(newAgent());

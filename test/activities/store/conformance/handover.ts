@@ -1,5 +1,6 @@
 /** Leasing an idle agent, and handing over from turn to turn, as every store must do it. */
 import { describe, expect, test } from '@jest/globals';
+import { v7 } from 'uuid';
 import type { Accepted, Handover } from '../../../../workflows/contract/lease.ts';
 import type { Store } from '../../../../workflows/contract/store.ts';
 import type { EnqueueInput } from '../../../../workflows/protocol/enqueue.ts';
@@ -8,7 +9,8 @@ import type { Priority } from '../../../../workflows/protocol/turn.ts';
 import { testApp } from '../../../support/app.ts';
 import { fenceOf, newAgent, nothing, type OpenStore, StoreBench, SUCCESS } from '../store-bench.ts';
 
-const UNKNOWN = { profile: 'nobody' } as const;
+/** A request that cannot start: no box has this id. */
+const UNFIT = { contextBoxId: v7() };
 /** As many of them as one transaction ends. */
 const BATCH = 50;
 
@@ -166,7 +168,7 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
       const agentId = newAgent();
       const open = await bench.started(agentId);
       const poisoned: string[] = [];
-      for (let i = 0; i < BATCH + 10; i += 1) poisoned.push(await bench.accepted(agentId, UNKNOWN));
+      for (let i = 0; i < BATCH + 10; i += 1) poisoned.push(await bench.accepted(agentId, UNFIT));
       const good = await bench.accepted(agentId);
       const left = poisoned[BATCH] ?? '';
 
@@ -192,7 +194,7 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
     test('and are left after a batch make the idle agent refuse a UI action (T11)', async () => {
       const agentId = newAgent();
       const open = await bench.started(agentId);
-      for (let i = 0; i < BATCH + 1; i += 1) await bench.accepted(agentId, UNKNOWN);
+      for (let i = 0; i < BATCH + 1; i += 1) await bench.accepted(agentId, UNFIT);
       expect((await bench.store.commitTurn(fenceOf(open), SUCCESS)).handover.more).toBe(true);
       expect(await bench.accept(agentId, { uiAction: true })).toMatchObject({ kind: 'refused', code: 'agent_busy' });
     });
@@ -200,7 +202,7 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
     test('and fill a batch exactly leave nothing to be done (T8)', async () => {
       const agentId = newAgent();
       const open = await bench.started(agentId);
-      for (let i = 0; i < BATCH; i += 1) await bench.accepted(agentId, UNKNOWN);
+      for (let i = 0; i < BATCH; i += 1) await bench.accepted(agentId, UNFIT);
       expect((await bench.store.commitTurn(fenceOf(open), SUCCESS)).handover).toEqual(nothing(agentId));
       expect((await bench.started(agentId)).turnEpoch).toBe(open.turnEpoch + BATCH + 1);
     });
@@ -208,7 +210,7 @@ export function describeHandover(bench: StoreBench, makeOpener: () => OpenStore)
     test('a thousand of them drain by leasing again and again; a request meanwhile is leased after them (T8, T10)', async () => {
       const agentId = newAgent();
       const open = await bench.started(agentId);
-      for (let i = 0; i < SIZES.maxQueuedTurns; i += 1) await bench.accepted(agentId, UNKNOWN);
+      for (let i = 0; i < SIZES.maxQueuedTurns; i += 1) await bench.accepted(agentId, UNFIT);
       const stop = await bench.store.stopTurn(open.agentTurnId, 'test');
       let batches = 1;
       let late: Accepted | null = null;

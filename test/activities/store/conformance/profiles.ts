@@ -4,9 +4,57 @@ import { v7 } from 'uuid';
 import { defineAgent, defineApp } from '../../../../activities/app/app.ts';
 import type { Registration } from '../../../../workflows/contract/profiles.ts';
 import type { ProfileSnapshot } from '../../../../workflows/protocol/profile.ts';
-import { newAgent, type StoreBench } from '../store-bench.ts';
+import { newAgent, nothing, type OpenStore, type StoreBench } from '../store-bench.ts';
 
-export function describeProfiles(bench: StoreBench): void {
+export function describeProfiles(bench: StoreBench, makeOpener: () => OpenStore): void {
+  const register = (name: string, singleton = false, on = bench.store) =>
+    on.registerProfiles([...defineApp({ agents: [defineAgent({ name, singleton })] }).agents.values()]);
+
+  describe('the profile of a request', () => {
+    test('that nobody has registered is refused with the nearest name, and no agent is made', async () => {
+      const agentId = newAgent();
+      const message = expect.stringContaining('the nearest name that is registered is tester');
+      const refused = { kind: 'refused', code: 'profile_not_found', message };
+      expect(await bench.accept(agentId, { profile: 'testre' })).toMatchObject(refused);
+      expect(await bench.accept(agentId, { profile: undefined })).toMatchObject({
+        ...refused,
+        message: expect.stringContaining('has no profile'),
+      });
+      expect(await bench.store.getAgent(agentId)).toBeNull();
+      expect(await bench.eventsOf(agentId)).toEqual([]);
+      expect((await bench.started(agentId)).turnEpoch).toBe(1);
+      expect(await bench.accept(agentId, { profile: 'testre' })).toMatchObject(refused);
+      expect(await bench.accept(agentId, { profile: undefined })).toMatchObject({ kind: 'accepted' });
+    });
+
+    test('is not that of an agent which is merely named like it, unless it has one agent only', async () => {
+      const [shared, single] = [`shared-${v7()}`, `single-${v7()}`];
+      await register(shared);
+      await register(single, true);
+      for (const profile of [undefined, shared]) {
+        const outcome = await bench.accept(shared, { profile });
+        const message = expect.stringMatching(`client.run\\('${shared}'.*profile: '${shared}'`);
+        expect(outcome).toMatchObject({ kind: 'refused', code: 'invalid_request', message });
+        expect(await bench.accept(single, { profile })).toMatchObject({ kind: 'accepted' });
+      }
+      expect(await bench.store.getAgent(shared)).toBeNull();
+      expect(await bench.accept(newAgent(), { profile: shared })).toMatchObject({ kind: 'accepted' });
+    });
+
+    test('that was not known when the request was accepted does not make a profile an agent either (T8)', async () => {
+      const store = await makeOpener()(() => bench.now);
+      const request = { instruction: 'do it', priority: 'normal' } as const;
+      const early = await store.accept({ agentId: 'weather', request });
+      expect(early).toMatchObject({ kind: 'accepted', status: 'queued' });
+      await register('weather', false, store);
+      expect(await store.leaseNext('weather')).toEqual(nothing('weather'));
+      const [turn] = await store.listTurns('weather');
+      expect(turn).toMatchObject({ status: 'failed', errorCode: 'invalid_request' });
+      expect(await store.violations()).toEqual([]);
+      await store.close();
+    });
+  });
+
   describe('versions of a profile', () => {
     /** Registers versions of one profile, each by its instructions; says which one a new turn gets. */
     function deployments() {

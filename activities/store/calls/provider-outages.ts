@@ -1,0 +1,48 @@
+/** Provider outages: that the provider fails the model call of an open step, and when the call is tried again (W14). */
+import type { FailedAttempt, OpenOutage } from '../../../workflows/contract/steps.ts';
+import type { Fence } from '../../../workflows/protocol/turn.ts';
+import { type StoreContext, write } from '../context.ts';
+import { appendEvent } from '../log/events.ts';
+import { decoded, encoded, type Json } from '../schema/json.ts';
+import type { RecordedOutage } from '../schema/rows.ts';
+import { fencedWith } from '../turns/head.ts';
+
+/**
+ * Writes down that the provider has failed an attempt at the model call of a step, with an event for the first failure and whenever the
+ * reason is another one. A step that is committed or given up stays as it is.
+ */
+export const noteOutage = (ctx: StoreContext, fence: Fence, failed: FailedAttempt): Promise<void> =>
+  write(ctx, fence.agentId, async (tx) => {
+    const { agentId, agentTurnId } = fence;
+    const { stepIndex, attempt, code, message, retryInMs } = failed;
+    const query = tx.db
+      .selectFrom('agent_steps')
+      .select('outage')
+      .where('agent_turn_id', '=', agentTurnId)
+      .where('step_index', '=', stepIndex)
+      .where('outcome', 'is', null)
+      .where('ended_at', 'is', null);
+    const [, [step]] = await fencedWith(tx, fence, query);
+    if (!step) return;
+    const before = step.outage === null ? null : decoded(step.outage);
+    if (before?.attempt === attempt) return;
+    const nextTryAt = tx.now + retryInMs;
+    const failures = (before?.failures ?? 0) + 1;
+    const outage: RecordedOutage = { code, message, failures, since: before?.since ?? tx.now, nextTryAt, attempt };
+    await tx.db
+      .updateTable('agent_steps')
+      .set({ outage: encoded(outage) })
+      .where('agent_turn_id', '=', agentTurnId)
+      .where('step_index', '=', stepIndex)
+      .execute();
+    if (before?.message === message) return;
+    const payload = { stepIndex, code, message, nextTryAt };
+    appendEvent(tx, { agent_id: agentId, agent_turn_id: agentTurnId }, { type: 'provider', payload });
+  });
+
+/** The outage as an attempt finds it; null when the provider has not failed the call. */
+export function openOutage(recorded: Json<RecordedOutage> | null, nowMs: number): OpenOutage | null {
+  if (recorded === null) return null;
+  const { failures, since } = decoded(recorded);
+  return { failures, forMs: nowMs - since };
+}

@@ -1,0 +1,43 @@
+/** What holds the queue of an agent: a question to a person that its open turn waits for. */
+import type { ApprovalFilter, ApprovalView } from '../../workflows/contract/approvals.ts';
+import type { AgentView } from '../../workflows/contract/views.ts';
+import { time } from './format.ts';
+
+/** The open turn of an agent that waits for a person, and what waits for that turn. */
+export interface HeldQueue {
+  readonly agentId: string;
+  /** The turn that asks. */
+  readonly agentTurnId: string;
+  readonly callId: string;
+  /** The tool that the person is asked about; null for a question about a budget. */
+  readonly tool: string | null;
+  /** When the oldest question of the turn was asked, epoch ms by the store's clock. */
+  readonly since: number;
+  /** How many turns are queued behind it. */
+  readonly queuedTurns: number;
+}
+
+/** Where the queue of an agent and its questions are read; a store is one. */
+export interface QueueReader {
+  getAgent(agentId: string): Promise<AgentView | null>;
+  listApprovals(filter: ApprovalFilter): Promise<readonly ApprovalView[]>;
+}
+
+/** What holds the queue of the agent; null when no open turn of it waits for a person. */
+export async function heldQueue(reader: QueueReader, agentId: string): Promise<HeldQueue | null> {
+  const [question] = await reader.listApprovals({ agentId, limit: 1 });
+  const agent = question && (await reader.getAgent(agentId));
+  if (!question || !agent) return null;
+  const { agentTurnId, callId, tool, createdAt: since } = question;
+  return { agentId, agentTurnId, callId, tool: tool || null, since, queuedTurns: agent.queuedTurns };
+}
+
+/** The turn that asks, in words, with the command that lists the question and says how to answer it. */
+export const heldText = (held: HeldQueue): string =>
+  `turn ${held.agentTurnId} waits for ${heldReason(held)}; agentturn approvals --agent ${held.agentId}`;
+
+/** What the turn itself is told to wait for, and who waits for it. */
+export const heldReason = ({ tool, since, queuedTurns }: HeldQueue): string => {
+  const behind = queuedTurns === 1 ? '1 turn waits behind it' : `${queuedTurns} turns wait behind it`;
+  return `approval of ${tool ?? 'more budget'} since ${time(since)}, and ${behind}`;
+};
