@@ -1,5 +1,5 @@
 /** A tool as an activity runs it: what bounds its run, the validator of its arguments, its function. */
-import type { JsonObject, JsonValue } from '../workflows/protocol/json.ts';
+import type { JsonObject } from '../workflows/protocol/json.ts';
 import type { ToolSpec } from '../workflows/protocol/profile.ts';
 
 /** What the function of a tool is told about its call. */
@@ -30,8 +30,11 @@ export interface RunnableTool {
    * an approver wrote. Throws a ZodError when the arguments do not match.
    */
   readonly parse: (args: JsonObject) => JsonObject;
-  /** Runs the tool with arguments that `parse` returned. What it returns is the result; what it throws becomes a failed result. */
-  readonly execute: (args: JsonObject, context: ToolContext) => Promise<JsonValue | undefined>;
+  /**
+   * Runs the tool with arguments that `parse` returned. What it returns is the result, once it went through JSON; what it throws becomes a
+   * failed result.
+   */
+  readonly execute: (args: JsonObject, context: ToolContext) => Promise<unknown>;
 }
 
 /** A tool of the app, as `defineTool` makes it. */

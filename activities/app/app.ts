@@ -1,88 +1,23 @@
 /**
- * What a developer writes: tools, agents, an app. All of it is checked where it is defined, so that a mistake is found when the module loads,
- * with the path to it, and not in the middle of a turn.
+ * What a developer writes: agents, an app; `define-tool.ts` has the tools. All of it is checked where it is defined, so that a mistake is found
+ * when the module loads, with the path to it, and not in the middle of a turn.
  */
 import { z } from 'zod';
 import { letThrough } from '../../workflows/kernel/config.ts';
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
-import type { AfterExecution } from '../../workflows/protocol/cards.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
 import {
   type Profile,
   type ProfileInput,
   type ProfileSnapshot,
   profileSchema,
   type ToolSpec,
-  toolSpecSchema,
 } from '../../workflows/protocol/profile.ts';
-import { isTransforming, parametersOf } from '../parameters.ts';
-import { DEFAULT_TOOL_TIMEOUT_MS, type Tool, type ToolContext } from '../tool.ts';
+import type { Tool } from '../tool.ts';
 import { BUILTIN_TOOLS, builtinSpecs, builtinTool, OPTIONAL_BUILTINS } from '../tools/builtin/registry.ts';
+import { checked } from './checked.ts';
 
-/** A tool as its developer writes it. */
-export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject> {
-  /** What the model calls the tool by: 1 to 64 letters, digits, `_` and `-`, and not the name of a built-in tool. */
-  readonly name: string;
-  /** What the tool does and when to use it, written for the model. */
-  readonly description: string;
-  /** Schema of the arguments. Defaults and transforms apply once, before the call is stored; what they yield must be JSON. */
-  readonly parameters: Schema;
-  /**
-   * `continue` (default): the result goes to the model. `terminate`: the result ends the turn. `suspend`: after `execute` returned the
-   * call waits for a result from outside (client, CLI, signal), until `suspendTimeoutMs`.
-   */
-  readonly afterExecution?: AfterExecution;
-  /** How long one execution may take; default 60,000 ms. */
-  readonly timeoutMs?: number;
-  /** How long a suspended call waits for its result, in ms; when left out, as long as the profile or else the runtime says (T13). */
-  readonly suspendTimeoutMs?: number;
-  /** What a second run would do. A tool that is `unsafe`, the default, is never run twice, not even after a crash (W10). */
-  readonly sideEffects?: ToolSpec['sideEffects'];
-  /** Does the work. The return value is the result; an exception is a failed result for the model. Optional for suspending tools. */
-  readonly execute?: (
-    args: z.output<Schema>,
-    context: ToolContext,
-  ) => Promise<JsonValue | undefined> | JsonValue | undefined;
-}
-
-/** Validates the definition of a tool and returns the tool for `defineApp` (W6). Throws `invalid_config`, naming the tool and the field. */
-export function defineTool<Schema extends z.ZodObject>(definition: ToolDefinition<Schema>): Tool {
-  const { name, parameters, execute, afterExecution = 'continue' } = definition;
-  if (builtinTool(name))
-    throw new CodedError('invalid_config', `tool name ${name} is taken by a built-in; choose another`);
-  if (!execute && afterExecution !== 'suspend') {
-    throw new CodedError(
-      'invalid_config',
-      `tool ${name} has no execute function; only a suspending tool may leave it out`,
-    );
-  }
-  const spec = checked(`tool ${name}`, toolSpecSchema, {
-    name,
-    description: definition.description,
-    parameters: jsonSchemaOf(name, parameters),
-    ...(isTransforming(parameters) ? { transforms: true as const } : {}),
-    afterExecution,
-    timeoutMs: definition.timeoutMs ?? DEFAULT_TOOL_TIMEOUT_MS,
-    ...(definition.suspendTimeoutMs === undefined ? {} : { suspendTimeoutMs: definition.suspendTimeoutMs }),
-    sideEffects: definition.sideEffects ?? 'unsafe',
-  });
-  return {
-    spec,
-    parse: (args) => z.parse(parameters, args) as JsonObject,
-    execute: async (args, context) => execute?.(args as z.output<Schema>, context),
-  };
-}
-
-function jsonSchemaOf(name: string, parameters: z.ZodObject): JsonObject {
-  try {
-    return parametersOf(parameters);
-  } catch (error) {
-    throw new CodedError('invalid_config', `tool ${name}: its parameters have no JSON Schema: ${String(error)}`, {
-      cause: error,
-    });
-  }
-}
+export { defineTool, type ToolDefinition } from './define-tool.ts';
 
 /**
  * Checks an agent and fills in what its definition leaves out. Throws `invalid_config`, naming the agent and the field, also for a name in
@@ -203,11 +138,4 @@ function unique<T>(kind: string, items: readonly T[], nameOf: (item: T) => strin
     map.set(name, item);
   }
   return map;
-}
-
-/** The value as the schema parses it. Throws `invalid_config` with the path of what is wrong in `what`. */
-function checked<T>(what: string, schema: z.ZodType<T>, value: unknown): T {
-  const parsed = schema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  throw new CodedError('invalid_config', `${what} is invalid:\n${z.prettifyError(parsed.error)}`);
 }

@@ -11,13 +11,14 @@ import { z } from 'zod';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/contract/activities.ts';
 import type { ClaimOutcome } from '../../workflows/contract/calls.ts';
 import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
-import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
+import type { JsonObject } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/sizes.ts';
 import { MAX_WAIT_MS } from '../../workflows/protocol/time.ts';
 import { effectiveAfterExecution, suspendTimeoutOf } from '../../workflows/waiting/after-execution.ts';
 import type { App } from '../app/app.ts';
 import { describeError } from '../failure.ts';
 import { type Holding, withHeartbeat } from '../heartbeat.ts';
+import { throughJson } from '../serialisable.ts';
 import { outlastOutage } from '../store-outage.ts';
 import { isRepeatable, type RunnableTool, type ToolContext } from '../tool.ts';
 import type { HandoverExecutor } from '../turn-workflows.ts';
@@ -123,12 +124,9 @@ function reparsed(tool: RunnableTool, args: JsonObject): JsonObject | Error {
 }
 
 /** The result as JSON; a failed result when the tool returned something else. */
-function succeeded(name: string, value: JsonValue | undefined): Body {
+function succeeded(name: string, value: unknown): Body {
   try {
-    // Through JSON once: what cannot be serialised is found here, and not when the card is read.
-    const text = JSON.stringify(value ?? null);
-    if (text === undefined) throw new TypeError(`${typeof value} is not JSON`);
-    return { status: 'success', result: JSON.parse(text) as JsonValue };
+    return { status: 'success', result: throughJson(value) };
   } catch (error) {
     return failed({
       code: 'invalid_result',
