@@ -4,7 +4,8 @@ import type { AfterExecution } from '../../workflows/protocol/cards.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
 import { type ToolSpec, toolSpecSchema } from '../../workflows/protocol/profile.ts';
-import { isTransforming, parametersOf } from '../parameters.ts';
+import { describeError } from '../failure.ts';
+import { isTransforming, parametersOf, type ToolSchema } from '../parameters.ts';
 import type { SerialisableReturn } from '../serialisable.ts';
 import { DEFAULT_TOOL_TIMEOUT_MS, type Tool, type ToolContext } from '../tool.ts';
 import { builtinTool } from '../tools/builtin/registry.ts';
@@ -14,12 +15,15 @@ import { checked } from './checked.ts';
 type PlainReturn = JsonValue | undefined | Promise<JsonValue | undefined>;
 
 /** A tool as its developer writes it. */
-export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject, Returned = PlainReturn> {
+export interface ToolDefinition<Schema extends ToolSchema = ToolSchema, Returned = PlainReturn> {
   /** What the model calls the tool by: 1 to 64 letters, digits, `_` and `-`, and not the name of a built-in tool. */
   readonly name: string;
   /** What the tool does and when to use it, written for the model. */
   readonly description: string;
-  /** Schema of the arguments. Defaults and transforms apply once, before the call is stored; what they yield must be JSON. */
+  /**
+   * Schema of the arguments, which are an object. Defaults and transforms apply once, before the call is stored; what they yield must be
+   * JSON. A model is shown the members of all variants of a union as those of one object, and each variant in its description.
+   */
   readonly parameters: Schema;
   /**
    * `continue` (default): the result goes to the model. `terminate`: the result ends the turn. `suspend`: after `execute` returned the
@@ -40,7 +44,7 @@ export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject, Return
 }
 
 /** Validates the definition of a tool and returns the tool for `defineApp` (W6). Throws `invalid_config`, naming the tool and the field. */
-export function defineTool<Schema extends z.ZodObject, Returned = PlainReturn>(
+export function defineTool<Schema extends ToolSchema, Returned = PlainReturn>(
   definition: ToolDefinition<Schema, Returned>,
 ): Tool {
   const { name, parameters, execute, afterExecution = 'continue' } = definition;
@@ -69,11 +73,11 @@ export function defineTool<Schema extends z.ZodObject, Returned = PlainReturn>(
   };
 }
 
-function jsonSchemaOf(name: string, parameters: z.ZodObject): JsonObject {
+function jsonSchemaOf(name: string, parameters: ToolSchema): JsonObject {
   try {
     return parametersOf(parameters);
   } catch (error) {
-    throw new CodedError('invalid_config', `tool ${name}: its parameters have no JSON Schema: ${String(error)}`, {
+    throw new CodedError('invalid_config', `tool ${name}: its parameters cannot be used: ${describeError(error)}`, {
       cause: error,
     });
   }

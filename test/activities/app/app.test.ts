@@ -91,7 +91,23 @@ describe('a tool', () => {
   test('whose parameters have no JSON Schema is invalid_config that says so (W7)', () => {
     const odd = z.object({ when: z.date() });
     const message = complaint(() => defineTool({ name: 'odd', description: '', parameters: odd, execute: () => null }));
-    expect(message).toMatch(/tool odd: its parameters have no JSON Schema.*Date/);
+    expect(message).toMatch(/tool odd: its parameters cannot be used: Date/);
+  });
+
+  test('takes a union of objects, and parses by it (W6, W9)', () => {
+    const schema = z.discriminatedUnion('by', [
+      z.object({ by: z.literal('city'), city: z.string() }),
+      z.object({ by: z.literal('id'), id: z.number() }),
+    ]);
+    const find = defineTool({ name: 'find', description: '', parameters: schema, execute: (args) => args.by });
+    expect(find.spec.parameters).toMatchObject({ type: 'object', required: ['by'] });
+    expect(find.parse({ by: 'id', id: 7, city: 'Rome' })).toEqual({ by: 'id', id: 7 });
+    expect(() => find.parse({ by: 'id', city: 'Rome' })).toThrow(z.ZodError);
+  });
+
+  test('whose schema is one of zod 3 is invalid_config that says what to do (W6)', () => {
+    const old = { _def: {}, safeParse: () => null } as never;
+    expect(complaint(() => tool({ parameters: old }))).toMatch(/tool forecast.*expected a schema of zod 4.*zod 3/);
   });
 });
 

@@ -1,5 +1,7 @@
 /** What `defineTool` takes and refuses by its types: the file is type-checked and never run. */
 import { z } from 'zod';
+import * as mini from 'zod/mini';
+import { z as zod3 } from 'zod/v3';
 import { defineTool, type ToolDefinition } from '../../../activities/app/app.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
 
@@ -87,3 +89,54 @@ export const refused = (method: WithMethod, anything: object) => [
 /** A function that is passed on in a variable has the plain type. */
 export const passedOn = (execute: NonNullable<ToolDefinition<typeof parameters>['execute']>) =>
   defineTool({ ...base, execute });
+
+const named = { name: 'forecast', description: '' };
+const byCity = z.object({ by: z.literal('city'), city: z.string() });
+const byId = z.object({ by: z.literal('id'), id: z.number().default(1) });
+
+/** Any schema whose arguments are an object will do, and `execute` gets what it yields. */
+export const schemas = [
+  defineTool({ ...named, parameters: z.strictObject({ n: z.number() }), execute: ({ n }) => n.toFixed() }),
+  defineTool({ ...named, parameters: z.looseObject({ n: z.number() }), execute: ({ n }) => n.toFixed() }),
+  defineTool({
+    ...named,
+    parameters: z.discriminatedUnion('by', [byCity, byId]),
+    execute: (args) => (args.by === 'id' ? args.id.toFixed() : args.city.at(0)),
+  }),
+  defineTool({
+    ...named,
+    parameters: z.union([byCity, byId]),
+    execute: (args) => args.by,
+  }),
+  defineTool({
+    ...named,
+    parameters: byCity.and(z.object({ n: z.number() })),
+    execute: ({ city, n }) => city.at(n),
+  }),
+  defineTool({
+    ...named,
+    parameters: byCity.transform(({ city }) => ({ length: city.length })),
+    execute: ({ length }) => length.toFixed(),
+  }),
+  defineTool({ ...named, parameters: byCity.refine(() => true).readonly(), execute: ({ city }) => city.at(0) }),
+  defineTool({ ...named, parameters: z.record(z.string(), z.number()), execute: (args) => args.n?.toFixed() }),
+  defineTool({ ...named, parameters: mini.object({ n: mini.number() }), execute: ({ n }) => n.toFixed() }),
+];
+
+/** What is no object on the wire is refused. */
+export const noSchemas = [
+  // @ts-expect-error a text
+  defineTool({ ...named, parameters: z.string(), execute: () => null }),
+  // @ts-expect-error a list
+  defineTool({ ...named, parameters: z.array(z.string()), execute: () => null }),
+  // @ts-expect-error nothing may be written
+  defineTool({ ...named, parameters: z.object({}).optional(), execute: () => null }),
+  // @ts-expect-error a text that becomes an object
+  defineTool({ ...named, parameters: z.string().transform((s) => ({ s })), execute: () => null }),
+  // @ts-expect-error an object or a text
+  defineTool({ ...named, parameters: z.union([byCity, z.string()]), execute: () => null }),
+  // @ts-expect-error a schema of zod 3
+  defineTool({ ...named, parameters: zod3.object({ n: zod3.number() }), execute: () => null }),
+  // @ts-expect-error a JSON Schema
+  defineTool({ ...named, parameters: { type: 'object' }, execute: () => null }),
+];
