@@ -56,15 +56,13 @@ export interface StepOpening {
   /** The outcome of a step that is committed already: the model is not called again. Null for one that is not. */
   readonly recorded: StepOutcomeRecord | null;
   readonly snapshot: ProfileSnapshot;
-  /**
-   * The result fields of the request, or else of the profile; null when there are none, or when they are malformed (then with a warning).
-   */
+  /** The result fields of the request, or else of the profile; null when there are none. */
   readonly resultFields: ResultFields | null;
   /** What the request says must be true of the result (K14). */
   readonly criteria: readonly string[];
   /** Messages for this turn that the model has not seen; the step that shows them and is committed takes them (T22). */
   readonly steers: readonly Card[];
-  /** What is wrong with the profile or the request and yet no error, for the worker's log. */
+  /** What is wrong with the profile and yet no error, for the worker's log. */
   readonly warnings: readonly string[];
 }
 

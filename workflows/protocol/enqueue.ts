@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import type { FailureCode } from './failures.ts';
 import { USER_ID_PATTERN } from './ids.ts';
-import { jsonSchema } from './json-schema.ts';
 import { SIZES, utf8Bytes } from './sizes.ts';
 import { PRIORITIES, type TurnStatus } from './turn.ts';
 
@@ -10,15 +9,22 @@ const userId = z
   .string()
   .regex(USER_ID_PATTERN, { error: 'must be 1 to 128 of letters, digits, ". _ ~ -", starting with a letter or digit' });
 
-/** The fields that a turn's deliverable is to have (T28). */
-export const resultFieldsSchema = z.object({
-  fields: z.array(
-    z.object({
-      name: z.string().min(1),
-      description: z.string().default(''),
-      required: z.boolean().default(true),
+/** The fields that a turn's deliverable is to have, each name once (T28). */
+export const resultFieldsSchema = z.strictObject({
+  fields: z
+    .array(
+      z.strictObject({
+        name: z.string().min(1),
+        /** What the field is to say, written for the model. */
+        description: z.string().default(''),
+        required: z.boolean().default(true),
+      }),
+    )
+    .superRefine((fields, context) => {
+      for (const [index, { name }] of fields.entries())
+        if (fields.findIndex((field) => field.name === name) < index)
+          context.addIssue({ code: 'custom', path: [index, 'name'], message: `${name} is the name of a field before` });
     }),
-  ),
 });
 /** The fields that a turn's deliverable is to have, with their defaults filled in (T28). */
 export type ResultFields = z.infer<typeof resultFieldsSchema>;
@@ -44,7 +50,8 @@ const requestFields = z.strictObject({
   /** The box that the turn remembers and adds to, instead of the agent's own; a box of another agent is forked (T25). */
   outputBoxId: z.uuid().optional(),
   profile: userId.optional(),
-  resultFields: jsonSchema.optional(),
+  /** Takes the place of the profile's fields. */
+  resultFields: resultFieldsSchema.optional(),
   /** What must be true of the result; the model is shown it in every step (K14). */
   criteria: z.array(z.string().trim().min(1).max(500)).max(20).readonly().optional(),
   idempotencyKey: idempotencyKeySchema.optional(),
@@ -63,8 +70,7 @@ export const storedRequestSchema = requestFields.omit({ instruction: true }).loo
 
 /**
  * A request as a caller sends it, in parts that are at most as large as `SIZES` says. The instruction is either text or, in
- * `instructionCardId`, the id of a card that was written before (T4). `resultFields` is kept as it came: a malformed value is a warning and
- * a degraded deliverable, never a refusal (T28).
+ * `instructionCardId`, the id of a card that was written before (T4).
  */
 export const enqueueRequestSchema = requestFields
   .refine((request) => (request.instruction === undefined) !== (request.instructionCardId === undefined), {
