@@ -1,5 +1,7 @@
 /** `agentturn`: what an app imports. Definitions, the client, everything that they take and return, and the errors they throw. */
 export {
+  type Agent,
+  type AgentDefinition,
   type App,
   type AppDefinition,
   defineAgent,
@@ -25,6 +27,7 @@ export {
   type TemporalClient,
   type TemporalCredentials,
 } from './client/connect.ts';
+export { outputOf } from './client/output-of.ts';
 export type { ApproverCheck } from './client/turn-handle.ts';
 export type {
   ApprovalAck,
@@ -57,6 +60,7 @@ export type {
 } from './workflows/contract/views.ts';
 export type { EnqueueAck, EnqueueInput, ResultFields } from './workflows/protocol/enqueue.ts';
 export { CodedError, FAILURES, type FailureCode } from './workflows/protocol/failures.ts';
+export type { FieldOf, Fields, OutputOf } from './workflows/protocol/output.ts';
 export type { BudgetChange, Budgets, ProfileInput } from './workflows/protocol/profile.ts';
 export type { ReportAck } from './workflows/protocol/tool-result.ts';
 export type { Deliverable, Priority, TurnStatus, Usage } from './workflows/protocol/turn.ts';

@@ -6,6 +6,7 @@ import type { AgentView } from '../workflows/contract/views.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { isUserId, USER_ID_PATTERN } from '../workflows/protocol/ids.ts';
 import type { JsonValue } from '../workflows/protocol/json.ts';
+import type { OutputOf } from '../workflows/protocol/output.ts';
 import { StoredAgent } from './agent-handle.ts';
 import { everyAgent } from './agent-pages.ts';
 import type { AgentHandle, ClientApi, TurnHandle } from './api.ts';
@@ -35,13 +36,13 @@ export class AgentClient implements ClientApi {
     this.#workflows = new TurnWorkflows(options.temporal, options.store);
   }
 
-  agent(agentId: string): AgentHandle {
+  agent<Agent = unknown>(agentId: string): AgentHandle<OutputOf<Agent>> {
     if (!isUserId(agentId))
       throw new CodedError('invalid_request', `agent id ${JSON.stringify(agentId)} does not match ${USER_ID_PATTERN}`);
-    return new StoredAgent(this.#store, this.#workflows, agentId, (id, ack) => this.#turn(id, ack));
+    return new StoredAgent(this.#store, this.#workflows, agentId, (id, ack) => this.#turn<OutputOf<Agent>>(id, ack));
   }
 
-  turn(agentTurnId: string): TurnHandle {
+  turn<Agent = unknown>(agentTurnId: string): TurnHandle<OutputOf<Agent>> {
     return this.#turn(agentTurnId);
   }
 
@@ -65,7 +66,7 @@ export class AgentClient implements ClientApi {
     return this.#store.writeContextBox(texts);
   }
 
-  #turn(id: string, ack?: TurnHandle['ack']): TurnHandle {
-    return new StoredTurn(this.#options, this.#workflows, id, ack);
+  #turn<Output extends object>(id: string, ack?: TurnHandle['ack']): TurnHandle<Output> {
+    return new StoredTurn<Output>(this.#options, this.#workflows, id, ack);
   }
 }

@@ -6,22 +6,23 @@ import type { ClientStore } from '../workflows/contract/store.ts';
 import type { AgentView, TurnFilter, TurnView } from '../workflows/contract/views.ts';
 import { type EnqueueAck, type EnqueueInput, enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
+import type { Fields } from '../workflows/protocol/output.ts';
 import type { AgentHandle, EventsOptions, TurnHandle } from './api.ts';
 import { followEvents } from './event-tail.ts';
 import type { TurnWorkflows } from './turn-workflows.ts';
 
 /** An agent whose rows this process can read and write. */
-export class StoredAgent implements AgentHandle {
+export class StoredAgent<Output extends object = Fields> implements AgentHandle<Output> {
   readonly id: string;
   readonly #store: ClientStore;
   readonly #workflows: TurnWorkflows;
-  readonly #turn: (id: string, ack: EnqueueAck) => TurnHandle;
+  readonly #turn: (id: string, ack: EnqueueAck) => TurnHandle<Output>;
 
   constructor(
     store: ClientStore,
     workflows: TurnWorkflows,
     id: string,
-    turn: (id: string, ack: EnqueueAck) => TurnHandle,
+    turn: (id: string, ack: EnqueueAck) => TurnHandle<Output>,
   ) {
     this.id = id;
     this.#store = store;
@@ -29,7 +30,7 @@ export class StoredAgent implements AgentHandle {
     this.#turn = turn;
   }
 
-  async enqueue(input: EnqueueInput): Promise<TurnHandle> {
+  async enqueue(input: EnqueueInput): Promise<TurnHandle<Output>> {
     const parsed = enqueueRequestSchema.safeParse(input);
     if (!parsed.success) throw new CodedError('invalid_request', z.prettifyError(parsed.error));
     const outcome = await this.#store.accept({ agentId: this.id, request: parsed.data });
@@ -59,8 +60,8 @@ export class StoredAgent implements AgentHandle {
     return this.#store.getAgent(this.id);
   }
 
-  turns(filter: TurnFilter = {}): Promise<readonly TurnView[]> {
-    return this.#store.listTurns(this.id, filter);
+  async turns(filter: TurnFilter = {}): Promise<readonly TurnView<Output>[]> {
+    return (await this.#store.listTurns(this.id, filter)) as unknown as readonly TurnView<Output>[];
   }
 
   events(options: EventsOptions = {}): AsyncGenerator<AgentEvent, void> {

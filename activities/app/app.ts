@@ -1,36 +1,19 @@
 /**
- * What a developer writes: agents, an app; `define-tool.ts` has the tools. All of it is checked where it is defined, so that a mistake is found
- * when the module loads, with the path to it, and not in the middle of a turn.
+ * An app of agents and tools. All that a developer writes is checked where it is defined, so that a mistake is found when the module loads, with
+ * the path to it, and not in the middle of a turn.
  */
 import { z } from 'zod';
 import { letThrough } from '../../workflows/kernel/config.ts';
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import {
-  type Profile,
-  type ProfileInput,
-  type ProfileSnapshot,
-  profileSchema,
-  type ToolSpec,
-} from '../../workflows/protocol/profile.ts';
+import type { Profile, ProfileSnapshot, ToolSpec } from '../../workflows/protocol/profile.ts';
 import type { Tool } from '../tool.ts';
-import { BUILTIN_TOOLS, builtinSpecs, builtinTool, OPTIONAL_BUILTINS } from '../tools/builtin/registry.ts';
+import { BUILTIN_TOOLS, builtinSpecs, builtinTool } from '../tools/builtin/registry.ts';
 import { checked } from './checked.ts';
+import type { Agent, OutputSchema } from './define-agent.ts';
 
+export { type Agent, type AgentDefinition, defineAgent } from './define-agent.ts';
 export { defineTool, type ToolDefinition } from './define-tool.ts';
-
-/**
- * Checks an agent and fills in what its definition leaves out. Throws `invalid_config`, naming the agent and the field, also for a name in
- * `builtins` that is none of a built-in tool which can be asked for.
- */
-export function defineAgent(definition: ProfileInput): Profile {
-  const profile = checked(`agent ${definition.name}`, profileSchema, definition);
-  const unknown = profile.builtins.filter((name) => !OPTIONAL_BUILTINS.includes(name));
-  if (unknown.length === 0) return profile;
-  const known = OPTIONAL_BUILTINS.join(', ') || 'none';
-  const message = `agent ${profile.name}: builtins names ${unknown.join(', ')}; tools that can be named there: ${known}`;
-  throw new CodedError('invalid_config', message);
-}
 
 /** What a model costs per million tokens, in the one currency of all prices of the app. Cached input tokens cost `input` unless priced. */
 export const modelPriceSchema = z.strictObject({
@@ -45,6 +28,8 @@ export type ModelPrice = z.infer<typeof modelPriceSchema>;
 export interface App {
   /** By name, as each is pinned for the turns of its agents. */
   readonly agents: ReadonlyMap<string, ProfileSnapshot>;
+  /** What agents deliver, by the name of the agent; nothing for an agent that does not say it. */
+  readonly outputs: ReadonlyMap<string, OutputSchema>;
   /** The app's own tools by name, whichever agents are offered them; built-in tools are not among them. */
   readonly tools: ReadonlyMap<string, Tool>;
   /** Prices by name of the model. */
@@ -55,7 +40,7 @@ export interface App {
 
 /** An app as its developer writes it. */
 export interface AppDefinition {
-  readonly agents: readonly Profile[];
+  readonly agents: readonly Agent[];
   /** Each agent is offered all of them, or those that its `allowedTools` names. */
   readonly tools?: readonly Tool[];
   /** Prices by model name as the provider reports it; the cost of a model that is not here is unknown, not 0 (W17). */
@@ -74,7 +59,7 @@ const revisionSchema = z.int().nonnegative();
  */
 export function defineApp({ agents, tools = [], models = {}, revision = 0 }: AppDefinition): App {
   const byTool = unique('tool', tools, (tool) => tool.spec.name);
-  const byAgent = unique('agent', agents, (agent) => agent.name);
+  const byAgent = unique('agent', agents, ({ profile }) => profile.name);
   const prices = new Map(
     Object.entries(models).map(([name, price]) => [name, checked(`price of model ${name}`, modelPriceSchema, price)]),
   );
@@ -82,7 +67,8 @@ export function defineApp({ agents, tools = [], models = {}, revision = 0 }: App
     tools: byTool,
     prices,
     revision: checked('revision', revisionSchema, revision),
-    agents: new Map([...byAgent].map(([name, profile]) => [name, snapshotOf(profile, byTool)])),
+    agents: new Map([...byAgent].map(([name, { profile }]) => [name, snapshotOf(profile, byTool)])),
+    outputs: new Map([...byAgent].flatMap(([name, { output }]) => (output ? [[name, output]] : []))),
   };
 }
 

@@ -2,12 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import type { TurnView } from '../../workflows/contract/views.ts';
-import {
-  type EnqueueInput,
-  enqueueRequestSchema,
-  type ResultFields,
-  resultFieldsSchema,
-} from '../../workflows/protocol/enqueue.ts';
+import { type EnqueueInput, enqueueRequestSchema, requestedFieldsSchema } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { SIZES, utf8Bytes } from '../../workflows/protocol/sizes.ts';
 import type { Priority } from '../../workflows/protocol/turn.ts';
@@ -86,9 +81,9 @@ function requestOf(options: EnqueueOptions): EnqueueInput {
 }
 
 /** The fields in a text of JSON. Errors: `invalid_request`, which names the option. */
-function fieldsOf(text: string): ResultFields {
+function fieldsOf(text: string): EnqueueInput['resultFields'] {
   const option = '--result-fields';
-  const parsed = resultFieldsSchema.safeParse(jsonOf(option, text));
+  const parsed = requestedFieldsSchema.safeParse(jsonOf(option, text));
   if (parsed.success) return parsed.data;
   throw new CodedError('invalid_request', `${option}: ${z.prettifyError(parsed.error)}`);
 }

@@ -1,12 +1,13 @@
 /** What readers get: turns, agents, edges and events as they stand in the store. Times are in epoch ms by the store's clock. */
 import type { ResultStatus, ToolError, ToolResultContent } from '../protocol/cards.ts';
 import type { JsonValue } from '../protocol/json.ts';
+import type { Fields } from '../protocol/output.ts';
 import type { AgentLifecycle, Deliverable, EngineUsage, HeadStatus, TurnStatus, Usage } from '../protocol/turn.ts';
 import type { Deferral } from '../waiting/decisions.ts';
 import type { AgentEvent } from './events.ts';
 
-/** A turn with its steps and calls. */
-export interface TurnView {
+/** A turn with its steps and calls; `Output` is what its agent delivers, where that is known. */
+export interface TurnView<Output extends object = Fields> {
   readonly agentTurnId: string;
   readonly agentId: string;
   readonly status: TurnStatus;
@@ -20,7 +21,7 @@ export interface TurnView {
   readonly profile: string | null;
   readonly instruction: string;
   /** Null until the turn has ended. */
-  readonly deliverable: Deliverable | null;
+  readonly deliverable: Deliverable<Output> | null;
   /** Null until the turn has ended. */
   readonly deliverableCardId: string | null;
   /** Null while the turn is queued. */

@@ -1,5 +1,5 @@
 /** The result fields of a turn (T28). */
-import { type EnqueueRequest, type ResultFields, resultFieldsSchema } from '../../../workflows/protocol/enqueue.ts';
+import { type EnqueueRequest, type ResultFields, requestedFieldsSchema } from '../../../workflows/protocol/enqueue.ts';
 import type { ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
 
 /**
@@ -10,4 +10,4 @@ export const resultFieldsOf = (
   { resultFields }: Pick<EnqueueRequest, 'resultFields'>,
   { profile }: ProfileSnapshot,
 ): ResultFields | null =>
-  resultFields === undefined ? (profile.resultFields ?? null) : resultFieldsSchema.parse(resultFields);
+  resultFields === undefined ? (profile.resultFields ?? null) : requestedFieldsSchema.parse(resultFields);

@@ -133,6 +133,53 @@ describe('an agent', () => {
     },
   );
 
+  test('with an output has its members as result fields, with their types (T28)', () => {
+    const output = z.object({
+      title: z.string().max(80).describe('one line'),
+      tags: z.array(z.string()).default([]),
+      note: z.string().optional(),
+    });
+    const { profile } = defineAgent({ name: 'helper', output });
+    expect(profile.resultFields).toEqual({
+      fields: [
+        { name: 'title', description: 'one line', required: true, schema: { type: 'string', maxLength: 80 } },
+        {
+          name: 'tags',
+          description: '',
+          required: false,
+          schema: { type: 'array', items: { type: 'string' }, default: [] },
+        },
+        { name: 'note', description: '', required: false, schema: { type: 'string' } },
+      ],
+    });
+    expect(defineApp({ agents: [defineAgent({ name: 'helper', output })] }).outputs.get('helper')).toBe(output);
+  });
+
+  test('with an output that refers to a part of itself shows that field without its type (T28)', () => {
+    const tree = z.object({
+      get children() {
+        return z.array(tree);
+      },
+    });
+    const { profile } = defineAgent({ name: 'helper', output: tree });
+    expect(profile.resultFields?.fields).toEqual([{ name: 'children', description: '', required: true }]);
+  });
+
+  test.each([
+    ['is none', { output: {} as never }, /agent helper: its output cannot be used: expected a schema of zod 4/],
+    ['has no JSON Schema', { output: z.object({ at: z.date() }) }, /its output cannot be used: Date/],
+    ['transforms', { output: z.object({ n: z.string().transform(Number) }) }, /its output transforms values/],
+    ['comes with resultFields', { output: z.object({}), resultFields: { fields: [] } }, /both output and resultFields/],
+  ])('whose output %s is invalid_config (T28)', (_, more, message) => {
+    expect(complaint(() => defineAgent({ name: 'helper', ...more }))).toMatch(message);
+  });
+
+  test('whose result fields have a schema that nothing can be checked by is invalid_config (T28)', () => {
+    const resultFields = { fields: [{ name: 'a', schema: { type: 'nonsense' } }] };
+    const message = complaint(() => defineAgent({ name: 'helper', resultFields }));
+    expect(message).toContain('at resultFields.fields[0].schema');
+  });
+
   test('with a field nobody knows is invalid_config that names it', () => {
     expect(complaint(() => defineAgent({ name: 'helper', instruction: 'x' } as never))).toContain('instruction');
   });
