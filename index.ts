@@ -9,7 +9,7 @@ export {
   defineTool,
   type ToolDefinition,
 } from './activities/app/app.ts';
-export type { Tool, ToolContext } from './activities/tool.ts';
+export type { Tool, ToolContext, ToolLogger } from './activities/tool.ts';
 export { AgentClient, type AgentClientOptions } from './client/agent-client.ts';
 export type {
   AgentHandle,

@@ -2,6 +2,14 @@
 import type { JsonObject } from '../workflows/protocol/json.ts';
 import type { ToolSpec } from '../workflows/protocol/profile.ts';
 
+/** Writes to the worker's log, with the ids of the call on every line. Never what may be in a prompt: a log is not made for that. */
+export interface ToolLogger {
+  debug(message: string, attributes?: Readonly<Record<string, unknown>>): void;
+  info(message: string, attributes?: Readonly<Record<string, unknown>>): void;
+  warn(message: string, attributes?: Readonly<Record<string, unknown>>): void;
+  error(message: string, attributes?: Readonly<Record<string, unknown>>): void;
+}
+
 /** What the function of a tool is told about its call. */
 export interface ToolContext {
   readonly agentId: string;
@@ -15,6 +23,12 @@ export interface ToolContext {
   readonly attempt: number;
   /** W3C trace context of the request, to be passed on to whatever the tool calls; null when the request came without one. */
   readonly traceparent: string | null;
+  /** The id that the caller gave a chain of requests; null when the request came without one (T26). */
+  readonly correlationId: string | null;
+  /** What the caller sent along with the request; empty when nothing was sent, and for a turn that another agent delegated. */
+  readonly metadata: Readonly<Record<string, string>>;
+  /** Lines of the worker's log that name `agentId`, `agentTurnId`, `callId` and `tool`. */
+  readonly logger: ToolLogger;
   /**
    * Aborted when the turn is stopped or was given to another worker, the tool's timeout passed, the worker shuts down, or what the tool
    * left behind failed.

@@ -7,6 +7,7 @@
  * 2. Once the lease is confirmed, nothing else comes before the first line of the tool.
  */
 import { ApplicationFailure, Context, log } from '@temporalio/activity';
+import type { LogMetadata } from '@temporalio/common';
 import { z } from 'zod';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/contract/activities.ts';
 import type { ClaimOutcome } from '../../workflows/contract/calls.ts';
@@ -20,7 +21,7 @@ import { describeError } from '../failure.ts';
 import { type Holding, withHeartbeat } from '../heartbeat.ts';
 import { throughJson } from '../serialisable.ts';
 import { outlastOutage } from '../store-outage.ts';
-import { isRepeatable, type RunnableTool, type ToolContext } from '../tool.ts';
+import { isRepeatable, type RunnableTool, type ToolContext, type ToolLogger } from '../tool.ts';
 import type { HandoverExecutor } from '../turn-workflows.ts';
 import { type DelegatingStore, runDelegation } from './builtin/delegation.ts';
 import { builtinTool, runnableTool } from './builtin/registry.ts';
@@ -55,8 +56,10 @@ export const runTool =
       const tool = runnableTool(app.tools, name);
       const claim = await store.claimCall(fence, { callId, attempt, repeatable: isRepeatable(tool) });
       if (claim.kind !== 'go') return claim;
-      const { traceparent } = claim;
-      const context = { agentId, agentTurnId, turnEpoch, callId, idempotencyKey: callId, attempt, traceparent };
+      const { traceparent, correlationId, metadata } = claim;
+      const request = { traceparent, correlationId, metadata };
+      const logger = loggerOf(Context.current().log, { agentId, agentTurnId, callId, tool: name });
+      const context = { agentId, agentTurnId, turnEpoch, callId, idempotencyKey: callId, attempt, ...request, logger };
       const startedAt = performance.now();
       const body = await execute(tool, name, claim, context, holding);
       const durationMs = Math.round(performance.now() - startedAt);
@@ -73,6 +76,16 @@ export const runTool =
       return { kind: 'settled', settled: await outlastOutage(signal, () => store.settleCall(fence, result)) };
     });
   };
+
+/**
+ * Writes to the log of the activity, also from code that has left its async context. What the runtime says of a line stands above what the tool
+ * says.
+ */
+function loggerOf(log: Context['log'], ids: LogMetadata): ToolLogger {
+  const at = (level: keyof ToolLogger) => (message: string, attributes?: LogMetadata) =>
+    log[level](message, { ...attributes, ...ids });
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
+}
 
 /** How the store took a call that is to wait. */
 function answered(outcome: ClaimOutcome): RunToolOutcome {

@@ -34,6 +34,10 @@ export type ClaimOutcome =
       readonly suspendTimeoutMs: number | null;
       /** The W3C trace context of the request, for whatever the tool calls; null when the request has none (T27). */
       readonly traceparent: string | null;
+      /** The caller's own id for a chain of requests; null when the request has none (T26). */
+      readonly correlationId: string | null;
+      /** What the caller sent along with the request; empty when nothing was sent. */
+      readonly metadata: Readonly<Record<string, string>>;
     }
   | { readonly kind: 'settled'; readonly settled: SettledCall }
   | ({ readonly kind: 'suspended' } & Until);

@@ -94,8 +94,8 @@ async function start(
   edited: boolean,
 ): Promise<ClaimOutcome> {
   const suspendTimeoutMs = await suspendTimeout(reader, turn, call.tool);
-  const { traceparent = null } = decoded(turn.request);
-  return { kind: 'go', call, edited, suspendTimeoutMs, traceparent };
+  const { traceparent = null, correlationId = null, metadata = {} } = decoded(turn.request);
+  return { kind: 'go', call, edited, suspendTimeoutMs, traceparent, correlationId, metadata };
 }
 
 /** The result of a call whose tool may have run, and may not be run again (W10). */

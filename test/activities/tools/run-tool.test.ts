@@ -6,7 +6,7 @@ import type { ToolContext } from '../../../activities/tool.ts';
 import { runTool } from '../../../activities/tools/run-tool.ts';
 import { SIZES } from '../../../workflows/protocol/sizes.ts';
 import { testApp } from '../../support/app.ts';
-import { attempt } from '../llm/leased-turn.ts';
+import { Attempt, attempt } from '../llm/leased-turn.ts';
 import { type Call, call, closeCalls, NO_WORKFLOWS, work } from './proposed-call.ts';
 
 afterEach(closeCalls);
@@ -49,6 +49,38 @@ describe('a tool', () => {
     const { agentId, agentTurnId } = on.turn.fence;
     expect(seen[0]).toMatchObject({ agentId, agentTurnId, callId: on.callId, idempotencyKey: on.callId, attempt: 1 });
     expect(seen[0]?.signal.aborted).toBe(false);
+  });
+
+  test('gets what the caller said with the request: correlation, trace and metadata (T26, T27)', async () => {
+    const seen: ToolContext[] = [];
+    const tool = () => work((_, context) => void seen.push(context));
+    const said = { correlationId: 'order-7', metadata: { tenant: 'a' }, traceparent: `00-${'1'.repeat(32)}-01` };
+    const one = await call(tool(), {}, {}, said);
+    const other = await call(tool());
+    await attempt(one.run, one.input);
+    await attempt(other.run, other.input);
+    expect(seen[0]).toMatchObject({ ...said, turnEpoch: one.turn.fence.turnEpoch });
+    expect(seen[1]).toMatchObject({ correlationId: null, metadata: {}, traceparent: null });
+  });
+
+  test('writes lines to the log of the worker that name its call, also later from elsewhere', async () => {
+    const later = Promise.withResolvers<() => void>();
+    const on = await call(
+      work((_, { logger }) => {
+        logger.warn('the wind turned', { kmh: 7, callId: 'another' });
+        later.resolve(() => logger.error('afterwards'));
+        return null;
+      }),
+    );
+    const environment = new Attempt();
+    await environment.of(on.run, on.input);
+    (await later.promise)();
+    const { agentId, agentTurnId } = on.turn.fence;
+    const ids = { agentId, agentTurnId, callId: on.callId, tool: 'work' };
+    expect(environment.logged).toMatchObject([
+      { level: 'WARN', message: 'the wind turned', meta: { ...ids, kmh: 7 } },
+      { level: 'ERROR', message: 'afterwards', meta: ids },
+    ]);
   });
 
   test('whose definition says terminate settles with that, failed or not (T19)', async () => {
