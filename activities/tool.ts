@@ -54,6 +54,8 @@ export interface RunnableTool {
 /** A tool of the app, as `defineTool` makes it. */
 export interface Tool extends RunnableTool {
   readonly spec: ToolSpec;
+  /** File and line of its definition; undefined where Node does not tell. */
+  readonly definedAt: string | undefined;
 }
 
 /** How long one execution of a tool may take that says nothing else, in ms. */

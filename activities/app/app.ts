@@ -5,12 +5,13 @@
 import { z } from 'zod';
 import { letThrough } from '../../workflows/kernel/config.ts';
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
-import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Profile, ProfileSnapshot, ToolSpec } from '../../workflows/protocol/profile.ts';
 import type { Tool } from '../tool.ts';
-import { BUILTIN_TOOLS, builtinSpecs, builtinTool } from '../tools/builtin/registry.ts';
-import { checked } from './checked.ts';
+import { BUILTIN_TOOLS, builtinSpecs } from '../tools/builtin/registry.ts';
+
 import type { Agent, OutputSchema } from './define-agent.ts';
+import { callerOf, checked, invalid } from './definition.ts';
+import { unknownTools } from './tool-names.ts';
 
 export { type Agent, type AgentDefinition, defineAgent } from './define-agent.ts';
 export { defineTool, type ToolDefinition } from './define-tool.ts';
@@ -55,60 +56,49 @@ export interface AppDefinition {
 const revisionSchema = z.int().nonnegative();
 
 /**
- * Puts an app together. Throws `invalid_config` for a name that two agents or two tools have, for a malformed price and a malformed revision.
+ * Puts an app together. Throws `invalid_config` for a name that two agents or two tools have, for the name of a tool in a profile that no tool
+ * has, for a malformed price and a malformed revision.
  */
 export function defineApp({ agents, tools = [], models = {}, revision = 0 }: AppDefinition): App {
-  const byTool = unique('tool', tools, (tool) => tool.spec.name);
+  const at = callerOf(defineApp);
+  const byTool = unique('tool', tools, ({ spec }) => spec.name);
   const byAgent = unique('agent', agents, ({ profile }) => profile.name);
   const prices = new Map(
-    Object.entries(models).map(([name, price]) => [name, checked(`price of model ${name}`, modelPriceSchema, price)]),
+    Object.entries(models).map(([name, price]) => [
+      name,
+      checked({ what: `price of model ${name}`, at }, modelPriceSchema, price),
+    ]),
   );
   return {
     tools: byTool,
     prices,
-    revision: checked('revision', revisionSchema, revision),
-    agents: new Map([...byAgent].map(([name, { profile }]) => [name, snapshotOf(profile, byTool)])),
+    revision: checked({ what: 'revision', at }, revisionSchema, revision),
+    agents: new Map([...byAgent].map(([name, agent]) => [name, snapshotOf(agent, byTool)])),
     outputs: new Map([...byAgent].flatMap(([name, { output }]) => (output ? [[name, output]] : []))),
   };
 }
 
-/** The profile with the tools it is offered. A name in its `allowedTools` that matches nothing is left out with a warning (W7). */
-function snapshotOf(profile: Profile, tools: ReadonlyMap<string, Tool>): ProfileSnapshot {
+/**
+ * The profile with the tools it is offered. Throws `invalid_config` for a name that no tool of the app has (W7). The name of a tool that the profile
+ * itself keeps away is a warning: it may be meant so.
+ */
+function snapshotOf({ profile, definedAt }: Agent, tools: ReadonlyMap<string, Tool>): ProfileSnapshot {
+  const unknown = unknownTools(profile, tools.keys());
+  if (unknown.length > 0) throw invalid({ what: `agent ${profile.name}`, at: definedAt }, `: ${unknown.join('\n')}`);
   const names = [...new Set(profile.allowedTools ?? tools.keys())];
-  const warnings = names
-    .filter((name) => !tools.has(name) && !builtinTool(name))
-    .map((name) => `allowedTools names ${name}, which is no tool of the app: left out`);
   const offered = names.flatMap((name) => tools.get(name)?.spec ?? []);
-  const endable = new Set([...letThrough(profile, offered), SUBMIT_RESULT]);
-  const endings = profile.mustEndWith
-    .filter((name) => !endable.has(name))
-    .map((name) => `mustEndWith names ${name}, which is not offered: the rule is ignored for it`);
-  return {
-    profile,
-    tools: offered,
-    builtins: builtinSpecs(profile),
-    warnings: [...warnings, ...endings, ...misnamed(profile, offered)],
-  };
+  return { profile, tools: offered, builtins: builtinSpecs(profile), warnings: keptAway(profile, offered) };
 }
 
-/**
- * A warning for each name that matches no tool. A rule for it does nothing: most likely the name is wrong, and what it was meant for goes
- * unguarded.
- */
-function misnamed(profile: Profile, offered: readonly ToolSpec[]): string[] {
-  const names = new Set([...offered.map((tool) => tool.name), ...BUILTIN_TOOLS.map((tool) => tool.name)]);
-  const { governance, skills, stableCore } = profile;
-  const ruled = [
-    ...(governance?.rules ?? []).map((rule) => rule.tool),
-    ...(governance?.constraints ?? []).map((rule) => rule.tool),
-    ...(governance?.rateLimits ?? []).map((rule) => rule.tool),
-    ...(governance?.veto ?? []),
-  ].filter((pattern) => !pattern.includes('*'));
-  const wanted = [...stableCore, ...skills.flatMap((skill) => skill.allowedTools ?? [])];
+/** A warning for each tool that a rule or an ending names and the profile is not offered. */
+function keptAway(profile: Profile, offered: readonly ToolSpec[]): string[] {
+  const names = new Set([...offered, ...BUILTIN_TOOLS].map((tool) => tool.name));
+  const endable = new Set([...letThrough(profile, offered), SUBMIT_RESULT]);
+  const wanted = [...profile.stableCore, ...profile.skills.flatMap((skill) => skill.allowedTools ?? [])];
   return [
-    ...[...new Set(ruled)]
-      .filter((name) => !names.has(name))
-      .map((name) => `governance names ${name}, which is no tool of the profile`),
+    ...profile.mustEndWith
+      .filter((name) => !endable.has(name))
+      .map((name) => `mustEndWith names ${name}, which is not offered: the rule is ignored for it`),
     ...[...new Set(wanted)]
       .filter((name) => !names.has(name))
       .map((name) => `a skill or stableCore names ${name}, which is no tool of the profile`),
@@ -116,11 +106,22 @@ function misnamed(profile: Profile, offered: readonly ToolSpec[]): string[] {
 }
 
 /** The items by name. Throws `invalid_config` when two have the same. */
-function unique<T>(kind: string, items: readonly T[], nameOf: (item: T) => string): Map<string, T> {
+function unique<T extends { readonly definedAt: string | undefined }>(
+  kind: string,
+  items: readonly T[],
+  nameOf: (item: T) => string,
+): Map<string, T> {
   const map = new Map<string, T>();
   for (const item of items) {
     const name = nameOf(item);
-    if (map.has(name)) throw new CodedError('invalid_config', `two ${kind}s are named ${name}; names must be unique`);
+    const first = map.get(name);
+    if (first) {
+      const places = [first, item].flatMap(({ definedAt = [] }) => definedAt);
+      throw invalid(
+        { what: `two ${kind}s are named ${name}`, at: places.length === 2 ? places.join(' and ') : undefined },
+        '; names must be unique',
+      );
+    }
     map.set(name, item);
   }
   return map;

@@ -1,7 +1,6 @@
 /** A tool as a developer writes it, checked where it is defined (W6). */
 import { z } from 'zod';
 import type { AfterExecution } from '../../workflows/protocol/cards.ts';
-import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
 import { type ToolSpec, toolSpecSchema } from '../../workflows/protocol/profile.ts';
 import { describeError } from '../failure.ts';
@@ -9,7 +8,7 @@ import { isTransforming, parametersOf, type ToolSchema } from '../parameters.ts'
 import type { SerialisableReturn } from '../serialisable.ts';
 import { DEFAULT_TOOL_TIMEOUT_MS, type Tool, type ToolContext } from '../tool.ts';
 import { builtinTool } from '../tools/builtin/registry.ts';
-import { checked } from './checked.ts';
+import { callerOf, checked, type Definition, invalid } from './definition.ts';
 
 /** What a function of a tool returns whose type says nothing else. */
 type PlainReturn = JsonValue | undefined | Promise<JsonValue | undefined>;
@@ -43,23 +42,19 @@ export interface ToolDefinition<Schema extends ToolSchema = ToolSchema, Returned
   readonly execute?: (args: z.output<Schema>, context: ToolContext) => SerialisableReturn<Returned>;
 }
 
-/** Validates the definition of a tool and returns the tool for `defineApp` (W6). Throws `invalid_config`, naming the tool and the field. */
+/** Validates the definition of a tool and returns the tool for `defineApp` (W6). Throws `invalid_config`, naming the tool, the field and the line. */
 export function defineTool<Schema extends ToolSchema, Returned = PlainReturn>(
   definition: ToolDefinition<Schema, Returned>,
 ): Tool {
   const { name, parameters, execute, afterExecution = 'continue' } = definition;
-  if (builtinTool(name))
-    throw new CodedError('invalid_config', `tool name ${name} is taken by a built-in; choose another`);
-  if (!execute && afterExecution !== 'suspend') {
-    throw new CodedError(
-      'invalid_config',
-      `tool ${name} has no execute function; only a suspending tool may leave it out`,
-    );
-  }
-  const spec = checked(`tool ${name}`, toolSpecSchema, {
+  const defined = { what: `tool ${name}`, at: callerOf(defineTool) };
+  if (builtinTool(name)) throw invalid(defined, ' has the name of a built-in tool; choose another');
+  if (!execute && afterExecution !== 'suspend')
+    throw invalid(defined, ' has no execute function; only a suspending tool may leave it out');
+  const spec = checked(defined, toolSpecSchema, {
     name,
     description: definition.description,
-    parameters: jsonSchemaOf(name, parameters),
+    parameters: jsonSchemaOf(defined, parameters),
     ...(isTransforming(parameters) ? { transforms: true as const } : {}),
     afterExecution,
     timeoutMs: definition.timeoutMs ?? DEFAULT_TOOL_TIMEOUT_MS,
@@ -68,17 +63,16 @@ export function defineTool<Schema extends ToolSchema, Returned = PlainReturn>(
   });
   return {
     spec,
+    definedAt: defined.at,
     parse: (args) => z.parse(parameters, args) as JsonObject,
     execute: async (args, context) => execute?.(args as z.output<Schema>, context),
   };
 }
 
-function jsonSchemaOf(name: string, parameters: ToolSchema): JsonObject {
+function jsonSchemaOf(defined: Definition, parameters: ToolSchema): JsonObject {
   try {
     return parametersOf(parameters);
   } catch (error) {
-    throw new CodedError('invalid_config', `tool ${name}: its parameters cannot be used: ${describeError(error)}`, {
-      cause: error,
-    });
+    throw invalid(defined, `: its parameters cannot be used: ${describeError(error)}`, { cause: error });
   }
 }

@@ -77,6 +77,17 @@ describe('a tool', () => {
     expect(message).toContain(`tool ${'name' in more ? more.name : 'forecast'}`);
   });
 
+  test('whose definition is wrong is told with the line that defines it', () => {
+    expect(complaint(() => tool({ timeoutMs: 0 }))).toMatch(/\(defined at .*app\.test\.ts:\d+\)$/);
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
+    try {
+      expect(complaint(() => tool({ timeoutMs: 0 }))).not.toContain('defined at');
+    } finally {
+      Error.stackTraceLimit = stackTraceLimit;
+    }
+  });
+
   test('may not take the name of a built-in (W12)', () => {
     expect(complaint(() => tool({ name: 'submit_result' }))).toContain('submit_result');
   });
@@ -195,7 +206,9 @@ describe('an app', () => {
   test('with one name twice is invalid_config that names it', () => {
     const agents = [defineAgent({ name: 'helper' })];
     expect(complaint(() => defineApp({ agents, tools: [named('a'), named('b'), named('a')] }))).toMatch(/two tools.*a/);
-    expect(complaint(() => defineApp({ agents: [...agents, ...agents] }))).toMatch(/two agents.*helper/);
+    expect(complaint(() => defineApp({ agents: [...agents, ...agents] }))).toMatch(
+      /two agents are named helper; names must be unique \(defined at .*app\.test\.ts:\d+ and .*app\.test\.ts:\d+\)$/,
+    );
   });
 
   test('offers an agent all tools, or those it is allowed in its own order (W7)', () => {
@@ -205,26 +218,59 @@ describe('an app', () => {
     expect(snapshotOf({ name: 'helper', allowedTools: [] }, tools).names).toEqual([]);
   });
 
-  test('leaves out an allowed name that matches nothing, with a warning (W7)', () => {
-    const { names, warnings } = snapshotOf({ name: 'helper', allowedTools: ['a', 'gone', 'submit_result'] }, [
-      named('a'),
-    ]);
-    expect(names).toEqual(['a']);
-    expect(warnings).toEqual([expect.stringContaining('gone')]);
+  const rule = (tool: string) => ({ tool, action: 'ask' as const });
+  const skill = (name: string) => ({ name: 'packing', description: 'd', content: 'c', allowedTools: [name] });
+  test.each<[string, Partial<Parameters<typeof defineAgent>[0]>]>([
+    ['allowedTools', { allowedTools: ['forecast', 'forcast'] }],
+    ['governance.rules[1]', { governance: { rules: [rule('forecast'), rule('forcast')] } }],
+    ['governance.constraints[0]', { governance: { constraints: [{ tool: 'forcast', path: 'n', max: 1 }] } }],
+    ['governance.rateLimits[0]', { governance: { rateLimits: [{ tool: 'forcast', max: 1, windowMs: 1_000 }] } }],
+    ['governance.veto', { governance: { veto: ['forcast'] } }],
+    ['skill packing', { skills: [skill('forcast')] }],
+    ['stableCore', { stableCore: ['forcast'] }],
+    ['capabilities.ids', { capabilities: { ids: ['forcast'] } }],
+    ['mustEndWith', { mustEndWith: ['forcast'] }],
+  ])(
+    'in which %s names a tool that is not there is invalid_config, with the name that was meant (W7)',
+    (field, profile) => {
+      const message = complaint(() => snapshotOf({ name: 'helper', ...profile }, [named('forecast'), named('book')]));
+      expect(message).toContain('agent helper: ');
+      expect(message).toContain(`${field} names forcast, which is no tool of the app; did you mean forecast?`);
+      expect(message).toMatch(/\(defined at .*app\.test\.ts:\d+\)$/);
+    },
+  );
+
+  test('in which several names are wrong names them all, and guesses only where one is written like it (W7)', () => {
+    const profile = { name: 'helper', allowedTools: ['mail', 'Book'], stableCore: ['ask_exprt'] };
+    const message = complaint(() => snapshotOf(profile, [named('forecast'), named('book')]));
+    expect(message).toMatch(
+      /names mail, which is no tool of the app\n.*did you mean book\?\n.*did you mean ask_expert\?/,
+    );
   });
 
-  test('warns of a required ending that is not offered (W13)', () => {
-    const ending = { mustEndWith: ['publish', 'submit_result'] };
-    expect(snapshotOf({ name: 'helper', ...ending }, [named('a')]).warnings).toEqual([
-      expect.stringContaining('publish'),
+  test('takes patterns that match nothing yet, and names of built-in tools (W7)', () => {
+    const governance = { rules: [rule('mcp_*'), rule('submit_result')], veto: ['delete_*'] };
+    expect(snapshotOf({ name: 'helper', governance, allowedTools: ['a', 'now'] }, [named('a')])).toMatchObject({
+      names: ['a'],
+      warnings: [],
+    });
+  });
+
+  test('refuses a built-in tool other than submit_result as an ending (W13)', () => {
+    const message = complaint(() => snapshotOf({ name: 'helper', mustEndWith: ['now'] }, []));
+    expect(message).toContain('mustEndWith names now');
+  });
+
+  test('warns of a tool that is there and the profile keeps away (W7, W13)', () => {
+    const tools = [named('a'), named('publish')];
+    const ending = { name: 'helper', mustEndWith: ['publish', 'submit_result'] };
+    expect(snapshotOf(ending, tools).warnings).toEqual([]);
+    const hidden = snapshotOf({ ...ending, allowedTools: ['a'], stableCore: ['publish'] }, tools);
+    expect(hidden.warnings).toEqual([
+      expect.stringContaining('mustEndWith names publish'),
+      expect.stringContaining('stableCore names publish'),
     ]);
-    expect(snapshotOf({ name: 'helper', ...ending }, [named('publish')]).warnings).toEqual([]);
-    const hidden = snapshotOf({ name: 'helper', ...ending, allowedTools: ['a'] }, [named('a'), named('publish')]);
-    expect(hidden.warnings).toEqual([expect.stringContaining('publish')]);
-    const barred = snapshotOf({ name: 'helper', ...ending, capabilities: { ids: ['a'] } }, [
-      named('a'),
-      named('publish'),
-    ]);
+    const barred = snapshotOf({ ...ending, capabilities: { ids: ['a'] } }, tools);
     expect(barred.warnings).toEqual([expect.stringContaining('publish')]);
   });
 
