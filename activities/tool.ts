@@ -19,8 +19,10 @@ export interface ToolContext {
   readonly callId: string;
   /** The same in every attempt of this call: hand it to whatever the tool changes. */
   readonly idempotencyKey: string;
-  /** Number of this attempt to run the call, from 1. */
+  /** Number of this attempt to run the call, from 1: a worker that is lost is followed by another attempt. */
   readonly attempt: number;
+  /** Number of this execution within the attempt, from 1: one that failed is followed by another where the tool has a `retry`. */
+  readonly execution: number;
   /** W3C trace context of the request, to be passed on to whatever the tool calls; null when the request came without one. */
   readonly traceparent: string | null;
   /** The id that the caller gave a chain of requests; null when the request came without one (T26). */
@@ -38,7 +40,7 @@ export interface ToolContext {
 
 /** What an activity needs in order to run a call, be the tool one of the app or built in. */
 export interface RunnableTool {
-  readonly spec: Pick<ToolSpec, 'afterExecution' | 'timeoutMs' | 'sideEffects'>;
+  readonly spec: Pick<ToolSpec, 'afterExecution' | 'timeoutMs' | 'sideEffects' | 'retry'>;
   /**
    * The arguments as the function takes them, with defaults and transforms. Called when the call is proposed, and once more for arguments that
    * an approver wrote. Throws a ZodError when the arguments do not match.

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { AfterExecution } from '../../workflows/protocol/cards.ts';
 import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
-import { type ToolSpec, toolSpecSchema } from '../../workflows/protocol/profile.ts';
+import { type retrySchema, type ToolSpec, toolSpecSchema } from '../../workflows/protocol/profile.ts';
 import { describeError } from '../failure.ts';
 import { isTransforming, parametersOf, type ToolSchema } from '../parameters.ts';
 import type { SerialisableReturn } from '../serialisable.ts';
@@ -36,6 +36,11 @@ export interface ToolDefinition<Schema extends ToolSchema = ToolSchema, Returned
   /** What a second run would do. A tool that is `unsafe`, the default, is never run twice, not even after a crash (W10). */
   readonly sideEffects?: ToolSpec['sideEffects'];
   /**
+   * How often the function is run again within the call when it threw or took too long, before that becomes the failed result: `attempts` in
+   * all, after pauses from `initialMs` (1,000) that double up to `maxMs` (30,000). Only for a tool whose `sideEffects` let it run twice.
+   */
+  readonly retry?: z.input<typeof retrySchema>;
+  /**
    * Does the work. What it returns is the result, and may be of any type that JSON keeps; what it throws is a failed result for the model.
    * Optional for suspending tools.
    */
@@ -60,7 +65,10 @@ export function defineTool<Schema extends ToolSchema, Returned = PlainReturn>(
     timeoutMs: definition.timeoutMs ?? DEFAULT_TOOL_TIMEOUT_MS,
     ...(definition.suspendTimeoutMs === undefined ? {} : { suspendTimeoutMs: definition.suspendTimeoutMs }),
     sideEffects: definition.sideEffects ?? 'unsafe',
+    ...(definition.retry === undefined ? {} : { retry: definition.retry }),
   });
+  if (spec.retry && spec.sideEffects === 'unsafe')
+    throw invalid(defined, ": retry would run it twice; say sideEffects: 'idempotent' or 'none', or leave retry out");
   return {
     spec,
     definedAt: defined.at,

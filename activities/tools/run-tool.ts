@@ -8,24 +8,19 @@
  */
 import { ApplicationFailure, Context, log } from '@temporalio/activity';
 import type { LogMetadata } from '@temporalio/common';
-import { z } from 'zod';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/contract/activities.ts';
 import type { ClaimOutcome } from '../../workflows/contract/calls.ts';
-import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
-import type { JsonObject } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/sizes.ts';
 import { MAX_WAIT_MS } from '../../workflows/protocol/time.ts';
 import { effectiveAfterExecution, suspendTimeoutOf } from '../../workflows/waiting/after-execution.ts';
 import type { App } from '../app/app.ts';
-import { describeError } from '../failure.ts';
-import { type Holding, withHeartbeat } from '../heartbeat.ts';
-import { throughJson } from '../serialisable.ts';
+import { withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
-import { isRepeatable, type RunnableTool, type ToolContext, type ToolLogger } from '../tool.ts';
+import { isRepeatable, type ToolLogger } from '../tool.ts';
 import type { HandoverExecutor } from '../turn-workflows.ts';
 import { type DelegatingStore, runDelegation } from './builtin/delegation.ts';
 import { builtinTool, runnableTool } from './builtin/registry.ts';
-import { ToolRun } from './tool-faults.ts';
+import { execute } from './execution.ts';
 
 /** What the tool activity needs. */
 export interface ToolDeps {
@@ -33,9 +28,6 @@ export interface ToolDeps {
   readonly app: App;
   readonly workflows: HandoverExecutor;
 }
-
-/** What a run yields, without the names of its call. */
-type Body = Pick<ToolResultContent, 'status' | 'result' | 'error'>;
 
 /**
  * Returns the result of the call, or until when the call waits for a result from outside. Throws `stale_epoch` when the lease is over and
@@ -92,71 +84,3 @@ function answered(outcome: ClaimOutcome): RunToolOutcome {
   if (outcome.kind !== 'go') return outcome;
   throw ApplicationFailure.nonRetryable('a suspended call cannot be started', 'protocol_violation');
 }
-
-/** Runs the tool. Throws only when there is no result to speak of, because the attempt has ended. */
-async function execute(
-  tool: RunnableTool | undefined,
-  name: string,
-  claim: Extract<ClaimOutcome, { kind: 'go' }>,
-  context: Omit<ToolContext, 'signal'>,
-  holding: Holding,
-): Promise<Body> {
-  if (!tool)
-    return failed({ code: 'unknown_tool', message: `this worker's app has no tool ${name}`, kind: 'recoverable' });
-  const args = claim.edited ? reparsed(tool, claim.call.arguments) : claim.call.arguments;
-  if (args instanceof Error)
-    return failed({ code: 'invalid_arguments', message: `as edited: ${args.message}`, kind: 'recoverable' });
-  // Nothing but the first line of the tool comes after this: what is claimed may be over by now (W10).
-  await holding.confirm();
-  const { timeoutMs } = tool.spec;
-  const { signal: ended } = holding;
-  const timeout = AbortSignal.timeout(timeoutMs);
-  const run = new ToolRun(name, context.callId);
-  const signal = AbortSignal.any([ended, timeout, run.fault]);
-  try {
-    return succeeded(name, await run.wait(() => tool.execute(args, { ...context, signal }), signal));
-  } catch (error) {
-    // The turn is ending, or this worker is: there is no result to speak of. A tool that finished all the same keeps its own.
-    if (ended.aborted) throw ended.reason;
-    if (timeout.aborted && !run.fault.aborted) return timedOut(name, timeoutMs);
-    const message = describeError(error);
-    log.info(`tool ${name} failed`, { callId: context.callId, error: message });
-    return failed({ code: 'tool_failed', message, kind: 'recoverable' });
-  }
-}
-
-/**
- * Arguments that an approver wrote, as the tool takes them: its own schema has not seen them yet (K7). An Error says what is wrong with them.
- */
-function reparsed(tool: RunnableTool, args: JsonObject): JsonObject | Error {
-  try {
-    return tool.parse(args);
-  } catch (error) {
-    return new Error(error instanceof z.ZodError ? z.prettifyError(error) : describeError(error));
-  }
-}
-
-/** The result as JSON; a failed result when the tool returned something else. */
-function succeeded(name: string, value: unknown): Body {
-  try {
-    return { status: 'success', result: throughJson(value) };
-  } catch (error) {
-    return failed({
-      code: 'invalid_result',
-      message: `the result of ${name} is not JSON: ${describeError(error)}`,
-      kind: 'fatal',
-    });
-  }
-}
-
-const timedOut = (name: string, timeoutMs: number): Body => ({
-  status: 'timeout',
-  error: {
-    code: 'tool_timeout',
-    message: `${name} took longer than ${timeoutMs} ms`,
-    kind: 'timeout',
-    retryable: true,
-  },
-});
-
-const failed = (error: ToolError): Body => ({ status: 'failed', error });

@@ -45,6 +45,16 @@ describe('a tool', () => {
     expect(tool(more).spec).toMatchObject(more);
   });
 
+  test('says when it is executed again, with the pauses filled in; one that is unsafe may not (W6, W10)', () => {
+    const retry = { attempts: 3 };
+    expect(tool({ retry, sideEffects: 'none' }).spec.retry).toEqual({ attempts: 3, initialMs: 1_000, maxMs: 30_000 });
+    expect(tool().spec).not.toHaveProperty('retry');
+    for (const more of [{ retry }, { retry, sideEffects: 'unsafe' as const }])
+      expect(complaint(() => tool(more))).toContain('tool forecast: retry would run it twice');
+    const endless = { retry: { attempts: 0 }, sideEffects: 'none' as const };
+    expect(complaint(() => tool(endless))).toContain('at retry.attempts');
+  });
+
   test.each([
     ['a transform', z.string().transform(Number), true],
     ['a pipe to another type', z.string().transform(Number).pipe(z.number()), true],
