@@ -1,5 +1,5 @@
 /** A tool as an activity runs it: what bounds its run, the validator of its arguments, its function. */
-import type { JsonObject } from '../workflows/protocol/json.ts';
+import type { JsonObject, JsonValue } from '../workflows/protocol/json.ts';
 import type { ToolSpec } from '../workflows/protocol/profile.ts';
 
 /** Writes to the worker's log, with the ids of the call on every line. Never what may be in a prompt: a log is not made for that. */
@@ -31,6 +31,12 @@ export interface ToolContext {
   readonly metadata: Readonly<Record<string, string>>;
   /** Lines of the worker's log that name `agentId`, `agentTurnId`, `callId` and `tool`. */
   readonly logger: ToolLogger;
+  /**
+   * Says how far the tool is: a short text or a small value of JSON, shown with the turn and in its events. It never throws and may be called as
+   * often as one likes: the latest value is written about once a second, more rarely in long work; beyond `SIZES.progressBytes` a text is
+   * cut and another value left out.
+   */
+  progress(value: JsonValue): void;
   /**
    * Aborted when the turn is stopped or was given to another worker, the tool's timeout passed, the worker shuts down, or what the tool
    * left behind failed.

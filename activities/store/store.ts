@@ -13,7 +13,7 @@ import type { ReadStore } from '../../workflows/contract/views.ts';
 import { bind } from './bind.ts';
 import { answerApproval, askApprovals } from './calls/approvals.ts';
 import { readCall, readResult } from './calls/call-cards.ts';
-import { claimCall, refuseCalls, settleCall, suspendCall } from './calls/calls.ts';
+import { claimCall, noteProgress, refuseCalls, settleCall, suspendCall } from './calls/calls.ts';
 import { checkLease } from './calls/claims.ts';
 import { reportResult } from './calls/reports.ts';
 import { resolveWaiting } from './calls/resolving.ts';
@@ -55,6 +55,7 @@ const calls = (ctx: StoreContext): CallStore =>
   bind(ctx, {
     claimCall,
     settleCall,
+    noteProgress,
     suspendCall,
     refuseCalls,
     reportResult,

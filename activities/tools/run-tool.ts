@@ -10,6 +10,7 @@ import { ApplicationFailure, Context, log } from '@temporalio/activity';
 import type { LogMetadata } from '@temporalio/common';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/contract/activities.ts';
 import type { ClaimOutcome } from '../../workflows/contract/calls.ts';
+import type { JsonValue } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/sizes.ts';
 import { MAX_WAIT_MS } from '../../workflows/protocol/time.ts';
 import { effectiveAfterExecution, suspendTimeoutOf } from '../../workflows/waiting/after-execution.ts';
@@ -21,6 +22,7 @@ import type { HandoverExecutor } from '../turn-workflows.ts';
 import { type DelegatingStore, runDelegation } from './builtin/delegation.ts';
 import { builtinTool, runnableTool } from './builtin/registry.ts';
 import { execute } from './execution.ts';
+import { ProgressReporter } from './progress-reporter.ts';
 
 /** What the tool activity needs. */
 export interface ToolDeps {
@@ -51,9 +53,11 @@ export const runTool =
       const { traceparent, correlationId, metadata } = claim;
       const request = { traceparent, correlationId, metadata };
       const logger = loggerOf(Context.current().log, { agentId, agentTurnId, callId, tool: name });
-      const context = { agentId, agentTurnId, turnEpoch, callId, idempotencyKey: callId, attempt, ...request, logger };
+      const reporter = new ProgressReporter((value) => store.noteProgress(fence, { callId, attempt }, value), logger);
+      const ids = { agentId, agentTurnId, turnEpoch, callId, idempotencyKey: callId, attempt };
+      const context = { ...ids, ...request, logger, progress: (value: JsonValue) => reporter.report(value) };
       const startedAt = performance.now();
-      const body = await execute(tool, name, claim, context, holding);
+      const body = await execute(tool, name, claim, context, holding).finally(() => reporter.close());
       const durationMs = Math.round(performance.now() - startedAt);
       const effective = effectiveAfterExecution(body.result, undefined, tool?.spec.afterExecution ?? 'continue');
       if (effective === 'suspend' && body.status === 'success') {

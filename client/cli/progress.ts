@@ -5,7 +5,7 @@
  */
 import type { AgentEvent, CallEvent, StepEvent } from '../../workflows/contract/events.ts';
 import { noticeText } from '../../workflows/contract/notices.ts';
-import { duration, time } from './format.ts';
+import { duration, time, valueLine } from './format.ts';
 
 /** Turns the events of one turn into lines that a waiting person reads. */
 export class TurnProgress {
@@ -81,6 +81,8 @@ export class TurnProgress {
           return [];
         }
         return [this.#settled(event, payload)];
+      case 'progress':
+        return [this.#line(event, `  ${tool}: ${valueLine(payload.progress ?? null)}`)];
       case 'deferred':
         return [this.#line(event, `  a result (${status}) for call ${callId} must wait: ${reason}`)];
       case 'dropped':

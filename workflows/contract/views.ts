@@ -93,6 +93,8 @@ export interface CallView {
   readonly approval: ToolResultContent['approval'] | null;
   /** `open`: it has no result. */
   readonly status: ResultStatus | 'waiting' | 'open';
+  /** How far its tool said last that it is; null when it said nothing, and when the call has its result. */
+  readonly progress: JsonValue | null;
   readonly error: ToolError | null;
   /** How long its tool ran; null while it has no result, and for a result that no tool of ours brought. */
   readonly durationMs: number | null;

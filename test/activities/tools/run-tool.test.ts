@@ -83,6 +83,31 @@ describe('a tool', () => {
     ]);
   });
 
+  test('says how far it is: its readers see the latest while it works, and each in the events (T5)', async () => {
+    const finish = Promise.withResolvers<void>();
+    const on = await call(
+      work(async (_, { progress }) => {
+        progress('begun');
+        await finish.promise;
+        progress('too late to be written');
+        return null;
+      }),
+    );
+    const { store, fence } = on.turn;
+    const view = async () => (await store.getTurn(fence.agentTurnId))?.steps[0]?.calls[0];
+    const run = attempt(on.run, on.input);
+    while ((await view())?.progress !== 'begun') await store.changed(1_000);
+    expect(await view()).toMatchObject({ status: 'open', progress: 'begun' });
+    finish.resolve();
+    await run;
+    expect(await view()).toMatchObject({ status: 'success', progress: null });
+    const events = (await store.readEvents(fence)).flatMap(({ type, payload }) => (type === 'call' ? [payload] : []));
+    expect(events).toMatchObject([
+      { phase: 'progress', progress: 'begun', callId: on.callId, tool: 'work' },
+      { phase: 'settled' },
+    ]);
+  });
+
   test('whose definition says terminate settles with that, failed or not (T19)', async () => {
     const good = await call(work(() => 'done', { afterExecution: 'terminate' }));
     const bad = await call(
