@@ -1,5 +1,7 @@
 /** `agentturn`: what an app imports. Definitions, the client, everything that they take and return, and the errors they throw. */
 export {
+  type Agent,
+  type AgentDefinition,
   type App,
   type AppDefinition,
   defineAgent,
@@ -7,7 +9,7 @@ export {
   defineTool,
   type ToolDefinition,
 } from './activities/app/app.ts';
-export type { Tool, ToolContext } from './activities/tool.ts';
+export type { Tool, ToolContext, ToolLogger } from './activities/tool.ts';
 export { AgentClient, type AgentClientOptions } from './client/agent-client.ts';
 export type {
   AgentHandle,
@@ -27,6 +29,7 @@ export {
   type TemporalClient,
   type TemporalCredentials,
 } from './client/connect.ts';
+export { outputOf } from './client/output-of.ts';
 export type { ApproverCheck } from './client/turn-handle.ts';
 export type {
   ApprovalAck,
@@ -71,6 +74,7 @@ export type {
 } from './workflows/contract/views.ts';
 export type { EnqueueAck, EnqueueInput, ResultFields } from './workflows/protocol/enqueue.ts';
 export { CodedError, FAILURES, type FailureCode } from './workflows/protocol/failures.ts';
+export type { FieldOf, Fields, OutputOf } from './workflows/protocol/output.ts';
 export type { BudgetChange, Budgets, ProfileInput } from './workflows/protocol/profile.ts';
 export type { ReportAck } from './workflows/protocol/tool-result.ts';
 export type { Deliverable, Priority, TurnStatus, Usage } from './workflows/protocol/turn.ts';

@@ -2,6 +2,14 @@
 import type { JsonObject, JsonValue } from '../workflows/protocol/json.ts';
 import type { ToolSpec } from '../workflows/protocol/profile.ts';
 
+/** Writes to the worker's log, with the ids of the call on every line. Never what may be in a prompt: a log is not made for that. */
+export interface ToolLogger {
+  debug(message: string, attributes?: Readonly<Record<string, unknown>>): void;
+  info(message: string, attributes?: Readonly<Record<string, unknown>>): void;
+  warn(message: string, attributes?: Readonly<Record<string, unknown>>): void;
+  error(message: string, attributes?: Readonly<Record<string, unknown>>): void;
+}
+
 /** What the function of a tool is told about its call. */
 export interface ToolContext {
   readonly agentId: string;
@@ -11,10 +19,24 @@ export interface ToolContext {
   readonly callId: string;
   /** The same in every attempt of this call: hand it to whatever the tool changes. */
   readonly idempotencyKey: string;
-  /** Number of this attempt to run the call, from 1. */
+  /** Number of this attempt to run the call, from 1: a worker that is lost is followed by another attempt. */
   readonly attempt: number;
+  /** Number of this execution within the attempt, from 1: one that failed is followed by another where the tool has a `retry`. */
+  readonly execution: number;
   /** W3C trace context of the request, to be passed on to whatever the tool calls; null when the request came without one. */
   readonly traceparent: string | null;
+  /** The id that the caller gave a chain of requests; null when the request came without one (T26). */
+  readonly correlationId: string | null;
+  /** What the caller sent along with the request; empty when nothing was sent, and for a turn that another agent delegated. */
+  readonly metadata: Readonly<Record<string, string>>;
+  /** Lines of the worker's log that name `agentId`, `agentTurnId`, `callId` and `tool`. */
+  readonly logger: ToolLogger;
+  /**
+   * Says how far the tool is: a short text or a small value of JSON, shown with the turn and in its events. It never throws and may be called as
+   * often as one likes: the latest value is written about once a second, more rarely in long work; beyond `SIZES.progressBytes` a text is
+   * cut and another value left out.
+   */
+  progress(value: JsonValue): void;
   /**
    * Aborted when the turn is stopped or was given to another worker, the tool's timeout passed, the worker shuts down, or what the tool
    * left behind failed.
@@ -24,19 +46,24 @@ export interface ToolContext {
 
 /** What an activity needs in order to run a call, be the tool one of the app or built in. */
 export interface RunnableTool {
-  readonly spec: Pick<ToolSpec, 'afterExecution' | 'timeoutMs' | 'sideEffects'>;
+  readonly spec: Pick<ToolSpec, 'afterExecution' | 'timeoutMs' | 'sideEffects' | 'retry'>;
   /**
    * The arguments as the function takes them, with defaults and transforms. Called when the call is proposed, and once more for arguments that
    * an approver wrote. Throws a ZodError when the arguments do not match.
    */
   readonly parse: (args: JsonObject) => JsonObject;
-  /** Runs the tool with arguments that `parse` returned. What it returns is the result; what it throws becomes a failed result. */
-  readonly execute: (args: JsonObject, context: ToolContext) => Promise<JsonValue | undefined>;
+  /**
+   * Runs the tool with arguments that `parse` returned. What it returns is the result, once it went through JSON; what it throws becomes a
+   * failed result.
+   */
+  readonly execute: (args: JsonObject, context: ToolContext) => Promise<unknown>;
 }
 
 /** A tool of the app, as `defineTool` makes it. */
 export interface Tool extends RunnableTool {
   readonly spec: ToolSpec;
+  /** File and line of its definition; undefined where Node does not tell. */
+  readonly definedAt: string | undefined;
 }
 
 /** How long one execution of a tool may take that says nothing else, in ms. */

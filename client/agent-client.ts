@@ -14,6 +14,7 @@ import type { AgentView } from '../workflows/contract/views.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { isUserId, USER_ID_PATTERN } from '../workflows/protocol/ids.ts';
 import type { JsonValue } from '../workflows/protocol/json.ts';
+import type { OutputOf } from '../workflows/protocol/output.ts';
 import { StoredAgent } from './agent-handle.ts';
 import { everyAgent } from './agent-pages.ts';
 import type { AgentHandle, AgentOptions, ClientApi, RunInput, TurnHandle } from './api.ts';
@@ -45,17 +46,18 @@ export class AgentClient implements ClientApi {
     this.#workflows = new TurnWorkflows(options.temporal, options.store);
   }
 
-  agent(agentId: string, options: AgentOptions = {}): AgentHandle {
+  agent<Agent = unknown>(agentId: string, options: AgentOptions = {}): AgentHandle<OutputOf<Agent>> {
     if (!isUserId(agentId))
       throw new CodedError('invalid_request', `agent id ${JSON.stringify(agentId)} does not match ${USER_ID_PATTERN}`);
-    return new StoredAgent(this.#store, this.#workflows, { ...options, id: agentId }, (id, ack) => this.#turn(id, ack));
+    const turn = (id: string, ack: TurnHandle['ack']) => this.#turn<OutputOf<Agent>>(id, ack);
+    return new StoredAgent(this.#store, this.#workflows, { ...options, id: agentId }, turn);
   }
 
-  run(profile: string, input: RunInput): Promise<TurnHandle> {
-    return this.agent(runAgentId(profile, input.idempotencyKey)).enqueue({ ...input, profile });
+  run<Agent = unknown>(profile: string, input: RunInput): Promise<TurnHandle<OutputOf<Agent>>> {
+    return this.agent<Agent>(runAgentId(profile, input.idempotencyKey)).enqueue({ ...input, profile });
   }
 
-  turn(agentTurnId: string): TurnHandle {
+  turn<Agent = unknown>(agentTurnId: string): TurnHandle<OutputOf<Agent>> {
     return this.#turn(agentTurnId);
   }
 
@@ -91,7 +93,7 @@ export class AgentClient implements ClientApi {
     return this.#store.writeContextBox(texts);
   }
 
-  #turn(id: string, ack?: TurnHandle['ack']): TurnHandle {
-    return new StoredTurn(this.#options, this.#workflows, id, ack);
+  #turn<Output extends object>(id: string, ack?: TurnHandle['ack']): TurnHandle<Output> {
+    return new StoredTurn<Output>(this.#options, this.#workflows, id, ack);
   }
 }

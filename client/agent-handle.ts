@@ -6,23 +6,24 @@ import type { ClientStore } from '../workflows/contract/store.ts';
 import type { AgentView, TurnFilter, TurnView } from '../workflows/contract/views.ts';
 import { type EnqueueAck, type EnqueueInput, enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
+import type { Fields } from '../workflows/protocol/output.ts';
 import type { AgentHandle, AgentOptions, EventsOptions, TurnHandle } from './api.ts';
 import { followEvents } from './event-tail.ts';
 import type { TurnWorkflows } from './turn-workflows.ts';
 
 /** An agent whose rows this process can read and write. */
-export class StoredAgent implements AgentHandle {
+export class StoredAgent<Output extends object = Fields> implements AgentHandle<Output> {
   readonly id: string;
   readonly #profile: string | undefined;
   readonly #store: ClientStore;
   readonly #workflows: TurnWorkflows;
-  readonly #turn: (id: string, ack: EnqueueAck) => TurnHandle;
+  readonly #turn: (id: string, ack: EnqueueAck) => TurnHandle<Output>;
 
   constructor(
     store: ClientStore,
     workflows: TurnWorkflows,
     { id, profile }: AgentOptions & { readonly id: string },
-    turn: (id: string, ack: EnqueueAck) => TurnHandle,
+    turn: (id: string, ack: EnqueueAck) => TurnHandle<Output>,
   ) {
     this.id = id;
     this.#profile = profile;
@@ -31,7 +32,7 @@ export class StoredAgent implements AgentHandle {
     this.#turn = turn;
   }
 
-  async enqueue(input: EnqueueInput): Promise<TurnHandle> {
+  async enqueue(input: EnqueueInput): Promise<TurnHandle<Output>> {
     const { profile = this.#profile } = input;
     const parsed = enqueueRequestSchema.safeParse(profile === undefined ? input : { ...input, profile });
     if (!parsed.success) throw new CodedError('invalid_request', z.prettifyError(parsed.error));
@@ -62,8 +63,8 @@ export class StoredAgent implements AgentHandle {
     return this.#store.getAgent(this.id);
   }
 
-  turns(filter: TurnFilter = {}): Promise<readonly TurnView[]> {
-    return this.#store.listTurns(this.id, filter);
+  async turns(filter: TurnFilter = {}): Promise<readonly TurnView<Output>[]> {
+    return (await this.#store.listTurns(this.id, filter)) as unknown as readonly TurnView<Output>[];
   }
 
   events(options: EventsOptions = {}): AsyncGenerator<AgentEvent, void> {

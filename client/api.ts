@@ -26,6 +26,7 @@ import type { TranscriptEntry } from '../workflows/contract/transcript.ts';
 import type { AgentView, TurnFilter, TurnView } from '../workflows/contract/views.ts';
 import type { EnqueueAck, EnqueueInput } from '../workflows/protocol/enqueue.ts';
 import type { JsonValue } from '../workflows/protocol/json.ts';
+import type { Fields, OutputOf } from '../workflows/protocol/output.ts';
 import type { BudgetChange } from '../workflows/protocol/profile.ts';
 import type { ReportAck, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 
@@ -48,17 +49,17 @@ export type RunInput = Omit<EnqueueInput, 'profile'>;
 export interface ClientApi {
   /**
    * A handle for one agent: one memory, which exists from its first request on. `profile` is what its requests get that name none; it is
-   * needed unless the agent had a request before, or is the one agent of a `singleton` profile of its name. Errors: `invalid_request` for
-   * an id that is not one.
+   * needed unless the agent had a request before, or is the one agent of a `singleton` profile of its name. `agent<typeof weather>(id)`, with
+   * what `defineAgent` returned, types what its turns deliver. Errors: `invalid_request` for an id that is not one.
    */
-  agent(agentId: string, options?: AgentOptions): AgentHandle;
+  agent<Agent = unknown>(agentId: string, options?: AgentOptions): AgentHandle<OutputOf<Agent>>;
   /**
    * One turn of a new agent of that profile, which remembers nothing before and is never used again. With an idempotency key, the same call
-   * gives the same turn. Errors: those of `AgentHandle.enqueue`.
+   * gives the same turn. Typed like that of an agent. Errors: those of `AgentHandle.enqueue`.
    */
-  run(profile: string, input: RunInput): Promise<TurnHandle>;
-  /** A handle for a turn of that id. Whether there is such a turn, its methods say. */
-  turn(agentTurnId: string): TurnHandle;
+  run<Agent = unknown>(profile: string, input: RunInput): Promise<TurnHandle<OutputOf<Agent>>>;
+  /** A handle for a turn of that id, typed like that of an agent. Whether there is such a turn, its methods say. */
+  turn<Agent = unknown>(agentTurnId: string): TurnHandle<OutputOf<Agent>>;
   /**
    * What waits for people, oldest first, at most `limit` (1,000): of all agents, of one agent, or of one turn and all it delegated (K7).
    * The last one of a page is the next page's `after`.
@@ -88,15 +89,15 @@ export interface EventsOptions {
   readonly signal?: AbortSignal;
 }
 
-/** One agent, whether it has had a request or not. */
-export interface AgentHandle {
+/** One agent, whether it has had a request or not; `Output` is what its turns deliver. */
+export interface AgentHandle<Output extends object = Fields> {
   readonly id: string;
   /**
    * Queues one turn. With an idempotency key, the same call gives the same turn, however often (T2).
    * Errors: `invalid_request` (also for an agent that is merely named like a profile), `profile_not_found`, `idempotency_conflict`,
    * `inbox_full`, `agent_stopped`, `agent_busy`, `temporal_unreachable`.
    */
-  enqueue(input: EnqueueInput): Promise<TurnHandle>;
+  enqueue(input: EnqueueInput): Promise<TurnHandle<Output>>;
   /** Refuses requests from now on and ends the active turn; queued turns stay. Repeating it changes nothing (T10). */
   stop(reason?: string): Promise<{ readonly stoppedTurnId: string | null }>;
   /** Accepts requests again, and runs the queued turns. */
@@ -109,7 +110,7 @@ export interface AgentHandle {
   /** The agent as it stands; null when the store has never had a request for it. */
   get(): Promise<AgentView | null>;
   /** Its turns, oldest first, at most `limit` (100); the `acceptSeq` of a page's last turn is the next page's `after`. */
-  turns(filter?: TurnFilter): Promise<readonly TurnView[]>;
+  turns(filter?: TurnFilter): Promise<readonly TurnView<Output>[]>;
   /** The agent's events from `afterSeq` on, each once, in order, for as long as the reader wants them. */
   events(options?: EventsOptions): AsyncGenerator<AgentEvent, void>;
 }
@@ -126,15 +127,15 @@ export interface SteerOptions {
   readonly key?: string;
 }
 
-/** One turn, whether it is queued, open, ended or unknown. */
-export interface TurnHandle {
+/** One turn, whether it is queued, open, ended or unknown; `Output` is what it delivers. */
+export interface TurnHandle<Output extends object = Fields> {
   readonly id: string;
   /** The answer to the request; undefined for a handle that was made from an id. */
   readonly ack: EnqueueAck | undefined;
   /** The turn as it stands. Errors: `turn_not_found`. */
-  get(): Promise<TurnView>;
+  get(): Promise<TurnView<Output>>;
   /** The ended turn, with its deliverable, however it ended. Errors: `turn_not_found`, `result_wait_timeout` (the turn goes on). */
-  result(options?: ResultOptions): Promise<TurnView>;
+  result(options?: ResultOptions): Promise<TurnView<Output>>;
   /**
    * What was asked, said, called, answered and delivered so far, in the order of the conversation, as people read it: also what the model does
    * not see any more. Errors: `turn_not_found`.

@@ -15,6 +15,7 @@ import type { TranscriptEntry } from '../workflows/contract/transcript.ts';
 import type { TurnView } from '../workflows/contract/views.ts';
 import { type EnqueueAck, idempotencyKeySchema } from '../workflows/protocol/enqueue.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
+import type { Fields } from '../workflows/protocol/output.ts';
 import type { BudgetChange } from '../workflows/protocol/profile.ts';
 import { SIZES, utf8Bytes } from '../workflows/protocol/sizes.ts';
 import { type ReportAck, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
@@ -41,7 +42,7 @@ const ASK_AGAIN_MS = 1_000;
 export type ApproverCheck = (by: string | undefined, approval: ApprovalView) => boolean | Promise<boolean>;
 
 /** A turn whose rows this process can read and write. */
-export class StoredTurn implements TurnHandle {
+export class StoredTurn<Output extends object = Fields> implements TurnHandle<Output> {
   readonly id: string;
   readonly ack: EnqueueAck | undefined;
   readonly #store: ClientStore;
@@ -61,16 +62,17 @@ export class StoredTurn implements TurnHandle {
     this.#verifyApprover = verifyApprover;
   }
 
-  async get(): Promise<TurnView> {
+  async get(): Promise<TurnView<Output>> {
     const view = await this.#store.getTurn(this.id);
-    if (view) return view;
+    // The schema of the agent was applied when the fields were submitted; whoever named its type says that it is this agent's.
+    if (view) return view as unknown as TurnView<Output>;
     throw new CodedError(
       'turn_not_found',
       `no turn ${this.id} in this store; agentturn agents ls shows the agents it has`,
     );
   }
 
-  async result({ timeoutMs = Number.POSITIVE_INFINITY }: ResultOptions = {}): Promise<TurnView> {
+  async result({ timeoutMs = Number.POSITIVE_INFINITY }: ResultOptions = {}): Promise<TurnView<Output>> {
     const deadline = Date.now() + timeoutMs;
     for (;;) {
       const left = deadline - Date.now();

@@ -1,101 +1,20 @@
 /**
- * What a developer writes: tools, agents, an app. All of it is checked where it is defined, so that a mistake is found when the module loads,
- * with the path to it, and not in the middle of a turn.
+ * An app of agents and tools. All that a developer writes is checked where it is defined, so that a mistake is found when the module loads, with
+ * the path to it, and not in the middle of a turn.
  */
 import { z } from 'zod';
 import { letThrough } from '../../workflows/kernel/config.ts';
 import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
-import type { AfterExecution } from '../../workflows/protocol/cards.ts';
-import { CodedError } from '../../workflows/protocol/failures.ts';
-import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
-import {
-  type Profile,
-  type ProfileInput,
-  type ProfileSnapshot,
-  profileSchema,
-  type ToolSpec,
-  toolSpecSchema,
-} from '../../workflows/protocol/profile.ts';
-import { isTransforming, parametersOf } from '../parameters.ts';
-import { DEFAULT_TOOL_TIMEOUT_MS, type Tool, type ToolContext } from '../tool.ts';
-import { BUILTIN_TOOLS, builtinSpecs, builtinTool, OPTIONAL_BUILTINS } from '../tools/builtin/registry.ts';
+import type { Profile, ProfileSnapshot, ToolSpec } from '../../workflows/protocol/profile.ts';
+import type { Tool } from '../tool.ts';
+import { BUILTIN_TOOLS, builtinSpecs } from '../tools/builtin/registry.ts';
 
-/** A tool as its developer writes it. */
-export interface ToolDefinition<Schema extends z.ZodObject = z.ZodObject> {
-  /** What the model calls the tool by: 1 to 64 letters, digits, `_` and `-`, and not the name of a built-in tool. */
-  readonly name: string;
-  /** What the tool does and when to use it, written for the model. */
-  readonly description: string;
-  /** Schema of the arguments. Defaults and transforms apply once, before the call is stored; what they yield must be JSON. */
-  readonly parameters: Schema;
-  /**
-   * `continue` (default): the result goes to the model. `terminate`: the result ends the turn. `suspend`: after `execute` returned the
-   * call waits for a result from outside (client, CLI, signal), until `suspendTimeoutMs`.
-   */
-  readonly afterExecution?: AfterExecution;
-  /** How long one execution may take; default 60,000 ms. */
-  readonly timeoutMs?: number;
-  /** How long a suspended call waits for its result, in ms; when left out, as long as the profile or else the runtime says (T13). */
-  readonly suspendTimeoutMs?: number;
-  /** What a second run would do. A tool that is `unsafe`, the default, is never run twice, not even after a crash (W10). */
-  readonly sideEffects?: ToolSpec['sideEffects'];
-  /** Does the work. The return value is the result; an exception is a failed result for the model. Optional for suspending tools. */
-  readonly execute?: (
-    args: z.output<Schema>,
-    context: ToolContext,
-  ) => Promise<JsonValue | undefined> | JsonValue | undefined;
-}
+import type { Agent, OutputSchema } from './define-agent.ts';
+import { callerOf, checked, invalid } from './definition.ts';
+import { unknownTools } from './tool-names.ts';
 
-/** Validates the definition of a tool and returns the tool for `defineApp` (W6). Throws `invalid_config`, naming the tool and the field. */
-export function defineTool<Schema extends z.ZodObject>(definition: ToolDefinition<Schema>): Tool {
-  const { name, parameters, execute, afterExecution = 'continue' } = definition;
-  if (builtinTool(name))
-    throw new CodedError('invalid_config', `tool name ${name} is taken by a built-in; choose another`);
-  if (!execute && afterExecution !== 'suspend') {
-    throw new CodedError(
-      'invalid_config',
-      `tool ${name} has no execute function; only a suspending tool may leave it out`,
-    );
-  }
-  const spec = checked(`tool ${name}`, toolSpecSchema, {
-    name,
-    description: definition.description,
-    parameters: jsonSchemaOf(name, parameters),
-    ...(isTransforming(parameters) ? { transforms: true as const } : {}),
-    afterExecution,
-    timeoutMs: definition.timeoutMs ?? DEFAULT_TOOL_TIMEOUT_MS,
-    ...(definition.suspendTimeoutMs === undefined ? {} : { suspendTimeoutMs: definition.suspendTimeoutMs }),
-    sideEffects: definition.sideEffects ?? 'unsafe',
-  });
-  return {
-    spec,
-    parse: (args) => z.parse(parameters, args) as JsonObject,
-    execute: async (args, context) => execute?.(args as z.output<Schema>, context),
-  };
-}
-
-function jsonSchemaOf(name: string, parameters: z.ZodObject): JsonObject {
-  try {
-    return parametersOf(parameters);
-  } catch (error) {
-    throw new CodedError('invalid_config', `tool ${name}: its parameters have no JSON Schema: ${String(error)}`, {
-      cause: error,
-    });
-  }
-}
-
-/**
- * Checks an agent and fills in what its definition leaves out. Throws `invalid_config`, naming the agent and the field, also for a name in
- * `builtins` that is none of a built-in tool which can be asked for.
- */
-export function defineAgent(definition: ProfileInput): Profile {
-  const profile = checked(`agent ${definition.name}`, profileSchema, definition);
-  const unknown = profile.builtins.filter((name) => !OPTIONAL_BUILTINS.includes(name));
-  if (unknown.length === 0) return profile;
-  const known = OPTIONAL_BUILTINS.join(', ') || 'none';
-  const message = `agent ${profile.name}: builtins names ${unknown.join(', ')}; tools that can be named there: ${known}`;
-  throw new CodedError('invalid_config', message);
-}
+export { type Agent, type AgentDefinition, defineAgent } from './define-agent.ts';
+export { defineTool, type ToolDefinition } from './define-tool.ts';
 
 /** What a model costs per million tokens, in the one currency of all prices of the app. Cached input tokens cost `input` unless priced. */
 export const modelPriceSchema = z.strictObject({
@@ -110,6 +29,8 @@ export type ModelPrice = z.infer<typeof modelPriceSchema>;
 export interface App {
   /** By name, as each is pinned for the turns of its agents. */
   readonly agents: ReadonlyMap<string, ProfileSnapshot>;
+  /** What agents deliver, by the name of the agent; nothing for an agent that does not say it. */
+  readonly outputs: ReadonlyMap<string, OutputSchema>;
   /** The app's own tools by name, whichever agents are offered them; built-in tools are not among them. */
   readonly tools: ReadonlyMap<string, Tool>;
   /** Prices by name of the model. */
@@ -120,7 +41,7 @@ export interface App {
 
 /** An app as its developer writes it. */
 export interface AppDefinition {
-  readonly agents: readonly Profile[];
+  readonly agents: readonly Agent[];
   /** Each agent is offered all of them, or those that its `allowedTools` names. */
   readonly tools?: readonly Tool[];
   /** Prices by model name as the provider reports it; the cost of a model that is not here is unknown, not 0 (W17). */
@@ -135,59 +56,49 @@ export interface AppDefinition {
 const revisionSchema = z.int().nonnegative();
 
 /**
- * Puts an app together. Throws `invalid_config` for a name that two agents or two tools have, for a malformed price and a malformed revision.
+ * Puts an app together. Throws `invalid_config` for a name that two agents or two tools have, for the name of a tool in a profile that no tool
+ * has, for a malformed price and a malformed revision.
  */
 export function defineApp({ agents, tools = [], models = {}, revision = 0 }: AppDefinition): App {
-  const byTool = unique('tool', tools, (tool) => tool.spec.name);
-  const byAgent = unique('agent', agents, (agent) => agent.name);
+  const at = callerOf(defineApp);
+  const byTool = unique('tool', tools, ({ spec }) => spec.name);
+  const byAgent = unique('agent', agents, ({ profile }) => profile.name);
   const prices = new Map(
-    Object.entries(models).map(([name, price]) => [name, checked(`price of model ${name}`, modelPriceSchema, price)]),
+    Object.entries(models).map(([name, price]) => [
+      name,
+      checked({ what: `price of model ${name}`, at }, modelPriceSchema, price),
+    ]),
   );
   return {
     tools: byTool,
     prices,
-    revision: checked('revision', revisionSchema, revision),
-    agents: new Map([...byAgent].map(([name, profile]) => [name, snapshotOf(profile, byTool)])),
-  };
-}
-
-/** The profile with the tools it is offered. A name in its `allowedTools` that matches nothing is left out with a warning (W7). */
-function snapshotOf(profile: Profile, tools: ReadonlyMap<string, Tool>): ProfileSnapshot {
-  const names = [...new Set(profile.allowedTools ?? tools.keys())];
-  const warnings = names
-    .filter((name) => !tools.has(name) && !builtinTool(name))
-    .map((name) => `allowedTools names ${name}, which is no tool of the app: left out`);
-  const offered = names.flatMap((name) => tools.get(name)?.spec ?? []);
-  const endable = new Set([...letThrough(profile, offered), SUBMIT_RESULT]);
-  const endings = profile.mustEndWith
-    .filter((name) => !endable.has(name))
-    .map((name) => `mustEndWith names ${name}, which is not offered: the rule is ignored for it`);
-  return {
-    profile,
-    tools: offered,
-    builtins: builtinSpecs(profile),
-    warnings: [...warnings, ...endings, ...misnamed(profile, offered)],
+    revision: checked({ what: 'revision', at }, revisionSchema, revision),
+    agents: new Map([...byAgent].map(([name, agent]) => [name, snapshotOf(agent, byTool)])),
+    outputs: new Map([...byAgent].flatMap(([name, { output }]) => (output ? [[name, output]] : []))),
   };
 }
 
 /**
- * A warning for each name that matches no tool. A rule for it does nothing: most likely the name is wrong, and what it was meant for goes
- * unguarded.
+ * The profile with the tools it is offered. Throws `invalid_config` for a name that no tool of the app has (W7). The name of a tool that the profile
+ * itself keeps away is a warning: it may be meant so.
  */
-function misnamed(profile: Profile, offered: readonly ToolSpec[]): string[] {
-  const names = new Set([...offered.map((tool) => tool.name), ...BUILTIN_TOOLS.map((tool) => tool.name)]);
-  const { governance, skills, stableCore } = profile;
-  const ruled = [
-    ...(governance?.rules ?? []).map((rule) => rule.tool),
-    ...(governance?.constraints ?? []).map((rule) => rule.tool),
-    ...(governance?.rateLimits ?? []).map((rule) => rule.tool),
-    ...(governance?.veto ?? []),
-  ].filter((pattern) => !pattern.includes('*'));
-  const wanted = [...stableCore, ...skills.flatMap((skill) => skill.allowedTools ?? [])];
+function snapshotOf({ profile, definedAt }: Agent, tools: ReadonlyMap<string, Tool>): ProfileSnapshot {
+  const unknown = unknownTools(profile, tools.keys());
+  if (unknown.length > 0) throw invalid({ what: `agent ${profile.name}`, at: definedAt }, `: ${unknown.join('\n')}`);
+  const names = [...new Set(profile.allowedTools ?? tools.keys())];
+  const offered = names.flatMap((name) => tools.get(name)?.spec ?? []);
+  return { profile, tools: offered, builtins: builtinSpecs(profile), warnings: keptAway(profile, offered) };
+}
+
+/** A warning for each tool that a rule or an ending names and the profile is not offered. */
+function keptAway(profile: Profile, offered: readonly ToolSpec[]): string[] {
+  const names = new Set([...offered, ...BUILTIN_TOOLS].map((tool) => tool.name));
+  const endable = new Set([...letThrough(profile, offered), SUBMIT_RESULT]);
+  const wanted = [...profile.stableCore, ...profile.skills.flatMap((skill) => skill.allowedTools ?? [])];
   return [
-    ...[...new Set(ruled)]
-      .filter((name) => !names.has(name))
-      .map((name) => `governance names ${name}, which is no tool of the profile`),
+    ...profile.mustEndWith
+      .filter((name) => !endable.has(name))
+      .map((name) => `mustEndWith names ${name}, which is not offered: the rule is ignored for it`),
     ...[...new Set(wanted)]
       .filter((name) => !names.has(name))
       .map((name) => `a skill or stableCore names ${name}, which is no tool of the profile`),
@@ -195,19 +106,23 @@ function misnamed(profile: Profile, offered: readonly ToolSpec[]): string[] {
 }
 
 /** The items by name. Throws `invalid_config` when two have the same. */
-function unique<T>(kind: string, items: readonly T[], nameOf: (item: T) => string): Map<string, T> {
+function unique<T extends { readonly definedAt: string | undefined }>(
+  kind: string,
+  items: readonly T[],
+  nameOf: (item: T) => string,
+): Map<string, T> {
   const map = new Map<string, T>();
   for (const item of items) {
     const name = nameOf(item);
-    if (map.has(name)) throw new CodedError('invalid_config', `two ${kind}s are named ${name}; names must be unique`);
+    const first = map.get(name);
+    if (first) {
+      const places = [first, item].flatMap(({ definedAt = [] }) => definedAt);
+      throw invalid(
+        { what: `two ${kind}s are named ${name}`, at: places.length === 2 ? places.join(' and ') : undefined },
+        '; names must be unique',
+      );
+    }
     map.set(name, item);
   }
   return map;
-}
-
-/** The value as the schema parses it. Throws `invalid_config` with the path of what is wrong in `what`. */
-function checked<T>(what: string, schema: z.ZodType<T>, value: unknown): T {
-  const parsed = schema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  throw new CodedError('invalid_config', `${what} is invalid:\n${z.prettifyError(parsed.error)}`);
 }

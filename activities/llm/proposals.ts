@@ -19,7 +19,7 @@ import type { App } from '../app/app.ts';
 import { describeError } from '../failure.ts';
 import { callId } from '../ids.ts';
 import { isRepeatable } from '../tool.ts';
-import type { AnswerContext, BuiltinAnswer } from '../tools/builtin/builtin-tool.ts';
+import type { AnswerContext, BuiltinAnswer, CheckedArguments } from '../tools/builtin/builtin-tool.ts';
 import { builtinTool, runnableTool } from '../tools/builtin/registry.ts';
 import { digestOf, factsOf } from './facts.ts';
 import type { WireToolCall } from './model.ts';
@@ -61,7 +61,8 @@ export async function readProposals(streamed: readonly WireToolCall[], context: 
     return { callId: id, providerCallId, name: wireName(call.name), arguments: call.arguments };
   });
   const { profile, resultFields, readResult } = context;
-  const answering = { profile, resultFields, readResult, alone: streamed.length === 1 || context.finalReport };
+  const alone = streamed.length === 1 || context.finalReport;
+  const answering = { profile, resultFields, readResult, alone, output: outputOf(context) };
   const calls = await Promise.all(
     proposed.map((call, index) => readCall(call, streamed[index]?.name ?? '', index, context, answering)),
   );
@@ -70,6 +71,15 @@ export async function readProposals(streamed: readonly WireToolCall[], context: 
     proposed: proposed.map((call) => ({ ...call, arguments: wireArguments(call.arguments) })),
     calls,
   };
+}
+
+/**
+ * The schema of the agent's output where the turn is to deliver what it describes: a request may name other fields, and this worker's app may
+ * have another version of the agent.
+ */
+function outputOf({ app, profile, resultFields }: ProposalContext): AnswerContext['output'] {
+  const described = app.agents.get(profile.name)?.profile.resultFields;
+  return isDeepStrictEqual(described, resultFields) ? (app.outputs.get(profile.name) ?? null) : null;
 }
 
 const wireArguments = (text: string): string => (text.trim() !== '' && 'args' in readArguments(text) ? text : '{}');
@@ -122,10 +132,13 @@ const MESSAGE_BYTES = 8 * 1024;
 /** Issues of a schema that are named: of thousands of wrong items the first ones say enough. */
 const MOST_ISSUES = 20;
 
-type Checked = { readonly args: JsonObject } | { readonly error: ToolError };
-
 /** The arguments as the tool takes them, or why the call is refused. */
-function check(tool: string, args: JsonObject, { offered, app }: ProposalContext, answering: AnswerContext): Checked {
+function check(
+  tool: string,
+  args: JsonObject,
+  { offered, app }: ProposalContext,
+  answering: AnswerContext,
+): CheckedArguments {
   if (!offered.has(tool)) {
     const names = [...offered].join(', ') || 'none';
     return {
@@ -140,8 +153,8 @@ function check(tool: string, args: JsonObject, { offered, app }: ProposalContext
     const builtin = builtinTool(tool);
     const parsed = builtin ? builtin.parse(args) : jsonOnly(app.tools.get(tool)?.parse(args) ?? args);
     if (isTooLarge(parsed)) return { error: invalidArguments(tool, TOO_LARGE) };
-    const error = builtin && 'answer' in builtin ? builtin.refuse?.(parsed, answering) : null;
-    return error ? { error } : { args: parsed };
+    const admission = builtin && 'answer' in builtin ? builtin.admit?.(parsed, answering) : undefined;
+    return admission ?? { args: parsed };
   } catch (error) {
     return { error: invalidArguments(tool, `they do not match its schema:\n${problemOf(error)}`) };
   }

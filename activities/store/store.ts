@@ -14,7 +14,7 @@ import type { ReadStore } from '../../workflows/contract/views.ts';
 import { bind } from './bind.ts';
 import { answerApproval, askApprovals } from './calls/approvals.ts';
 import { readCall, readResult } from './calls/call-cards.ts';
-import { claimCall, refuseCalls, settleCall, suspendCall } from './calls/calls.ts';
+import { claimCall, noteProgress, refuseCalls, settleCall, suspendCall } from './calls/calls.ts';
 import { checkLease } from './calls/claims.ts';
 import { noteOutage } from './calls/provider-outages.ts';
 import { reportResult } from './calls/reports.ts';
@@ -60,6 +60,7 @@ const calls = (ctx: StoreContext): CallStore =>
   bind(ctx, {
     claimCall,
     settleCall,
+    noteProgress,
     suspendCall,
     refuseCalls,
     reportResult,

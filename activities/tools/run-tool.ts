@@ -7,23 +7,22 @@
  * 2. Once the lease is confirmed, nothing else comes before the first line of the tool.
  */
 import { ApplicationFailure, Context, log } from '@temporalio/activity';
-import { z } from 'zod';
+import type { LogMetadata } from '@temporalio/common';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/contract/activities.ts';
 import type { ClaimOutcome } from '../../workflows/contract/calls.ts';
-import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
-import type { JsonObject, JsonValue } from '../../workflows/protocol/json.ts';
+import type { JsonValue } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/sizes.ts';
 import { MAX_WAIT_MS } from '../../workflows/protocol/time.ts';
 import { effectiveAfterExecution, suspendTimeoutOf } from '../../workflows/waiting/after-execution.ts';
 import type { App } from '../app/app.ts';
-import { describeError } from '../failure.ts';
-import { type Holding, withHeartbeat } from '../heartbeat.ts';
+import { withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
-import { isRepeatable, type RunnableTool, type ToolContext } from '../tool.ts';
+import { isRepeatable, type ToolLogger } from '../tool.ts';
 import type { HandoverExecutor } from '../turn-workflows.ts';
 import { type DelegatingStore, runDelegation } from './builtin/delegation.ts';
 import { builtinTool, runnableTool } from './builtin/registry.ts';
-import { ToolRun } from './tool-faults.ts';
+import { execute } from './execution.ts';
+import { ProgressReporter } from './progress-reporter.ts';
 
 /** What the tool activity needs. */
 export interface ToolDeps {
@@ -31,9 +30,6 @@ export interface ToolDeps {
   readonly app: App;
   readonly workflows: HandoverExecutor;
 }
-
-/** What a run yields, without the names of its call. */
-type Body = Pick<ToolResultContent, 'status' | 'result' | 'error'>;
 
 /**
  * Returns the result of the call, or until when the call waits for a result from outside. Throws `stale_epoch` when the lease is over and
@@ -54,10 +50,14 @@ export const runTool =
       const tool = runnableTool(app.tools, name);
       const claim = await store.claimCall(fence, { callId, attempt, repeatable: isRepeatable(tool) });
       if (claim.kind !== 'go') return claim;
-      const { traceparent } = claim;
-      const context = { agentId, agentTurnId, turnEpoch, callId, idempotencyKey: callId, attempt, traceparent };
+      const { traceparent, correlationId, metadata } = claim;
+      const request = { traceparent, correlationId, metadata };
+      const logger = loggerOf(Context.current().log, { agentId, agentTurnId, callId, tool: name });
+      const reporter = new ProgressReporter((value) => store.noteProgress(fence, { callId, attempt }, value), logger);
+      const ids = { agentId, agentTurnId, turnEpoch, callId, idempotencyKey: callId, attempt };
+      const context = { ...ids, ...request, logger, progress: (value: JsonValue) => reporter.report(value) };
       const startedAt = performance.now();
-      const body = await execute(tool, name, claim, context, holding);
+      const body = await execute(tool, name, claim, context, holding).finally(() => reporter.close());
       const durationMs = Math.round(performance.now() - startedAt);
       const effective = effectiveAfterExecution(body.result, undefined, tool?.spec.afterExecution ?? 'continue');
       if (effective === 'suspend' && body.status === 'success') {
@@ -73,79 +73,18 @@ export const runTool =
     });
   };
 
+/**
+ * Writes to the log of the activity, also from code that has left its async context. What the runtime says of a line stands above what the tool
+ * says.
+ */
+function loggerOf(log: Context['log'], ids: LogMetadata): ToolLogger {
+  const at = (level: keyof ToolLogger) => (message: string, attributes?: LogMetadata) =>
+    log[level](message, { ...attributes, ...ids });
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
+}
+
 /** How the store took a call that is to wait. */
 function answered(outcome: ClaimOutcome): RunToolOutcome {
   if (outcome.kind !== 'go') return outcome;
   throw ApplicationFailure.nonRetryable('a suspended call cannot be started', 'protocol_violation');
 }
-
-/** Runs the tool. Throws only when there is no result to speak of, because the attempt has ended. */
-async function execute(
-  tool: RunnableTool | undefined,
-  name: string,
-  claim: Extract<ClaimOutcome, { kind: 'go' }>,
-  context: Omit<ToolContext, 'signal'>,
-  holding: Holding,
-): Promise<Body> {
-  if (!tool)
-    return failed({ code: 'unknown_tool', message: `this worker's app has no tool ${name}`, kind: 'recoverable' });
-  const args = claim.edited ? reparsed(tool, claim.call.arguments) : claim.call.arguments;
-  if (args instanceof Error)
-    return failed({ code: 'invalid_arguments', message: `as edited: ${args.message}`, kind: 'recoverable' });
-  // Nothing but the first line of the tool comes after this: what is claimed may be over by now (W10).
-  await holding.confirm();
-  const { timeoutMs } = tool.spec;
-  const { signal: ended } = holding;
-  const timeout = AbortSignal.timeout(timeoutMs);
-  const run = new ToolRun(name, context.callId);
-  const signal = AbortSignal.any([ended, timeout, run.fault]);
-  try {
-    return succeeded(name, await run.wait(() => tool.execute(args, { ...context, signal }), signal));
-  } catch (error) {
-    // The turn is ending, or this worker is: there is no result to speak of. A tool that finished all the same keeps its own.
-    if (ended.aborted) throw ended.reason;
-    if (timeout.aborted && !run.fault.aborted) return timedOut(name, timeoutMs);
-    const message = describeError(error);
-    log.info(`tool ${name} failed`, { callId: context.callId, error: message });
-    return failed({ code: 'tool_failed', message, kind: 'recoverable' });
-  }
-}
-
-/**
- * Arguments that an approver wrote, as the tool takes them: its own schema has not seen them yet (K7). An Error says what is wrong with them.
- */
-function reparsed(tool: RunnableTool, args: JsonObject): JsonObject | Error {
-  try {
-    return tool.parse(args);
-  } catch (error) {
-    return new Error(error instanceof z.ZodError ? z.prettifyError(error) : describeError(error));
-  }
-}
-
-/** The result as JSON; a failed result when the tool returned something else. */
-function succeeded(name: string, value: JsonValue | undefined): Body {
-  try {
-    // Through JSON once: what cannot be serialised is found here, and not when the card is read.
-    const text = JSON.stringify(value ?? null);
-    if (text === undefined) throw new TypeError(`${typeof value} is not JSON`);
-    return { status: 'success', result: JSON.parse(text) as JsonValue };
-  } catch (error) {
-    return failed({
-      code: 'invalid_result',
-      message: `the result of ${name} is not JSON: ${describeError(error)}`,
-      kind: 'fatal',
-    });
-  }
-}
-
-const timedOut = (name: string, timeoutMs: number): Body => ({
-  status: 'timeout',
-  error: {
-    code: 'tool_timeout',
-    message: `${name} took longer than ${timeoutMs} ms`,
-    kind: 'timeout',
-    retryable: true,
-  },
-});
-
-const failed = (error: ToolError): Body => ({ status: 'failed', error });

@@ -28,9 +28,10 @@ export function floorActivities(model: Model, app: App): FloorActivities {
       const tool = app.tools.get(call.name);
       if (!tool) throw new Error(`the floor has no tool ${call.name}`);
       const args = tool.parse(JSON.parse(call.arguments));
-      const signal = Context.current().cancellationSignal;
+      const { cancellationSignal: signal, log: logger } = Context.current();
       const ids = { agentId: '', agentTurnId: '', turnEpoch: 1, callId: call.id, idempotencyKey: call.id };
-      const context = { ...ids, attempt: 1, traceparent: null, signal };
+      const request = { traceparent: null, correlationId: null, metadata: {} };
+      const context = { ...ids, ...request, attempt: 1, execution: 1, progress: () => {}, logger, signal };
       return JSON.stringify(await tool.execute(args, context));
     },
   };

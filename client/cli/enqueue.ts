@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import type { AgentEvent } from '../../workflows/contract/events.ts';
 import type { TurnView } from '../../workflows/contract/views.ts';
-import { type EnqueueInput, enqueueRequestSchema } from '../../workflows/protocol/enqueue.ts';
+import { type EnqueueInput, enqueueRequestSchema, requestedFieldsSchema } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { SIZES, utf8Bytes } from '../../workflows/protocol/sizes.ts';
 import type { Priority } from '../../workflows/protocol/turn.ts';
@@ -119,11 +119,19 @@ function requestOf(options: EnqueueOptions): EnqueueInput {
     ...(profile === undefined ? {} : { profile }),
     ...(key === undefined ? {} : { idempotencyKey: key }),
     ...(priority === undefined ? {} : { priority }),
-    ...(resultFields === undefined ? {} : { resultFields: jsonOf('--result-fields', resultFields) }),
+    ...(resultFields === undefined ? {} : { resultFields: fieldsOf(resultFields) }),
     ...(criterion === undefined ? {} : { criteria: criterion }),
     ...(metadata === undefined ? {} : { metadata: metadataOf(metadata) }),
     ...(uiAction === undefined ? {} : { uiAction }),
   };
+}
+
+/** The fields in a text of JSON. Errors: `invalid_request`, which names the option. */
+function fieldsOf(text: string): EnqueueInput['resultFields'] {
+  const option = '--result-fields';
+  const parsed = requestedFieldsSchema.safeParse(jsonOf(option, text));
+  if (parsed.success) return parsed.data;
+  throw new CodedError('invalid_request', `${option}: ${z.prettifyError(parsed.error)}`);
 }
 
 async function readContext(file: string): Promise<string> {

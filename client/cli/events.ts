@@ -6,7 +6,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import { type EventRange, followEvents, storedEvents } from '../event-tail.ts';
 import { noAgent } from './control.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
-import { duration, time } from './format.ts';
+import { duration, time, valueLine } from './format.ts';
 import { providerText } from './progress.ts';
 
 /** The options of `events`. */
@@ -98,10 +98,11 @@ function stepText({ stepIndex, phase, tools, errorCode }: StepEvent['payload']):
 }
 
 function callText(payload: CallEvent['payload']): string {
-  const { callId, tool, phase, status, reason, deadline, durationMs } = payload;
+  const { callId, tool, phase, status, reason, deadline, durationMs, progress } = payload;
   return [
     ...(tool === '' ? [] : [tool]),
     phase,
+    ...(progress === undefined ? [] : [valueLine(progress)]),
     ...(status === undefined ? [] : [status]),
     ...(durationMs === undefined ? [] : [`in ${duration(durationMs)}`]),
     ...(deadline === undefined ? [] : [`until ${time(deadline)}`]),

@@ -2,6 +2,9 @@
 import { shownTime } from '../../workflows/protocol/time.ts';
 import type { Deliverable } from '../../workflows/protocol/turn.ts';
 
+/** The most characters of a value that a line shows. */
+const LINE_CHARACTERS = 200;
+
 /** A number of milliseconds as people read it. */
 export function duration(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)} ms`;
@@ -47,5 +50,9 @@ export function deliverableText({ text, fields, fallback, wholeBytes }: Delivera
   const last = fallback.lastThought === undefined ? '' : `\nlast thought: ${fallback.lastThought}${cut}`;
   return `(no answer: ${fallback.reason}; ${fallback.toolResults} tool results)${last}`;
 }
+
+/** A value of JSON on one line; a text stands for itself. */
+export const valueLine = (value: unknown): string =>
+  shortened(typeof value === 'string' ? value : JSON.stringify(value), LINE_CHARACTERS);
 
 const valueText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value, null, 2));

@@ -5,7 +5,7 @@
  */
 import type { AgentEvent, CallEvent, ProviderEvent, StepEvent } from '../../workflows/contract/events.ts';
 import { noticeText } from '../../workflows/contract/notices.ts';
-import { duration, time } from './format.ts';
+import { duration, time, valueLine } from './format.ts';
 
 /** That a turn waits for its provider, in words. */
 export const providerText = ({ code, message, nextTryAt }: Omit<ProviderEvent['payload'], 'stepIndex'>): string =>
@@ -87,6 +87,8 @@ export class TurnProgress {
           return [];
         }
         return [this.#settled(event, payload)];
+      case 'progress':
+        return [this.#line(event, `  ${tool}: ${valueLine(payload.progress ?? null)}`)];
       case 'deferred':
         return [this.#line(event, `  a result (${status}) for call ${callId} must wait: ${reason}`)];
       case 'dropped':

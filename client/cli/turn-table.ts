@@ -3,11 +3,12 @@
 import type { CallView, StepView, TurnView } from '../../workflows/contract/views.ts';
 import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import { shownTokens } from '../../workflows/protocol/turn.ts';
-import { deliverableText, duration, indent, shortened, table, time } from './format.ts';
+import { deliverableText, duration, indent, shortened, table, time, valueLine } from './format.ts';
 import { type HeldQueue, heldReason, heldText } from './held-queue.ts';
 import { providerText } from './progress.ts';
 
 const ASKED_CHARACTERS = 500;
+const PROGRESS_CHARACTERS = 60;
 
 /** The page of `turn show`, as lines. `held` is what holds the queue of the turn's agent, this turn or one before it; null when nothing does. */
 export function turnPage(view: TurnView, held: HeldQueue | null = null): string[] {
@@ -78,8 +79,10 @@ function rowsOf({ stepIndex, model, latencyMs, usage, calls }: StepView, waiting
   return calls.map((call, index) => [...(index === 0 ? step : ['', '', '', '']), ...callCells(call, waiting)]);
 }
 
-function callCells({ tool, status, error, durationMs, callId }: CallView, waiting: ReadonlySet<string>): string[] {
-  const shown = waiting.has(callId) ? 'waiting' : status;
+function callCells(call: CallView, waiting: ReadonlySet<string>): string[] {
+  const { tool, status, error, durationMs, callId, progress } = call;
+  const state = waiting.has(callId) ? 'waiting' : status;
+  const shown = progress === null ? state : `${state}: ${shortened(valueLine(progress), PROGRESS_CHARACTERS)}`;
   const took = durationMs === null ? '-' : duration(durationMs);
   return [tool, error === null ? shown : `${shown} (${error.code})`, took, callId];
 }

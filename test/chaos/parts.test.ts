@@ -110,7 +110,7 @@ describe('the checks of a run find', () => {
     ...change,
   });
   const called = (status: 'success' | 'failed', args = {}): StepView['calls'][number] => ({
-    ...{ callId: 'c', tool: 'note', arguments: args, approval: null, error: null, durationMs: 1 },
+    ...{ callId: 'c', tool: 'note', arguments: args, approval: null, error: null, progress: null, durationMs: 1 },
     status,
   });
   const viewOf = (change: Partial<TurnView>): TurnView => ({

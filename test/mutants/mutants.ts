@@ -255,11 +255,11 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     rule: 'T20',
-    breaks: 'what is not JSON is a success without a value',
-    file: 'activities/tools/run-tool.ts',
-    find: `const text = JSON.stringify(value ?? null);`,
-    replace: `const text = JSON.stringify(value ?? null) ?? 'null';`,
-    test: 'test/activities/tools/run-tool.test.ts',
+    breaks: 'what is not JSON is left out of a result without a word',
+    file: 'activities/serialisable.ts',
+    find: `if (problem === undefined) return member;`,
+    replace: `if (problem === undefined || key !== '') return member;`,
+    test: 'test/activities/serialisable.test.ts',
   },
   {
     rule: 'T21',

@@ -4,6 +4,7 @@ import type { RefusedCall } from '../kernel/actions.ts';
 import type { SettledCall } from '../kernel/calls.ts';
 import type { ApprovalDecision } from '../kernel/events.ts';
 import type { CardContents, ToolResultContent } from '../protocol/cards.ts';
+import type { JsonValue } from '../protocol/json.ts';
 import type { ReportAck, ToolResultReport } from '../protocol/tool-result.ts';
 import type { Fence } from '../protocol/turn.ts';
 import type { RecordedAnswer } from './approvals.ts';
@@ -34,6 +35,10 @@ export type ClaimOutcome =
       readonly suspendTimeoutMs: number | null;
       /** The W3C trace context of the request, for whatever the tool calls; null when the request has none (T27). */
       readonly traceparent: string | null;
+      /** The caller's own id for a chain of requests; null when the request has none (T26). */
+      readonly correlationId: string | null;
+      /** What the caller sent along with the request; empty when nothing was sent. */
+      readonly metadata: Readonly<Record<string, string>>;
     }
   | { readonly kind: 'settled'; readonly settled: SettledCall }
   | ({ readonly kind: 'suspended' } & Until);
@@ -81,6 +86,11 @@ export interface CallStore {
    * one, `result_too_large` (T4).
    */
   settleCall(fence: Fence, result: CallResult): Promise<SettledCall>;
+  /**
+   * Writes down how far the attempt says it is, in place of what it said before, as an event too. Errors: `stale_epoch` (T5); `call_overtaken` when
+   * the call has its result or a later attempt, or was never claimed by this one; `payload_too_large` for more than `SIZES.progressBytes` of JSON.
+   */
+  noteProgress(fence: Fence, attempt: CallAttempt, progress: JsonValue): Promise<void>;
   /**
    * Puts a call into the waiting set for `waitMs`, so that its turn is suspended (T13). A call that has its result by now returns it; one
    * that waits already keeps its deadline. Errors: `stale_epoch` (T5); `protocol_violation` when the turn has no such call.

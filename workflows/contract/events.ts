@@ -1,5 +1,6 @@
 /** The event log: facts, written in the transaction that makes them true. Per agent, `seq` rises without gaps. */
 import type { FailureCode } from '../protocol/failures.ts';
+import type { JsonValue } from '../protocol/json.ts';
 import type { HeadStatus, TerminalStatus } from '../protocol/turn.ts';
 import type { Notice } from './notices.ts';
 import type { ProviderOutage } from './steps.ts';
@@ -43,17 +44,19 @@ export interface ProviderEvent {
   readonly payload: Pick<ProviderOutage, 'code' | 'message' | 'nextTryAt'> & { readonly stepIndex: number };
 }
 
-/** A call has its result or waits, or a report about it was kept or dropped. */
+/** A call is at work and says how far it is, has its result or waits, or a report about it was kept or dropped. */
 export interface CallEvent {
   readonly type: 'call';
   readonly payload: {
     readonly callId: string;
     readonly tool: string;
-    readonly phase: 'settled' | 'suspended' | 'deferred' | 'dropped';
+    readonly phase: 'progress' | 'settled' | 'suspended' | 'deferred' | 'dropped';
     /** The status of the result, or of the report. */
     readonly status?: string;
     /** Why the report was deferred or dropped. */
     readonly reason?: string;
+    /** How far the tool says it is, at most `SIZES.progressBytes` of JSON; present in the phase `progress`. */
+    readonly progress?: JsonValue;
     /** Until when the call waits, epoch ms. */
     readonly deadline?: number;
     /** The card of the result. */

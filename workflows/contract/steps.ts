@@ -65,9 +65,7 @@ export interface StepOpening {
   /** The outcome of a step that is committed already: the model is not called again. Null for one that is not. */
   readonly recorded: StepOutcomeRecord | null;
   readonly snapshot: ProfileSnapshot;
-  /**
-   * The result fields of the request, or else of the profile; null when there are none, or when they are malformed (then with a warning).
-   */
+  /** The result fields of the request, or else of the profile; null when there are none. */
   readonly resultFields: ResultFields | null;
   /** What the request says must be true of the result (K14). */
   readonly criteria: readonly string[];
@@ -75,7 +73,7 @@ export interface StepOpening {
   readonly steers: readonly Card[];
   /** That the provider has failed this step before; null when it has not. */
   readonly outage: OpenOutage | null;
-  /** What is wrong with the profile or the request and yet no error, for the worker's log. */
+  /** What is wrong with the profile and yet no error, for the worker's log. */
   readonly warnings: readonly string[];
 }
 

@@ -1,14 +1,15 @@
 /** What readers get: turns, agents, edges and events as they stand in the store. Times are in epoch ms by the store's clock. */
 import type { ResultStatus, ToolError, ToolResultContent } from '../protocol/cards.ts';
 import type { JsonValue } from '../protocol/json.ts';
+import type { Fields } from '../protocol/output.ts';
 import type { AgentLifecycle, Deliverable, EngineUsage, HeadStatus, TurnStatus, Usage } from '../protocol/turn.ts';
 import type { Deferral } from '../waiting/decisions.ts';
 import type { AgentEvent } from './events.ts';
 import type { ProviderOutage } from './steps.ts';
 import type { TranscriptEntry, TranscriptPage } from './transcript.ts';
 
-/** A turn with its steps and calls. */
-export interface TurnView {
+/** A turn with its steps and calls; `Output` is what its agent delivers, where that is known. */
+export interface TurnView<Output extends object = Fields> {
   readonly agentTurnId: string;
   readonly agentId: string;
   readonly status: TurnStatus;
@@ -22,7 +23,7 @@ export interface TurnView {
   readonly profile: string | null;
   readonly instruction: string;
   /** Null until the turn has ended. */
-  readonly deliverable: Deliverable | null;
+  readonly deliverable: Deliverable<Output> | null;
   /** Null until the turn has ended. */
   readonly deliverableCardId: string | null;
   /** Null while the turn is queued. */
@@ -96,6 +97,8 @@ export interface CallView {
   readonly approval: ToolResultContent['approval'] | null;
   /** `open`: it has no result. */
   readonly status: ResultStatus | 'waiting' | 'open';
+  /** How far its tool said last that it is; null when it said nothing, and when the call has its result. */
+  readonly progress: JsonValue | null;
   readonly error: ToolError | null;
   /** How long its tool ran; null while it has no result, and for a result that no tool of ours brought. */
   readonly durationMs: number | null;

@@ -10,15 +10,40 @@ const userId = z
   .string()
   .regex(USER_ID_PATTERN, { error: 'must be 1 to 128 of letters, digits, ". _ ~ -", starting with a letter or digit' });
 
-/** The fields that a turn's deliverable is to have (T28). */
-export const resultFieldsSchema = z.object({
-  fields: z.array(
-    z.object({
-      name: z.string().min(1),
-      description: z.string().default(''),
-      required: z.boolean().default(true),
-    }),
-  ),
+const resultField = z.strictObject({
+  name: z.string().min(1),
+  /** What the field is to say, written for the model. */
+  description: z.string().default(''),
+  required: z.boolean().default(true),
+});
+
+/** A list of fields in which each name stands once. */
+const namedOnce = <Field extends z.ZodType<{ readonly name: string }>>(field: Field) =>
+  z.array(field).superRefine((fields, context) => {
+    for (const [index, { name }] of fields.entries())
+      if (fields.findIndex((each) => each.name === name) < index)
+        context.addIssue({ code: 'custom', path: [index, 'name'], message: `${name} is the name of a field before` });
+  });
+
+/** The fields that a request wants its turn's deliverable to have (T28). */
+export const requestedFieldsSchema = z.strictObject({ fields: namedOnce(resultField) });
+
+/** JSON Schema that zod can check values by. */
+const valueSchema = z.record(z.string(), jsonSchema).superRefine((schema, context) => {
+  try {
+    z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0]);
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    context.addIssue({ code: 'custom', message: `is no JSON Schema that values can be checked by: ${message}` });
+  }
+});
+
+/**
+ * The fields that a deliverable of an agent is to have where the request names none (T28). A profile may say by JSON Schema what their values
+ * are.
+ */
+export const resultFieldsSchema = z.strictObject({
+  fields: namedOnce(resultField.extend({ schema: valueSchema.optional() })),
 });
 /** The fields that a turn's deliverable is to have, with their defaults filled in (T28). */
 export type ResultFields = z.infer<typeof resultFieldsSchema>;
@@ -44,7 +69,8 @@ const requestFields = z.strictObject({
   /** The box that the turn remembers and adds to, instead of the agent's own; a box of another agent is forked (T25). */
   outputBoxId: z.uuid().optional(),
   profile: userId.optional(),
-  resultFields: jsonSchema.optional(),
+  /** Takes the place of the profile's fields. */
+  resultFields: requestedFieldsSchema.optional(),
   /** What must be true of the result; the model is shown it in every step (K14). */
   criteria: z.array(z.string().trim().min(1).max(500)).max(20).readonly().optional(),
   idempotencyKey: idempotencyKeySchema.optional(),
@@ -63,8 +89,7 @@ export const storedRequestSchema = requestFields.omit({ instruction: true }).loo
 
 /**
  * A request as a caller sends it, in parts that are at most as large as `SIZES` says. The instruction is either text or, in
- * `instructionCardId`, the id of a card that was written before (T4). `resultFields` is kept as it came: a malformed value is a warning and
- * a degraded deliverable, never a refusal (T28).
+ * `instructionCardId`, the id of a card that was written before (T4).
  */
 export const enqueueRequestSchema = requestFields
   .refine((request) => (request.instruction === undefined) !== (request.instructionCardId === undefined), {

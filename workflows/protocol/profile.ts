@@ -19,6 +19,18 @@ const toolName = z.string().regex(TOOL_NAME_PATTERN, { error: 'must be 1 to 64 o
 /** The longest time that a timer of Node can wait, in ms: about 24 days. */
 const MAX_TIMER_MS = 2_147_483_647;
 
+/** How often a tool whose execution failed is executed again within its call, and how long is waited before. */
+export const retrySchema = z.strictObject({
+  /** The most executions, the first one included. */
+  attempts: z.int().min(1).max(100),
+  /** The pause after the first execution, in ms; each pause is twice as long as the one before. */
+  initialMs: z.int().positive().max(MAX_TIMER_MS).default(1_000),
+  /** The longest pause, in ms. */
+  maxMs: z.int().positive().max(MAX_TIMER_MS).default(30_000),
+});
+/** When a tool is executed again within its call, with the defaults filled in. */
+export type RetryPolicy = z.output<typeof retrySchema>;
+
 /** What the runtime knows of a tool without its function. */
 export const toolSpecSchema = z.strictObject({
   name: toolName,
@@ -28,12 +40,14 @@ export const toolSpecSchema = z.strictObject({
   /** Present when the tool's function gets other values than those that `parameters` describes; what it gets only a worker can tell. */
   transforms: z.literal(true).optional(),
   afterExecution: z.enum(AFTER_EXECUTION),
-  /** How long the function may run in one attempt. */
+  /** How long one execution of the function may take. */
   timeoutMs: z.int().positive().max(MAX_TIMER_MS),
   /** How long a suspended call of the tool waits for its report; the profile decides when it is absent (T13). */
   suspendTimeoutMs: durationMs.optional(),
   /** What running the tool twice would do to the world; an `unsafe` tool is never run twice (W10). */
   sideEffects: z.enum(['none', 'idempotent', 'unsafe']),
+  /** Absent for a tool that is executed once in each attempt. */
+  retry: retrySchema.optional(),
 });
 /** What the runtime knows of a tool without its function. */
 export type ToolSpec = z.infer<typeof toolSpecSchema>;

@@ -6,6 +6,8 @@ export const SIZES = {
   instructionBytes: 32 * 1024,
   /** The content of one card. A tool result that is larger becomes a failed result (T4). */
   cardBytes: 1024 * 1024,
+  /** What a tool says of its progress, as JSON: it stands in events. */
+  progressBytes: 1024,
   /** The result fields and the metadata of a request, together. */
   requestBytes: 64 * 1024,
   /** The value that a governance rule looks at. A larger one is not sent to the kernel, where rules are decided (K4). */

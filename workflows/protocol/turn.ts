@@ -1,6 +1,6 @@
 /** Statuses and shapes of a turn, shared by store, workflows and clients. */
 import type { FailureCode } from './failures.ts';
-import type { JsonValue } from './json.ts';
+import type { FieldOf, Fields } from './output.ts';
 
 /** What an agent does at the moment, as the head row of its lease says. */
 export type HeadStatus = 'idle' | 'dispatched' | 'running' | 'suspended';
@@ -79,16 +79,10 @@ export interface Termination {
   readonly reason?: string;
 }
 
-/** One named field of a deliverable. */
-export interface DeliverableField {
-  readonly name: string;
-  readonly value: JsonValue;
-}
-
-/** What a turn delivers: a text or named fields (T28). */
-export interface Deliverable {
+/** What a turn delivers: a text or named fields (T28), which are those of `Output` where the agent says what it delivers. */
+export interface Deliverable<Output extends object = Fields> {
   readonly text?: string;
-  readonly fields?: readonly DeliverableField[];
+  readonly fields?: readonly FieldOf<Output>[];
   /**
    * What could be saved of a turn that ended without a deliverable of its own: why it ended, how many results its calls had, and the last
    * text of its model (T7). Absent from a deliverable that the turn made itself.

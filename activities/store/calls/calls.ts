@@ -4,19 +4,23 @@
  * Invariant: a claim is written before any effect, with the call itself where nothing can forbid its start; a lost attempt of an unsafe
  * tool is never followed by a second one (W10).
  */
-import type { CallClaim, CallResult, ClaimOutcome } from '../../../workflows/contract/calls.ts';
+import type { CallAttempt, CallClaim, CallResult, ClaimOutcome } from '../../../workflows/contract/calls.ts';
 import type { RefusedCall } from '../../../workflows/kernel/actions.ts';
 import type { SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
+import { CodedError } from '../../../workflows/protocol/failures.ts';
+import type { JsonValue } from '../../../workflows/protocol/json.ts';
+import { SIZES } from '../../../workflows/protocol/sizes.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { type Reader, read, type StoreContext, type Tx, together, write } from '../context.ts';
-import { decoded } from '../schema/json.ts';
+import { appendEvent } from '../log/events.ts';
+import { decoded, encoded } from '../schema/json.ts';
 import { leased, type WithLease } from '../schema/turn-states.ts';
 import { fencedWith, selectLease, staleEpoch } from '../turns/head.ts';
 import { asHeld, type Extras, fencedTurn, held, selectHeld } from '../turns/turns.ts';
 import { editedArguments } from './approval-rows.ts';
 import { type CallAndResult, callAndResultOf, callOf, findResult, selectCallAndResult } from './call-cards.ts';
-import { insertClaims, isClaimed, selectClaims } from './claims.ts';
+import { insertClaims, isClaimed, isOvertaken, overtaken, selectClaims } from './claims.ts';
 import { storeResult } from './results.ts';
 import { suspendTimeout } from './tool-specs.ts';
 import { actOnAnswers, findWaiting, startWaiting, suspendedUntil } from './waiting-set.ts';
@@ -94,8 +98,8 @@ async function start(
   edited: boolean,
 ): Promise<ClaimOutcome> {
   const suspendTimeoutMs = await suspendTimeout(reader, turn, call.tool);
-  const { traceparent = null } = decoded(turn.request);
-  return { kind: 'go', call, edited, suspendTimeoutMs, traceparent };
+  const { traceparent = null, correlationId = null, metadata = {} } = decoded(turn.request);
+  return { kind: 'go', call, edited, suspendTimeoutMs, traceparent, correlationId, metadata };
 }
 
 /** The result of a call whose tool may have run, and may not be run again (W10). */
@@ -127,6 +131,33 @@ export const settleCall = (ctx: StoreContext, fence: Fence, result: CallResult):
       .execute();
     return settled;
   });
+
+/** Writes down how far an attempt is, for readers of the turn and of its events. */
+export async function noteProgress(
+  ctx: StoreContext,
+  fence: Fence,
+  attempt: CallAttempt,
+  progress: JsonValue,
+): Promise<void> {
+  const text = encoded(progress);
+  if (Buffer.byteLength(text) > SIZES.progressBytes)
+    throw new CodedError('payload_too_large', `progress must be at most ${SIZES.progressBytes} bytes of JSON`);
+  await write(ctx, fence.agentId, async (tx) => {
+    const { callId } = attempt;
+    const { turn, call, settled } = await fencedCall(tx, fence, callId);
+    const claims = await selectClaims(tx, fence.agentTurnId, callId).execute();
+    if (settled || claims.length === 0 || isOvertaken(claims, attempt)) throw overtaken(attempt);
+    await tx.db
+      .updateTable('dispatch_claims')
+      .set({ progress: text })
+      .where('agent_turn_id', '=', fence.agentTurnId)
+      .where('call_id', '=', callId)
+      .where('attempt', '=', attempt.attempt)
+      .execute();
+    const { tool } = call.content;
+    appendEvent(tx, turn, { type: 'call', payload: { callId, tool, phase: 'progress', progress } });
+  });
+}
 
 /** A call that was refused has a result like any other, so that the model reads why (K6). */
 export const refuseCalls = (

@@ -35,11 +35,20 @@ export async function insertClaims(tx: Tx, agentTurnId: string, claims: readonly
         started_at: tx.now,
         outcome: null,
         duration_ms: null,
+        progress: null,
       })),
     )
     .onConflict((conflict) => conflict.doNothing())
     .execute();
 }
+
+/** Whether a later attempt was claimed. */
+export const isOvertaken = (claims: readonly { readonly attempt: number }[], { attempt }: CallAttempt): boolean =>
+  claims.some((claim) => claim.attempt > attempt);
+
+/** The error of an attempt without which its call went on. */
+export const overtaken = ({ callId, attempt }: CallAttempt): CodedError =>
+  new CodedError('call_overtaken', `call ${callId} went on without attempt ${attempt} at it`);
 
 /** A query that gives a row when the call has a result. */
 const selectResult = ({ db }: Reader, agentTurnId: string, callId: string) =>
@@ -62,8 +71,6 @@ export const checkLease = (ctx: StoreContext, fence: Fence, attempt?: CallAttemp
       // Last, like with a claim: a lease ends without a trace at the call.
       selectLease(reader, fence),
     );
-    const overtaken = attempt && (results.length > 0 || claims.some((claim) => claim.attempt > attempt.attempt));
     if (!lease) throw staleEpoch(fence);
-    if (overtaken)
-      throw new CodedError('call_overtaken', `call ${callId} went on without attempt ${attempt.attempt} at it`);
+    if (attempt && (results.length > 0 || isOvertaken(claims, attempt))) throw overtaken(attempt);
   });

@@ -39,7 +39,7 @@ import { deliver } from '../turns/tree-budgets.ts';
 import { type Extras, held, type Locked, selectHeld } from '../turns/turns.ts';
 import { insertClaims } from './claims.ts';
 import { openOutage } from './provider-outages.ts';
-import { parseResultFields } from './result-fields.ts';
+import { resultFieldsOf } from './result-fields.ts';
 import { storeResult } from './results.ts';
 import { actOnAnswers } from './waiting-set.ts';
 
@@ -56,20 +56,13 @@ export const openStep = (ctx: StoreContext, fence: Fence, begin: StepBegin): Pro
     if (!recorded) await startRunning(tx, locked, snapshot.profile.timeouts);
     if (!recorded && turn.waited) await actOnAnswers(tx, fence.agentTurnId);
     if (hide.length > 0) await hideCards(tx, turn.output_box_id, hide, 'rolled_back');
-    const { resultFields: wanted, criteria = [] } = decoded(turn.request);
-    const { fields: resultFields, warnings } = parseResultFields(wanted, snapshot);
+    const request = decoded(turn.request);
+    const { criteria = [] } = request;
+    const resultFields = resultFieldsOf(request, snapshot);
     if (turn.opened === null) await openRow(tx, turn, stepIndex, noticed);
     const steers = recorded || !turn.steered ? [] : await steersWithin(tx, fence.agentTurnId, room);
     const outage = openOutage(turn.outage, tx.now);
-    return {
-      recorded,
-      snapshot,
-      resultFields,
-      criteria,
-      steers,
-      outage,
-      warnings: [...snapshot.warnings, ...warnings],
-    };
+    return { recorded, snapshot, resultFields, criteria, steers, outage, warnings: snapshot.warnings };
   });
 
 /** The first activity of a turn moves head and row dispatched→running (T12). */

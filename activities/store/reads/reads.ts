@@ -55,7 +55,7 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     cardOf(turn.deliverable_card_id),
     selectSteps(db, agentTurnId),
     selectCalls(db, agentTurnId),
-    selectDurations(db, agentTurnId),
+    selectAttempts(db, agentTurnId),
   );
   const waiting = isTerminal(turn.status) ? [] : await waitingOf(db, agentTurnId);
   return {
@@ -133,13 +133,13 @@ const selectCalls = (db: Db, agentTurnId: string) =>
     .where('agent_turn_id', '=', agentTurnId)
     .where('type', 'in', ['tool.call', 'tool.result']);
 
-/** A query for how long the calls of a turn took. */
-const selectDurations = (db: Db, agentTurnId: string) =>
+/** A query for how long the calls of a turn took, and how far their attempts are, the latest attempt last. */
+const selectAttempts = (db: Db, agentTurnId: string) =>
   db
     .selectFrom('dispatch_claims')
-    .select(['call_id', 'duration_ms'])
+    .select(['call_id', 'duration_ms', 'progress'])
     .where('agent_turn_id', '=', agentTurnId)
-    .where('duration_ms', 'is not', null);
+    .orderBy('attempt');
 
 const stepViews = (steps: readonly StepRow[], calls: ReadonlyMap<string, CallView>): StepView[] =>
   steps.map((row) => ({
@@ -155,9 +155,12 @@ const stepViews = (steps: readonly StepRow[], calls: ReadonlyMap<string, CallVie
 /** The calls by their ids. */
 function callViews(
   cards: readonly Pick<CardRow, 'type' | 'content'>[],
-  claims: readonly Pick<ClaimRow, 'call_id' | 'duration_ms'>[],
+  claims: readonly Pick<ClaimRow, 'call_id' | 'duration_ms' | 'progress'>[],
 ): Map<string, CallView> {
-  const durations = new Map(claims.map((row) => [row.call_id, row.duration_ms]));
+  const durations = new Map(
+    claims.filter((row) => row.duration_ms !== null).map((row) => [row.call_id, row.duration_ms]),
+  );
+  const noted = new Map(claims.map((row) => [row.call_id, row.progress]));
   const results = new Map(
     cards
       .filter((card) => card.type === 'tool.result')
@@ -171,11 +174,13 @@ function callViews(
       const result = results.get(call.callId);
       const status: ResultStatus | 'open' = result?.status ?? 'open';
       const durationMs = durations.get(call.callId) ?? null;
+      const progress = noted.get(call.callId) ?? null;
       return {
         callId: call.callId,
         tool: call.tool,
         arguments: call.arguments,
         status,
+        progress: result || progress === null ? null : decoded(progress),
         approval: result?.approval ?? null,
         error: result?.error ?? null,
         durationMs,

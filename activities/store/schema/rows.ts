@@ -10,7 +10,7 @@ import type { InboxDelivery } from '../../../workflows/contract/inbox.ts';
 import type { ProviderOutage, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
 import type { BudgetAsk } from '../../../workflows/kernel/budgets.ts';
 import type { CardContents, CardType } from '../../../workflows/protocol/cards.ts';
-import type { JsonObject } from '../../../workflows/protocol/json.ts';
+import type { JsonObject, JsonValue } from '../../../workflows/protocol/json.ts';
 import type { ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
 import type { AgentLifecycle, HeadStatus, Usage } from '../../../workflows/protocol/turn.ts';
 import { decoded, type Json } from './json.ts';
@@ -213,6 +213,8 @@ export interface ClaimRow {
   outcome: string | null;
   /** Null where `outcome` is. */
   duration_ms: number | null;
+  /** How far the attempt said last that it is; null when it said nothing. */
+  progress: Json<JsonValue> | null;
 }
 
 /** Who caused what (T26). Columns that do not apply to a primitive are null. */

@@ -7,7 +7,7 @@
 import type { DeliverableSource } from '../../../workflows/kernel/actions.ts';
 import type { CardContents } from '../../../workflows/protocol/cards.ts';
 import { clip, SIZES, utf8Bytes } from '../../../workflows/protocol/sizes.ts';
-import type { Deliverable, DeliverableField, Termination } from '../../../workflows/protocol/turn.ts';
+import type { Deliverable, Termination } from '../../../workflows/protocol/turn.ts';
 import type { Reader } from '../context.ts';
 import { constant, contentOf } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
@@ -47,7 +47,7 @@ export async function deliverableOf(
     case 'submit_result': {
       const call = await cardOf(reader, turn, 'tool.call', { call_id: source.callId });
       // The shape was checked when the call was accepted; anything else here is a bug worth a visible failure.
-      return { fields: call?.arguments.fields as unknown as readonly DeliverableField[] };
+      return { fields: call?.arguments.fields as unknown as Deliverable['fields'] & {} };
     }
     case 'tool_result': {
       const result = await cardOf(reader, turn, 'tool.result', { call_id: source.callId });

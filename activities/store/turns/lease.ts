@@ -19,7 +19,7 @@ import { isTerminal, type Termination } from '../../../workflows/protocol/turn.t
 import { FIRST_CHECK_MS, firstCheckAt } from '../../../workflows/supervision/check.ts';
 import { forkedBoxId, instructionCardId, outputBoxId } from '../../ids.ts';
 import { countTokens } from '../../tokens.ts';
-import { parseResultFields } from '../calls/result-fields.ts';
+import { resultFieldsOf } from '../calls/result-fields.ts';
 import { forkBox } from '../cards/boxes.ts';
 import { addToBox, appendToBox, createBox, insertCard } from '../cards/cards.ts';
 import { closeUnit, contextUnits } from '../cards/earlier-turns.ts';
@@ -322,7 +322,7 @@ export async function leaseOf(reader: Reader, row: TurnRow, instruction?: Instru
   const request = decoded(turn.request);
   const card = instruction ?? (await selectInstruction(reader, turn.instruction_card_id).executeTakeFirstOrThrow());
   const { text } = contentOf(card, 'task.instruction');
-  const { fields } = parseResultFields(request.resultFields, snapshot);
+  const fields = resultFieldsOf(request, snapshot);
   const criteria = countTokens((request.criteria ?? []).join('\n'));
   const kernel = kernelConfig(snapshot, fields, fixedTokens(snapshot) + criteria);
   return {

@@ -42,6 +42,8 @@ interface Offered {
 export interface AnswerContext extends Offer {
   /** No other call stands in the model's message, or the message is the final report, in which other calls are not run (K9). */
   readonly alone: boolean;
+  /** The schema of the agent's output, which checks more than the result fields say; null when this worker's app has none for them. */
+  readonly output: z.core.$ZodObject | null;
   /** The result of an earlier call of this agent; null when this agent never made that call, or the call has no result. */
   readResult(callId: string): Promise<ToolResultContent | null>;
 }
@@ -51,13 +53,16 @@ export type BuiltinAnswer =
   | { readonly result: JsonValue; readonly afterExecution?: 'terminate'; readonly skill?: string }
   | { readonly error: ToolError };
 
+/** What becomes of arguments that match the schema of their tool. */
+export type CheckedArguments = { readonly args: JsonObject } | { readonly error: ToolError };
+
 /**
  * A tool whose result is there with its call, without an activity of its own. Rules do not judge such a call and nobody is asked about it: it
  * must not do anything to the world.
  */
 export interface AnsweredTool extends Offered {
-  /** What the model must correct in arguments that match the schema; null when nothing is wrong. */
-  readonly refuse?: (args: JsonObject, context: AnswerContext) => ToolError | null;
+  /** The arguments as they are stored and answered, or what the model must correct in them although they match the schema. */
+  readonly admit?: (args: JsonObject, context: AnswerContext) => CheckedArguments;
   readonly answer: (args: JsonObject, context: AnswerContext) => BuiltinAnswer | Promise<BuiltinAnswer>;
 }
 
@@ -89,7 +94,7 @@ type Definition<Tool extends Offered, Schema extends z.ZodType> = Omit<Tool, 'pa
 };
 
 interface Answering<Schema extends z.ZodType> extends Definition<Offered, Schema> {
-  refuse?(args: z.output<Schema>, context: AnswerContext): ToolError | null;
+  admit?(args: z.output<Schema>, context: AnswerContext): CheckedArguments;
   answer(args: z.output<Schema>, context: AnswerContext): BuiltinAnswer | Promise<BuiltinAnswer>;
 }
 
@@ -104,12 +109,12 @@ interface Delegating<Schema extends z.ZodType> extends Definition<DispatchedTool
 
 /** A tool that is answered while its call is proposed. */
 export function answeredTool<Schema extends z.ZodType>(definition: Answering<Schema>): AnsweredTool {
-  const { schema, answer, refuse, ...offered } = definition;
+  const { schema, answer, admit, ...offered } = definition;
   return {
     parameters: parametersOf(schema),
     ...offered,
     parse: parserOf(schema),
-    ...(refuse ? { refuse: (args, context) => refuse(args as z.output<Schema>, context) } : {}),
+    ...(admit ? { admit: (args, context) => admit(args as z.output<Schema>, context) } : {}),
     answer: (args, context) => answer(args as z.output<Schema>, context),
   };
 }

@@ -3,8 +3,9 @@ import { z } from 'zod';
 import { SUBMIT_RESULT } from '../../../workflows/protocol/builtins.ts';
 import type { ToolError } from '../../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../../workflows/protocol/enqueue.ts';
-import type { JsonObject } from '../../../workflows/protocol/json.ts';
-import { answeredTool } from './builtin-tool.ts';
+import type { JsonObject, JsonValue } from '../../../workflows/protocol/json.ts';
+import { throughJson } from '../../serialisable.ts';
+import { answeredTool, type CheckedArguments } from './builtin-tool.ts';
 
 /** `submit_result`: takes the fields of the deliverable. */
 export const submitResult = answeredTool({
@@ -16,13 +17,12 @@ export const submitResult = answeredTool({
   schema: z.object({
     fields: z.array(z.object({ name: z.string().min(1), value: z.json() })).min(1),
   }),
-  refuse: ({ fields }, { alone, resultFields }) =>
-    alone
-      ? incomplete(
-          fields.map((field) => field.name),
-          resultFields,
-        )
-      : NOT_ALONE,
+  admit: ({ fields }, { alone, resultFields, output }) => {
+    if (!alone) return { error: NOT_ALONE };
+    const names = fields.map((field) => field.name);
+    const error = incomplete(names, resultFields);
+    return error ? { error } : typed(fields, output ?? outputSchema(resultFields));
+  },
   answer: () => ({ result: { accepted: true }, afterExecution: 'terminate' }),
 });
 
@@ -38,25 +38,27 @@ function descriptionFor(resultFields: ResultFields | null): string {
 }
 
 function parametersFor(resultFields: ResultFields | null): JsonObject {
-  const names = resultFields?.fields.map((field) => field.name);
   return {
     type: 'object',
-    properties: {
-      fields: {
-        type: 'array',
-        minItems: 1,
-        items: {
-          type: 'object',
-          properties: {
-            name: names?.length ? { type: 'string', enum: names } : { type: 'string' },
-            value: { description: 'any JSON value' },
-          },
-          required: ['name', 'value'],
-        },
-      },
-    },
+    properties: { fields: { type: 'array', minItems: 1, items: itemFor(resultFields?.fields ?? []) } },
     required: ['fields'],
   };
+}
+
+const ANY_VALUE: JsonObject = { description: 'any JSON value' };
+
+const field = (name: JsonObject, value: JsonObject): JsonObject => ({
+  type: 'object',
+  properties: { name, value },
+  required: ['name', 'value'],
+});
+
+/** A field by itself where the values are of certain types; else one for all names together. */
+function itemFor(fields: ResultFields['fields']): JsonObject {
+  const names = fields.map(({ name }) => name);
+  if (names.length === 0) return field({ type: 'string' }, ANY_VALUE);
+  if (fields.every(({ schema }) => schema === undefined)) return field({ type: 'string', enum: names }, ANY_VALUE);
+  return { anyOf: fields.map(({ name, schema }) => field({ type: 'string', enum: [name] }, schema ?? ANY_VALUE)) };
 }
 
 const NOT_ALONE: ToolError = {
@@ -83,4 +85,29 @@ function incomplete(names: readonly string[], resultFields: ResultFields | null)
   ];
   const message = `the result fields are not complete (${problems.join('; ')}); call ${SUBMIT_RESULT} again with each required field once`;
   return { code: 'missing_result_fields', message, kind: 'recoverable' };
+}
+
+type Submitted = readonly { readonly name: string; readonly value: JsonValue }[];
+
+/** What the fields say of their values, as one schema; null when they say nothing. */
+function outputSchema(resultFields: ResultFields | null): z.core.$ZodType | null {
+  const described = resultFields?.fields.filter(({ schema }) => schema !== undefined) ?? [];
+  if (described.length === 0) return null;
+  const members = described.map(({ name, required, schema }) => {
+    const value = z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0]);
+    return [name, required ? value : value.optional()] as const;
+  });
+  return z.looseObject(Object.fromEntries(members));
+}
+
+/** The fields with their values as the schema takes them, defaults filled in; or what is wrong with them. */
+function typed(fields: Submitted, schema: z.core.$ZodType | null): CheckedArguments {
+  if (schema === null) return { args: { fields } };
+  const parsed = z.safeParse(schema, Object.fromEntries(fields.map(({ name, value }) => [name, value])));
+  if (parsed.success) {
+    const values = throughJson(parsed.data) as JsonObject;
+    return { args: { fields: Object.entries(values).map(([name, value]) => ({ name, value })) } };
+  }
+  const message = `the values of the fields are not as they must be:\n${z.prettifyError(parsed.error)}\nCorrect them and call ${SUBMIT_RESULT} again with all fields.`;
+  return { error: { code: 'invalid_arguments', message, kind: 'recoverable' } };
 }

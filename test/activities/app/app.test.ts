@@ -45,6 +45,16 @@ describe('a tool', () => {
     expect(tool(more).spec).toMatchObject(more);
   });
 
+  test('says when it is executed again, with the pauses filled in; one that is unsafe may not (W6, W10)', () => {
+    const retry = { attempts: 3 };
+    expect(tool({ retry, sideEffects: 'none' }).spec.retry).toEqual({ attempts: 3, initialMs: 1_000, maxMs: 30_000 });
+    expect(tool().spec).not.toHaveProperty('retry');
+    for (const more of [{ retry }, { retry, sideEffects: 'unsafe' as const }])
+      expect(complaint(() => tool(more))).toContain('tool forecast: retry would run it twice');
+    const endless = { retry: { attempts: 0 }, sideEffects: 'none' as const };
+    expect(complaint(() => tool(endless))).toContain('at retry.attempts');
+  });
+
   test.each([
     ['a transform', z.string().transform(Number), true],
     ['a pipe to another type', z.string().transform(Number).pipe(z.number()), true],
@@ -77,6 +87,17 @@ describe('a tool', () => {
     expect(message).toContain(`tool ${'name' in more ? more.name : 'forecast'}`);
   });
 
+  test('whose definition is wrong is told with the line that defines it', () => {
+    expect(complaint(() => tool({ timeoutMs: 0 }))).toMatch(/\(defined at .*app\.test\.ts:\d+\)$/);
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
+    try {
+      expect(complaint(() => tool({ timeoutMs: 0 }))).not.toContain('defined at');
+    } finally {
+      Error.stackTraceLimit = stackTraceLimit;
+    }
+  });
+
   test('may not take the name of a built-in (W12)', () => {
     expect(complaint(() => tool({ name: 'submit_result' }))).toContain('submit_result');
   });
@@ -91,7 +112,23 @@ describe('a tool', () => {
   test('whose parameters have no JSON Schema is invalid_config that says so (W7)', () => {
     const odd = z.object({ when: z.date() });
     const message = complaint(() => defineTool({ name: 'odd', description: '', parameters: odd, execute: () => null }));
-    expect(message).toMatch(/tool odd: its parameters have no JSON Schema.*Date/);
+    expect(message).toMatch(/tool odd: its parameters cannot be used: Date/);
+  });
+
+  test('takes a union of objects, and parses by it (W6, W9)', () => {
+    const schema = z.discriminatedUnion('by', [
+      z.object({ by: z.literal('city'), city: z.string() }),
+      z.object({ by: z.literal('id'), id: z.number() }),
+    ]);
+    const find = defineTool({ name: 'find', description: '', parameters: schema, execute: (args) => args.by });
+    expect(find.spec.parameters).toMatchObject({ type: 'object', required: ['by'] });
+    expect(find.parse({ by: 'id', id: 7, city: 'Rome' })).toEqual({ by: 'id', id: 7 });
+    expect(() => find.parse({ by: 'id', city: 'Rome' })).toThrow(z.ZodError);
+  });
+
+  test('whose schema is one of zod 3 is invalid_config that says what to do (W6)', () => {
+    const old = { _def: {}, safeParse: () => null } as never;
+    expect(complaint(() => tool({ parameters: old }))).toMatch(/tool forecast.*expected a schema of zod 4.*zod 3/);
   });
 });
 
@@ -117,6 +154,53 @@ describe('an agent', () => {
     },
   );
 
+  test('with an output has its members as result fields, with their types (T28)', () => {
+    const output = z.object({
+      title: z.string().max(80).describe('one line'),
+      tags: z.array(z.string()).default([]),
+      note: z.string().optional(),
+    });
+    const { profile } = defineAgent({ name: 'helper', output });
+    expect(profile.resultFields).toEqual({
+      fields: [
+        { name: 'title', description: 'one line', required: true, schema: { type: 'string', maxLength: 80 } },
+        {
+          name: 'tags',
+          description: '',
+          required: false,
+          schema: { type: 'array', items: { type: 'string' }, default: [] },
+        },
+        { name: 'note', description: '', required: false, schema: { type: 'string' } },
+      ],
+    });
+    expect(defineApp({ agents: [defineAgent({ name: 'helper', output })] }).outputs.get('helper')).toBe(output);
+  });
+
+  test('with an output that refers to a part of itself shows that field without its type (T28)', () => {
+    const tree = z.object({
+      get children() {
+        return z.array(tree);
+      },
+    });
+    const { profile } = defineAgent({ name: 'helper', output: tree });
+    expect(profile.resultFields?.fields).toEqual([{ name: 'children', description: '', required: true }]);
+  });
+
+  test.each([
+    ['is none', { output: {} as never }, /agent helper: its output cannot be used: expected a schema of zod 4/],
+    ['has no JSON Schema', { output: z.object({ at: z.date() }) }, /its output cannot be used: Date/],
+    ['transforms', { output: z.object({ n: z.string().transform(Number) }) }, /its output transforms values/],
+    ['comes with resultFields', { output: z.object({}), resultFields: { fields: [] } }, /both output and resultFields/],
+  ])('whose output %s is invalid_config (T28)', (_, more, message) => {
+    expect(complaint(() => defineAgent({ name: 'helper', ...more }))).toMatch(message);
+  });
+
+  test('whose result fields have a schema that nothing can be checked by is invalid_config (T28)', () => {
+    const resultFields = { fields: [{ name: 'a', schema: { type: 'nonsense' } }] };
+    const message = complaint(() => defineAgent({ name: 'helper', resultFields }));
+    expect(message).toContain('at resultFields.fields[0].schema');
+  });
+
   test('with a field nobody knows is invalid_config that names it', () => {
     expect(complaint(() => defineAgent({ name: 'helper', instruction: 'x' } as never))).toContain('instruction');
   });
@@ -132,7 +216,9 @@ describe('an app', () => {
   test('with one name twice is invalid_config that names it', () => {
     const agents = [defineAgent({ name: 'helper' })];
     expect(complaint(() => defineApp({ agents, tools: [named('a'), named('b'), named('a')] }))).toMatch(/two tools.*a/);
-    expect(complaint(() => defineApp({ agents: [...agents, ...agents] }))).toMatch(/two agents.*helper/);
+    expect(complaint(() => defineApp({ agents: [...agents, ...agents] }))).toMatch(
+      /two agents are named helper; names must be unique \(defined at .*app\.test\.ts:\d+ and .*app\.test\.ts:\d+\)$/,
+    );
   });
 
   test('offers an agent all tools, or those it is allowed in its own order (W7)', () => {
@@ -142,26 +228,59 @@ describe('an app', () => {
     expect(snapshotOf({ name: 'helper', allowedTools: [] }, tools).names).toEqual([]);
   });
 
-  test('leaves out an allowed name that matches nothing, with a warning (W7)', () => {
-    const { names, warnings } = snapshotOf({ name: 'helper', allowedTools: ['a', 'gone', 'submit_result'] }, [
-      named('a'),
-    ]);
-    expect(names).toEqual(['a']);
-    expect(warnings).toEqual([expect.stringContaining('gone')]);
+  const rule = (tool: string) => ({ tool, action: 'ask' as const });
+  const skill = (name: string) => ({ name: 'packing', description: 'd', content: 'c', allowedTools: [name] });
+  test.each<[string, Partial<Parameters<typeof defineAgent>[0]>]>([
+    ['allowedTools', { allowedTools: ['forecast', 'forcast'] }],
+    ['governance.rules[1]', { governance: { rules: [rule('forecast'), rule('forcast')] } }],
+    ['governance.constraints[0]', { governance: { constraints: [{ tool: 'forcast', path: 'n', max: 1 }] } }],
+    ['governance.rateLimits[0]', { governance: { rateLimits: [{ tool: 'forcast', max: 1, windowMs: 1_000 }] } }],
+    ['governance.veto', { governance: { veto: ['forcast'] } }],
+    ['skill packing', { skills: [skill('forcast')] }],
+    ['stableCore', { stableCore: ['forcast'] }],
+    ['capabilities.ids', { capabilities: { ids: ['forcast'] } }],
+    ['mustEndWith', { mustEndWith: ['forcast'] }],
+  ])(
+    'in which %s names a tool that is not there is invalid_config, with the name that was meant (W7)',
+    (field, profile) => {
+      const message = complaint(() => snapshotOf({ name: 'helper', ...profile }, [named('forecast'), named('book')]));
+      expect(message).toContain('agent helper: ');
+      expect(message).toContain(`${field} names forcast, which is no tool of the app; did you mean forecast?`);
+      expect(message).toMatch(/\(defined at .*app\.test\.ts:\d+\)$/);
+    },
+  );
+
+  test('in which several names are wrong names them all, and guesses only where one is written like it (W7)', () => {
+    const profile = { name: 'helper', allowedTools: ['mail', 'Book'], stableCore: ['ask_exprt'] };
+    const message = complaint(() => snapshotOf(profile, [named('forecast'), named('book')]));
+    expect(message).toMatch(
+      /names mail, which is no tool of the app\n.*did you mean book\?\n.*did you mean ask_expert\?/,
+    );
   });
 
-  test('warns of a required ending that is not offered (W13)', () => {
-    const ending = { mustEndWith: ['publish', 'submit_result'] };
-    expect(snapshotOf({ name: 'helper', ...ending }, [named('a')]).warnings).toEqual([
-      expect.stringContaining('publish'),
+  test('takes patterns that match nothing yet, and names of built-in tools (W7)', () => {
+    const governance = { rules: [rule('mcp_*'), rule('submit_result')], veto: ['delete_*'] };
+    expect(snapshotOf({ name: 'helper', governance, allowedTools: ['a', 'now'] }, [named('a')])).toMatchObject({
+      names: ['a'],
+      warnings: [],
+    });
+  });
+
+  test('refuses a built-in tool other than submit_result as an ending (W13)', () => {
+    const message = complaint(() => snapshotOf({ name: 'helper', mustEndWith: ['now'] }, []));
+    expect(message).toContain('mustEndWith names now');
+  });
+
+  test('warns of a tool that is there and the profile keeps away (W7, W13)', () => {
+    const tools = [named('a'), named('publish')];
+    const ending = { name: 'helper', mustEndWith: ['publish', 'submit_result'] };
+    expect(snapshotOf(ending, tools).warnings).toEqual([]);
+    const hidden = snapshotOf({ ...ending, allowedTools: ['a'], stableCore: ['publish'] }, tools);
+    expect(hidden.warnings).toEqual([
+      expect.stringContaining('mustEndWith names publish'),
+      expect.stringContaining('stableCore names publish'),
     ]);
-    expect(snapshotOf({ name: 'helper', ...ending }, [named('publish')]).warnings).toEqual([]);
-    const hidden = snapshotOf({ name: 'helper', ...ending, allowedTools: ['a'] }, [named('a'), named('publish')]);
-    expect(hidden.warnings).toEqual([expect.stringContaining('publish')]);
-    const barred = snapshotOf({ name: 'helper', ...ending, capabilities: { ids: ['a'] } }, [
-      named('a'),
-      named('publish'),
-    ]);
+    const barred = snapshotOf({ ...ending, capabilities: { ids: ['a'] } }, tools);
     expect(barred.warnings).toEqual([expect.stringContaining('publish')]);
   });
 

@@ -9,6 +9,7 @@ import { runTool } from '../../../activities/tools/run-tool.ts';
 import type { HandoverExecutor } from '../../../activities/turn-workflows.ts';
 import { startModelServer } from '../../../workers/model-server/wire.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
+import type { EnqueueInput } from '../../../workflows/protocol/enqueue.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
 import type { ProfileInput } from '../../../workflows/protocol/profile.ts';
 import { testApp } from '../../support/app.ts';
@@ -49,10 +50,15 @@ export interface Call {
 }
 
 /** A turn whose model proposed one call of the tool. */
-export async function call(tool: Tool, args: JsonObject = {}, agent: Partial<ProfileInput> = {}): Promise<Call> {
+export async function call(
+  tool: Tool,
+  args: JsonObject = {},
+  agent: Partial<ProfileInput> = {},
+  request: Partial<EnqueueInput> = {},
+): Promise<Call> {
   const app = testApp([tool], agent);
   const { name } = tool.spec;
-  const turn = await leaseTurn(app);
+  const turn = await leaseTurn(app, request);
   const server = await startModelServer({
     answer: () => ({ kind: 'message', toolCalls: [{ name, arguments: args }] }),
   });

@@ -6,7 +6,7 @@ import type { ToolContext } from '../../../activities/tool.ts';
 import { runTool } from '../../../activities/tools/run-tool.ts';
 import { SIZES } from '../../../workflows/protocol/sizes.ts';
 import { testApp } from '../../support/app.ts';
-import { attempt } from '../llm/leased-turn.ts';
+import { Attempt, attempt } from '../llm/leased-turn.ts';
 import { type Call, call, closeCalls, NO_WORKFLOWS, work } from './proposed-call.ts';
 
 afterEach(closeCalls);
@@ -49,6 +49,63 @@ describe('a tool', () => {
     const { agentId, agentTurnId } = on.turn.fence;
     expect(seen[0]).toMatchObject({ agentId, agentTurnId, callId: on.callId, idempotencyKey: on.callId, attempt: 1 });
     expect(seen[0]?.signal.aborted).toBe(false);
+  });
+
+  test('gets what the caller said with the request: correlation, trace and metadata (T26, T27)', async () => {
+    const seen: ToolContext[] = [];
+    const tool = () => work((_, context) => void seen.push(context));
+    const said = { correlationId: 'order-7', metadata: { tenant: 'a' }, traceparent: `00-${'1'.repeat(32)}-01` };
+    const one = await call(tool(), {}, {}, said);
+    const other = await call(tool());
+    await attempt(one.run, one.input);
+    await attempt(other.run, other.input);
+    expect(seen[0]).toMatchObject({ ...said, turnEpoch: one.turn.fence.turnEpoch });
+    expect(seen[1]).toMatchObject({ correlationId: null, metadata: {}, traceparent: null });
+  });
+
+  test('writes lines to the log of the worker that name its call, also later from elsewhere', async () => {
+    const later = Promise.withResolvers<() => void>();
+    const on = await call(
+      work((_, { logger }) => {
+        logger.warn('the wind turned', { kmh: 7, callId: 'another' });
+        later.resolve(() => logger.error('afterwards'));
+        return null;
+      }),
+    );
+    const environment = new Attempt();
+    await environment.of(on.run, on.input);
+    (await later.promise)();
+    const { agentId, agentTurnId } = on.turn.fence;
+    const ids = { agentId, agentTurnId, callId: on.callId, tool: 'work' };
+    expect(environment.logged).toMatchObject([
+      { level: 'WARN', message: 'the wind turned', meta: { ...ids, kmh: 7 } },
+      { level: 'ERROR', message: 'afterwards', meta: ids },
+    ]);
+  });
+
+  test('says how far it is: its readers see the latest while it works, and each in the events (T5)', async () => {
+    const finish = Promise.withResolvers<void>();
+    const on = await call(
+      work(async (_, { progress }) => {
+        progress('begun');
+        await finish.promise;
+        progress('too late to be written');
+        return null;
+      }),
+    );
+    const { store, fence } = on.turn;
+    const view = async () => (await store.getTurn(fence.agentTurnId))?.steps[0]?.calls[0];
+    const run = attempt(on.run, on.input);
+    while ((await view())?.progress !== 'begun') await store.changed(1_000);
+    expect(await view()).toMatchObject({ status: 'open', progress: 'begun' });
+    finish.resolve();
+    await run;
+    expect(await view()).toMatchObject({ status: 'success', progress: null });
+    const events = (await store.readEvents(fence)).flatMap(({ type, payload }) => (type === 'call' ? [payload] : []));
+    expect(events).toMatchObject([
+      { phase: 'progress', progress: 'begun', callId: on.callId, tool: 'work' },
+      { phase: 'settled' },
+    ]);
   });
 
   test('whose definition says terminate settles with that, failed or not (T19)', async () => {

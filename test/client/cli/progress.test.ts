@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { TurnProgress } from '../../../client/cli/progress.ts';
 import type { AgentEvent, EventBody } from '../../../workflows/contract/events.ts';
+import type { JsonValue } from '../../../workflows/protocol/json.ts';
 
 let seq = 0;
 const at = (createdAt: number, body: EventBody): AgentEvent => {
@@ -35,6 +36,15 @@ describe('progress of a turn', () => {
       at(2_400, { type: 'step', payload: { stepIndex: 1, phase: 'completed' } }),
     ]);
     expect(lines).toEqual(['   1.25 s  step 1: model 250 ms -> add, add', '   1.30 s    add success 12 ms']);
+  });
+
+  test('tells what a tool says of its progress, on one line', () => {
+    const said = (progress: JsonValue) =>
+      at(2_000, { type: 'call', payload: { ...call, phase: 'progress', progress } });
+    expect(linesOf([said('half\ndone'), said({ done: 7 })])).toEqual([
+      '   1.00 s    add: half done',
+      '   1.00 s    add: {"done":7}',
+    ]);
   });
 
   test('a call that the model step settled comes after the step', () => {

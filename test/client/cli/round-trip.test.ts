@@ -192,6 +192,7 @@ describe('enqueue', () => {
     ['a blank criterion', ['henry', 'hi', '--criterion', ' '], /criteria/],
     ['metadata that is no pair', ['henry', 'hi', '--metadata', 'note'], /KEY=VALUE/],
     ['result fields that are no JSON', ['henry', 'hi', '--result-fields', '{'], /--result-fields must be JSON/],
+    ['result fields that are none', ['henry', 'hi', '--result-fields', '{"field":[]}'], /--result-fields: .*"field"/s],
     ['a context file that is not there', ['henry', 'hi', '--context', 'nope.md'], /nope.md cannot be read/],
     ['a hostile profile', ['henry', 'hi', '--profile', 'a b'], /profile/],
   ])('%s is refused, and nothing is written', async (_, args, message) => {

@@ -64,15 +64,29 @@ describe('a request', () => {
     expect(problems(request({ prioritty: 'now' }))).toContain('prioritty');
   });
 
-  test('keeps malformed result fields as they came: they are a warning later, never a refusal (T28)', () => {
-    for (const resultFields of ['nonsense', 7, null, { fields: 'x' }, [1]]) {
-      expect(enqueueRequestSchema.parse(request({ resultFields }))).toMatchObject({ resultFields });
-    }
+  test.each([
+    ['a text', 'nonsense', 'at resultFields'],
+    ['null', null, 'at resultFields'],
+    ['a list', [{ name: 'a' }], 'at resultFields'],
+    ['no list of fields', { fields: 'x' }, 'at resultFields.fields'],
+    ['a name alone', { fields: ['a'] }, 'at resultFields.fields[0]'],
+    ['an empty name', { fields: [{ name: '' }] }, 'at resultFields.fields[0].name'],
+    ['a key nobody knows', { fields: [{ name: 'a', desc: 'x' }] }, '"desc"'],
+    ['a key beside the fields', { fields: [], strict: true }, '"strict"'],
+    ['a name twice', { fields: [{ name: 'a' }, { name: 'b' }, { name: 'a' }] }, 'at resultFields.fields[2].name'],
+  ])('with %s as its result fields is refused with the path (T28)', (_, resultFields, path) => {
+    expect(problems(request({ resultFields }))).toContain(path);
+  });
+
+  test('has the defaults of its result fields filled in (T28)', () => {
+    const { resultFields } = enqueueRequestSchema.parse(request({ resultFields: { fields: [{ name: 'a' }] } }));
+    expect(resultFields).toEqual({ fields: [{ name: 'a', description: '', required: true }] });
   });
 
   test('may carry 64 KiB of result fields and metadata, and not one byte more (T4)', () => {
-    const around = JSON.stringify([{ text: '' }, { k: 'v' }]).length;
-    const fill = (bytes: number) => request({ resultFields: { text: '€'.repeat(bytes / 3) }, metadata: { k: 'v' } });
+    const wanted = (description: string) => ({ fields: [{ name: 'a', description, required: true }] });
+    const around = JSON.stringify([wanted(''), { k: 'v' }]).length;
+    const fill = (bytes: number) => request({ resultFields: wanted('€'.repeat(bytes / 3)), metadata: { k: 'v' } });
     const room = SIZES.requestBytes - around;
     const fits = room - (room % 3);
     expect(problems(fill(fits))).toBe('');

@@ -324,9 +324,12 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
     expect(box.map(({ card }) => card.type)).toContain('sys.must_end_with_required');
   });
 
-  test('malformed result fields are a degraded deliverable, never a refusal (T28)', async () => {
-    const view = await (await enqueue('answer', newAgent(), { resultFields: { fields: 'all of them' } })).result(WAIT);
-    expect(view).toMatchObject({ status: 'success', deliverable: { text: 'done' } });
+  test('malformed result fields are refused when the request is made (T28)', async () => {
+    const resultFields = { fields: [{ name: 'a', requird: false } as never] };
+    await expect(enqueue('answer', newAgent(), { resultFields })).rejects.toMatchObject({
+      code: 'invalid_request',
+      message: expect.stringContaining('requird'),
+    });
   });
 
   test('histories and events hold ids and sizes, never what was asked, thought or answered (T4)', async () => {

@@ -1,6 +1,7 @@
 /** Fences, steps, calls and the waiting set, as every store must do it. */
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
+import { SIZES } from '../../../../workflows/protocol/sizes.ts';
 import { fenceOf, newAgent, result, type StoreBench, SUCCESS } from '../store-bench.ts';
 
 type CallAttempt = { readonly callId: string; readonly attempt: number };
@@ -55,6 +56,44 @@ export function describeCalls(bench: StoreBench): void {
       await bench.store.checkLease(fence);
       await bench.reaped(lease);
       await expect(bench.store.checkLease(fence)).rejects.toMatchObject(stale);
+    });
+
+    test('progress is what the last attempt said last, as an event each, until the call has its result (T5, W10)', async () => {
+      const overtaken = { code: 'call_overtaken' };
+      const lease = await bench.started(newAgent());
+      const fence = fenceOf(lease);
+      const { calls } = await bench.think(lease, 1, ['t', 't']);
+      const [one, other] = calls.map(({ callId }) => ({ callId, attempt: 1 })) as [CallAttempt, CallAttempt];
+      const progressOf = async () =>
+        (await bench.store.getTurn(fence.agentTurnId))?.steps[0]?.calls.map(({ progress }) => progress);
+      await expect(bench.store.noteProgress(fence, one, 'too early')).rejects.toMatchObject(overtaken);
+      await bench.store.claimCall(fence, { ...one, repeatable: true });
+      await bench.store.noteProgress(fence, one, 'half \u0000 done');
+      await bench.store.noteProgress(fence, one, { done: 7, of: [10] });
+      expect(await progressOf()).toEqual([{ done: 7, of: [10] }, null]);
+      const again = { ...one, attempt: 2 };
+      await bench.other.claimCall(fence, { ...again, repeatable: true });
+      expect(await progressOf()).toEqual([null, null]);
+      await expect(bench.store.noteProgress(fence, one, 8)).rejects.toMatchObject(overtaken);
+      await bench.other.noteProgress(fence, again, 1);
+      expect(await progressOf()).toEqual([1, null]);
+      const content = result(one.callId);
+      await bench.store.settleCall(fence, { ...again, content, durationMs: 1 });
+      await expect(bench.store.noteProgress(fence, again, 2)).rejects.toMatchObject(overtaken);
+      expect(await progressOf()).toEqual([null, null]);
+      const large = bench.store.noteProgress(fence, other, 'x'.repeat(SIZES.progressBytes));
+      await expect(large).rejects.toMatchObject({ code: 'payload_too_large' });
+      const said = (await bench.eventsOf(lease.agentId)).flatMap(({ type, payload }) =>
+        type === 'call' && payload.phase === 'progress' ? [payload] : [],
+      );
+      const event = { callId: one.callId, tool: 't', phase: 'progress' };
+      expect(said).toEqual([
+        { ...event, progress: 'half \u0000 done' },
+        { ...event, progress: { done: 7, of: [10] } },
+        { ...event, progress: 1 },
+      ]);
+      await bench.reaped(lease);
+      await expect(bench.store.noteProgress(fence, other, 1)).rejects.toMatchObject({ code: 'stale_epoch' });
     });
 
     test('a turn cannot write under another epoch or another turn of its agent (T5)', async () => {

@@ -1,7 +1,7 @@
 /** What holds for every built-in tool because it follows from the list: a tool that is added is tested here as well. */
 import { describe, expect, test } from '@jest/globals';
 import { z } from 'zod';
-import { defineApp, defineTool } from '../../../../activities/app/app.ts';
+import { defineAgent, defineApp, defineTool } from '../../../../activities/app/app.ts';
 import { readProposals } from '../../../../activities/llm/proposals.ts';
 import {
   BUILTIN_TOOLS,
@@ -63,7 +63,7 @@ describe.each(named)('the built-in tool %s', (name, tool) => {
 
   test('may be allowed, ruled and required by name without a warning that there is no such tool (W7)', () => {
     const governance = { rules: [{ tool: name, action: 'ask' as const }], veto: [name] };
-    const profile = profileSchema.parse({ name: 'p', allowedTools: [name], governance, stableCore: [name] });
+    const profile = defineAgent({ name: 'p', allowedTools: [name], governance, stableCore: [name] });
     expect(defineApp({ agents: [profile] }).agents.get('p')?.warnings).toEqual([]);
   });
 

@@ -1,4 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
+import { z } from 'zod';
+import { defineAgent, defineApp } from '../../../../activities/app/app.ts';
 import { readProposals } from '../../../../activities/llm/proposals.ts';
 import { offeredBuiltins } from '../../../../activities/tools/builtin/registry.ts';
 import type { ResultFields } from '../../../../workflows/protocol/enqueue.ts';
@@ -22,6 +24,13 @@ async function read(resultFields: ResultFields | null, ...calls: readonly (objec
 }
 
 const fields = (...names: readonly string[]) => ({ fields: names.map((name) => ({ name, value: `of ${name}` })) });
+
+function submitResultTool(resultFields: ResultFields | null) {
+  const profile = profileSchema.parse({ name: 'tester' });
+  const offered = offeredBuiltins({ profile, resultFields }).find(({ name }) => name === 'submit_result');
+  if (!offered) throw new Error('submit_result is not offered');
+  return offered;
+}
 
 describe('submit_result', () => {
   test('alone and complete is accepted at once and ends the turn (W12)', async () => {
@@ -84,14 +93,66 @@ describe('submit_result', () => {
   });
 });
 
-describe('submit_result as it is offered', () => {
-  function submitResultTool(resultFields: ResultFields | null) {
-    const profile = profileSchema.parse({ name: 'tester' });
-    const offered = offeredBuiltins({ profile, resultFields }).find(({ name }) => name === 'submit_result');
-    if (!offered) throw new Error('submit_result is not offered');
-    return offered;
-  }
+describe('submit_result of fields with types', () => {
+  const typed: ResultFields = {
+    fields: [
+      { name: 'score', description: '', required: true, schema: { type: 'integer', minimum: 0 } },
+      { name: 'remark', description: '', required: false, schema: { type: 'string' } },
+      { name: 'rest', description: '', required: false },
+    ],
+  };
+  const score = (value: unknown, ...more: readonly object[]) => ({ fields: [{ name: 'score', value }, ...more] });
 
+  test('takes values of those types, and any value where a field says nothing (T28, W9)', async () => {
+    const rest = { name: 'rest', value: { deep: [1] } };
+    const [call] = await read(typed, score(7, rest));
+    expect(call).toMatchObject({ content: { arguments: score(7, rest) }, result: { status: 'success' } });
+  });
+
+  test.each([
+    ['of another type', score('seven'), 'at score'],
+    ['out of bounds', score(-1), 'at score'],
+    ['of another type in an optional field', score(7, { name: 'remark', value: 7 }), 'at remark'],
+  ])('refuses a value %s, by its path (T28, W9)', async (_, args, path) => {
+    const [call] = await read(typed, args);
+    expect(call?.result?.error).toMatchObject({ code: 'invalid_arguments', message: expect.stringContaining(path) });
+    expect(call?.result?.afterExecution).toBe('continue');
+  });
+
+  test('shows the model a type with each name (T28)', () => {
+    const { parameters } = submitResultTool(typed);
+    expect(parameters).toMatchObject({
+      properties: {
+        fields: {
+          items: {
+            anyOf: [
+              { properties: { name: { enum: ['score'] }, value: { type: 'integer', minimum: 0 } } },
+              { properties: { name: { enum: ['remark'] }, value: { type: 'string' } } },
+              { properties: { name: { enum: ['rest'] }, value: { description: 'any JSON value' } } },
+            ],
+          },
+        },
+      },
+    });
+  });
+
+  test('of an agent whose output has changed since is checked by what is pinned (T28, W4)', async () => {
+    const output = z.object({ score: z.int().refine((value) => value % 2 === 0, 'must be even') });
+    const agent = defineAgent({ name: 'tester', output });
+    const app = defineApp({ agents: [agent] });
+    const submitted = async (resultFields: ResultFields | null, value: number) => {
+      const streamed = [streamedCall('submit_result', score(value), 'p0')];
+      const [call] = (await readProposals(streamed, proposalContext({ app, resultFields }))).calls;
+      return call?.result?.status;
+    };
+    const pinned = agent.profile.resultFields ?? null;
+    expect(await submitted(pinned, 7)).toBe('failed');
+    expect(await submitted(pinned, 8)).toBe('success');
+    expect(await submitted(typed, 7)).toBe('success');
+  });
+});
+
+describe('submit_result as it is offered', () => {
   test('lists the fields with what they are for, and takes no other names (T28)', () => {
     const { description, parameters } = submitResultTool(FIELDS);
     for (const line of ['title (required): one line', 'score (required)', 'remark (optional)']) {
