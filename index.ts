@@ -1,4 +1,8 @@
-/** `agentturn`: what an app imports. Definitions, the client, everything that they take and return, and the errors they throw. */
+/**
+ * `agentturn`: what an app imports. Definitions, the client, everything that they take and return, and the errors they throw.
+ *
+ * Invariant: it loads neither a database driver nor Temporal's native library.
+ */
 export {
   type App,
   type AppDefinition,
@@ -26,6 +30,7 @@ export {
   type TemporalCredentials,
 } from './client/connect.ts';
 export type { ApproverCheck } from './client/turn-handle.ts';
+export { type ConnectedClient, type ConnectOptions, connect } from './workers/connected-client.ts';
 export type {
   ApprovalAck,
   ApprovalAnswer,

@@ -114,7 +114,7 @@ describe('the pages that users follow', () => {
     for await (const event of turn.events()) if (event.type === 'approval') break;
     const [question] = await harness.client.approvals({ rootTurnId: turn.id });
     const ids = { TURN: turn.id, CALL: question?.callId ?? '' };
-    expect((await run(command('npm run agentturn -- approvals'))).output).toContain(`agentturn approve ${ids.CALL}`);
+    expect((await run(command('npm run agentturn -- approvals'))).output).toContain(`agentturn -- approve ${ids.CALL}`);
     expect(await run(command('npm run agentturn -- turn budgets', ids))).toMatchObject({ code: 0 });
     expect(await run(command('npm run agentturn -- approve', ids))).toMatchObject({
       code: 0,

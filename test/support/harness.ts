@@ -8,7 +8,6 @@ import type { App } from '../../activities/app/app.ts';
 import { AgentClient } from '../../client/agent-client.ts';
 import { connectClient, type TemporalClient } from '../../client/connect.ts';
 import { STORE_WAIT_MS } from '../../workers/commands/worker-process.ts';
-import { connectWorker } from '../../workers/connect.ts';
 import type { ModelServer } from '../../workers/model-server/wire.ts';
 import { openStore } from '../../workers/open-store.ts';
 import { installRuntime } from '../../workers/runtime.ts';
@@ -63,7 +62,6 @@ export async function openHarness(backend: Backend = 'sqlite', servers: HarnessS
   const storePath = join(mkdtempSync(join(tmpdir(), 'agentturn-store-')), 'agentturn.db');
   const storeUrl = servers.storeUrl ?? (backend === 'sqlite' ? `sqlite:${storePath}` : await freshSchemaUrl());
   const store = await openStore(storeUrl, { waitMs: STORE_WAIT_MS });
-  const connection = await connectWorker({ address, namespace });
   const running: RunningWorker[] = [];
   return {
     address,
@@ -75,7 +73,6 @@ export async function openHarness(backend: Backend = 'sqlite', servers: HarnessS
     client: new AgentClient({ temporal: temporal.client, store }),
     async startWorker(app, model, more = {}) {
       const worker = await startWorker({
-        connection,
         temporal,
         store,
         app,
@@ -91,7 +88,6 @@ export async function openHarness(backend: Backend = 'sqlite', servers: HarnessS
     },
     async close() {
       await Promise.all(running.map((worker) => worker.stop()));
-      await connection.close();
       await temporal.connection.close();
       await store.close();
     },

@@ -4,20 +4,22 @@
  *
  * Invariant: what can be wrong with the input is found first, then servers start, then the turn is enqueued.
  */
+
 import { randomBytes } from 'node:crypto';
 import type { TurnHandle } from '../../client/api.ts';
 import type { CliIo } from '../../client/cli/environment.ts';
 import { TurnProgress } from '../../client/cli/progress.ts';
+import { commandLine } from '../../client/command-line.ts';
 import type { TurnView } from '../../workflows/contract/views.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { type Cleanup, withCleanup } from '../commands/cleanup.ts';
 import { checkStore } from '../commands/dev.ts';
 import { Interrupt } from '../commands/interrupt.ts';
-import { lostTemporal, startTemporal } from '../commands/locate-temporal.ts';
 import { type ChosenModel, checkModelEndpoint, chooseModel } from '../commands/model.ts';
 import type { DemoOptions } from '../commands/process-commands.ts';
 import { type Settings, settingsOf } from '../commands/settings.ts';
+import { lostTemporal, startTemporal } from '../commands/start-temporal.ts';
 import type { Terminal } from '../commands/terminal.ts';
 import { type OpenedBackend, openBackend, prepareNamespace } from '../commands/worker-process.ts';
 import type { Config } from '../config.ts';
@@ -80,7 +82,7 @@ export function demo(config: Config, io: CliIo, terminal: Terminal, options: Dem
 }
 
 const devCommand = ({ options, settings }: Demo): string =>
-  `npm run dev${options.dataDir === undefined ? '' : ` -- --data-dir ${settings.dataDir}`}`;
+  commandLine(`dev${options.dataDir === undefined ? '' : ` --data-dir ${settings.dataDir}`}`);
 
 interface Finished {
   readonly report: DemoResult;
