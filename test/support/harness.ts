@@ -8,6 +8,7 @@ import type { App } from '../../activities/app/app.ts';
 import { AgentClient } from '../../client/agent-client.ts';
 import { connectClient, type TemporalClient } from '../../client/connect.ts';
 import { STORE_WAIT_MS } from '../../workers/commands/worker-process.ts';
+import { connectWorker } from '../../workers/connect.ts';
 import type { ModelServer } from '../../workers/model-server/wire.ts';
 import { openStore } from '../../workers/open-store.ts';
 import { installRuntime } from '../../workers/runtime.ts';
@@ -62,6 +63,8 @@ export async function openHarness(backend: Backend = 'sqlite', servers: HarnessS
   const storePath = join(mkdtempSync(join(tmpdir(), 'agentturn-store-')), 'agentturn.db');
   const storeUrl = servers.storeUrl ?? (backend === 'sqlite' ? `sqlite:${storePath}` : await freshSchemaUrl());
   const store = await openStore(storeUrl, { waitMs: STORE_WAIT_MS });
+  // Temporal's runtime ends with the last connection: this one keeps it between the workers of a test file, and lets the process end.
+  const runtime = await connectWorker({ address, namespace });
   const running: RunningWorker[] = [];
   return {
     address,
@@ -88,6 +91,7 @@ export async function openHarness(backend: Backend = 'sqlite', servers: HarnessS
     },
     async close() {
       await Promise.all(running.map((worker) => worker.stop()));
+      await runtime.close();
       await temporal.connection.close();
       await store.close();
     },
