@@ -1,4 +1,8 @@
-/** `agentturn`: what an app imports. Definitions, the client, everything that they take and return, and the errors they throw. */
+/**
+ * `agentturn`: what an app imports. Definitions, the client, everything that they take and return, and the errors they throw.
+ *
+ * Invariant: it loads neither a database driver nor Temporal's native library.
+ */
 export {
   type Agent,
   type AgentDefinition,
@@ -31,6 +35,7 @@ export {
 } from './client/connect.ts';
 export { outputOf } from './client/output-of.ts';
 export type { ApproverCheck } from './client/turn-handle.ts';
+export { type ConnectedClient, type ConnectOptions, connect } from './workers/connected-client.ts';
 export type {
   ApprovalAck,
   ApprovalAnswer,

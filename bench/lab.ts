@@ -10,9 +10,9 @@ import { bundleWorkflowCode, DefaultLogger, type WorkflowBundleWithSourceMap } f
 import { AgentClient } from '../client/agent-client.ts';
 import { connectClient } from '../client/connect.ts';
 import { PostgresServer } from '../test/support/postgres-server.ts';
+import { bundleWorkflows } from '../workers/bundle.ts';
 import { openStore } from '../workers/open-store.ts';
 import { findOrStartTemporal, type TemporalServer } from '../workers/temporal/server.ts';
-import { bundleWorkflows } from '../workers/worker.ts';
 import type { Store } from '../workflows/contract/store.ts';
 import { SEARCH_ATTRIBUTES } from '../workflows/protocol/ids.ts';
 import type { CallerArgument } from './caller-process.ts';

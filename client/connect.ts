@@ -1,6 +1,8 @@
 /** The connection of a client to a Temporal server, with errors that say what to do. */
+
 import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
 import { CodedError } from '../workflows/protocol/failures.ts';
+import { commandLine } from './command-line.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
 
@@ -39,7 +41,7 @@ export async function reachTemporal<T>(address: string, connect: () => Promise<T
   try {
     return await connect();
   } catch (error) {
-    const cure = 'start one with "npm run dev", or set TEMPORAL_ADDRESS';
+    const cure = `start one with "${commandLine('dev')}", or set TEMPORAL_ADDRESS`;
     throw new CodedError('temporal_unreachable', `no Temporal server answers at ${address}; ${cure}`, { cause: error });
   }
 }

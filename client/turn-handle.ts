@@ -21,6 +21,7 @@ import { SIZES, utf8Bytes } from '../workflows/protocol/sizes.ts';
 import { type ReportAck, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
 import type { AnswerInput, EventsOptions, ResultOptions, SteerOptions, ToolResultInput, TurnHandle } from './api.ts';
+import { commandLine } from './command-line.ts';
 import { followEvents } from './event-tail.ts';
 import { everyEntry } from './transcript-pages.ts';
 import type { TurnWorkflows } from './turn-workflows.ts';
@@ -68,7 +69,7 @@ export class StoredTurn<Output extends object = Fields> implements TurnHandle<Ou
     if (view) return view as unknown as TurnView<Output>;
     throw new CodedError(
       'turn_not_found',
-      `no turn ${this.id} in this store; agentturn agents ls shows the agents it has`,
+      `no turn ${this.id} in this store; ${commandLine('agents ls')} shows the agents it has`,
     );
   }
 

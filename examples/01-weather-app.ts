@@ -1,11 +1,11 @@
 /**
  * An app: three agents, three tools; one agent may ask another, one needs approval for what it does. Serve it and talk to it:
  *
- *   npm run dev -- --app examples/01-weather-app.ts
- *   npm run agentturn -- run weather "call forecast {\"city\":\"Rome\"}" --wait
+ *   npx agentturn dev --app 01-weather-app.ts                                beside a package.json with agentturn
+ *   npx agentturn run weather 'call forecast {"city":"Rome"}' --wait
  */
+import { defineAgent, defineApp, defineTool } from 'agentturn';
 import { z } from 'zod';
-import { defineAgent, defineApp, defineTool } from '../index.ts';
 
 const forecast = defineTool({
   name: 'forecast',

@@ -1,7 +1,8 @@
 /**
  * The kernel alone: one turn without Temporal, store or network.
  *
- *   node examples/02-kernel-alone.ts
+ *   node 02-kernel-alone.ts                                                  beside a package.json with agentturn
+ *   node --conditions=agentturn:source examples/02-kernel-alone.ts           in a clone
  *
  * The kernel is one pure function: `step(state, event) → {state, actions, observations}`. It decides and does nothing itself: it calls no
  * model and no tool, reads no clock, and holds no text, only handles: "card 3 is what a tool answered, 12 tokens". Its driver does what
@@ -17,17 +18,20 @@
  * `workflows/turn/turn.ts` is the same loop with Temporal activities in place of the functions below. The state is plain JSON, so a turn
  * can stop between any two steps and go on elsewhere.
  */
-import type { KernelAction } from '../workflows/kernel/actions.ts';
-import type { KernelEvent } from '../workflows/kernel/events.ts';
-import { factsAt } from '../workflows/kernel/governance.ts';
-import type { Handle, HandleRole } from '../workflows/kernel/handles.ts';
-import { drainNewMessages } from '../workflows/kernel/new-messages.ts';
-import { waitingCalls } from '../workflows/kernel/phase.ts';
-import { initialState } from '../workflows/kernel/state.ts';
-import { step } from '../workflows/kernel/step.ts';
-import { governanceSchema } from '../workflows/protocol/governance.ts';
-import type { JsonObject } from '../workflows/protocol/json.ts';
-import { budgetsSchema } from '../workflows/protocol/profile.ts';
+import {
+  budgetsSchema,
+  drainNewMessages,
+  factsAt,
+  governanceSchema,
+  type Handle,
+  type HandleRole,
+  initialState,
+  type JsonObject,
+  type KernelAction,
+  type KernelEvent,
+  step,
+  waitingCalls,
+} from 'agentturn/kernel';
 
 /** The texts of the conversation, which the kernel never sees; the place of a card is its position in this list. */
 const cards: { readonly role: HandleRole; readonly text: string }[] = [];

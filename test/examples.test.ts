@@ -8,7 +8,9 @@ const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 test('the kernel alone runs a turn: two calls, approval for one of them, an answer', async () => {
-  const { stdout } = await run(process.execPath, ['examples/02-kernel-alone.ts'], { cwd: ROOT });
+  const { stdout } = await run(process.execPath, ['--conditions=agentturn:source', 'examples/02-kernel-alone.ts'], {
+    cwd: ROOT,
+  });
   const lines = stdout.trimEnd().split('\n');
   const steps = lines.flatMap((line) => /^(\w+ → \w+) /.exec(line)?.[1] ?? []);
   expect(steps).toEqual([

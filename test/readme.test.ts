@@ -1,6 +1,4 @@
 /** Every command in the shell blocks of README and of the pages that users follow, run as it stands there, in a shell; and README's program. */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,43 +7,33 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { startScriptedModel } from '../workers/model-server/scripted.ts';
 import { findTemporalBinary } from '../workers/temporal/binary.ts';
 import { type Harness, openHarness } from './support/harness.ts';
+import { PACKAGE_COMMANDS, pageCommands, readmeProgram } from './support/pages.ts';
+import { type Ran, Shell } from './support/shell.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const readPage = (page: string): string => readFileSync(join(ROOT, page), 'utf8');
-const README = readPage('README.md');
-const PAGES = [
-  'README.md',
-  'CONTRIBUTING.md',
-  'docs/concepts.md',
-  'docs/tools.md',
-  'docs/kernel.md',
-  'docs/operating.md',
-];
 /** The condition under which the package's names lead to its source. */
 const SOURCE = 'agentturn:source';
 const CI = readFileSync(join(ROOT, '.ci/run'), 'utf8');
 
 /** Commands that CI runs by itself; running them here would run this test again. */
-const BY_CI = ['npm ci && npm test', 'npm run check'];
+const BY_CI = ['npm ci && npm test', 'npm test', 'npm run check'];
 
-const commands = PAGES.flatMap((page) => [...readPage(page).matchAll(/```sh\n(.*?)```/gs)])
-  .flatMap((block) => (block[1] ?? '').split('\n'))
-  .map((line) => line.trim())
-  .filter((line) => line !== '');
+const BY_OTHERS: readonly string[] = [...BY_CI, ...Object.values(PACKAGE_COMMANDS)];
 
 /** The id of the turn that a command names. */
 const turnIn = (output: string): string => /turn ([0-9a-f-]{36})/.exec(output)?.[1] ?? '';
 
-interface Ran {
-  readonly code: number | null;
-  readonly output: string;
-}
+/** A command of an installed package as it is in a clone. */
+const inClone = (line: string): string =>
+  line
+    .replace(/^npx agentturn /, 'npm run --silent agentturn -- ')
+    .replace(' 01-weather-app.ts', ' examples/01-weather-app.ts');
 
 describe('the pages that users follow', () => {
   let harness: Harness;
   let env: NodeJS.ProcessEnv;
   let dev: Shell;
-  const remaining = new Set(commands.filter((command) => !BY_CI.includes(command)));
+  const remaining = new Set(pageCommands.filter((command) => !BY_OTHERS.includes(command)));
 
   beforeAll(async () => {
     harness = await openHarness();
@@ -71,19 +59,19 @@ describe('the pages that users follow', () => {
     const found = [...remaining].find((line) => line.startsWith(start));
     if (!found) throw new Error(`no page has a command that starts with ${start}`);
     remaining.delete(found);
-    return Object.entries(replace).reduce((line, [from, to]) => line.replaceAll(from, to), found);
+    return inClone(Object.entries(replace).reduce((line, [from, to]) => line.replaceAll(from, to), found));
   }
-  const run = (line: string): Promise<Ran> => new Shell(line, env).ended();
+  const run = (line: string): Promise<Ran> => new Shell(line, { cwd: ROOT, env }).ended();
 
-  test('name for CI only what CI runs', () => {
-    expect(commands).toEqual(expect.arrayContaining(BY_CI));
+  test('name for others only what CI runs, or the test of the package', () => {
+    expect(pageCommands).toEqual(expect.arrayContaining([...BY_OTHERS]));
     expect(CI).toContain('npm test');
     expect(CI).toContain('npm run check');
   });
 
   test('demonstrate a turn, on any folder, and through a crash', async () => {
     const start = command('npm ci && npm run demo').replace('npm ci && ', '');
-    for (const line of [start, command('npm run demo -- --dir'), command('npm run demo -- --crash')]) {
+    for (const line of [start, command('npx agentturn demo --dir'), command('npx agentturn demo --crash')]) {
       const { code, output } = await run(line);
       expect({ line, code, output }).toMatchObject({ code: 0 });
       expect(output).toContain('exactly one task event');
@@ -91,34 +79,34 @@ describe('the pages that users follow', () => {
   }, 180_000);
 
   test('serve an app, start turns and answer calls', async () => {
-    dev = new Shell(command('npm run dev -- --app'), env);
+    dev = new Shell(command('npx agentturn dev --app'), { cwd: ROOT, env });
     await dev.until(/ready/);
-    const waited = await run(command('npm run agentturn -- run weather'));
+    const waited = await run(command('npx agentturn run weather'));
     expect(waited).toMatchObject({ code: 0, output: expect.stringContaining('sunny') });
-    expect((await run(command('npm run agentturn -- agents ls'))).output).toContain('weather');
-    const asked = await run(command('npm run agentturn -- run guide'));
+    expect((await run(command('npx agentturn agents ls'))).output).toContain('weather');
+    const asked = await run(command('npx agentturn run guide'));
     expect(asked).toMatchObject({ code: 0, output: expect.stringContaining('sunny') });
-    const tree = await run(command('npm run agentturn -- turn tree', { TURN: turnIn(asked.output) }));
+    const tree = await run(command('npx agentturn turn tree', { TURN: turnIn(asked.output) }));
     expect(tree.output).toMatch(/ask_expert: answered[\s\S]*turn .* of weather-/);
     const instruction = 'call ask_person {"question":"really?"}';
     const turn = await harness.client.run('weather', { instruction });
     for await (const event of turn.events()) if (event.type === 'state' && event.payload.waitingToolCount === 1) break;
     const ids = { TURN: turn.id, CALL: (await turn.get()).waiting[0]?.callId ?? '' };
-    expect((await run(command('npm run agentturn -- turn show', ids))).output).toContain(ids.CALL);
-    expect(await run(command('npm run agentturn -- tool-result', ids))).toMatchObject({ code: 0 });
+    expect((await run(command('npx agentturn turn show', ids))).output).toContain(ids.CALL);
+    expect(await run(command('npx agentturn tool-result', ids))).toMatchObject({ code: 0 });
     expect(await turn.result({ timeoutMs: 30_000 })).toMatchObject({ status: 'success' });
   }, 120_000);
 
   test('let a call wait for approval, under budgets that an operator may change', async () => {
-    const booking = await run(command('npm run agentturn -- run travel'));
+    const booking = await run(command('npx agentturn run travel'));
     expect(booking).toMatchObject({ code: 0 });
     const turn = harness.client.turn(turnIn(booking.output));
     for await (const event of turn.events()) if (event.type === 'approval') break;
     const [question] = await harness.client.approvals({ rootTurnId: turn.id });
     const ids = { TURN: turn.id, CALL: question?.callId ?? '' };
-    expect((await run(command('npm run agentturn -- approvals'))).output).toContain(`agentturn approve ${ids.CALL}`);
-    expect(await run(command('npm run agentturn -- turn budgets', ids))).toMatchObject({ code: 0 });
-    expect(await run(command('npm run agentturn -- approve', ids))).toMatchObject({
+    expect((await run(command('npx agentturn approvals'))).output).toContain(`agentturn -- approve ${ids.CALL}`);
+    expect(await run(command('npx agentturn turn budgets', ids))).toMatchObject({ code: 0 });
+    expect(await run(command('npx agentturn approve', ids))).toMatchObject({
       code: 0,
       output: expect.stringContaining('applied'),
     });
@@ -138,10 +126,8 @@ describe('the pages that users follow', () => {
   }, 120_000);
 
   test('run a worker', async () => {
-    const worker = new Shell(command('npm run agentturn -- worker'), {
-      ...env,
-      OPENAI_BASE_URL: 'http://127.0.0.1:1/v1',
-    });
+    const endpoint = { OPENAI_BASE_URL: 'http://127.0.0.1:1/v1' };
+    const worker = new Shell(command('npx agentturn worker'), { cwd: ROOT, env: { ...env, ...endpoint } });
     await worker.until(/serv|ready|running/i);
     await worker.stop();
   }, 120_000);
@@ -151,7 +137,6 @@ describe('the pages that users follow', () => {
   }, 240_000);
 
   test('show a program that runs as printed, from the names under which the package is imported', async () => {
-    const [, program = ''] = /```ts\n(import .*? from 'agentturn';.*?)```/s.exec(README) ?? [];
     // Inside the project, so that the package's own name resolves to it.
     mkdirSync(join(ROOT, '.agentturn'), { recursive: true });
     const dir = mkdtempSync(join(ROOT, '.agentturn', 'readme-'));
@@ -162,18 +147,18 @@ describe('the pages that users follow', () => {
       { kind: 'message', content: 'It will be sunny.' },
     ]);
     try {
-      writeFileSync(join(dir, 'start.ts'), program);
+      writeFileSync(join(dir, 'start.ts'), readmeProgram());
       const types = {
         extends: '../../tsconfig.json',
         compilerOptions: { customConditions: [SOURCE] },
         include: ['*.ts'],
       };
       writeFileSync(join(dir, 'tsconfig.json'), JSON.stringify(types));
-      expect(await new Shell(`npx tsc -p ${dir}`, env).ended()).toMatchObject({ code: 0 });
+      expect(await new Shell(`npx tsc -p ${dir}`, { cwd: ROOT, env }).ended()).toMatchObject({ code: 0 });
       const start = `node --conditions=${SOURCE} ${join(dir, 'start.ts')}`;
       const place = { TEMPORAL_NAMESPACE: alone.namespace, AGENTTURN_STORE: alone.storeUrl };
       const endpoint = { OPENAI_API_KEY: 'test', OPENAI_BASE_URL: model.url };
-      const ran = await new Shell(start, { ...env, ...place, ...endpoint }).ended();
+      const ran = await new Shell(start, { cwd: ROOT, env: { ...env, ...place, ...endpoint } }).ended();
       expect(ran).toMatchObject({ code: 0, output: expect.stringContaining('success It will be sunny.') });
     } finally {
       await model.close();
@@ -186,38 +171,3 @@ describe('the pages that users follow', () => {
     expect([...remaining]).toEqual([]);
   });
 });
-
-/** A command in a shell, with a process group of its own so that npm's children end with it. */
-class Shell {
-  readonly #child: ChildProcess;
-  readonly #closed: Promise<unknown>;
-  #output = '';
-
-  constructor(line: string, env: NodeJS.ProcessEnv) {
-    this.#child = spawn('bash', ['-c', line], { cwd: ROOT, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
-    this.#closed = once(this.#child, 'close');
-    for (const stream of [this.#child.stdout, this.#child.stderr]) {
-      stream?.setEncoding('utf8').on('data', (text: string) => {
-        this.#output += text;
-      });
-    }
-  }
-
-  async until(pattern: RegExp): Promise<void> {
-    const data = () => Promise.race([once(this.#child.stdout ?? this.#child, 'data'), this.#closed]);
-    while (!pattern.test(this.#output)) {
-      if (this.#child.exitCode !== null) throw new Error(`ended without ${pattern}:\n${this.#output}`);
-      await data();
-    }
-  }
-
-  async ended(): Promise<Ran> {
-    await this.#closed;
-    return { code: this.#child.exitCode, output: this.#output };
-  }
-
-  stop(): Promise<Ran> {
-    if (this.#child.exitCode === null && this.#child.pid) process.kill(-this.#child.pid, 'SIGTERM');
-    return this.ended();
-  }
-}

@@ -11,13 +11,27 @@ export async function loadApp(modulePath: string): Promise<App> {
     const module = (await import(pathToFileURL(file).href)) as { default?: unknown };
     if (isApp(module.default)) return module.default;
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new CodedError('app_not_loaded', `the app module ${file} could not be loaded: ${reason}`, { cause: error });
+    throw new CodedError('app_not_loaded', `the app module ${file} could not be loaded: ${reasonOf(error)}`, {
+      cause: error,
+    });
   }
   throw new CodedError(
     'app_not_loaded',
     `the default export of ${file} must be what defineApp({agents, tools}) returns`,
   );
+}
+
+/** Why a module could not be loaded; of a TypeScript file that this Node does not run, what to do. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { message, code } = error as NodeJS.ErrnoException;
+  if (code === 'ERR_UNKNOWN_FILE_EXTENSION' && /"\.[cm]?ts"/.test(message)) {
+    return `this Node ${process.versions.node} does not run TypeScript; run it without --no-strip-types, or compile the app and name the JavaScript file`;
+  }
+  if (code === 'ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING') {
+    return 'Node runs no TypeScript from node_modules; copy the file into your project and name the copy';
+  }
+  return message;
 }
 
 const isApp = (value: unknown): value is App =>

@@ -6,7 +6,7 @@
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { z } from 'zod';
 import type { ModelOptions } from '../activities/llm/openai.ts';
-import { DEFAULT_CONNECTIONS, FEWEST_CONNECTIONS } from '../activities/store/postgres/open.ts';
+import { DEFAULT_CONNECTIONS, FEWEST_CONNECTIONS } from '../activities/store/postgres/connections.ts';
 import type { TemporalCredentials } from '../client/connect.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { DEFAULT_WORKER_TARGET, WORKER_TARGET_PATTERN } from '../workflows/protocol/ids.ts';

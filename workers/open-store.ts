@@ -1,7 +1,9 @@
-/** Opening the store that a URL names. */
-import { openPostgresStore } from '../activities/store/postgres/open.ts';
+/**
+ * Opening the store that a URL names.
+ *
+ * Invariant: a process loads the driver of the database that it opens, and of no other.
+ */
 import { shownUrl } from '../activities/store/postgres/url.ts';
-import { openSqliteStore } from '../activities/store/sqlite/open.ts';
 import type { Store } from '../workflows/contract/store.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 
@@ -21,7 +23,13 @@ export const shownStore = (url: string): string =>
 export async function openStore(url: string, options: StoreOptions = {}): Promise<Store> {
   const [scheme, path] = url.split(/:(.*)/s);
   const { waitMs } = options;
-  if (scheme === 'sqlite' && path) return openSqliteStore({ path, ...(waitMs === undefined ? {} : { waitMs }) });
-  if (scheme === 'postgres' || scheme === 'postgresql') return openPostgresStore({ url, ...options });
+  if (scheme === 'sqlite' && path) {
+    const { openSqliteStore } = await import('../activities/store/sqlite/open.ts');
+    return openSqliteStore({ path, ...(waitMs === undefined ? {} : { waitMs }) });
+  }
+  if (scheme === 'postgres' || scheme === 'postgresql') {
+    const { openPostgresStore } = await import('../activities/store/postgres/open.ts');
+    return openPostgresStore({ url, ...options });
+  }
   throw new CodedError('invalid_config', `AGENTTURN_STORE must be sqlite:PATH or postgres://…, got ${shownStore(url)}`);
 }

@@ -4,19 +4,7 @@
  *
  * Invariant: a worker keeps no state of turns, so that any worker of a target may run any step (W1).
  */
-import { extname } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import {
-  type BundleOptions,
-  bundleWorkflowCode,
-  DefaultLogger,
-  type LogLevel,
-  type NativeConnection,
-  Worker,
-  type WorkerOptions,
-  type WorkflowBundleOption,
-  type WorkflowBundleWithSourceMap,
-} from '@temporalio/worker';
+import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
 import type { App } from '../activities/app/app.ts';
 import { createActivities } from '../activities/index.ts';
 import { type ModelOptions, openAiModel } from '../activities/llm/openai.ts';
@@ -31,14 +19,13 @@ import { watchFaults } from './process-faults.ts';
 import { ensureSupervisorSchedule } from './supervision/schedule.ts';
 import { Supervisor, type SupervisorOptions, startSupervisor } from './supervision/supervisor.ts';
 import { missingSearchAttributes } from './temporal/search-attributes.ts';
+import { type WorkflowCode, workflowCode } from './workflow-code.ts';
 
 /** How far this machine's clock may be from that of the store before a worker warns of it. */
 const MOST_SKEW_MS = 5_000;
 
 /** What a worker process is made of. */
 export interface WorkerDeps {
-  /** The connection by which the workers poll for tasks; when absent, one of their own is opened, and closed when they have stopped. */
-  readonly connection?: NativeConnection;
   /** The client by which activities and the supervisor start, wake and describe workflows. */
   readonly temporal: TemporalClient;
   readonly store: Store;
@@ -48,8 +35,8 @@ export interface WorkerDeps {
   readonly targets?: readonly string[];
   /** Whether this worker also serves the control queue, with the acceptor for foreign clients; it does when absent. */
   readonly acceptor?: boolean;
-  /** The workflow code, made once and shared by all workers of a process; it is bundled for this one when absent. */
-  readonly bundle?: WorkflowBundleOption;
+  /** The workflow code, where it was made before; when absent, the code that the package ships, or that this worker makes from sources. */
+  readonly bundle?: WorkflowCode;
   readonly capacity?: WorkerCapacity;
   /**
    * Who makes the passes of the supervisor. Options, or nothing, run a supervisor in this process, of which one per store is active.
@@ -92,55 +79,12 @@ export interface RunningWorker {
   stop(): Promise<void>;
 }
 
-/** The path of a workflow module: the source where this file runs from source, the emitted file where it runs from the package. */
-const workflowFile = (name: string): string =>
-  fileURLToPath(new URL(`../workflows/${name}${extname(import.meta.url)}`, import.meta.url));
-
-/** The path of the module that exports the workflows. */
-export const workflowsPath = workflowFile('index');
-/** The path of the module that exports the payload converter of the workflow sandbox. */
-export const payloadConverterPath = workflowFile('payload-converter');
-
-type WebpackConfig = Parameters<NonNullable<BundleOptions['webpackConfigHook']>>[0];
-
-/** Bundles the workflow code as every worker runs it. `options` take the place of the bundler's options that are set here. */
-export const bundleWorkflows = (
-  level: LogLevel = 'WARN',
-  options: Partial<BundleOptions> = {},
-): Promise<WorkflowBundleWithSourceMap> =>
-  bundleWorkflowCode({
-    workflowsPath,
-    payloadConverterPath,
-    preloadModules: [workflowFile('preload')],
-    logger: new DefaultLogger(level),
-    // With this source map stack traces keep their files and lines; the text of every source would double the bundle.
-    webpackConfigHook: (config) => ({ ...asWritten(config), devtool: 'inline-nosources-source-map' }),
-    ...options,
-  });
-
-/**
- * The bundler's configuration without the compiling down of what Node has built in: by default each private field and each spread becomes a
- * call of a helper, as for a platform of 2017.
- */
-function asWritten(config: WebpackConfig): WebpackConfig {
-  const rules = config.module?.rules?.map((rule) => {
-    if (!rule || rule === '...') return rule;
-    const { use } = rule;
-    if (!use || typeof use !== 'object' || !('options' in use)) return rule;
-    const { options } = use;
-    if (typeof options !== 'object' || !options.jsc) return rule;
-    return { ...rule, use: { ...use, options: { ...options, jsc: { ...options.jsc, target: 'es2024' } } } };
-  });
-  return rules ? { ...config, module: { ...config.module, rules } } : config;
-}
-
 /**
  * Starts a worker: registers its app, then serves its queues. Throws `temporal_not_ready`, with the command that cures it, when the
  * namespace lacks search attributes.
  */
 export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
   const { targets = [DEFAULT_WORKER_TARGET], log = (line) => console.error(line) } = deps;
-  if (deps.connection) return start({ ...deps, connection: deps.connection, targets, log });
   const connection = await connectWorker(deps.temporal.at);
   try {
     const { done, stop } = await start({ ...deps, connection, targets, log });
@@ -155,7 +99,8 @@ export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
 }
 
 /** What a worker is made of, with nothing left to be chosen. */
-type ChosenDeps = WorkerDeps & Required<Pick<WorkerDeps, 'connection' | 'targets' | 'log'>>;
+type ChosenDeps = WorkerDeps &
+  Required<Pick<WorkerDeps, 'targets' | 'log'>> & { readonly connection: NativeConnection };
 
 async function start(deps: ChosenDeps): Promise<RunningWorker> {
   await checkSearchAttributes(deps);
@@ -169,7 +114,7 @@ async function start(deps: ChosenDeps): Promise<RunningWorker> {
   const scheduled = new Supervisor({ store, temporal, onError });
   const ours = createActivities({ ...deps, workflows, model: openAiModel(deps.model) });
   const activities = { ...ours, supervise: () => scheduled.once() } satisfies SupervisorActivities & typeof ours;
-  const workflowBundle = deps.bundle ?? (await bundleWorkflows());
+  const workflowBundle = deps.bundle ?? (await workflowCode());
   const queues = [...(deps.acceptor === false ? [] : [CONTROL_QUEUE]), ...deps.targets.map(targetQueue)];
   const workers = await allOrNone(
     queues.map((taskQueue) => Worker.create({ ...optionsOf(deps), workflowBundle, activities, taskQueue })),

@@ -2,7 +2,7 @@
 import { Buffer } from 'node:buffer';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { bundleWorkflows } from '../../workers/worker.ts';
+import { bundleWorkflows } from '../../workers/bundle.ts';
 import type { KernelState } from '../../workflows/kernel/state.ts';
 import { step } from '../../workflows/kernel/step.ts';
 import { type MachineFacts, machineFacts } from '../facts.ts';

@@ -20,7 +20,7 @@ export async function printAgents({ io, openStore }: CliEnvironment, options: Pa
     if (options.json) io.out(JSON.stringify({ agents, next }));
     else if (agents.length === 0) io.out(after === undefined ? NO_AGENTS : `no agents behind ${after}`);
     else for (const line of table(agentRows(agents))) io.out(line);
-    if (!options.json) tellMore(io, `agentturn agents ls --limit ${limit}`, next);
+    if (!options.json) tellMore(io, `agents ls --limit ${limit}`, next);
     return 0;
   } finally {
     await store.close();

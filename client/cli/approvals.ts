@@ -1,9 +1,11 @@
 /** `approvals`, `approve` and `turn budgets`: what waits for a person, the answers, and budgets of a running turn. */
+
 import { z } from 'zod';
 import { type ApprovalView, budgetChangeSchema } from '../../workflows/contract/approvals.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { BudgetChange } from '../../workflows/protocol/profile.ts';
 import type { ClientApi } from '../api.ts';
+import { commandLine } from '../command-line.ts';
 import { jsonOf } from './arguments.ts';
 import { type CliEnvironment, type CommonOptions, connected, PAGE, type PageOptions, tellMore } from './environment.ts';
 import { shortened, time } from './format.ts';
@@ -52,7 +54,7 @@ export async function printApprovals(
     const nothing = after === undefined ? 'nothing waits for approval' : 'no more';
     for (const line of approvals.length === 0 ? [nothing] : approvals.flatMap(approvalLines)) io.out(line);
     const filter = [turn && ` --turn ${turn}`, agent && ` --agent ${agent}`, all && ' --all'].filter(Boolean).join('');
-    tellMore(io, `agentturn approvals${filter} --limit ${limit}`, next);
+    tellMore(io, `approvals${filter} --limit ${limit}`, next);
     return 0;
   } finally {
     await store.close();
@@ -68,10 +70,8 @@ function approvalLines(approval: ApprovalView): string[] {
       : `${status}${answeredBy === null ? '' : ` by ${answeredBy}`}`;
   const what =
     kind === 'budget' ? 'more budget' : `${tool} ${shortened(JSON.stringify(approval.arguments), ARGUMENTS_SHOWN)}`;
-  const answer =
-    kind === 'budget'
-      ? `agentturn approve ${callId} --turn ${agentTurnId} --budgets '{"maxSteps":100}'`
-      : `agentturn approve ${callId}`;
+  const budgets = kind === 'budget' ? ` --turn ${agentTurnId} --budgets '{"maxSteps":100}'` : '';
+  const answer = commandLine(`approve ${callId}${budgets}`);
   return [
     `${callId}  ${what}`,
     `    ${state}; agent ${agentId}, turn ${agentTurnId}`,

@@ -1,12 +1,14 @@
 /**
- * The command line as a frame: commands come from builders, each of which adds its own. `workers/main.ts` composes them.
+ * The command line as a frame: commands come from builders, each of which adds its own. `workers/program.ts` composes them.
  *
  * Invariants
  * 1. Exit code 0: done; 1: it failed, with a code of the catalogue; 2: the command line itself was wrong.
  * 2. With `--json` standard output carries one JSON object and nothing else; `dev` and `worker` print it when they are ready, and one
  *    more line if they fail later; `events` prints one line for each event.
  */
+
 import { Command, CommanderError } from 'commander';
+import { commandLine, programName } from '../command-line.ts';
 import type { CliIo, CommonOptions } from './environment.ts';
 import { fail } from './failure.ts';
 
@@ -54,10 +56,10 @@ export async function runCli(
 }
 
 const newProgram = (version: string, io: CliIo): Command =>
-  new Command('agentturn')
+  new Command(programName())
     .description('Durable LLM agents on Temporal: one enqueue, one turn, exactly one deliverable.')
     .version(version)
-    .showHelpAfterError('(agentturn --help lists the commands)')
+    .showHelpAfterError(`(${commandLine('--help')} lists the commands)`)
     .exitOverride()
     .configureOutput({
       writeOut: (text) => io.out(text.trimEnd()),

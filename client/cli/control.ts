@@ -2,6 +2,7 @@
 import type { StopAck } from '../../workflows/contract/control.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { AgentHandle, SteerOptions } from '../api.ts';
+import { commandLine } from '../command-line.ts';
 import { type CliEnvironment, type CommonOptions, connected } from './environment.ts';
 
 /** The options of `turn stop` and `agents stop`. */
@@ -85,5 +86,5 @@ async function known(agent: AgentHandle): Promise<AgentHandle> {
 export const noAgent = (agentId: string): CodedError =>
   new CodedError(
     'invalid_request',
-    `no agent ${JSON.stringify(agentId)} in this store: an agent is there from its first enqueue on; agentturn agents ls shows those it has`,
+    `no agent ${JSON.stringify(agentId)} in this store: an agent is there from its first enqueue on; ${commandLine('agents ls')} shows those it has`,
   );

@@ -8,6 +8,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import { SIZES, utf8Bytes } from '../../workflows/protocol/sizes.ts';
 import type { Priority } from '../../workflows/protocol/turn.ts';
 import type { ClientApi, TurnHandle } from '../api.ts';
+import { commandLine } from '../command-line.ts';
 import { jsonOf, metadataOf } from './arguments.ts';
 import type { CliEnvironment, CliIo, CommonOptions } from './environment.ts';
 import { printFailure, turnFailure } from './failure.ts';
@@ -171,7 +172,7 @@ function printResult(io: CliIo, options: CommonOptions, view: TurnView): number 
     io.out(JSON.stringify(failure ? { ...view, error: failure } : view));
   } else if (failure) {
     printFailure(io, failure);
-    io.err(`the whole turn: agentturn turn show ${view.agentTurnId}`);
+    io.err(`the whole turn: ${commandLine(`turn show ${view.agentTurnId}`)}`);
   } else if (view.deliverable) {
     io.out(deliverableText(view.deliverable));
   }

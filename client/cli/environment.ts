@@ -1,6 +1,8 @@
-/** What the commands of a client need from the process they run in; `workers/main.ts` provides it. */
+/** What the commands of a client need from the process they run in; `workers/program.ts` provides it. */
+
 import type { ClientStore } from '../../workflows/contract/store.ts';
 import type { ClientApi } from '../api.ts';
+import { commandLine } from '../command-line.ts';
 
 /** Where a command reads and writes. `out` carries the answer, `err` everything else. */
 export interface CliIo {
@@ -31,9 +33,9 @@ export interface PageOptions extends CommonOptions {
 /** How many entries a list has without `--limit`. */
 export const PAGE = 100;
 
-/** Tells a person that there is more, and how to see it. */
+/** Tells a person that there is more, and how to see it; `command` is without the program's name. */
 export function tellMore(io: CliIo, command: string, next: string | null): void {
-  if (next !== null) io.err(`there are more: ${command} --after ${next}`);
+  if (next !== null) io.err(`there are more: ${commandLine(`${command} --after ${next}`)}`);
 }
 
 /** A client, and what closes it with its store and its connection. */

@@ -1,6 +1,7 @@
 /** `inbox`: all that waits for somebody outside, each with the commands that answer it. */
 import type { InboxEntry, InboxPlace } from '../../workflows/contract/lists.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
+import { commandLine } from '../command-line.ts';
 import { type CliEnvironment, PAGE, type PageOptions, tellMore } from './environment.ts';
 import { duration, shortened, time } from './format.ts';
 
@@ -21,7 +22,7 @@ export async function printInbox({ io, openStore }: CliEnvironment, options: Pag
     if (json) io.out(JSON.stringify({ entries, next }));
     else if (entries.length === 0) io.out(after === undefined ? 'nothing waits for an answer' : 'no more');
     else for (const line of entries.flatMap((entry) => entryLines(entry, Date.now()))) io.out(line);
-    if (!json) tellMore(io, `agentturn inbox --limit ${limit}`, next);
+    if (!json) tellMore(io, commandLine(`inbox --limit ${limit}`), next);
     return 0;
   } finally {
     await store.close();
@@ -61,10 +62,10 @@ function entryLines(entry: InboxEntry, now: number): string[] {
 function answers({ kind, callId, agentTurnId, written }: InboxEntry): string[] {
   if (kind === 'result')
     return [
-      `agentturn tool-result ${agentTurnId} ${callId} --result '"words for the model, or any JSON"'`,
-      `agentturn tool-result ${agentTurnId} ${callId} --error 'why there is none'`,
+      commandLine(`tool-result ${agentTurnId} ${callId} --result '"words for the model, or any JSON"'`),
+      commandLine(`tool-result ${agentTurnId} ${callId} --error 'why there is none'`),
     ];
-  const approve = `agentturn approve ${callId} --turn ${agentTurnId}`;
+  const approve = commandLine(`approve ${callId} --turn ${agentTurnId}`);
   if (kind === 'budget') return [`${approve} --budgets '{"maxSteps":100}'`, `${approve} --deny`];
   return [
     approve,

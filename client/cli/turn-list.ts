@@ -2,6 +2,7 @@
 import type { Spending, SpendingQuery, TurnPlace, TurnQuery, TurnSummary } from '../../workflows/contract/lists.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { isTerminal, OPEN_STATUSES, TERMINAL_STATUSES, type TurnStatus } from '../../workflows/protocol/turn.ts';
+import { commandLine } from '../command-line.ts';
 import { type CliEnvironment, type CommonOptions, PAGE, type PageOptions, tellMore } from './environment.ts';
 import { duration, shortened, table, time } from './format.ts';
 
@@ -41,7 +42,7 @@ export async function printTurns({ io, openStore }: CliEnvironment, options: Tur
     if (json) io.out(JSON.stringify({ turns, next }));
     else if (turns.length === 0) io.out(after === undefined ? 'no such turns' : 'no more');
     else for (const line of table(turnRows(turns))) io.out(line);
-    if (!json) tellMore(io, 'agentturn turns ls', next);
+    if (!json) tellMore(io, commandLine('turns ls'), next);
     return 0;
   } finally {
     await store.close();

@@ -3,6 +3,7 @@
 import type { CallView, StepView, TurnView } from '../../workflows/contract/views.ts';
 import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import { shownTokens } from '../../workflows/protocol/turn.ts';
+import { commandLine } from '../command-line.ts';
 import { deliverableText, duration, indent, shortened, table, time, valueLine } from './format.ts';
 import { type HeldQueue, heldReason, heldText } from './held-queue.ts';
 import { providerText } from './progress.ts';
@@ -92,17 +93,17 @@ function waitingLines(
   { callId, kind, tool, deadline, deferred }: TurnView['waiting'][number],
 ): readonly string[] {
   if (isDelegation(tool))
-    return [`  ${tool} until ${time(deadline)}: agentturn turn tree ${agentTurnId} shows who answers`];
+    return [`  ${tool} until ${time(deadline)}: ${commandLine(`turn tree ${agentTurnId}`)} shows who answers`];
   if (kind === 'approval')
     return [
       `  approval of ${tool || 'more budget'} until ${time(deadline)}; answer it with`,
-      `    agentturn approve ${callId}${tool === '' ? ` --turn ${agentTurnId} --budgets '{...}'` : ''}`,
+      `    ${commandLine(`approve ${callId}${tool === '' ? ` --turn ${agentTurnId} --budgets '{...}'` : ''}`)}`,
     ];
   const pending =
     deferred && `    a result was reported whose card is missing; tried again at ${time(deferred.nextRetryAt)}`;
   return [
     `  ${tool} until ${time(deadline)}; answer it with`,
-    `    agentturn tool-result ${agentTurnId} ${callId} --result '{...}'`,
+    `    ${commandLine(`tool-result ${agentTurnId} ${callId} --result '{...}'`)}`,
     ...(pending ? [pending] : []),
   ];
 }

@@ -3,7 +3,7 @@ import { Buffer } from 'node:buffer';
 import { readFileSync } from 'node:fs';
 import { createContext, runInContext } from 'node:vm';
 import { beforeAll, describe, expect, test } from '@jest/globals';
-import { bundleWorkflows } from '../../workers/worker.ts';
+import { bundleWorkflows } from '../../workers/bundle.ts';
 
 const MAX_BYTES = 2_000_000;
 

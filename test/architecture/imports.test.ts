@@ -37,8 +37,10 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   'workers/demo/answerer': ['workers/model-server'],
   'workers/demo': ['workers', 'activities', 'client', 'workflows'],
   workers: ['activities', 'client', 'workflows', 'activities/index.ts'],
-  'index.ts': ['activities', 'client', 'workflows'],
-  examples: ['index.ts', 'activities', 'client', 'workers', 'workflows'],
+  'index.ts': ['activities', 'client', 'workflows', 'workers/connected-client.ts'],
+  'kernel.ts': ['workflows/kernel', 'workflows/protocol'],
+  scripts: ['workers'],
+  examples: [],
   'test/support': ['activities', 'client', 'workers', 'workflows', 'test/histories'],
   bench: ['index.ts', 'activities', 'client', 'workers', 'workflows', 'test/support'],
   'test/chaos': ['bench', 'activities', 'client', 'workers', 'workflows', 'test/support'],
@@ -142,11 +144,14 @@ function wrongArrow(file: string, specifier: string): string | null {
   return /\.(ts|json)$/.test(target) ? null : 'own imports end in .ts';
 }
 
-function wrongPackage(file: string, specifier: string): string | null {
-  const name = specifier
+const packageOf = (specifier: string): string =>
+  specifier
     .split('/')
     .slice(0, specifier.startsWith('@') ? 2 : 1)
     .join('/');
+
+function wrongPackage(file: string, specifier: string): string | null {
+  const name = packageOf(specifier);
   const part = Object.keys(PACKAGES).find((prefix) => file.startsWith(prefix));
   const builtin = specifier.startsWith('node:') || builtinModules.includes(name);
   if (part === undefined) return builtin && !specifier.startsWith('node:') ? 'write node: before a builtin' : null;
@@ -154,7 +159,9 @@ function wrongPackage(file: string, specifier: string): string | null {
   return PACKAGES[part]?.includes(name) ? null : `${part} may import ${PACKAGES[part]?.join(', ') || 'no package'}`;
 }
 
-const sources = globSync(['{workflows,activities,client,workers,examples,bench,test}/**/*.ts', '*.ts'], { cwd: root });
+const sources = globSync(['{workflows,activities,client,workers,scripts,examples,bench,test}/**/*.ts', '*.ts'], {
+  cwd: root,
+});
 
 describe('the imports of this repository', () => {
   test('are found at all', () => {
@@ -166,6 +173,18 @@ describe('the imports of this repository', () => {
   test('follow the arrows; the environment is read in workers/ only', () => {
     expect(sources.flatMap((file) => complaints(file, readFileSync(`${root}/${file}`, 'utf8')))).toEqual([]);
   });
+});
+
+test('the manifest declares what the product imports, and nothing else', () => {
+  const product = sources.filter((file) => /^(workflows|activities|client|workers)\/|^\w+\.ts$/.test(file));
+  const imported = product.flatMap((file) => inspect(readFileSync(`${root}/${file}`, 'utf8')).specifiers);
+  const packages = imported.filter((specifier) => !/^(\.|node:)/.test(specifier)).map(packageOf);
+  const { dependencies, peerDependencies } = JSON.parse(readFileSync(`${root}/package.json`, 'utf8'));
+  const declared = Object.keys({ ...dependencies, ...peerDependencies });
+  // The declarations of @temporalio/common import the types of `ms`, and it does not depend on them. Without `protobufjs` here, npm would
+  // give the top to the version of gRPC and install that of Temporal four times.
+  const unimported = ['@types/ms', 'protobufjs'];
+  expect(declared.sort()).toEqual([...new Set([...packages, ...unimported])].sort());
 });
 
 describe('a planted import is found', () => {
@@ -190,6 +209,8 @@ describe('a planted import is found', () => {
     ['workers/x.ts', "import { a } from './config';"],
     ['client/x.ts', "import { a } from '../../elsewhere/x.ts';"],
     ['index.ts', "export { startWorker } from './workers/worker.ts';"],
+    ['kernel.ts', "export type { Lease } from './workflows/contract/lease.ts';"],
+    ['examples/x.ts', "import { defineApp } from '../index.ts';"],
     ['activities/x.ts', 'const home = process.env.HOME;'],
     ['activities/x.ts', "const home = process['env'].HOME;"],
     ['client/x.ts', 'const { env } = process;'],

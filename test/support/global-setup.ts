@@ -5,8 +5,8 @@
 import { chmodSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { bundleWorkflows } from '../../workers/bundle.ts';
 import { findOrStartTemporal, type TemporalServer } from '../../workers/temporal/server.ts';
-import { bundleWorkflows } from '../../workers/worker.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 import { PostgresServer, postgresIsInstalled } from './postgres-server.ts';
 

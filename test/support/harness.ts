@@ -63,7 +63,8 @@ export async function openHarness(backend: Backend = 'sqlite', servers: HarnessS
   const storePath = join(mkdtempSync(join(tmpdir(), 'agentturn-store-')), 'agentturn.db');
   const storeUrl = servers.storeUrl ?? (backend === 'sqlite' ? `sqlite:${storePath}` : await freshSchemaUrl());
   const store = await openStore(storeUrl, { waitMs: STORE_WAIT_MS });
-  const connection = await connectWorker({ address, namespace });
+  // Temporal's runtime ends with the last connection: this one keeps it between the workers of a test file, and lets the process end.
+  const runtime = await connectWorker({ address, namespace });
   const running: RunningWorker[] = [];
   return {
     address,
@@ -75,7 +76,6 @@ export async function openHarness(backend: Backend = 'sqlite', servers: HarnessS
     client: new AgentClient({ temporal: temporal.client, store }),
     async startWorker(app, model, more = {}) {
       const worker = await startWorker({
-        connection,
         temporal,
         store,
         app,
@@ -91,7 +91,7 @@ export async function openHarness(backend: Backend = 'sqlite', servers: HarnessS
     },
     async close() {
       await Promise.all(running.map((worker) => worker.stop()));
-      await connection.close();
+      await runtime.close();
       await temporal.connection.close();
       await store.close();
     },

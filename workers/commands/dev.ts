@@ -1,6 +1,8 @@
 /** `dev`: everything on this machine, from the Temporal server to the worker, until it is interrupted. */
+
 import type { App } from '../../activities/app/app.ts';
 import type { CliIo } from '../../client/cli/environment.ts';
+import { commandLine } from '../../client/command-line.ts';
 import { loadApp } from '../app-module.ts';
 import type { Config } from '../config.ts';
 import { builtInApp } from '../demo/app.ts';
@@ -8,10 +10,10 @@ import { saidLine } from '../log.ts';
 import { openStore, shownStore } from '../open-store.ts';
 import { withCleanup } from './cleanup.ts';
 import { Interrupt } from './interrupt.ts';
-import { lostTemporal, startTemporal } from './locate-temporal.ts';
 import { chooseModel, modelWarning } from './model.ts';
 import type { DevOptions } from './process-commands.ts';
 import { type Settings, settingsOf } from './settings.ts';
+import { lostTemporal, startTemporal } from './start-temporal.ts';
 import { openBackend, prepareNamespace, runWorker } from './worker-process.ts';
 
 interface AppChoice {
@@ -92,7 +94,7 @@ function readyLines(
   agents: readonly string[],
 ): string[] {
   const [agent] = agents;
-  const hint = agent === undefined ? '' : ` Try: agentturn run ${agent} "your request" --wait`;
+  const hint = agent === undefined ? '' : ` Try: ${commandLine(`run ${agent} "your request" --wait`)}`;
   return [
     source,
     ...(uiUrl === undefined ? [] : [`Web UI: ${uiUrl}`]),

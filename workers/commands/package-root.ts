@@ -1,5 +1,5 @@
-/** Where this package is installed. */
-import { existsSync } from 'node:fs';
+/** Where this package is installed, and what its manifest says. */
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -9,3 +9,15 @@ export function packageRoot(): string {
   while (!existsSync(join(dir, 'package.json')) && dirname(dir) !== dir) dir = dirname(dir);
   return dir;
 }
+
+/** What is read of this package's manifest. */
+export interface PackageManifest {
+  readonly version: string;
+  readonly peerDependencies: Readonly<Record<string, string>>;
+  /** Exact versions, which the package is tested with. */
+  readonly devDependencies: Readonly<Record<string, string>>;
+}
+
+/** This package's `package.json`. */
+export const packageManifest = (): PackageManifest =>
+  JSON.parse(readFileSync(join(packageRoot(), 'package.json'), 'utf8')) as PackageManifest;

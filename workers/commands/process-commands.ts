@@ -1,4 +1,4 @@
-/** The commands that are processes of their own, or check a whole installation: `dev`, `worker`, `demo`, `verify`. */
+/** The commands that are processes of their own, or check a whole installation: `init`, `dev`, `worker`, `demo`, `verify`. */
 import { Option } from 'commander';
 import { nameList, portNumber, seconds } from '../../client/cli/arguments.ts';
 import type { CommandBuilder } from '../../client/cli/cli.ts';
@@ -43,6 +43,12 @@ export interface DemoWorkerOptions extends CommonOptions {
   readonly modelUrl?: string;
 }
 
+/** The options of `init`, which opens nothing. */
+export interface InitOptions extends Pick<CommonOptions, 'json' | 'debug'> {
+  /** Where the project is made; the current folder when absent. */
+  readonly folder?: string;
+}
+
 /** The options of `verify`. */
 export interface VerifyOptions extends CommonOptions {
   /** Seconds for which store and server may be out of step: what is so for a shorter time is still on its way. */
@@ -51,6 +57,7 @@ export interface VerifyOptions extends CommonOptions {
 
 /** What each command does; each resolves with the exit code. */
 export interface ProcessActions {
+  init(options: InitOptions): Promise<number>;
   dev(options: DevOptions): Promise<number>;
   worker(options: WorkerOptions): Promise<number>;
   demo(options: DemoOptions): Promise<number>;
@@ -58,7 +65,7 @@ export interface ProcessActions {
   verify(options: VerifyOptions): Promise<number>;
 }
 
-/** Adds `dev`, `worker`, `demo` and the hidden worker of the demo. */
+/** Adds `init`, `dev`, `worker`, `demo` and the hidden worker of the demo. */
 export const processCommands =
   (actions: ProcessActions): CommandBuilder =>
   ({ program, command, run }) => {
@@ -66,6 +73,14 @@ export const processCommands =
     const dataDir = ['--data-dir <path>', 'folder for all data (default: .agentturn)'] as const;
     const log = () =>
       new Option('--log <format>', 'how lines of the log are written (AGENTTURN_LOG)').choices(LOG_FORMATS);
+    program
+      .command('init [folder]')
+      .description('Write a small project: an app with one agent and one tool, and what it needs to run.')
+      .option('--json', 'print one JSON object')
+      .option('--debug', 'print stacks and details of failures')
+      .action((folder: string | undefined, options: InitOptions) =>
+        run(options, () => actions.init(folder === undefined ? options : { ...options, folder })),
+      );
     command(program, 'dev', 'Run everything on this machine: Temporal, store, model, worker.')
       .option(...app)
       .option('--port <number>', 'port of the Temporal server to start', portNumber)

@@ -1,7 +1,9 @@
 /** What the environment and a command's options say together, and what holds when neither says anything. */
+
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { CommonOptions } from '../../client/cli/environment.ts';
+import { commandLine } from '../../client/command-line.ts';
 import type { Store } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Config, TemporalConfig } from '../config.ts';
@@ -61,8 +63,15 @@ function sqliteFile(storeUrl: string | undefined): string | undefined {
 export async function openExistingStore({ storeUrl, storeConnections }: Settings): Promise<Store> {
   const file = sqliteFile(storeUrl);
   if (file !== undefined && file !== '' && !existsSync(file)) {
-    const cure = 'name another with --store or AGENTTURN_STORE, or run "agentturn dev" or "enqueue" to make it';
+    const cure = `name another with --store or AGENTTURN_STORE, or run "${commandLine('dev')}" or "enqueue" to make it`;
     throw new CodedError('store_unavailable', `there is no store ${file}; ${cure}`);
   }
-  return openStore(storeUrl, { connections: storeConnections });
+  return openNamedStore({ storeUrl, storeConnections });
 }
+
+/** Opens the store that the settings name, and makes it where there is none. Throws what `openStore` throws. */
+export const openNamedStore = ({
+  storeUrl,
+  storeConnections,
+}: Pick<Settings, 'storeUrl' | 'storeConnections'>): Promise<Store> =>
+  openStore(storeUrl, { connections: storeConnections });

@@ -8,12 +8,12 @@ import { connectClient, type TemporalAddress, type TemporalClient } from '../../
 import type { Store } from '../../workflows/contract/store.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 import type { Config } from '../config.ts';
-import { connectWorker } from '../connect.ts';
 import type { LogFormat } from '../log.ts';
 import { openStore } from '../open-store.ts';
 import { installRuntime } from '../runtime.ts';
 import { ensureSearchAttributes } from '../temporal/search-attributes.ts';
-import { bundleWorkflows, type RunningWorker, startWorker, type WorkerCapacity } from '../worker.ts';
+import { type RunningWorker, startWorker, type WorkerCapacity } from '../worker.ts';
+import { workflowCode } from '../workflow-code.ts';
 import type { Cleanup } from './cleanup.ts';
 import type { Settings } from './settings.ts';
 
@@ -77,12 +77,10 @@ export interface WorkerParts {
 export async function runWorker(backend: OpenedBackend, parts: WorkerParts, cleanup: Cleanup): Promise<RunningWorker> {
   const { logLevel, logFormat, supervisor = 'process', ...rest } = parts;
   installRuntime(logLevel, logFormat);
-  const [bundle] = await Promise.all([bundleWorkflows(logLevel), loadTokenizer()]);
-  const connection = await connectWorker(backend.address);
-  cleanup.add(() => connection.close());
+  const [bundle] = await Promise.all([workflowCode(logLevel), loadTokenizer()]);
   const { store, temporal } = backend;
   const where = { process: {}, schedule: 'schedule', none: null } as const;
-  const deps = { connection, temporal, store, bundle, ...rest, supervisor: where[supervisor], ownsProcess: true };
+  const deps = { temporal, store, bundle, ...rest, supervisor: where[supervisor], ownsProcess: true };
   const worker = await startWorker(deps);
   // The command awaits this too; a failure before it does must not count as an unhandled rejection.
   worker.done.catch(() => {});

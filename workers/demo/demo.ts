@@ -8,6 +8,7 @@ import { randomUUID } from 'node:crypto';
 import type { TurnHandle } from '../../client/api.ts';
 import type { CliIo } from '../../client/cli/environment.ts';
 import { TurnProgress } from '../../client/cli/progress.ts';
+import { commandLine } from '../../client/command-line.ts';
 import { runAgentId } from '../../client/run-agent.ts';
 import type { TurnView } from '../../workflows/contract/views.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
@@ -15,10 +16,10 @@ import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { type Cleanup, withCleanup } from '../commands/cleanup.ts';
 import { checkStore } from '../commands/dev.ts';
 import { Interrupt } from '../commands/interrupt.ts';
-import { lostTemporal, startTemporal } from '../commands/locate-temporal.ts';
 import { type ChosenModel, checkModelEndpoint, chooseModel } from '../commands/model.ts';
 import type { DemoOptions } from '../commands/process-commands.ts';
 import { type Settings, settingsOf } from '../commands/settings.ts';
+import { lostTemporal, startTemporal } from '../commands/start-temporal.ts';
 import type { Terminal } from '../commands/terminal.ts';
 import { type OpenedBackend, openBackend, prepareNamespace } from '../commands/worker-process.ts';
 import type { Config } from '../config.ts';
@@ -85,7 +86,7 @@ export function demo(config: Config, io: CliIo, terminal: Terminal, options: Dem
 }
 
 const devCommand = ({ options, settings }: Demo): string =>
-  `npm run dev${options.dataDir === undefined ? '' : ` -- --data-dir ${settings.dataDir}`}`;
+  commandLine(`dev${options.dataDir === undefined ? '' : ` --data-dir ${settings.dataDir}`}`);
 
 interface Finished {
   readonly report: DemoResult;

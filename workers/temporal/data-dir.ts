@@ -5,21 +5,14 @@
  * 1. At most one server runs on a data folder. Two on one SQLite file do start, then steal the history shard from each other and fail calls
  *    with SQLITE_BUSY, so the process that starts a server holds an exclusive lock meanwhile.
  * 2. The lock is the operating system's (through SQLite), so it ends with its process, however that ends.
- * 3. The record of the running server is replaced whole; while no process holds the lock it means nothing.
+ * 3. While no process holds the lock, the record of the running server means nothing.
  */
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import { makeFolder } from '../../activities/folder.ts';
 import { isBusy } from '../../activities/store/sqlite/errors.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-
-/** Where the server of a data folder answers, on this machine. */
-export interface ServerRecord {
-  port: number;
-  /** The URL of its Web UI; absent for a server without one. */
-  uiUrl?: string | undefined;
-}
+import { readServerRecord, removeServerRecord, type ServerRecord, writeServerRecord } from './server-record.ts';
 
 /** The sole right to run a server on a data folder. */
 export interface DataDirClaim {
@@ -42,36 +35,16 @@ export function claimDataDir(dataDir: string): DataDirClaim | undefined {
   const lock = takeLock(dir);
   if (lock === undefined) return undefined;
   const orphan = readServerRecord(dir);
-  const record = recordFile(dir);
-  rmSync(record, { force: true });
+  removeServerRecord(dir);
   return {
     dbFile: join(dir, 'temporal.db'),
     orphan,
-    publish: (server) => {
-      writeFileSync(`${record}.new`, JSON.stringify(server));
-      renameSync(`${record}.new`, record);
-    },
+    publish: (server) => writeServerRecord(dir, server),
     release: () => {
-      if (lock.open) rmSync(record, { force: true });
+      if (lock.open) removeServerRecord(dir);
       lock.close();
     },
   };
-}
-
-/** The server that is recorded in a data folder; undefined when none is, or the record cannot be read. It may have ended since. */
-export function readServerRecord(dataDir: string): ServerRecord | undefined {
-  try {
-    const { port, uiUrl } = JSON.parse(readFileSync(recordFile(resolve(dataDir)), 'utf8')) as Record<string, unknown>;
-    if (typeof port !== 'number') return undefined;
-    return { port, ...(typeof uiUrl === 'string' ? { uiUrl } : {}) };
-  } catch {
-    // Where there is no record, or one that says nothing, no server has been published.
-    return undefined;
-  }
-}
-
-function recordFile(dir: string): string {
-  return join(dir, 'temporal-server.json');
 }
 
 function takeLock(dir: string): Database.Database | undefined {

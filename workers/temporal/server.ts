@@ -15,9 +15,10 @@ import type { TemporalCredentials } from '../../client/connect.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { type BinarySource, findTemporalBinary, type TemporalBinary } from './binary.ts';
 import { finalTail, type ServerChild, spawnServer } from './child.ts';
-import { claimDataDir, type DataDirClaim, readServerRecord } from './data-dir.ts';
+import { claimDataDir, type DataDirClaim } from './data-dir.ts';
 import { answersTcp, freePort, isPortFree, probeTemporal, reasonOf } from './probe.ts';
 import { ensureSearchAttributes, type SearchAttributes } from './search-attributes.ts';
+import { readServerRecord } from './server-record.ts';
 
 export { ensureSearchAttributes, missingSearchAttributes } from './search-attributes.ts';
 

@@ -204,6 +204,12 @@ export const FAILURES = {
     'The app module could not be loaded.',
     'Point AGENTTURN_APP at a module whose default export is defineApp(...).',
   ),
+  file_exists: entry(
+    'process',
+    false,
+    'A file that would be written is there already.',
+    'Name another folder, or move the file away.',
+  ),
   temporal_unreachable: entry(
     'process',
     true,

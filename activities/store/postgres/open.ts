@@ -11,15 +11,10 @@ import { createStore } from '../store.ts';
 import { ChangeFeed } from './changes.ts';
 import { storePool } from './client.ts';
 import { ServerClock } from './clock.ts';
+import { DEFAULT_CONNECTIONS } from './connections.ts';
 import { isConflict, isLocked, mapPostgresError, type StorePlace, waitedInVain } from './errors.ts';
 import { openPools } from './pools.ts';
 import { shownUrl } from './url.ts';
-
-/** Connections of a process where nobody names another number; measured in docs/performance.md. */
-export const DEFAULT_CONNECTIONS = 20;
-
-/** The fewest connections of a process: one listens, one is left to reads, one writes. */
-export const FEWEST_CONNECTIONS = 3;
 
 /** One of so many connections is left to reads. */
 const LEFT_TO_READS = 10;

@@ -131,7 +131,7 @@ export const setLifecycle = (
     if (!(await rosterEntry(tx, agentId))) {
       throw new CodedError(
         'agent_not_found',
-        `there is no agent ${agentId}; agentturn agents ls shows those there are`,
+        `there is no agent ${agentId} in this store: an agent is there from its first request on; check the id`,
       );
     }
     const head = await lockHead(tx, agentId);

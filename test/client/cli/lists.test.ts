@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
 import { runCli } from '../../../client/cli/cli.ts';
 import { clientCommands } from '../../../client/cli/client-commands.ts';
+import { commandLine } from '../../../client/command-line.ts';
 import type { Lease } from '../../../workflows/contract/lease.ts';
 import { fenceOf, StoreBench } from '../../activities/store/store-bench.ts';
 
@@ -54,9 +55,9 @@ describe('an operator', () => {
     expect(code).toBe(0);
     expect(text).toMatch(new RegExp(`^${paid}  pay .*\\n    may this call run\\? money leaves\\n`, 'm'));
     expect(text).toContain('it holds up 1 queued turn\n');
-    expect(text).toContain(`agentturn approve ${paid} --turn ${lease.agentTurnId} --deny`);
+    expect(text).toContain(commandLine(`approve ${paid} --turn ${lease.agentTurnId} --deny`));
     expect(text).toMatch(new RegExp(`^${asked}  ask_person .*\\n    waits for its result\\n`, 'm'));
-    expect(text).toContain(`agentturn tool-result ${lease.agentTurnId} ${asked} --result`);
+    expect(text).toContain(commandLine(`tool-result ${lease.agentTurnId} ${asked} --result`));
     const first = JSON.parse((await cli('inbox', '--limit', '1', '--json')).text);
     expect(first.entries).toMatchObject([{ callId: paid }]);
     const second = JSON.parse((await cli('inbox', '--after', first.next, '--json')).text);

@@ -51,6 +51,7 @@ function recorder(
     openExistingClient: unexpected,
     interruption: () => AbortSignal.abort(),
     verify: unexpected,
+    init: note('init', async () => 0),
     dev: note('dev', async () => 0),
     worker: note('worker', async () => 0),
     demo: note('demo', demo),
@@ -200,7 +201,7 @@ describe('lists', () => {
   const listed = async (...argv: string[]) => {
     const { environment, recorded } = recorder(undefined, { openStore });
     const code = await runCli(argv, environment);
-    const [, more = ''] = /^there are more: agentturn (.+)$/.exec(recorded.err.join('\n')) ?? [];
+    const [, more = ''] = /^there are more: npm run agentturn -- (.+)$/.exec(recorded.err.join('\n')) ?? [];
     return { code, ...recorded, more: more.split(' ') };
   };
 

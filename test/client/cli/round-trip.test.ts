@@ -219,7 +219,7 @@ describe('tool-result', () => {
     const page = await cli(['turn', 'show', turn.id]);
     expect(page.stdout).toMatch(/^status +suspended$/m);
     expect(page.stdout).toMatch(/sign_off +waiting/);
-    expect(page.stdout).toContain(`agentturn tool-result ${turn.id} ${callId}`);
+    expect(page.stdout).toContain(`npm run agentturn -- tool-result ${turn.id} ${callId}`);
 
     const report = (...more: string[]) => cli(['tool-result', turn.id, callId, '--json', ...more]);
     const malformed = await report('--result', 'yes');

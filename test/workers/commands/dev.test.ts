@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
-import { startTemporal } from '../../../workers/commands/locate-temporal.ts';
 import { settingsOf } from '../../../workers/commands/settings.ts';
+import { startTemporal } from '../../../workers/commands/start-temporal.ts';
 import { readConfig } from '../../../workers/config.ts';
 import type { TurnView } from '../../../workflows/contract/views.ts';
 import { emptyFolder, jsonOf, runCli, startCli } from '../../client/cli/processes.ts';
@@ -94,7 +94,7 @@ describe('dev', () => {
   test('says to a person where everything is', async () => {
     const cwd = emptyFolder();
     const dev = startCli(['dev', '--port', '0', '--ui-port', '0'], { cwd });
-    await dev.until(/ready \(Ctrl-C stops\)\. Try: agentturn run demo "your request" --wait/);
+    await dev.until(/ready \(Ctrl-C stops\)\. Try: npm run agentturn -- run demo "your request" --wait/);
     const { code, stdout } = await dev.end('SIGINT');
     expect(code).toBe(0);
     expect(stdout).toMatch(/^Started a Temporal dev server at 127\.0\.0\.1:\d+ on .*temporal\.db/m);

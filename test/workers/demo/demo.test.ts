@@ -125,7 +125,7 @@ describe('the demo', () => {
     const agentTurnId = busy?.activeAgentTurnId ?? '';
     const ended = await running.end('SIGINT');
     expect(ended.code).toBe(130);
-    expect(ended.stdout).toContain(`goes on with: npm run dev -- --data-dir ${dataDir}`);
+    expect(ended.stdout).toContain(`goes on with: npm run agentturn -- dev --data-dir ${dataDir}`);
     const dev = startCli(['dev', '--data-dir', dataDir], { env });
     try {
       const view = await harness.client.turn(agentTurnId).result({ timeoutMs: 60_000 });

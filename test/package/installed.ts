@@ -1,0 +1,109 @@
+/** The package as its users get it: packed once, and installed in an empty folder. */
+import { execFile } from 'node:child_process';
+import { cpSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { PACKAGE_COMMANDS } from '../support/pages.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const CONSUMER = fileURLToPath(new URL('consumer', import.meta.url));
+/** What the cache of npm has is taken from there, and nothing is reported. */
+const QUICK = ' --prefer-offline --no-audit --no-fund';
+
+/** The settings under which the consumer's program must be correct. */
+const COMPILER_OPTIONS = {
+  ...{ strict: true, skipLibCheck: false, noEmit: true },
+  ...{ target: 'es2024', lib: ['es2024', 'esnext.disposable'], types: ['node'] },
+};
+
+export interface Ran {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Installed {
+  /** The packed file. */
+  readonly tarball: string;
+  /** The paths in it, from the package's root. */
+  readonly packed: readonly string[];
+  /** The folder with the programs of `consumer/`, in which the package is installed. */
+  readonly folder: string;
+}
+
+/** Runs a program in a folder, with nothing of this process's environment but what the machine needs. */
+export async function run(
+  folder: string,
+  command: readonly string[],
+  more: Readonly<Record<string, string>> = {},
+): Promise<Ran> {
+  const [file = '', ...args] = command;
+  try {
+    return { code: 0, ...(await promisify(execFile)(file, args, { cwd: folder, env: environment(more) })) };
+  } catch (error) {
+    const { code, stdout = '', stderr = '', message } = error as Error & Partial<Ran>;
+    if (typeof code !== 'number') throw error;
+    return { code, stdout, stderr: stderr || message };
+  }
+}
+
+/** What npm tells the scripts that it runs, such as the folder of their project, must not reach the npm of a consumer. */
+export function environment(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
+  const kept = [
+    'PATH',
+    'HOME',
+    'TMPDIR',
+    'XDG_CACHE_HOME',
+    'npm_config_cache',
+    'npm_config_registry',
+    'npm_config_userconfig',
+  ];
+  return {
+    ...Object.fromEntries(kept.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : []))),
+    ...more,
+  };
+}
+
+/** Packs the project, which builds it, and installs the tarball in a folder of its own. */
+export async function packAndInstall(): Promise<Installed> {
+  const folder = mkdtempSync(join(tmpdir(), 'agentturn-consumer-'));
+  const { stdout } = await checked(run(ROOT, ['npm', 'pack', '--json', '--silent', '--pack-destination', folder]));
+  const [{ filename, files }] = JSON.parse(stdout.slice(stdout.indexOf('['))) as [
+    { filename: string; files: { path: string }[] },
+  ];
+  const tarball = join(folder, filename);
+  cpSync(CONSUMER, folder, { recursive: true });
+  writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'consumer', private: true, type: 'module' }));
+  await checked(run(folder, ['bash', '-c', PACKAGE_COMMANDS.install.replace('agentturn', tarball) + QUICK]));
+  return { tarball, packed: files.map(({ path }) => path), folder };
+}
+
+/** Installs a tarball in a project that names this package among its dependencies. */
+export const install = (folder: string, tarball: string): Promise<Ran> =>
+  checked(run(folder, ['bash', '-c', `npm install ${tarball}${QUICK}`]));
+
+/** Type-checks files of a folder under a setting of `module`; what the compiler says, which is nothing when all is well. */
+export async function typeErrors(
+  folder: string,
+  files: readonly string[],
+  module: 'nodenext' | 'esnext',
+): Promise<string> {
+  const resolution = module === 'esnext' ? { moduleResolution: 'bundler' } : {};
+  const config = join(folder, `tsconfig.${module}.json`);
+  writeFileSync(config, JSON.stringify({ compilerOptions: { ...COMPILER_OPTIONS, module, ...resolution }, files }));
+  return (await run(folder, [...TSC, '-p', config])).stdout;
+}
+
+/** A program of this project's own devDependencies. */
+export const tool = (path: string): readonly string[] => [process.execPath, join(ROOT, 'node_modules', path)];
+
+/** The compiler of this project. */
+export const TSC = tool('typescript/bin/tsc');
+
+async function checked(running: Promise<Ran>): Promise<Ran> {
+  const ran = await running;
+  if (ran.code === 0) return ran;
+  throw new Error(`exit code ${ran.code}: ${ran.stdout}${ran.stderr}`);
+}

@@ -1,0 +1,89 @@
+/**
+ * A client in one line: the store and the Temporal server that options or the environment name, opened and closed together.
+ *
+ * Invariant: what a client may do without is loaded when it is needed. A process that only imports this file has neither a database driver
+ * nor Temporal's native library in memory; one that connects has the driver of its own store.
+ */
+import { AgentClient } from '../client/agent-client.ts';
+import type { TemporalAddress, TemporalClient } from '../client/connect.ts';
+import type { ApproverCheck } from '../client/turn-handle.ts';
+import type { Store } from '../workflows/contract/store.ts';
+import type { Settings } from './commands/settings.ts';
+
+/** What a client connects to. What is left out comes from the environment, as for the command line. */
+export interface ConnectOptions {
+  /** The URL of the store, `sqlite:PATH` or `postgres://…`; AGENTTURN_STORE, or `sqlite:.agentturn/agentturn.db`, when absent. */
+  readonly store?: string;
+  /**
+   * The Temporal server; the one that the TEMPORAL_* variables or a profile file name, or a dev server that runs on this machine, when
+   * absent.
+   */
+  readonly temporal?: Partial<TemporalAddress>;
+  /** Asked before an answer to a question is recorded; when absent, the name that an answer gives is believed (K7). */
+  readonly verifyApprover?: ApproverCheck;
+}
+
+/** A client with the store and the connection that were opened for it, which a worker may share. */
+export class ConnectedClient extends AgentClient {
+  readonly store: Store;
+  readonly temporal: TemporalClient;
+
+  /** Takes over what was opened: `close` closes both. */
+  constructor(store: Store, temporal: TemporalClient, verifyApprover?: ApproverCheck) {
+    super({ temporal: temporal.client, store, ...(verifyApprover ? { verifyApprover } : {}) });
+    this.store = store;
+    this.temporal = temporal;
+  }
+
+  /** Closes the connection and the store. Workers that share them are stopped before. */
+  async close(): Promise<void> {
+    try {
+      await this.temporal.connection.close();
+    } finally {
+      await this.store.close();
+    }
+  }
+
+  /** As `close`, at the end of a block that begins with `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+/**
+ * Connects to Temporal and opens the store, which is made where there is none. Throws `invalid_config`, `temporal_unreachable`, and what
+ * the backend of the store throws.
+ */
+export async function connect({ store, temporal = {}, verifyApprover }: ConnectOptions = {}): Promise<ConnectedClient> {
+  const { openNamedStore, settingsOf } = await import('./commands/settings.ts');
+  const { readConfig } = await import('./config.ts');
+  const { address, namespace, credentials } = temporal;
+  const settings = settingsOf(readConfig(process.env), {
+    ...(store === undefined ? {} : { store }),
+    ...(address === undefined ? {} : { temporal: address }),
+    ...(namespace === undefined ? {} : { namespace }),
+  });
+  return connectTo(settings, openNamedStore, {
+    ...(credentials ? { credentials } : {}),
+    ...(verifyApprover ? { verifyApprover } : {}),
+  });
+}
+
+/** Connects to the server of the settings, then opens the store. Throws `temporal_unreachable`, and what `open` throws. */
+export async function connectTo(
+  settings: Settings,
+  open: (settings: Settings) => Promise<Store>,
+  { credentials, verifyApprover }: Pick<TemporalAddress, 'credentials'> & Pick<ConnectOptions, 'verifyApprover'> = {},
+): Promise<ConnectedClient> {
+  const { locateTemporal } = await import('./commands/locate-temporal.ts');
+  const { connectClient } = await import('../client/connect.ts');
+  const at = await locateTemporal(settings);
+  // The connection first: a request that no server can be told of is not accepted.
+  const temporal = await connectClient(credentials ? { ...at, credentials } : at);
+  try {
+    return new ConnectedClient(await open(settings), temporal, verifyApprover);
+  } catch (error) {
+    await temporal.connection.close();
+    throw error;
+  }
+}

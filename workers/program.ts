@@ -1,0 +1,59 @@
+/**
+ * The process behind `agentturn`: it hands the command line its world. What only some commands need is loaded only by them, so that
+ * a look into the store does not wait for Temporal's native library.
+ */
+import { text } from 'node:stream/consumers';
+import { runCli } from '../client/cli/cli.ts';
+import { clientCommands } from '../client/cli/client-commands.ts';
+import type { CliEnvironment, CliIo, CommonOptions, OpenedClient } from '../client/cli/environment.ts';
+import type { Store } from '../workflows/contract/store.ts';
+import { Interrupt } from './commands/interrupt.ts';
+import { packageManifest } from './commands/package-root.ts';
+import { type ProcessActions, processCommands, verifyCommand } from './commands/process-commands.ts';
+import { openExistingStore, openNamedStore, type Settings, settingsOf } from './commands/settings.ts';
+import { readConfig } from './config.ts';
+
+const io: CliIo = {
+  out: (line) => void process.stdout.write(`${line}\n`),
+  err: (line) => void process.stderr.write(`${line}\n`),
+  live: Boolean(process.stderr.isTTY),
+  readStdin: () => text(process.stdin),
+};
+
+/** Not before a command asks: `--help` works whatever the environment says. */
+const config = () => readConfig(process.env);
+const settings = (options: CommonOptions): Settings => settingsOf(config(), options);
+
+async function openClient(options: CommonOptions, open: (resolved: Settings) => Promise<Store>): Promise<OpenedClient> {
+  const { connectTo } = await import('./connected-client.ts');
+  const client = await connectTo(settings(options), open);
+  return { client, close: () => client.close() };
+}
+
+const environment: CliEnvironment = {
+  io,
+  openStore: async (options) => openExistingStore(settings(options)),
+  openClient: (options) => openClient(options, openNamedStore),
+  openExistingClient: (options) => openClient(options, openExistingStore),
+  interruption: () => new Interrupt().signal,
+};
+
+const processes: ProcessActions = {
+  init: async (options) => (await import('./commands/init.ts')).init(io, options),
+  dev: async (options) => (await import('./commands/dev.ts')).dev(config(), io, options),
+  worker: async (options) => (await import('./commands/worker.ts')).worker(config(), io, options),
+  demo: async (options) => {
+    const { terminal } = await import('./commands/terminal.ts');
+    return (await import('./demo/demo.ts')).demo(config(), io, terminal, options);
+  },
+  demoWorker: async (options) => (await import('./demo/child-worker.ts')).demoWorker(config(), io, options),
+  verify: async (options) => (await import('./commands/verify.ts')).verify(config(), io, options),
+};
+
+const commands = [processCommands(processes), clientCommands(environment), verifyCommand(processes)];
+
+// A reader that went away (`agentturn agents ls | head -1`) is no failure.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
+
+// Said and done: nothing that still waits in the background, a reader of the terminal say, keeps the process.
+process.exit(await runCli(process.argv.slice(2), { version: packageManifest().version, io }, commands));
