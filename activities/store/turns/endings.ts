@@ -20,7 +20,7 @@ export const commitTurn = (ctx: StoreContext, fence: Fence, commit: TurnCommit):
   write(ctx, fence.agentId, async (tx) => {
     const { head, turn } = await lockedTurn(tx, fence);
     // A second run, or a turn that was ended over its head meanwhile: what is recorded stands.
-    if (isEnded(turn)) return { ended: endOf(turn), handover: withReport(await handOver(tx, head), turn) };
+    if (isEnded(turn)) return { ended: await endOf(tx, turn), handover: withReport(await handOver(tx, head), turn) };
     if (!holds(head, fence)) throw staleEpoch(fence);
     return endTurn(tx, { head, turn }, commit);
   });

@@ -12,7 +12,7 @@ import { dropApprovals } from '../calls/approval-rows.ts';
 import { storeResult } from '../calls/results.ts';
 import { hideCards } from '../cards/boxes.ts';
 import { appendNew, insertCard } from '../cards/cards.ts';
-import type { Tx } from '../context.ts';
+import type { Reader, Tx } from '../context.ts';
 import { appendEdge, appendEvent, appendNotices } from '../log/events.ts';
 import { encoded } from '../schema/json.ts';
 import { contentOf } from '../schema/rows.ts';
@@ -22,15 +22,23 @@ import { deliverableOf, shownDeliverable } from './deliverables.ts';
 import { requeueSteers } from './steers.ts';
 import type { MaybeHeld } from './turns.ts';
 
-/** The recorded end of a turn, without the words of its deliverable. */
-export const endOf = (turn: EndedTurn): TurnEnd => ({
-  agentTurnId: turn.agent_turn_id,
-  status: turn.status,
-  errorCode: turn.error_code,
-  reason: turn.reason,
-  deliverableCardId: turn.deliverable_card_id,
-  outputBoxId: turn.output_box_id,
-});
+/** The recorded end of a turn. */
+export async function endOf({ db }: Reader, turn: EndedTurn): Promise<TurnEnd> {
+  const card = await db
+    .selectFrom('cards')
+    .select('content')
+    .where('card_id', '=', turn.deliverable_card_id)
+    .executeTakeFirst();
+  return {
+    agentTurnId: turn.agent_turn_id,
+    status: turn.status,
+    errorCode: turn.error_code,
+    reason: turn.reason,
+    deliverableCardId: turn.deliverable_card_id,
+    outputBoxId: turn.output_box_id,
+    ...(card ? { deliverable: shownDeliverable(contentOf(card, 'task.deliverable')) } : {}),
+  };
+}
 
 /** The end of a turn that did not commit one itself. */
 export const abandoned = (termination: Termination): TurnCommit => ({

@@ -108,7 +108,10 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
     expect(first.code).toBe(0);
     expect(jsonOf(first)).toEqual({ ack: 'accepted', agentId: 'carol', seq: 1 });
     const second = await cli(['turn', 'steer', turn.id, '-'], { input: 'and polite' });
-    expect(second).toMatchObject({ code: 0, stdout: expect.stringMatching(/^accepted \(message 2 of this turn\): /) });
+    expect(second).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^accepted \(number 2 of what came for this turn\): /),
+    });
     await turn.toolResult({ callId, status: 'success', result: 'yes' });
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success', deliverable: { text: 'signed' } });
     const messages = JSON.stringify(model.requests.at(-1)?.messages);
