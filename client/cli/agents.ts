@@ -2,7 +2,7 @@
 import type { AgentView, TurnView } from '../../workflows/contract/views.ts';
 import { noAgent } from './control.ts';
 import { type CliEnvironment, type CommonOptions, PAGE, type PageOptions, tellMore } from './environment.ts';
-import { duration, shortened, table, time } from './format.ts';
+import { counted, duration, shortened, table, time } from './format.ts';
 import { type HeldQueue, heldQueue, heldText } from './held-queue.ts';
 
 const NO_AGENTS = 'no agents yet: an agent is there from its first enqueue on';
@@ -58,7 +58,7 @@ const agentRows = (agents: readonly AgentView[]): string[][] => [
   ['AGENT', 'PROFILE', 'STATUS', 'EPOCH', 'QUEUED', 'WAITING', 'CHANGED', 'ACTIVE TURN'],
   ...agents.map((agent) => [
     agent.agentId,
-    agent.profile ?? '-',
+    agent.profile ?? '(by its name)',
     statusOf(agent),
     String(agent.turnEpoch),
     String(agent.queuedTurns),
@@ -75,7 +75,7 @@ function agentPage(agent: AgentView, turns: readonly TurnView[], held: HeldQueue
     ['agent', `${agent.agentId}, profile ${agent.profile ?? '(by its name)'}, epoch ${agent.turnEpoch}`],
     ['status', statusOf(agent)],
     ['active', agent.activeAgentTurnId ?? '-'],
-    ['waiting', waitingToolCount === 0 ? 'no calls' : `${waitingToolCount} calls${until}`],
+    ['waiting', waitingToolCount === 0 ? 'no calls' : `${counted(waitingToolCount, 'call')}${until}`],
     ...(held === null ? [] : [['held', heldText(held)]]),
     ['turns', `${agent.acceptedTurns} accepted, ${agent.queuedTurns} queued`],
     ['changed', time(agent.updatedAt)],

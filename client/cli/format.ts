@@ -15,6 +15,9 @@ export function duration(ms: number): string {
 /** An epoch time in ISO 8601. */
 export const time = shownTime;
 
+/** A number of things with their name: `1 call`, `2 calls`. */
+export const counted = (count: number, name: string): string => `${count} ${name}${count === 1 ? '' : 's'}`;
+
 /** Columns as wide as their widest cell; the last one is left as it is. */
 export function table(rows: readonly (readonly string[])[]): string[] {
   const widths: number[] = [];
@@ -48,7 +51,7 @@ export function deliverableText({ text, fields, fallback, wholeBytes }: Delivera
   const cut = wholeBytes === undefined ? '' : `\n(cut: the whole has ${wholeBytes} bytes)`;
   if (fallback === undefined) return `${text ?? ''}${cut}`;
   const last = fallback.lastThought === undefined ? '' : `\nlast thought: ${fallback.lastThought}${cut}`;
-  return `(no answer: ${fallback.reason}; ${fallback.toolResults} tool results)${last}`;
+  return `(no answer: ${fallback.reason}; ${counted(fallback.toolResults, 'tool result')})${last}`;
 }
 
 /** A value of JSON on one line; a text stands for itself. */

@@ -3,7 +3,7 @@ import type { InboxEntry, InboxPlace } from '../../workflows/contract/lists.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { commandLine } from '../command-line.ts';
 import { type CliEnvironment, PAGE, type PageOptions, tellMore } from './environment.ts';
-import { duration, shortened, time } from './format.ts';
+import { counted, duration, shortened, time } from './format.ts';
 
 const ARGUMENTS_SHOWN = 400;
 
@@ -47,7 +47,7 @@ function entryLines(entry: InboxEntry, now: number): string[] {
   const { kind, callId, agentId, agentTurnId, tool, reason, approvers, deadline, queuedBehind, createdAt } = entry;
   const what = tool === '' ? WHAT[kind] : `${tool} ${shortened(JSON.stringify(entry.arguments), ARGUMENTS_SHOWN)}`;
   const who = approvers.length > 0 ? `${approvers.join(' or ')} may answer` : 'anybody may answer';
-  const behind = queuedBehind === 0 ? '' : `; it holds up ${queuedBehind} queued turn${queuedBehind === 1 ? '' : 's'}`;
+  const behind = queuedBehind === 0 ? '' : `; it holds up ${counted(queuedBehind, 'queued turn')}`;
   return [
     `${callId}  ${what}`,
     `    ${tool === '' ? '' : `${WHAT[kind]} `}${reason ?? ''}`.trimEnd(),

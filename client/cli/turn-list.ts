@@ -4,7 +4,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import { isTerminal, OPEN_STATUSES, TERMINAL_STATUSES, type TurnStatus } from '../../workflows/protocol/turn.ts';
 import { commandLine } from '../command-line.ts';
 import { type CliEnvironment, type CommonOptions, PAGE, type PageOptions, tellMore } from './environment.ts';
-import { duration, shortened, table, time } from './format.ts';
+import { counted, duration, shortened, table, time } from './format.ts';
 
 const ASKED_CHARACTERS = 50;
 const REASON_CHARACTERS = 80;
@@ -103,6 +103,6 @@ const costRows = (by: CostOptions['by'], sums: readonly Spending[]): string[][] 
     String(failed),
     String(tokens),
     cost.toFixed(4),
-    uncosted === 0 ? '-' : `${uncosted} turns`,
+    uncosted === 0 ? '-' : counted(uncosted, 'turn'),
   ]),
 ];

@@ -1,6 +1,6 @@
 /** `verify`: whether this installation keeps the promise. */
 import type { CliIo } from '../../client/cli/environment.ts';
-import { table } from '../../client/cli/format.ts';
+import { counted, table } from '../../client/cli/format.ts';
 import { connectClient } from '../../client/connect.ts';
 import type { Violation } from '../../workflows/contract/views.ts';
 import type { Config } from '../config.ts';
@@ -43,7 +43,9 @@ export async function printVerification(
     io.out(count === 0 ? `{"violations":[],${rest}` : `],${rest}`);
   } else {
     for (const why of unchecked) io.err(`not checked: ${why}`);
-    io.out(`${turns} turns, ${agents} agents: ${count === 0 ? 'no violation' : countOf(count)}`);
+    io.out(
+      `${counted(turns, 'turn')}, ${counted(agents, 'agent')}: ${count === 0 ? 'no violation' : counted(count, 'violation')}`,
+    );
   }
   return count === 0 ? 0 : 1;
 }
@@ -62,5 +64,3 @@ function printTable(io: CliIo, found: readonly Violation[]): void {
   ]);
   for (const line of table([['VIOLATION', 'AGENT', 'TURN', 'WHAT'], ...rows])) io.out(line);
 }
-
-const countOf = (count: number): string => (count === 1 ? '1 violation' : `${count} violations`);

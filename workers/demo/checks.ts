@@ -1,5 +1,7 @@
 /** What the demo claims about its turn, checked against the folder, the tools' own log and the event log. */
+
 import { z } from 'zod';
+import { counted } from '../../client/cli/format.ts';
 import type { AgentEvent } from '../../workflows/contract/events.ts';
 import type { Deliverable } from '../../workflows/protocol/turn.ts';
 import type { Folder } from './folder.ts';
@@ -109,7 +111,7 @@ function startsCheck(effects: readonly Effect[], settledAtKill: ReadonlySet<stri
   const starts = new Map<string, number>();
   for (const { callId } of effects) starts.set(callId, (starts.get(callId) ?? 0) + 1);
   const again = [...starts].filter(([, count]) => count > 1).map(([callId]) => callId);
-  const lines = `${starts.size} calls, ${effects.length} lines in the log of the tools`;
+  const lines = `${counted(starts.size, 'call')}, ${counted(effects.length, 'line')} in the log of the tools`;
   if (again.length === 0) return { name: 'starts', ok: true, what: `each tool call ran once: ${lines}` };
   const allowed = settledAtKill !== undefined && !again.some((callId) => settledAtKill.has(callId));
   const what = allowed ? `${again.length} had no stored result when the worker died and ran again` : 'a call ran twice';
@@ -122,6 +124,6 @@ function takenOver(effects: readonly Effect[], { killed }: CrashFacts): Check {
     return { name: 'crash', ok: false, what: 'a worker was killed: no tool stored a result, so none was' };
   const later = effects.filter((effect) => effect.pid !== killed);
   const workers = [...new Set(later.map((effect) => effect.pid))].join(', ');
-  const what = `worker ${killed} was killed, ${workers || 'no other'} went on with ${later.length} calls`;
+  const what = `worker ${killed} was killed, ${workers || 'no other'} went on with ${counted(later.length, 'call')}`;
   return { name: 'crash', ok: later.length > 0, what };
 }
