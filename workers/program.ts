@@ -9,7 +9,7 @@ import type { CliEnvironment, CliIo, CommonOptions, OpenedClient } from '../clie
 import type { Store } from '../workflows/contract/store.ts';
 import { Interrupt } from './commands/interrupt.ts';
 import { packageManifest } from './commands/package-root.ts';
-import { type ProcessActions, processCommands, verifyCommand } from './commands/process-commands.ts';
+import { checkCommands, type ProcessActions, processCommands } from './commands/process-commands.ts';
 import { openExistingStore, openNamedStore, type Settings, settingsOf } from './commands/settings.ts';
 import { readConfig } from './config.ts';
 
@@ -47,10 +47,11 @@ const processes: ProcessActions = {
     return (await import('./demo/demo.ts')).demo(config(), io, terminal, options);
   },
   demoWorker: async (options) => (await import('./demo/child-worker.ts')).demoWorker(config(), io, options),
+  doctor: async (options) => (await import('./commands/doctor.ts')).doctor(config(), io, options),
   verify: async (options) => (await import('./commands/verify.ts')).verify(config(), io, options),
 };
 
-const commands = [processCommands(processes), clientCommands(environment), verifyCommand(processes)];
+const commands = [processCommands(processes), clientCommands(environment), checkCommands(processes)];
 
 // A reader that went away (`agentturn agents ls | head -1`) is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));

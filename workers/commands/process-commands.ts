@@ -62,6 +62,7 @@ export interface ProcessActions {
   worker(options: WorkerOptions): Promise<number>;
   demo(options: DemoOptions): Promise<number>;
   demoWorker(options: DemoWorkerOptions): Promise<number>;
+  doctor(options: AppOptions): Promise<number>;
   verify(options: VerifyOptions): Promise<number>;
 }
 
@@ -110,10 +111,17 @@ export const processCommands =
       .action((options: DemoWorkerOptions) => run(options, () => actions.demoWorker(options)));
   };
 
-/** Adds `verify`, which is listed last. */
-export const verifyCommand =
-  (actions: Pick<ProcessActions, 'verify'>): CommandBuilder =>
+/** Adds `doctor` and `verify`, which are listed last. */
+export const checkCommands =
+  (actions: Pick<ProcessActions, 'doctor' | 'verify'>): CommandBuilder =>
   ({ program, command, run }) => {
+    command(
+      program,
+      'doctor',
+      'Check what turns need: Temporal, store, model, app, workers; exit 1 if anything is wrong.',
+    )
+      .option('--app <module>', 'module whose default export is defineApp(...) (AGENTTURN_APP)')
+      .action((options: AppOptions) => run(options, () => actions.doctor(options)));
     command(program, 'verify', 'Check store and Temporal for anything that breaks the promise; exit 1 if there is.')
       .option('--older-than <seconds>', 'how long store and server may be out of step (default: 60)', seconds)
       .action((options: VerifyOptions) => run(options, () => actions.verify(options)));

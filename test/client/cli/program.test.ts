@@ -6,7 +6,7 @@ import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
 import { runCli as runCommands } from '../../../client/cli/cli.ts';
 import { clientCommands } from '../../../client/cli/client-commands.ts';
 import type { CliEnvironment } from '../../../client/cli/environment.ts';
-import { type ProcessActions, processCommands, verifyCommand } from '../../../workers/commands/process-commands.ts';
+import { checkCommands, type ProcessActions, processCommands } from '../../../workers/commands/process-commands.ts';
 import { printVerification } from '../../../workers/commands/verify.ts';
 import type { Verification } from '../../../workers/verify.ts';
 import type { Violation } from '../../../workflows/contract/views.ts';
@@ -25,7 +25,7 @@ const runCli = (argv: readonly string[], environment: Environment): Promise<numb
   runCommands(argv, { version: '9.9.9', io: environment.io }, [
     processCommands(environment),
     clientCommands(environment),
-    verifyCommand(environment),
+    checkCommands(environment),
   ]);
 
 /** An environment that notes what it is asked for; nothing is opened. */
@@ -51,6 +51,7 @@ function recorder(
     openExistingClient: unexpected,
     interruption: () => AbortSignal.abort(),
     verify: unexpected,
+    doctor: unexpected,
     init: note('init', async () => 0),
     dev: note('dev', async () => 0),
     worker: note('worker', async () => 0),
