@@ -4,7 +4,7 @@
  * Invariant: an error is said by its type, its message and those of its causes. Its stacks are left out unless the level is DEBUG or TRACE,
  * so that an activity that is tried again adds a line and not a page.
  */
-import { DefaultLogger, type LogLevel } from '@temporalio/worker';
+import type { LogLevel } from '@temporalio/common';
 
 /** `text`: for people. `json`: an object on each line, with `time`, `level`, `message` and the entry's own fields. */
 export const LOG_FORMATS = ['text', 'json'] as const;
@@ -30,10 +30,6 @@ const NOISE = new Set([
   'spanContexts',
 ]);
 const MOST_CHARACTERS = 2_000;
-
-/** The logger of a process, which writes to standard error. */
-export const lineLogger = (level: LogLevel, format: LogFormat): DefaultLogger =>
-  new DefaultLogger(level, (entry) => process.stderr.write(`${logLine(entry, format)}\n`));
 
 /** An entry as one line. */
 export function logLine({ level, message, timestampNanos, meta = {} }: LoggedEntry, format: LogFormat): string {

@@ -1,7 +1,7 @@
 /** Temporal's native runtime, of which a process has one. */
 import { setFlagsFromString } from 'node:v8';
-import { type LogLevel, Runtime } from '@temporalio/worker';
-import { type LogFormat, lineLogger } from './log.ts';
+import { DefaultLogger, type LogLevel, Runtime } from '@temporalio/worker';
+import { type LogFormat, logLine } from './log.ts';
 
 /**
  * The size in megabytes of half the young generation of each thread that runs workflows. Workflows allocate and drop much, and V8 would
@@ -13,5 +13,6 @@ const SEMI_SPACE_MB = 8;
 export function installRuntime(level: LogLevel, format: LogFormat = 'text'): void {
   // A thread takes the flag when it starts. This thread keeps the size that the command line gave it.
   setFlagsFromString(`--max-semi-space-size=${SEMI_SPACE_MB}`);
-  Runtime.install({ logger: lineLogger(level, format), telemetryOptions: { logging: { filter: level, forward: {} } } });
+  const logger = new DefaultLogger(level, (entry) => process.stderr.write(`${logLine(entry, format)}\n`));
+  Runtime.install({ logger, telemetryOptions: { logging: { filter: level, forward: {} } } });
 }

@@ -31,7 +31,9 @@ export class Shell {
   async until(pattern: RegExp): Promise<void> {
     const data = () => Promise.race([once(this.#child.stdout ?? this.#child, 'data'), this.#closed]);
     while (!pattern.test(this.#output)) {
-      if (this.#child.exitCode !== null) throw new Error(`ended without ${pattern}:\n${this.#output}`);
+      // One that a signal ended has no exit code.
+      if (this.#child.exitCode !== null || this.#child.signalCode !== null)
+        throw new Error(`ended without ${pattern}:\n${this.#output}`);
       await data();
     }
   }
@@ -42,7 +44,8 @@ export class Shell {
   }
 
   stop(): Promise<Ran> {
-    if (this.#child.exitCode === null && this.#child.pid) process.kill(-this.#child.pid, 'SIGTERM');
+    if (this.#child.exitCode === null && this.#child.signalCode === null && this.#child.pid)
+      process.kill(-this.#child.pid, 'SIGTERM');
     return this.ended();
   }
 }

@@ -20,7 +20,7 @@ const IGNORED = ['node_modules/', '.agentturn/', '.env'];
 const COMMANDS = [
   'npm install',
   'npx agentturn dev --app app.ts',
-  `npx agentturn enqueue weather 'call forecast {"city":"Rome"}' --wait`,
+  `npx agentturn run weather 'call forecast {"city":"Rome"}' --wait`,
 ] as const;
 
 /** Writes the project, and says what to run next. Returns the exit code. Errors: `file_exists`. */

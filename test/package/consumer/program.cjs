@@ -26,7 +26,7 @@ async function main() {
   const worker = await startWorker({ temporal, store, app, model: { baseUrl: model.url, defaultModel: 'scripted' } });
   const workerReadyMs = Math.round(performance.now() - began);
   const client = new AgentClient({ temporal: temporal.client, store });
-  const turn = await client.agent('clerk-cjs').enqueue({ instruction: 'Book a trip to Rome.' });
+  const turn = await client.run('clerk-cjs', { instruction: 'Book a trip to Rome.' });
   const events = [];
   for await (const { type, payload } of turn.events()) {
     events.push(type);

@@ -31,7 +31,7 @@ let workerReadyMs: number;
   const options = { apiKey: undefined, baseUrl: model.url, defaultModel: 'scripted' };
   const worker = await startWorker({ temporal, store, app, model: options });
   workerReadyMs = Math.round(performance.now() - began);
-  const turn = await client.agent('clerk').enqueue({ instruction: 'Book a trip to Rome.' });
+  const turn = await client.run('clerk', { instruction: 'Book a trip to Rome.' });
   for await (const event of turn.events()) {
     events.push(event.type);
     if (event.type !== 'approval' || event.payload.phase !== 'asked') continue;
