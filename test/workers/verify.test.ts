@@ -208,6 +208,7 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
     const workflowId = turnWorkflowId('alice', turn.id);
     if (how === 'terminated') await workflow(workflowId).terminate('test');
     else await deleted(workflowId);
+    await unlisted(workflowId);
     expect(await found()).toEqual([]);
     const detail = `the head is suspended, the turn's workflow is ${how === 'deleted' ? 'unknown' : 'TERMINATED'}`;
     const lost = [{ check: 'lost_turn', agentId: 'alice', agentTurnId: turn.id, detail }];
@@ -238,6 +239,12 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
     await closed('alice', turn);
     expect(await found({ now: later })).toEqual([]);
   });
+
+  /** The list of running workflows learns of an end a moment later. */
+  async function unlisted(workflowId: string): Promise<void> {
+    const query = `WorkflowId = '${workflowId}' AND ExecutionStatus = 'Running'`;
+    while ((await harness.temporal.client.workflow.count(query)).count > 0) await setTimeout(100);
+  }
 
   async function deleted(workflowId: string): Promise<void> {
     const { namespace, temporal } = harness;
