@@ -69,7 +69,7 @@ export class StoredTurn<Output extends object = Fields> implements TurnHandle<Ou
     if (view) return view as unknown as TurnView<Output>;
     throw new CodedError(
       'turn_not_found',
-      `no turn ${this.id} in this store; ${commandLine('agents ls')} shows the agents it has`,
+      `no turn ${this.id} in this store; ${commandLine('turns ls')} shows those it has`,
     );
   }
 

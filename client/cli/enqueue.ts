@@ -175,6 +175,7 @@ function printResult(io: CliIo, options: CommonOptions, view: TurnView): number 
     io.err(`the whole turn: ${commandLine(`turn show ${view.agentTurnId}`)}`);
   } else if (view.deliverable) {
     io.out(deliverableText(view.deliverable));
+    if (view.status !== 'success') io.err(`the turn ended ${view.status} (${view.errorCode}): ${view.reason}`);
   }
   return failure ? 1 : 0;
 }

@@ -22,7 +22,7 @@ export async function printInbox({ io, openStore }: CliEnvironment, options: Pag
     if (json) io.out(JSON.stringify({ entries, next }));
     else if (entries.length === 0) io.out(after === undefined ? 'nothing waits for an answer' : 'no more');
     else for (const line of entries.flatMap((entry) => entryLines(entry, Date.now()))) io.out(line);
-    if (!json) tellMore(io, commandLine(`inbox --limit ${limit}`), next);
+    if (!json) tellMore(io, `inbox --limit ${limit}`, next);
     return 0;
   } finally {
     await store.close();

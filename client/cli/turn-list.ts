@@ -2,7 +2,6 @@
 import type { Spending, SpendingQuery, TurnPlace, TurnQuery, TurnSummary } from '../../workflows/contract/lists.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { isTerminal, OPEN_STATUSES, TERMINAL_STATUSES, type TurnStatus } from '../../workflows/protocol/turn.ts';
-import { commandLine } from '../command-line.ts';
 import { type CliEnvironment, type CommonOptions, PAGE, type PageOptions, tellMore } from './environment.ts';
 import { counted, duration, shortened, table, time } from './format.ts';
 
@@ -42,11 +41,19 @@ export async function printTurns({ io, openStore }: CliEnvironment, options: Tur
     if (json) io.out(JSON.stringify({ turns, next }));
     else if (turns.length === 0) io.out(after === undefined ? 'no such turns' : 'no more');
     else for (const line of table(turnRows(turns))) io.out(line);
-    if (!json) tellMore(io, commandLine('turns ls'), next);
+    if (!json) tellMore(io, `turns ls${filterOf(options)} --limit ${limit}`, next);
     return 0;
   } finally {
     await store.close();
   }
+}
+
+/** The options of the list as they were given, for the command that shows the next page. */
+function filterOf({ status, profile, agent, since }: TurnListOptions): string {
+  const given = { status, profile, agent, since: since === undefined ? undefined : time(since) };
+  return Object.entries(given)
+    .map(([name, value]) => (value === undefined ? '' : ` --${name} ${value}`))
+    .join('');
 }
 
 function placeOf(text: string): TurnPlace {
