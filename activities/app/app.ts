@@ -8,7 +8,7 @@ import { SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { Profile, ProfileSnapshot, ToolSpec } from '../../workflows/protocol/profile.ts';
 import type { Tool } from '../tool.ts';
 import { BUILTIN_TOOLS, builtinSpecs } from '../tools/builtin/registry.ts';
-
+import { unknownPaths } from './argument-paths.ts';
 import type { Agent, OutputSchema } from './define-agent.ts';
 import { callerOf, checked, invalid } from './definition.ts';
 import { unknownTools } from './tool-names.ts';
@@ -79,11 +79,11 @@ export function defineApp({ agents, tools = [], models = {}, revision = 0 }: App
 }
 
 /**
- * The profile with the tools it is offered. Throws `invalid_config` for a name that no tool of the app has (W7). The name of a tool that the profile
+ * The profile with the tools it is offered. Throws `invalid_config` for a name that no tool of the app has (W7), and for a path that no argument has. The name of a tool that the profile
  * itself keeps away is a warning: it may be meant so.
  */
 function snapshotOf({ profile, definedAt }: Agent, tools: ReadonlyMap<string, Tool>): ProfileSnapshot {
-  const unknown = unknownTools(profile, tools.keys());
+  const unknown = [...unknownTools(profile, tools.keys()), ...unknownPaths(profile, tools)];
   if (unknown.length > 0) throw invalid({ what: `agent ${profile.name}`, at: definedAt }, `: ${unknown.join('\n')}`);
   const names = [...new Set(profile.allowedTools ?? tools.keys())];
   const offered = names.flatMap((name) => tools.get(name)?.spec ?? []);

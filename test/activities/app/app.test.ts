@@ -297,3 +297,60 @@ describe('an app', () => {
     expect(message).toContain('at input');
   });
 });
+
+describe('the path of a rule', () => {
+  const order = z.object({
+    kind: z.enum(['refund', 'sale']),
+    lines: z.array(z.object({ price: z.number() })),
+    more: z.record(z.string(), z.string()),
+  });
+  const settle = defineTool({
+    name: 'settle',
+    description: 'settles',
+    parameters: z.object({ order }),
+    execute: () => 1,
+  });
+  const ruled = (path: string, name = 'settle') =>
+    defineApp({
+      agents: [
+        defineAgent({
+          name: 'clerk',
+          governance: {
+            rules: [{ tool: name, action: 'ask', when: { path, oneOf: ['refund'] } }],
+            constraints: [{ tool: name, path, required: true }],
+          },
+        }),
+      ],
+      tools: [settle],
+    });
+
+  test.each([
+    ['order.knd', 'have no knd; did you mean kind?'],
+    ['ordr.kind', 'have no ordr; did you mean order?'],
+    ['order.lines.0.prize', 'have no prize; did you mean price?'],
+  ])('%s that no argument has is refused: the rule would never hold, and the call would run (K5)', (path, expected) => {
+    const message = complaint(() => ruled(path));
+    expect(message).toContain(`governance.rules[0].when has the path ${path}, and the arguments of settle ${expected}`);
+    expect(message).toContain(`governance.constraints[0] has the path ${path}`);
+  });
+
+  test.each([['order.kind'], ['order.lines.0.price'], ['order.lines'], ['order.more.anything']])(
+    '%s that leads to an argument, or to what is left open, is taken',
+    (path) => {
+      expect(ruled(path).agents.has('clerk')).toBe(true);
+    },
+  );
+
+  test('of a pattern, and of a tool whose schema transforms, is left to those who wrote it', () => {
+    expect(ruled('anything', 'se*').agents.has('clerk')).toBe(true);
+    const shaped = defineTool({
+      name: 'settle',
+      description: 'settles',
+      parameters: z.object({ a: z.string() }).transform(({ a }) => ({ b: a })),
+      execute: () => 1,
+    });
+    const rules = [{ tool: 'settle', action: 'ask' as const, when: { path: 'b', oneOf: ['x'] } }];
+    const agents = [defineAgent({ name: 'clerk', governance: { rules } })];
+    expect(defineApp({ agents, tools: [shaped] }).agents.has('clerk')).toBe(true);
+  });
+});
