@@ -10,7 +10,7 @@ import { DEFAULT_CONNECTIONS, FEWEST_CONNECTIONS } from '../activities/store/pos
 import type { TemporalCredentials } from '../client/connect.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { DEFAULT_WORKER_TARGET, WORKER_TARGET_PATTERN } from '../workflows/protocol/ids.ts';
-import { LOG_FORMATS, type LogFormat } from './log.ts';
+import { LOG_FORMATS, type LogFormat } from './log-format.ts';
 
 /** The model of profiles that name none, where AGENTTURN_MODEL names none either. */
 export const DEFAULT_MODEL = 'gpt-5-mini';

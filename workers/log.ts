@@ -1,15 +1,16 @@
 /**
  * The log of a worker process: one line for each entry, whatever it is about, for people or as JSON.
  *
- * Invariant: an error is said by its type, its message and those of its causes. Its stacks are left out unless the level is DEBUG or TRACE,
- * so that an activity that is tried again adds a line and not a page.
+ * Invariants
+ * 1. Whatever an entry holds, writing it does not fail.
+ * 2. An error is said by its type, its message and those of its causes. Its stacks are left out unless the level is DEBUG or TRACE,
+ *    so that an activity that is tried again adds a line and not a page.
  */
+import { inspect } from 'node:util';
+import { isNativeError } from 'node:util/types';
 import type { LogLevel } from '@temporalio/common';
-
-/** `text`: for people. `json`: an object on each line, with `time`, `level`, `message` and the entry's own fields. */
-export const LOG_FORMATS = ['text', 'json'] as const;
-/** How a line of the log is written. */
-export type LogFormat = (typeof LOG_FORMATS)[number];
+import { causesOf, describeError } from '../activities/failure.ts';
+import type { LogFormat } from './log-format.ts';
 
 /** What an entry says. */
 export interface LoggedEntry {
@@ -35,7 +36,7 @@ const MOST_CHARACTERS = 2_000;
 export function logLine({ level, message, timestampNanos, meta = {} }: LoggedEntry, format: LogFormat): string {
   const time = new Date(Number(timestampNanos / 1_000_000n)).toISOString();
   const isDetailed = level === 'DEBUG' || level === 'TRACE';
-  const fields = Object.entries(meta).map(([name, value]): [string, unknown] => [name, fieldOf(value, isDetailed)]);
+  const fields = Object.entries(meta).map(([name, value]) => [name, fieldOf(value, isDetailed)] as const);
   if (format === 'json') return JSON.stringify({ time, level, message, ...Object.fromEntries(fields) });
   const told = fields.filter(([name]) => !NOISE.has(name)).map(([name, value]) => `${name}=${textOf(value)}`);
   return `${time} ${level.padEnd(5)} ${[oneLine(message), ...told].join(' ')}`;
@@ -47,24 +48,37 @@ export const saidLine = (message: string, format: LogFormat): string =>
     ? message
     : logLine({ level: 'INFO', message, timestampNanos: BigInt(Date.now()) * 1_000_000n }, format);
 
-/** The value of a field as JSON can hold it. */
+/** The value of a field as JSON can hold it. A tool may log anything, and no entry may fail who writes it. */
 function fieldOf(value: unknown, isDetailed: boolean): unknown {
-  if (value instanceof Error) return isDetailed ? `${errorText(value)} ${value.stack ?? ''}` : errorText(value);
-  if (typeof value === 'bigint') return String(value);
-  return value;
+  try {
+    // Not `instanceof Error`: it may be of another realm.
+    if (isNativeError(value)) return isDetailed ? `${errorText(value)} ${value.stack ?? ''}` : errorText(value);
+    if (typeof value === 'bigint') return String(value);
+    return isJson(value) ? value : inspect(value, { breakLength: Number.POSITIVE_INFINITY });
+  } catch {
+    return 'a value that cannot be shown';
+  }
 }
 
-/** The type and the message of an error, and of each error that caused it. */
-function errorText(error: Error): string {
-  const causes: string[] = [];
-  const seen = new Set<unknown>();
-  for (let cause: unknown = error; cause instanceof Error && !seen.has(cause); cause = cause.cause) {
-    seen.add(cause);
-    const type = 'type' in cause && typeof cause.type === 'string' ? cause.type : cause.name;
-    causes.push(`${type}: ${cause.message}`);
+/** Whether JSON can be made of the value: not of a circle, and not where a bigint lies in it. */
+function isJson(value: unknown): boolean {
+  try {
+    JSON.stringify(value);
+    return true;
+  } catch {
+    return false;
   }
-  return causes.join(', because of ');
 }
+
+/** The type and the message of an error, and of each error that caused it, those once that come again. */
+const errorText = (error: Error): string =>
+  [...new Set([error, ...causesOf(error)])]
+    .map((cause) => {
+      if (!isNativeError(cause)) return describeError(cause);
+      const type = 'type' in cause && typeof cause.type === 'string' ? cause.type : cause.name;
+      return `${type}: ${cause.message}`;
+    })
+    .join(', because of ');
 
 function textOf(value: unknown): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value));

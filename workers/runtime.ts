@@ -1,7 +1,8 @@
 /** Temporal's native runtime, of which a process has one. */
 import { setFlagsFromString } from 'node:v8';
 import { DefaultLogger, type LogLevel, Runtime } from '@temporalio/worker';
-import { type LogFormat, logLine } from './log.ts';
+import { logLine } from './log.ts';
+import type { LogFormat } from './log-format.ts';
 
 /**
  * The size in megabytes of half the young generation of each thread that runs workflows. Workflows allocate and drop much, and V8 would

@@ -1,4 +1,5 @@
 /** The log of a worker process. */
+import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/common';
 import { logLine, saidLine } from '../../workers/log.ts';
@@ -45,6 +46,15 @@ describe('a line of the log', () => {
   test('stays one line of bounded length whatever an entry holds, and ends where causes go in a circle', () => {
     const circle = new Error('a');
     circle.cause = circle;
+    const ring: Record<string, unknown> = {};
+    ring.self = ring;
+    const foreign: unknown = runInNewContext('new TypeError("of another realm")');
+    for (const format of ['text', 'json'] as const) {
+      const odd = logLine({ ...entry, meta: { ring, nested: { big: 10n }, foreign } }, format);
+      expect(odd).toContain('10n');
+      expect(odd).toContain('TypeError: of another realm');
+      expect(odd).not.toContain('\n');
+    }
     const meta = { circle, long: 'x\n'.repeat(5_000), big: 10n, nothing: undefined, nested: { a: 1 } };
     const line = logLine({ ...entry, meta }, 'text');
     expect(line).toContain('circle="Error: a" ');

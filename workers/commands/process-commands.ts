@@ -3,7 +3,7 @@ import { Option } from 'commander';
 import { nameList, portNumber, seconds } from '../../client/cli/arguments.ts';
 import type { CommandBuilder } from '../../client/cli/cli.ts';
 import type { CommonOptions } from '../../client/cli/environment.ts';
-import { LOG_FORMATS, type LogFormat } from '../log.ts';
+import { LOG_FORMATS, type LogFormat } from '../log-format.ts';
 
 /** The option that names the app's module. */
 export interface AppOptions extends CommonOptions {

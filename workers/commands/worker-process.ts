@@ -8,7 +8,7 @@ import { connectClient, type TemporalAddress, type TemporalClient } from '../../
 import type { Store } from '../../workflows/contract/store.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 import type { Config } from '../config.ts';
-import type { LogFormat } from '../log.ts';
+import type { LogFormat } from '../log-format.ts';
 import { openStore } from '../open-store.ts';
 import { installRuntime } from '../runtime.ts';
 import { ensureSearchAttributes } from '../temporal/search-attributes.ts';
