@@ -1,54 +1,63 @@
 /** Turns of the whole store as they are listed, and what they spent. */
 import { sql } from 'kysely';
-import type { Spending, SpendingQuery, TurnQuery, TurnSummary } from '../../../workflows/contract/lists.ts';
+import type { Spending, SpendingQuery, TurnPlace, TurnQuery, TurnSummary } from '../../../workflows/contract/lists.ts';
 import { clip } from '../../../workflows/protocol/sizes.ts';
 import { read, type StoreContext } from '../context.ts';
-import { decoded, type Json } from '../schema/json.ts';
-import { constant } from '../schema/rows.ts';
+import { decoded } from '../schema/json.ts';
+import { constant, type Db } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 
 const ASKED_BYTES = 300;
+/** Characters of an instruction's card that are read: an instruction may have a megabyte, and a page ten thousand of them. */
+const HEAD_CHARACTERS = 1_000;
+
+/** A query for turns, the newest first. */
+function selectTurns(db: Db, { status, profile, agentId, since, before, limit = 100 }: TurnQuery) {
+  let turns = db
+    .selectFrom('turns')
+    .orderBy('turns.accepted_at', 'desc')
+    .orderBy('turns.agent_turn_id', 'desc')
+    .limit(limit);
+  if (status !== undefined) turns = turns.where('turns.status', 'in', status.map(constant));
+  if (profile !== undefined) turns = turns.where('turns.profile_name', '=', profile);
+  if (agentId !== undefined) turns = turns.where('turns.agent_id', '=', agentId);
+  if (since !== undefined) turns = turns.where('turns.accepted_at', '>=', since);
+  if (!before) return turns;
+  const place = sql.join([before.acceptedAt, before.agentTurnId]);
+  return turns.where(sql<boolean>`(turns.accepted_at, turns.agent_turn_id) < (${place})`);
+}
 
 /** Lists turns, the newest first. */
 export const findTurns = (ctx: StoreContext, query: TurnQuery = {}): Promise<readonly TurnSummary[]> =>
   read(ctx, async ({ db }) => {
-    const { status, profile, agentId, since, before, limit = 100 } = query;
-    let turns = db
-      .selectFrom('turns')
+    const turns = await selectTurns(db, query)
       .innerJoin('cards', 'cards.card_id', 'turns.instruction_card_id')
       .selectAll('turns')
-      .select('cards.content')
-      .orderBy('accepted_at', 'desc')
-      .orderBy('turns.agent_turn_id', 'desc')
-      .limit(limit);
-    if (status !== undefined) turns = turns.where('status', 'in', status.map(constant));
-    if (profile !== undefined) turns = turns.where('profile_name', '=', profile);
-    if (agentId !== undefined) turns = turns.where('agent_id', '=', agentId);
-    if (since !== undefined) turns = turns.where('accepted_at', '>=', since);
-    if (before) {
-      const place = sql.join([before.acceptedAt, before.agentTurnId]);
-      turns = turns.where(sql<boolean>`(accepted_at, turns.agent_turn_id) < (${place})`);
-    }
-    return (await turns.execute()).map(summaryOf);
+      .select(sql<string>`substr(cards.content, 1, ${sql.lit(HEAD_CHARACTERS)})`.as('head'))
+      .execute();
+    return turns.map(summaryOf);
   });
 
-function summaryOf(turn: TurnRow & { readonly content: Json<unknown> }): TurnSummary {
-  const { text } = decoded(turn.content) as { readonly text: string };
-  return {
-    agentTurnId: turn.agent_turn_id,
-    agentId: turn.agent_id,
-    profile: turn.profile_name,
-    status: turn.status,
-    errorCode: turn.error_code,
-    reason: turn.reason,
-    asked: clip(text, ASKED_BYTES),
-    usage: decoded(turn.usage),
-    cost: turn.step_count === 0 ? null : turn.cost,
-    stepCount: turn.step_count,
-    acceptedAt: turn.accepted_at,
-    startedAt: turn.started_at,
-    endedAt: turn.ended_at,
-  };
+const summaryOf = (turn: TurnRow & { readonly head: string }): TurnSummary => ({
+  agentTurnId: turn.agent_turn_id,
+  agentId: turn.agent_id,
+  profile: turn.profile_name,
+  status: turn.status,
+  errorCode: turn.error_code,
+  reason: turn.reason,
+  asked: clip(textAt(turn.head), ASKED_BYTES),
+  usage: decoded(turn.usage),
+  cost: turn.step_count === 0 ? null : turn.cost,
+  stepCount: turn.step_count,
+  acceptedAt: turn.accepted_at,
+  startedAt: turn.started_at,
+  endedAt: turn.ended_at,
+});
+
+/** The text of a card of text alone, as far as the beginning of its JSON holds whole characters of it. */
+function textAt(head: string): string {
+  const [, body = ''] = /^\{"text":"((?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)/.exec(head) ?? [];
+  return (JSON.parse(`"${body}"`) as string).toWellFormed();
 }
 
 const PAGE = 1_000;
@@ -56,23 +65,43 @@ const PAGE = 1_000;
 /** Adds up what turns spent since then, read a page at a time over a connection of its own. */
 export async function spending(ctx: StoreContext, { by, since, limit = 100 }: SpendingQuery): Promise<Spending[]> {
   const sums = new Map<string | null, Spending>();
-  for (let before: TurnQuery['before']; ; ) {
-    const page = await findTurns({ ...ctx, db: ctx.scanner }, { since, limit: PAGE, ...(before ? { before } : {}) });
+  for (let before: TurnPlace | undefined; ; ) {
+    const page = await spentBy(ctx, { since, limit: PAGE, ...(before ? { before } : {}) });
     for (const turn of page) {
-      const of = by === 'agent' ? turn.agentId : turn.profile;
+      const of = by === 'agent' ? turn.agent_id : turn.profile_name;
       sums.set(of, added(sums.get(of) ?? { of, turns: 0, failed: 0, tokens: 0, cost: 0, uncosted: 0 }, turn));
     }
-    before = page.at(-1);
-    if (page.length < PAGE) break;
+    const last = page.at(-1);
+    if (!last || page.length < PAGE) break;
+    before = { acceptedAt: last.accepted_at, agentTurnId: last.agent_turn_id };
   }
   return [...sums.values()].sort((a, b) => b.cost - a.cost || b.tokens - a.tokens).slice(0, limit);
 }
 
-const added = (sum: Spending, { status, usage, cost, stepCount }: TurnSummary): Spending => ({
-  ...sum,
-  turns: sum.turns + 1,
-  failed: sum.failed + (status === 'failed' || status === 'timeout' ? 1 : 0),
-  tokens: sum.tokens + usage.input + usage.output,
-  cost: sum.cost + (cost ?? 0),
-  uncosted: sum.uncosted + (stepCount > 0 && cost === null ? 1 : 0),
-});
+const SPENT = [
+  'turns.accepted_at',
+  'turns.agent_turn_id',
+  'turns.agent_id',
+  'turns.profile_name',
+  'turns.status',
+  'turns.usage',
+  'turns.cost',
+  'turns.step_count',
+] as const;
+
+const spentBy = (ctx: StoreContext, query: TurnQuery) =>
+  read({ ...ctx, db: ctx.scanner }, ({ db }) => selectTurns(db, query).select(SPENT).execute());
+
+type Spent = Pick<TurnRow, 'status' | 'usage' | 'cost' | 'step_count'>;
+
+function added(sum: Spending, { status, usage, cost, step_count: steps }: Spent): Spending {
+  const { input, output } = decoded(usage);
+  return {
+    ...sum,
+    turns: sum.turns + 1,
+    failed: sum.failed + (status === 'failed' || status === 'timeout' ? 1 : 0),
+    tokens: sum.tokens + input + output,
+    cost: sum.cost + (cost ?? 0),
+    uncosted: sum.uncosted + (steps > 0 && cost === null ? 1 : 0),
+  };
+}

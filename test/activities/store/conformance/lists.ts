@@ -32,6 +32,20 @@ export function describeLists(bench: StoreBench): void {
       expect(pages.map(({ agentTurnId }) => agentTurnId)).toEqual(newestFirst);
     });
 
+    test.each([
+      ['many letters', 'a'.repeat(30_000)],
+      ['pairs of surrogates', '\u{1F600}'.repeat(7_000)],
+      ['what JSON escapes', '"\\\n\u0001'.repeat(3_000)],
+      ['nothing but a word', 'go'],
+    ])('say the beginning of %s that was asked, whole characters alone', async (_, instruction) => {
+      const agentId = newAgent();
+      await bench.accepted(agentId, { instruction });
+      const [turn] = await bench.store.findTurns({ agentId });
+      expect(instruction.startsWith((turn?.asked ?? 'none').replace(/…$/, ''))).toBe(true);
+      expect(turn?.asked.length).toBeGreaterThan(Math.min(instruction.length, 60) - 1);
+      expect(turn?.asked.isWellFormed()).toBe(true);
+    });
+
     test('are added up by agent and by profile; a cost that is not known is counted, not guessed (W17)', async () => {
       bench.now += 1_000;
       const since = bench.now;
