@@ -58,7 +58,10 @@ type Said =
 
 /** An entry of a transcript. */
 export type TranscriptEntry = Said & {
-  /** Its place in the turn's output box; that of the entry before it where it has none. The last one of a page gives the next page. */
+  /**
+   * Its place in the turn's output box; that of the entry before it where it has none. The last one of a page gives the next page. A question
+   * about a budget comes with the card that it was asked behind, not with the page after it.
+   */
   readonly seq: number;
   /** When it was written, epoch ms by the store's clock. */
   readonly at: number;
@@ -70,6 +73,6 @@ export type TranscriptEntry = Said & {
 export interface TranscriptPage {
   /** Reads entries behind this place; from the first one on when left out. */
   readonly after?: number;
-  /** The most cards to read; 500 when left out. */
+  /** The most cards to read; 100 when left out. A card may hold a megabyte. */
   readonly limit?: number;
 }

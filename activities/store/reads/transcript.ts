@@ -4,7 +4,7 @@
  */
 import type { AskedQuestion, TranscriptEntry, TranscriptPage } from '../../../workflows/contract/transcript.ts';
 import { approversOf } from '../calls/approval-rows.ts';
-import { type Reader, read, type StoreContext } from '../context.ts';
+import { ofFewLengths, type Reader, read, type StoreContext } from '../context.ts';
 import { decoded } from '../schema/json.ts';
 import { type ApprovalRow, type BoxCardRow, type CardRow, contentOf } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
@@ -46,28 +46,27 @@ async function unleased(
 async function entriesOf(
   reader: Reader,
   turn: TurnRow,
-  { after = 0, limit = 500 }: TranscriptPage,
+  { after = 0, limit = 100 }: TranscriptPage,
 ): Promise<readonly TranscriptEntry[]> {
-  // The last card of the page before says which questions were asked since.
   const read = await cardsOf(reader, turn, after, limit + 1);
-  const before = after > 0 && read[0]?.seq === after ? read[0] : null;
-  const cards = before ? read.slice(1) : read.slice(0, limit);
-  const questions = await questionsOf(reader, turn.agent_turn_id);
-  const ofCalls = new Map(questions.filter(({ kind }) => kind === 'call').map((row) => [row.call_id, row]));
-  const entries = cards.map((card) => entryOf(turn, card, ofCalls));
-  const until = cards.length < limit ? Number.POSITIVE_INFINITY : (cards.at(-1)?.created_at ?? 0);
-  const since = before?.created_at ?? 0;
-  for (const row of questions) {
-    if (row.kind !== 'budget' || row.created_at < since || row.created_at >= until) continue;
-    // Behind all that was there when it was asked.
+  const cards = read.slice(0, limit);
+  const [first] = cards;
+  if (!first) return [];
+  // A question about a budget has no card: it belongs to the page with the card that it was asked behind.
+  const since = after === 0 ? 0 : first.created_at;
+  const until = read[limit]?.created_at ?? Number.POSITIVE_INFINITY;
+  const byCall = new Map((await questionsAbout(reader, turn, cards)).map((row) => [row.call_id, row]));
+  const entries = cards.map((card) => entryOf(turn, card, byCall));
+  for (const row of await budgetQuestions(reader, turn)) {
+    if (row.created_at < since || row.created_at >= until) continue;
     const index = entries.findLastIndex(({ at }) => at <= row.created_at);
-    entries.splice(index + 1, 0, budgetEntry(turn, row, entries[index]?.seq ?? after));
+    entries.splice(index + 1, 0, budgetEntry(turn, row, entries[index]?.seq ?? first.seq));
   }
   return entries;
 }
 
-/** The cards of the turn in the output box, from that place on: from its instruction to its deliverable. */
-async function cardsOf({ db }: Reader, turn: TurnRow, from: number, limit: number): Promise<readonly PlacedCard[]> {
+/** The cards of the turn in the output box behind that place: from its instruction to its deliverable. */
+async function cardsOf({ db }: Reader, turn: TurnRow, after: number, limit: number): Promise<readonly PlacedCard[]> {
   const { output_box_id: boxId, instruction_seq: first, instruction_card_id: instruction } = turn;
   let query = db
     .selectFrom('box_cards')
@@ -75,7 +74,7 @@ async function cardsOf({ db }: Reader, turn: TurnRow, from: number, limit: numbe
     .selectAll('cards')
     .select(['box_cards.seq', 'box_cards.hidden_reason'])
     .where('box_cards.box_id', '=', boxId ?? '')
-    .where('box_cards.seq', '>=', Math.max(from, first ?? 1))
+    .where('box_cards.seq', '>=', Math.max(after + 1, first ?? 1))
     .where((eb) => eb.or([eb('cards.agent_turn_id', '=', turn.agent_turn_id), eb('cards.card_id', '=', instruction)]))
     .orderBy('box_cards.seq')
     .limit(limit);
@@ -92,8 +91,19 @@ async function cardsOf({ db }: Reader, turn: TurnRow, from: number, limit: numbe
   return query.execute();
 }
 
-const questionsOf = ({ db }: Reader, agentTurnId: string): Promise<ApprovalRow[]> =>
-  db.selectFrom('approvals').selectAll().where('agent_turn_id', '=', agentTurnId).orderBy('created_at').execute();
+/** A query for questions of the turn. */
+const selectQuestions = ({ db }: Reader, turn: TurnRow) =>
+  db.selectFrom('approvals').selectAll().where('agent_turn_id', '=', turn.agent_turn_id);
+
+/** The questions about the calls among these cards. */
+async function questionsAbout(reader: Reader, turn: TurnRow, cards: readonly PlacedCard[]): Promise<ApprovalRow[]> {
+  const callIds = cards.flatMap((card) => (card.type === 'tool.call' ? contentOf(card, card.type).callId : []));
+  if (callIds.length === 0) return [];
+  return selectQuestions(reader, turn).where('call_id', 'in', ofFewLengths(callIds)).execute();
+}
+
+const budgetQuestions = (reader: Reader, turn: TurnRow): Promise<ApprovalRow[]> =>
+  selectQuestions(reader, turn).where('kind', '=', 'budget').orderBy('created_at').execute();
 
 const asked = (row: ApprovalRow): AskedQuestion => ({
   status: row.status,

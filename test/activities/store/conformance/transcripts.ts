@@ -71,6 +71,26 @@ export function describeTranscripts(bench: StoreBench): void {
       }
     });
 
+    test('ends behind a question about a budget that nobody has answered, however it is paged', async () => {
+      const lease = await bench.started(newAgent());
+      await bench.think(lease, 1);
+      bench.now += 10;
+      const budget = { code: 'max_steps_reached', used: 1, limit: 1 } as const;
+      const question = { callId: 'budget-1', kind: 'budget', tool: '', reason: 'used up', budget } as const;
+      await bench.store.askApprovals(fenceOf(lease), [question]);
+      for (const limit of [1, 2, 3]) {
+        const entries: TranscriptEntry[] = [];
+        for (let after = 0; entries.length < 10; ) {
+          const page = (await bench.store.readTranscript(lease.agentTurnId, { after, limit })) ?? [];
+          entries.push(...page);
+          const last = page.at(-1);
+          if (!last) break;
+          after = last.seq;
+        }
+        expect(kinds(entries)).toEqual(['request', 'thought', 'budget']);
+      }
+    });
+
     test('has what was taken back, marked, and is its request and its end for a turn that never ran', async () => {
       const agentId = newAgent();
       const lease = await bench.started(agentId);
