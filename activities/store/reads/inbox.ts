@@ -6,16 +6,24 @@ import { findCall } from '../calls/call-cards.ts';
 import { type Reader, read, type StoreContext } from '../context.ts';
 import { constant, type WaitingRow } from '../schema/rows.ts';
 
-const PLACE = ['created_at', 'agent_turn_id', 'call_id'] as const;
+const PLACE = ['turn_waiting.created_at', 'turn_waiting.agent_turn_id', 'turn_waiting.call_id'] as const;
+
+/** How many turns wait behind the one that asks. */
+const QUEUED_BEHIND = sql<number>`(select count(*) from turns queued
+  where queued.agent_id = turns.agent_id and queued.status = 'queued')`.as('queued_behind');
+
+type OutsideRow = WaitingRow & { readonly agent_id: string; readonly queued_behind: number };
 
 /** Lists what waits for somebody outside, the oldest first. Calls that wait for a delegated turn are not among them. */
 export const listInbox = (ctx: StoreContext, { after, limit = 100 }: InboxQuery = {}): Promise<readonly InboxEntry[]> =>
   read(ctx, async (reader) => {
     let query = reader.db
       .selectFrom('turn_waiting')
-      .selectAll()
-      .where('status', '=', constant('waiting'))
-      .where('kind', 'in', ['tool', 'approval'])
+      .innerJoin('turns', 'turns.agent_turn_id', 'turn_waiting.agent_turn_id')
+      .selectAll('turn_waiting')
+      .select(['turns.agent_id', QUEUED_BEHIND])
+      .where('turn_waiting.status', '=', constant('waiting'))
+      .where('turn_waiting.kind', 'in', ['tool', 'approval'])
       .limit(limit);
     for (const column of PLACE) query = query.orderBy(column);
     if (after) {
@@ -27,9 +35,10 @@ export const listInbox = (ctx: StoreContext, { after, limit = 100 }: InboxQuery 
     return entries;
   });
 
-async function entryOf(reader: Reader, row: WaitingRow): Promise<InboxEntry> {
+async function entryOf(reader: Reader, row: OutsideRow): Promise<InboxEntry> {
   const { agent_turn_id: agentTurnId, call_id: callId, tool_name: tool, deadline, created_at: createdAt } = row;
-  const place = { callId, agentTurnId, tool, deadline, createdAt, ...(await agentOf(reader, agentTurnId)) };
+  const turn = { agentId: row.agent_id, agentTurnId, queuedBehind: Number(row.queued_behind) };
+  const place = { ...turn, callId, tool, deadline, createdAt };
   const question = row.kind === 'approval' ? await findApproval(reader, agentTurnId, callId) : undefined;
   if (!question) {
     const call = await findCall(reader, agentTurnId, callId);
@@ -45,20 +54,4 @@ async function entryOf(reader: Reader, row: WaitingRow): Promise<InboxEntry> {
     reason: question.reason,
     approvers: approversOf(question),
   };
-}
-
-/** The agent of the turn, and how many turns wait behind it. */
-async function agentOf({ db }: Reader, agentTurnId: string): Promise<Pick<InboxEntry, 'agentId' | 'queuedBehind'>> {
-  const { agent_id: agentId } = await db
-    .selectFrom('turns')
-    .select('agent_id')
-    .where('agent_turn_id', '=', agentTurnId)
-    .executeTakeFirstOrThrow();
-  const { queued } = await db
-    .selectFrom('turns')
-    .select((eb) => eb.fn.countAll<number>().as('queued'))
-    .where('agent_id', '=', agentId)
-    .where('status', '=', constant('queued'))
-    .executeTakeFirstOrThrow();
-  return { agentId, queuedBehind: Number(queued) };
 }
