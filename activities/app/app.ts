@@ -79,8 +79,8 @@ export function defineApp({ agents, tools = [], models = {}, revision = 0 }: App
 }
 
 /**
- * The profile with the tools it is offered. Throws `invalid_config` for a name that no tool of the app has (W7), and for a path that no argument has. The name of a tool that the profile
- * itself keeps away is a warning: it may be meant so.
+ * The profile with the tools it is offered. Throws `invalid_config` for a name that no tool of the app has (W7), and for a path that no
+ * argument has (K5). The name of a tool that the profile itself keeps away is a warning: it may be meant so.
  */
 function snapshotOf({ profile, definedAt }: Agent, tools: ReadonlyMap<string, Tool>): ProfileSnapshot {
   const unknown = [...unknownTools(profile, tools.keys()), ...unknownPaths(profile, tools)];

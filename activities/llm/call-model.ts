@@ -44,7 +44,8 @@ export interface ModelDeps {
 
 /**
  * Throws `context_build_error` when the request cannot be rendered, `stale_epoch` when the lease is over, `step_closed` when the turn has gone on
- * without the step, `worker_lost` when too many attempts were lost, and the failures of the provider as `waitOut` throws them. While the store is away it waits: an answer is paid for.
+ * without the step, `worker_lost` when too many attempts were lost, and the failures of the provider as `waitOut` throws them. While the
+ * store is away it waits: an answer is paid for.
  */
 export const callModel =
   (deps: ModelDeps) =>

@@ -29,6 +29,8 @@ export interface Finding {
 
 /** A clock that is further off misleads whoever reads the log. */
 const MOST_SKEW_MS = 5_000;
+/** How long the server may take to say who serves a target. */
+const SERVER_MS = 10_000;
 
 /** Prints what it found. Resolves with the exit code: 1 when anything is wrong. */
 export async function doctor(config: Config, io: CliIo, options: AppOptions): Promise<number> {
@@ -89,7 +91,7 @@ async function examine(settings: Settings, app: string | undefined, cleanup: Cle
   for (const target of targets)
     await check(
       'workers',
-      () => queueFacts(temporal.client, target),
+      () => temporal.client.withDeadline(Date.now() + SERVER_MS, () => queueFacts(temporal.client, target)),
       ({ hasPollers }) => workersFound(target, hasPollers),
     );
   return findings;
