@@ -23,6 +23,7 @@ export type {
   EventsOptions,
   ResultOptions,
   RunInput,
+  StallOptions,
   SteerOptions,
   ToolResultInput,
   TurnHandle,
@@ -34,6 +35,7 @@ export {
   type TemporalCredentials,
 } from './client/connect.ts';
 export { outputOf } from './client/output-of.ts';
+export type { Stall, StalledActivity } from './client/stalls.ts';
 export type { ApproverCheck } from './client/turn-handle.ts';
 export { type ConnectedClient, type ConnectOptions, connect } from './workers/connected-client.ts';
 export type {
@@ -71,6 +73,7 @@ export type {
   AgentView,
   CallView,
   EdgeView,
+  MissingWorkers,
   ParentView,
   StepView,
   TurnFilter,

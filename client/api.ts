@@ -29,6 +29,7 @@ import type { JsonValue } from '../workflows/protocol/json.ts';
 import type { Fields, OutputOf } from '../workflows/protocol/output.ts';
 import type { BudgetChange } from '../workflows/protocol/profile.ts';
 import type { ReportAck, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
+import type { Stall } from './stalls.ts';
 
 /** What a caller writes to answer a call that waits for a result from outside (T14). */
 export type ToolResultInput = z.input<typeof toolResultReportSchema>;
@@ -121,6 +122,12 @@ export interface ResultOptions {
   readonly timeoutMs?: number;
 }
 
+/** When waiting counts as a stall. */
+export interface StallOptions {
+  /** How long a task of the turn may wait before its workers are asked about, ms; three seconds when left out. */
+  readonly queuedMs?: number;
+}
+
 /** What is said with a steer besides its text. */
 export interface SteerOptions {
   /** A caller that got no answer sends the message again with the same key, and it counts once. */
@@ -136,6 +143,11 @@ export interface TurnHandle<Output extends object = Fields> {
   get(): Promise<TurnView<Output>>;
   /** The ended turn, with its deliverable, however it ended. Errors: `turn_not_found`, `result_wait_timeout` (the turn goes on). */
   result(options?: ResultOptions): Promise<TurnView<Output>>;
+  /**
+   * Why the turn does not go on at the moment, asked of the store and the Temporal server; null for one that goes on, is queued, waits for
+   * a result or a person, has ended, or is unknown. Errors: `temporal_unreachable`.
+   */
+  stall(options?: StallOptions): Promise<Stall | null>;
   /**
    * What was asked, said, called, answered and delivered so far, in the order of the conversation, as people read it: also what the model does
    * not see any more. Errors: `turn_not_found`.

@@ -1,6 +1,7 @@
 /** The connection of a client to a Temporal server, with errors that say what to do. */
 
-import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
+import { Client, Connection, type ConnectionOptions, isGrpcServiceError, ServiceError } from '@temporalio/client';
+import { NamespaceNotFoundError } from '@temporalio/common';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { commandLine } from './command-line.ts';
 
@@ -45,3 +46,7 @@ export async function reachTemporal<T>(address: string, connect: () => Promise<T
     throw new CodedError('temporal_unreachable', `no Temporal server answers at ${address}; ${cure}`, { cause: error });
   }
 }
+
+/** Whether an error says that the Temporal server did not answer, or not as it was asked. */
+export const isOfTemporal = (error: unknown): error is Error =>
+  error instanceof ServiceError || error instanceof NamespaceNotFoundError || isGrpcServiceError(error);

@@ -1,5 +1,6 @@
 /** One turn, as a client that reaches the store sees it. What it acknowledges is in the store first; Temporal is told afterwards, and may be told again (T3). */
 
+import type { Client } from '@temporalio/client';
 import { z } from 'zod';
 import {
   type ApprovalAck,
@@ -20,9 +21,18 @@ import type { BudgetChange } from '../workflows/protocol/profile.ts';
 import { SIZES, utf8Bytes } from '../workflows/protocol/sizes.ts';
 import { type ReportAck, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
-import type { AnswerInput, EventsOptions, ResultOptions, SteerOptions, ToolResultInput, TurnHandle } from './api.ts';
+import type {
+  AnswerInput,
+  EventsOptions,
+  ResultOptions,
+  StallOptions,
+  SteerOptions,
+  ToolResultInput,
+  TurnHandle,
+} from './api.ts';
 import { commandLine } from './command-line.ts';
 import { followEvents } from './event-tail.ts';
+import { findStall, type Stall } from './stalls.ts';
 import { everyEntry } from './transcript-pages.ts';
 import type { TurnWorkflows } from './turn-workflows.ts';
 
@@ -42,16 +52,24 @@ const ASK_AGAIN_MS = 1_000;
 /** Whether the caller who answers a question is the one that `by` names, and may answer it. */
 export type ApproverCheck = (by: string | undefined, approval: ApprovalView) => boolean | Promise<boolean>;
 
+/** What the handle of a turn is made of. */
+export interface StoredTurnOptions {
+  readonly store: ClientStore;
+  readonly temporal: Client;
+  readonly verifyApprover?: ApproverCheck;
+}
+
 /** A turn whose rows this process can read and write. */
 export class StoredTurn<Output extends object = Fields> implements TurnHandle<Output> {
   readonly id: string;
   readonly ack: EnqueueAck | undefined;
   readonly #store: ClientStore;
+  readonly #temporal: Client;
   readonly #workflows: TurnWorkflows;
   readonly #verifyApprover: ApproverCheck | undefined;
 
   constructor(
-    { store, verifyApprover }: { readonly store: ClientStore; readonly verifyApprover?: ApproverCheck },
+    { store, temporal, verifyApprover }: StoredTurnOptions,
     workflows: TurnWorkflows,
     id: string,
     ack?: EnqueueAck,
@@ -59,6 +77,7 @@ export class StoredTurn<Output extends object = Fields> implements TurnHandle<Ou
     this.id = id;
     this.ack = ack;
     this.#store = store;
+    this.#temporal = temporal;
     this.#workflows = workflows;
     this.#verifyApprover = verifyApprover;
   }
@@ -86,6 +105,10 @@ export class StoredTurn<Output extends object = Fields> implements TurnHandle<Ou
         throw new CodedError('result_wait_timeout', `turn ${this.id} is ${status} after ${timeoutMs} ms; it goes on`);
       await change;
     }
+  }
+
+  stall({ queuedMs }: StallOptions = {}): Promise<Stall | null> {
+    return findStall(this.#store, this.#temporal, this.id, queuedMs);
   }
 
   async *transcript(): AsyncGenerator<TranscriptEntry, void> {

@@ -9,6 +9,7 @@ import { findTemporalBinary } from '../workers/temporal/binary.ts';
 import { type Harness, openHarness } from './support/harness.ts';
 import { PACKAGE_COMMANDS, pageCommands, readmeProgram } from './support/pages.ts';
 import { type Ran, Shell } from './support/shell.ts';
+import { WAIT } from './support/wait.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** The condition under which the package's names lead to its source. */
@@ -76,7 +77,7 @@ describe('the pages that users follow', () => {
       expect({ line, code, output }).toMatchObject({ code: 0 });
       expect(output).toContain('exactly one task event');
     }
-  }, 180_000);
+  });
 
   test('serve an app, start turns and answer calls', async () => {
     dev = new Shell(command('npx agentturn dev --app'), { cwd: ROOT, env });
@@ -94,8 +95,8 @@ describe('the pages that users follow', () => {
     const ids = { TURN: turn.id, CALL: (await turn.get()).waiting[0]?.callId ?? '' };
     expect((await run(command('npx agentturn turn show', ids))).output).toContain(ids.CALL);
     expect(await run(command('npx agentturn tool-result', ids))).toMatchObject({ code: 0 });
-    expect(await turn.result({ timeoutMs: 30_000 })).toMatchObject({ status: 'success' });
-  }, 120_000);
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
+  });
 
   test('let a call wait for approval, under budgets that an operator may change', async () => {
     const booking = await run(command('npx agentturn run travel'));
@@ -110,9 +111,9 @@ describe('the pages that users follow', () => {
       code: 0,
       output: expect.stringContaining('applied'),
     });
-    const ended = await turn.result({ timeoutMs: 30_000 });
+    const ended = await turn.result(WAIT);
     expect(ended).toMatchObject({ status: 'success', deliverable: { text: expect.stringContaining('200') } });
-  }, 120_000);
+  });
 
   test('start turns and answer calls with the Temporal CLI alone', async () => {
     expect(await run(command('temporal workflow signal-with-start'))).toMatchObject({ code: 0 });
@@ -121,20 +122,20 @@ describe('the pages that users follow', () => {
     for await (const event of turn.events()) if (event.type === 'state' && event.payload.waitingToolCount === 1) break;
     const ids = { TURN: turn.id, CALL: (await turn.get()).waiting[0]?.callId ?? '' };
     expect(await run(command('temporal workflow signal ', ids))).toMatchObject({ code: 0 });
-    expect(await turn.result({ timeoutMs: 30_000 })).toMatchObject({ status: 'success' });
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
     expect((await agent.turns()).some((view) => view.instruction === 'hello')).toBe(true);
-  }, 120_000);
+  });
 
   test('run a worker', async () => {
     const endpoint = { OPENAI_BASE_URL: 'http://127.0.0.1:1/v1' };
     const worker = new Shell(command('npx agentturn worker'), { cwd: ROOT, env: { ...env, ...endpoint } });
     await worker.until(/serv|ready|running/i);
     await worker.stop();
-  }, 120_000);
+  });
 
   test('measure, within the budgets that do not depend on the machine', async () => {
     expect(await run(command('npm run bench -- --quick'))).toMatchObject({ code: 0 });
-  }, 240_000);
+  });
 
   test('show a program that runs as printed, from the names under which the package is imported', async () => {
     // Inside the project, so that the package's own name resolves to it.
@@ -165,7 +166,7 @@ describe('the pages that users follow', () => {
       await alone.close();
       rmSync(dir, { recursive: true });
     }
-  }, 120_000);
+  });
 
   test('have no other command', () => {
     expect([...remaining]).toEqual([]);

@@ -30,8 +30,21 @@ async function openClient(options: CommonOptions, open: (resolved: Settings) => 
   return { client, close: () => client.close() };
 }
 
+const findStall: CliEnvironment['findStall'] = async (store, agentTurnId, options) => {
+  const { locateTemporal } = await import('./commands/locate-temporal.ts');
+  const { connectClient } = await import('../client/connect.ts');
+  const stalls = await import('../client/stalls.ts');
+  const { client, connection } = await connectClient(await locateTemporal(settings(options)));
+  try {
+    return await stalls.findStall(store, client, agentTurnId);
+  } finally {
+    await connection.close();
+  }
+};
+
 const environment: CliEnvironment = {
   io,
+  findStall,
   openStore: async (options) => openExistingStore(settings(options)),
   openClient: (options) => openClient(options, openNamedStore),
   openExistingClient: (options) => openClient(options, openExistingStore),

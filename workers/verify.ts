@@ -7,15 +7,10 @@
  * 2. Store and server are never in step to the millisecond, and the supervisor needs a moment: what the two disagree on counts once it is
  *    older than the grace. Each finding is looked at again before it is passed on, since lists may lag behind.
  */
-import {
-  type Client,
-  isGrpcServiceError,
-  ServiceError,
-  type WorkflowExecutionDescription,
-  WorkflowNotFoundError,
-} from '@temporalio/client';
-import { NamespaceNotFoundError } from '@temporalio/common';
+import { type Client, type WorkflowExecutionDescription, WorkflowNotFoundError } from '@temporalio/client';
 import { everyAgent } from '../client/agent-pages.ts';
+import { isOfTemporal } from '../client/connect.ts';
+import { findStall, type Stall } from '../client/stalls.ts';
 import type { AgentView, ReadStore, Violation } from '../workflows/contract/views.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { AGENT_WORKFLOW_ID, TURN_WORKFLOW_ID, turnWorkflowId } from '../workflows/protocol/ids.ts';
@@ -38,6 +33,16 @@ export interface Verification {
   /** How many turns and agents the store has. */
   readonly turns: number;
   readonly agents: number;
+  /** How many turns have not gone on for longer than the grace, and the first hundred of them. They break no promise. */
+  readonly stalled: number;
+  readonly stalls: readonly StalledTurn[];
+}
+
+/** A turn that does not go on, and why. */
+export interface StalledTurn {
+  readonly agentId: string;
+  readonly agentTurnId: string;
+  readonly stall: Stall;
 }
 
 const GRACE_MS = 60_000;
@@ -47,6 +52,8 @@ const NO_PROBLEM_REPORTS = 'failing_workflow_task: this server does not mark wor
 /** How many findings are passed on at a time. */
 const PAGE = 1_000;
 const QUEUED_PAGE = 100;
+/** How many stalled turns are named. */
+const MOST_STALLS = 100;
 
 /**
  * Passes on what is wrong, a page at a time, so that memory does not grow with it; returns how much was checked, and what could not be.
@@ -69,8 +76,8 @@ export async function verifyInstallation(
       page = [];
     }
     if (page.length > 0) tell(page);
-    const { turns, agents } = installation;
-    return { unchecked: reportsProblems ? [] : [NO_PROBLEM_REPORTS], turns, agents };
+    const { turns, agents, stalled, stalls } = installation;
+    return { unchecked: reportsProblems ? [] : [NO_PROBLEM_REPORTS], turns, agents, stalled, stalls };
   } catch (error) {
     if (!isOfTemporal(error)) throw error;
     const message = `the Temporal server did not answer a question about namespace ${temporal.options.namespace}`;
@@ -87,9 +94,6 @@ async function* findings(
   yield* installation.violations();
   if (reportsProblems) yield* failingTasks(temporal);
 }
-
-const isOfTemporal = (error: unknown): error is Error =>
-  error instanceof ServiceError || error instanceof NamespaceNotFoundError || isGrpcServiceError(error);
 
 async function hasProblemReports({ connection, options: { namespace } }: Client): Promise<boolean> {
   const { namespaceInfo } = await connection.workflowService.describeNamespace({ namespace });
@@ -119,7 +123,7 @@ async function* failingTasks({ workflow }: Client): AsyncGenerator<Violation, vo
   }
 }
 
-/** Compares what store and server say about the same turns, and counts what it has compared. */
+/** Compares what store and server say about the same turns, counts what it has compared, and notes which turns do not go on. */
 class Comparison {
   readonly #store: ReadStore;
   readonly #temporal: Client;
@@ -137,6 +141,9 @@ class Comparison {
   agents = 0;
   /** How many turns these agents have accepted. */
   turns = 0;
+  /** How many of them do not go on. */
+  stalled = 0;
+  readonly stalls: StalledTurn[] = [];
 
   async *violations(): AsyncGenerator<Violation, void> {
     // The workflows are read before the heads: a workflow that starts between the two is not in the list, and is asked for by itself.
@@ -147,6 +154,7 @@ class Comparison {
       const { agentId, activeAgentTurnId: active } = agent;
       const isRunning = active !== null && running.delete(turnWorkflowId(agentId, active));
       if (active !== null && !isRunning) yield* this.#lostTurn(agent, active);
+      await this.#noteStall(agent);
       yield* this.#strandedTurns(agent);
     }
     for (const [workflowId, runId] of running) yield* this.#orphanWorkflow(workflowId, runId);
@@ -186,6 +194,17 @@ class Comparison {
     if (turn.agentId !== agentId) return `the turn belongs to agent ${turn.agentId}`;
     if (!isTerminal(turn.status)) return `the turn is ${turn.status} and not what the head points at`;
     return this.#isOld(turn.endedAt ?? 0) ? `the turn has ended ${turn.status}` : null;
+  }
+
+  /** One that waits for an answer is not stalled, except for want of workers. */
+  async #noteStall(agent: AgentView): Promise<void> {
+    const { agentId, activeAgentTurnId: agentTurnId, status, waitingForWorkers, updatedAt } = agent;
+    if (agentTurnId === null || !this.#isOld(updatedAt)) return;
+    if (status === 'suspended' && !waitingForWorkers) return;
+    const stall = await findStall(this.#store, this.#temporal, agentTurnId);
+    if (!stall) return;
+    this.stalled += 1;
+    if (this.stalls.length < MOST_STALLS) this.stalls.push({ agentId, agentTurnId, stall });
   }
 
   /** A finding for each turn in the inbox of an agent that is free to run it. */

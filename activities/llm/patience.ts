@@ -11,6 +11,7 @@ import { Context } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
 import type { OpenOutage, ProviderOutage, StepStore } from '../../workflows/contract/steps.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
+import { shownTime } from '../../workflows/protocol/time.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { toApplicationFailure } from '../failure.ts';
 import { outlastOutage } from '../store-outage.ts';
@@ -74,9 +75,15 @@ export async function waitOut(call: PatientCall, error: unknown): Promise<never>
     throw toApplicationFailure(new CodedError(code, `${message}${tried}`), { nonRetryable: true });
   }
   const { attempt } = Context.current().info;
-  await outlastOutage(signal, () => store.noteOutage(fence, { stepIndex, attempt, code, message, retryInMs }));
-  throw toApplicationFailure(new CodedError(code, message), { nonRetryable: false, retryAfterMs: retryInMs });
+  const failed = { stepIndex, attempt, code, message, retryInMs };
+  const noted = await outlastOutage(signal, () => store.noteOutage(fence, failed));
+  // The Web UI shows the message beside the pending activity, and has no other place where it could say since when the provider fails.
+  const shown = noted === null ? message : `${message} (${outageText(noted)})`;
+  throw toApplicationFailure(new CodedError(code, shown), { nonRetryable: false, retryAfterMs: retryInMs });
 }
+
+const outageText = ({ failures, since, nextTryAt }: ProviderOutage): string =>
+  `failed ${failures === 1 ? 'once' : `${failures} times`} since ${shownTime(since)}, next try at ${shownTime(nextTryAt)}`;
 
 /** The code of a failure that is waited for; null for a final one. */
 function waitedFor({ type, nonRetryable }: ApplicationFailure): ProviderOutage['code'] | null {

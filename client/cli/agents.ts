@@ -51,7 +51,7 @@ const statusOf = ({ status, lifecycle, waitingForWorkers }: AgentView): string =
   [
     status,
     ...(lifecycle === 'stopped' ? ['stopped'] : []),
-    ...(waitingForWorkers === null ? [] : [`waiting for workers of ${waitingForWorkers}`]),
+    ...(waitingForWorkers === null ? [] : [`waiting for workers of ${waitingForWorkers.workerTarget}`]),
   ].join(', ');
 
 const agentRows = (agents: readonly AgentView[]): string[][] => [

@@ -1,7 +1,6 @@
 /** `enqueue` and `run`: one request to an agent, or to a new one of a profile; with `--wait`, its deliverable. */
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
-import type { AgentEvent } from '../../workflows/contract/events.ts';
 import type { TurnView } from '../../workflows/contract/views.ts';
 import { type EnqueueInput, enqueueRequestSchema, requestedFieldsSchema } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
@@ -9,12 +8,14 @@ import { SIZES, utf8Bytes } from '../../workflows/protocol/sizes.ts';
 import type { Priority } from '../../workflows/protocol/turn.ts';
 import type { ClientApi, TurnHandle } from '../api.ts';
 import { commandLine } from '../command-line.ts';
+import type { Stall } from '../stalls.ts';
 import { jsonOf, metadataOf } from './arguments.ts';
 import type { CliEnvironment, CliIo, CommonOptions } from './environment.ts';
 import { printFailure, turnFailure } from './failure.ts';
 import { deliverableText } from './format.ts';
 import { type HeldQueue, heldQueue, heldText, type QueueReader } from './held-queue.ts';
-import { TurnProgress } from './progress.ts';
+import { stallText } from './stall.ts';
+import { watch } from './watch.ts';
 
 /** The options of `enqueue` and `run`; `timeout` is in seconds, `resultFields` is JSON. */
 export interface EnqueueOptions extends CommonOptions {
@@ -42,7 +43,7 @@ export const enqueue = (
 ): Promise<number> =>
   request(environment, instruction, options, async (client, input) => {
     const turn = await client.agent(agentId).enqueue(input);
-    return { turn, held: turn.ack?.position ? await heldQueue(readerOf(client), agentId) : null };
+    return { turn, behind: turn.ack?.position ? await whatHolds(client, agentId) : null };
   });
 
 /** `run`: one turn of a new agent of that profile, and its end with `--wait`. Resolves with the exit code, as `enqueue` does. */
@@ -54,15 +55,31 @@ export const runOnce = (
 ): Promise<number> =>
   request(environment, instruction, options, async (client, input) => ({
     turn: await client.run(profile, input),
-    held: null,
+    behind: null,
   }));
 
 /** A request that was accepted. */
 interface Sent {
   readonly turn: TurnHandle;
-  /** What holds the queue in which the turn waits; null when nothing does. */
-  readonly held: HeldQueue | null;
+  /** What holds the queue in which the turn waits; null when it waits in none. */
+  readonly behind: Behind | null;
 }
+
+/** Why a queue does not move; both are null when it does. */
+interface Behind {
+  readonly held: HeldQueue | null;
+  /** Why the open turn of the agent does not go on. */
+  readonly stall: Stall | null;
+}
+
+async function whatHolds(client: ClientApi, agentId: string): Promise<Behind> {
+  const held = await heldQueue(readerOf(client), agentId);
+  const active = held ? null : (await client.agent(agentId).get())?.activeAgentTurnId;
+  return { held, stall: active ? await stallOf(client.turn(active)) : null };
+}
+
+/** The request is accepted, whatever the server says now: one that does not answer says nothing about the turn. */
+const stallOf = (turn: TurnHandle): Promise<Stall | null> => turn.stall({ queuedMs: 0 }).catch(() => null);
 
 const readerOf = (client: ClientApi): QueueReader => ({
   getAgent: (agentId) => client.agent(agentId).get(),
@@ -81,10 +98,10 @@ async function request(
   const opened = await openClient(options);
   try {
     const { client } = opened;
-    const { turn, held } = await send(client, await withInput(client, asked, text, context));
+    const { turn, behind } = await send(client, await withInput(client, asked, text, context));
     if (options.wait) {
       if (!options.json) io.err(`turn ${turn.id}, position ${turn.ack?.position}`);
-      if (!options.json && held) io.err(`behind ${heldText(held)}`);
+      if (!options.json) for (const line of behindLines(behind)) io.err(line);
       const watching = options.json ? Promise.resolve() : watch(io, turn);
       // It only watches: when the wait ends early, what is closed under its feet must not count.
       watching.catch(() => {});
@@ -93,26 +110,12 @@ async function request(
       await watching;
       return printResult(io, options, view);
     }
-    io.out(options.json ? JSON.stringify({ ...turn.ack, ...(held ? { held } : {}) }) : ackLine(turn.id, turn.ack));
-    if (held && !options.json) io.out(`behind ${heldText(held)}`);
+    printAck(io, options, turn, behind, await stallOf(turn));
     return 0;
   } finally {
     await opened.close();
   }
 }
-
-/** Prints what happens; where no person watches, only what the turn waits for that somebody may have to see to. */
-async function watch(io: CliIo, turn: TurnHandle): Promise<void> {
-  const progress = new TurnProgress((await turn.get()).acceptedAt);
-  for await (const event of turn.events())
-    for (const line of progress.lines(event)) if (io.live || isTrouble(event)) io.err(line);
-}
-
-/** Whether a turn that somebody waits for may go on only when a person does something. */
-const isTrouble = (event: AgentEvent): boolean =>
-  event.type === 'provider' ||
-  (event.type === 'approval' && event.payload.phase === 'asked') ||
-  (event.type === 'state' && event.payload.activity === 'waiting_for_workers');
 
 function requestOf(options: EnqueueOptions): EnqueueInput {
   const { profile, key, priority, resultFields, criterion, metadata, uiAction } = options;
@@ -161,6 +164,27 @@ async function withInput(
     ...(context.length === 0 ? {} : { contextBoxId: await client.writeContext(context) }),
   };
 }
+
+function printAck(
+  io: CliIo,
+  { json }: EnqueueOptions,
+  { id, ack }: TurnHandle,
+  behind: Behind | null,
+  stall: Stall | null,
+): void {
+  if (json) {
+    const held = behind?.held ? { held: behind.held } : {};
+    io.out(JSON.stringify({ ...ack, ...held, ...(stall ? { stall } : {}) }));
+    return;
+  }
+  for (const line of [ackLine(id, ack), ...behindLines(behind)]) io.out(line);
+  if (stall) io.out(`stalled: ${stallText(stall)}`);
+}
+
+const behindLines = (behind: Behind | null): string[] => [
+  ...(behind?.held ? [`behind ${heldText(behind.held)}`] : []),
+  ...(behind?.stall ? [`behind a turn that does not go on: ${stallText(behind.stall)}`] : []),
+];
 
 const ackLine = (agentTurnId: string, ack: { position: number; status: string; duplicate: boolean } | undefined) =>
   `turn ${agentTurnId}: ${ack?.status}, position ${ack?.position}${ack?.duplicate ? ' (accepted before)' : ''}`;

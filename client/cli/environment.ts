@@ -3,6 +3,7 @@
 import type { ClientStore } from '../../workflows/contract/store.ts';
 import type { ClientApi } from '../api.ts';
 import { commandLine } from '../command-line.ts';
+import type { Stall, StallReader } from '../stalls.ts';
 
 /** Where a command reads and writes. `out` carries the answer, `err` everything else. */
 export interface CliIo {
@@ -50,6 +51,8 @@ export interface CliEnvironment {
   /** Opens the store alone, which must exist already: enough to read. */
   openStore(options: CommonOptions): Promise<ClientStore>;
   openClient(options: CommonOptions): Promise<OpenedClient>;
+  /** Why a turn of the store does not go on; asks the Temporal server too. Errors: those of `findStall`. */
+  findStall(store: StallReader, agentTurnId: string, options: CommonOptions): Promise<Stall | null>;
   /** For commands about what is in a store already: a mistyped path is an error, not a new and empty store. */
   openExistingClient(options: CommonOptions): Promise<OpenedClient>;
   /** Fires at the first Ctrl-C, which from this call on does not end the process; the second one does. */

@@ -6,22 +6,24 @@ import { shownTokens } from '../../workflows/protocol/turn.ts';
 import { commandLine } from '../command-line.ts';
 import { deliverableText, duration, indent, shortened, table, time, valueLine } from './format.ts';
 import { type HeldQueue, heldReason, heldText } from './held-queue.ts';
-import { providerText } from './progress.ts';
 
 const ASKED_CHARACTERS = 500;
 const PROGRESS_CHARACTERS = 60;
 
-/** The page of `turn show`, as lines. `held` is what holds the queue of the turn's agent, this turn or one before it; null when nothing does. */
-export function turnPage(view: TurnView, held: HeldQueue | null = null): string[] {
+/**
+ * The page of `turn show`, as lines. `held` is what holds the queue of the turn's agent, this turn or one before it; null when nothing does.
+ * `stall` is why the turn does not go on, in words; null when it does.
+ */
+export function turnPage(view: TurnView, held: HeldQueue | null = null, stall: string | null = null): string[] {
   return [
-    ...table(headRows(view, held)),
+    ...table(headRows(view, held, stall)),
     ...(view.steps.length > 0 ? ['', ...table(stepRows(view))] : []),
     ...(view.waiting.length > 0 ? ['', 'waiting', ...view.waiting.flatMap((call) => waitingLines(view, call))] : []),
     ...(view.deliverable ? ['', 'deliverable', indent(deliverableText(view.deliverable))] : []),
   ];
 }
 
-function headRows(view: TurnView, held: HeldQueue | null): string[][] {
+function headRows(view: TurnView, held: HeldQueue | null, stall: string | null): string[][] {
   const { agentTurnId, agentId, profile, turnEpoch, status, errorCode, reason, instruction, usage, parent, depth } =
     view;
   const why = [errorCode === null ? '' : ` (${errorCode})`, reason === null ? '' : `: ${reason}`].join('');
@@ -29,8 +31,7 @@ function headRows(view: TurnView, held: HeldQueue | null): string[][] {
     ['turn', agentTurnId],
     ['agent', `${agentId}, profile ${profile ?? '(not chosen yet)'}, epoch ${turnEpoch ?? '(not leased yet)'}`],
     ['status', `${status}${why}`],
-    ...(view.waitingForWorkers === null ? [] : [['stalled', `waiting for workers of ${view.waitingForWorkers}`]]),
-    ...providerRows(view),
+    ...(stall === null ? [] : [['stalled', stall]]),
     ...heldRows(view, held),
     ['asked', shortened(instruction, ASKED_CHARACTERS)],
     ...(parent === null ? [] : [['asked by', `${parent.agentId}, turn ${parent.agentTurnId}, at depth ${depth}`]]),
@@ -40,13 +41,6 @@ function headRows(view: TurnView, held: HeldQueue | null): string[][] {
       `${shownTokens(usage.input, usage)} in (${usage.cached} cached), ${shownTokens(usage.output, usage)} out`,
     ],
   ];
-}
-
-function providerRows({ waitingForProvider: outage }: TurnView): string[][] {
-  if (outage === null) return [];
-  const { failures, since } = outage;
-  const tried = `${failures} ${failures === 1 ? 'attempt' : 'attempts'} failed since ${time(since)}`;
-  return [['stalled', `${providerText(outage)}; ${tried}`]];
 }
 
 function heldRows({ agentTurnId }: TurnView, held: HeldQueue | null): string[][] {

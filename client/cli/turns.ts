@@ -1,11 +1,15 @@
 /** `turn show` and `tool-result`. */
+import type { ClientStore } from '../../workflows/contract/store.ts';
+import type { TurnView } from '../../workflows/contract/views.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { ToolResultReport } from '../../workflows/protocol/tool-result.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
+import type { Stall } from '../stalls.ts';
 import { everyEntry } from '../transcript-pages.ts';
 import { jsonOf } from './arguments.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
 import { heldQueue } from './held-queue.ts';
+import { stallText } from './stall.ts';
 import { entryLines } from './transcript.ts';
 import { turnPage } from './turn-table.ts';
 
@@ -17,16 +21,19 @@ export interface TurnShowOptions extends CommonOptions {
 
 /** `turn show`: one turn as it stands. Resolves with the exit code. Errors: `turn_not_found`. */
 export async function printTurn(
-  { io, openStore }: CliEnvironment,
+  environment: CliEnvironment,
   turnId: string,
   options: TurnShowOptions,
 ): Promise<number> {
+  const { io, openStore } = environment;
   const store = await openStore(options);
   try {
     const view = await store.getTurn(turnId);
     if (!view) throw new CodedError('turn_not_found', `no turn ${turnId} in this store`);
     const held = isTerminal(view.status) ? null : await heldQueue(store, view.agentId);
-    for (const line of options.json ? [JSON.stringify({ ...view, held })] : turnPage(view, held)) io.out(line);
+    const { stall, words } = await stallOf(environment, store, view, options);
+    const page = options.json ? [JSON.stringify({ ...view, held, stall })] : turnPage(view, held, words);
+    for (const line of page) io.out(line);
     if (!options.full) return 0;
     if (!options.json) io.out('');
     for await (const entry of everyEntry(store, turnId))
@@ -34,6 +41,23 @@ export async function printTurn(
     return 0;
   } finally {
     await store.close();
+  }
+}
+
+/** Why the turn does not go on, also in words; a server that cannot be asked is no reason to show nothing. */
+async function stallOf(
+  environment: CliEnvironment,
+  store: ClientStore,
+  { agentTurnId, status }: TurnView,
+  options: CommonOptions,
+): Promise<{ readonly stall: Stall | null; readonly words: string | null }> {
+  if (isTerminal(status) || status === 'queued') return { stall: null, words: null };
+  try {
+    const stall = await environment.findStall(store, agentTurnId, options);
+    return { stall, words: stall && stallText(stall) };
+  } catch (error) {
+    if (!(error instanceof CodedError) || error.code !== 'temporal_unreachable') throw error;
+    return { stall: null, words: `not known: ${error.message}` };
   }
 }
 

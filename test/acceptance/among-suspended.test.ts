@@ -9,8 +9,9 @@ import type { TurnHandle } from '../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { testApp } from '../support/app.ts';
-import { askScripts, askTool, suspended, taskEvents, WAIT } from '../support/asking.ts';
+import { askScripts, askTool, suspended, taskEvents } from '../support/asking.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { WAIT } from '../support/wait.ts';
 
 const SUSPENDED = Number(process.env.AGENTTURN_TEST_SUSPENDED ?? 40);
 const SIDE_BY_SIDE = 16;

@@ -6,10 +6,11 @@ import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { ChaosTemporal } from '../chaos/temporal.ts';
-import { say, taskEvents, WAIT } from '../support/asking.ts';
+import { say, taskEvents } from '../support/asking.ts';
 import { BACKENDS, openHarness } from '../support/harness.ts';
 import { whatWasDone } from '../support/holding-app.ts';
 import { runScript, startWorkerProcess } from '../support/processes.ts';
+import { WAIT } from '../support/wait.ts';
 
 const newFolder = () => mkdtempSync(join(tmpdir(), 'agentturn-approval-'));
 

@@ -11,10 +11,11 @@ import { v7 } from 'uuid';
 import type { TurnHandle } from '../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
-import { askScripts, calls, say, suspended, taskEvents, WAIT } from '../support/asking.ts';
+import { askScripts, calls, say, suspended, taskEvents } from '../support/asking.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 import { whatWasDone } from '../support/holding-app.ts';
 import { startWorkerProcess, type WorkerProcess } from '../support/processes.ts';
+import { WAIT } from '../support/wait.ts';
 import type { FaultPoint } from '../support/worker-process.ts';
 
 describe.each(BACKENDS)('scenario 6: a process that dies between two transactions, on %s', (backend) => {

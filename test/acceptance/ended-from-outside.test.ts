@@ -8,10 +8,11 @@ import type { TurnHandle } from '../../client/api.ts';
 import { attempts, type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import type { TurnView } from '../../workflows/contract/views.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
-import { calls, say, suspended, taskEvents, WAIT } from '../support/asking.ts';
+import { calls, say, suspended, taskEvents } from '../support/asking.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 import { holdingApp } from '../support/holding-app.ts';
 import { temporalCli } from '../support/processes.ts';
+import { WAIT } from '../support/wait.ts';
 
 const DOING = ['running a tool', 'suspended', 'calling the model'] as const;
 type Doing = (typeof DOING)[number];

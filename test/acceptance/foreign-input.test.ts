@@ -11,9 +11,10 @@ import { type ScriptedServer, startScriptedModel } from '../../workers/model-ser
 import type { AgentEvent } from '../../workflows/contract/events.ts';
 import { CONTROL_QUEUE, targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { signalAcceptor } from '../support/acceptor.ts';
-import { askScripts, askTool, suspended, taskEvents, WAIT } from '../support/asking.ts';
+import { askScripts, askTool, suspended, taskEvents } from '../support/asking.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 import { temporalCli } from '../support/processes.ts';
+import { WAIT } from '../support/wait.ts';
 
 const MIB = 1024 * 1024;
 const NUL = '\0';

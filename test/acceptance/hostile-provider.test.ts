@@ -8,8 +8,9 @@ import { type ChatRequest, textOf, toolNames } from '../../workers/model-server/
 import type { ModelAnswer } from '../../workers/model-server/completion.ts';
 import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
-import { say, WAIT } from '../support/asking.ts';
+import { say } from '../support/asking.ts';
 import { type Harness, openHarness } from '../support/harness.ts';
+import { WAIT } from '../support/wait.ts';
 
 const runs: unknown[] = [];
 const note = defineTool({

@@ -7,9 +7,10 @@ import { v7 } from 'uuid';
 import type { TurnHandle } from '../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { ChaosTemporal } from '../chaos/temporal.ts';
-import { calls, say, suspended, taskEvents, WAIT } from '../support/asking.ts';
+import { calls, say, suspended, taskEvents } from '../support/asking.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 import { startWorkerProcess, type WorkerProcess } from '../support/processes.ts';
+import { WAIT } from '../support/wait.ts';
 
 const newFolder = () => mkdtempSync(join(tmpdir(), 'agentturn-restarts-'));
 
@@ -85,7 +86,7 @@ describe('a call with a deadline of 3 s and one of 1 h in the same step', () => 
       await model.close();
       await temporal.stop();
     }
-  }, 180_000);
+  });
 });
 
 async function timedOut({ turn }: Both): Promise<void> {

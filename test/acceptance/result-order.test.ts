@@ -6,8 +6,9 @@ import { type ScriptedServer, startScriptedModel } from '../../workers/model-ser
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import type { ReportAnswer } from '../../workflows/protocol/tool-result.ts';
 import { testApp } from '../support/app.ts';
-import { askTool, say, suspended, WAIT } from '../support/asking.ts';
+import { askTool, say, suspended } from '../support/asking.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { WAIT } from '../support/wait.ts';
 
 const MESSAGES = ['first', 'second', 'first again', 'stale', 'unknown', 'heartbeat'] as const;
 type Message = (typeof MESSAGES)[number];

@@ -21,11 +21,11 @@ import { signalAcceptor } from '../support/acceptor.ts';
 import { calls, say, suspended, taskEvents } from '../support/asking.ts';
 import { BACKENDS, type Backend, type Harness, openHarness } from '../support/harness.ts';
 import { holdingApp, letGo, whatWasDone } from '../support/holding-app.ts';
+import { WAIT } from '../support/wait.ts';
 
 /** Longer than a worker's write waits for SQLite's lock. */
 const OUTAGE_MS = Number(process.env.AGENTTURN_TEST_OUTAGE_MS ?? 12_000);
 const LOOK_EVERY_MS = 50;
-const WAIT = { timeoutMs: 120_000 };
 
 /** Beyond a turn that met no outage: per 8 s one heartbeat, also for the last pause between two tries, and how tasks happen to be cut. */
 const MOST_MORE_EVENTS = 3 * Math.ceil((OUTAGE_MS + 15_000) / 8_000) + 12;

@@ -5,6 +5,7 @@ import { defineAgent, defineApp } from '../../activities/app/app.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { agentWorkflowId, CONTROL_QUEUE } from '../../workflows/protocol/ids.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { WAIT } from '../support/wait.ts';
 
 describe.each(BACKENDS)('two users of one profile, on %s', (backend) => {
   let harness: Harness;
@@ -30,7 +31,7 @@ describe.each(BACKENDS)('two users of one profile, on %s', (backend) => {
     return requests.findLast((request) => request.includes(words)) ?? '';
   };
   const told = async (turn: Promise<{ result(options: { timeoutMs: number }): Promise<{ status: string }> }>) =>
-    expect(await (await turn).result({ timeoutMs: 30_000 })).toMatchObject({ status: 'success' });
+    expect(await (await turn).result(WAIT)).toMatchObject({ status: 'success' });
 
   test('that run it: the second request has no word of the first', async () => {
     await told(harness.client.run('weather', { instruction: 'my secret is plover' }));

@@ -9,10 +9,10 @@ import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
 import { agentWorkflowId, CONTROL_QUEUE, turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { signalAcceptor } from '../support/acceptor.ts';
 import type { Harness } from '../support/harness.ts';
+import { WAIT } from '../support/wait.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const HISTORIES = fileURLToPath(new URL('.', import.meta.url));
-const WAIT = { timeoutMs: 120_000 };
 const CLOSED = /^EVENT_TYPE_WORKFLOW_EXECUTION_(COMPLETED|FAILED|CANCELED|TERMINATED|CONTINUED_AS_NEW)$/;
 
 export interface TurnShape {

@@ -12,9 +12,8 @@ import { attempts, type Script } from '../../workers/model-server/scripted.ts';
 import type { AnswerFunction } from '../../workers/model-server/wire.ts';
 import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
 import { agentWorkflowId, targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import { WAIT } from '../support/wait.ts';
 import type { Closed, Recorder, TurnShape } from './recorder.ts';
-
-const WAIT = { timeoutMs: 120_000 };
 
 const parameters = z.object({ index: z.int().optional() });
 const outside = { description: 'Somebody answers.', parameters, afterExecution: 'suspend' } as const;

@@ -55,7 +55,7 @@ describe('the packed package, installed in an empty folder', () => {
     [harness, installed] = await Promise.all([openHarness(), packAndInstall()]);
     const { address, namespace, storeUrl } = harness;
     place = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace, AGENTTURN_STORE: storeUrl };
-  }, 180_000);
+  });
   afterAll(async () => {
     await dev?.stop();
     await harness?.close();
@@ -189,7 +189,7 @@ describe('the packed package, installed in an empty folder', () => {
     await dev.until(/ready \(Ctrl-C stops\)\. Try: npx agentturn run weather/);
     const turn = await run(folder, ['bash', '-c', enqueue], place);
     expect(turn).toMatchObject({ code: 0, stdout: expect.stringContaining('sunny') });
-  }, 240_000);
+  });
 
   test('demonstrates itself on the documents that it ships with', async () => {
     const { code, stdout } = await here(['bash', '-c', PACKAGE_COMMANDS.demo], place);

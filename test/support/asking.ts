@@ -5,8 +5,6 @@ import type { TurnHandle } from '../../client/api.ts';
 import type { TaskEvent } from '../../workflows/contract/events.ts';
 import type { Store } from '../../workflows/contract/store.ts';
 
-export const WAIT = { timeoutMs: 60_000 };
-
 export const say = (content: string) => ({ kind: 'message', content }) as const;
 export const calls = (...names: readonly string[]) =>
   ({ kind: 'message', toolCalls: names.map((name) => ({ name, arguments: {} })) }) as const;

@@ -43,4 +43,4 @@ test('a worker of an old version that starts again sets nothing back, and says s
   expect(await instructionsOf('b')).toBe('old');
   expect(await started({ ...saying('new'), revision: 7 })).toEqual([]);
   expect(await instructionsOf('c')).toBe('new');
-}, 60_000);
+});

@@ -7,10 +7,11 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { watchFaults } from '../../workers/process-faults.ts';
-import { calls, say, WAIT } from '../support/asking.ts';
+import { calls, say } from '../support/asking.ts';
 import { type Harness, openHarness } from '../support/harness.ts';
 import { letGo, whatWasDone } from '../support/holding-app.ts';
 import { startWorkerProcess, type WorkerProcess } from '../support/processes.ts';
+import { WAIT } from '../support/wait.ts';
 
 const LOOK_EVERY_MS = 20;
 const until = async (holds: () => boolean): Promise<void> => {
@@ -72,7 +73,7 @@ describe.each([
       { pid: worker.pid, phase: 'ended' },
     ]);
     expect(worker.errors()).toMatch(/fault of tool throw_in_timer, call .*\(2 in this process/);
-  }, 120_000);
+  });
 
   test('is logged when the call has its result already (W10)', async () => {
     const turn = await (await ask('reject_later')).result(WAIT);
@@ -80,7 +81,7 @@ describe.each([
     await until(() => worker.errors().includes('when the call had its result already'));
     expect(await (await ask('answer')).result(WAIT)).toMatchObject({ status: 'success' });
     expect(worker.isRunning()).toBe(true);
-  }, 120_000);
+  });
 });
 
 describe('a fault that no tool is to blame for', () => {
@@ -90,7 +91,7 @@ describe('a fault that no tool is to blame for', () => {
     await until(() => worker.errors().includes('fault of no tool: uncaught exception: of nobody'));
     expect(await (await ask('answer')).result(WAIT)).toMatchObject({ status: 'success' });
     await worker.end('SIGTERM');
-  }, 120_000);
+  });
 
   test("ends another's process, as Node does", async () => {
     const worker = await startWorkerProcess(harness, model.url, fresh(), { ownsProcess: false });
@@ -98,7 +99,7 @@ describe('a fault that no tool is to blame for', () => {
     await worker.gone;
     expect(worker.errors()).toContain('Error: of nobody');
     expect(worker.errors()).not.toContain('fault of');
-  }, 120_000);
+  });
 });
 
 describe('the listeners of a process', () => {

@@ -1,6 +1,6 @@
 /** Each check that needs Temporal, proven on a situation made for it on a real server; and that a healthy installation has none. */
 import { setTimeout } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { Client } from '@temporalio/client';
 import { v7 } from 'uuid';
 import { z } from 'zod';
@@ -16,10 +16,8 @@ import { agentWorkflowId, CONTROL_QUEUE, targetQueue, turnWorkflowId } from '../
 import { signalAcceptor } from '../support/acceptor.ts';
 import { testApp } from '../support/app.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { WAIT } from '../support/wait.ts';
 
-jest.setTimeout(180_000);
-
-const WAIT = { timeoutMs: 120_000 };
 const ask = { kind: 'message', toolCalls: [{ name: 'ask', arguments: {} }] } as const;
 const say = (content: string) => ({ kind: 'message', content }) as const;
 /** So many that the server marks the workflow, and so few that it tries again at once. */
@@ -119,7 +117,8 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
     await enqueue('stopped', 'answer');
     await harness.client.agent('stopped').stop();
     await closed('stopped', stopping);
-    expect(await verify({ now: later })).toEqual({ violations: [], unchecked: [], turns: 28, agents: 8 });
+    const none = { violations: [], unchecked: [], stalled: 0, stalls: [] };
+    expect(await verify({ now: later })).toEqual({ ...none, turns: 28, agents: 8 });
   });
 
   test('stranded_turn: accepted, and its idle agent does not run it', async () => {
@@ -277,6 +276,8 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
     const cause = 'cause=WorkflowTaskFailedCauseNonDeterministicError';
     const detail = `the tasks of workflow ${workflowId} fail again and again: category=WorkflowTaskFailed, ${cause}`;
     expect(await found()).toEqual([{ check: 'failing_workflow_task', agentId: 'alice', agentTurnId, detail }]);
+    const stalls = agentTurnId === null ? [] : [{ agentTurnId, stall: { kind: 'workflow_task' } }];
+    expect(await verify({ now: later })).toMatchObject({ stalled: stalls.length, stalls });
     await startWorker();
     // The server tries it again by itself, soon after so few failures.
     await workflow(workflowId).result();

@@ -14,6 +14,7 @@ import { testApp } from '../support/app.ts';
 import { askScripts, askTool, suspended } from '../support/asking.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 import { runScript } from '../support/processes.ts';
+import { WAIT } from '../support/wait.ts';
 
 const ANSWER = { instruction: '[script:answer] go', profile: 'tester' };
 
@@ -42,7 +43,7 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
       Array.from({ length: 4 }, () => runScript('test/support/client-process.ts', args)),
     );
     const acks = outputs.flatMap((output) => JSON.parse(output) as EnqueueAck[]);
-    await Promise.all(acks.map((ack) => harness.client.turn(ack.agentTurnId).result({ timeoutMs: 50_000 })));
+    await Promise.all(acks.map((ack) => harness.client.turn(ack.agentTurnId).result(WAIT)));
     const turns = await harness.client.agent(agentId).turns();
     expect(turns.map((turn) => turn.status)).toEqual(Array(20).fill('success'));
     expect(turns.map((turn) => turn.turnEpoch)).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
@@ -57,7 +58,7 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
   test('the same key is one turn, also after it ended, and another body is a conflict (T2, T10)', async () => {
     const agent = harness.client.agent(newAgent());
     const first = await agent.enqueue({ ...ANSWER, idempotencyKey: 'once' });
-    await first.result({ timeoutMs: 20_000 });
+    await first.result(WAIT);
     const again = await agent.enqueue({ ...ANSWER, idempotencyKey: 'once' });
     expect(again.ack).toMatchObject({ agentTurnId: first.id, duplicate: true, status: 'success' });
     await expect(agent.enqueue({ ...ANSWER, instruction: 'other', idempotencyKey: 'once' })).rejects.toMatchObject({
@@ -73,9 +74,9 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
       expect(await harness.store.accept({ agentId, request })).toMatchObject({ status: 'dispatched' });
     const again = await harness.client.agent(retried).enqueue(request);
     expect(again.ack).toMatchObject({ duplicate: true, status: 'dispatched' });
-    expect(await again.result({ timeoutMs: 5_000 })).toMatchObject({ status: 'success', turnEpoch: 1 });
+    expect(await again.result(WAIT)).toMatchObject({ status: 'success', turnEpoch: 1 });
     const [turn] = await harness.client.agent(left).turns();
-    const view = await harness.client.turn(turn?.agentTurnId ?? '').result({ timeoutMs: 20_000 });
+    const view = await harness.client.turn(turn?.agentTurnId ?? '').result(WAIT);
     expect(view).toMatchObject({ status: 'success', turnEpoch: 1 });
   });
 
@@ -109,11 +110,11 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
     const agent = harness.client.agent(newAgent());
     const poisoned = await agent.enqueue({ ...ANSWER, contextBoxId: v7() });
     const healthy = await agent.enqueue(ANSWER);
-    expect(await poisoned.result({ timeoutMs: 20_000 })).toMatchObject({
+    expect(await poisoned.result(WAIT)).toMatchObject({
       status: 'failed',
       errorCode: 'box_unavailable',
     });
-    expect(await healthy.result({ timeoutMs: 20_000 })).toMatchObject({ status: 'success' });
+    expect(await healthy.result(WAIT)).toMatchObject({ status: 'success' });
   });
 
   test('a running turn that the server has lost is closed worker_lost, and the queue goes on (T29)', async () => {
@@ -124,13 +125,13 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
     const { agentTurnId, turnEpoch, profileHash } = lost.lease;
     await harness.store.openStep({ agentId, agentTurnId, turnEpoch }, { stepIndex: 1, profileHash });
     const next = await harness.client.agent(agentId).enqueue(ANSWER);
-    expect(await next.result({ timeoutMs: 20_000 })).toMatchObject({ status: 'success', turnEpoch: 3 });
+    expect(await next.result(WAIT)).toMatchObject({ status: 'success', turnEpoch: 3 });
     expect(await harness.client.turn(agentTurnId).get()).toMatchObject({ status: 'failed', errorCode: 'worker_lost' });
   });
 
   test('no workflow runs for an idle agent (T10)', async () => {
     const agentId = newAgent();
-    await (await harness.client.agent(agentId).enqueue(ANSWER)).result({ timeoutMs: 20_000 });
+    await (await harness.client.agent(agentId).enqueue(ANSWER)).result(WAIT);
     const { workflow } = harness.temporal.client;
     await expect(workflow.getHandle(agentWorkflowId(agentId)).describe()).rejects.toThrow(WorkflowNotFoundError);
     const running = `AgentId = '${agentId}' AND ExecutionStatus = 'Running'`;
@@ -262,7 +263,7 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
         reason: 'test',
       });
       await turn.toolResult({ callId, status: 'success', result: 1 });
-      expect(await turn.result({ timeoutMs: 20_000 })).toMatchObject({ status: 'success', turnEpoch: 1 });
+      expect(await turn.result(WAIT)).toMatchObject({ status: 'success', turnEpoch: 1 });
       expect((await turnsOf(agentId, 2)).map((one) => one.status)).toEqual(['success', 'success']);
     });
 
@@ -286,7 +287,7 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
       await expect(copy.result()).rejects.toMatchObject({ cause: { type: 'protocol_violation' } });
       expect(await seqs()).toBe(before);
       await turn.toolResult({ callId, status: 'success', result: 1 });
-      expect(await turn.result({ timeoutMs: 20_000 })).toMatchObject({ status: 'success', turnEpoch: 1 });
+      expect(await turn.result(WAIT)).toMatchObject({ status: 'success', turnEpoch: 1 });
     });
   });
 });
@@ -302,7 +303,7 @@ describe('with no worker running', () => {
       expect(performance.now() - startedAt).toBeLessThan(2_000);
       await expect(handles[0]?.result({ timeoutMs: 50 })).rejects.toMatchObject({ code: 'result_wait_timeout' });
       await harness.startWorker(testApp([]), model);
-      const views = await Promise.all(handles.map((handle) => handle.result({ timeoutMs: 30_000 })));
+      const views = await Promise.all(handles.map((handle) => handle.result(WAIT)));
       expect(views.map((view) => view.status)).toEqual(['success', 'success']);
     } finally {
       await harness.close();

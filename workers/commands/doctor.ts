@@ -6,11 +6,11 @@
 import type { CliIo } from '../../client/cli/environment.ts';
 import { table } from '../../client/cli/format.ts';
 import { connectClient, type TemporalClient } from '../../client/connect.ts';
+import { queueFacts } from '../../client/queue-facts.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 import { loadApp } from '../app-module.ts';
 import type { Config } from '../config.ts';
-import { queueFacts } from '../supervision/facts.ts';
 import { missingSearchAttributes } from '../temporal/search-attributes.ts';
 import { type Cleanup, withCleanup } from './cleanup.ts';
 import { targetsOf } from './dev.ts';

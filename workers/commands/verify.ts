@@ -1,10 +1,11 @@
 /** `verify`: whether this installation keeps the promise. */
 import type { CliIo } from '../../client/cli/environment.ts';
 import { counted, table } from '../../client/cli/format.ts';
+import { stallText } from '../../client/cli/stall.ts';
 import { connectClient } from '../../client/connect.ts';
 import type { Violation } from '../../workflows/contract/views.ts';
 import type { Config } from '../config.ts';
-import { type Verification, verifyInstallation } from '../verify.ts';
+import { type StalledTurn, type Verification, verifyInstallation } from '../verify.ts';
 import { withCleanup } from './cleanup.ts';
 import { locateTemporal } from './locate-temporal.ts';
 import type { VerifyOptions } from './process-commands.ts';
@@ -33,21 +34,28 @@ export async function printVerification(
   check: (tell: Tell) => Promise<Verification>,
 ): Promise<number> {
   let count = 0;
-  const { unchecked, turns, agents } = await check((found) => {
+  const { unchecked, turns, agents, stalled, stalls } = await check((found) => {
     if (options.json) printJson(io, found, count === 0);
     else printTable(io, found);
     count += found.length;
   });
   if (options.json) {
-    const rest = JSON.stringify({ unchecked, turns, agents }).slice(1);
+    const rest = JSON.stringify({ unchecked, turns, agents, stalled, stalls }).slice(1);
     io.out(count === 0 ? `{"violations":[],${rest}` : `],${rest}`);
   } else {
     for (const why of unchecked) io.err(`not checked: ${why}`);
+    printStalls(io, stalled, stalls);
     io.out(
       `${counted(turns, 'turn')}, ${counted(agents, 'agent')}: ${count === 0 ? 'no violation' : counted(count, 'violation')}`,
     );
   }
   return count === 0 ? 0 : 1;
+}
+
+function printStalls(io: CliIo, stalled: number, stalls: readonly StalledTurn[]): void {
+  const rows = stalls.map(({ agentId, agentTurnId, stall }) => [agentId, agentTurnId, stallText(stall)]);
+  if (rows.length > 0) for (const line of table([['STALLED AGENT', 'TURN', 'WHY'], ...rows])) io.out(line);
+  if (stalled > rows.length) io.out(`and ${stalled - rows.length} more that do not go on`);
 }
 
 /** Prints a page of violations as a part of the one JSON object. */

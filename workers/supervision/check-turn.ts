@@ -3,6 +3,7 @@
  * decides.
  */
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
+import { queueFacts } from '../../client/queue-facts.ts';
 import type { TurnWorkflows } from '../../client/turn-workflows.ts';
 import type { ControlStore } from '../../workflows/contract/control.ts';
 import type { Handover, LeaseStore } from '../../workflows/contract/lease.ts';
@@ -11,7 +12,7 @@ import type { DueTurn, SupervisorStore } from '../../workflows/contract/supervis
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { type CheckAction, decideCheck, needsWorkflow, type QueueFacts } from '../../workflows/supervision/check.ts';
-import { queueFacts, workflowFacts } from './facts.ts';
+import { workflowFacts } from './facts.ts';
 
 /** What a check reads and acts on. */
 export interface CheckDeps {

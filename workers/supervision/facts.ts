@@ -1,4 +1,4 @@
-/** What Temporal says of a turn that is due for a check: its workflow, and the task queue of its target. */
+/** What Temporal says of the workflow of a turn that is due for a check. */
 import {
   type Client,
   type WorkflowExecutionDescription,
@@ -8,18 +8,14 @@ import {
 } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import type { DueTurn } from '../../workflows/contract/supervision.ts';
-import { targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
+import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { clip } from '../../workflows/protocol/sizes.ts';
 import type { Termination } from '../../workflows/protocol/turn.ts';
-import type { QueueFacts, WorkflowFacts } from '../../workflows/supervision/check.ts';
+import type { WorkflowFacts } from '../../workflows/supervision/check.ts';
 
-/** The value of temporal.api.enums.v1.TaskQueueType for workflow tasks. */
-const TASK_QUEUE_TYPE_WORKFLOW = 1;
 /** The value of temporal.api.enums.v1.PendingWorkflowTaskState for a task that a worker has. */
 const WORKFLOW_TASK_STARTED = 2;
 
-/** How long ago a poller may have polled and be alive: the time of one long poll. The server remembers pollers for minutes. */
-const POLLER_ALIVE_MS = 90_000;
 const REASON_BYTES = 500;
 
 /** What the server says of a turn's workflow. Throws the errors of the server. */
@@ -90,20 +86,4 @@ function terminationOfClosed(status: WorkflowExecutionStatusName, failure: Error
     default:
       return { status: 'failed', errorCode: 'internal_error', reason: 'the turn ended without recording its end' };
   }
-}
-
-/** What the server says of a worker target's task queue. Throws the errors of the server. */
-export async function queueFacts(temporal: Client, workerTarget: string): Promise<QueueFacts> {
-  const { pollers, stats } = await temporal.workflowService.describeTaskQueue({
-    namespace: temporal.options.namespace,
-    taskQueue: { name: targetQueue(workerTarget) },
-    taskQueueType: TASK_QUEUE_TYPE_WORKFLOW,
-    reportStats: true,
-  });
-  const since = Date.now() - POLLER_ALIVE_MS;
-  const seenAt = (seconds: unknown) => Number(seconds ?? 0) * 1_000;
-  return {
-    hasPollers: (pollers ?? []).some(({ lastAccessTime }) => seenAt(lastAccessTime?.seconds) > since),
-    hasBacklog: stats ? Number(stats.approximateBacklogCount ?? 0) > 0 : true,
-  };
 }

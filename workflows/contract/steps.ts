@@ -199,10 +199,10 @@ export interface StepStore {
   closeStep(fence: Fence, close: StepClose): Promise<StepOutcomeRecord | null>;
   /**
    * Writes down that the provider has failed an attempt at the model call of a step, and when the next one is made; readers see the turn wait
-   * for its provider until the step is committed (W14). Idempotent by step and attempt; nothing is written for a step that is committed or
-   * given up. Errors: `stale_epoch` (T5).
+   * for its provider until the step is committed (W14). Returns the outage so far. Idempotent by step and attempt; nothing is written for a step
+   * that is committed or given up, and null is returned. Errors: `stale_epoch` (T5).
    */
-  noteOutage(fence: Fence, failed: FailedAttempt): Promise<void>;
+  noteOutage(fence: Fence, failed: FailedAttempt): Promise<ProviderOutage | null>;
   /** Finds the summary of these extents; null when it is not in the output box. Reads only: the lease is not checked. */
   findSummary(fence: Fence, hide: readonly BoxExtent[]): Promise<SummaryRecord | null>;
   /**

@@ -37,8 +37,8 @@ export interface TurnView<Output extends object = Fields> {
   readonly stepCount: number;
   readonly steps: readonly StepView[];
   readonly waiting: readonly WaitingView[];
-  /** The worker target that nobody serves at present; null while the turn has workers, or needs none (T12). */
-  readonly waitingForWorkers: string | null;
+  /** That nobody serves its worker target, as the supervisor found; null while the turn has workers, or needs none (T12). */
+  readonly waitingForWorkers: MissingWorkers | null;
   /** That the provider fails its model call, which is tried again (W14); null while the turn does not wait for its provider. */
   readonly waitingForProvider: ProviderOutage | null;
   /** The turn and call that delegated it; null for a request from outside. */
@@ -54,6 +54,12 @@ export interface TurnView<Output extends object = Fields> {
   readonly startedAt: number | null;
   /** Null until the turn has ended. */
   readonly endedAt: number | null;
+}
+
+/** A worker target that nobody serves, and since when, epoch ms. */
+export interface MissingWorkers {
+  readonly workerTarget: string;
+  readonly since: number;
 }
 
 /** The turn that caused another. */
@@ -118,15 +124,15 @@ export interface AgentView {
   /** How many turns it ever accepted, ended ones included. */
   readonly acceptedTurns: number;
   readonly queuedTurns: number;
-  /** The worker target that its active turn waits for and nobody serves; null otherwise (T12). */
-  readonly waitingForWorkers: string | null;
+  /** That nobody serves the worker target of its active turn; null otherwise (T12). */
+  readonly waitingForWorkers: MissingWorkers | null;
   /** The box of what it remembers; null before its first turn. */
   readonly outputBoxId: string | null;
   /** Calls and questions that its open turn waits for. */
   readonly waitingToolCount: number;
   /** The nearest deadline of them; null when none waits. */
   readonly resumeDeadline: number | null;
-  /** When its status, its lease or its waiting calls last changed; a request that is queued behind an open turn does not count. */
+  /** When something was last written of its head or under its lease; a request that is queued behind an open turn does not count. */
   readonly updatedAt: number;
 }
 

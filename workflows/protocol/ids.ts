@@ -33,6 +33,9 @@ export const turnWorkflowId = (agentId: string, agentTurnId: string): string =>
 /** The task queue of a worker target, on which turns and their activities run (W2). */
 export const targetQueue = (workerTarget: string): string => `${CONTROL_QUEUE}.${workerTarget}`;
 
+/** The worker target of a task queue that `targetQueue` named. */
+export const targetOfQueue = (taskQueue: string): string => taskQueue.slice(CONTROL_QUEUE.length + 1);
+
 /** The search attributes of a turn's workflow with their types. Workers check at their start that the namespace has them. */
 export const SEARCH_ATTRIBUTES = {
   AgentId: 'Keyword',

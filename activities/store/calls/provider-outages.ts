@@ -1,5 +1,5 @@
 /** Provider outages: that the provider fails the model call of an open step, and when the call is tried again (W14). */
-import type { FailedAttempt, OpenOutage } from '../../../workflows/contract/steps.ts';
+import type { FailedAttempt, OpenOutage, ProviderOutage } from '../../../workflows/contract/steps.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { type StoreContext, write } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
@@ -9,9 +9,9 @@ import { fencedWith } from '../turns/head.ts';
 
 /**
  * Writes down that the provider has failed an attempt at the model call of a step, with an event for the first failure and whenever the
- * reason is another one. A step that is committed or given up stays as it is.
+ * reason is another one; returns it as it is written down. A step that is committed or given up stays as it is, and gives null.
  */
-export const noteOutage = (ctx: StoreContext, fence: Fence, failed: FailedAttempt): Promise<void> =>
+export const noteOutage = (ctx: StoreContext, fence: Fence, failed: FailedAttempt): Promise<ProviderOutage | null> =>
   write(ctx, fence.agentId, async (tx) => {
     const { agentId, agentTurnId } = fence;
     const { stepIndex, attempt, code, message, retryInMs } = failed;
@@ -23,9 +23,9 @@ export const noteOutage = (ctx: StoreContext, fence: Fence, failed: FailedAttemp
       .where('outcome', 'is', null)
       .where('ended_at', 'is', null);
     const [, [step]] = await fencedWith(tx, fence, query);
-    if (!step) return;
+    if (!step) return null;
     const before = step.outage === null ? null : decoded(step.outage);
-    if (before?.attempt === attempt) return;
+    if (before?.attempt === attempt) return withoutAttempt(before);
     const nextTryAt = tx.now + retryInMs;
     const failures = (before?.failures ?? 0) + 1;
     const outage: RecordedOutage = { code, message, failures, since: before?.since ?? tx.now, nextTryAt, attempt };
@@ -35,10 +35,16 @@ export const noteOutage = (ctx: StoreContext, fence: Fence, failed: FailedAttemp
       .where('agent_turn_id', '=', agentTurnId)
       .where('step_index', '=', stepIndex)
       .execute();
-    if (before?.message === message) return;
+    const isNews = before?.message !== message;
     const payload = { stepIndex, code, message, nextTryAt };
-    appendEvent(tx, { agent_id: agentId, agent_turn_id: agentTurnId }, { type: 'provider', payload });
+    if (isNews) appendEvent(tx, { agent_id: agentId, agent_turn_id: agentTurnId }, { type: 'provider', payload });
+    return withoutAttempt(outage);
   });
+
+/** An outage as readers see it. */
+export function withoutAttempt({ attempt: _, ...outage }: RecordedOutage): ProviderOutage {
+  return outage;
+}
 
 /** The outage as an attempt finds it; null when the provider has not failed the call. */
 export function openOutage(recorded: Json<RecordedOutage> | null, nowMs: number): OpenOutage | null {

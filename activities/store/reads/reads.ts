@@ -15,6 +15,7 @@ import type {
 import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
 import type { Card, ResultStatus } from '../../../workflows/protocol/cards.ts';
 import { isTerminal } from '../../../workflows/protocol/turn.ts';
+import { withoutAttempt } from '../calls/provider-outages.ts';
 import { toCard } from '../cards/cards.ts';
 import { ofFewLengths, read, type StoreContext, together } from '../context.ts';
 import { decoded } from '../schema/json.ts';
@@ -75,7 +76,7 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     engine: turn.engine ? decoded(turn.engine) : null,
     stepCount: turn.step_count,
     waitingForProvider: isTerminal(turn.status) ? null : outageOf(steps.at(-1)),
-    waitingForWorkers: turn.no_workers_since === null || isTerminal(turn.status) ? null : turn.worker_target,
+    waitingForWorkers: isTerminal(turn.status) ? null : missingWorkers(turn),
     steps: stepViews(steps, callViews(calls, claims)),
     waiting: waiting.map((row) => ({
       kind: row.kind,
@@ -102,10 +103,14 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
 
 /** The outage of the provider that an open turn waits out, by its last step; null when there is none. */
 function outageOf(step: StepRow | undefined): ProviderOutage | null {
-  if (!step || step.outage === null) return null;
-  const { attempt: _, ...outage } = decoded(step.outage);
-  return outage;
+  return !step || step.outage === null ? null : withoutAttempt(decoded(step.outage));
 }
+
+/** The workers that a turn lacks, or the turn that an agent has open; null when it lacks none. */
+const missingWorkers = (row: { [Key in 'no_workers_since' | 'worker_target']: TurnRow[Key] | null }) =>
+  row.no_workers_since === null || row.worker_target === null
+    ? null
+    : { workerTarget: row.worker_target, since: row.no_workers_since };
 
 /** What the turn waits for. */
 const waitingOf = (db: Db, agentTurnId: string) =>
@@ -252,7 +257,7 @@ const agentView = (row: SelectedAgent): AgentView => ({
   activeAgentTurnId: row.active_agent_turn_id,
   acceptedTurns: row.accept_seq,
   queuedTurns: Number(row.queued),
-  waitingForWorkers: row.no_workers_since === null ? null : row.worker_target,
+  waitingForWorkers: missingWorkers(row),
   outputBoxId: row.output_box_id,
   waitingToolCount: row.waiting_tool_count,
   resumeDeadline: row.resume_deadline,

@@ -93,7 +93,13 @@ describe('an outage of the provider', () => {
       const error = await failureOf(attempt(on.run, modelInput(on.turn), number));
       expect(error).toMatchObject({ nonRetryable: false, nextRetryDelay: pauseMs });
       const code = number === 3 ? 'provider_auth' : 'provider_error';
-      expect(await outageOf(on)).toMatchObject({ code, failures, message: (error as Error).message });
+      const outage = await outageOf(on);
+      expect(outage).toMatchObject({ code, failures });
+      const said = /^(.*) \(failed (?:once|\d times) since (\S+Z), next try at (\S+Z)\)$/.exec(
+        (error as Error).message,
+      );
+      const times = [outage?.since, outage?.nextTryAt].map((at) => new Date(at ?? 0).toISOString());
+      expect(said?.slice(1)).toEqual([outage?.message, ...times]);
     }
     const events = await on.turn.store.readEvents({ agentId: on.turn.fence.agentId });
     const told = events.filter(({ type }) => type === 'provider').map(({ payload }) => payload);

@@ -119,13 +119,13 @@ describe('a tool that runs when its process stands still', () => {
 
   test('is aborted by its next heartbeat when the turn has ended (T5)', async () => {
     expect(await standing(stop)).toMatchObject({ aborted: true });
-  }, 30_000);
+  });
 
   test('goes on when the lease still holds', async () => {
     const { on, aborted } = await standing(async () => {});
     expect(aborted).toBe(false);
     expect(await on.result()).toMatchObject({ result: 'went on' });
-  }, 30_000);
+  });
 });
 
 test('a model is not called under a lease that ended while the request was built (T5)', async () => {

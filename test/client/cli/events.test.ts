@@ -3,10 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { TurnHandle } from '../../../client/api.ts';
 import type { AgentEvent } from '../../../workflows/contract/events.ts';
 import { BACKENDS } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
 import { ADD, type Installation, openInstallation, PERSON, say } from './installation.ts';
 import { type Finished, jsonOf } from './processes.ts';
-
-const WAIT = { timeoutMs: 30_000 };
 
 const eventsOf = ({ stdout }: Pick<Finished, 'stdout'>): AgentEvent[] =>
   stdout

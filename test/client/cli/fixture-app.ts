@@ -4,6 +4,7 @@ import { defineAgent, defineApp, defineTool } from '../../../index.ts';
 
 export default defineApp({
   agents: [
+    defineAgent({ name: 'remote', workerTarget: 'worker_remote' }),
     defineAgent({ name: 'clerk', governance: { rules: [{ tool: 'refund', action: 'ask', reason: 'it is money' }] } }),
   ],
   tools: [

@@ -36,6 +36,7 @@ async function cli(...argv: readonly string[]): Promise<{ readonly code: number;
     openStore,
     openClient: no,
     openExistingClient: no,
+    findStall: async () => null,
     interruption: () => AbortSignal.abort(),
   };
   const code = await runCli(argv, { version: '0', io }, [clientCommands(environment)]);

@@ -5,10 +5,9 @@ import type { TurnHandle } from '../../../client/api.ts';
 import type { AgentView, TurnView } from '../../../workflows/contract/views.ts';
 import { testApp } from '../../support/app.ts';
 import { BACKENDS } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
 import { ADD, type Installation, openInstallation, PERSON, REFUND, say } from './installation.ts';
 import { emptyFolder, jsonOf, runCli, sharedTemporal } from './processes.ts';
-
-const WAIT = { timeoutMs: 30_000 };
 
 describe.each(BACKENDS)('operating on %s', (backend) => {
   let installation: Installation;
@@ -197,9 +196,12 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
     const later = { checkAt: Date.now() + 3_600_000, everyMs: 20_000, workersSince: null, wokenAt: null };
     await harness.store.scheduleCheck(found, { ...later, noWorkersSince: Date.now() });
     const shown = await cli(['turn', 'show', turn.id]);
-    expect(shown.stdout).toMatch(/^stalled +waiting for workers of worker_nowhere$/m);
+    expect(shown.stdout).toMatch(
+      /^stalled +waits for workers of worker_nowhere since \S+Z: none polls its task queue; start one with /m,
+    );
     expect(jsonOf(await cli(['turn', 'show', turn.id, '--json']))).toMatchObject({
-      waitingForWorkers: 'worker_nowhere',
+      waitingForWorkers: { workerTarget: 'worker_nowhere', since: expect.any(Number) },
+      stall: { kind: 'workers', workerTarget: 'worker_nowhere' },
     });
     expect((await cli(['agents', 'ls'])).stdout).toMatch(
       /^ivan +hermit +dispatched, waiting for workers of worker_nowhere /m,

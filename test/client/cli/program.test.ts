@@ -49,6 +49,7 @@ function recorder(
     openStore: unexpected,
     openClient: unexpected,
     openExistingClient: unexpected,
+    findStall: unexpected,
     interruption: () => AbortSignal.abort(),
     verify: unexpected,
     doctor: unexpected,
@@ -148,6 +149,8 @@ describe('verify', () => {
     unchecked: ['failing_workflow_task: old server'],
     turns: 7,
     agents: 2,
+    stalled: 2,
+    stalls: [{ agentId: 'bob', agentTurnId: 't2', stall: { kind: 'start', since: 0 } }],
   };
   const verifying = async (pages: readonly (readonly Violation[])[], ...argv: string[]) => {
     const asked: unknown[] = [];
@@ -163,7 +166,8 @@ describe('verify', () => {
   };
 
   test('exits 0 and says how much it checked when nothing is wrong', async () => {
-    expect(await verifying([])).toMatchObject({ code: 0, out: ['7 turns, 2 agents: no violation'] });
+    const { code, out } = await verifying([]);
+    expect([code, out.at(-1)]).toEqual([0, '7 turns, 2 agents: no violation']);
     expect(await verifying([], '--older-than', '5')).toMatchObject({ asked: [{ olderThan: 5 }] });
   });
 
@@ -173,6 +177,9 @@ describe('verify', () => {
     expect(out).toEqual([
       'VIOLATION  AGENT  TURN  WHAT',
       'lost_turn  alice  t1    gone',
+      'STALLED AGENT  TURN  WHY',
+      expect.stringMatching(/^bob {12}t2 {4}leased since 1970-\S+, and its workflow is not there yet/),
+      'and 1 more that do not go on',
       '7 turns, 2 agents: 1 violation',
     ]);
     expect(err).toEqual(['not checked: failing_workflow_task: old server']);

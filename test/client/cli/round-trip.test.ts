@@ -8,6 +8,7 @@ import { type ScriptedServer, startScriptedModel } from '../../../workers/model-
 import type { AgentView, TurnView } from '../../../workflows/contract/views.ts';
 import type { EnqueueAck } from '../../../workflows/protocol/enqueue.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
 import { type CliOptions, type CliProcess, emptyFolder, type Finished, jsonOf, runCli, startCli } from './processes.ts';
 
 const APP = fileURLToPath(new URL('fixture-app.ts', import.meta.url));
@@ -64,7 +65,7 @@ describe('enqueue', () => {
       await cli(['enqueue', 'alice', '[script:sum] 2+3?', '--profile', 'clerk', '--json']),
     );
     expect(ack).toMatchObject({ status: 'dispatched', position: 0, duplicate: false });
-    await harness.client.turn(ack.agentTurnId).result({ timeoutMs: 30_000 });
+    await harness.client.turn(ack.agentTurnId).result(WAIT);
     const view = jsonOf<TurnView>(await cli(['turn', 'show', ack.agentTurnId, '--json']));
     expect(view).toMatchObject({ agentId: 'alice', status: 'success', deliverable: { text: 'it is 5' }, stepCount: 2 });
     const page = await cli(['turn', 'show', ack.agentTurnId]);
@@ -133,7 +134,7 @@ describe('enqueue', () => {
     const fields = '{"fields":[{"name":"total","description":"the total"}]}';
     const args = ['enqueue', 'erin', 'go', '--profile', 'clerk', '--result-fields', fields, '--json'];
     const { agentTurnId } = jsonOf<EnqueueAck>(await cli(args));
-    await harness.client.turn(agentTurnId).result({ timeoutMs: 30_000 });
+    await harness.client.turn(agentTurnId).result(WAIT);
     const offered = model.requests.flatMap((request) => request.tools ?? []).map((tool) => JSON.stringify(tool));
     expect(offered.some((tool) => tool.includes('total'))).toBe(true);
   });
@@ -229,7 +230,7 @@ describe('tool-result', () => {
     const applied = await report('--result', '{"signed":true}');
     expect(applied.code).toBe(0);
     expect(jsonOf(applied)).toMatchObject({ ack: 'applied', agentId: 'ivan' });
-    expect(await turn.result({ timeoutMs: 30_000 })).toMatchObject({ deliverable: { text: 'signed' } });
+    expect(await turn.result(WAIT)).toMatchObject({ deliverable: { text: 'signed' } });
 
     const again = await report('--error', 'too late');
     expect(again.code).toBe(0);
@@ -243,7 +244,7 @@ describe('tool-result', () => {
     expect(unknown.code).toBe(1);
     expect(jsonOf(unknown)).toMatchObject({ ack: 'unknown' });
     const turn = await harness.client.agent('judy').enqueue({ instruction: 'hi', profile: 'clerk' });
-    await turn.result({ timeoutMs: 30_000 });
+    await turn.result(WAIT);
     const stale = await cli(['tool-result', turn.id, 'c', '--json']);
     expect(stale.code).toBe(1);
     expect(jsonOf(stale)).toMatchObject({ ack: 'stale' });
@@ -253,7 +254,7 @@ describe('tool-result', () => {
 describe('looking', () => {
   test('agents ls lists every agent', async () => {
     const turn = await harness.client.agent('kate').enqueue({ instruction: 'hi', profile: 'clerk' });
-    await turn.result({ timeoutMs: 30_000 });
+    await turn.result(WAIT);
     const { agents } = jsonOf<{ agents: AgentView[] }>(await cli(['agents', 'ls', '--json']));
     expect(agents.find((agent) => agent.agentId === 'kate')).toMatchObject({
       profile: 'clerk',

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import Database from 'better-sqlite3';
 import type { Verification } from '../../../workers/verify.ts';
 import type { Violation } from '../../../workflows/contract/views.ts';
+import { WAIT } from '../../support/wait.ts';
 import { ADD, type Installation, openInstallation, say } from './installation.ts';
 import { emptyFolder, jsonOf, runCli } from './processes.ts';
 
@@ -17,7 +18,7 @@ describe('verify', () => {
       const turn = await installation.harness.client
         .agent(agentId)
         .enqueue({ instruction: '[script:sum] go', profile: 'clerk' });
-      await turn.result({ timeoutMs: 30_000 });
+      await turn.result(WAIT);
     }
   });
   afterAll(() => installation?.close());
@@ -27,7 +28,7 @@ describe('verify', () => {
     expect(ended).toEqual({ code: 0, stdout: '3 turns, 2 agents: no violation\n', stderr: '' });
     const machine = await installation.cli(['verify', '--json']);
     expect(machine.code).toBe(0);
-    expect(jsonOf(machine)).toEqual({ violations: [], unchecked: [], turns: 3, agents: 2 });
+    expect(jsonOf(machine)).toEqual({ violations: [], unchecked: [], turns: 3, agents: 2, stalled: 0, stalls: [] });
   });
 
   test('exits 1 and names what is wrong in the store and between store and server', async () => {

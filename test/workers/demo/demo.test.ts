@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import { emptyFolder, type Finished, jsonOf, runCli, startCli, startInTerminal } from '../../client/cli/processes.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
 import { type DemoJson, documents, effectsOf, QUESTION } from './documents.ts';
 
 const folder = documents();
@@ -96,7 +97,7 @@ describe('the demo', () => {
     expect(await harness.client.turn(report.agentTurnId).get()).toMatchObject({ status: 'success', turnEpoch: 1 });
     expect(ended).toMatchObject({ code: 0 });
     expect(ended.stderr).toMatch(/SIGKILL to worker process \d+, right after the result of list_files was stored/);
-  }, 120_000);
+  });
 
   test('a quote that is not in the file fails the demo', async () => {
     const source = { path: 'README.md', line: 3, quote: 'Bramble is a database for large teams.' };
@@ -128,13 +129,13 @@ describe('the demo', () => {
     expect(ended.stdout).toContain(`goes on with: npm run agentturn -- dev --data-dir ${dataDir}`);
     const dev = startCli(['dev', '--data-dir', dataDir], { env });
     try {
-      const view = await harness.client.turn(agentTurnId).result({ timeoutMs: 60_000 });
+      const view = await harness.client.turn(agentTurnId).result(WAIT);
       expect(view).toMatchObject({ status: 'success', turnEpoch: 1 });
       expect(JSON.stringify(view.deliverable)).toContain('guide/retries.md');
     } finally {
       expect(await dev.end('SIGINT')).toMatchObject({ code: 0 });
     }
-  }, 120_000);
+  });
 
   test('a folder that is not there is refused before anything starts', async () => {
     const cwd = emptyFolder();
@@ -166,5 +167,5 @@ onLinux('the demo at a terminal', () => {
     expect(stdout).toContain('guide/retries.md:3');
     expect(stdout).not.toContain('README.md:');
     expect(code).toBe(0);
-  }, 90_000);
+  });
 });

@@ -7,8 +7,9 @@ import { ensureSupervisorSchedule, SUPERVISOR_SCHEDULE_ID } from '../../../worke
 import { Supervisor } from '../../../workers/supervision/supervisor.ts';
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
 import { testApp } from '../../support/app.ts';
-import { askScripts, askTool, suspended, taskEvents, WAIT } from '../../support/asking.ts';
+import { askScripts, askTool, suspended, taskEvents } from '../../support/asking.ts';
 import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
 
 describe.each(BACKENDS)('a scheduled supervisor on %s', (backend) => {
   let harness: Harness;

@@ -14,8 +14,8 @@ import { testApp } from '../../support/app.ts';
 import { askScripts, askTool, suspended, taskEvents } from '../../support/asking.ts';
 import { connectFaulty } from '../../support/faulty-client.ts';
 import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
 
-const WAIT = { timeoutMs: 40_000 };
 const SIGNALED = 26;
 /** How long the list of workflows is away, once more than one check; 120,000 for the long run. */
 const LIST_OUTAGE_MS = Number(process.env.AGENTTURN_TEST_LIST_OUTAGE_MS ?? 0);

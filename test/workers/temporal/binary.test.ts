@@ -83,7 +83,7 @@ describe('the sources, in order', () => {
     expect(versionOf(fetched.path)).toMatch(/^temporal version /);
     expect(readdirSync(cacheDir)).toEqual([CACHED]);
     expect(await find({ cacheDir, sources: [] })).toMatchObject({ path: fetched.path });
-  }, 120_000);
+  });
 
   test('a program on PATH is used before the cache', async () => {
     const dir = tempDir();

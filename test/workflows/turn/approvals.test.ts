@@ -13,8 +13,8 @@ import type { ApprovalRequest, ApprovalView } from '../../../workflows/contract/
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
 import type { ProfileInput } from '../../../workflows/protocol/profile.ts';
 import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
 
-const WAIT = { timeoutMs: 40_000 };
 const say = (content: string) => ({ kind: 'message', content }) as const;
 const calls = (...made: readonly (readonly [string, JsonObject])[]) =>
   ({ kind: 'message', toolCalls: made.map(([name, args]) => ({ name, arguments: args })) }) as const;

@@ -7,8 +7,8 @@ import { type ChatRequest, textOf, toolNames } from '../../../workers/model-serv
 import { type ModelServer, startModelServer } from '../../../workers/model-server/wire.ts';
 import type { TurnView } from '../../../workflows/contract/views.ts';
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
-import { WAIT } from '../../support/asking.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
 
 /** Of each model call; at these prices it costs a quarter. */
 const USAGE = { prompt_tokens: 100, completion_tokens: 10 };

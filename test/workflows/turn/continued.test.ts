@@ -4,8 +4,9 @@ import { v7 } from 'uuid';
 import { defineAgent, defineApp } from '../../../activities/app/app.ts';
 import { outputCardId } from '../../../activities/ids.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
-import { askScripts, askTool, suspended, WAIT } from '../../support/asking.ts';
+import { askScripts, askTool, suspended } from '../../support/asking.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
 
 /** One of them makes the run end exactly between the look that defers the report and its next try. */
 const RUN_EVENTS = [6, 8, 10, 12, 14, 16, 18, 20, 22];

@@ -12,8 +12,8 @@ import { type ScriptedServer, startScriptedModel } from '../../../workers/model-
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
 import { testApp } from '../../support/app.ts';
 import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
 
-const WAIT = { timeoutMs: 30_000 };
 const ask = { kind: 'message', toolCalls: [{ name: 'ask', arguments: {} }] } as const;
 const say = (content: string) => ({ kind: 'message', content }) as const;
 

@@ -11,8 +11,8 @@ import { type ScriptedServer, startScriptedModel } from '../../../workers/model-
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
 import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
 
-const WAIT = { timeoutMs: 40_000 };
 const calls = (name: string, args: JsonObject) =>
   ({ kind: 'message', toolCalls: [{ name, arguments: args }] }) as const;
 const say = (content: string) => ({ kind: 'message', content }) as const;

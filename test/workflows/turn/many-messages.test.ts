@@ -10,6 +10,7 @@ import type { ModelAnswer } from '../../../workers/model-server/completion.ts';
 import { type ModelServer, startModelServer } from '../../../workers/model-server/wire.ts';
 import { testApp } from '../../support/app.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
 
 const WINDOW = 8_000;
 const MESSAGES = 40;
@@ -54,7 +55,7 @@ describe('a turn that is sent forty messages while its model thinks', () => {
       return { kind: 'message', toolCalls: [{ name: 'work', arguments: { n: requests.length } }] };
     };
     turn = harness.client.agent(agentId).enqueue({ instruction: 'work on it', profile: 'tester' });
-    const view = await (await turn).result({ timeoutMs: 60_000 });
+    const view = await (await turn).result(WAIT);
     return { agentId, view, requests };
   };
 

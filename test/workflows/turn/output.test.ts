@@ -7,8 +7,8 @@ import { outputOf } from '../../../client/output-of.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
 
-const WAIT = { timeoutMs: 30_000 };
 const reporter = defineAgent({
   name: 'reporter',
   output: z.object({

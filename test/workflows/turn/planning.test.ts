@@ -4,8 +4,9 @@ import { v7 } from 'uuid';
 import { textOf } from '../../../workers/model-server/chat-request.ts';
 import { startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import { testApp } from '../../support/app.ts';
-import { say, WAIT } from '../../support/asking.ts';
+import { say } from '../../support/asking.ts';
 import { BACKENDS, openHarness } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
 
 const plan = (done: boolean) =>
   ({

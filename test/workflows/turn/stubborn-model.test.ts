@@ -9,8 +9,7 @@ import type { ModelAnswer } from '../../../workers/model-server/completion.ts';
 import { type ModelServer, startModelServer } from '../../../workers/model-server/wire.ts';
 import { NO_USAGE } from '../../../workflows/protocol/turn.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
-
-const WAIT = { timeoutMs: 60_000 };
+import { WAIT } from '../../support/wait.ts';
 
 const fails = defineTool({
   name: 'fails',

@@ -9,8 +9,8 @@ import type { ModelAnswer } from '../../../workers/model-server/completion.ts';
 import { type ModelServer, startModelServer } from '../../../workers/model-server/wire.ts';
 import type { TurnView } from '../../../workflows/contract/views.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
-import { WAIT } from '../../support/asking.ts';
 import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
 
 /** Of each model call. */
 const USAGE = { prompt_tokens: 900, completion_tokens: 100 };

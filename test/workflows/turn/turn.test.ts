@@ -9,8 +9,8 @@ import type { TurnView } from '../../../workflows/contract/views.ts';
 import { agentWorkflowId, turnWorkflowId } from '../../../workflows/protocol/ids.ts';
 import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
 import { temporalCli } from '../../support/processes.ts';
+import { WAIT } from '../../support/wait.ts';
 
-const WAIT = { timeoutMs: 30_000 };
 const call = (...names: readonly string[]) =>
   ({ kind: 'message', toolCalls: names.map((name) => ({ name, arguments: {} })) }) as const;
 const say = (content: string) => ({ kind: 'message', content }) as const;
@@ -367,7 +367,7 @@ describe.each(BACKENDS)('a turn on %s', (backend) => {
   test('refused credentials end the turn of a profile without patience provider_auth, at once and once (W14, T8)', async () => {
     const agentId = newAgent();
     const turn = await enqueue('unauthorized', agentId, { profile: 'impatient' });
-    const view = await turn.result({ timeoutMs: 10_000 });
+    const view = await turn.result(WAIT);
     expect(view).toMatchObject({ status: 'failed', errorCode: 'provider_auth' });
     expect(view.reason).toContain('OPENAI_API_KEY');
     expect(await taskEvents(agentId, turn.id)).toHaveLength(1);

@@ -8,8 +8,8 @@ import type { TurnHandle } from '../../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
 
-const WAIT = { timeoutMs: 30_000 };
 const WORKFLOW_TASK_COMPLETED = 7;
 const SIGNALED = 26;
 

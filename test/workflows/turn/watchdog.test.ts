@@ -9,8 +9,7 @@ import type { TurnHandle } from '../../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
 import { type Harness, openHarness, testBundlePath } from '../../support/harness.ts';
-
-const WAIT = { timeoutMs: 40_000 };
+import { WAIT } from '../../support/wait.ts';
 
 /** A deploy that asks for another activity than the recorded one: on every replay the task fails. */
 function brokenBundle(): string {
@@ -99,8 +98,10 @@ describe('the watchdog', () => {
   test('with no worker at all the turn keeps waiting, says so, and runs when one comes (T12)', async () => {
     const agentId = `agent-${v7()}`;
     const turn = await enqueue('patient', 'answer', agentId);
-    while ((await turn.get()).waitingForWorkers !== 'nobody_b') await sleep(100);
-    expect(await harness.client.agent(agentId).get()).toMatchObject({ waitingForWorkers: 'nobody_b' });
+    while (!(await turn.get()).waitingForWorkers) await sleep(100);
+    const waitingForWorkers = { workerTarget: 'nobody_b', since: expect.any(Number) };
+    expect(await turn.get()).toMatchObject({ waitingForWorkers });
+    expect(await harness.client.agent(agentId).get()).toMatchObject({ waitingForWorkers });
     const said = (await harness.store.readEvents({ agentId })).flatMap((event) =>
       event.type === 'state' ? [event.payload.activity] : [],
     );

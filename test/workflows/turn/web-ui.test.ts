@@ -5,24 +5,16 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../../activities/app/app.ts';
 import type { TurnHandle } from '../../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
+import { launchBrowser, openWorkflowPage, workflowListUrl } from '../../support/browser.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
 
-const CHROMIUM = process.env.AGENTTURN_TEST_CHROMIUM ?? '/usr/bin/chromium';
-const FLAGS = [
-  '--headless',
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-  '--no-first-run',
-];
 /** Where pictures of the pages go; none are taken when it is not set. */
 const SCREENSHOTS = process.env.AGENTTURN_SCREENSHOTS;
 
@@ -82,7 +74,7 @@ describe('the Web UI', () => {
       },
     });
     await harness.startWorker(app, model);
-    browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+    browser = await launchBrowser();
   });
   afterAll(async () => {
     await browser?.close();
@@ -96,19 +88,11 @@ describe('the Web UI', () => {
     return turn;
   }
 
-  const listUrl = () => `${process.env.AGENTTURN_TEST_TEMPORAL_UI}/namespaces/${harness.namespace}/workflows`;
-
   /** Two clicks from the list: the workflow, then its metadata. What is shown there is in frames of their own: the summary, what a turn is, the current details. */
   async function detailsOf(agentId: string, turn: TurnHandle, until: string): Promise<string> {
-    const page = await browser.newPage({ viewport: { width: 1400, height: 1400 } });
-    await page.goto(listUrl());
-    await page
-      .getByRole('link', { name: turnWorkflowId(agentId, turn.id) })
-      .first()
-      .click();
-
+    const page = await openWorkflowPage(browser, harness.namespace, turnWorkflowId(agentId, turn.id));
     await page.getByRole('tab', { name: 'User Metadata' }).click();
-    await page.frameLocator('iframe >> nth=2').getByText(until).first().waitFor({ timeout: 30_000 });
+    await page.frameLocator('iframe >> nth=2').getByText(until).first().waitFor({ timeout: 120_000 });
     await picture(page, agentId);
     const frames = [0, 1, 2].map((nth) => page.frameLocator(`iframe >> nth=${nth}`).locator('body').textContent());
     const shown = (await Promise.all(frames)).join('\n');
@@ -145,7 +129,7 @@ describe('the Web UI', () => {
       expect(shown).toContain(expected);
     expect(shown).toMatch(/since \d{4}-\d\d-\d\dT/);
     await turn.toolResult({ callId: call?.callId ?? '', status: 'success', result: 'no rain' });
-    expect(await turn.result({ timeoutMs: 20_000 })).toMatchObject({ status: 'success' });
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
     expect(await detailsOf('weather', turn, 'Deliverable')).toContain('sunny');
   });
 
@@ -164,7 +148,7 @@ describe('the Web UI', () => {
     const failed = await harness.client
       .agent('failing')
       .enqueue({ instruction: '[script:broken] go', profile: 'tester' });
-    expect(await failed.result({ timeoutMs: 20_000 })).toMatchObject({ status: 'failed' });
+    expect(await failed.result(WAIT)).toMatchObject({ status: 'failed' });
     const shown = await detailsOf('failing', failed, 'Why:');
     expect(shown).toMatch(/provider_error: the model provider failed \(400/);
     const stopped = await waiting('stopped', 'Wait. [script:look]');
@@ -175,13 +159,13 @@ describe('the Web UI', () => {
       .result()
       .catch(() => {});
     const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
-    await page.goto(listUrl());
+    await page.goto(workflowListUrl(harness.namespace));
     for (const [agentId, turn, status] of [
       ['failing', failed, 'Failed'],
       ['stopped', stopped, 'Canceled'],
     ] as const) {
       const row = page.getByRole('row').filter({ hasText: turnWorkflowId(agentId, turn.id) });
-      await row.getByText(status).first().waitFor({ timeout: 30_000 });
+      await row.getByText(status).first().waitFor({ timeout: 120_000 });
     }
     await picture(page, 'list');
     await page.close();

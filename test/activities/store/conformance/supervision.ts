@@ -325,9 +325,10 @@ export function describeSupervision(bench: StoreBench): void {
         );
       expect([await looks(), await told()]).toEqual([{ turn: null, agent: null, listed: null }, []]);
       const since = bench.now + 10_000;
+      const missing = { workerTarget, since };
       for (let check = 0; check < 3; check += 1) {
         await schedule(await due(turn), { noWorkersSince: since, checkAt: since + check });
-        expect(await looks()).toEqual({ turn: workerTarget, agent: workerTarget, listed: workerTarget });
+        expect(await looks()).toEqual({ turn: missing, agent: missing, listed: missing });
         expect(await told()).toMatchObject([{ agentTurnId: turn, payload: { status: 'dispatched' } }]);
       }
       expect((await due(turn)).noWorkersSince).toBe(since);

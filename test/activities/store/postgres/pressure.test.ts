@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { createConnection, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, expect, jest, test } from '@jest/globals';
+import { afterEach, expect, test } from '@jest/globals';
 import pg from 'pg';
 import { openPostgresStore } from '../../../../activities/store/postgres/open.ts';
 import { openPools } from '../../../../activities/store/postgres/pools.ts';
@@ -11,8 +11,6 @@ import { blockedBy, found, freshSchemaUrl } from '../../../support/postgres.ts';
 import { startStoring } from '../../../support/storing.ts';
 
 /** Bounds a hang. */
-jest.setTimeout(120_000);
-
 const cleanup: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const undo of cleanup.splice(0).reverse()) await undo();

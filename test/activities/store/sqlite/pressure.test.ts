@@ -4,15 +4,13 @@ import { once } from 'node:events';
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, expect, jest, test } from '@jest/globals';
+import { afterEach, expect, test } from '@jest/globals';
 import Database from 'better-sqlite3';
 import { openSqliteStore } from '../../../../activities/store/sqlite/open.ts';
 import type { Store } from '../../../../workflows/contract/store.ts';
 import { startStoring } from '../../../support/storing.ts';
 
 /** Bounds a hang. */
-jest.setTimeout(120_000);
-
 const cleanup: (() => unknown)[] = [];
 afterEach(async () => {
   for (const undo of cleanup.splice(0).reverse()) await undo();

@@ -99,7 +99,7 @@ describe.each(BACKENDS)('in a large store on %s', (_, open) => {
       select agent_turn_id, call_id, '{}', 'card_not_found', 0, ${NOW}, ${NOW} from turn_waiting where status = 'waiting'`.execute(
       db,
     );
-  }, 120_000);
+  });
   afterAll(async () => {
     await opened?.db.destroy();
     await opened?.store.close();

@@ -1,0 +1,58 @@
+/** What a person sees who waits for a turn: its events as they happen, and why it does not go on while nothing happens. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { AgentEvent } from '../../workflows/contract/events.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { TurnHandle } from '../api.ts';
+import type { CliIo } from './environment.ts';
+import { TurnProgress } from './progress.ts';
+import { stallText } from './stall.ts';
+
+/** How often a turn that is waited for is asked why it does not go on, ms. */
+const ASK_MS = 5_000;
+
+/** Prints what happens until the turn has ended; where no person watches, only what the turn waits for that somebody may have to see to. */
+export async function watch(io: CliIo, turn: TurnHandle): Promise<void> {
+  const ended = new AbortController();
+  const stalls = watchStalls(io, turn, ended.signal);
+  // It only watches: what fails in it must not end the process before it is awaited.
+  stalls.catch(() => {});
+  try {
+    const progress = new TurnProgress((await turn.get()).acceptedAt);
+    for await (const event of turn.events())
+      for (const line of progress.lines(event)) if (io.live || isTrouble(event)) io.err(line);
+  } finally {
+    ended.abort();
+  }
+  await stalls;
+}
+
+/** Whether a turn that somebody waits for may go on only when a person does something. */
+const isTrouble = (event: AgentEvent): boolean =>
+  event.type === 'provider' ||
+  (event.type === 'approval' && event.payload.phase === 'asked') ||
+  (event.type === 'state' && event.payload.activity === 'waiting_for_workers');
+
+/** Says each reason once. What the provider fails with is an event of the turn, and is said with the events. */
+async function watchStalls(io: CliIo, turn: TurnHandle, ended: AbortSignal): Promise<void> {
+  let said = '';
+  for (;;) {
+    await sleep(ASK_MS, undefined, { signal: ended }).catch(() => {});
+    if (ended.aborted) return;
+    const { reason, text } = await currentStall(turn);
+    if (ended.aborted) return;
+    if (reason !== said && text !== null) io.err(`stalled: ${text}`);
+    said = reason;
+  }
+}
+
+/** The reason as a key that is the same for as long as the reason is, and in words; null for none that is to be said. */
+async function currentStall(turn: TurnHandle): Promise<{ readonly reason: string; readonly text: string | null }> {
+  try {
+    const stall = await turn.stall();
+    const isSaid = stall === null || stall.kind === 'provider';
+    return { reason: stall?.kind ?? '', text: isSaid ? null : stallText(stall) };
+  } catch (error) {
+    if (!(error instanceof CodedError)) throw error;
+    return { reason: error.code, text: error.message };
+  }
+}
