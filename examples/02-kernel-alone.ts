@@ -2,7 +2,6 @@
  * The kernel alone: one turn without Temporal, store or network.
  *
  *   node 02-kernel-alone.ts                                                  beside a package.json with agentturn
- *   node --conditions=agentturn:source examples/02-kernel-alone.ts           in a clone
  *
  * The kernel is one pure function: `step(state, event) → {state, actions, observations}`. It decides and does nothing itself: it calls no
  * model and no tool, reads no clock, and holds no text, only handles: "card 3 is what a tool answered, 12 tokens". Its driver does what
@@ -15,7 +14,7 @@
  *   tool_results  → call_llm        show the model what came of it
  *   llm_response  → done            the turn is over
  *
- * `workflows/turn/turn.ts` is the same loop with Temporal activities in place of the functions below. The state is plain JSON, so a turn
+ * The workflow of a turn is the same loop with Temporal activities in place of the functions below. The state is plain JSON, so a turn
  * can stop between any two steps and go on elsewhere.
  */
 import {

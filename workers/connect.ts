@@ -4,7 +4,12 @@ import { reachTemporal, type TemporalAddress } from '../client/connect.ts';
 
 /** Throws `temporal_unreachable`. Whoever connects closes the connection after the workers on it have stopped. */
 export function connectWorker({ address, credentials }: TemporalAddress): Promise<NativeConnection> {
-  const { tls, apiKey } = credentials ?? {};
-  const options = { address, ...(tls ? { tls } : {}), ...(typeof apiKey === 'string' ? { apiKey } : {}) };
+  const { tls, apiKey, metadata } = credentials ?? {};
+  const options = {
+    address,
+    ...(tls ? { tls } : {}),
+    ...(typeof apiKey === 'string' ? { apiKey } : {}),
+    ...(metadata ? { metadata } : {}),
+  };
   return reachTemporal(address, () => NativeConnection.connect(options));
 }

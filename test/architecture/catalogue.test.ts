@@ -4,6 +4,7 @@ import { posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from '@jest/globals';
 import { FAILURES, type FailureEntry } from '../../workflows/protocol/failures.ts';
+import { profileSchema, timeoutsSchema } from '../../workflows/protocol/profile.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const read = (file: string): string => readFileSync(`${root}/${file}`, 'utf8');
@@ -50,6 +51,25 @@ describe('the error catalogue', () => {
     expect(rowsOf(page.replace('no', 'yes'))).not.toEqual(rowsOf(page));
     expect(rowsOf(page.replace('turn', 'tool'))).not.toEqual(rowsOf(page));
     expect(rowsOf('# Nothing here')).toEqual([]);
+  });
+});
+
+describe('docs/profile.md', () => {
+  /** The names in the rows of a table, each with its default as it is written there. */
+  const [fields = [], timeouts = []] = read('docs/profile.md')
+    .split(/^\| field of .*$/m)
+    .map((part) => [...part.matchAll(/^\| `(\w+)` +\| (.+?) +\|/gm)].map(([, name, value]) => [name, value] as const));
+
+  test('has every field of a profile, and `output`, once', () => {
+    const known = [...Object.keys(profileSchema.shape), 'output'];
+    expect(fields.map(([name]) => name).sort()).toEqual(known.sort());
+  });
+
+  test('has every watchdog with its default', () => {
+    const documented = timeouts.map(([name, value]) => [name, value?.replaceAll(/[,`]/g, '')]);
+    const defaults: Readonly<Record<string, unknown>> = timeoutsSchema.parse({});
+    const known = Object.keys(timeoutsSchema.shape).map((name) => [name, String(defaults[name] ?? 'none')]);
+    expect(documented.sort()).toEqual(known.sort());
   });
 });
 

@@ -6,8 +6,11 @@ const PAGES = [
   'CONTRIBUTING.md',
   'docs/concepts.md',
   'docs/tools.md',
+  'docs/profile.md',
   'docs/kernel.md',
   'docs/operating.md',
+  'docs/production.md',
+  'docs/promise.md',
 ];
 
 export const readPage = (page: string): string => readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8');
