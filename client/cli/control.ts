@@ -28,15 +28,17 @@ const STEER_MEANING = {
 export const stopTurnCommand = (environment: CliEnvironment, turnId: string, options: StopOptions): Promise<number> =>
   connected(environment, options, async ({ client }) => {
     const ack = await client.turn(turnId).stop(options.reason);
-    environment.io.out(options.json ? JSON.stringify(ack) : `${ack.ack}: ${STOP_MEANING[ack.ack]}${unreadText(ack)}`);
+    environment.io.out(
+      options.json ? JSON.stringify(ack) : `${ack.ack}: ${STOP_MEANING[ack.ack]}${unreadText(ack, turnId)}`,
+    );
     return ack.ack === 'unknown' ? 1 : 0;
   });
 
 /** What becomes of messages that a stopped turn had not read. */
-function unreadText({ agentId, requeuedSteers: unread }: StopAck): string {
+function unreadText({ droppedSteers: unread }: StopAck, turnId: string): string {
   if (unread === undefined) return '';
-  const are = unread === 1 ? '1 message that it had not read is' : `${unread} messages that it had not read are`;
-  return `; ${are} queued as the next of its agent: agentturn agents get ${agentId} shows them`;
+  const went = unread === 1 ? '1 message that it had not read went' : `${unread} messages that it had not read went`;
+  return `; ${went} with it: ${commandLine(`events --turn ${turnId}`)} shows what was dropped`;
 }
 
 /** `turn steer`: sends a message to a running turn. Resolves with the exit code. Errors: `invalid_request`, `inbox_full`, `idempotency_conflict`. */

@@ -1,6 +1,7 @@
 /** The verdict: the store's own invariants, and what only an observer from outside can know. */
 import type { Client } from '@temporalio/client';
 import { builtinTool } from '../../activities/tools/builtin/registry.ts';
+import { storedEvents } from '../../client/event-tail.ts';
 import type { AgentEvent } from '../../workflows/contract/events.ts';
 import type { ClientStore, Store } from '../../workflows/contract/store.ts';
 import type { EdgeView, TurnView } from '../../workflows/contract/views.ts';
@@ -162,7 +163,7 @@ function ackedTurns(ledger: Ledger, views: readonly TurnView[]): Problem[] {
     .map((acked) => ({ check: 'acked_and_lost', ...acked, detail: 'no such turn in the store' }));
 }
 
-/** An accepted steer was shown to its turn, or has become a turn of its own, and never two. */
+/** An accepted steer was shown to its turn, has become a turn of its own, or was dropped with a turn that was stopped: one of them. */
 async function lostSteers(
   store: ClientStore,
   ledger: Ledger,
@@ -177,11 +178,16 @@ async function lostSteers(
     for (const { card } of await store.readBox(boxId, true))
       if (card.type === 'task.instruction') shown.push(card.content.text);
   }
+  const dropped: string[] = [];
+  for await (const { type, payload } of storedEvents(store, { agentId }))
+    if (type === 'dropped' && payload.what === 'steer') dropped.push(payload.reason);
   return steers.flatMap(({ text }) => {
     const asTurn = turns.filter((turn) => turn.instruction === text).length;
     const inBox = shown.filter((one) => one === text).length;
-    if (asTurn <= 1 && inBox <= 1 && asTurn + inBox >= 1) return [];
-    return [{ check: 'steer_lost', agentId, detail: `"${text}": ${inBox} times in the box, ${asTurn} turns` }];
+    const gone = dropped.filter((reason) => reason.endsWith(JSON.stringify(text))).length;
+    if (asTurn + gone <= 1 && inBox + gone <= 1 && asTurn + inBox + gone >= 1) return [];
+    const detail = `"${text}": ${inBox} times in the box, ${asTurn} turns, ${gone} times dropped`;
+    return [{ check: 'steer_lost', agentId, detail }];
   });
 }
 

@@ -236,6 +236,14 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     test: `${KERNEL}/fuse.test.ts`,
   },
   {
+    rule: 'K12',
+    breaks: 'a model that only talks is reminded until its steps are used up',
+    file: 'workflows/kernel/fuse.ts',
+    find: `({ [ANSWER]: answersInARow(streaks) + 1 })`,
+    replace: `({ [ANSWER]: Math.min(answersInARow(streaks) + 1, FUSE_STOPS) })`,
+    test: `${KERNEL}/must-end-with.test.ts`,
+  },
+  {
     rule: 'K13',
     breaks: 'an attempt that was given up for lost commits its step all the same',
     file: 'activities/store/calls/steps.ts',

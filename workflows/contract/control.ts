@@ -9,8 +9,8 @@ export interface StopAck {
   readonly ack: 'stopped' | 'canceled' | 'already_ended' | 'unknown';
   /** The agent of the turn; absent when the turn is unknown. */
   readonly agentId?: string;
-  /** How many messages the turn had not read: they are the next turns of its agent (T22). Absent when there were none. */
-  readonly requeuedSteers?: number;
+  /** How many messages the turn had not read: they went with it, each with a `dropped` event. Absent when there were none. */
+  readonly droppedSteers?: number;
 }
 
 /** A stop, and what follows from it. */

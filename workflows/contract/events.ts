@@ -100,10 +100,10 @@ export interface TaskEvent {
   };
 }
 
-/** A foreign client's message could not be used. */
+/** A message that had no effect: of a foreign client, because it could not be used; a steer, because its turn was stopped. */
 export interface DroppedEvent {
   readonly type: 'dropped';
-  readonly payload: { readonly what: 'enqueue' | 'tool_result'; readonly reason: string };
+  readonly payload: { readonly what: 'enqueue' | 'tool_result' | 'steer'; readonly reason: string };
 }
 
 /** What an event says, by its type. */

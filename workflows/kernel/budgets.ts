@@ -11,7 +11,7 @@
  */
 import type { BudgetChange, Budgets } from '../protocol/profile.ts';
 import { addUsage, NO_USAGE, type Termination, type Usage } from '../protocol/turn.ts';
-import { FUSE_BLOWS, type FuseState, longestStreak } from './fuse.ts';
+import { answersInARow, FUSE_BLOWS, type FuseState, longestStreak, type Streaks } from './fuse.ts';
 
 /** The code of the catalogue with which a turn ends whose budget was used up; `no_progress` is that of the repeat fuse. */
 export type BudgetCode =
@@ -125,6 +125,11 @@ export const tokensUsed = ({ usage, delegated }: Pick<BudgetState, 'usage' | 'de
 export const costUsed = ({ cost, delegated }: Pick<BudgetState, 'cost' | 'delegated'>): number | null =>
   addCost(cost, delegated.cost);
 
+const repetitionText = (streaks: Streaks): string =>
+  answersInARow(streaks) >= FUSE_BLOWS
+    ? `the model answered ${answersInARow(streaks)} times in a row without the tool that the turn must end with`
+    : `the same call was proposed ${longestStreak(streaks)} times in a row`;
+
 /** The budget that forbids another model call; null when none does. Of several the first in this order is named. */
 export function exhaustedBudget(state: BudgetState & FuseState, nowMs: number): BudgetHit | null {
   const { maxSteps, maxToolCalls, maxTokens, maxWallTimeMs, maxCost } = state.budgets;
@@ -133,8 +138,7 @@ export function exhaustedBudget(state: BudgetState & FuseState, nowMs: number): 
   const tokens = tokensUsed(state);
   const wallMs = nowMs - state.startedAt;
   const streak = longestStreak(state.streaks);
-  if (streak >= FUSE_BLOWS)
-    return hit('no_progress', streak, FUSE_BLOWS, `the same call was proposed ${streak} times in a row`);
+  if (streak >= FUSE_BLOWS) return hit('no_progress', streak, FUSE_BLOWS, repetitionText(state.streaks));
   if (stepIndex >= maxSteps) return hit('max_steps_reached', stepIndex, maxSteps, `${maxSteps} steps are used up`);
   if (state.callsRefused && toolCalls >= maxToolCalls)
     return hit('budget_tool_calls', toolCalls, maxToolCalls, `${maxToolCalls} tool calls are used up`);

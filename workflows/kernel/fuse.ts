@@ -5,6 +5,7 @@
  * Invariants
  * 1. A step that does not propose a call ends its streak. A step with nothing but meta tools, which only handle results, changes no streak.
  * 2. A rollback keeps the streaks, because a call that is taken back each time is a repetition all the same.
+ * 3. An answer that does not end the turn, because a tool must, counts as a repetition whatever it says, and ends the streaks of calls.
  */
 import { isMetaTool } from '../protocol/builtins.ts';
 import { own } from '../protocol/json.ts';
@@ -39,8 +40,22 @@ export function afterProposals(streaks: Streaks, calls: readonly ProposedCall[])
   return Object.fromEntries([...signatures].map((signature) => [signature, (own(streaks, signature) ?? 0) + 1]));
 }
 
+/** The signature of an answer that does not end the turn; no call has it. */
+const ANSWER = ':';
+
+/** The streaks once the model has answered without a call although the turn must end with one. */
+export const afterAnswer = (streaks: Streaks): Streaks => ({ [ANSWER]: answersInARow(streaks) + 1 });
+
+/** How many steps in a row were answers that do not end the turn. */
+export const answersInARow = (streaks: Streaks): number => own(streaks, ANSWER) ?? 0;
+
+/** The calls that were proposed so often in a row that the model is warned, with how often. */
+export const repeatedCalls = (streaks: Streaks): readonly { readonly tool: string; readonly times: number }[] =>
+  Object.entries(streaks)
+    .filter(([signature, times]) => signature !== ANSWER && times >= FUSE_WARNS)
+    .map(([signature, times]) => ({ tool: toolOf(signature), times }));
+
 /** The longest streak of any call; 0 when there is none. */
 export const longestStreak = (streaks: Streaks): number => Math.max(0, ...Object.values(streaks));
 
-/** The tool of a call's signature. */
-export const toolOf = (signature: string): string => signature.slice(0, signature.lastIndexOf(':'));
+const toolOf = (signature: string): string => signature.slice(0, signature.lastIndexOf(':'));

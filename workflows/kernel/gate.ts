@@ -10,7 +10,7 @@ import { own } from '../protocol/json.ts';
 import type { ApprovalAsk, Observation, RefusedCall } from './actions.ts';
 import { callsLeft } from './budgets.ts';
 import type { BatchVerdict, ProposedCall } from './calls.ts';
-import { afterProposals, FUSE_STOPS, FUSE_WARNS, signatureOf, toolOf } from './fuse.ts';
+import { afterProposals, FUSE_STOPS, repeatedCalls, signatureOf } from './fuse.ts';
 import { type Judged, judge, NO_FACTS, type RateWindows, type Verdict } from './governance.ts';
 import type { KernelState } from './state.ts';
 
@@ -34,9 +34,7 @@ export function gate(state: KernelState, calls: readonly ProposedCall[], nowMs: 
     const times = own(streaks, signatureOf(call) ?? '') ?? 0;
     if (call.settled === undefined) batch.place(call, times);
   }
-  const repeating = Object.entries(streaks)
-    .filter(([, times]) => times >= FUSE_WARNS)
-    .map(([signature, times]): Observation => ({ type: 'repeating', tool: toolOf(signature), times }));
+  const repeating = repeatedCalls(streaks).map((call): Observation => ({ type: 'repeating', ...call }));
   const gated = batch.gated(streaks);
   return { ...gated, observations: [...gated.observations, ...repeating] };
 }

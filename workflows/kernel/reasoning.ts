@@ -6,6 +6,7 @@ import { withUsage } from './budgets.ts';
 import { answerOf, done, finishReport, withoutReport } from './ending.ts';
 import type { LlmFailedEvent, LlmResponseEvent } from './events.ts';
 import { callAgain, nextModelCall } from './funnel.ts';
+import { afterAnswer } from './fuse.ts';
 import { type Handle, handleOf, merge } from './handles.ts';
 import type { ModelCall } from './model-call.ts';
 import { observed, type StepOutcome } from './outcome.ts';
@@ -60,14 +61,14 @@ function onTruncated(state: KernelState, nowMs: number): StepOutcome {
   return observed([seen], nextModelCall(next, nowMs, { note: { kind: 'go_on' } }));
 }
 
-/** A message without tool calls ends the turn, unless the profile wants it ended by a tool (W13). */
+/** A message without tool calls ends the turn, unless the profile wants it ended by a tool (W13); then it is a repetition (K12). */
 function onAnswer(state: KernelState, nowMs: number): StepOutcome {
   const tools = state.config.mustEndWith;
   if (tools.length === 0 || state.requiredToolDone) return done(state, { status: 'success' }, answerOf(state));
   const extra = { onlyTools: tools, requireTool: true, note: { kind: 'must_end_with', tools } } as const;
   return observed(
     [{ type: 'reminded', tools }],
-    nextModelCall({ ...state, rollbacks: 0, answerParts: [] }, nowMs, extra),
+    nextModelCall({ ...state, rollbacks: 0, answerParts: [], streaks: afterAnswer(state.streaks) }, nowMs, extra),
   );
 }
 

@@ -3,7 +3,7 @@ import type { StateLine } from './actions.ts';
 import type { BudgetState } from './budgets.ts';
 import type { Progress } from './checkpoint.ts';
 import type { ViewState } from './context.ts';
-import { FUSE_WARNS, type FuseState, toolOf } from './fuse.ts';
+import { type FuseState, repeatedCalls } from './fuse.ts';
 import { userMessages } from './handles.ts';
 
 /** The model is told how many steps are left from this number on, the one that is asked for included (K10). */
@@ -38,6 +38,4 @@ function stepLines({ budgets, stepIndex }: BudgetState): readonly StateLine[] {
 }
 
 const repetitionLines = ({ streaks }: FuseState): readonly StateLine[] =>
-  Object.entries(streaks)
-    .filter(([, times]) => times >= FUSE_WARNS)
-    .map(([signature, times]) => ({ kind: 'repeating', tool: toolOf(signature), times }));
+  repeatedCalls(streaks).map((call) => ({ kind: 'repeating', ...call }));

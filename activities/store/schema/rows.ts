@@ -246,8 +246,8 @@ export interface InboxRow {
   ref: string;
   /** Its place among all items of the turn, from 1. */
   seq: number;
-  /** A steer that became a turn of its own is `requeued` (T22). */
-  status: 'pending' | 'consumed' | 'requeued';
+  /** A steer that became a turn of its own is `requeued`, one whose turn was stopped `dropped` (T22). */
+  status: 'pending' | 'consumed' | 'requeued' | 'dropped';
   /** The step that showed a steer to the model; null while none has, and for other items. */
   step_index: number | null;
   created_at: number;

@@ -35,7 +35,7 @@ export async function stopTurn(ctx: StoreContext, agentTurnId: string, reason: s
     const { agent_id: agentId, status } = locked.turn;
     if (isTerminal(status)) return { ack: 'already_ended', agentId, handover: null };
     const unread = await countPendingSteers(tx, agentTurnId);
-    const told = { agentId, ...(unread > 0 ? { requeuedSteers: unread } : {}) };
+    const told = { agentId, ...(unread > 0 ? { droppedSteers: unread } : {}) };
     if (status === 'queued') {
       const { handover } = await cancelQueued(tx, locked, reason);
       return { ack: 'canceled', ...told, handover };

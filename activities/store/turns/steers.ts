@@ -2,17 +2,19 @@
  * Steers: messages for a turn that is already there (T22). The caller holds the agent's head row.
  *
  * Invariants
- * 1. A steer is pending until a step that rendered it is committed, which puts it into the output box, or its turn closed and it
- *    became a turn of its own: never lost, never doubled, never reordered.
+ * 1. A steer is pending until a step that rendered it is committed, which puts it into the output box, or its turn closed: then it becomes
+ *    a turn of its own, or, when the turn was stopped, is dropped with an event. Never lost, never doubled, never reordered.
  * 2. It is an item of the turn's inbox, which names its card.
  */
 
 import { MESSAGE_TOKENS } from '../../../workflows/kernel/pressure.ts';
 import type { Card } from '../../../workflows/protocol/cards.ts';
+import { clip } from '../../../workflows/protocol/sizes.ts';
 import { steerTurnId } from '../../ids.ts';
 import type { WrittenCard } from '../cards/cards.ts';
 import { appendToBox, toCard } from '../cards/cards.ts';
 import type { Reader, Tx } from '../context.ts';
+import { appendEvent } from '../log/events.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import type { WithLease } from '../schema/turn-states.ts';
 import { type InboxKey, markItem } from './inbox.ts';
@@ -89,6 +91,19 @@ export async function takeSteers(
     taken.push({ seq, tokens });
   }
   return taken;
+}
+
+/** Bytes of a dropped message that its event repeats. */
+const DROPPED_BYTES = 400;
+
+/** Drops what a stopped turn never took, with an event each: who stops a turn does not want its messages to start another. */
+export async function dropSteers(tx: Tx, turn: TurnRow): Promise<void> {
+  for (const { cardId, content } of await pendingSteers(tx, turn.agent_turn_id)) {
+    const text = 'text' in content ? clip(String(content.text), DROPPED_BYTES) : '';
+    const reason = `the turn was stopped before it read ${JSON.stringify(text)}`;
+    appendEvent(tx, turn, { type: 'dropped', payload: { what: 'steer', reason } });
+    await markItem(tx, steerKey(turn.agent_turn_id, cardId), { status: 'dropped' });
+  }
 }
 
 /** Makes turns of what a turn never took: the next ones, in order, before everything else in the queue. */

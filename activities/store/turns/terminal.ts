@@ -19,7 +19,7 @@ import { contentOf } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import type { EndedTurn } from '../schema/turn-states.ts';
 import { deliverableOf, shownDeliverable } from './deliverables.ts';
-import { requeueSteers } from './steers.ts';
+import { dropSteers, requeueSteers } from './steers.ts';
 import type { MaybeHeld } from './turns.ts';
 
 /** The recorded end of a turn. */
@@ -77,7 +77,7 @@ export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: TurnCommit): P
   if (turn.waited !== false) await closeWaits(tx, agentTurnId);
   await closeSteps(tx, turn, status === 'success' ? 'completed' : 'failed');
   await freeHead(tx, turn);
-  if (turn.steered !== false) await requeueSteers(tx, turn);
+  if (turn.steered !== false) await (isStop(termination) ? dropSteers : requeueSteers)(tx, turn);
   if (status !== 'success' && status !== 'partial') await releaseChildren(tx, agentTurnId);
   appendEdge(tx, agentTurnId, {
     primitive: 'report',
@@ -94,6 +94,9 @@ export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: TurnCommit): P
   const words = shownDeliverable(content);
   return { agentTurnId, status, errorCode, reason, deliverableCardId: cardId, outputBoxId: boxId, deliverable: words };
 }
+
+/** Whether somebody ended the turn on purpose. */
+const isStop = ({ status, errorCode }: Termination): boolean => status === 'canceled' || errorCode === 'stopped';
 
 async function endRow(tx: Tx, turn: TurnRow, termination: Termination, engine: TurnCommit['engine']): Promise<void> {
   const change = {

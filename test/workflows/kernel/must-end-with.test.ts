@@ -22,6 +22,30 @@ describe('a turn that must end with a tool', () => {
     expect(turn.observations).toEqual([{ type: 'reminded', tools: ['publish', 'reject'] }]);
   });
 
+  test('gives up after nine answers in a row without the tool, with a report, whatever they say (K12)', () => {
+    const turn = bound('publish');
+    const nexts = Array.from({ length: 9 }, () => turn.say());
+    const notes = nexts.map((next) => next?.type === 'call_llm' && next.note?.kind);
+    expect(notes).toEqual([...Array.from({ length: 8 }, () => 'must_end_with'), 'final_report']);
+    expect(nexts.map((next) => next?.type === 'call_llm' && next.stateBlock)).not.toContainEqual(
+      expect.arrayContaining([expect.objectContaining({ kind: 'repeating' })]),
+    );
+    expect(turn.say()).toMatchObject({
+      type: 'done',
+      termination: { errorCode: 'no_progress', reason: expect.stringContaining('answered 9 times in a row') },
+    });
+  });
+
+  test('counts answers anew once the model has tried another tool (K12)', () => {
+    const turn = bound('publish');
+    for (let round = 0; round < 3; round += 1) {
+      for (let answers = 0; answers < 8; answers += 1)
+        expect(turn.say()).toMatchObject({ note: { kind: 'must_end_with' } });
+      turn.call('a');
+      turn.results({ a: {} });
+    }
+  });
+
   test('ends naturally once one of them succeeded (W13)', () => {
     const turn = bound('publish', 'reject');
     turn.say();

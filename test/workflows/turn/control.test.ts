@@ -113,16 +113,24 @@ describe.each(BACKENDS)('control on %s', (backend) => {
     }
   }
 
-  test('a steer that its turn did not read is the next turn (T22)', async () => {
+  test('a steer that its turn did not read before its workflow was terminated is the next turn, and goes with a turn that is stopped (T22)', async () => {
     const agentId = newAgent();
     const turn = await enqueue('ask', agentId);
     await suspended(turn);
     await turn.steer('[script:answer] instead');
-    await turn.stop();
+    const { client } = harness.temporal;
+    await client.workflow.getHandle(turnWorkflowId(agentId, turn.id)).terminate('test');
+    await turn.result(WAIT);
     const turns = await harness.client.agent(agentId).turns();
     const requeued = turns.find((view) => view.instruction.includes('instead'));
     const view = await harness.client.turn(requeued?.agentTurnId ?? '').result(WAIT);
     expect(view).toMatchObject({ status: 'success', deliverable: { text: 'done' } });
+
+    const next = await enqueue('ask', agentId);
+    await suspended(next);
+    await next.steer('[script:answer] instead');
+    expect(await next.stop()).toMatchObject({ ack: 'stopped', droppedSteers: 1 });
+    expect(await harness.client.agent(agentId).get()).toMatchObject({ acceptedTurns: 3, queuedTurns: 0 });
   });
 
   test('requests to a busy agent add nothing to any history (T10)', async () => {

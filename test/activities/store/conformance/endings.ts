@@ -346,18 +346,26 @@ export function describeEndings(bench: StoreBench): void {
       expect((await bench.store.getTurn(queued))?.status).toBe('success');
     });
 
-    test('a stop says how many messages its turn had not read, which are the next turns (T21, T22)', async () => {
+    test('a stop takes the messages that its turn had not read with it, and says how many and which (T21, T22)', async () => {
       const agentId = newAgent();
       const lease = await bench.started(agentId);
       const queued = await bench.accepted(agentId);
       for (const text of ['one', 'two']) await bench.store.steerTurn(lease.agentTurnId, text);
       await bench.store.steerTurn(queued, 'three');
-      expect(await bench.store.stopTurn(queued, 'enough')).toMatchObject({ ack: 'canceled', requeuedSteers: 1 });
+      expect(await bench.store.stopTurn(queued, 'enough')).toMatchObject({ ack: 'canceled', droppedSteers: 1 });
       const stopped = await bench.store.stopTurn(lease.agentTurnId, 'enough');
-      expect(stopped).toMatchObject({ ack: 'stopped', requeuedSteers: 2 });
+      expect(stopped).toMatchObject({ ack: 'stopped', droppedSteers: 2 });
       const again = await bench.store.stopTurn(lease.agentTurnId, 'enough');
       expect(again).toEqual({ ack: 'already_ended', agentId, handover: null });
-      expect(await bench.store.getAgent(agentId)).toMatchObject({ status: 'dispatched', queuedTurns: 2 });
+      expect(await bench.store.getAgent(agentId)).toMatchObject({ status: 'idle', queuedTurns: 0 });
+      const dropped = (await bench.eventsOf(agentId)).filter(({ type }) => type === 'dropped');
+      expect(dropped.map(({ agentTurnId, payload }) => [agentTurnId, payload])).toEqual(
+        [
+          [queued, 'three'],
+          [lease.agentTurnId, 'one'],
+          [lease.agentTurnId, 'two'],
+        ].map(([turn, text]) => [turn, { what: 'steer', reason: `the turn was stopped before it read "${text}"` }]),
+      );
       expect(await bench.store.violations()).toEqual([]);
     });
 
