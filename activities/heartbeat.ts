@@ -37,10 +37,12 @@ export interface Holding {
    * over.
    */
   confirm(): Promise<void>;
+  /** The same hold for a part of the work that begins now and asks the store first, and of which the store is asked in a way of its own. */
+  asking(checkLease: LeaseCheck): Holding;
 }
 
 /** Asks the store whether the attempt may go on; throws `stale_epoch` when it may not. */
-type LeaseCheck = () => Promise<void>;
+export type LeaseCheck = () => Promise<void>;
 
 /** The check of a turn's lease alone, for what is not one of several attempts at the same call. */
 export const leaseCheck =
@@ -79,14 +81,20 @@ class LeaseWatch implements Holding {
   readonly #context: Context;
   readonly #checkLease: LeaseCheck;
   readonly #lost = new AbortController();
-  readonly #startedAt = clocks();
-  #beatAt = this.#startedAt;
-  #seenAt = this.#startedAt;
+  readonly #startedAt: ReturnType<typeof clocks>;
+  #beatAt = clocks();
+  #seenAt = this.#beatAt;
 
-  constructor(context: Context, checkLease: LeaseCheck) {
+  /** `whole` is the hold of which this one is a part; absent for that of an attempt. */
+  constructor(context: Context, checkLease: LeaseCheck, whole?: LeaseWatch) {
     this.#context = context;
     this.#checkLease = checkLease;
-    this.signal = AbortSignal.any([context.cancellationSignal, this.#lost.signal]);
+    this.#startedAt = whole ? whole.#startedAt : this.#beatAt;
+    this.signal = AbortSignal.any([whole?.signal ?? context.cancellationSignal, this.#lost.signal]);
+  }
+
+  asking(checkLease: LeaseCheck): Holding {
+    return new LeaseWatch(this.#context, checkLease, this);
   }
 
   async confirm(): Promise<void> {

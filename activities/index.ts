@@ -1,10 +1,11 @@
 /** All activities of a worker, put together from their dependencies. */
 import type { StoreActivities, TurnActivities } from '../workflows/contract/activities.ts';
+import { runSteps } from './burst/run-steps.ts';
 import { mapFailures } from './failure.ts';
 import { ofItsOwnTurn } from './identity.ts';
 import { callModel, type ModelDeps } from './llm/call-model.ts';
 import { summarize } from './llm/summarize.ts';
-import { createStoreActivities, type StoreActivityDeps } from './store-activities.ts';
+import { createStoreActivities, type StoreActivityDeps, turnCommitter } from './store-activities.ts';
 import { runTool, type ToolDeps } from './tools/run-tool.ts';
 
 /** What the activities need from the process that runs them. */
@@ -21,5 +22,6 @@ export const createActivities = (deps: ActivityDeps): StoreActivities & TurnActi
       callModel: callModel(deps),
       summarize: summarize(deps),
       runTool: runTool(deps),
+      runSteps: runSteps({ ...deps, commitTurn: turnCommitter(deps) }),
     }),
   );

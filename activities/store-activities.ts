@@ -2,11 +2,16 @@
 
 import { log } from '@temporalio/activity';
 import { z } from 'zod';
-import type { InlineMessage, ReportInlineInput, StoreActivities } from '../workflows/contract/activities.ts';
+import type {
+  CommitTurnInput,
+  InlineMessage,
+  ReportInlineInput,
+  StoreActivities,
+} from '../workflows/contract/activities.ts';
 import type { ApprovalStore, EditedCall, RecordedAnswer } from '../workflows/contract/approvals.ts';
 import type { CallStore } from '../workflows/contract/calls.ts';
 import type { InboxItem } from '../workflows/contract/inbox.ts';
-import type { LeaseStore } from '../workflows/contract/lease.ts';
+import type { LeaseStore, TurnEnd } from '../workflows/contract/lease.ts';
 import type { StepStore } from '../workflows/contract/steps.ts';
 import type { ApprovalDecision } from '../workflows/kernel/events.ts';
 import { type ArgumentFacts, factsAt } from '../workflows/kernel/governance.ts';
@@ -78,13 +83,19 @@ export const createStoreActivities = ({ store, app, workflows }: StoreActivityDe
     return { ...state, ...(items ? { items: items.map((item) => withFacts(app, item)) } : {}) };
   },
 
-  async commitTurn({ agentId, agentTurnId, turnEpoch, privateTitles, ...commit }) {
-    const { ended, handover } = await store.commitTurn({ agentId, agentTurnId, turnEpoch }, commit);
+  commitTurn: turnCommitter({ store, workflows }),
+});
+
+/** A function that ends a turn, and starts and tells who waits for that. Errors: those of the store. */
+export const turnCommitter =
+  ({ store, workflows }: Pick<StoreActivityDeps, 'workflows'> & { readonly store: Pick<LeaseStore, 'commitTurn'> }) =>
+  async ({ agentId, agentTurnId, turnEpoch, acting, privateTitles, ...commit }: CommitTurnInput): Promise<TurnEnd> => {
+    const fence = { agentId, agentTurnId, turnEpoch, ...(acting === undefined ? {} : { acting }) };
+    const { ended, handover } = await store.commitTurn(fence, commit);
     await tryHandOver(workflows, handover);
     const { deliverable: _, ...wordless } = ended;
     return privateTitles ? wordless : ended;
-  },
-});
+  };
 
 /**
  * How long one attempt takes messages. It is shorter than an attempt may take, so that a slow store makes progress: what was handled

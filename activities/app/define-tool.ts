@@ -40,6 +40,8 @@ export interface ToolDefinition<Schema extends ToolSchema = ToolSchema, Returned
    * all, after pauses from `initialMs` (1,000) that double up to `maxMs` (30,000). Only for a tool whose `sideEffects` let it run twice.
    */
   readonly retry?: z.input<typeof retrySchema>;
+  /** `own`: each call is an activity of its own, which the Web UI shows by itself; absent where that does not matter. */
+  readonly placement?: 'own';
   /**
    * Does the work. What it returns is the result, and may be of any type that JSON keeps; what it throws is a failed result for the model.
    * Optional for suspending tools.
@@ -66,6 +68,7 @@ export function defineTool<Schema extends ToolSchema, Returned = PlainReturn>(
     ...(definition.suspendTimeoutMs === undefined ? {} : { suspendTimeoutMs: definition.suspendTimeoutMs }),
     sideEffects: definition.sideEffects ?? 'unsafe',
     ...(definition.retry === undefined ? {} : { retry: definition.retry }),
+    ...(definition.placement === undefined ? {} : { placement: definition.placement }),
   });
   if (spec.retry && spec.sideEffects === 'unsafe')
     throw invalid(defined, ": retry would run it twice; say sideEffects: 'idempotent' or 'none', or leave retry out");

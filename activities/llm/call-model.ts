@@ -5,8 +5,10 @@
  */
 import { Context, log } from '@temporalio/activity';
 import type { CallModelInput } from '../../workflows/contract/activities.ts';
+import type { BetweenSteps } from '../../workflows/contract/between-steps.ts';
 import type { CallStore } from '../../workflows/contract/calls.ts';
 import type { CardStore } from '../../workflows/contract/cards.ts';
+import type { InboxMark } from '../../workflows/contract/inbox.ts';
 import type { LeaseStore } from '../../workflows/contract/lease.ts';
 import type { ProfileStore } from '../../workflows/contract/profiles.ts';
 import type {
@@ -23,7 +25,7 @@ import { clip } from '../../workflows/protocol/sizes.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import type { App } from '../app/app.ts';
 import { toApplicationFailure } from '../failure.ts';
-import { leaseCheck, withHeartbeat } from '../heartbeat.ts';
+import { type Holding, leaseCheck, withHeartbeat } from '../heartbeat.ts';
 import { redact } from '../redact.ts';
 import { outlastOutage } from '../store-outage.ts';
 import type { Model, ModelReply, ModelRequest } from './model.ts';
@@ -51,58 +53,102 @@ export const callModel =
   (deps: ModelDeps) =>
   (input: CallModelInput): Promise<StepOutcomeRecord> =>
     withHeartbeat(leaseCheck(deps.store, input), async (holding) => {
-      const { signal } = holding;
-      const { agentId, agentTurnId, turnEpoch, profileHash, request: action, noticed, inboxRead } = input;
-      const fence = { agentId, agentTurnId, turnEpoch };
-      const { stepIndex, hide = [], room } = action;
-      const mark = inboxRead === undefined ? {} : { inboxRead };
-      const begin = {
-        ...mark,
-        stepIndex,
-        profileHash,
-        hide,
-        ...(noticed ? { noticed } : {}),
-        ...(room === undefined ? {} : { room }),
-      };
-      const opening = await outlastOutage(signal, () => deps.store.openStep(fence, begin));
-      const foundAt = performance.now();
-      if (opening.recorded) return opening.recorded;
-      refuseLost(opening.outage);
-      for (const warning of opening.warnings) log.warn(warning, { agentTurnId });
-      const request = await render(deps, input, opening, signal);
-      await holding.confirm();
-      const { outage, snapshot } = opening;
-      const patienceMs = snapshot.profile.providerPatienceMs;
-      const call = { store: deps.store, fence, stepIndex, outage, foundAt, patienceMs, signal };
-      const reply = await ask(deps.model, request, signal).catch((error: unknown) => waitOut(call, error));
-      const { proposed, calls } = await readProposals(reply.calls, {
-        agentTurnId,
-        stepIndex: action.stepIndex,
-        offered: offeredNames(request),
-        app: deps.app,
-        profile: opening.snapshot.profile,
-        resultFields: opening.resultFields,
-        readResult: (callId) => outlastOutage(signal, () => deps.store.readResult(fence, callId)),
-        finalReport: action.note?.kind === 'final_report',
-      });
-      const refusal = reply.refusal || (reply.finishReason === 'content_filter' ? 'stopped by the content filter' : '');
-      const commit: StepCommit = {
-        ...mark,
-        stepIndex: action.stepIndex,
-        steerIds: opening.steers.map((card) => card.cardId),
-        note: noteCard(action.note),
-        thought: { text: reply.text || reply.refusal, toolCalls: proposed, ...(refusal ? { refusal } : {}) },
-        calls,
-        ...(opening.snapshot.profile.privateTitles ? {} : { shown: shownStep(reply.text, calls) }),
-        usage: reply.usage,
-        model: reply.model,
-        cost: costOf(deps.app.prices, [reply.model, request.model], reply.usage),
-        finishReason: reply.finishReason,
-        latencyMs: reply.latencyMs,
-        firstTokenMs: reply.firstTokenMs,
-      };
-      return outlastOutage(signal, () => deps.store.commitStep(fence, commit));
+      const opened = await beginStep(deps, input, holding);
+      return opened.opening.recorded ?? answerStep(deps, input, opened, holding);
     });
+
+/** A model call under a lease; what is absent in the input of the activity comes from a burst. */
+export interface ModelCallInput extends CallModelInput {
+  /** As in `StepBegin`. */
+  readonly ledBy?: readonly BetweenSteps[];
+  /** The time by the clock of the workflow, epoch ms, where the store is to keep when the model had answered. */
+  readonly nowMs?: () => number;
+}
+
+/** A step that was opened, and when, by `performance.now()`. */
+export interface OpenedStep {
+  readonly opening: StepOpening;
+  readonly foundAt: number;
+}
+
+const fenceOf = ({ agentId, agentTurnId, turnEpoch, acting }: Fence): Fence => ({
+  agentId,
+  agentTurnId,
+  turnEpoch,
+  ...(acting === undefined ? {} : { acting }),
+});
+
+const markOf = ({ inboxRead }: InboxMark): InboxMark => (inboxRead === undefined ? {} : { inboxRead });
+
+/** Opens the step of a model call. Errors: those of the store. */
+export async function beginStep(
+  { store }: Pick<ModelDeps, 'store'>,
+  input: ModelCallInput,
+  { signal }: Holding,
+): Promise<OpenedStep> {
+  const { profileHash, noticed, ledBy } = input;
+  const { stepIndex, hide = [], room } = input.request;
+  const begin = {
+    ...markOf(input),
+    stepIndex,
+    profileHash,
+    hide,
+    ...(noticed ? { noticed } : {}),
+    ...(room === undefined ? {} : { room }),
+    ...(ledBy ? { ledBy } : {}),
+  };
+  const opening = await outlastOutage(signal, () => store.openStep(fenceOf(input), begin));
+  return { opening, foundAt: performance.now() };
+}
+
+/** Asks the model for a step that has been opened, and commits the answer. Errors: as those of `callModel`. */
+export async function answerStep(
+  deps: ModelDeps,
+  input: ModelCallInput,
+  { opening, foundAt }: OpenedStep,
+  holding: Holding,
+): Promise<StepOutcomeRecord> {
+  const { signal } = holding;
+  const { agentTurnId, request: action, nowMs } = input;
+  const fence = fenceOf(input);
+  const { stepIndex } = action;
+  refuseLost(opening.outage);
+  for (const warning of opening.warnings) log.warn(warning, { agentTurnId });
+  const request = await render(deps, input, opening, signal);
+  await holding.confirm();
+  const { outage, snapshot } = opening;
+  const patienceMs = snapshot.profile.providerPatienceMs;
+  const call = { store: deps.store, fence, stepIndex, outage, foundAt, patienceMs, signal };
+  const reply = await ask(deps.model, request, signal).catch((error: unknown) => waitOut(call, error));
+  const { proposed, calls } = await readProposals(reply.calls, {
+    agentTurnId,
+    stepIndex: action.stepIndex,
+    offered: offeredNames(request),
+    app: deps.app,
+    profile: opening.snapshot.profile,
+    resultFields: opening.resultFields,
+    readResult: (callId) => outlastOutage(signal, () => deps.store.readResult(fence, callId)),
+    finalReport: action.note?.kind === 'final_report',
+  });
+  const refusal = reply.refusal || (reply.finishReason === 'content_filter' ? 'stopped by the content filter' : '');
+  const commit: StepCommit = {
+    ...markOf(input),
+    ...(nowMs ? { answeredAt: nowMs() } : {}),
+    stepIndex: action.stepIndex,
+    steerIds: opening.steers.map((card) => card.cardId),
+    note: noteCard(action.note),
+    thought: { text: reply.text || reply.refusal, toolCalls: proposed, ...(refusal ? { refusal } : {}) },
+    calls,
+    ...(opening.snapshot.profile.privateTitles ? {} : { shown: shownStep(reply.text, calls) }),
+    usage: reply.usage,
+    model: reply.model,
+    cost: costOf(deps.app.prices, [reply.model, request.model], reply.usage),
+    finishReason: reply.finishReason,
+    latencyMs: reply.latencyMs,
+    firstTokenMs: reply.firstTokenMs,
+  };
+  return outlastOutage(signal, () => deps.store.commitStep(fence, commit));
+}
 
 const SHOWN_TEXT_BYTES = 400;
 const SHOWN_ARGUMENTS_BYTES = 160;

@@ -14,7 +14,7 @@ import type { SummaryRecord } from '../../workflows/contract/steps.ts';
 import { clip } from '../../workflows/protocol/sizes.ts';
 import { NO_USAGE, type Usage } from '../../workflows/protocol/turn.ts';
 import { describeError } from '../failure.ts';
-import { leaseCheck, withHeartbeat } from '../heartbeat.ts';
+import { type Holding, leaseCheck, withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
 import { countTokens } from '../tokens.ts';
 import { ask, type ModelDeps } from './call-model.ts';
@@ -36,28 +36,33 @@ interface Written {
 export const summarize =
   (deps: ModelDeps) =>
   (input: SummarizeInput): Promise<SummaryRecord> =>
-    withHeartbeat(leaseCheck(deps.store, input), async (holding) => {
-      const { signal } = holding;
-      const { agentId, agentTurnId, turnEpoch, profileHash, request } = input;
-      const fence = { agentId, agentTurnId, turnEpoch };
-      const { store } = deps;
-      const { stepIndex, hide, plan, maxTokens } = request;
-      const there = await outlastOutage(signal, () => store.findSummary(fence, hide));
-      if (there) return there;
-      const cards = await outlastOutage(signal, () => readShown(store, plan.ranges));
-      const { profile } = await outlastOutage(signal, () => store.readProfile(profileHash));
-      const messages = toMessages(cards, profile.context.windowTokens);
-      const byRule = (): Written => ({ text: ruleSummary(cards, messages), usage: NO_USAGE, cost: 0 });
-      const model = profile.context.summaryModel ?? profile.model.name ?? deps.model.defaultModel;
-      await holding.confirm();
-      const written =
-        request.mode === 'sprint' || request.byRule
-          ? byRule()
-          : await byModel(deps, model, messages, maxTokens, signal).catch(orElse(byRule, signal));
-      const { usage, cost } = written;
-      const commit = { stepIndex, hide, usage, cost, text: within(written.text, maxTokens) };
-      return outlastOutage(signal, () => store.commitSummary(fence, commit));
-    });
+    withHeartbeat(leaseCheck(deps.store, input), (holding) => writeSummary(deps, input, holding));
+
+/** Writes the summary under a lease that is held. Errors: as those of `summarize`. */
+export async function writeSummary(
+  deps: ModelDeps,
+  { profileHash, request, ...fence }: SummarizeInput,
+  holding: Holding,
+): Promise<SummaryRecord> {
+  const { signal } = holding;
+  const { store } = deps;
+  const { stepIndex, hide, plan, maxTokens } = request;
+  const there = await outlastOutage(signal, () => store.findSummary(fence, hide));
+  if (there) return there;
+  const cards = await outlastOutage(signal, () => readShown(store, plan.ranges));
+  const { profile } = await outlastOutage(signal, () => store.readProfile(profileHash));
+  const messages = toMessages(cards, profile.context.windowTokens);
+  const byRule = (): Written => ({ text: ruleSummary(cards, messages), usage: NO_USAGE, cost: 0 });
+  const model = profile.context.summaryModel ?? profile.model.name ?? deps.model.defaultModel;
+  await holding.confirm();
+  const written =
+    request.mode === 'sprint' || request.byRule
+      ? byRule()
+      : await byModel(deps, model, messages, maxTokens, signal).catch(orElse(byRule, signal));
+  const { usage, cost } = written;
+  const commit = { stepIndex, hide, usage, cost, text: within(written.text, maxTokens) };
+  return outlastOutage(signal, () => store.commitSummary(fence, commit));
+}
 
 const INSTRUCTIONS = [
   'You shorten the older part of a working conversation between an assistant, its tools and people, so that the assistant can go on without it.',

@@ -15,7 +15,7 @@ import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/sizes.ts';
 import { MAX_WAIT_MS } from '../../workflows/protocol/time.ts';
 import { effectiveAfterExecution, suspendTimeoutOf } from '../../workflows/waiting/after-execution.ts';
 import type { App } from '../app/app.ts';
-import { withHeartbeat } from '../heartbeat.ts';
+import { type Holding, withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
 import { isRepeatable, type ToolLogger } from '../tool.ts';
 import type { HandoverExecutor } from '../turn-workflows.ts';
@@ -36,42 +36,50 @@ export interface ToolDeps {
  * `call_overtaken` when the call went on without this attempt (T5).
  */
 export const runTool =
-  ({ store, app, workflows }: ToolDeps) =>
+  (deps: ToolDeps) =>
   (input: RunToolInput): Promise<RunToolOutcome> => {
-    const { agentId, agentTurnId, turnEpoch, callId, tool: name } = input;
-    const fence = { agentId, agentTurnId, turnEpoch };
+    const { agentId, agentTurnId, turnEpoch, callId } = input;
     const { attempt } = Context.current().info;
-    const mayGoOn = () => store.checkLease(fence, { callId, attempt });
-    return withHeartbeat(mayGoOn, async (holding) => {
-      const { signal } = holding;
-      const builtin = builtinTool(name);
-      if (builtin && 'delegation' in builtin)
-        return runDelegation({ store, workflows }, builtin, fence, input, attempt);
-      const tool = runnableTool(app.tools, name);
-      const claim = await store.claimCall(fence, { callId, attempt, repeatable: isRepeatable(tool) });
-      if (claim.kind !== 'go') return claim;
-      const { traceparent, correlationId, metadata } = claim;
-      const request = { traceparent, correlationId, metadata };
-      const logger = loggerOf(Context.current().log, { agentId, agentTurnId, callId, tool: name });
-      const reporter = new ProgressReporter((value) => store.noteProgress(fence, { callId, attempt }, value), logger);
-      const ids = { agentId, agentTurnId, turnEpoch, callId, idempotencyKey: callId, attempt };
-      const context = { ...ids, ...request, logger, progress: (value: JsonValue) => reporter.report(value) };
-      const startedAt = performance.now();
-      const body = await execute(tool, name, claim, context, holding).finally(() => reporter.close());
-      const durationMs = Math.round(performance.now() - startedAt);
-      const effective = effectiveAfterExecution(body.result, undefined, tool?.spec.afterExecution ?? 'continue');
-      if (effective === 'suspend' && body.status === 'success') {
-        const wantedMs = suspendTimeoutOf(body.result) ?? claim.suspendTimeoutMs ?? DEFAULT_SUSPEND_TIMEOUT_MS;
-        if (wantedMs > MAX_WAIT_MS) log.warn(`${name} wants to wait ${wantedMs} ms: a year is the most`, { callId });
-        const waitMs = Math.min(wantedMs, MAX_WAIT_MS);
-        return answered(await outlastOutage(signal, () => store.suspendCall(fence, callId, waitMs)));
-      }
-      const afterExecution = effective === 'terminate' ? 'terminate' : 'continue';
-      const content = { callId, tool: name, afterExecution, ...body } as const;
-      const result = { callId, attempt, content, durationMs };
-      return { kind: 'settled', settled: await outlastOutage(signal, () => store.settleCall(fence, result)) };
-    });
+    const mayGoOn = () => deps.store.checkLease({ agentId, agentTurnId, turnEpoch }, { callId, attempt });
+    return withHeartbeat(mayGoOn, (holding) => performCall(deps, input, holding));
   };
+
+/** Performs the call under a lease that is held. Errors: as those of `runTool`. */
+export async function performCall(
+  { store, app, workflows }: ToolDeps,
+  input: RunToolInput,
+  holding: Holding,
+): Promise<RunToolOutcome> {
+  const { signal } = holding;
+  const { agentId, agentTurnId, turnEpoch, acting, callId, tool: name } = input;
+  const fence = { agentId, agentTurnId, turnEpoch, ...(acting === undefined ? {} : { acting }) };
+  const { attempt } = Context.current().info;
+  const builtin = builtinTool(name);
+  if (builtin && 'delegation' in builtin) return runDelegation({ store, workflows }, builtin, fence, input, attempt);
+  const tool = runnableTool(app.tools, name);
+  const claim = await store.claimCall(fence, { callId, attempt, repeatable: isRepeatable(tool) });
+  if (claim.kind !== 'go') return claim;
+  const { traceparent, correlationId, metadata } = claim;
+  const request = { traceparent, correlationId, metadata };
+  const logger = loggerOf(Context.current().log, { agentId, agentTurnId, callId, tool: name });
+  const reporter = new ProgressReporter((value) => store.noteProgress(fence, { callId, attempt }, value), logger);
+  const ids = { agentId, agentTurnId, turnEpoch, callId, idempotencyKey: callId, attempt };
+  const context = { ...ids, ...request, logger, progress: (value: JsonValue) => reporter.report(value) };
+  const startedAt = performance.now();
+  const body = await execute(tool, name, claim, context, holding).finally(() => reporter.close());
+  const durationMs = Math.round(performance.now() - startedAt);
+  const effective = effectiveAfterExecution(body.result, undefined, tool?.spec.afterExecution ?? 'continue');
+  if (effective === 'suspend' && body.status === 'success') {
+    const wantedMs = suspendTimeoutOf(body.result) ?? claim.suspendTimeoutMs ?? DEFAULT_SUSPEND_TIMEOUT_MS;
+    if (wantedMs > MAX_WAIT_MS) log.warn(`${name} wants to wait ${wantedMs} ms: a year is the most`, { callId });
+    const waitMs = Math.min(wantedMs, MAX_WAIT_MS);
+    return answered(await outlastOutage(signal, () => store.suspendCall(fence, callId, waitMs)));
+  }
+  const afterExecution = effective === 'terminate' ? 'terminate' : 'continue';
+  const content = { callId, tool: name, afterExecution, ...body } as const;
+  const result = { callId, attempt, content, durationMs };
+  return { kind: 'settled', settled: await outlastOutage(signal, () => store.settleCall(fence, result)) };
+}
 
 /**
  * Writes to the log of the activity, also from code that has left its async context. What the runtime says of a line stands above what the tool

@@ -73,11 +73,19 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T5',
     breaks: 'the fence does not look at the epoch',
     file: 'activities/store/turns/head.ts',
-    find: `    .set({ updated_at: tx.now })
-    .where('agent_id', '=', fence.agentId)
-    .where('turn_epoch', '=', fence.turnEpoch)`,
-    replace: `    .set({ updated_at: tx.now })
-    .where('agent_id', '=', fence.agentId)`,
+    find: `{ updated_at: tx.now, acting })
+    .where('agent_id', '=', agentId)
+    .where('turn_epoch', '=', turnEpoch)`,
+    replace: `{ updated_at: tx.now, acting })
+    .where('agent_id', '=', agentId)`,
+    test: STORE,
+  },
+  {
+    rule: 'T5',
+    breaks: 'an attempt writes after a later one of its turn has written',
+    file: 'activities/store/turns/head.ts',
+    find: `ofLease.where('acting', '<=', acting)`,
+    replace: `ofLease`,
     test: STORE,
   },
   {
@@ -92,7 +100,7 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T5',
     breaks: 'a call that was claimed with its step starts under a lease that is over',
     file: 'activities/store/calls/calls.ts',
-    find: `    if (!lease) throw staleEpoch(fence);\n`,
+    find: `    if (!lease) throw await lostLease(reader, fence);\n`,
     replace: '',
     test: STORE,
     only: 'on SQLite ',

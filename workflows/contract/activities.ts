@@ -14,6 +14,7 @@ import type { CallLlmAction, RefusedCall, SummarizeAction } from '../kernel/acti
 import type { SettledCall } from '../kernel/calls.ts';
 import type { Fence } from '../protocol/turn.ts';
 import type { ApprovalRequest } from './approvals.ts';
+import type { BurstInput, BurstOutcome } from './burst.ts';
 import type { WaitingState } from './calls.ts';
 import type { InboxDelivery, InboxMark } from './inbox.ts';
 import type { TurnCommit, TurnEnd } from './lease.ts';
@@ -112,6 +113,8 @@ export interface TurnActivities {
   summarize(input: SummarizeInput): Promise<SummaryRecord>;
   /** Claims a call and runs its tool; a second attempt adopts the stored result or obeys the claim (W10). */
   runTool(input: RunToolInput): Promise<RunToolOutcome>;
+  /** Performs several actions one after the other, and ends the turn when that is what follows (T5, W10). */
+  runSteps(input: BurstInput): Promise<BurstOutcome>;
 }
 
 /** What the workflow of a scheduled supervisor runs. */
@@ -145,6 +148,9 @@ const MODEL: ActivityOptions = {
 /** A summary that no model writes is written by rule, so that few attempts do. */
 const SUMMARY: ActivityOptions = { ...MODEL, retry: { ...MODEL_RETRY, maximumAttempts: 8 } };
 
+/** A model call and a tool may take their whole time in one burst, since what has begun is finished. */
+const BURST: ActivityOptions = { ...MODEL, startToCloseTimeout: '24h' };
+
 const TOOL: ActivityOptions = {
   startToCloseTimeout: '24h',
   cancellationType: 'TRY_CANCEL',
@@ -165,6 +171,9 @@ export const modelActivities = (
     summarize: proxyActivities<Pick<TurnActivities, 'summarize'>>({ ...SUMMARY, ...shown }).summarize,
   };
 };
+/** The activity that performs several actions of a turn; `summary` and `heartbeatMs` as for those that call a model. */
+export const burstActivities = (summary: string, heartbeatMs: number): Pick<TurnActivities, 'runSteps'> =>
+  proxyActivities<Pick<TurnActivities, 'runSteps'>>({ ...BURST, heartbeatTimeout: heartbeatMs, summary });
 /** Activities that run a tool; `summary` and `heartbeatMs` as for those that call a model. */
 export const toolActivities = (summary: string, heartbeatMs: number): Pick<TurnActivities, 'runTool'> =>
   proxyActivities<Pick<TurnActivities, 'runTool'>>({ ...TOOL, heartbeatTimeout: heartbeatMs, summary });

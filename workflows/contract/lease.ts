@@ -38,6 +38,8 @@ export interface Lease extends Fence {
   /** The place of the instruction card in the output box. */
   readonly instructionSeq: number;
   readonly instructionTokens: number;
+  /** Present where one activity may perform several steps. */
+  readonly burst?: true;
   /** History events after which the turn continues as new; absent when the profile leaves that to our own threshold (K22). */
   readonly maxEvents?: number;
   /** First words of the instruction, for the Web UI; without them where the profile keeps titles private. */

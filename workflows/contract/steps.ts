@@ -7,6 +7,7 @@ import type { Card, CardContents, CardType, ToolResultContent } from '../protoco
 import type { ResultFields } from '../protocol/enqueue.ts';
 import type { ProfileSnapshot } from '../protocol/profile.ts';
 import type { Fence, Usage } from '../protocol/turn.ts';
+import type { BetweenSteps } from './between-steps.ts';
 import type { InboxDelivery, InboxMark } from './inbox.ts';
 import type { Notice } from './notices.ts';
 
@@ -30,6 +31,8 @@ export interface StepOutcomeRecord extends InboxDelivery {
   readonly noteTokens: number;
   /** Messages of users that this step took into the conversation, by their places in the output box. */
   readonly steers: readonly { readonly seq: number; readonly tokens: number }[];
+  /** When the model had answered, epoch ms by the clock of the workflow; absent where a burst did not ask. */
+  readonly answeredAt?: number;
   /** Whether the model said anything besides its calls. */
   readonly hasText: boolean;
   /** Present when its output limit cut the model short (K11). */
@@ -58,6 +61,8 @@ export interface StepBegin extends InboxMark {
    * Tokens that messages for the turn may take in this step's prompt; unbounded when left out. The first one is shown in any case (T22).
    */
   readonly room?: number;
+  /** What led to it from the step before, where no history says so yet; written once, with a step that is new. */
+  readonly ledBy?: readonly BetweenSteps[];
 }
 
 /** What a model call needs to know of its turn. */
@@ -73,6 +78,8 @@ export interface StepOpening {
   readonly steers: readonly Card[];
   /** That the provider has failed this step before; null when it has not. */
   readonly outage: OpenOutage | null;
+  /** What led to the step when it was opened before; null when it was not, or when the workflow itself asked for it. */
+  readonly ledBy: readonly BetweenSteps[] | null;
   /** What is wrong with the profile and yet no error, for the worker's log. */
   readonly warnings: readonly string[];
 }
@@ -133,6 +140,8 @@ export interface StepCommit extends InboxMark {
   readonly note: { readonly type: CardType & `sys.${string}`; readonly text: string } | null;
   readonly thought: CardContents['agent.thought'];
   readonly calls: readonly NewCall[];
+  /** As in `StepOutcomeRecord`. */
+  readonly answeredAt?: number;
   /** As in `StepOutcomeRecord`. */
   readonly shown?: ShownStep;
   readonly usage: Usage;

@@ -48,6 +48,8 @@ export const toolSpecSchema = z.strictObject({
   sideEffects: z.enum(['none', 'idempotent', 'unsafe']),
   /** Absent for a tool that is executed once in each attempt. */
   retry: retrySchema.optional(),
+  /** `own`: each call of the tool is an activity of its own, and never a part of a burst; absent where that does not matter. */
+  placement: z.literal('own').optional(),
 });
 /** What the runtime knows of a tool without its function. */
 export type ToolSpec = z.infer<typeof toolSpecSchema>;
@@ -199,6 +201,8 @@ export const profileSchema = z.strictObject({
   providerPatienceMs: durationMsOrZero.default(24 * 3_600_000),
   /** Whether nothing of a request is shown in Temporal: turns are titled by their profile, not by the first words of their instruction. */
   privateTitles: z.boolean().default(false),
+  /** Whether one activity may perform several steps; otherwise each model call and each tool call is an activity of its own. */
+  burst: z.boolean().default(false),
   /** After how many history events the workflow of a turn continues as new; 2,500 when absent (K22). */
   maxHistoryEvents: z.int().min(5).optional(),
   /** How long a suspended call waits whose tool sets no time of its own, in ms; ten minutes when absent (T13). */

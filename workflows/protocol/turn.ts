@@ -68,6 +68,11 @@ export interface Fence {
   readonly agentId: string;
   readonly agentTurnId: string;
   readonly turnEpoch: number;
+  /**
+   * When the attempt that writes was scheduled, epoch ms by the server's clock: once a later one of the same turn has written, this one can
+   * write nothing. Absent for what no other attempt can overtake.
+   */
+  readonly acting?: number;
 }
 
 /** How a turn ended. */

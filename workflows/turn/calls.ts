@@ -29,7 +29,8 @@ export async function executeCalls(turn: TurnParts, action: ExecuteToolsAction):
   return { settled: [...settled, ...refused], waiting: [...suspended, ...asked], waitingBefore };
 }
 
-function waitingElsewhere(
+/** Calls of the step that waited before the action and go on waiting. */
+export function waitingElsewhere(
   { kernel }: TurnParts,
   { calls, refuse = [], ask = [] }: ExecuteToolsAction,
 ): readonly ShownWait[] {

@@ -1,4 +1,5 @@
 /** What one run of a turn leaves to the next (K22), and the parts of the driver made from it. */
+import { log } from '@temporalio/workflow';
 import type { Lease } from '../contract/lease.ts';
 import type { Notice } from '../contract/notices.ts';
 import type { DoneAction, KernelAction } from '../kernel/actions.ts';
@@ -38,7 +39,13 @@ export function turnParts(lease: Lease, carry: TurnCarry | undefined): TurnParts
     fence,
     meter,
     display,
-    kernel: new TurnKernel(carry?.state ?? initialState(lease.kernel), carry?.noticed ?? [], display),
+    kernel: new TurnKernel(
+      { state: carry?.state ?? initialState(lease.kernel), noticed: carry?.noticed ?? [] },
+      {
+        observed: (observation) => log.info(observation.type, { ...observation }),
+        notice: (stepIndex, text) => display.notice(stepIndex, text),
+      },
+    ),
     inbox: new TurnInbox(fence, meter, carry?.inbox),
     status: new ShownStatus(carry?.status ?? 'running', meter),
   };

@@ -28,10 +28,8 @@ export function closeAs(end: TurnEnd): TurnEnd {
   throw ApplicationFailure.nonRetryable(message, errorCode ?? status, end);
 }
 
-async function commit(
-  { fence, kernel, inbox, display, status, meter, lease }: TurnParts,
-  { termination, deliverable, hide }: DoneAction,
-): Promise<TurnEnd> {
+async function commit(turn: TurnParts, { termination, deliverable, hide }: DoneAction): Promise<TurnEnd> {
+  const { fence, kernel, inbox, meter, lease } = turn;
   // What came while nothing waited for it is answered too, be it by an event that says why it was dropped (T14).
   await inbox.acceptResults();
   const end = await storeActivities.commitTurn({
@@ -43,6 +41,11 @@ async function commit(
     ...kernel.takeNoticed(),
     ...(lease.privateTitles ? { privateTitles: true } : {}),
   });
+  return finished(turn, end);
+}
+
+/** Shows the end that is recorded, and answers what came after it. */
+export async function finished({ display, status, inbox }: TurnParts, end: TurnEnd): Promise<TurnEnd> {
   display.end(end);
   status.showEnd(end.status);
   while (!inbox.isSettled) await inbox.settle();

@@ -1,25 +1,39 @@
-/** The kernel of one turn as its driver uses it: it holds the state, takes events, and collects what the store is to be told of. */
-import { log } from '@temporalio/workflow';
+/**
+ * The kernel of one turn as its driver uses it, in the workflow and in a burst alike: it holds the state, takes events, and collects what the
+ * store is to be told of.
+ */
 import type { InboxDelivery } from '../contract/inbox.ts';
 import { isNotice, type Notice, noticeText } from '../contract/notices.ts';
-import type { KernelAction } from '../kernel/actions.ts';
+import type { KernelAction, Observation } from '../kernel/actions.ts';
 import type { ApprovalDecision, KernelEvent } from '../kernel/events.ts';
 import { lifecycleOf } from '../kernel/phase.ts';
 import type { KernelState } from '../kernel/state.ts';
 import { step } from '../kernel/step.ts';
-import type { TurnDisplay } from './display.ts';
+
+/** Where it is told what the kernel observes. */
+export interface KernelOutlet {
+  readonly observed: (observation: Observation) => void;
+  /** A notice, in words, and the step after which it came. */
+  readonly notice: (stepIndex: number, text: string) => void;
+}
+
+/** A kernel between two events. */
+export interface KernelMoment {
+  readonly state: KernelState;
+  readonly noticed: readonly Notice[];
+}
 
 /** The kernel's state, and the one way to change it. */
 export class TurnKernel {
   #state: KernelState;
   /** Notices that the store is told of with the next step, or with the end of the turn. */
   #noticed: readonly Notice[];
-  readonly #display: TurnDisplay;
+  readonly #outlet: KernelOutlet;
 
-  constructor(state: KernelState, noticed: readonly Notice[], display: TurnDisplay) {
+  constructor({ state, noticed }: KernelMoment, outlet: KernelOutlet) {
     this.#state = state;
     this.#noticed = noticed;
-    this.#display = display;
+    this.#outlet = outlet;
   }
 
   get state(): KernelState {
@@ -34,8 +48,7 @@ export class TurnKernel {
   }
 
   /** Tells the kernel what came for the turn, from which nothing follows at once; the answers to its questions are given back. */
-  take({ items = [], delegated }: InboxDelivery): readonly ApprovalDecision[] {
-    const nowMs = Date.now();
+  take({ items = [], delegated }: InboxDelivery, nowMs: number): readonly ApprovalDecision[] {
     if (delegated) this.#step({ type: 'delegated', nowMs, delegated });
     for (const item of items)
       if (item.kind === 'budgets') this.#step({ type: 'budgets', nowMs, budgets: item.budgets });
@@ -47,6 +60,22 @@ export class TurnKernel {
     const noticed = this.#noticed;
     this.#noticed = [];
     return noticed.length > 0 ? { noticed } : {};
+  }
+
+  /** The notices that the store has not been told of are the last `count`: a burst has told it of the others. */
+  keepNoticed(count: number): void {
+    this.#noticed = this.#noticed.slice(this.#noticed.length - count);
+  }
+
+  /** Where the kernel stands, to come back to it. */
+  get moment(): KernelMoment {
+    return { state: this.#state, noticed: this.#noticed };
+  }
+
+  /** Comes back to an earlier moment. */
+  goBack({ state, noticed }: KernelMoment): void {
+    this.#state = state;
+    this.#noticed = noticed;
   }
 
   /** For notices that the store learns of in another way. */
@@ -63,9 +92,9 @@ export class TurnKernel {
     const { stepIndex } = this.#state;
     const { state, actions, observations } = step(this.#state, event);
     this.#state = state;
-    for (const observation of observations) log.info(observation.type, { ...observation });
+    for (const observation of observations) this.#outlet.observed(observation);
     const noticed = observations.filter(isNotice);
-    for (const notice of noticed) this.#display.notice(stepIndex, noticeText(notice));
+    for (const notice of noticed) this.#outlet.notice(stepIndex, noticeText(notice));
     this.#noticed = [...this.#noticed, ...noticed];
     return actions;
   }

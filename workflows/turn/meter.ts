@@ -3,13 +3,16 @@
  * one each, and so does every local activity (W17). What a turn asks of the server goes through its meter, so that nothing else counts.
  */
 import { type SignalDefinition, setHandler, sleep, workflowInfo } from '@temporalio/workflow';
-import { modelActivities, storeActivities, toolActivities } from '../contract/activities.ts';
+import { burstActivities, modelActivities, storeActivities, toolActivities } from '../contract/activities.ts';
 import { showTurnStatus } from '../messages/search-attributes.ts';
 import type { Timeouts } from '../protocol/profile.ts';
 import type { EngineUsage, TurnStatus } from '../protocol/turn.ts';
 
 /** Two actions are certain before anything else happens: the start, and the final commit, which is made without the meter. */
 const AT_THE_START: EngineUsage = { historyEvents: 0, historyBytes: 0, actions: 2 };
+
+/** The end of a workflow task, the three events of an activity, and the beginning of the next task. */
+const EVENTS_OF_A_BURST = 6;
 
 type SignalHandler = (body: unknown) => void | Promise<void>;
 
@@ -31,6 +34,11 @@ export class Meter {
   /** The activities that call a model, with a summary for the Web UI; each call counts. */
   model(summary: string): ReturnType<typeof modelActivities> {
     return this.#counted(modelActivities(summary, this.#heartbeatMs));
+  }
+
+  /** The activity that performs several actions, with a summary for the Web UI; each call counts. */
+  burst(summary: string): ReturnType<typeof burstActivities> {
+    return this.#counted(burstActivities(summary, this.#heartbeatMs));
   }
 
   /** The activity that runs a tool, with a summary for the Web UI; each call counts. */
@@ -67,6 +75,12 @@ export class Meter {
       historyBytes: historyBytes + historySize,
       actions: this.#actions,
     };
+  }
+
+  /** The same at the end of a burst that is about to be asked for; how many bytes its result will have, nobody knows yet. */
+  get usageAfterBurst(): EngineUsage {
+    const { historyEvents, ...rest } = this.usage;
+    return { ...rest, historyEvents: historyEvents + EVENTS_OF_A_BURST };
   }
 
   #counted<T extends object>(activities: T): T {

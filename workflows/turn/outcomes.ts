@@ -1,7 +1,6 @@
 /** What the outside answered a turn, as events of the kernel. */
 import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/workflow';
 import type { Lease } from '../contract/lease.ts';
-import type { StepOutcomeRecord } from '../contract/steps.ts';
 import type { KernelEvent } from '../kernel/events.ts';
 import type { Handle } from '../kernel/handles.ts';
 import { FAILURES, isFailureCode } from '../protocol/failures.ts';
@@ -11,28 +10,6 @@ import { clip } from '../protocol/sizes.ts';
 export function startEvent({ outputBoxId, earlier, instructionSeq, instructionTokens }: Lease): KernelEvent {
   const instruction: Handle = [instructionSeq, 'user', instructionTokens];
   return { type: 'start', nowMs: Date.now(), outputBoxId, earlier, instruction };
-}
-
-/** The event of a model call that was answered, from what the store recorded of it. */
-export function responseEvent(record: StepOutcomeRecord): KernelEvent {
-  const { stepIndex, thoughtCardId, thoughtSeq, thoughtTokens, noteSeq, noteTokens } = record;
-  const { hasText, refused, truncated, calls, usage, cost } = record;
-  const note: Handle[] = noteSeq === null ? [] : [[noteSeq, 'note', noteTokens]];
-  const thought: Handle = [thoughtSeq, 'assistant', thoughtTokens];
-  const steers = record.steers.map(({ seq, tokens }): Handle => [seq, 'user', tokens]);
-  return {
-    type: 'llm_response',
-    nowMs: Date.now(),
-    stepIndex,
-    handles: [...steers, ...note, thought],
-    thoughtCardId,
-    hasText,
-    refused,
-    calls,
-    usage,
-    cost,
-    ...(truncated ? { truncated } : {}),
-  };
 }
 
 /** A catalogued failure ends the turn by the table in T8; a lost lease ends the workflow; anything else is ours. */

@@ -18,16 +18,18 @@ import {
   setHandler,
   setWorkflowOptions,
 } from '@temporalio/workflow';
+import type { BurstAction, SuspendedCalls } from '../contract/burst.ts';
 import type { Lease, TurnEnd } from '../contract/lease.ts';
 import type { ExecuteToolsAction, KernelAction } from '../kernel/actions.ts';
 import type { KernelEvent } from '../kernel/events.ts';
 import { stopSignal, type TurnSnapshot, turnStateQuery } from '../messages/messages.ts';
 import { isDelegation } from '../protocol/builtins.ts';
-import { executeCalls } from './calls.ts';
+import { runBurst } from './burst.ts';
+import { executeCalls, waitingElsewhere } from './calls.ts';
 import { type ActiveAction, type TurnCarry, turnParts } from './carry.ts';
-import { closeAs, commitEnd } from './ending.ts';
+import { closeAs, commitEnd, finished } from './ending.ts';
 import { historyIsLong } from './history.ts';
-import { runStep, runSummary } from './model.ts';
+import { runStep, runSummary, stepFailed } from './model.ts';
 import { leaseLost, startEvent } from './outcomes.ts';
 import { ownLease } from './own-lease.ts';
 import type { TurnParts } from './parts.ts';
@@ -41,6 +43,13 @@ export async function agentTurn(lease: Lease, carry?: TurnCarry): Promise<TurnEn
   return new TurnDriver(ownLease(lease), carry).run();
 }
 
+/** What follows from an action. */
+interface Advance {
+  readonly next: KernelAction;
+  /** Present when the turn has ended. */
+  readonly end?: TurnEnd;
+}
+
 class TurnDriver {
   readonly #turn: TurnParts;
   readonly #carry: TurnCarry | undefined;
@@ -48,6 +57,8 @@ class TurnDriver {
   /** A stop cancels this scope; the final commit is outside. */
   readonly #scope = new CancellationScope();
   #stopped = false;
+  /** The next action is to be performed by activities of its own. */
+  #apart = false;
 
   constructor(lease: Lease, carry?: TurnCarry) {
     this.#turn = turnParts(lease, carry);
@@ -79,14 +90,49 @@ class TurnDriver {
       // Nothing is awaited between this check and the command, so no message can slip in between.
       while (this.#historyIsLong() && !inbox.isSettled) await inbox.settle();
       if (this.#historyIsLong()) return continueAsNew<typeof agentTurn>(lease, this.#carryOver(action));
-      const event = await this.#outcomeOf(action);
-      if (event === null) {
+      const after = await this.#advance(action);
+      if (after === null) {
         action = this.#waits.resumed(action);
         continue;
       }
-      action = kernel.feed(event);
+      if (after.end) return finished(this.#turn, after.end);
+      action = after.next;
     }
     return commitEnd(this.#turn, action);
+  }
+
+  /** Null: nothing has come of it yet, and the history is long. */
+  async #advance(action: ActiveAction): Promise<Advance | null> {
+    const { lease, kernel } = this.#turn;
+    const isApart = this.#apart;
+    this.#apart = false;
+    if (lease.burst && action.type !== 'await' && !isApart) return this.#burst(action);
+    const event = await this.#outcomeOf(action);
+    return event && { next: kernel.feed(event) };
+  }
+
+  async #burst(action: BurstAction): Promise<Advance> {
+    const { kernel, inbox } = this.#turn;
+    try {
+      const { next, suspended, apart, end } = await this.#scope.run(() => runBurst(this.#turn, action));
+      this.#apart = apart;
+      if (suspended && next.type === 'execute_tools') return { next: kernel.feed(this.#suspendedBy(next, suspended)) };
+      return { next, ...(end ? { end } : {}) };
+    } catch (error) {
+      if (isCancellation(error)) return { next: kernel.feed(this.#stopEvent()) };
+      if (action.type !== 'call_llm') throw leaseLost(error) ?? error;
+      return {
+        next: kernel.feed(await stepFailed(this.#turn, action, error, { ...kernel.takeNoticed(), ...inbox.mark })),
+      };
+    }
+  }
+
+  #suspendedBy(action: ExecuteToolsAction, { settled, waiting }: SuspendedCalls): KernelEvent {
+    const { display } = this.#turn;
+    for (const { callId, status } of settled) display.call(callId, status, null);
+    for (const { callId } of waiting) display.call(callId, 'waiting', null);
+    this.#waits.show([...waitingElsewhere(this.#turn, action), ...waiting]);
+    return { type: 'tool_results', nowMs: Date.now(), settled, suspended: waiting.map(waitHere) };
   }
 
   /** A stopped turn ends in this run, however long. */
@@ -111,7 +157,7 @@ class TurnDriver {
     inbox.unread = false;
     const delivery = await meter.store.readInbox({ ...fence, ...inbox.mark });
     inbox.noteRead(delivery);
-    kernel.take(delivery);
+    kernel.take(delivery, Date.now());
   }
 
   /** Null: nothing has come of it yet, and the history is long. */

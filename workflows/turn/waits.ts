@@ -77,7 +77,7 @@ export class TurnWaits {
       for (const call of settled) display.call(call.callId, call.status, null);
       this.show(waiting);
       inbox.noteRead(delivery);
-      const answers = kernel.take(delivery);
+      const answers = kernel.take(delivery, Date.now());
       if (answers.length > 0) return this.#answered(answers, settled.length > 0);
       if (settled.length > 0)
         return { type: 'tool_results', nowMs: Date.now(), settled, suspended: waiting.map(waitHere) };

@@ -16,7 +16,7 @@ import { type Reader, read, type StoreContext, type Tx, together, write } from '
 import { appendEvent } from '../log/events.ts';
 import { decoded, encoded } from '../schema/json.ts';
 import { leased, type WithLease } from '../schema/turn-states.ts';
-import { fencedWith, selectLease, staleEpoch } from '../turns/head.ts';
+import { fencedWith, lostLease, selectLease } from '../turns/head.ts';
 import { asHeld, type Extras, fencedTurn, held, selectHeld } from '../turns/turns.ts';
 import { editedArguments } from './approval-rows.ts';
 import { type CallAndResult, callAndResultOf, callOf, findResult, selectCallAndResult } from './call-cards.ts';
@@ -86,7 +86,7 @@ const claimedWithItsStep = (ctx: StoreContext, fence: Fence, callId: string): Pr
     if (turn.waited) return null;
     const { settled, call } = callAndResultOf(rows, agentTurnId, callId);
     if (!settled && claims.length === 0) return null;
-    if (!lease) throw staleEpoch(fence);
+    if (!lease) throw await lostLease(reader, fence);
     return settled ? { kind: 'settled', settled } : start(reader, leased(turn), call.content, false);
   });
 

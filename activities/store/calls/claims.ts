@@ -8,7 +8,7 @@ import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { type Reader, read, type StoreContext, type Tx, together } from '../context.ts';
 import { constant } from '../schema/rows.ts';
-import { selectLease, staleEpoch } from '../turns/head.ts';
+import { lostLease, selectLease } from '../turns/head.ts';
 
 /** A query for the claims of a call. */
 export const selectClaims = ({ db }: Reader, agentTurnId: string, callId: string) =>
@@ -71,6 +71,6 @@ export const checkLease = (ctx: StoreContext, fence: Fence, attempt?: CallAttemp
       // Last, like with a claim: a lease ends without a trace at the call.
       selectLease(reader, fence),
     );
-    if (!lease) throw staleEpoch(fence);
+    if (!lease) throw await lostLease(reader, fence);
     if (attempt && (results.length > 0 || isOvertaken(claims, attempt))) throw overtaken(attempt);
   });

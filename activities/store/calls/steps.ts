@@ -6,6 +6,7 @@
  * 2. A step that was given up can be neither opened nor committed: the turn has gone on without it (K13).
  */
 import { sql } from 'kysely';
+import type { BetweenSteps } from '../../../workflows/contract/between-steps.ts';
 import type { InboxMark } from '../../../workflows/contract/inbox.ts';
 import type { Notice } from '../../../workflows/contract/notices.ts';
 import type {
@@ -46,7 +47,7 @@ import { actOnAnswers } from './waiting-set.ts';
 /** Opens a step before its model call. */
 export const openStep = (ctx: StoreContext, fence: Fence, begin: StepBegin): Promise<StepOpening> =>
   write(ctx, fence.agentId, async (tx) => {
-    const { stepIndex, profileHash, hide = [], noticed = [], room } = begin;
+    const { stepIndex, profileHash, hide = [], noticed = [], room, ledBy = null } = begin;
     const locked = await fencedTurnAt(tx, fence, stepIndex);
     const { turn } = locked;
     const recorded = await recordedOf(tx, turn, begin);
@@ -59,10 +60,11 @@ export const openStep = (ctx: StoreContext, fence: Fence, begin: StepBegin): Pro
     const request = decoded(turn.request);
     const { criteria = [] } = request;
     const resultFields = resultFieldsOf(request, snapshot);
-    if (turn.opened === null) await openRow(tx, turn, stepIndex, noticed);
+    if (turn.opened === null) await openRow(tx, turn, stepIndex, noticed, ledBy);
     const steers = recorded || !turn.steered ? [] : await steersWithin(tx, fence.agentTurnId, room);
     const outage = openOutage(turn.outage, tx.now);
-    return { recorded, snapshot, resultFields, criteria, steers, outage, warnings: snapshot.warnings };
+    const led = turn.led_by === null ? null : decoded(turn.led_by);
+    return { recorded, snapshot, resultFields, criteria, steers, outage, ledBy: led, warnings: snapshot.warnings };
   });
 
 /** The first activity of a turn moves head and row dispatched→running (T12). */
@@ -85,6 +87,8 @@ async function startRunning(tx: Tx, { head, turn }: Locked<TurnAtStep>, timeouts
 interface StepColumns {
   /** Null while no attempt has opened the step. */
   readonly opened: number | null;
+  /** Null where no burst has opened the step. */
+  readonly led_by: Json<readonly BetweenSteps[]> | null;
   /** Null until the step is committed. */
   readonly outcome: Json<RecordedStep> | null;
   /** When the step was over; null until then. */
@@ -98,12 +102,13 @@ type TurnAtStep = WithLease & Extras & StepColumns;
 /** Locks the head if the lease holds, and reads the turn and its step. Errors: `stale_epoch` (T5). */
 async function fencedTurnAt(tx: Tx, fence: Fence, stepIndex: number): Promise<Locked<TurnAtStep>> {
   const { agentTurnId } = fence;
-  const ofStep = <T>(column: 'step_index' | 'outcome' | 'ended_at' | 'outage') =>
+  const ofStep = <T>(column: 'step_index' | 'led_by' | 'outcome' | 'ended_at' | 'outage') =>
     sql<T | null>`(select s.${sql.ref(column)} from agent_steps s
       where s.agent_turn_id = turns.agent_turn_id and s.step_index = ${stepIndex})`;
   // No join: SQLite would plan it anew for every turn.
   const query = selectHeld(tx, agentTurnId).select([
     ofStep<number>('step_index').as('opened'),
+    ofStep<Json<readonly BetweenSteps[]>>('led_by').as('led_by'),
     ofStep<Json<RecordedStep>>('outcome').as('outcome'),
     ofStep<number>('ended_at').as('closed'),
     ofStep<Json<RecordedOutage>>('outage').as('outage'),
@@ -117,7 +122,13 @@ const recordedOf = async (tx: Tx, turn: TurnAtStep, mark: InboxMark): Promise<St
   turn.outcome === null ? null : { ...decoded(turn.outcome), ...(await deliver(tx, turn, mark)) };
 
 /** Begins a step, which ends the one before it. */
-async function openRow(tx: Tx, turn: TurnRow, stepIndex: number, noticed: readonly Notice[] = []): Promise<void> {
+async function openRow(
+  tx: Tx,
+  turn: TurnRow,
+  stepIndex: number,
+  noticed: readonly Notice[] = [],
+  ledBy: readonly BetweenSteps[] | null = null,
+): Promise<void> {
   appendNotices(tx, turn, noticed);
   if (stepIndex > 1) await completeStep(tx, turn, stepIndex - 1);
   await tx.db
@@ -133,6 +144,7 @@ async function openRow(tx: Tx, turn: TurnRow, stepIndex: number, noticed: readon
       first_token_ms: null,
       finish_reason: null,
       tool_call_ids: encoded([]),
+      led_by: ledBy && encoded(ledBy),
       outcome: null,
       outage: null,
       started_at: tx.now,
@@ -170,6 +182,7 @@ export const commitStep = (ctx: StoreContext, fence: Fence, commit: StepCommit):
       ...(await writeCards(tx, turn, commit)),
       steers,
       hasText: commit.thought.text.trim() !== '',
+      ...(commit.answeredAt === undefined ? {} : { answeredAt: commit.answeredAt }),
       ...(commit.finishReason === 'length' ? { truncated: true as const } : {}),
       refused: commit.thought.refusal !== undefined,
       ...(commit.shown ? { shown: commit.shown } : {}),

@@ -57,8 +57,8 @@ const agents: Migration = ({ int }) => [
   `create table profiles (hash text primary key, name text not null, snapshot text not null, created_at ${int} not null)`,
   `create table profile_heads (name text primary key, hash text not null, revision ${int} not null, updated_at ${int} not null)`,
   `create table agent_state_head (agent_id text primary key, status text not null, turn_epoch ${int} not null,
-     active_agent_turn_id text, output_box_id text, waiting_tool_count ${int} not null, resume_deadline ${int},
-     accept_seq ${int} not null, event_seq ${int} not null, updated_at ${int} not null)`,
+     active_agent_turn_id text, acting ${int} not null default 0, output_box_id text, waiting_tool_count ${int} not null,
+     resume_deadline ${int}, accept_seq ${int} not null, event_seq ${int} not null, updated_at ${int} not null)`,
 ];
 
 /** Turns, found by their queue, their parent and their check. */
@@ -88,7 +88,7 @@ const turns: Migration = ({ int }) => [
 const calls: Migration = ({ int }) => [
   `create table agent_steps (agent_turn_id text not null, step_index ${int} not null, status text not null, model text,
      llm_usage text, llm_response_cost double precision, latency_ms ${int}, first_token_ms ${int}, finish_reason text,
-     tool_call_ids text not null, outcome text, outage text, started_at ${int} not null, ended_at ${int},
+     tool_call_ids text not null, led_by text, outcome text, outage text, started_at ${int} not null, ended_at ${int},
      primary key (agent_turn_id, step_index))`,
   `create table turn_waiting (agent_turn_id text not null, call_id text not null, step_index ${int} not null,
      kind text not null, tool_name text not null, deadline ${int} not null, status text not null, result_card_id text,

@@ -4,6 +4,7 @@
  */
 import { type Generated, type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { ApprovalStatus } from '../../../workflows/contract/approvals.ts';
+import type { BetweenSteps } from '../../../workflows/contract/between-steps.ts';
 import type { ResultReport } from '../../../workflows/contract/calls.ts';
 import type { EventBody } from '../../../workflows/contract/events.ts';
 import type { InboxDelivery } from '../../../workflows/contract/inbox.ts';
@@ -108,6 +109,8 @@ export interface HeadRow {
   turn_epoch: number;
   /** The open turn; null while the agent is idle. */
   active_agent_turn_id: string | null;
+  /** When the latest attempt was scheduled that wrote for an open turn, epoch ms by the server's clock; 0 when none has. */
+  acting: number;
   /** What the agent remembers; null before its first turn. */
   output_box_id: string | null;
   waiting_tool_count: number;
@@ -140,6 +143,8 @@ export interface StepRow {
   first_token_ms: number | null;
   finish_reason: string | null;
   tool_call_ids: Json<readonly string[]>;
+  /** What led to it from the step before, where a burst opened it and not the workflow; null otherwise. */
+  led_by: Json<readonly BetweenSteps[]> | null;
   outcome: Json<RecordedStep> | null;
   /** Null while the provider has not failed its model call, and from the commit on. */
   outage: Json<RecordedOutage> | null;

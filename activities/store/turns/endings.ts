@@ -11,7 +11,7 @@ import type { HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { isEnded } from '../schema/turn-states.ts';
 import { handOver } from './handover.ts';
-import { holds, lockHead, staleEpoch, updateHead } from './head.ts';
+import { holds, lockHead, lostLease, updateHead } from './head.ts';
 import { abandoned, endOf, finishTurn } from './terminal.ts';
 import { lockedTurn, type MaybeHeld, turnOf } from './turns.ts';
 
@@ -21,7 +21,7 @@ export const commitTurn = (ctx: StoreContext, fence: Fence, commit: TurnCommit):
     const { head, turn } = await lockedTurn(tx, fence);
     // A second run, or a turn that was ended over its head meanwhile: what is recorded stands.
     if (isEnded(turn)) return { ended: await endOf(tx, turn), handover: withReport(await handOver(tx, head), turn) };
-    if (!holds(head, fence)) throw staleEpoch(fence);
+    if (!holds(head, fence)) throw await lostLease(tx, fence);
     return endTurn(tx, { head, turn }, commit);
   });
 

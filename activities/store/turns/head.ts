@@ -30,6 +30,7 @@ export async function lockHeadWith<Q extends readonly Compilable[]>(
       status: 'idle',
       turn_epoch: 0,
       active_agent_turn_id: null,
+      acting: 0,
       output_box_id: null,
       waiting_tool_count: 0,
       resume_deadline: null,
@@ -65,39 +66,58 @@ async function locked<Q extends readonly Compilable[]>(
   return [head, ...answers];
 }
 
-/** Locks the head if the lease still holds, and runs the queries under the lock, all in one round trip. Errors: `stale_epoch` (T5). */
+/**
+ * Locks the head if the lease still holds and no later attempt has written, and runs the queries under the lock, all in one round trip.
+ * Errors: `stale_epoch`, `call_overtaken` (T5).
+ */
 export async function fencedWith<Q extends readonly Compilable[]>(
   tx: Tx,
   fence: Fence,
   ...queries: Q
 ): Promise<readonly [HeadRow, ...Answers<Q>]> {
-  const lock = tx.db
+  const { agentId, agentTurnId, turnEpoch, acting } = fence;
+  const ofLease = tx.db
     .updateTable('agent_state_head')
-    .set({ updated_at: tx.now })
-    .where('agent_id', '=', fence.agentId)
-    .where('turn_epoch', '=', fence.turnEpoch)
-    .where('active_agent_turn_id', '=', fence.agentTurnId)
-    .returningAll();
-  const held = await locked(tx, lock, queries);
+    .set(acting === undefined ? { updated_at: tx.now } : { updated_at: tx.now, acting })
+    .where('agent_id', '=', agentId)
+    .where('turn_epoch', '=', turnEpoch)
+    .where('active_agent_turn_id', '=', agentTurnId);
+  const lock = acting === undefined ? ofLease : ofLease.where('acting', '<=', acting);
+  const held = await locked(tx, lock.returningAll(), queries);
   if (held) return held;
-  throw staleEpoch(fence);
+  throw await lostLease(tx, fence);
 }
 
-/** A query for what writes nothing: it gives a row where the lease holds. */
-export const selectLease = ({ db }: Reader, fence: Fence) =>
+/** Why an attempt may not write: its lease is over, or a later attempt has written under it. */
+export async function lostLease(reader: Reader, fence: Fence): Promise<CodedError> {
+  const { acting, ...lease } = fence;
+  const [head] = acting === undefined ? [] : await selectLease(reader, lease).execute();
+  if (!head) return staleEpoch(fence);
+  return new CodedError(
+    'call_overtaken',
+    `turn ${fence.agentTurnId} went on without this attempt: nothing was written`,
+  );
+}
+
+/** A query for what writes nothing: it gives a row where the lease holds and no later attempt has written. */
+export const selectLease = (
+  { db }: Reader,
+  { agentId, agentTurnId, turnEpoch, acting = Number.MAX_SAFE_INTEGER }: Fence,
+) =>
   db
     .selectFrom('agent_state_head')
     .select('agent_id')
-    .where('agent_id', '=', fence.agentId)
-    .where('turn_epoch', '=', fence.turnEpoch)
-    .where('active_agent_turn_id', '=', fence.agentTurnId);
+    .where('agent_id', '=', agentId)
+    .where('turn_epoch', '=', turnEpoch)
+    .where('active_agent_turn_id', '=', agentTurnId)
+    .where('acting', '<=', acting);
 
-/** Whether the head still carries this lease. */
-export const holds = (head: HeadRow, { agentTurnId, turnEpoch }: Fence): boolean =>
-  head.turn_epoch === turnEpoch && head.active_agent_turn_id === agentTurnId;
+/** Whether the head still carries this lease, and no later attempt has written. */
+export const holds = (head: HeadRow, { agentTurnId, turnEpoch, acting = head.acting }: Fence): boolean =>
+  head.turn_epoch === turnEpoch && head.active_agent_turn_id === agentTurnId && head.acting <= acting;
 
 /** The error of a write under a lease that is over. */
-export const staleEpoch = ({ agentId, agentTurnId, turnEpoch }: Fence): CodedError =>
+const staleEpoch = ({ agentId, agentTurnId, turnEpoch }: Fence): CodedError =>
   new CodedError(
     'stale_epoch',
     `turn ${agentTurnId} of agent ${agentId} does not hold epoch ${turnEpoch} any more: nothing was written`,

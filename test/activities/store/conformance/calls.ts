@@ -32,6 +32,48 @@ export function describeCalls(bench: StoreBench): void {
       );
     });
 
+    test('an attempt writes nothing, and starts nothing, once a later one of its turn has written (T5, W10)', async () => {
+      const lease = await bench.started(newAgent());
+      const { agentId } = lease;
+      const { calls } = await bench.think(lease, 1, ['t']);
+      const callId = calls[0]?.callId ?? '';
+      const early = { ...fenceOf(lease), acting: 1_000 };
+      const late = { ...fenceOf(lease), acting: 2_000 };
+      const begin = { stepIndex: 2, profileHash: lease.profileHash };
+      await bench.store.claimCall(early, { callId, attempt: 1, repeatable: true });
+      await bench.store.checkLease(early);
+      await bench.store.openStep(late, begin);
+      const before = await bench.eventsOf(agentId);
+      const overtaken = { code: 'call_overtaken' };
+      const settled = { callId, attempt: 1, content: result(callId), durationMs: 1 };
+      for (const store of [bench.store, bench.other]) {
+        await expect(store.checkLease(early)).rejects.toMatchObject(overtaken);
+        await expect(store.openStep(early, begin)).rejects.toMatchObject(overtaken);
+        await expect(store.claimCall(early, { callId, attempt: 2, repeatable: true })).rejects.toMatchObject(overtaken);
+        await expect(store.settleCall(early, settled)).rejects.toMatchObject(overtaken);
+        await expect(store.commitTurn(early, SUCCESS)).rejects.toMatchObject(overtaken);
+        await store.checkLease(late);
+        await store.checkLease(fenceOf(lease));
+      }
+      expect(await bench.eventsOf(agentId)).toEqual(before);
+      await bench.store.settleCall(late, settled);
+      await bench.reaped(lease);
+      await expect(bench.store.openStep(early, begin)).rejects.toMatchObject({ code: 'stale_epoch' });
+    });
+
+    test('a step that is opened again says what led to it the first time (T5)', async () => {
+      const lease = await bench.started(newAgent());
+      await bench.think(lease, 1);
+      const results = { type: 'tool_results', nowMs: 7, settled: [], suspended: [] } as const;
+      const led = (nowMs: number) => [{ kind: 'event', event: { ...results, nowMs } }] as const;
+      const begin = { stepIndex: 2, profileHash: lease.profileHash };
+      const first = await bench.store.openStep(fenceOf(lease), { ...begin, ledBy: led(1) });
+      const again = await bench.other.openStep(fenceOf(lease), { ...begin, ledBy: led(2) });
+      expect([first.ledBy, again.ledBy]).toEqual([null, led(1)]);
+      const { ledBy } = await bench.store.openStep(fenceOf(lease), { ...begin, stepIndex: 1 });
+      expect(ledBy).toBeNull();
+    });
+
     test('a look at the lease writes nothing, and says when others have taken over (T5, W10)', async () => {
       const overtaken = { code: 'call_overtaken' };
       const lease = await bench.started(newAgent());

@@ -313,14 +313,14 @@ export function describeEndings(bench: StoreBench): void {
       expect((await textsIn(end.outputBoxId)).filter((text) => text === 'hear me')).toHaveLength(1);
     });
 
-    test.each(['ends', 'is stopped'])(
+    test.each(['ends', 'is ended over its head'])(
       'a steer shown by a step that is never committed is the next turn when its turn %s, and in the box once (T22)',
       async (how) => {
         const lease = await bench.started(newAgent());
         await bench.store.steerTurn(lease.agentTurnId, 'hear me');
         expect(await steersAt(lease, 1)).toHaveLength(1);
         if (how === 'ends') await bench.store.commitTurn(fenceOf(lease), SUCCESS);
-        else await bench.store.stopTurn(lease.agentTurnId, 'enough');
+        else await bench.reaped(lease);
         const next = await bench.leased(lease.agentId);
         expect(await bench.store.getTurn(next.agentTurnId)).toMatchObject({ instruction: 'hear me' });
         expect((await textsIn(next.outputBoxId)).filter((text) => text === 'hear me')).toHaveLength(1);

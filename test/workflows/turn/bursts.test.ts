@@ -1,0 +1,100 @@
+/** Bursts on a real server: what a turn costs in events, and what stays as it is. */
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { v7 } from 'uuid';
+import { z } from 'zod';
+import { defineAgent, defineApp, defineTool } from '../../../activities/app/app.ts';
+import type { TurnHandle } from '../../../client/api.ts';
+import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
+import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
+import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
+
+const parameters = z.object({ n: z.number().optional() });
+const say = (content: string) => ({ kind: 'message', content }) as const;
+const call = (...names: readonly string[]) =>
+  ({ kind: 'message', toolCalls: names.map((name) => ({ name, arguments: {} })) }) as const;
+
+const app = defineApp({
+  agents: [defineAgent({ name: 'bursting', burst: true }), defineAgent({ name: 'single' })],
+  tools: [
+    defineTool({ name: 'add', description: 'adds', parameters, sideEffects: 'none', execute: () => ({ sum: 3 }) }),
+    defineTool({ name: 'alone', description: 'runs alone', parameters, placement: 'own', execute: () => 'alone' }),
+    defineTool({ name: 'ask', description: 'asks', parameters, afterExecution: 'suspend', suspendTimeoutMs: 600_000 }),
+  ],
+});
+
+describe.each(BACKENDS)('bursts on %s', (backend) => {
+  let harness: Harness;
+  let model: ScriptedServer;
+
+  beforeAll(async () => {
+    harness = await openHarness(backend);
+    model = await startScriptedModel({
+      scripts: {
+        one: [call('add'), say('three')],
+        ten: [...Array.from({ length: 9 }, () => call('add')), say('done')].map((answer, index) =>
+          'toolCalls' in answer ? { ...answer, toolCalls: [{ name: 'add', arguments: { n: index } }] } : answer,
+        ),
+        alone: [call('add'), call('alone', 'add'), say('done')],
+        ask: [call('ask', 'add'), say('thanks')],
+      },
+    });
+    await harness.startWorker(app, model);
+  });
+  afterAll(async () => {
+    await harness?.close();
+    await model?.close();
+  });
+
+  const run = async (profile: string, script: string): Promise<TurnHandle> =>
+    harness.client.agent(`agent-${v7()}`).enqueue({ instruction: `[script:${script}] go`, profile });
+
+  async function eventsOf(turn: TurnHandle): Promise<readonly string[]> {
+    const { agentId } = await turn.get();
+    const workflow = harness.temporal.client.workflow.getHandle(turnWorkflowId(agentId, turn.id));
+    await workflow.result();
+    const { events = [] } = await workflow.fetchHistory();
+    return (events ?? []).map(({ eventType }) => String(eventType));
+  }
+
+  test('a turn with one tool call is one activity, and is told like any other', async () => {
+    const turn = await run('bursting', 'one');
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success', stepCount: 2, deliverable: { text: 'three' } });
+    expect(await eventsOf(turn)).toHaveLength(11);
+    const single = await run('single', 'one');
+    await single.result(WAIT);
+    const told = async (one: TurnHandle) => {
+      const entries: unknown[] = [];
+      for await (const { kind } of one.transcript()) entries.push(kind);
+      return entries;
+    };
+    expect(await told(turn)).toEqual(await told(single));
+    expect((await turn.get()).usage).toEqual((await single.get()).usage);
+  });
+
+  test('a turn of ten steps is one activity', async () => {
+    const turn = await run('bursting', 'ten');
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success', stepCount: 10 });
+    expect(await eventsOf(turn)).toHaveLength(11);
+  });
+
+  test('a tool that wants an activity of its own gets one', async () => {
+    const turn = await run('bursting', 'alone');
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success', stepCount: 3 });
+    expect((await turn.get()).steps[1]?.calls.map(({ status }) => status)).toEqual(['success', 'success']);
+  });
+
+  test('a call that waits ends the burst, and its result begins another', async () => {
+    const turn = await run('bursting', 'ask');
+    for (;;) {
+      const [waiting] = (await turn.get()).waiting;
+      if (!waiting) {
+        await harness.store.changed(1_000);
+        continue;
+      }
+      await turn.toolResult({ callId: waiting.callId, status: 'success', result: 'yes' });
+      break;
+    }
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success', deliverable: { text: 'thanks' } });
+  });
+});

@@ -1,0 +1,57 @@
+/**
+ * A burst: several actions of a turn, performed one after the other by one activity that runs the kernel itself. The workflow feeds what
+ * happened to its own kernel, which comes to the same state: history still decides, and a replay still proves it.
+ */
+import type { CallLlmAction, ExecuteToolsAction, SummarizeAction } from '../kernel/actions.ts';
+import type { SettledCall } from '../kernel/calls.ts';
+import type { KernelState } from '../kernel/state.ts';
+import type { EngineUsage, Fence } from '../protocol/turn.ts';
+import type { BetweenSteps } from './between-steps.ts';
+import type { InboxMark } from './inbox.ts';
+import type { TurnEnd } from './lease.ts';
+import type { Notice } from './notices.ts';
+import type { StepOutcomeRecord } from './steps.ts';
+import type { Suspension } from './suspension.ts';
+
+/** What a burst can perform; waits are the workflow's. */
+export type BurstAction = CallLlmAction | SummarizeAction | ExecuteToolsAction;
+
+/** A turn between two events, from which a burst goes on. */
+export interface BurstInput extends Fence, InboxMark {
+  readonly profileHash: string;
+  readonly state: KernelState;
+  /** What the kernel asked for last. */
+  readonly action: BurstAction;
+  /** What the kernel did on its own account since the last step began; absent when it did nothing. */
+  readonly noticed?: readonly Notice[];
+  /** The time by the clock of the workflow when it asked for the burst, epoch ms. */
+  readonly nowMs: number;
+  /** What the engine has spent on the turn so far, for a burst that ends it. */
+  readonly engine: EngineUsage;
+  /** As in the lease. */
+  readonly privateTitles?: true;
+}
+
+/** One thing that happened in a burst, in the order in which the kernel was told. */
+export type BurstItem =
+  | BetweenSteps
+  | { readonly kind: 'step'; readonly nowMs: number; readonly record: StepOutcomeRecord };
+
+/** The calls of a burst's last action, some of which wait now. */
+export interface SuspendedCalls {
+  readonly settled: readonly SettledCall[];
+  readonly waiting: readonly (Suspension & { readonly tool: string })[];
+}
+
+/** What a burst has done. */
+export interface BurstOutcome {
+  readonly items: readonly BurstItem[];
+  /** How many notices of the kernel the store has not been told of: the last ones. */
+  readonly untold: number;
+  /** Absent when no call waits. */
+  readonly suspended?: SuspendedCalls;
+  /** Present when the next action is to be performed by activities of its own. */
+  readonly apart?: true;
+  /** The recorded end of the turn; absent while it goes on. */
+  readonly end?: TurnEnd;
+}

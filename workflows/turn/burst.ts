@@ -1,0 +1,70 @@
+/** A burst, as the workflow sees it: one activity, and all that happened in it told to the kernel again (K22). */
+import type { BurstAction, BurstItem, BurstOutcome } from '../contract/burst.ts';
+import type { TurnEnd } from '../contract/lease.ts';
+import type { KernelAction } from '../kernel/actions.ts';
+import { answered } from './model.ts';
+import type { TurnParts } from './parts.ts';
+
+/** What follows from a burst. */
+export interface AfterBurst {
+  /** What the kernel asks for next; the action that the burst began with, when nothing has happened. */
+  readonly next: KernelAction;
+  /** Calls of the next action that wait; absent when none does. */
+  readonly suspended?: BurstOutcome['suspended'];
+  /** The next action is to be performed by activities of its own. */
+  readonly apart: boolean;
+  /** Present when the turn has ended. */
+  readonly end?: TurnEnd;
+}
+
+/** Errors: the cancellation of the turn, and what its first action fails with. */
+export async function runBurst(turn: TurnParts, action: BurstAction): Promise<AfterBurst> {
+  const { fence, kernel, inbox, meter, lease } = turn;
+  const { runSteps } = meter.burst(`from step ${action.stepIndex}`);
+  const before = kernel.moment;
+  try {
+    const outcome = await runSteps({
+      ...fence,
+      ...inbox.mark,
+      ...kernel.takeNoticed(),
+      profileHash: lease.profileHash,
+      state: kernel.state,
+      action,
+      nowMs: Date.now(),
+      engine: meter.usageAfterBurst,
+      ...(lease.privateTitles ? { privateTitles: true } : {}),
+    });
+    return after(turn, action, outcome);
+  } catch (error) {
+    // Whoever ends or goes on with the turn tells the store what the burst did not.
+    kernel.goBack(before);
+    throw error;
+  }
+}
+
+function after(turn: TurnParts, action: BurstAction, outcome: BurstOutcome): AfterBurst {
+  const { items, untold, suspended, apart = false, end } = outcome;
+  let next: KernelAction = action;
+  for (const item of items) next = told(turn, item) ?? next;
+  turn.kernel.keepNoticed(untold);
+  if (end && next.type !== 'done')
+    throw new TypeError(`the burst has ended the turn, and the kernel of the workflow asks for ${next.type}`);
+  return { next, apart, ...(suspended ? { suspended } : {}), ...(end ? { end } : {}) };
+}
+
+/** Shows what happened, and tells the kernel; null when nothing follows from it at once. */
+function told(turn: TurnParts, item: BurstItem): KernelAction | null {
+  const { kernel, inbox, display } = turn;
+  switch (item.kind) {
+    case 'step':
+      return kernel.feed(answered(turn, item.record, item.nowMs));
+    case 'inbox':
+      inbox.noteRead(item.delivery);
+      kernel.take(item.delivery, item.nowMs);
+      return null;
+    case 'event':
+      if (item.event.type === 'tool_results')
+        for (const { callId, status } of item.event.settled) display.call(callId, status, null);
+      return kernel.feed(item.event);
+  }
+}
