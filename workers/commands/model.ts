@@ -33,7 +33,7 @@ export async function chooseModel(configured: ModelOptions, cleanup: Cleanup): P
     options: { apiKey: undefined, baseUrl: server.url, defaultModel: OFFLINE_MODEL },
     offline: true,
     announcement:
-      'model: offline (rule-based, no language model); set OPENAI_API_KEY or OPENAI_BASE_URL for a real one',
+      'model: offline, a weak rule-based stand-in and no language model; set OPENAI_API_KEY or OPENAI_BASE_URL for a real one',
   };
 }
 

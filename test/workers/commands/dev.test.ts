@@ -99,7 +99,7 @@ describe('dev', () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/^Started a Temporal dev server at 127\.0\.0\.1:\d+ on .*temporal\.db/m);
     expect(stdout).toMatch(/^Web UI: http:\/\/127\.0\.0\.1:\d+$/m);
-    expect(stdout).toContain('model: offline (rule-based, no language model); set OPENAI_API_KEY or');
+    expect(stdout).toContain('model: offline, a weak rule-based stand-in and no language model; set OPENAI_API_KEY or');
     expect(stdout).toContain('app: built-in demo');
   });
 
