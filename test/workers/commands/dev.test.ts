@@ -103,6 +103,28 @@ describe('dev', () => {
     expect(stdout).toContain('app: built-in demo');
   });
 
+  test('a second one on the same data says that the first one serves it with another model, where it does', async () => {
+    const cwd = emptyFolder();
+    const first = startCli(['dev', '--app', APP, '--port', '0', '--ui-port', '0', '--json'], { cwd });
+    const [line] = await first.until(/\{"ready".*\n/);
+    const { temporal } = (JSON.parse(line) as Ready).ready;
+    const started = async (env: Readonly<Record<string, string>>) => {
+      const second = startCli(['dev', '--app', APP, '--json'], { cwd, env });
+      const [ready] = await second.until(/\{"ready".*\n/);
+      expect((JSON.parse(ready) as Ready).ready.temporal).toBe(temporal);
+      return (await second.end('SIGTERM')).stderr;
+    };
+    try {
+      const baseUrl = 'http://127.0.0.1:1/v1';
+      const told = await started({ OPENAI_BASE_URL: baseUrl });
+      expect(told).toContain(`this process serves worker_generic with gpt-5-mini at ${baseUrl}, and process `);
+      expect(told).toContain('serves the same data with the offline model');
+      expect(await started({})).not.toContain('serves the same data');
+    } finally {
+      await first.end('SIGTERM');
+    }
+  });
+
   test.each([['--port'], ['--ui-port']])('%s that is taken is port_in_use', async (option) => {
     const cwd = emptyFolder();
     const port = await takenPort();
