@@ -1,6 +1,7 @@
 /** Temporal's native runtime, of which a process has one. */
 import { setFlagsFromString } from 'node:v8';
-import { DefaultLogger, type LogLevel, Runtime } from '@temporalio/worker';
+import { IllegalStateError } from '@temporalio/common';
+import { DefaultLogger, type LogLevel, Runtime, type RuntimeOptions } from '@temporalio/worker';
 import { logLine } from './log.ts';
 import type { LogFormat } from './log-format.ts';
 
@@ -14,6 +15,19 @@ const SEMI_SPACE_MB = 8;
 export function installRuntime(level: LogLevel, format: LogFormat = 'text'): void {
   // A thread takes the flag when it starts. This thread keeps the size that the command line gave it.
   setFlagsFromString(`--max-semi-space-size=${SEMI_SPACE_MB}`);
+  Runtime.install(optionsOf(level, format));
+}
+
+/** Sets up the runtime of a process that is not there for workers alone, unless it has one: that one stays as it is. */
+export function ensureRuntime(level: LogLevel): void {
+  try {
+    Runtime.install(optionsOf(level, 'text'));
+  } catch (error) {
+    if (!(error instanceof IllegalStateError)) throw error;
+  }
+}
+
+function optionsOf(level: LogLevel, format: LogFormat): RuntimeOptions {
   const logger = new DefaultLogger(level, (entry) => process.stderr.write(`${logLine(entry, format)}\n`));
-  Runtime.install({ logger, telemetryOptions: { logging: { filter: level, forward: {} } } });
+  return { logger, telemetryOptions: { logging: { filter: level, forward: {} } } };
 }

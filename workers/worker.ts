@@ -4,7 +4,7 @@
  *
  * Invariant: a worker keeps no state of turns, so that any worker of a target may run any step (W1).
  */
-import { type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
+import { type LogLevel, type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
 import type { App } from '../activities/app/app.ts';
 import { createActivities } from '../activities/index.ts';
 import { type ModelOptions, openAiModel } from '../activities/llm/openai.ts';
@@ -15,7 +15,9 @@ import type { Store } from '../workflows/contract/store.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { CONTROL_QUEUE, DEFAULT_WORKER_TARGET, SEARCH_ATTRIBUTES, targetQueue } from '../workflows/protocol/ids.ts';
 import { connectWorker } from './connect.ts';
+import { requireModel } from './model-options.ts';
 import { watchFaults } from './process-faults.ts';
+import { ensureRuntime } from './runtime.ts';
 import { ensureSupervisorSchedule } from './supervision/schedule.ts';
 import { Supervisor, type SupervisorOptions, startSupervisor } from './supervision/supervisor.ts';
 import { missingSearchAttributes } from './temporal/search-attributes.ts';
@@ -30,6 +32,7 @@ export interface WorkerDeps {
   readonly temporal: TemporalClient;
   readonly store: Store;
   readonly app: App;
+  /** The model's endpoint: a key, a base URL, or both. */
   readonly model: ModelOptions;
   /** The worker targets whose turns are served here; `worker_generic` when absent. */
   readonly targets?: readonly string[];
@@ -53,6 +56,11 @@ export interface WorkerDeps {
   readonly ownsProcess?: boolean;
   /** Takes a line for the operator of the process; lines go to standard error when it is absent. */
   readonly log?: (line: string) => void;
+  /**
+   * The least important level that Temporal's runtime logs; `WARN` when absent. A process has one runtime: it has the level of its first
+   * worker, or what the app said when it installed a runtime itself.
+   */
+  readonly logLevel?: LogLevel;
 }
 
 /**
@@ -79,12 +87,18 @@ export interface RunningWorker {
   stop(): Promise<void>;
 }
 
+const MODEL_CURE =
+  'set OPENAI_API_KEY, OPENAI_BASE_URL or both and pass them as model: { apiKey, baseUrl, defaultModel } to startWorker';
+
 /**
- * Starts a worker: registers its app, then serves its queues. Throws `temporal_not_ready`, with the command that cures it, when the
- * namespace lacks search attributes.
+ * Starts a worker: registers its app, then serves its queues. While it runs, SIGINT and SIGTERM stop it and not the process, which ends
+ * when `done` has settled and nothing else is open. Throws `invalid_config` when the model has neither a key nor a base URL, and
+ * `temporal_not_ready`, with the command that cures it, when the namespace lacks search attributes.
  */
 export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
   const { targets = [DEFAULT_WORKER_TARGET], log = (line) => console.error(line) } = deps;
+  requireModel(deps.model, MODEL_CURE);
+  ensureRuntime(deps.logLevel ?? 'WARN');
   const connection = await connectWorker(deps.temporal.at);
   try {
     const { done, stop } = await start({ ...deps, connection, targets, log });

@@ -2,6 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { CodedError } from '../../workflows/protocol/failures.ts';
+import { nearest } from './nearest.ts';
 
 /** What is defined, such as `tool forecast`, and where. */
 export interface Definition {
@@ -28,5 +29,26 @@ export const invalid = ({ what, at }: Definition, problem: string, options?: Err
 export function checked<T>(definition: Definition, schema: z.ZodType<T>, value: unknown): T {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  throw invalid(definition, ` is invalid:\n${z.prettifyError(parsed.error)}`);
+  const hints = parsed.error.issues.flatMap((issue) => hintsFor(issue, schema));
+  throw invalid(definition, ` is invalid:\n${[z.prettifyError(parsed.error), ...hints].join('\n')}`);
+}
+
+/** What was most likely meant by members that the value must not have. */
+function hintsFor(issue: z.core.$ZodIssue, schema: z.core.$ZodType): string[] {
+  if (issue.code !== 'unrecognized_keys') return [];
+  const shape = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+  const known = Object.keys(membersAt(shape, issue.path) ?? {});
+  return issue.keys.flatMap((key) => {
+    const meant = nearest(key, known);
+    return meant === undefined ? [] : [`  → did you mean ${[...issue.path, meant].join('.')}?`];
+  });
+}
+
+/** The members of the object at a path into a JSON Schema; undefined where the schema has no one object there. */
+function membersAt(shape: z.core.JSONSchema.BaseSchema, path: readonly PropertyKey[]): object | undefined {
+  const place = path.reduce<unknown>((at, key) => {
+    const { properties, items } = (at ?? {}) as z.core.JSONSchema.BaseSchema;
+    return typeof key === 'number' ? items : properties?.[String(key)];
+  }, shape);
+  return (place as z.core.JSONSchema.BaseSchema | undefined)?.properties;
 }

@@ -16,6 +16,7 @@ import { isDeeperThan, type JsonObject } from '../../workflows/protocol/json.ts'
 import type { Profile } from '../../workflows/protocol/profile.ts';
 import { clip } from '../../workflows/protocol/sizes.ts';
 import type { App } from '../app/app.ts';
+import { nearest } from '../app/nearest.ts';
 import { describeError } from '../failure.ts';
 import { callId } from '../ids.ts';
 import { isRepeatable } from '../tool.ts';
@@ -141,10 +142,12 @@ function check(
 ): CheckedArguments {
   if (!offered.has(tool)) {
     const names = [...offered].join(', ') || 'none';
+    const meant = nearest(tool, offered);
+    const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
     return {
       error: {
         code: 'unknown_tool',
-        message: `there is no tool ${tool} in this request; offered: ${names}`,
+        message: `there is no tool ${tool} in this request; offered: ${names}${hint}`,
         kind: 'recoverable',
       },
     };

@@ -34,7 +34,7 @@ export interface EnqueueOptions extends CommonOptions {
 /** Stands for an id that is written only when everything else is known to be valid. */
 const PLACEHOLDER_ID = '00000000-0000-4000-8000-000000000000';
 
-/** `enqueue`: sends a request, and waits for the turn's end with `--wait`. Resolves with the exit code: 1 when the turn gave no result. */
+/** `enqueue`: sends a request, and waits for the turn's end with `--wait`. Resolves with the exit code: 1 when the turn gave no result, 130 after Ctrl-C. */
 export const enqueue = (
   environment: CliEnvironment,
   agentId: string,
@@ -87,7 +87,7 @@ const readerOf = (client: ClientApi): QueueReader => ({
 });
 
 async function request(
-  { io, openClient }: CliEnvironment,
+  { io, openClient, interruption }: CliEnvironment,
   instruction: string,
   options: EnqueueOptions,
   send: (client: ClientApi, input: EnqueueInput) => Promise<Sent>,
@@ -106,7 +106,11 @@ async function request(
       // It only watches: when the wait ends early, what is closed under its feet must not count.
       watching.catch(() => {});
       const timeoutMs = (options.timeout ?? Number.POSITIVE_INFINITY) * 1_000;
-      const view = await turn.result({ timeoutMs });
+      const view = await unlessInterrupted(turn.result({ timeoutMs }), interruption());
+      if (view === null) {
+        io.err(`turn ${turn.id} goes on without you; to see it again: ${commandLine(`turn show ${turn.id}`)}`);
+        return INTERRUPTED;
+      }
       await watching;
       return printResult(io, options, view);
     }
@@ -115,6 +119,18 @@ async function request(
   } finally {
     await opened.close();
   }
+}
+
+/** The exit code of a wait that Ctrl-C ended. */
+const INTERRUPTED = 130;
+
+/** What is waited for; null when the signal fires before. */
+async function unlessInterrupted<T>(awaited: Promise<T>, signal: AbortSignal): Promise<T | null> {
+  // It fails when the store is closed under it, and nobody waits for it by then.
+  awaited.catch(() => {});
+  const { promise, resolve } = Promise.withResolvers<null>();
+  signal.addEventListener('abort', () => resolve(null), { once: true });
+  return Promise.race([awaited, promise]);
 }
 
 function requestOf(options: EnqueueOptions): EnqueueInput {

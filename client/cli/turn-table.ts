@@ -9,6 +9,7 @@ import { type HeldQueue, heldReason, heldText } from './held-queue.ts';
 
 const ASKED_CHARACTERS = 500;
 const PROGRESS_CHARACTERS = 60;
+const ERROR_CHARACTERS = 80;
 
 /**
  * The page of `turn show`, as lines. `held` is what holds the queue of the turn's agent, this turn or one before it; null when nothing does.
@@ -79,7 +80,8 @@ function callCells(call: CallView, waiting: ReadonlySet<string>): string[] {
   const state = waiting.has(callId) ? 'waiting' : status;
   const shown = progress === null ? state : `${state}: ${shortened(valueLine(progress), PROGRESS_CHARACTERS)}`;
   const took = durationMs === null ? '-' : duration(durationMs);
-  return [tool, error === null ? shown : `${shown} (${error.code})`, took, callId];
+  const failed = error && `${shown} (${error.code}: ${shortened(error.message, ERROR_CHARACTERS)})`;
+  return [tool, failed ?? shown, took, callId];
 }
 
 function waitingLines(

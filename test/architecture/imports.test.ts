@@ -34,7 +34,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   'workers/model-server': ['workflows/protocol'],
   'workers/temporal': ['workflows/protocol', 'client/connect.ts', 'activities/*', 'activities/store/sqlite/errors.ts'],
   'workers/supervision': ['client', 'workflows'],
-  'workers/demo/answerer': ['workers/model-server'],
+  'workers/demo/answerer': ['workers/model-server', 'activities/app/nearest.ts'],
   'workers/demo': ['workers', 'activities', 'client', 'workflows'],
   workers: ['activities', 'client', 'workflows', 'activities/index.ts'],
   'index.ts': ['activities', 'client', 'workflows', 'workers/connected-client.ts'],

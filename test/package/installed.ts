@@ -80,9 +80,8 @@ export async function packAndInstall(): Promise<Installed> {
   return { tarball, packed: files.map(({ path }) => path), folder };
 }
 
-/** Installs a tarball in a project that names this package among its dependencies. */
-export const install = (folder: string, tarball: string): Promise<Ran> =>
-  checked(run(folder, ['bash', '-c', `npm install ${tarball}${QUICK}`]));
+/** Installs what a project depends on. */
+export const install = (folder: string): Promise<Ran> => checked(run(folder, ['bash', '-c', `npm install${QUICK}`]));
 
 /** Type-checks files of a folder under a setting of `module`; what the compiler says, which is nothing when all is well. */
 export async function typeErrors(

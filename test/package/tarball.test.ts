@@ -1,7 +1,7 @@
 /** The package as its users get it: the packed tarball in an empty folder, with strict types, by `require`, on the command line. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { type Harness, openHarness } from '../support/harness.ts';
 import { PACKAGE_COMMANDS, readmeProgram } from '../support/pages.ts';
@@ -181,9 +181,16 @@ describe('the packed package, installed in an empty folder', () => {
       code: 1,
       stderr: expect.stringMatching(/\[file_exists\].*app\.ts.*nothing was written/),
     });
-    // The package is in no registry under test; what it depends on is linked, so that one installation is enough.
+    // What the package depends on is linked, so that one installation is enough.
     await run(installed.folder, ['cp', '-al', 'node_modules', 'my-agents/node_modules']);
-    await install(folder, installed.tarball);
+    // The package is in no registry under test: the project depends on the tarball that it was installed from.
+    await install(folder);
+    expect(readFileSync(join(folder, 'package.json'), 'utf8')).toContain(`"file:../${basename(installed.tarball)}"`);
+    // An app may lie in several files.
+    const app = join(folder, 'app.ts');
+    writeFileSync(join(folder, 'place.ts'), "export const place: string = 'name of the city';\n");
+    const starter = readFileSync(app, 'utf8').replace("'name of the city'", 'place');
+    writeFileSync(app, `import { place } from './place.ts';\n${starter}`);
     expect((await run(folder, TSC)).stdout).toBe('');
     dev = new Shell(serve, { cwd: folder, env: environment(place) });
     await dev.until(/ready \(Ctrl-C stops\)\. Try: npx agentturn run weather/);

@@ -1,8 +1,15 @@
 /** A worker that opens a connection of its own. */
+import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { startOfflineModel } from '../../workers/demo/answerer/offline.ts';
 import { startWorker, type WorkerDeps } from '../../workers/worker.ts';
+import { CliProcess } from '../client/cli/processes.ts';
 import { testApp } from '../support/app.ts';
 import { type Harness, openHarness, testBundlePath } from '../support/harness.ts';
+
+/** A program that serves its turns itself, and closes its client on SIGTERM. */
+const EMBEDDING = fileURLToPath(new URL('../support/embedding-app.ts', import.meta.url));
 
 describe('a worker without a connection', () => {
   let harness: Harness;
@@ -31,5 +38,32 @@ describe('a worker without a connection', () => {
     // The second queue is refused, after the first has taken the connection.
     const start = startWorker({ ...deps(), targets: ['doubled', 'doubled'] });
     await expect(start).rejects.toThrow(/doubled/);
+  });
+
+  test.each([
+    ['nothing', undefined],
+    ['empty texts', ''],
+  ])('is refused with %s for the key and the base URL of its model, and says what to set', async (_, nothing) => {
+    const model = { apiKey: nothing, baseUrl: nothing, defaultModel: 'm' };
+    await expect(startWorker({ ...deps(), model })).rejects.toMatchObject({
+      code: 'invalid_config',
+      message: expect.stringMatching(/OPENAI_API_KEY, OPENAI_BASE_URL or both .* model: \{ apiKey, baseUrl/),
+    });
+  });
+
+  test('in an app logs no more than warnings; a client that is closed by SIGTERM rejects who waits for a result', async () => {
+    const model = await startOfflineModel();
+    const place = [harness.address, harness.namespace, harness.storeUrl, model.url, testBundlePath()];
+    const app = new CliProcess(spawn(process.execPath, [EMBEDDING, ...place], { stdio: ['ignore', 'pipe', 'pipe'] }));
+    try {
+      await app.until(/waiting/);
+      const { code, stdout, stderr } = await app.end('SIGTERM');
+      expect(stdout).toBe('waiting\nstore_unavailable\n');
+      expect(stderr).toBe('');
+      expect(code).toBe(0);
+    } finally {
+      await app.end('SIGKILL');
+      await model.close();
+    }
   });
 });

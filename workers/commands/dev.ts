@@ -8,6 +8,7 @@ import type { Config } from '../config.ts';
 import { builtInApp } from '../demo/app.ts';
 import { saidLine } from '../log.ts';
 import { openStore, shownStore } from '../open-store.ts';
+import type { ServerOwner } from '../temporal/server-record.ts';
 import { withCleanup } from './cleanup.ts';
 import { Interrupt } from './interrupt.ts';
 import { chooseModel, modelWarning } from './model.ts';
@@ -36,18 +37,21 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     const logFormat = options.log ?? config.logFormat;
     const log = (line: string) => io.err(saidLine(line, logFormat));
     log('starting...');
-    const server = await startTemporal(settings, { port: options.port, uiPort: options.uiPort, log });
+    const targets = targetsOf(app);
+    const owner = { pid: process.pid, model: model.name, targets };
+    const server = await startTemporal(settings, { port: options.port, uiPort: options.uiPort, owner, log });
     cleanup.add(() => server.stop());
     const address = settings.temporal ?? { address: server.address, namespace: server.namespace };
     const backend = await openBackend(address, settings, cleanup);
     await prepareNamespace(backend);
-    const targets = targetsOf(app);
     const logLevel = options.debug ? 'DEBUG' : 'WARN';
     // What is edited here counts at once, also when it was so before.
     const parts = { app, model: model.options, targets, takeOver: true, log, logLevel, logFormat } as const;
     const worker = await runWorker(backend, parts, cleanup);
     const warning = await warned;
     if (warning !== null) log(warning);
+    const shared = sharedWarning(owner, server.owner);
+    if (shared !== null) log(shared);
     const agents = [...app.agents.keys()];
     const { address: temporal, namespace } = address;
     const where = { temporal, namespace, webUi: server.uiUrl ?? null, temporalPid: server.pid ?? null };
@@ -84,6 +88,20 @@ async function chooseApp({ config, dataDir }: Settings, option: string | undefin
 export const targetsOf = (app: App): string[] => [
   ...new Set([...app.agents.values()].map((snapshot) => snapshot.profile.workerTarget)),
 ];
+
+/**
+ * That the process which runs the server answers some of the same turns with another model, as a line for people; null when it does not, or
+ * no other process is known.
+ */
+function sharedWarning(ours: ServerOwner, theirs: ServerOwner | undefined): string | null {
+  if (!theirs || theirs.model === ours.model) return null;
+  const both = ours.targets.filter((target) => theirs.targets.includes(target));
+  if (both.length === 0) return null;
+  return (
+    `warning: this process serves ${both.join(', ')} with ${ours.model}, and process ${theirs.pid} serves the same data with ` +
+    `${theirs.model}: a step may go to either; stop one of them, or give both the same model`
+  );
+}
 
 function readyLines(
   { storeUrl, dataDir }: Settings,

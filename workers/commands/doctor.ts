@@ -11,11 +11,12 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 import { loadApp } from '../app-module.ts';
 import type { Config } from '../config.ts';
+import { isConfigured } from '../model-options.ts';
 import { missingSearchAttributes } from '../temporal/search-attributes.ts';
 import { type Cleanup, withCleanup } from './cleanup.ts';
 import { targetsOf } from './dev.ts';
 import { locateTemporal } from './locate-temporal.ts';
-import { checkModelEndpoint, isConfigured } from './model.ts';
+import { checkModelEndpoint } from './model.ts';
 import type { AppOptions } from './process-commands.ts';
 import { openExistingStore, type Settings, settingsOf } from './settings.ts';
 

@@ -2,6 +2,7 @@
 import type { ModelOptions } from '../../activities/llm/openai.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { OFFLINE_MODEL, startOfflineModel } from '../demo/answerer/offline.ts';
+import { isConfigured } from '../model-options.ts';
 import type { Cleanup } from './cleanup.ts';
 
 const OPENAI_URL = 'https://api.openai.com/v1';
@@ -13,27 +14,27 @@ export interface ChosenModel {
   readonly options: ModelOptions;
   /** Whether this is the offline model, which is rules and no language model. */
   readonly offline: boolean;
+  /** The model and its endpoint as a phrase for people, the same for all processes that use them. */
+  readonly name: string;
   /** A line for people that says which model is used. */
   readonly announcement: string;
 }
-
-/** Whether the environment names an endpoint: a key, a URL, or both. */
-export const isConfigured = ({ apiKey, baseUrl }: ModelOptions): boolean =>
-  apiKey !== undefined || baseUrl !== undefined;
 
 /** The configured model, or else the offline model on a server that `cleanup` closes. */
 export async function chooseModel(configured: ModelOptions, cleanup: Cleanup): Promise<ChosenModel> {
   if (isConfigured(configured)) {
     const { defaultModel, baseUrl } = configured;
-    return { options: configured, offline: false, announcement: `model: ${defaultModel} at ${baseUrl ?? OPENAI_URL}` };
+    const name = `${defaultModel} at ${baseUrl ?? OPENAI_URL}`;
+    return { options: configured, offline: false, name, announcement: `model: ${name}` };
   }
   const server = await startOfflineModel();
   cleanup.add(() => server.close());
   return {
     options: { apiKey: undefined, baseUrl: server.url, defaultModel: OFFLINE_MODEL },
     offline: true,
+    name: 'the offline model',
     announcement:
-      'model: offline (rule-based, no language model); set OPENAI_API_KEY or OPENAI_BASE_URL for a real one',
+      'model: offline, a weak rule-based stand-in and no language model; set OPENAI_API_KEY or OPENAI_BASE_URL for a real one',
   };
 }
 

@@ -11,7 +11,7 @@ import { CONTROL_QUEUE, SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.t
 import { defaultCacheDir } from '../temporal/binary.ts';
 import { answersTcp, probeTemporal } from '../temporal/probe.ts';
 import { DEV_NAMESPACE, findOrStartTemporal, type TemporalServer } from '../temporal/server.ts';
-import { readServerRecord } from '../temporal/server-record.ts';
+import { readServerRecord, type ServerOwner } from '../temporal/server-record.ts';
 import { PREFERRED_PORT, PROBE_MS } from './locate-temporal.ts';
 import type { Settings } from './settings.ts';
 
@@ -29,6 +29,8 @@ export interface StartOptions {
   readonly uiPort?: number | undefined;
   /** The port at which to look for a running server first, and to start one; 7233 when absent. */
   readonly preferredPort?: number;
+  /** What this process serves. */
+  readonly owner?: ServerOwner;
   /** Takes a line for the user. */
   readonly log: (line: string) => void;
 }
@@ -38,7 +40,7 @@ export interface StartOptions {
  * have, and what `findOrStartTemporal` throws.
  */
 export async function startTemporal(settings: Settings, options: StartOptions): Promise<TemporalServer> {
-  const { port, uiPort, preferredPort = PREFERRED_PORT, log } = options;
+  const { port, uiPort, preferredPort = PREFERRED_PORT, owner, log } = options;
   const { temporal, namespace, dataDir, config } = settings;
   if (temporal === undefined && namespace !== DEV_NAMESPACE) {
     const message = `--namespace ${namespace} needs --temporal or TEMPORAL_ADDRESS: the dev server has only ${DEV_NAMESPACE}`;
@@ -53,6 +55,7 @@ export async function startTemporal(settings: Settings, options: StartOptions): 
     cacheDir: defaultCacheDir(config.cacheHome),
     pathEnv: config.path,
     searchAttributes: SEARCH_ATTRIBUTES,
+    owner,
     log,
   });
 }

@@ -6,12 +6,13 @@ import { WORKER_TARGET_PATTERN } from '../../workflows/protocol/ids.ts';
 import { loadApp } from '../app-module.ts';
 import type { Config } from '../config.ts';
 import { saidLine } from '../log.ts';
+import { requireModel } from '../model-options.ts';
 import { shownStore } from '../open-store.ts';
 import { withCleanup } from './cleanup.ts';
 import { targetsOf } from './dev.ts';
 import { Interrupt } from './interrupt.ts';
 import { locateTemporal } from './locate-temporal.ts';
-import { isConfigured, modelWarning } from './model.ts';
+import { modelWarning } from './model.ts';
 import type { WorkerOptions } from './process-commands.ts';
 import { settingsOf } from './settings.ts';
 import { openBackend, runWorker } from './worker-process.ts';
@@ -24,9 +25,7 @@ export function worker(config: Config, io: CliIo, options: WorkerOptions): Promi
     cleanup.add(() => interrupt.release());
     const app = await loadNamedApp(options.app ?? config.appModule);
     const targets = checkedTargets(options.targets ?? config.workerTargets);
-    if (!isConfigured(config.model)) {
-      throw new CodedError('invalid_config', 'a worker needs a model: set OPENAI_API_KEY, OPENAI_BASE_URL or both');
-    }
+    requireModel(config.model, 'set OPENAI_API_KEY, OPENAI_BASE_URL or both');
     const warned = modelWarning(config.model);
     warned.catch(() => {});
     const address = await locateTemporal(settings);

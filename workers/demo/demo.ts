@@ -23,6 +23,7 @@ import { lostTemporal, startTemporal } from '../commands/start-temporal.ts';
 import type { Terminal } from '../commands/terminal.ts';
 import { type OpenedBackend, openBackend, prepareNamespace } from '../commands/worker-process.ts';
 import type { Config } from '../config.ts';
+import { isConfigured } from '../model-options.ts';
 import { shownStore } from '../open-store.ts';
 import type { TemporalServer } from '../temporal/server.ts';
 import { DEMO_AGENT } from './app.ts';
@@ -104,7 +105,7 @@ async function run(demo: Demo): Promise<Finished> {
   const agentId = runAgentId(DEMO_AGENT, idempotencyKey);
   const job = jobs.plan(agentId, options.dir);
   const folder = await Folder.open(job.dir, job.include);
-  if (config.model.apiKey !== undefined || config.model.baseUrl !== undefined) await checkModelEndpoint(config.model);
+  if (isConfigured(config.model)) await checkModelEndpoint(config.model);
   await checkStore(storeUrl);
 
   const question = options.question ?? DEFAULT_QUESTION;

@@ -5,20 +5,39 @@
  */
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { z } from 'zod';
 
 /** Where the server of a data folder answers, on this machine. */
 export interface ServerRecord {
   port: number;
   /** The URL of its Web UI; absent for a server without one. */
   uiUrl?: string | undefined;
+  /** The process that runs the server; absent where it did not say what it serves. */
+  owner?: ServerOwner | undefined;
 }
+
+/** What the process that runs a server serves turns with. */
+export interface ServerOwner {
+  readonly pid: number;
+  /** The model of its workers, as a phrase for people. */
+  readonly model: string;
+  /** The worker targets that it serves. */
+  readonly targets: readonly string[];
+}
+
+const recordSchema = z.object({
+  port: z.number(),
+  uiUrl: z.string().optional().catch(undefined),
+  owner: z
+    .object({ pid: z.number(), model: z.string(), targets: z.array(z.string()) })
+    .optional()
+    .catch(undefined),
+});
 
 /** The server that is recorded in a data folder; undefined when none is, or the record cannot be read. It may have ended since. */
 export function readServerRecord(dataDir: string): ServerRecord | undefined {
   try {
-    const { port, uiUrl } = JSON.parse(readFileSync(recordFile(dataDir), 'utf8')) as Record<string, unknown>;
-    if (typeof port !== 'number') return undefined;
-    return { port, ...(typeof uiUrl === 'string' ? { uiUrl } : {}) };
+    return recordSchema.parse(JSON.parse(readFileSync(recordFile(dataDir), 'utf8')));
   } catch {
     // Where there is no record, or one that says nothing, no server has been published.
     return undefined;

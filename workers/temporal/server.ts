@@ -18,7 +18,7 @@ import { finalTail, type ServerChild, spawnServer } from './child.ts';
 import { claimDataDir, type DataDirClaim } from './data-dir.ts';
 import { answersTcp, freePort, isPortFree, probeTemporal, reasonOf } from './probe.ts';
 import { ensureSearchAttributes, type SearchAttributes } from './search-attributes.ts';
-import { readServerRecord } from './server-record.ts';
+import { readServerRecord, type ServerOwner } from './server-record.ts';
 
 export { ensureSearchAttributes, missingSearchAttributes } from './search-attributes.ts';
 
@@ -47,6 +47,8 @@ export interface TemporalServer {
   stop(): Promise<void>;
   /** The id of the server's process, if it was started here. */
   pid?: number;
+  /** The other process that runs the server, when it was found by the data folder. */
+  owner?: ServerOwner | undefined;
 }
 
 /** Which server is wanted, and where one may be started. */
@@ -69,6 +71,8 @@ export interface TemporalServerOptions {
   pathEnv: string;
   /** The search attributes that a server started here must have. */
   searchAttributes: SearchAttributes;
+  /** What this process serves, which is written down beside a server that is started here. */
+  owner?: ServerOwner | undefined;
   /** Takes a line for the user. */
   log: (line: string) => void;
   /** Whether a server that is started here has no Web UI; it has one when absent. */
@@ -153,7 +157,7 @@ async function claimOrReuse(options: TemporalServerOptions): Promise<DataDirClai
     if (record !== undefined && (await probeTemporal(address, DEV_NAMESPACE, RUNNING_MS)).healthy) {
       if (options.port === undefined) {
         const source = `Using the Temporal server already running on ${dataDir} at ${address}.`;
-        return existing(address, DEV_NAMESPACE, record.uiUrl, source);
+        return { ...existing(address, DEV_NAMESPACE, record.uiUrl, source), owner: record.owner };
       }
       await refuseTakenPorts(options);
       throw new CodedError(
@@ -212,7 +216,7 @@ async function startServer(
     try {
       await untilUsable(child, ports.port, options.searchAttributes);
       up = true;
-      return startedServer(child, claim, ports, binary);
+      return startedServer(child, claim, ports, binary, options.owner);
     } catch (error) {
       const words = await finalTail(child);
       await child.stop();
@@ -273,10 +277,16 @@ async function registerAttributes(address: string, attributes: SearchAttributes)
   }
 }
 
-function startedServer(child: ServerChild, claim: DataDirClaim, ports: Ports, binary: TemporalBinary): TemporalServer {
+function startedServer(
+  child: ServerChild,
+  claim: DataDirClaim,
+  ports: Ports,
+  binary: TemporalBinary,
+  owner: ServerOwner | undefined,
+): TemporalServer {
   const address = `127.0.0.1:${ports.port}`;
   const uiUrl = ports.uiPort === undefined ? undefined : `http://127.0.0.1:${ports.uiPort}`;
-  claim.publish({ port: ports.port, uiUrl });
+  claim.publish({ port: ports.port, uiUrl, owner });
   return {
     address,
     namespace: DEV_NAMESPACE,

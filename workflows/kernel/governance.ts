@@ -175,11 +175,16 @@ function breach(constraint: Constraint, facts: ArgumentFacts): string | null {
   if (oneOf && !isOneOf(oneOf, value)) return `must be one of ${JSON.stringify(oneOf)}`;
   if (min !== undefined || max !== undefined) {
     if (typeof value !== 'number') return `must be a number, and is ${kindOf(value)}`;
-    if (!inRange(value, min, max)) return `must be within ${min ?? '…'} and ${max ?? '…'}`;
+    if (!inRange(value, min, max)) return `must be ${rangeText(min, max)}`;
   }
   if (maxLength === undefined) return null;
   if (typeof value !== 'string') return `must be a text, and is ${kindOf(value)}`;
   return value.length > maxLength ? `must have at most ${maxLength} characters` : null;
+}
+
+function rangeText(min: number | undefined, max: number | undefined): string {
+  if (min === undefined) return `at most ${max}`;
+  return max === undefined ? `at least ${min}` : `from ${min} to ${max}`;
 }
 
 const LEADS_NOWHERE = 'cannot be found, because a part of the path is neither an object nor absent';

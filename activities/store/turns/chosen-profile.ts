@@ -35,14 +35,26 @@ export interface ChosenProfile {
  */
 export async function profileRefusal(reader: Reader, { agentId, name, head }: ChosenProfile): Promise<Refusal | null> {
   if (head) return name === agentId ? sharedRefusal(agentId, (await profileByHash(reader, head.hash)).profile) : null;
-  const names = await profileNames(reader);
-  if (names.length === 0) return null;
-  const nearest = `the nearest name that is registered is ${closest(name, names)}`;
+  const nearest = await nearestRegistered(reader, name);
+  if (nearest === null) return null;
   const message =
     name === agentId
       ? `agent ${agentId} has no profile, and none has its name: name one with the request (${nearest})`
       : `no profile named ${name} is registered: ${nearest}`;
   return { code: 'profile_not_found', message };
+}
+
+/** Why a delegation cannot go to a profile of this name: no app has registered it. */
+export async function unregistered(reader: Reader, name: string): Promise<Refusal> {
+  const nearest = await nearestRegistered(reader, name);
+  const hint = nearest === null ? '' : `: ${nearest}`;
+  return { code: 'profile_not_found', message: `no profile named ${name} is registered${hint}` };
+}
+
+/** Which registered name is written most like this one; null when no app has registered any. */
+async function nearestRegistered(reader: Reader, name: string): Promise<string | null> {
+  const names = await profileNames(reader);
+  return names.length === 0 ? null : `the nearest name that is registered is ${closest(name, names)}`;
 }
 
 /**

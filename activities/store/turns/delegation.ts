@@ -32,6 +32,7 @@ import type { HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import type { WithLease } from '../schema/turn-states.ts';
 import { admissionRefusal } from './accept.ts';
+import { unregistered } from './chosen-profile.ts';
 import { handOver } from './handover.ts';
 import { lockHead, updateHead } from './head.ts';
 import { leaseOf } from './lease.ts';
@@ -118,7 +119,7 @@ async function targetOf(tx: Tx, turn: WithLease, { callId, target }: Delegation)
     };
   }
   const profile = await currentProfile(tx, named);
-  if (!profile) return { code: 'profile_not_found', message: `no profile named ${named} is registered` };
+  if (!profile) return unregistered(tx, named);
   if (!allows(policy, named, profile.snapshot.profile.tags)) {
     const allowed = [...(policy?.profiles ?? []), ...(policy?.tags ?? []).map((tag) => `any with tag ${tag}`)];
     const message = `delegation to profile ${named} is not allowed; allowed: ${allowed.join(', ') || 'none'}`;

@@ -154,6 +154,17 @@ describe('an agent', () => {
     },
   );
 
+  test('that misspells a member, at whatever depth, is told what was most likely meant', () => {
+    const misspelt = { name: 'helper', instruction: 'Be brief.', timeouts: { hartbeatMs: 5_000 } };
+    const message = complaint(() => defineAgent(misspelt as never));
+    expect(message).toContain('→ did you mean instructions?');
+    expect(message).toContain('→ did you mean timeouts.heartbeatMs?');
+    const rules = [{ tool: 'pay', action: 'ask', reson: 'money' }];
+    expect(complaint(() => defineAgent({ name: 'helper', governance: { rules } } as never))).toContain(
+      'did you mean governance.rules.0.reason?',
+    );
+  });
+
   test('with an output has its members as result fields, with their types (T28)', () => {
     const output = z.object({
       title: z.string().max(80).describe('one line'),

@@ -142,7 +142,12 @@ describe('a call of a tool that is not offered', () => {
     const { error } = await readOne('subtract', { a: 1 });
     expect(error).toMatchObject({ code: 'unknown_tool' });
     expect(error?.message).toContain('subtract');
-    expect(error?.message).toContain('add, nested, look, submit_result');
+    expect(error?.message).toMatch(/add, nested, look, submit_result$/);
+  });
+
+  test('that is written like an offered one names that one (W9)', async () => {
+    const { error } = await readOne('submit_results', { fields: [] });
+    expect(error?.message).toMatch(/; did you mean submit_result\?$/);
   });
 
   test('that exists but is not offered in this request is unknown_tool (W9, K8)', async () => {

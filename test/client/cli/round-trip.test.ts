@@ -7,6 +7,7 @@ import { textOf } from '../../../workers/model-server/chat-request.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import type { AgentView, TurnView } from '../../../workflows/contract/views.ts';
 import type { EnqueueAck } from '../../../workflows/protocol/enqueue.ts';
+import { suspended } from '../../support/asking.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 import { type CliOptions, type CliProcess, emptyFolder, type Finished, jsonOf, runCli, startCli } from './processes.ts';
@@ -79,6 +80,16 @@ describe('enqueue', () => {
     const ended = await cli(args, { input: '[script:sum] 2+3?' });
     expect(ended).toMatchObject({ code: 0, stdout: 'it is 5\n' });
     expect(ended.stderr).toMatch(/^turn [0-9a-f-]{36}, position 0$/m);
+  });
+
+  test('Ctrl-C ends --wait and not the turn, and says how to see it again', async () => {
+    const waiting = startCli(['run', 'clerk', '[script:stuck] go', '--wait'], { env });
+    const [, id = ''] = await waiting.until(/^turn ([0-9a-f-]{36}), position 0$/m);
+    await suspended(harness.client.turn(id));
+    const { code, stderr } = await waiting.end('SIGINT');
+    expect(stderr).toMatch(new RegExp(`turn ${id} goes on without you; to see it again: .*turn show ${id}\n$`));
+    expect(code).toBe(130);
+    expect(jsonOf<TurnView>(await cli(['turn', 'show', id, '--json'])).status).toBe('suspended');
   });
 
   test('an agent without --profile keeps the one of its first request', async () => {

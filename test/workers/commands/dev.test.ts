@@ -76,7 +76,11 @@ describe('dev', () => {
     const dev = startCli(['dev', '--app', APP, '--port', '0', '--ui-port', '0', '--json'], { cwd });
     const [line] = await dev.until(/\{"ready".*\n/);
     const { ready } = JSON.parse(line) as Ready;
-    expect(ready).toMatchObject({ offline: true, agents: ['clerk'], targets: ['worker_generic'] });
+    expect(ready).toMatchObject({
+      offline: true,
+      agents: ['remote', 'clerk'],
+      targets: ['worker_remote', 'worker_generic'],
+    });
     expect((await fetch(ready.webUi)).status).toBe(200);
     // No address given: the data folder tells where the server is.
     const asked = await runCli(['run', 'clerk', 'call add {"a":2,"b":3}', '--wait', '--json'], { cwd });
@@ -99,8 +103,31 @@ describe('dev', () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/^Started a Temporal dev server at 127\.0\.0\.1:\d+ on .*temporal\.db/m);
     expect(stdout).toMatch(/^Web UI: http:\/\/127\.0\.0\.1:\d+$/m);
-    expect(stdout).toContain('model: offline (rule-based, no language model); set OPENAI_API_KEY or');
+    expect(stdout).toContain('model: offline, a weak rule-based stand-in and no language model; set OPENAI_API_KEY or');
     expect(stdout).toContain('app: built-in demo');
+  });
+
+  test('a second one on the same data says that the first one serves it with another model, where it does', async () => {
+    const cwd = emptyFolder();
+    const first = startCli(['dev', '--app', APP, '--port', '0', '--ui-port', '0', '--json'], { cwd });
+    const [line] = await first.until(/\{"ready".*\n/);
+    const { temporal } = (JSON.parse(line) as Ready).ready;
+    const started = async (env: Readonly<Record<string, string>>) => {
+      const second = startCli(['dev', '--app', APP, '--json'], { cwd, env });
+      const [ready] = await second.until(/\{"ready".*\n/);
+      expect((JSON.parse(ready) as Ready).ready.temporal).toBe(temporal);
+      return (await second.end('SIGTERM')).stderr;
+    };
+    try {
+      const told = await started({ OPENAI_BASE_URL: 'http://127.0.0.1:1/v1' });
+      expect(told).toMatch(
+        /this process serves .*worker_generic.* with gpt-5-mini at http:\/\/127\.0\.0\.1:1\/v1, and process \d+/,
+      );
+      expect(told).toContain('serves the same data with the offline model');
+      expect(await started({})).not.toContain('serves the same data');
+    } finally {
+      await first.end('SIGTERM');
+    }
   });
 
   test.each([['--port'], ['--ui-port']])('%s that is taken is port_in_use', async (option) => {

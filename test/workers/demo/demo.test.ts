@@ -38,7 +38,9 @@ describe('the demo', () => {
     const ended = await runCli(['demo', QUESTION, '--dir', folder.dir], { cwd });
     expect(ended.stderr).toBe('');
     expect(ended.code).toBe(0);
-    expect(ended.stdout).toContain('model: offline (rule-based, no language model); set OPENAI_API_KEY or');
+    expect(ended.stdout).toContain(
+      'model: offline, a weak rule-based stand-in and no language model; set OPENAI_API_KEY or',
+    );
     expect(ended.stdout).toMatch(/^ +\d+\.\d\d s {2}step 1: model \d+ ms -> list_files$/m);
     expect(ended.stdout).toMatch(/confirm_scope timeout 3\.\d s/);
     expect(ended.stdout).toContain('guide/retries.md:3');

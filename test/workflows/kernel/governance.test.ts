@@ -102,6 +102,15 @@ describe('a condition that cannot be judged', () => {
 });
 
 describe('a constraint', () => {
+  test.each([
+    [{ max: 10 }, 'argument x must be at most 10'],
+    [{ min: 20 }, 'argument x must be at least 20'],
+    [{ min: 1, max: 10 }, 'argument x must be from 1 to 10'],
+  ])('%j says which numbers it takes', (range, reason) => {
+    const constraints = [{ tool: 'pay', path: 'x', ...range }];
+    expect(verdict({ constraints }, 'pay', facts({ x: 11 }))).toMatchObject({ decision: 'deny', reason });
+  });
+
   const denies = (constraint: object, values: Readonly<Record<string, JsonValue>>): boolean =>
     decision({ constraints: [{ tool: 'pay', path: 'x', ...constraint }] }, facts(values)) === 'deny';
 

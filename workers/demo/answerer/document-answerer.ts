@@ -23,7 +23,7 @@ const MAX_RESULTS = 60;
 const MAX_RESULTS_IN_SCOPE = 200;
 const OVERVIEW_LINES = 60;
 /** What every answer of the offline model says of itself. */
-export const OFFLINE_NOTICE = 'offline model, rule-based, without a language model';
+export const OFFLINE_NOTICE = 'offline model: a weak rule-based stand-in, no language model';
 
 /** Whether a request is a question about documents. It still is when only the report is left to offer, but this turn has read documents. */
 export function isDocumentQuestion(request: ChatRequest): boolean {

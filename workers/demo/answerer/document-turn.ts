@@ -15,6 +15,8 @@ export interface CallOutcome {
   readonly result: unknown;
   /** Why the call failed; undefined when it did not. */
   readonly errorCode: string | undefined;
+  /** What the call's error says besides its code; undefined when it says nothing. */
+  readonly errorMessage: string | undefined;
 }
 
 /** A line that `search_text` found. */
@@ -77,7 +79,7 @@ const searchResult = z.object({
 const searchArguments = z.object({ query: z.string() });
 const readResult = z.object({ path: z.string(), from_line: z.number(), text: z.string() });
 const confirmResult = z.object({ answer: z.enum(['yes', 'no']), note: z.string().nullish() });
-const toolFailure = z.object({ error: z.object({ code: z.string() }) });
+const toolFailure = z.object({ error: z.object({ code: z.string(), message: z.string().optional() }) });
 
 /** What the newest turn of a conversation knows so far. */
 export function documentTurn(request: ChatRequest): DocumentTurn {
@@ -146,8 +148,8 @@ export function currentTurn(messages: readonly ChatMessage[]): CurrentTurn {
 function outcomeOf(call: { name: string; arguments: string }, answer: string): CallOutcome {
   const result = jsonOf(answer);
   const failure = toolFailure.safeParse(result);
-  const errorCode = failure.success ? failure.data.error.code : undefined;
-  const known = { name: call.name, arguments: jsonOf(call.arguments), errorCode };
+  const { code: errorCode, message: errorMessage } = failure.data?.error ?? {};
+  const known = { name: call.name, arguments: jsonOf(call.arguments), errorCode, errorMessage };
   return { ...known, result: failure.success ? undefined : (result ?? answer) };
 }
 

@@ -3,7 +3,7 @@
  *
  * Invariant: everything here is a table or a rule; nothing is learnt.
  */
-import { stemOf, stemsOf, WORD } from './stemming.ts';
+import { joinedVerbs, stemOf, stemsOf, WORD } from './stemming.ts';
 
 /**
  * What a word decides. `specific` is an identifier, a number, a proper noun or a quoted word, so that a text without it answers another
@@ -43,7 +43,7 @@ const WEAK_WORDS = wordsOf(`
   include including information involve keep kept kind know known like list lives located long look made
   main make makes making many matter mean meaning means mention mentioned much name need needed needs new next number
   often part possible project provide provided put question quickly really say says section see set show shown simple
-  still tell text thing things take taken takes two use used useful user uses using various want wants way ways
+  still tell text thing things take taken takes times two use used useful user uses using various want wants way ways
   well work working works write
 `);
 
@@ -65,6 +65,7 @@ const SYNONYM_GROUPS = [
   'check validate verify',
   'transaction atomic',
   'license licence',
+  'several multiple repeated repeatable repeat',
 ].map((group) => group.split(' '));
 
 const WEIGHT: Readonly<Record<KeywordKind, number>> = { specific: 1.3, plain: 1, weak: 0.25 };
@@ -72,7 +73,8 @@ const SYNONYM_VALUE = 0.7;
 const MAX_RARITY = 3;
 
 /** The content words of a question, one for each stem. */
-export function keywordsOf(question: string): readonly Keyword[] {
+export function keywordsOf(asked: string): readonly Keyword[] {
+  const question = joinedVerbs(asked);
   const titleCase = isTitleCase(question);
   const found = new Map<string, Keyword>();
   for (const match of question.matchAll(WORD)) {

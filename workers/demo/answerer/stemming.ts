@@ -9,6 +9,12 @@ export function partsOf(text: string): readonly string[] {
   return apart.match(WORD) ?? [];
 }
 
+const SPLIT_VERB =
+  /\b(?:(time)[sd]?[ -](out)|(log|sign)(?:g?ing|g?ed|s)?[ -](in|out)|(set|start|back|clean|look)(?:t?ing|ed|s)?[ -](up)|(shut)(?:ting|s)?[ -](down)|(roll|fall)(?:ing|ed|s)?[ -](back))\b/gi;
+
+/** The text with a verb and its particle written as one word, as the noun is: "a request times out" tells of a `timeout`. */
+export const joinedVerbs = (text: string): string => text.replace(SPLIT_VERB, '$1$2$3$4$5$6$7$8$9$10');
+
 /** How much a part of an identifier counts beside a whole word. */
 const PART_VALUE = 0.7;
 
@@ -18,7 +24,7 @@ const PART_VALUE = 0.7;
  */
 export function stemsOf(text: string): ReadonlyMap<string, number> {
   const stems = new Map<string, number>();
-  for (const [token] of text.matchAll(WORD)) {
+  for (const [token] of joinedVerbs(text).matchAll(WORD)) {
     stems.set(stemOf(token.toLowerCase()), 1);
     const parts = partsOf(token);
     for (const part of parts.length > 1 ? parts : []) {

@@ -137,6 +137,13 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       expect(await bench.store.listAgents()).toHaveLength(before.length);
     });
 
+    test('to a profile that is not there names the nearest one that is', async () => {
+      const lease = await bench.started(newAgent());
+      const { callId } = await delegated(lease, { strategy: 'new', profile: 'docter' });
+      const { error } = (await resultOf(lease, callId)) ?? {};
+      expect(error?.message).toContain('the nearest name that is registered is doctor');
+    });
+
     test('by a profile without a policy, or to a stopped agent, is refused', async () => {
       const lonely = await bench.started(newAgent(), { profile: 'doctor' });
       expect(await refusedWith(lonely, await delegated(lonely, NEW_DOCTOR))).toBe('delegation_denied');

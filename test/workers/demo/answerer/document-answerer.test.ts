@@ -117,7 +117,7 @@ describe('a question that the documents answer', () => {
 
   test('says that no language model was at work', async () => {
     const { submitted } = await ask('What is Bramble?');
-    expect(submitted?.answer).toContain('offline model, rule-based, without a language model');
+    expect(submitted?.answer).toContain('offline model: a weak rule-based stand-in, no language model');
   });
 
   test('reads several places in one step', async () => {

@@ -15,6 +15,8 @@ describe('the keywords of a question', () => {
     ['What does safeParse() return?', { safeparse: 'specific', return: 'plain' }],
     ['Is the max_results limit an API limit?', { max_results: 'specific', limit: 'plain', api: 'specific' }],
     ['How Do I Make A Field Optional?', { make: 'weak', field: 'plain', optional: 'plain' }],
+    ['What happens when a request times out?', { happens: 'weak', request: 'plain', timeout: 'plain' }],
+    ['May it be given several times?', { given: 'weak', several: 'plain', times: 'weak' }],
     ['How large is a card?', { large: 'weak', card: 'plain' }],
     ['What is this about?', {}],
   ])('%s', (question, kinds) => {
@@ -48,6 +50,18 @@ test.each([
   ['validate', 'validator'],
 ])('%s and %s have one stem', (a, b) => {
   expect(stemOf(a)).toBe(stemOf(b));
+});
+
+test.each([
+  ['A request timed out.', 'timeout'],
+  ['Users who are logging in', 'login'],
+  ['It rolls back.', 'rollback'],
+])('a verb and its particle count as the noun that is one word: %s', (text, noun) => {
+  expect(stemsOf(text).has(stemOf(noun))).toBe(true);
+});
+
+test('a verb before a word that is no particle of it stays as it is', () => {
+  expect(stemsOf('the time in seconds').has(stemOf('time'))).toBe(true);
 });
 
 test('an identifier counts as a whole, and less by its parts', () => {
