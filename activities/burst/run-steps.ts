@@ -18,6 +18,7 @@ import type {
   KernelAction,
   SummarizeAction,
 } from '../../workflows/kernel/actions.ts';
+import { KERNEL_VERSION } from '../../workflows/kernel/version.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { utf8Bytes } from '../../workflows/protocol/sizes.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
@@ -47,7 +48,9 @@ const MOST_BYTES = 128 * 1024;
 export const runSteps =
   (deps: BurstDeps) =>
   (input: BurstInput): Promise<BurstOutcome> => {
-    const { agentId, agentTurnId, turnEpoch } = input;
+    const { agentId, agentTurnId, turnEpoch, noticed = [] } = input;
+    // Two versions may decide otherwise of the same turn; the workflow's own is the one that a replay asks.
+    if (input.kernel !== KERNEL_VERSION) return Promise.resolve({ items: [], untold: noticed.length, apart: true });
     const acting = Context.current().info.currentAttemptScheduledTimestampMs;
     const fence: Fence = { agentId, agentTurnId, turnEpoch, acting };
     return withHeartbeat(leaseCheck(deps.store, fence), (holding) => new Burst(deps, input, fence, holding).run());

@@ -25,6 +25,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   'activities/store-activities.ts': ['workflows', 'activities'],
   'activities/app': ['workflows', 'activities/*', 'activities/tools/builtin'],
   'activities/store': ['workflows', 'activities/*'],
+  'activities/burst': ['workflows', 'activities/*', 'activities/llm', 'activities/tools'],
   'activities/llm': ['workflows', 'activities/*', 'activities/app', 'activities/tools/builtin'],
   'activities/tools/builtin': ['workflows', 'activities/*'],
   'activities/tools': ['workflows', 'activities/*', 'activities/app'],
@@ -44,7 +45,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   'test/support': ['activities', 'client', 'workers', 'workflows', 'test/histories'],
   bench: ['index.ts', 'activities', 'client', 'workers', 'workflows', 'test/support'],
   'test/chaos': ['bench', 'activities', 'client', 'workers', 'workflows', 'test/support'],
-  test: ['index.ts', 'activities', 'client', 'workers', 'workflows', 'examples', 'bench', 'package.json'],
+  test: ['index.ts', 'scripts', 'activities', 'client', 'workers', 'workflows', 'examples', 'bench', 'package.json'],
 };
 
 /** Files that put a folder's parts together. */

@@ -107,27 +107,23 @@ describe('what the recordings hold', () => {
       expect(call.summary).toMatch(/^step \d+: model$/);
     }
     const inputs = calls.map((call) => (call.input as { request: object }[])[0]);
-    expect(keysOf(inputs).sort()).toEqual([
-      'agentId',
-      'agentTurnId',
-      'inboxRead',
-      'noticed',
-      'profileHash',
-      'request',
-      'turnEpoch',
-    ]);
+    const known = ['agentId', 'agentTurnId', 'inboxRead', 'noticed', 'profileHash', 'request', 'turnEpoch'];
+    expect(known).toEqual(expect.arrayContaining(keysOf(inputs)));
     const requests = inputs.map((input) => input?.request);
-    expect(keysOf(requests).sort()).toEqual([
-      'hide',
-      'note',
-      'onlyTools',
-      'plan',
-      'requireTool',
-      'room',
-      'stateBlock',
-      'stepIndex',
-      'type',
-    ]);
+    const parts = ['hide', 'note', 'onlyTools', 'plan', 'requireTool', 'room', 'stateBlock', 'stepIndex', 'type'];
+    expect(parts).toEqual(expect.arrayContaining(keysOf(requests)));
+  });
+
+  test('the burst activity: its timeouts, retries and input', () => {
+    const bursts = named('runSteps');
+    for (const burst of bursts) {
+      expect(burst).toMatchObject({ startToClose: 24 * 3600, heartbeat: 20 });
+      expect(burst.retry).toEqual({ initial: 1, maximum: 60, coefficient: 2, attempts: 0, final });
+      expect(burst.summary).toMatch(/^from step \d+$/);
+    }
+    const known = ['action', 'agentId', 'agentTurnId', 'engine', 'inboxRead', 'kernel', 'noticed', 'nowMs'];
+    const inputs = keysOf(bursts.map((burst) => (burst.input as unknown[])[0]));
+    expect([...known, 'privateTitles', 'profileHash', 'state', 'turnEpoch']).toEqual(expect.arrayContaining(inputs));
   });
 
   test('the tool activity: its timeouts, retries and input', () => {
@@ -142,10 +138,11 @@ describe('what the recordings hold', () => {
 
   test('no turn starts another workflow, waits by more than one timer at a time, or shows a status that says nothing new', () => {
     expect(all.filter((command) => command.kind === 'child')).toEqual([]);
-    const plain = recordedCommands(read('turn-1-call')).map(({ kind }) => kind);
-    expect(plain).toEqual(['activity', 'activity', 'activity', 'completed']);
-    const { events } = read('turn-1-call');
-    expect(events.length).toBeLessThanOrEqual(24);
+    const kinds = (name: string) => recordedCommands(read(name)).map(({ kind }) => kind);
+    expect(kinds('turn-1-call')).toEqual(['activity', 'completed']);
+    expect(read('turn-1-call').events.length).toBeLessThanOrEqual(12);
+    expect(kinds('single-1-call')).toEqual(['activity', 'activity', 'activity', 'completed']);
+    expect(read('single-1-call').events.length).toBeLessThanOrEqual(24);
   });
 
   test('content stays out of the model’s and the tools’ input, however long the turn', () => {
@@ -156,14 +153,8 @@ describe('what the recordings hold', () => {
 
 describe('what the current code asks of the store', () => {
   test.each([
-    ['turn-1-call', 'success', 'thought'],
-    ['turn-submit-result', 'success', 'submit_result'],
-    ['turn-reminded-to-submit', 'success', 'submit_result'],
-    ['turn-must-end-with', 'success', 'tool_result'],
-    ['turn-terminating-tool', 'success', 'tool_result'],
-    ['turn-max-steps', 'partial max_steps_reached', 'thought'],
+    ['single-1-call', 'success', 'thought'],
     ['turn-refused-credentials', 'failed provider_auth', 'fallback'],
-    ['turn-model-refused', 'failed provider_refusal', 'fallback'],
     ['turn-stopped-by-signal', 'failed stopped', 'fallback'],
     // The store had ended it as stopped before: that record stands, whatever the workflow commits.
     ['turn-stopped-in-tool', 'failed terminated', 'fallback'],
@@ -175,6 +166,19 @@ describe('what the current code asks of the store', () => {
     expect(commits.map(({ termination: { status, errorCode = '' } }) => `${status} ${errorCode}`.trim())).toEqual([
       ending,
     ]);
+  });
+
+  test.each([
+    ['turn-1-call', 'success'],
+    ['turn-submit-result', 'success'],
+    ['turn-reminded-to-submit', 'success'],
+    ['turn-must-end-with', 'success'],
+    ['turn-terminating-tool', 'success'],
+    ['turn-max-steps', 'partial'],
+    ['turn-summarised', 'success'],
+  ])('%s is ended by its burst, %s, and the workflow only closes', (name, status) => {
+    expect(localInputs(name, 'commitTurn')).toEqual([]);
+    expect(replayOf(name).issued.at(-1)).toMatchObject({ kind: 'completed', result: [{ status }] });
   });
 
   test('a turn without a lease commits nothing', () => {
@@ -261,9 +265,9 @@ describe('an incompatible change is caught', () => {
         '{ ...TOOL, heartbeatTimeout: heartbeatMs, summary }',
         '{ ...TOOL, heartbeatTimeout: 30_000, summary }',
       );
-      const replayed = (await replay(bundle, ['turn-1-call'])).get('turn-1-call');
+      const replayed = (await replay(bundle, ['single-1-call'])).get('single-1-call');
       expect(replayed?.error).toBeNull();
-      expect(recordable(replayed?.issued ?? [])).not.toEqual(recordedCommands(read('turn-1-call')));
+      expect(recordable(replayed?.issued ?? [])).not.toEqual(recordedCommands(read('single-1-call')));
     },
     BUNDLE_MS,
   );

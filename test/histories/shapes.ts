@@ -20,11 +20,13 @@ const outside = { description: 'Somebody answers.', parameters, afterExecution: 
 export const app = defineApp({
   agents: [
     defineAgent({ name: 'tester', budgets: { maxSteps: 1_000, maxTokens: Number.MAX_SAFE_INTEGER } }),
+    defineAgent({ name: 'single', burst: false, budgets: { maxSteps: 1_000, maxTokens: Number.MAX_SAFE_INTEGER } }),
     defineAgent({ name: 'frugal', budgets: { maxSteps: 2 } }),
     defineAgent({ name: 'finisher', mustEndWith: ['finish'] }),
     defineAgent({ name: 'impatient', providerPatienceMs: 0 }),
     defineAgent({
       name: 'brief',
+      burst: false,
       maxHistoryEvents: 30,
       budgets: { maxSteps: 1_000, maxTokens: Number.MAX_SAFE_INTEGER },
     }),
@@ -32,6 +34,7 @@ export const app = defineApp({
     defineAgent({ name: 'extended', budgets: { maxSteps: 1, onExhausted: 'ask' } }),
     defineAgent({ name: 'strict', governance: { veto: ['produce'], onDenied: 'rollback' } }),
     defineAgent({ name: 'forgetful', context: { windowTokens: 12_000 } }),
+    defineAgent({ name: 'forgetful-single', burst: false, context: { windowTokens: 12_000 } }),
     defineAgent({ name: 'asker', delegationPolicy: { profiles: ['tester'] } }),
   ],
   tools: [
@@ -112,6 +115,31 @@ export const TURNS: Readonly<Record<string, TurnShape>> = {
   'turn-50-calls': { script: calls(50) },
   'turn-200-calls': { script: calls(200) },
   'turn-parallel-calls': { script: [call('produce', 'fail', 'produce'), say('done')] },
+  // An activity for each model call and each tool call.
+  'single-1-call': { script: calls(1), request: { profile: 'single' } },
+  'single-parallel-calls': {
+    script: [call('produce', 'fail', 'produce'), say('done')],
+    request: { profile: 'single' },
+  },
+  'single-model-recovered': {
+    script: [attempts({ kind: 'error', status: 503 }, say('done'))],
+    request: { profile: 'single' },
+  },
+  'single-suspended-answered': {
+    script: [call('ask', 'produce'), say('thanks')],
+    request: { profile: 'single' },
+    meanwhile: answerAll,
+  },
+  'single-summarised': { script: Array(10).fill(produceUntil(9)), request: { profile: 'forgetful-single' } },
+  'single-stopped-in-tool': {
+    script: [call('linger')],
+    request: { profile: 'single' },
+    expected: 'failed',
+    meanwhile: async (turn) => {
+      await runningTool(turn);
+      await turn.stop();
+    },
+  },
   'turn-suspended-answered': { script: [call('ask'), say('thanks')], meanwhile: answerAll },
   'turn-suspended-timed-out': { script: [call('ask_briefly'), say('went on without')] },
   'turn-suspended-both': {

@@ -18,6 +18,8 @@ export type BurstAction = CallLlmAction | SummarizeAction | ExecuteToolsAction;
 
 /** A turn between two events, from which a burst goes on. */
 export interface BurstInput extends Fence, InboxMark {
+  /** The version of the workflow's kernel; a worker whose own is another one leaves the action to the workflow. */
+  readonly kernel: string;
   readonly profileHash: string;
   readonly state: KernelState;
   /** What the kernel asked for last. */

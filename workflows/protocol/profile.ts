@@ -202,7 +202,7 @@ export const profileSchema = z.strictObject({
   /** Whether nothing of a request is shown in Temporal: turns are titled by their profile, not by the first words of their instruction. */
   privateTitles: z.boolean().default(false),
   /** Whether one activity may perform several steps; otherwise each model call and each tool call is an activity of its own. */
-  burst: z.boolean().default(false),
+  burst: z.boolean().default(true),
   /** After how many history events the workflow of a turn continues as new; 2,500 when absent (K22). */
   maxHistoryEvents: z.int().min(5).optional(),
   /** How long a suspended call waits whose tool sets no time of its own, in ms; ten minutes when absent (T13). */

@@ -2,6 +2,7 @@
 import type { BurstAction, BurstItem, BurstOutcome } from '../contract/burst.ts';
 import type { TurnEnd } from '../contract/lease.ts';
 import type { KernelAction } from '../kernel/actions.ts';
+import { KERNEL_VERSION } from '../kernel/version.ts';
 import { answered } from './model.ts';
 import type { TurnParts } from './parts.ts';
 
@@ -21,25 +22,20 @@ export interface AfterBurst {
 export async function runBurst(turn: TurnParts, action: BurstAction): Promise<AfterBurst> {
   const { fence, kernel, inbox, meter, lease } = turn;
   const { runSteps } = meter.burst(`from step ${action.stepIndex}`);
-  const before = kernel.moment;
-  try {
-    const outcome = await runSteps({
-      ...fence,
-      ...inbox.mark,
-      ...kernel.takeNoticed(),
-      profileHash: lease.profileHash,
-      state: kernel.state,
-      action,
-      nowMs: Date.now(),
-      engine: meter.usageAfterBurst,
-      ...(lease.privateTitles ? { privateTitles: true } : {}),
-    });
-    return after(turn, action, outcome);
-  } catch (error) {
-    // Whoever ends or goes on with the turn tells the store what the burst did not.
-    kernel.goBack(before);
-    throw error;
-  }
+  const { state, noticed } = kernel.moment;
+  const outcome = await runSteps({
+    ...fence,
+    ...inbox.mark,
+    ...(noticed.length > 0 ? { noticed } : {}),
+    kernel: KERNEL_VERSION,
+    profileHash: lease.profileHash,
+    state,
+    action,
+    nowMs: Date.now(),
+    engine: meter.usageAfterBurst,
+    ...(lease.privateTitles ? { privateTitles: true } : {}),
+  });
+  return after(turn, action, outcome);
 }
 
 function after(turn: TurnParts, action: BurstAction, outcome: BurstOutcome): AfterBurst {
