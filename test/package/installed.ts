@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import manifest from '../../package.json' with { type: 'json' };
 import { PACKAGE_COMMANDS } from '../support/pages.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -75,7 +76,10 @@ export async function packAndInstall(): Promise<Installed> {
   ];
   const tarball = join(folder, filename);
   cpSync(CONSUMER, folder, { recursive: true });
-  writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'consumer', private: true, type: 'module' }));
+  // Without it npm takes the newest types of Node that any dependency allows, which Temporal's own types may not agree with.
+  const devDependencies = { '@types/node': manifest.devDependencies['@types/node'] };
+  const consumer = { name: 'consumer', private: true, type: 'module', devDependencies };
+  writeFileSync(join(folder, 'package.json'), JSON.stringify(consumer));
   await checked(run(folder, ['bash', '-c', PACKAGE_COMMANDS.install.replace('agentturn', tarball) + QUICK]));
   return { tarball, packed: files.map(({ path }) => path), folder };
 }

@@ -47,85 +47,100 @@ const sizeOf = ({ messages }: ChatRequest): number =>
   messages.reduce((sum, message) => sum + countTokens(JSON.stringify(message)), 0);
 
 describe(`a turn of ${STEPS} steps`, () => {
-  test('is shortened as it goes, continues as new, and ends as any other', async () => {
-    const harness = await openHarness();
-    let steps = 0;
-    let calls = 0;
-    let summaries = 0;
-    let largest = 0;
-    let sprints = 0;
-    let unreminded = 0;
-    let sprintSeen = '';
-    let turn: TurnHandle | undefined;
-    const model = await startModelServer({
-      // A conversation that providers would refuse is refused here too, and the turn would end `provider_error`.
-      answer: async (request) => {
-        largest = Math.max(largest, sizeOf(request));
-        if (request.messages.some((message) => textOf(message).startsWith('Shorten this to at most'))) {
-          summaries += 1;
-          return { kind: 'message', content: `parts up to ${calls} are well` };
-        }
-        if (!reminded(request, steps)) unreminded += 1;
-        if (steps === SAID_AT) await turn?.steer('be brief');
-        if (sizeOf(request) > WINDOW) return { kind: 'error', status: 400, code: 'context_length_exceeded' };
-        const sprint = request.messages.map(textOf).find((text) => text.includes('older messages were left out')) ?? '';
-        if (sprint !== '' && sprint !== sprintSeen) sprints += 1;
-        sprintSeen = sprint;
-        if (steps === STEPS) return { kind: 'message', content: 'all parts are well' };
-        steps += 1;
-        const parts = Array.from({ length: steps % 60 < 2 ? WIDE : 1 }, () => {
-          calls += 1;
-          return calls;
+  test.each([
+    ['in bursts', { burst: true, maxHistoryEvents: 20 }],
+    ['by an activity for each model call and each tool call', { burst: false }],
+  ])(
+    '%s is shortened as it goes, continues as new, and ends as any other',
+    async (_how, profile) => {
+      const harness = await openHarness();
+      let steps = 0;
+      let calls = 0;
+      let summaries = 0;
+      let largest = 0;
+      let sprints = 0;
+      let unreminded = 0;
+      let sprintSeen = '';
+      let turn: TurnHandle | undefined;
+      const model = await startModelServer({
+        // A conversation that providers would refuse is refused here too, and the turn would end `provider_error`.
+        answer: async (request) => {
+          largest = Math.max(largest, sizeOf(request));
+          if (request.messages.some((message) => textOf(message).startsWith('Shorten this to at most'))) {
+            summaries += 1;
+            return { kind: 'message', content: `parts up to ${calls} are well` };
+          }
+          if (!reminded(request, steps)) unreminded += 1;
+          if (steps === SAID_AT) await turn?.steer('be brief');
+          if (sizeOf(request) > WINDOW) return { kind: 'error', status: 400, code: 'context_length_exceeded' };
+          const sprint =
+            request.messages.map(textOf).find((text) => text.includes('older messages were left out')) ?? '';
+          if (sprint !== '' && sprint !== sprintSeen) sprints += 1;
+          sprintSeen = sprint;
+          if (steps === STEPS) return { kind: 'message', content: 'all parts are well' };
+          steps += 1;
+          const parts = Array.from({ length: steps % 60 < 2 ? WIDE : 1 }, () => {
+            calls += 1;
+            return calls;
+          });
+          return { kind: 'message', toolCalls: parts.map((part) => ({ name: 'report', arguments: { part } })) };
+        },
+      });
+      const app = testApp([report], {
+        ...profile,
+        budgets: { maxSteps: STEPS + 10, maxToolCalls: 10 * STEPS, maxTokens: 1_000_000_000 },
+        context: { windowTokens: WINDOW },
+      });
+      await harness.startWorker(app, model);
+      try {
+        const agentId = `long-${v7()}`;
+        turn = await harness.client
+          .agent(agentId)
+          .enqueue({ instruction: 'look at every part', criteria: ['every part is named'], profile: 'tester' });
+        const view = await turn.result({ timeoutMs: 1_200_000 });
+        expect(view).toMatchObject({
+          status: 'success',
+          deliverable: { text: 'all parts are well' },
+          stepCount: STEPS + 1,
         });
-        return { kind: 'message', toolCalls: parts.map((part) => ({ name: 'report', arguments: { part } })) };
-      },
-    });
-    const app = testApp([report], {
-      budgets: { maxSteps: STEPS + 10, maxToolCalls: 10 * STEPS, maxTokens: 1_000_000_000 },
-      context: { windowTokens: WINDOW },
-    });
-    await harness.startWorker(app, model);
-    try {
-      const agentId = `long-${v7()}`;
-      turn = await harness.client
-        .agent(agentId)
-        .enqueue({ instruction: 'look at every part', criteria: ['every part is named'], profile: 'tester' });
-      const view = await turn.result({ timeoutMs: 1_200_000 });
-      expect(view).toMatchObject({
-        status: 'success',
-        deliverable: { text: 'all parts are well' },
-        stepCount: STEPS + 1,
-      });
-      expect(view.steps.flatMap((step) => step.calls)).toHaveLength(calls);
-      const runs = await runsOf(harness.temporal.client, turnWorkflowId(agentId, turn.id));
-      const plans = await planBytes(harness.temporal.client, turnWorkflowId(agentId, turn.id));
-      console.info({
-        steps: STEPS,
-        seconds: ((view.endedAt ?? 0) - view.acceptedAt) / 1_000,
-        summaries,
-        sprints,
-        plans: { median: [...plans].sort((a, b) => a - b)[Math.floor(plans.length / 2)], most: Math.max(...plans) },
-        largest,
-        runs,
-        engine: view.engine,
-      });
-      expect(runs.length).toBeGreaterThan(1);
-      for (const { events, bytes } of runs) {
-        expect(events).toBeLessThan(4_000);
-        expect(bytes).toBeLessThan(4 * 1024 * 1024);
+        expect(view.steps.flatMap((step) => step.calls)).toHaveLength(calls);
+        const runs = await runsOf(harness.temporal.client, turnWorkflowId(agentId, turn.id));
+        const plans = await planBytes(harness.temporal.client, turnWorkflowId(agentId, turn.id));
+        console.info({
+          steps: STEPS,
+          seconds: ((view.endedAt ?? 0) - view.acceptedAt) / 1_000,
+          summaries,
+          sprints,
+          plans: { median: [...plans].sort((a, b) => a - b)[Math.floor(plans.length / 2)], most: Math.max(...plans) },
+          largest,
+          runs,
+          engine: view.engine,
+        });
+        expect(runs.length).toBeGreaterThan(1);
+        for (const { events, bytes } of runs) {
+          expect(events).toBeLessThan(4_000);
+          expect(bytes).toBeLessThan(4 * 1024 * 1024);
+        }
+        expect(summaries).toBeGreaterThan(3);
+        expect(unreminded).toBe(0);
+        expect(sprints).toBeGreaterThan(1);
+        expect(Math.max(...plans)).toBeLessThan(2 * 1024);
+        expect(largest).toBeLessThan(WINDOW);
+        expect(await harness.store.violations()).toEqual([]);
+      } finally {
+        await harness.close();
+        await model.close();
       }
-      expect(summaries).toBeGreaterThan(3);
-      expect(unreminded).toBe(0);
-      expect(sprints).toBeGreaterThan(1);
-      expect(Math.max(...plans)).toBeLessThan(2 * 1024);
-      expect(largest).toBeLessThan(WINDOW);
-      expect(await harness.store.violations()).toEqual([]);
-    } finally {
-      await harness.close();
-      await model.close();
-    }
-  }, 1_200_000);
+    },
+    1_200_000,
+  );
 });
+
+/** What an activity was asked for that calls a model: alone (`request`), or as the first of a burst. */
+interface Asked {
+  readonly request?: { readonly plan?: object };
+  readonly action?: { readonly plan?: object };
+}
 
 type TemporalClient = Awaited<ReturnType<typeof openHarness>>['temporal']['client'];
 
@@ -144,8 +159,8 @@ async function planBytes({ workflow }: TemporalClient, workflowId: string): Prom
   const { events } = await workflow.getHandle(workflowId).fetchHistory();
   return (events ?? []).flatMap(({ activityTaskScheduledEventAttributes: scheduled }) => {
     const [payload] = scheduled?.input?.payloads ?? [];
-    if (scheduled?.activityType?.name !== 'callModel' || !payload?.data) return [];
-    const { request } = JSON.parse(Buffer.from(payload.data).toString('utf8')) as { request: { plan: object } };
-    return [JSON.stringify(request.plan).length];
+    if (!payload?.data) return [];
+    const { request, action = request } = JSON.parse(Buffer.from(payload.data).toString('utf8')) as Asked;
+    return action?.plan ? [JSON.stringify(action.plan).length] : [];
   });
 }
