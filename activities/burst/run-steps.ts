@@ -22,6 +22,7 @@ import { KERNEL_VERSION } from '../../workflows/kernel/version.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { utf8Bytes } from '../../workflows/protocol/sizes.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
+import { short } from '../../workflows/turn/burst-items.ts';
 import { type KernelMoment, TurnKernel } from '../../workflows/turn/kernel.ts';
 import { responseEvent } from '../../workflows/turn/response.ts';
 import { type Holding, leaseCheck, withHeartbeat } from '../heartbeat.ts';
@@ -120,7 +121,7 @@ class Burst {
   }
 
   #outcome(): BurstOutcome {
-    return { items: this.#items, untold: this.#kernel.moment.noticed.length };
+    return { items: this.#items.map(short), untold: this.#kernel.moment.noticed.length };
   }
 
   #isEnough(): boolean {

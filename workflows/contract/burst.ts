@@ -45,9 +45,13 @@ export interface SuspendedCalls {
   readonly waiting: readonly (Suspension & { readonly tool: string })[];
 }
 
+/** An item without what is as usual. */
+export type ShortItem = { readonly kind: BurstItem['kind'] } & { readonly [key: string]: unknown };
+
 /** What a burst has done. */
 export interface BurstOutcome {
-  readonly items: readonly BurstItem[];
+  /** In the short form of burst-items.ts. */
+  readonly items: readonly ShortItem[];
   /** How many notices of the kernel the store has not been told of: the last ones. */
   readonly untold: number;
   /** Absent when no call waits. */

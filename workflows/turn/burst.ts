@@ -3,6 +3,7 @@ import type { BurstAction, BurstItem, BurstOutcome } from '../contract/burst.ts'
 import type { TurnEnd } from '../contract/lease.ts';
 import type { KernelAction } from '../kernel/actions.ts';
 import { KERNEL_VERSION } from '../kernel/version.ts';
+import { whole } from './burst-items.ts';
 import { answered } from './model.ts';
 import type { TurnParts } from './parts.ts';
 
@@ -41,7 +42,7 @@ export async function runBurst(turn: TurnParts, action: BurstAction): Promise<Af
 function after(turn: TurnParts, action: BurstAction, outcome: BurstOutcome): AfterBurst {
   const { items, untold, suspended, apart = false, end } = outcome;
   let next: KernelAction = action;
-  for (const item of items) next = told(turn, item) ?? next;
+  for (const item of items) next = told(turn, whole(item)) ?? next;
   turn.kernel.keepNoticed(untold);
   if (end && next.type !== 'done')
     throw new TypeError(`the burst has ended the turn, and the kernel of the workflow asks for ${next.type}`);
