@@ -38,7 +38,7 @@ export interface BurstDeps extends ModelDeps, CallDeps {
 }
 
 /** How much one burst does before the workflow is told. */
-const LONGEST_MS = 10_000;
+const LONGEST_MS = 8_000;
 const MOST_STEPS = 32;
 const MOST_BYTES = 128 * 1024;
 

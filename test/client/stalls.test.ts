@@ -109,11 +109,11 @@ describe.each(BACKENDS)('a turn on %s that does not go on says why', (backend) =
     });
     const turn = await enqueue('unlucky');
     const { message, ...stall } = await stalled(turn, 'activity');
-    expect(stall).toMatchObject({ activity: 'callModel', attempt: expect.any(Number), since: expect.any(Number) });
+    expect(stall).toMatchObject({ activity: 'runSteps', attempt: expect.any(Number), since: expect.any(Number) });
     expect(stall.attempt).toBeGreaterThan(1);
     expect(message).toEqual(expect.any(String));
     expect(stallText({ ...stall, message })).toMatch(
-      /^activity callModel is tried again \(attempt \d+\), nothing has been written since /,
+      /^activity runSteps is tried again \(attempt \d+\), nothing has been written since /,
     );
     await worker.stop();
     await harness.startWorker(app, model, { targets: ['unlucky'], acceptor: false, supervisor: null });
