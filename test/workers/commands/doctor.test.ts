@@ -47,7 +47,7 @@ test('finds nothing wrong where all is there, and says which target nobody serve
     ok: false,
     what: expect.stringContaining('--targets worker_generic'),
   });
-  await harness.startWorker(testApp([]), model);
+  await harness.startWorker(testApp([]), model, { targets: ['worker_generic', 'worker_remote'] });
   const { code, found } = await examined(place(), APP);
   expect([...found.values()].filter(({ ok }) => ok !== true)).toEqual([]);
   expect([...found.keys()]).toEqual(['temporal', 'namespace', 'clock', 'store', 'model', 'app', 'workers']);
