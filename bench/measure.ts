@@ -27,7 +27,7 @@ export async function measure(lab: Lab, quick: boolean, say: (line: string) => v
     const idle = await measureAcks(callers, quick);
     const busy = await withWorker(lab, false, () => measureAcks(callers, quick));
     const seconds = (performance.now() - startedAt) / 1_000;
-    const budget = checkBudget(histories, comparison, !quick);
+    const budget = checkBudget(histories, comparison, { judgesTime: !quick, store: lab.storeKind });
     return { store: lab.storeKind, facts, histories, budget, comparison, memory, acks: { idle, busy }, seconds };
   } finally {
     await callers.stop();

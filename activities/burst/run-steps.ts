@@ -121,7 +121,7 @@ class Burst {
   }
 
   #outcome(): BurstOutcome {
-    return { items: this.#items.map(short), untold: this.#kernel.moment.noticed.length };
+    return { items: short(this.#items), untold: this.#kernel.moment.noticed.length };
   }
 
   #isEnough(): boolean {

@@ -42,7 +42,7 @@ export async function runBurst(turn: TurnParts, action: BurstAction): Promise<Af
 function after(turn: TurnParts, action: BurstAction, outcome: BurstOutcome): AfterBurst {
   const { items, untold, suspended, apart = false, end } = outcome;
   let next: KernelAction = action;
-  for (const item of items) next = told(turn, whole(item)) ?? next;
+  for (const item of whole(items)) next = told(turn, item) ?? next;
   turn.kernel.keepNoticed(untold);
   if (end && next.type !== 'done')
     throw new TypeError(`the burst has ended the turn, and the kernel of the workflow asks for ${next.type}`);

@@ -69,10 +69,22 @@ test.each<[string, BurstItem]>([
     { kind: 'inbox', nowMs: 5, delivery: { items: [{ kind: 'budgets', seq: 3, budgets: { maxSteps: 3 } }] } },
   ],
 ])('%s comes out as it went in', (_what, item) => {
-  expect(whole(JSON.parse(JSON.stringify(short(item))))).toEqual(item);
+  expect(whole(JSON.parse(JSON.stringify(short([item]))))).toEqual([item]);
+});
+
+test('a result names its call by its place in the step before', () => {
+  const calls = ['b', 'c'].map((callId) => ({ callId, tool: 't', digest: 'd' }));
+  const proposing: BurstItem = {
+    ...step,
+    record: { ...step.record, calls, shown: { text: '', calls: { c: '{"n":1}' } } },
+  };
+  const items = [proposing, results(call, { ...call, callId: 'of another step' }), step, results(call)];
+  const crossed = JSON.parse(JSON.stringify(short(items)));
+  expect(crossed[1].event.settled[0]).toEqual({ call: 1, seq: 7, tokens: 9 });
+  expect(whole(crossed)).toEqual(items);
 });
 
 test('what is as usual is left out', () => {
-  expect(JSON.stringify(short(step)).length).toBeLessThan(200);
-  expect(JSON.stringify(short(results(call)))).not.toContain('continue');
+  expect(JSON.stringify(short([step])).length).toBeLessThan(180);
+  expect(JSON.stringify(short([results(call)]))).not.toContain('continue');
 });
