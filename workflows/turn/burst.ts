@@ -21,25 +21,17 @@ export interface AfterBurst {
 export async function runBurst(turn: TurnParts, action: BurstAction): Promise<AfterBurst> {
   const { fence, kernel, inbox, meter, lease } = turn;
   const { runSteps } = meter.burst(`from step ${action.stepIndex}`);
-  const before = kernel.moment;
-  try {
-    const outcome = await runSteps({
-      ...fence,
-      ...inbox.mark,
-      ...kernel.takeNoticed(),
-      profileHash: lease.profileHash,
-      state: kernel.state,
-      action,
-      nowMs: Date.now(),
-      engine: meter.usageAfterBurst,
-      ...(lease.privateTitles ? { privateTitles: true } : {}),
-    });
-    return after(turn, action, outcome);
-  } catch (error) {
-    // Whoever ends or goes on with the turn tells the store what the burst did not.
-    kernel.goBack(before);
-    throw error;
-  }
+  const outcome = await runSteps({
+    ...fence,
+    ...inbox.mark,
+    ...kernel.carry(),
+    profileHash: lease.profileHash,
+    action,
+    nowMs: Date.now(),
+    engine: meter.usageAfterBurst,
+    ...(lease.privateTitles ? { privateTitles: true } : {}),
+  });
+  return after(turn, action, outcome);
 }
 
 function after(turn: TurnParts, action: BurstAction, outcome: BurstOutcome): AfterBurst {
@@ -47,7 +39,8 @@ function after(turn: TurnParts, action: BurstAction, outcome: BurstOutcome): Aft
   let next: KernelAction = action;
   for (const item of items) next = told(turn, item) ?? next;
   turn.kernel.keepNoticed(untold);
-  if (end && next.type !== 'done')
+  // An attempt that found the turn ended knows no more than that.
+  if (end && items.length > 0 && next.type !== 'done')
     throw new TypeError(`the burst has ended the turn, and the kernel of the workflow asks for ${next.type}`);
   return { next, apart, ...(suspended ? { suspended } : {}), ...(end ? { end } : {}) };
 }
