@@ -44,11 +44,11 @@ export interface Holding {
 /** Asks the store whether the attempt may go on; throws `stale_epoch` when it may not. */
 export type LeaseCheck = () => Promise<void>;
 
-/** The check of a turn's lease alone, for what is not one of several attempts at the same call. */
-export const leaseCheck =
-  (store: Pick<LeaseStore, 'checkLease'>, { agentId, agentTurnId, turnEpoch }: Fence): LeaseCheck =>
-  () =>
-    store.checkLease({ agentId, agentTurnId, turnEpoch });
+/** The check of a turn's lease alone, and of a burst's attempt at it, for what is not one of several attempts at the same call. */
+export const leaseCheck = (store: Pick<LeaseStore, 'checkLease'>, fence: Fence): LeaseCheck => {
+  const { agentId, agentTurnId, turnEpoch, acting } = fence;
+  return () => store.checkLease({ agentId, agentTurnId, turnEpoch, ...(acting === undefined ? {} : { acting }) });
+};
 
 /** Runs `body` with heartbeats. Its first act must be to ask the store under its lease, for the lease counts as seen from the start. */
 export async function withHeartbeat<T>(checkLease: LeaseCheck, body: (holding: Holding) => Promise<T>): Promise<T> {

@@ -2,10 +2,13 @@
  * The activity that performs several actions of a turn, one after the other, and runs the kernel between them.
  *
  * Invariants
- * 1. Everything that decides is in the store before anything follows from it: the answer of a model with its step, what happened between two
- *    steps with the opening of the second. So another attempt comes the same way, and calls no model and runs no tool a second time (T5).
- * 2. Once a later attempt has written, an earlier one writes nothing and starts no tool, whatever it still holds (W10).
- * 3. A model call that fails ends the burst before it: the next burst begins with the call, and fails as a call of its own does (W14).
+ * 1. Everything that decides is in the store before anything follows from it: the answer of a model, and what the inbox delivered with it, with
+ *    its step; what happened between two steps with the opening of the second. So another attempt comes the same way, and calls no model and
+ *    runs no tool a second time (T5).
+ * 2. Once a later attempt has written, an earlier one writes nothing, calls no model and starts no tool, whatever it still holds (W10).
+ * 3. What cannot be decided the same way twice begins a burst, for the history keeps what led to it: a summary; and a model call that has
+ *    failed, which fails again as a call of its own does (W14).
+ * 4. An attempt that comes after the turn has ended gives the recorded end (T29).
  */
 import { Context } from '@temporalio/activity';
 import type { CommitTurnInput } from '../../workflows/contract/activities.ts';
@@ -23,7 +26,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import { utf8Bytes } from '../../workflows/protocol/sizes.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { short } from '../../workflows/turn/burst-items.ts';
-import { type KernelMoment, TurnKernel } from '../../workflows/turn/kernel.ts';
+import { TurnKernel } from '../../workflows/turn/kernel.ts';
 import { responseEvent } from '../../workflows/turn/response.ts';
 import { type Holding, leaseCheck, withHeartbeat } from '../heartbeat.ts';
 import { answerStep, beginStep, type ModelDeps } from '../llm/call-model.ts';
@@ -65,6 +68,9 @@ function workflowClock(nowMs: number): () => number {
   return () => Math.round(nowMs + waitedMs + performance.now() - startedAt);
 }
 
+/** Never written: a turn whose lease is over either has an end, or refuses one. */
+const LOST = { status: 'failed', errorCode: 'worker_lost' } as const;
+
 const ofStep = (action: KernelAction): action is BurstAction => action.type !== 'done' && action.type !== 'await';
 
 class Burst {
@@ -79,8 +85,10 @@ class Burst {
   #bytes = 0;
   #steps = 0;
   #inboxRead: number;
-  /** Where the kernel stood when the last step had been answered, or the burst began, and how many items there were by then. */
-  #answered: { readonly moment: KernelMoment; readonly items: number };
+  /** How many items there were when the last step had been answered. */
+  #answered = 0;
+  /** What led an attempt before this one to its steps, by their indices. */
+  #led: ReadonlyMap<number, readonly BetweenSteps[]> = new Map();
 
   constructor(deps: BurstDeps, input: BurstInput, fence: Fence, holding: Holding) {
     this.#deps = deps;
@@ -94,19 +102,39 @@ class Burst {
       { observed: (observation) => log.debug(observation.type, { ...observation }), notice: () => {} },
     );
     this.#inboxRead = input.inboxRead ?? 0;
-    this.#answered = { moment: this.#kernel.moment, items: 0 };
   }
 
   async run(): Promise<BurstOutcome> {
+    const { attempt } = Context.current().info;
+    try {
+      if (attempt > 1) await this.#readLed();
+      return await this.#advance();
+    } catch (error) {
+      if (attempt > 1 && isCoded(error, 'stale_epoch')) return this.#recordedEnd();
+      throw error;
+    }
+  }
+
+  async #advance(): Promise<BurstOutcome> {
     let action: KernelAction = this.#input.action;
     while (ofStep(action)) {
-      if (this.#items.length > 0 && this.#isEnough()) return this.#outcome();
+      const isFirst = this.#items.length === 0;
+      if (!isFirst && (this.#isEnough() || action.type === 'summarize')) return this.#outcome();
       if (action.type === 'execute_tools' && runsApart(this.#deps, action)) return { ...this.#outcome(), apart: true };
-      const next: KernelAction | BurstOutcome = await this.#perform(action);
+      const next: KernelAction | BurstOutcome = this.#goAsBefore(action) ?? (await this.#perform(action));
       if ('items' in next) return next;
       action = next;
     }
     return action.type === 'done' ? this.#end(action) : this.#outcome();
+  }
+
+  /** The first act of another attempt: from now on those before it can write nothing. */
+  async #readLed(): Promise<void> {
+    const { stepIndex } = this.#input.action;
+    const steps = await outlastOutage(this.#holding.signal, () =>
+      this.#deps.store.readLedSteps(this.#fence, stepIndex),
+    );
+    this.#led = new Map(steps.map(({ stepIndex, ledBy }) => [stepIndex, ledBy]));
   }
 
   #perform(action: BurstAction): Promise<KernelAction | BurstOutcome> {
@@ -135,21 +163,20 @@ class Burst {
 
   /** What happened since the last answer; the step that comes next keeps it. */
   get #since(): readonly BetweenSteps[] {
-    return this.#items.slice(this.#answered.items).filter((item) => item.kind !== 'step');
+    return this.#items.slice(this.#answered).filter((item) => item.kind !== 'step');
   }
 
   async #callModel(action: CallLlmAction): Promise<KernelAction | BurstOutcome> {
     const isFirst = this.#items.length === 0;
     const since = this.#since;
     const { profileHash } = this.#input;
-    const noticed = this.#kernel.takeNoticed();
-    const call = { ...this.#fence, profileHash, request: action, ...noticed, ...this.#mark, nowMs: this.#now };
-    const led = since.length > 0 ? { ledBy: since } : {};
-    const opened = await beginStep(this.#deps, { ...call, ...led }, this.#holding);
-    const { ledBy, recorded } = opened.opening;
-    if (since.length > 0 && ledBy !== null && !isSame(ledBy, since)) return this.#goAsBefore(ledBy);
+    const { noticed } = this.#kernel.moment;
+    const call = { ...this.#fence, profileHash, request: action, noticed, ...this.#mark, nowMs: this.#now };
     try {
-      const record = recorded ?? (await answerStep(this.#deps, call, opened, this.#holding));
+      const led = since.length > 0 ? { ledBy: since } : {};
+      const opened = await beginStep(this.#deps, { ...call, ...led }, this.#holding);
+      this.#kernel.takeNoticed();
+      const record = opened.opening.recorded ?? (await answerStep(this.#deps, call, opened, this.#holding));
       return this.#answerTo({ kind: 'step', nowMs: record.answeredAt ?? this.#now(), record });
     } catch (error) {
       if (isFirst || this.#holding.signal.aborted || endsAttempt(error)) throw error;
@@ -157,14 +184,27 @@ class Burst {
     }
   }
 
-  /** An attempt before this one went on from here: what it was led by decides, and not what this one found. */
-  #goAsBefore(ledBy: readonly BetweenSteps[]): KernelAction {
-    this.#kernel.goBack(this.#answered.moment);
-    this.#items.length = this.#answered.items;
+  /** What an attempt before this one was led by after the same action, and not what this one would find; null where it came to no step. */
+  #goAsBefore(action: BurstAction): KernelAction | null {
+    if (action.type === 'call_llm') return null;
+    const stepIndex = action.type === 'summarize' ? action.stepIndex : action.stepIndex + 1;
+    const ledBy = this.#led.get(stepIndex) ?? [];
+    if (!this.#leadsTo(stepIndex, ledBy)) return null;
     let next: KernelAction | null = null;
     for (const item of ledBy) next = this.#tell(item) ?? next;
-    if (next) return next;
-    throw new CodedError('internal_error', 'a step is led by nothing that the kernel answers');
+    return next;
+  }
+
+  /** Of a workflow that was reset, other bursts may have come to the step from elsewhere. */
+  #leadsTo(stepIndex: number, ledBy: readonly BetweenSteps[]): boolean {
+    const trial = new TurnKernel(this.#kernel.moment, { observed: () => {}, notice: () => {} });
+    let next: KernelAction | null = null;
+    try {
+      for (const item of ledBy) next = told(trial, item) ?? next;
+    } catch {
+      return false;
+    }
+    return next?.type === 'call_llm' && next.stepIndex === stepIndex;
   }
 
   async #executeTools(action: ExecuteToolsAction): Promise<KernelAction | BurstOutcome> {
@@ -213,27 +253,31 @@ class Burst {
   #tell(item: BurstItem): KernelAction | null {
     this.#items.push(item);
     this.#bytes += utf8Bytes(JSON.stringify(item));
-    switch (item.kind) {
-      case 'event':
-        return this.#kernel.feed(item.event);
-      case 'inbox':
-        this.#noteRead(item.delivery);
-        this.#kernel.take(item.delivery, item.nowMs);
-        return null;
-      case 'step': {
-        const { record, nowMs } = item;
-        this.#noteRead(record);
-        this.#kernel.take(record, nowMs);
-        const next = this.#kernel.feed(responseEvent(record, nowMs));
-        this.#steps += 1;
-        this.#answered = { moment: this.#kernel.moment, items: this.#items.length };
-        return next;
-      }
+    if (item.kind === 'inbox') this.#noteRead(item.delivery);
+    if (item.kind === 'step') {
+      this.#noteRead(item.record);
+      this.#steps += 1;
+      this.#answered = this.#items.length;
     }
+    return told(this.#kernel, item);
   }
 
   #noteRead({ items = [] }: { readonly items?: readonly { readonly seq: number }[] }): void {
     this.#inboxRead = Math.max(this.#inboxRead, ...items.map(({ seq }) => seq));
+  }
+
+  /**
+   * The end that an attempt before this one has committed, or that somebody gave the turn; its items are told to nobody any more. Errors:
+   * `stale_epoch` when the turn goes on without this lease.
+   */
+  async #recordedEnd(): Promise<BurstOutcome> {
+    const { engine, privateTitles } = this.#input;
+    const commit = { termination: LOST, deliverable: { from: 'fallback' }, engine } as const;
+    const titles = privateTitles ? { privateTitles } : {};
+    const end = await outlastOutage(this.#holding.signal, () =>
+      this.#deps.commitTurn({ ...this.#fence, ...commit, ...titles }),
+    );
+    return { items: [], untold: 0, end };
   }
 
   async #end({ termination, deliverable, hide }: Extract<KernelAction, { type: 'done' }>): Promise<BurstOutcome> {
@@ -253,9 +297,22 @@ class Burst {
   }
 }
 
-const isSame = (a: readonly BetweenSteps[], b: readonly BetweenSteps[]): boolean =>
-  JSON.stringify(a) === JSON.stringify(b);
+/** Tells a kernel of an item; null when nothing follows from it at once. */
+function told(kernel: TurnKernel, item: BurstItem): KernelAction | null {
+  switch (item.kind) {
+    case 'event':
+      return kernel.feed(item.event);
+    case 'inbox':
+      kernel.take(item.delivery, item.nowMs);
+      return null;
+    case 'step':
+      kernel.take(item.record, item.nowMs);
+      return kernel.feed(responseEvent(item.record, item.nowMs));
+  }
+}
+
+const isCoded = (error: unknown, code: CodedError['code']): boolean =>
+  error instanceof CodedError && error.code === code;
 
 /** Whether an error says that this attempt is over, and not that a model call has failed. */
-const endsAttempt = (error: unknown): boolean =>
-  error instanceof CodedError && (error.code === 'stale_epoch' || error.code === 'call_overtaken');
+const endsAttempt = (error: unknown): boolean => isCoded(error, 'stale_epoch') || isCoded(error, 'call_overtaken');

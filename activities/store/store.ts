@@ -19,7 +19,7 @@ import { checkLease } from './calls/claims.ts';
 import { noteOutage } from './calls/provider-outages.ts';
 import { reportResult } from './calls/reports.ts';
 import { resolveWaiting } from './calls/resolving.ts';
-import { closeStep, commitStep, openStep } from './calls/steps.ts';
+import { closeStep, commitStep, openStep, readLedSteps } from './calls/steps.ts';
 import { replaceOutputBox, writeContextBox, writeInstructionCard, writeOutputCard } from './cards/boxes.ts';
 import { commitSummary, findSummary } from './cards/summaries.ts';
 import type { StoreContext } from './context.ts';
@@ -54,7 +54,7 @@ const leases = (ctx: StoreContext): LeaseStore =>
   bind(ctx, { accept, recordDropped, leaseNext, checkLease, commitTurn });
 
 const steps = (ctx: StoreContext): StepStore =>
-  bind(ctx, { openStep, commitStep, closeStep, noteOutage, findSummary, commitSummary, readInbox });
+  bind(ctx, { openStep, commitStep, readLedSteps, closeStep, noteOutage, findSummary, commitSummary, readInbox });
 
 const calls = (ctx: StoreContext): CallStore =>
   bind(ctx, {

@@ -3,9 +3,8 @@ import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { type App, defineTool } from '../../activities/app/app.ts';
+import { type App, defineAgent, defineApp, defineTool } from '../../activities/app/app.ts';
 import type { Tool } from '../../activities/tool.ts';
-import { testApp } from './app.ts';
 import { askTool } from './asking.ts';
 
 export interface Done {
@@ -51,16 +50,18 @@ export function holdingApp(dir: string): App {
     },
   });
   /** Says that it ran, and no more. */
-  const count = defineTool({
-    name: 'count',
-    description: 'is counted',
-    parameters: z.object({}),
-    execute: (_, { callId }) => {
-      const done: Done = { pid: process.pid, tool: 'count', callId, phase: 'ended' };
-      appendFileSync(logOf(dir), `${JSON.stringify(done)}\n`);
-      return { counted: true };
-    },
-  });
+  const counted = (name: string, sideEffects: 'none' | 'idempotent' | 'unsafe') =>
+    defineTool({
+      name,
+      description: 'is counted',
+      parameters: z.object({}),
+      sideEffects,
+      execute: (_, { callId }) => {
+        const done: Done = { pid: process.pid, tool: name, callId, phase: 'ended' };
+        appendFileSync(logOf(dir), `${JSON.stringify(done)}\n`);
+        return { counted: true };
+      },
+    });
   /** What it does goes wrong where nobody catches it. */
   const faulty = (name: string, leaveBehind: () => unknown, result: () => Promise<string>): Tool =>
     defineTool({
@@ -83,7 +84,9 @@ export function holdingApp(dir: string): App {
   const tools = [
     askTool,
     spend,
-    count,
+    counted('count', 'unsafe'),
+    counted('count_again', 'idempotent'),
+    counted('look', 'none'),
     faulty('reject', rejectSoon, async () => 'all is well'),
     faulty('throw_in_timer', throwSoon, () => new Promise(() => {})),
     faulty('reject_later', rejectLater, async () => 'all is well'),
@@ -92,9 +95,16 @@ export function holdingApp(dir: string): App {
     deadline('ask_3_s', 3_000),
     deadline('ask_1_h', 3_600_000),
   ];
-  return testApp(tools, {
-    governance: { rules: [{ tool: 'spend', action: 'ask', reason: 'money' }] },
-    delegationPolicy: { profiles: ['tester'] },
+  return defineApp({
+    agents: [
+      defineAgent({
+        name: 'tester',
+        governance: { rules: [{ tool: 'spend', action: 'ask', reason: 'money' }] },
+        delegationPolicy: { profiles: ['tester'] },
+      }),
+      defineAgent({ name: 'bursting', burst: true, timeouts: { heartbeatMs: 2_000 } }),
+    ],
+    tools,
   });
 }
 

@@ -13,10 +13,19 @@ export interface WorkerProcessArgument extends WorkerPlace {
   readonly capacity: WorkerCapacity;
   /** The process kills itself right after this method of the store has committed, the first time. */
   readonly dieAfter?: FaultPoint;
+  /** The process kills itself right before or right after its n-th call of this method of the store, from 1. */
+  readonly dieAt?: StoreCall;
   /** The process freezes right after it has claimed a call for the first time, says so, and goes on when it gets SIGCONT. */
   readonly freezeAfterClaim?: boolean;
   /** Default yes, as in the processes that our commands start. */
   readonly ownsProcess?: boolean;
+}
+
+/** A call of the store that a process does not outlive. */
+export interface StoreCall {
+  readonly when: 'before' | 'after';
+  readonly method: 'openStep' | 'commitStep' | 'claimCall' | 'settleCall' | 'readInbox' | 'commitTurn';
+  readonly nth: number;
 }
 
 export type FaultPoint = 'commitTurn' | 'reapTurn' | 'leaseNext' | 'delegate';
@@ -35,6 +44,21 @@ function doomed(store: Store, dieAfter: FaultPoint | undefined): Store {
     return result;
   };
   return { ...store, [dieAfter]: last };
+}
+
+function dyingAt(store: Store, at: StoreCall | undefined): Store {
+  if (at === undefined) return store;
+  const run = store[at.method] as (...args: unknown[]) => Promise<unknown>;
+  let calls = 0;
+  const last = async (...args: unknown[]): Promise<unknown> => {
+    calls += 1;
+    const isLast = calls === at.nth;
+    if (isLast && at.when === 'before') process.kill(process.pid, 'SIGKILL');
+    const result = await run(...args);
+    if (isLast) process.kill(process.pid, 'SIGKILL');
+    return result;
+  };
+  return { ...store, [at.method]: last };
 }
 
 function freezing(store: Store, once: boolean): Store {
@@ -57,13 +81,13 @@ const isDecisive = (result: unknown): boolean => {
   return Boolean(handover ? handover.next : next);
 };
 
-const { acceptor, capacity, dieAfter, freezeAfterClaim = false, ownsProcess = true } = argument;
+const { acceptor, capacity, dieAfter, dieAt, freezeAfterClaim = false, ownsProcess = true } = argument;
 const worker = await startPlacedWorker(argument, holdingApp(argument.dir), {
   acceptor,
   capacity,
   ownsProcess,
   storeWaitMs: STORE_WAIT_MS,
-  wrapStore: (store) => freezing(doomed(store, dieAfter), freezeAfterClaim),
+  wrapStore: (store) => freezing(dyingAt(doomed(store, dieAfter), dieAt), freezeAfterClaim),
 });
 // A fault that no tool is to blame for, when the test writes something.
 process.stdin.on('data', () => {

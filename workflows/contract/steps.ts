@@ -18,7 +18,10 @@ export interface ShownStep {
   readonly calls: Readonly<Record<string, string>>;
 }
 
-/** What a committed step has brought, with what is in the turn's inbox when it is read, whenever the step was recorded. */
+/**
+ * What a committed step has brought, with what is in the turn's inbox: when it is read, where the workflow itself asked for the step and its
+ * history keeps what came; when it was committed, where a burst asked, so that another attempt decides by the same.
+ */
 export interface StepOutcomeRecord extends InboxDelivery {
   readonly stepIndex: number;
   readonly thoughtCardId: string;
@@ -78,8 +81,6 @@ export interface StepOpening {
   readonly steers: readonly Card[];
   /** That the provider has failed this step before; null when it has not. */
   readonly outage: OpenOutage | null;
-  /** What led to the step when it was opened before; null when it was not, or when the workflow itself asked for it. */
-  readonly ledBy: readonly BetweenSteps[] | null;
   /** What is wrong with the profile and yet no error, for the worker's log. */
   readonly warnings: readonly string[];
 }
@@ -155,6 +156,12 @@ export interface StepCommit extends InboxMark {
   readonly firstTokenMs: number | null;
 }
 
+/** A step that a burst has opened, and what led to it from the one before. */
+export interface LedStep {
+  readonly stepIndex: number;
+  readonly ledBy: readonly BetweenSteps[];
+}
+
 /** A step that is given up. */
 export interface StepClose extends InboxMark {
   readonly stepIndex: number;
@@ -200,6 +207,12 @@ export interface StepStore {
    * gone on without the step (K13); `payload_too_large` for a card over the limit.
    */
   commitStep(fence: Fence, commit: StepCommit): Promise<StepOutcomeRecord>;
+  /**
+   * Reads what led to the steps that bursts have opened, from the one of that index on, in their order; steps that the workflow itself asked
+   * for are left out. It is the first thing that another attempt at a burst does: from then on no attempt before it can write (W10). Errors:
+   * `stale_epoch`, `call_overtaken` (T5).
+   */
+  readLedSteps(fence: Fence, fromStep: number): Promise<readonly LedStep[]>;
   /**
    * Gives up a step whose model call has failed, before the turn goes on without it: from then on no late attempt can open or commit it
    * (`step_closed`). Returns what was recorded when an attempt was faster, and then closes nothing; null when the step is closed (K13).

@@ -23,14 +23,12 @@ export interface AfterBurst {
 export async function runBurst(turn: TurnParts, action: BurstAction): Promise<AfterBurst> {
   const { fence, kernel, inbox, meter, lease } = turn;
   const { runSteps } = meter.burst(`from step ${action.stepIndex}`);
-  const { state, noticed } = kernel.moment;
   const outcome = await runSteps({
     ...fence,
     ...inbox.mark,
-    ...(noticed.length > 0 ? { noticed } : {}),
+    ...kernel.carry(),
     kernel: KERNEL_VERSION,
     profileHash: lease.profileHash,
-    state,
     action,
     nowMs: Date.now(),
     engine: meter.usageAfterBurst,
@@ -44,7 +42,8 @@ function after(turn: TurnParts, action: BurstAction, outcome: BurstOutcome): Aft
   let next: KernelAction = action;
   for (const item of whole(items)) next = told(turn, item) ?? next;
   turn.kernel.keepNoticed(untold);
-  if (end && next.type !== 'done')
+  // An attempt that found the turn ended knows no more than that.
+  if (end && items.length > 0 && next.type !== 'done')
     throw new TypeError(`the burst has ended the turn, and the kernel of the workflow asks for ${next.type}`);
   return { next, apart, ...(suspended ? { suspended } : {}), ...(end ? { end } : {}) };
 }

@@ -67,15 +67,9 @@ export class TurnKernel {
     this.#noticed = this.#noticed.slice(this.#noticed.length - count);
   }
 
-  /** Where the kernel stands, to come back to it. */
+  /** Where the kernel stands. */
   get moment(): KernelMoment {
     return { state: this.#state, noticed: this.#noticed };
-  }
-
-  /** Comes back to an earlier moment. */
-  goBack({ state, noticed }: KernelMoment): void {
-    this.#state = state;
-    this.#noticed = noticed;
   }
 
   /** For notices that the store learns of in another way. */

@@ -10,6 +10,7 @@ import type { BetweenSteps } from '../../../workflows/contract/between-steps.ts'
 import type { InboxMark } from '../../../workflows/contract/inbox.ts';
 import type { Notice } from '../../../workflows/contract/notices.ts';
 import type {
+  LedStep,
   NewCall,
   StepBegin,
   StepClose,
@@ -63,8 +64,23 @@ export const openStep = (ctx: StoreContext, fence: Fence, begin: StepBegin): Pro
     if (turn.opened === null) await openRow(tx, turn, stepIndex, noticed, ledBy);
     const steers = recorded || !turn.steered ? [] : await steersWithin(tx, fence.agentTurnId, room);
     const outage = openOutage(turn.outage, tx.now);
-    const led = turn.led_by === null ? null : decoded(turn.led_by);
-    return { recorded, snapshot, resultFields, criteria, steers, outage, ledBy: led, warnings: snapshot.warnings };
+    return { recorded, snapshot, resultFields, criteria, steers, outage, warnings: snapshot.warnings };
+  });
+
+/** Reads what led to the steps that bursts have opened. */
+export const readLedSteps = (ctx: StoreContext, fence: Fence, fromStep: number): Promise<readonly LedStep[]> =>
+  write(ctx, fence.agentId, async (tx) => {
+    const query = tx.db
+      .selectFrom('agent_steps')
+      .select(['step_index', 'led_by'])
+      .where('agent_turn_id', '=', fence.agentTurnId)
+      .where('step_index', '>=', fromStep)
+      .where('led_by', 'is not', null)
+      .orderBy('step_index');
+    const [, rows] = await fencedWith(tx, fence, query);
+    return rows.flatMap(({ step_index: stepIndex, led_by }) =>
+      led_by === null ? [] : [{ stepIndex, ledBy: decoded(led_by) }],
+    );
   });
 
 /** The first activity of a turn moves head and row dispatched→running (T12). */
@@ -87,8 +103,6 @@ async function startRunning(tx: Tx, { head, turn }: Locked<TurnAtStep>, timeouts
 interface StepColumns {
   /** Null while no attempt has opened the step. */
   readonly opened: number | null;
-  /** Null where no burst has opened the step. */
-  readonly led_by: Json<readonly BetweenSteps[]> | null;
   /** Null until the step is committed. */
   readonly outcome: Json<RecordedStep> | null;
   /** When the step was over; null until then. */
@@ -102,13 +116,12 @@ type TurnAtStep = WithLease & Extras & StepColumns;
 /** Locks the head if the lease holds, and reads the turn and its step. Errors: `stale_epoch` (T5). */
 async function fencedTurnAt(tx: Tx, fence: Fence, stepIndex: number): Promise<Locked<TurnAtStep>> {
   const { agentTurnId } = fence;
-  const ofStep = <T>(column: 'step_index' | 'led_by' | 'outcome' | 'ended_at' | 'outage') =>
+  const ofStep = <T>(column: 'step_index' | 'outcome' | 'ended_at' | 'outage') =>
     sql<T | null>`(select s.${sql.ref(column)} from agent_steps s
       where s.agent_turn_id = turns.agent_turn_id and s.step_index = ${stepIndex})`;
   // No join: SQLite would plan it anew for every turn.
   const query = selectHeld(tx, agentTurnId).select([
     ofStep<number>('step_index').as('opened'),
-    ofStep<Json<readonly BetweenSteps[]>>('led_by').as('led_by'),
     ofStep<Json<RecordedStep>>('outcome').as('outcome'),
     ofStep<number>('ended_at').as('closed'),
     ofStep<Json<RecordedOutage>>('outage').as('outage'),
@@ -118,8 +131,11 @@ async function fencedTurnAt(tx: Tx, fence: Fence, stepIndex: number): Promise<Lo
 }
 
 /** What was recorded of the step; null until it is committed. */
-const recordedOf = async (tx: Tx, turn: TurnAtStep, mark: InboxMark): Promise<StepOutcomeRecord | null> =>
-  turn.outcome === null ? null : { ...decoded(turn.outcome), ...(await deliver(tx, turn, mark)) };
+async function recordedOf(tx: Tx, turn: TurnAtStep, mark: InboxMark): Promise<StepOutcomeRecord | null> {
+  if (turn.outcome === null) return null;
+  const { delivered, ...outcome } = decoded(turn.outcome);
+  return { ...outcome, ...(delivered ?? (await deliver(tx, turn, mark))) };
+}
 
 /** Begins a step, which ends the one before it. */
 async function openRow(
@@ -177,7 +193,7 @@ export const commitStep = (ctx: StoreContext, fence: Fence, commit: StepCommit):
     refuseClosed(turn, commit.stepIndex);
     if (turn.opened === null) await openRow(tx, turn, commit.stepIndex);
     const steers = turn.steered ? await takeSteers(tx, turn, commit.stepIndex, commit.steerIds) : [];
-    const outcome: RecordedStep = {
+    const outcome: StepOutcomeRecord = {
       stepIndex: commit.stepIndex,
       ...(await writeCards(tx, turn, commit)),
       steers,
@@ -190,12 +206,13 @@ export const commitStep = (ctx: StoreContext, fence: Fence, commit: StepCommit):
       cost: commit.cost,
       latencyMs: commit.latencyMs,
     };
-    await recordStep(tx, turn, commit, outcome);
+    const delivered = await deliver(tx, turn, commit);
+    await recordStep(tx, turn, commit, commit.answeredAt === undefined ? outcome : { ...outcome, delivered });
     const claimed = commit.calls.filter((call) => call.claimed);
     const claims = claimed.map(({ content: { callId } }) => ({ callId, attempt: 1 }));
     await insertClaims(tx, fence.agentTurnId, claims);
     announce(tx, locked, outcome);
-    return { ...outcome, ...(await deliver(tx, turn, commit)) };
+    return { ...outcome, ...delivered };
   });
 
 /** Errors: `step_closed`, when the turn has gone on without this step (K13). */

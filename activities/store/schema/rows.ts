@@ -123,8 +123,11 @@ export interface HeadRow {
   updated_at: number;
 }
 
-/** What a step has brought, as it is kept; the turn's inbox is read anew each time. */
-export type RecordedStep = Omit<StepOutcomeRecord, keyof InboxDelivery>;
+/** What a step has brought, as it is kept. */
+export type RecordedStep = Omit<StepOutcomeRecord, keyof InboxDelivery> & {
+  /** What the turn's inbox delivered with the commit; absent where no burst asked for the step: then the inbox is read anew each time. */
+  readonly delivered?: InboxDelivery;
+};
 
 /** An outage of the provider, as its step has it: with the attempt that was failed last. */
 export type RecordedOutage = ProviderOutage & { readonly attempt: number };

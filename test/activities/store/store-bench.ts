@@ -168,6 +168,7 @@ export class StoreBench {
     stepIndex: number,
     tools: readonly string[] = [],
     more: Partial<NewCall> = {},
+    commit: Partial<StepCommit> = {},
   ): Promise<StepOutcomeRecord> {
     const fence = fenceOf(lease);
     await this.store.openStep(fence, { stepIndex, profileHash: lease.profileHash });
@@ -188,6 +189,7 @@ export class StoreBench {
       cost: 0.5,
       latencyMs: 1,
       firstTokenMs: 1,
+      ...commit,
     });
   }
 

@@ -61,17 +61,32 @@ export function describeCalls(bench: StoreBench): void {
       await expect(bench.store.openStep(early, begin)).rejects.toMatchObject({ code: 'stale_epoch' });
     });
 
-    test('a step that is opened again says what led to it the first time (T5)', async () => {
+    test('what led to a step is kept with its first opening, and who reads it shuts out those before (T5, W10)', async () => {
       const lease = await bench.started(newAgent());
       await bench.think(lease, 1);
       const results = { type: 'tool_results', nowMs: 7, settled: [], suspended: [] } as const;
       const led = (nowMs: number) => [{ kind: 'event', event: { ...results, nowMs } }] as const;
+      const early = { ...fenceOf(lease), acting: 1_000 };
       const begin = { stepIndex: 2, profileHash: lease.profileHash };
-      const first = await bench.store.openStep(fenceOf(lease), { ...begin, ledBy: led(1) });
-      const again = await bench.other.openStep(fenceOf(lease), { ...begin, ledBy: led(2) });
-      expect([first.ledBy, again.ledBy]).toEqual([null, led(1)]);
-      const { ledBy } = await bench.store.openStep(fenceOf(lease), { ...begin, stepIndex: 1 });
-      expect(ledBy).toBeNull();
+      await bench.store.openStep(early, { ...begin, ledBy: led(1) });
+      await bench.other.openStep(early, { ...begin, ledBy: led(2) });
+      const late = { ...early, acting: 2_000 };
+      expect(await bench.other.readLedSteps(late, 1)).toEqual([{ stepIndex: 2, ledBy: led(1) }]);
+      expect(await bench.store.readLedSteps(late, 3)).toEqual([]);
+      await expect(bench.store.openStep(early, begin)).rejects.toMatchObject({ code: 'call_overtaken' });
+      await bench.reaped(lease);
+      await expect(bench.store.readLedSteps(late, 1)).rejects.toMatchObject({ code: 'stale_epoch' });
+    });
+
+    test('a step of a burst brings what the inbox delivered with its commit, and another one what is there now (T5, K9)', async () => {
+      const lease = await bench.started(newAgent());
+      await bench.think(lease, 1, [], {}, { answeredAt: 7 });
+      await bench.think(lease, 2);
+      await bench.store.setBudgets(lease.agentTurnId, { maxSteps: 9 });
+      const opened = async (stepIndex: number) =>
+        (await bench.other.openStep(fenceOf(lease), { stepIndex, profileHash: lease.profileHash })).recorded?.items;
+      expect(await opened(1)).toBeUndefined();
+      expect(await opened(2)).toMatchObject([{ kind: 'budgets', budgets: { maxSteps: 9 } }]);
     });
 
     test('a look at the lease writes nothing, and says when others have taken over (T5, W10)', async () => {

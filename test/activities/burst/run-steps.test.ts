@@ -1,0 +1,253 @@
+/**
+ * A process that dies, or stands still, at any of the calls that a burst makes of the store: another attempt comes the same way, and nothing
+ * is done or told twice (T5, W10).
+ */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { z } from 'zod';
+import { type App, defineAgent, defineApp, defineTool } from '../../../activities/app/app.ts';
+import { type ChatRequest, textOf } from '../../../workers/model-server/chat-request.ts';
+import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
+import type { Store } from '../../../workflows/contract/store.ts';
+import { STORES } from '../store/store-bench.ts';
+import { type BurstTurn, burstTurn, type Called, type Place } from './burst-bench.ts';
+
+const say = (content: string) => ({ kind: 'message', content }) as const;
+const call = (...names: readonly string[]) =>
+  ({ kind: 'message', toolCalls: names.map((name, n) => ({ name, arguments: { n } })) }) as const;
+
+/** The calls whose tool was started, in order. */
+let started: string[] = [];
+
+const tool = (name: string, sideEffects: 'none' | 'idempotent' | 'unsafe', result: unknown = { did: name }) =>
+  defineTool({
+    name,
+    description: name,
+    parameters: z.object({ n: z.number().optional() }),
+    sideEffects,
+    execute: (_, { callId }) => {
+      started.push(callId);
+      return result;
+    },
+  });
+
+const budgets = (limits: object) => ({ budgets: limits });
+const app: App = defineApp({
+  agents: [
+    defineAgent({ name: 'tester', burst: true }),
+    defineAgent({ name: 'refusing', burst: true, governance: { veto: ['denied'] } }),
+    defineAgent({ name: 'returning', burst: true, governance: { veto: ['denied'], onDenied: 'rollback' } }),
+    defineAgent({ name: 'narrow', burst: true, context: { windowTokens: 4_000 } }),
+    defineAgent({ name: 'two-steps', burst: true, ...budgets({ maxSteps: 2 }) }),
+    defineAgent({ name: 'one-step', burst: true, mustEndWith: ['put'], ...budgets({ maxSteps: 1 }) }),
+    defineAgent({ name: 'hasty', burst: true, ...budgets({ maxWallTimeMs: 60_000, onExhausted: 'ask' }) }),
+  ],
+  tools: [
+    tool('look', 'none'),
+    tool('put', 'idempotent'),
+    tool('pay', 'unsafe'),
+    tool('denied', 'none'),
+    tool('read', 'none', 'word '.repeat(600)),
+  ],
+});
+
+const isSummary = ({ messages }: ChatRequest): boolean =>
+  messages.some((message) => textOf(message).startsWith('Shorten this'));
+const orSummary = (answer: ReturnType<typeof call>) => (request: ChatRequest) =>
+  isSummary(request) ? say('in short') : answer;
+const wasTakenBack = ({ messages }: ChatRequest): boolean =>
+  messages.some((message) => /taken back|denied/.test(textOf(message)));
+
+const scripts = {
+  work: [call('look', 'put', 'pay'), call('pay'), say('done')],
+  refused: [call('denied', 'look'), say('done')],
+  returned: [(request: ChatRequest) => (wasTakenBack(request) ? say('done') : call('denied', 'pay'))],
+  long: [...Array.from({ length: 3 }, () => orSummary(call('read', 'read'))), say('done')],
+  looks: [call('look'), call('look'), say('done'), say('never said')],
+  words: [say('first'), say('second'), say('third'), say('fourth')],
+};
+
+/** How far the clocks of all processes are ahead. */
+let aheadMs = 0;
+const realNow = Date.now;
+
+beforeEach(() => {
+  jest.spyOn(Date, 'now').mockImplementation(() => realNow() + aheadMs);
+});
+afterEach(() => void jest.restoreAllMocks());
+
+describe.each(STORES)('a burst on %s', (name, fresh) => {
+  let store: Store;
+  let model: ScriptedServer;
+
+  beforeAll(async () => {
+    store = await fresh()(() => Date.now());
+    await store.registerProfiles([...app.agents.values()]);
+    model = await startScriptedModel({ scripts });
+  });
+  afterAll(async () => {
+    await store?.close();
+    await model?.close();
+  });
+
+  const turnOf = (script: keyof typeof scripts, profile = 'tester') =>
+    burstTurn(store, app, model, { instruction: `[script:${script}] go`, profile });
+
+  /** What is written of the turn, but for ids, places and times; the results of a step in the order of its calls. */
+  async function told({ lease: { agentId, agentTurnId } }: BurstTurn): Promise<Record<string, unknown>> {
+    const { usage, status, stepCount, turnEpoch, steps = [] } = (await store.getTurn(agentTurnId)) ?? {};
+    const entries = (await store.readTranscript(agentTurnId)) ?? [];
+    const events = await store.readEvents({ agentId, limit: 1_000 });
+    const calls = steps.map((step) => step.calls.map(({ tool, status, error }) => [tool, status, error?.code]));
+    return {
+      ...{ usage, status, stepCount, turnEpoch, calls },
+      entries: entries.map((entry) => [entry.kind, entry.hidden, 'text' in entry ? entry.text : '']),
+      events: events.map(({ type, payload }) => `${type} ${'phase' in payload ? payload.phase : ''}`).sort(),
+    };
+  }
+
+  /** The calls of an unsafe tool that the process has claimed, and whose result it has not stored. */
+  function unknownOf(called: readonly Called[], unsafe: ReadonlySet<string>): readonly string[] {
+    const done = (name: string) => called.flatMap((one) => (one.name === name && one.isDone ? [one.callId ?? ''] : []));
+    const settled = new Set(done('settleCall'));
+    return done('claimCall').filter((callId) => unsafe.has(callId) && !settled.has(callId));
+  }
+
+  const unsafeCallsOf = async ({ lease }: BurstTurn): Promise<ReadonlySet<string>> => {
+    const { steps = [] } = (await store.getTurn(lease.agentTurnId)) ?? {};
+    return new Set(
+      steps.flatMap(({ calls }) => calls.filter(({ tool }) => tool === 'pay').map(({ callId }) => callId)),
+    );
+  };
+
+  /** What a turn comes to that nothing befalls, and the places at which its processes may stop. */
+  async function wholeTurn(script: keyof typeof scripts, profile: string) {
+    const turn = await turnOf(script, profile);
+    const asked = model.requests.length;
+    expect(await turn.run()).toMatchObject({ status: 'success' });
+    // The bursts that write a summary are alike: the first of them will do.
+    const processes = turn.attempts.length > 1 ? [1] : [0];
+    const places = processes.flatMap((process) =>
+      (turn.attempts[process] ?? []).flatMap(({ name }, at) => [
+        { process, name, at, when: 'before' } as const,
+        { process, name, at, when: 'after' } as const,
+      ]),
+    );
+    return { should: await told(turn), asked: model.requests.length - asked, places };
+  }
+
+  const SCENES = [
+    ['tools', 'work', 'tester'],
+    ['refusals', 'refused', 'refusing'],
+    ['a step that is taken back', 'returned', 'returning'],
+    ['summaries', 'long', 'narrow'],
+  ] as const;
+
+  // How an attempt walks is the same on every store; what a store must do for it, one scene shows.
+  describe.each(name === 'SQLite' ? SCENES : SCENES.slice(0, 1))('with %s', (_, script, profile) => {
+    test('goes on after a death at each place as if there had been none (T5, T29, W10)', async () => {
+      const whole = await wholeTurn(script, profile);
+      for (const where of whole.places) {
+        started = [];
+        const { process, when, name } = where;
+        const asked = model.requests.length;
+        const turn = await turnOf(script, profile);
+        const end = await turn.run({ deaths: [...Array.from({ length: process }, () => undefined), where] });
+        const unsafe = await unsafeCallsOf(turn);
+        const unknown = unknownOf(turn.attempts[process] ?? [], unsafe);
+        const is = await told(turn);
+        const codes = JSON.stringify(is.calls).match(/outcome_unknown/g) ?? [];
+        expect([where, end?.status, codes.length]).toEqual([where, 'success', unknown.length]);
+        if (unknown.length === 0) expect([where, is]).toEqual([where, whole.should]);
+        const paid = started.filter((callId) => unsafe.has(callId));
+        expect([where, new Set(paid).size]).toEqual([where, paid.length]);
+        // An answer that was not stored is asked for again, and no other; some summaries are written by rule.
+        const asks = model.requests.length - asked - whole.asked;
+        const lost = when === 'before' && /^commitS/.test(name) ? 1 : 0;
+        expect([where, name === 'commitSummary' && asks === 0 ? lost : asks]).toEqual([where, lost]);
+      }
+    });
+
+    test('writes and starts nothing where it wakes after another attempt has gone on (T5, W10)', async () => {
+      const whole = await wholeTurn(script, profile);
+      const others = script === 'work' ? [undefined, { when: 'after', at: 1 } as const] : [undefined];
+      for (const where of whole.places) {
+        // The attempt that takes over ends the turn, or dies as soon as it has taken over.
+        for (const death of others) {
+          started = [];
+          const turn = await turnOf(script, profile);
+          const seen = async () => [await told(turn), [...started], model.requests.length];
+          const waking = async () => {
+            aheadMs += 60_000;
+            const before = await seen();
+            return async () => expect([where, await seen()]).toEqual([where, before]);
+          };
+          const deaths = [...Array.from({ length: where.process + 1 }, () => undefined), death];
+          expect(await turn.run({ frozen: where, deaths, waking })).toMatchObject({ status: 'success' });
+          const unsafe = await unsafeCallsOf(turn);
+          const paid = started.filter((callId) => unsafe.has(callId));
+          expect([where, new Set(paid).size]).toEqual([where, paid.length]);
+        }
+      }
+      expect(await store.violations()).toEqual([]);
+    });
+  });
+
+  /** Dies after the n-th call of that name. */
+  const afterNth = (names: readonly string[], name: string, nth: number): Place => {
+    const at = names.flatMap((one, index) => (one === name ? [index] : []))[nth - 1] ?? -1;
+    return { when: 'after', at };
+  };
+
+  async function namesOf(script: keyof typeof scripts, profile: string): Promise<readonly string[]> {
+    const turn = await turnOf(script, profile);
+    await turn.run();
+    return (turn.attempts[0] ?? []).map(({ name }) => name);
+  }
+
+  test('a summary begins a burst: what led to it is in the history before it is written (K15, T5)', async () => {
+    const turn = await turnOf('long', 'narrow');
+    await turn.run();
+    const ways = turn.attempts.map((called) => called.map(({ name }) => name));
+    expect(ways.length).toBeGreaterThan(1);
+    for (const [index, way] of ways.entries()) expect(way.indexOf('findSummary')).toBe(index === 0 ? -1 : 0);
+  });
+
+  test('budgets that come between two attempts count from where they are read (K9, T5)', async () => {
+    const names = await namesOf('looks', 'two-steps');
+    const turn = await turnOf('looks', 'two-steps');
+    const between = async () => void (await store.setBudgets(turn.lease.agentTurnId, { maxSteps: 10 }));
+    expect(await turn.run({ deaths: [afterNth(names, 'openStep', 2)], between })).toMatchObject({ status: 'success' });
+  });
+
+  test('budgets that come after a step was answered do not change what followed from it (K9, T5)', async () => {
+    const names = await namesOf('words', 'one-step');
+    const turn = await turnOf('words', 'one-step');
+    const between = async () => void (await store.setBudgets(turn.lease.agentTurnId, { maxSteps: 10 }));
+    const end = await turn.run({ deaths: [afterNth(names, 'commitStep', 2)], between });
+    expect(end).toMatchObject({ status: 'partial', errorCode: 'max_steps_reached' });
+    expect((await store.getTurn(turn.lease.agentTurnId))?.stepCount).toBe(2);
+  });
+
+  test('the time between two attempts changes nothing that is decided (K9, T5)', async () => {
+    const names = await namesOf('looks', 'hasty');
+    const turn = await turnOf('looks', 'hasty');
+    const between = async () => {
+      aheadMs += 3_600_000;
+    };
+    await turn.run({ deaths: [afterNth(names, 'commitStep', 2)], between });
+    expect(turn.action).toMatchObject({ type: 'await', wait: 'operator', code: 'budget_wall_time' });
+    expect(turn.kernel.state.stepIndex).toBe(2);
+    expect(turn.items.map(({ kind }) => kind)).toEqual(['step', 'event', 'step', 'event']);
+  });
+
+  test('a step that the turn gave up before its workflow was reset begins the next burst (K13)', async () => {
+    const names = await namesOf('looks', 'tester');
+    const turn = await turnOf('looks');
+    const { agentId, agentTurnId, turnEpoch } = turn.lease;
+    const fence = { agentId, agentTurnId, turnEpoch };
+    const between = async () => void (await store.closeStep(fence, { stepIndex: 2 }));
+    const { next } = await turn.burst({ deaths: [afterNth(names, 'openStep', 2)], between });
+    expect(next).toMatchObject({ type: 'call_llm', stepIndex: 2 });
+    await expect(turn.burst()).rejects.toMatchObject({ code: 'step_closed' });
+  });
+});
