@@ -67,7 +67,7 @@ export async function findStall(
   const view = await store.getTurn(agentTurnId);
   if (!view || isTerminal(view.status) || view.status === 'queued') return null;
   if (view.waitingForProvider) return { kind: 'provider', ...view.waitingForProvider };
-  if (view.waitingForWorkers) return { kind: 'workers', ...view.waitingForWorkers };
+  if (view.waitingForWorkers) return { kind: 'workers', ...withoutWorkers(view, view.waitingForWorkers) };
   const head = await store.getAgent(view.agentId);
   if (head?.activeAgentTurnId !== agentTurnId) return null;
   try {
@@ -80,6 +80,10 @@ export async function findStall(
     throw new CodedError('temporal_unreachable', message, { cause: error });
   }
 }
+
+/** The supervisor notices missing workers a while later; a turn that has not begun has waited for them since its lease. */
+const withoutWorkers = ({ startedAt, leasedAt }: TurnView, missing: MissingWorkers): MissingWorkers =>
+  startedAt === null && leasedAt !== null ? { ...missing, since: leasedAt } : missing;
 
 async function stallOfWorkflow(
   temporal: Client,
@@ -127,8 +131,9 @@ function stallOfActivity({ raw }: WorkflowExecutionDescription, writtenAt: numbe
   const pending = [...(raw.pendingActivities ?? [])].sort((a, b) => (b.attempt ?? 1) - (a.attempt ?? 1));
   for (const { activityType, attempt = 1, lastFailure, state, ...times } of pending) {
     const scheduledAt = optionalTsToMs(times.scheduledTime) ?? writtenAt;
-    const isQueued = state === SCHEDULED && Date.now() - scheduledAt >= queuedMs;
-    if ((attempt ?? 1) < 2 && !isQueued) continue;
+    // One that runs is at work, whichever attempt it is.
+    if (state !== SCHEDULED) continue;
+    if ((attempt ?? 1) < 2 && Date.now() - scheduledAt < queuedMs) continue;
     const nextTryAt = scheduledAt > Date.now() ? scheduledAt : null;
     const message = lastFailure?.message ? clip(lastFailure.message, BYTES) : null;
     const activity = activityType?.name ?? 'unknown';

@@ -199,8 +199,10 @@ class Comparison {
   /** One that waits for an answer is not stalled, except for want of workers. */
   async #noteStall(agent: AgentView): Promise<void> {
     const { agentId, activeAgentTurnId: agentTurnId, status, waitingForWorkers, updatedAt } = agent;
-    if (agentTurnId === null || !this.#isOld(updatedAt)) return;
-    if (status === 'suspended' && !waitingForWorkers) return;
+    if (agentTurnId === null || (status === 'suspended' && !waitingForWorkers)) return;
+    // Each attempt at a call of a provider that fails is written down: the head is young, and the outage old.
+    const outage = (await this.#store.getTurn(agentTurnId))?.waitingForProvider;
+    if (!this.#isOld(outage?.since ?? updatedAt)) return;
     const stall = await findStall(this.#store, this.#temporal, agentTurnId);
     if (!stall) return;
     this.stalled += 1;

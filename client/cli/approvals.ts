@@ -71,7 +71,7 @@ function approvalLines(approval: ApprovalView): string[] {
   const what =
     kind === 'budget' ? 'more budget' : `${tool} ${shortened(JSON.stringify(approval.arguments), ARGUMENTS_SHOWN)}`;
   const budgets = kind === 'budget' ? ` --turn ${agentTurnId} --budgets '{"maxSteps":100}'` : '';
-  const answer = commandLine(`approve ${callId}${budgets}`);
+  const answer = commandLine(`approve ${callId}${budgets}${byOption(approvers)}`);
   return [
     `${callId}  ${what}`,
     `    ${state}; agent ${agentId}, turn ${agentTurnId}`,
@@ -80,6 +80,9 @@ function approvalLines(approval: ApprovalView): string[] {
     ...(status === 'waiting' ? [`    ${answer}   (or with --deny)`] : []),
   ];
 }
+
+/** The option that says who answers, where only some may; empty where anybody may. */
+export const byOption = ([first]: readonly string[]): string => (first === undefined ? '' : ` --by ${first}`);
 
 /** An edit takes the place of what the model wrote, which is not always what will run. */
 function writtenLines({ arguments: args, written }: ApprovalView): string[] {

@@ -111,7 +111,11 @@ function addTurnLists({ program, command, run }: Cli, environment: CliEnvironmen
     .action((options: TurnListOptions) => run(options, () => printTurns(environment, options)));
   command(turns, 'costs', 'Add up what turns spent.')
     .addOption(new Option('--by <what>', 'a line for each').choices(['agent', 'profile']).default('profile'))
-    .option('--since <time>', 'accepted since then: 90m, 24h, 7d ago, or a date', pastTime, pastTime('24h'))
+    .addOption(
+      new Option('--since <time>', 'accepted since then: 90m, 24h, 7d ago, or a date')
+        .argParser(pastTime)
+        .default(pastTime('24h'), '24h ago'),
+    )
     .option('--limit <number>', 'so many lines at most (default: 100)', pageSize)
     .action((options: CostOptions) => run(options, () => printCosts(environment, options)));
 }

@@ -106,7 +106,7 @@ async function request(
       // It only watches: when the wait ends early, what is closed under its feet must not count.
       watching.catch(() => {});
       const timeoutMs = (options.timeout ?? Number.POSITIVE_INFINITY) * 1_000;
-      const view = await unlessInterrupted(turn.result({ timeoutMs }), interruption());
+      const view = await unlessInterrupted(resultOf(turn, timeoutMs), interruption());
       if (view === null) {
         io.err(`turn ${turn.id} goes on without you; to see it again: ${commandLine(`turn show ${turn.id}`)}`);
         return INTERRUPTED;
@@ -195,6 +195,17 @@ function printAck(
   }
   for (const line of [ackLine(id, ack), ...behindLines(behind)]) io.out(line);
   if (stall) io.out(`stalled: ${stallText(stall)}`);
+}
+
+/** The ended turn. An error that says that it goes on says what it waits for, where that is known. */
+async function resultOf(turn: TurnHandle, timeoutMs: number): Promise<TurnView> {
+  try {
+    return await turn.result({ timeoutMs });
+  } catch (error) {
+    if (!(error instanceof CodedError) || error.code !== 'result_wait_timeout') throw error;
+    const stall = await stallOf(turn);
+    throw stall ? new CodedError(error.code, `${error.message}; stalled: ${stallText(stall)}`) : error;
+  }
 }
 
 const behindLines = (behind: Behind | null): string[] => [

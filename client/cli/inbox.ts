@@ -2,6 +2,7 @@
 import type { InboxEntry, InboxPlace } from '../../workflows/contract/lists.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { commandLine } from '../command-line.ts';
+import { byOption } from './approvals.ts';
 import { type CliEnvironment, PAGE, type PageOptions, tellMore } from './environment.ts';
 import { counted, duration, shortened, time } from './format.ts';
 
@@ -59,13 +60,13 @@ function entryLines(entry: InboxEntry, now: number): string[] {
 }
 
 /** The commands that answer it. */
-function answers({ kind, callId, agentTurnId, written }: InboxEntry): string[] {
+function answers({ kind, callId, agentTurnId, approvers, written }: InboxEntry): string[] {
   if (kind === 'result')
     return [
       commandLine(`tool-result ${agentTurnId} ${callId} --result '"words for the model, or any JSON"'`),
       commandLine(`tool-result ${agentTurnId} ${callId} --error 'why there is none'`),
     ];
-  const approve = commandLine(`approve ${callId} --turn ${agentTurnId}`);
+  const approve = commandLine(`approve ${callId} --turn ${agentTurnId}${byOption(approvers)}`);
   if (kind === 'budget') return [`${approve} --budgets '{"maxSteps":100}'`, `${approve} --deny`];
   return [
     approve,

@@ -11,7 +11,7 @@ export function stallText(stall: Stall): string {
     case 'provider':
       return `${providerText(stall)}; ${counted(stall.failures, 'attempt')} failed ${since}`;
     case 'workers':
-      return `waits for workers of ${stall.workerTarget} ${since}: none polls its task queue; start one with "${commandLine('worker')}"`;
+      return `waits for workers of ${stall.workerTarget} ${since}: none polls its task queue; start one with "${commandLine(`worker --targets ${stall.workerTarget}`)}"`;
     case 'start':
       return `leased ${since}, and its workflow is not there yet; the supervisor of any worker starts it`;
     case 'end':

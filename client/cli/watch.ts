@@ -32,7 +32,7 @@ const isTrouble = (event: AgentEvent): boolean =>
   (event.type === 'approval' && event.payload.phase === 'asked') ||
   (event.type === 'state' && event.payload.activity === 'waiting_for_workers');
 
-/** Says each reason once. What the provider fails with is an event of the turn, and is said with the events. */
+/** Says each reason once, and of a provider that fails each attempt; the first one is an event of the turn, and is said with the events. */
 async function watchStalls(io: CliIo, turn: TurnHandle, ended: AbortSignal): Promise<void> {
   let said = '';
   for (;;) {
@@ -49,8 +49,9 @@ async function watchStalls(io: CliIo, turn: TurnHandle, ended: AbortSignal): Pro
 async function currentStall(turn: TurnHandle): Promise<{ readonly reason: string; readonly text: string | null }> {
   try {
     const stall = await turn.stall();
-    const isSaid = stall === null || stall.kind === 'provider';
-    return { reason: stall?.kind ?? '', text: isSaid ? null : stallText(stall) };
+    if (stall === null) return { reason: '', text: null };
+    if (stall.kind !== 'provider') return { reason: stall.kind, text: stallText(stall) };
+    return { reason: `provider ${stall.failures}`, text: stall.failures < 2 ? null : stallText(stall) };
   } catch (error) {
     if (!(error instanceof CodedError)) throw error;
     return { reason: error.code, text: error.message };

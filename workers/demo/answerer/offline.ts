@@ -43,7 +43,11 @@ export function offlineAnswer(request: ChatRequest): MessageAnswer {
   }
   if (requested && requested.calls.length > 0) return { kind: 'message', toolCalls: requested.calls };
   const received = Array.from(question).slice(0, SHOWN_CHARACTERS).join('');
-  return conclude(request, outcomes, `No answer (${OFFLINE_NOTICE}): received "${received}".`);
+  return conclude(
+    request,
+    outcomes,
+    `No answer (${OFFLINE_NOTICE}): received "${received}". It calls tools: write call TOOL {"argument": 1}.`,
+  );
 }
 
 /** Ends the turn the way it must end: by `submit_result` where its fields are known or it is forced, else by text. */

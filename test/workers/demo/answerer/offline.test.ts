@@ -39,7 +39,7 @@ describe('without tools', () => {
     const { model, content } = await ask([user('Write a poem')]);
     expect(model).toBe(OFFLINE_MODEL);
     expect(content).toBe(
-      'No answer (offline model: a weak rule-based stand-in, no language model): received "Write a poem".',
+      'No answer (offline model: a weak rule-based stand-in, no language model): received "Write a poem". It calls tools: write call TOOL {"argument": 1}.',
     );
   });
 
