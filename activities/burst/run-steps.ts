@@ -13,7 +13,13 @@
 import { Context } from '@temporalio/activity';
 import type { CommitTurnInput } from '../../workflows/contract/activities.ts';
 import type { BetweenSteps } from '../../workflows/contract/between-steps.ts';
-import type { BurstAction, BurstInput, BurstItem, BurstOutcome } from '../../workflows/contract/burst.ts';
+import {
+  type BurstAction,
+  type BurstInput,
+  type BurstItem,
+  type BurstOutcome,
+  firstStepOf,
+} from '../../workflows/contract/burst.ts';
 import type { TurnEnd } from '../../workflows/contract/lease.ts';
 import type {
   CallLlmAction,
@@ -126,10 +132,8 @@ class Burst {
 
   /** The first act of another attempt: from now on those before it can write nothing. */
   async #readLed(): Promise<void> {
-    const { stepIndex } = this.#input.action;
-    const steps = await outlastOutage(this.#holding.signal, () =>
-      this.#deps.store.readLedSteps(this.#fence, stepIndex),
-    );
+    const first = firstStepOf(this.#input.action);
+    const steps = await outlastOutage(this.#holding.signal, () => this.#deps.store.readLedSteps(this.#fence, first));
     this.#led = new Map(steps.map(({ stepIndex, ledBy }) => [stepIndex, ledBy]));
   }
 
@@ -183,7 +187,7 @@ class Burst {
   /** What an attempt before this one was led by after the same action, and not what this one would find; null where it came to no step. */
   #goAsBefore(action: BurstAction): KernelAction | null {
     if (action.type === 'call_llm') return null;
-    const stepIndex = action.type === 'summarize' ? action.stepIndex : action.stepIndex + 1;
+    const stepIndex = firstStepOf(action);
     const ledBy = this.#led.get(stepIndex) ?? [];
     if (!this.#leadsTo(stepIndex, ledBy)) return null;
     let next: KernelAction | null = null;
