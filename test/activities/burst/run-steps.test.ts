@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, tes
 import { z } from 'zod';
 import { type App, defineAgent, defineApp, defineTool } from '../../../activities/app/app.ts';
 import { type ChatRequest, textOf } from '../../../workers/model-server/chat-request.ts';
-import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
+import { attempts, type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import type { Store } from '../../../workflows/contract/store.ts';
 import { STORES } from '../store/store-bench.ts';
 import { type BurstTurn, burstTurn, type Called, type Place } from './burst-bench.ts';
@@ -238,6 +238,27 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
     expect(turn.action).toMatchObject({ type: 'await', wait: 'operator', code: 'budget_wall_time' });
     expect(turn.kernel.state.stepIndex).toBe(2);
     expect(turn.items.map(({ kind }) => kind)).toEqual(['step', 'event', 'step', 'event']);
+  });
+
+  test('a provider that fails in the middle is tried again when it said, and nothing before it is (W14, T5)', async () => {
+    const busy = { kind: 'error', status: 429, headers: { 'retry-after': '7' } } as const;
+    model.add(`busy-${name}`, [call('pay'), attempts(busy, busy, say('done'))]);
+    started = [];
+    const request = { instruction: `[script:busy-${name}] go`, profile: 'tester' };
+    const turn = await burstTurn(store, app, model, request);
+    expect(await turn.run()).toMatchObject({ status: 'success' });
+    expect(turn.pauses).toEqual([7_000, 7_000]);
+    expect(turn.attempts).toHaveLength(3);
+    expect(started).toHaveLength(1);
+  });
+
+  test('a provider that fails for good ends the burst before the call, which begins the next one (W14)', async () => {
+    const refused = { kind: 'error', status: 400, code: 'bad', message: 'no' } as const;
+    model.add(`refusing-${name}`, [call('pay'), refused]);
+    const request = { instruction: `[script:refusing-${name}] go`, profile: 'tester' };
+    const turn = await burstTurn(store, app, model, request);
+    expect((await turn.burst()).next).toMatchObject({ type: 'call_llm', stepIndex: 2 });
+    await expect(turn.burst()).rejects.toMatchObject({ nonRetryable: true });
   });
 
   test('a step that the turn gave up before its workflow was reset begins the next burst (K13)', async () => {
