@@ -3,6 +3,7 @@
  * is done or told twice (T5, W10).
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import fc from 'fast-check';
 import { z } from 'zod';
 import { type App, defineAgent, defineApp, defineTool } from '../../../activities/app/app.ts';
 import { type ChatRequest, textOf } from '../../../workers/model-server/chat-request.ts';
@@ -190,6 +191,37 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
       }
       expect(await store.violations()).toEqual([]);
     });
+  });
+
+  test('several deaths in a row, with steers, budgets and hours between them, are survived all the same (T5, T22, W10)', async () => {
+    const place = fc.record({ at: fc.nat(20), when: fc.constantFrom('before' as const, 'after' as const) });
+    const event = fc.constantFrom('nothing', 'steer', 'budgets', 'hours');
+    const property = fc.asyncProperty(fc.array(place, { maxLength: 4 }), fc.array(event), async (deaths, events) => {
+      started = [];
+      const turn = await turnOf('work');
+      const { agentTurnId } = turn.lease;
+      const happens = [...events];
+      const between = async () => {
+        const happened = happens.shift();
+        if (happened === 'steer') await store.steerTurn(agentTurnId, `steer ${happens.length}`);
+        if (happened === 'budgets') await store.setBudgets(agentTurnId, { maxSteps: 20 + happens.length });
+        if (happened === 'hours') aheadMs += 3 * 3_600_000;
+      };
+      expect(await turn.run({ deaths, between })).toMatchObject({ status: 'success' });
+      const unsafe = await unsafeCallsOf(turn);
+      const paid = started.filter((callId) => unsafe.has(callId));
+      expect(new Set(paid).size).toBe(paid.length);
+      const { stepCount, steps = [] } = (await store.getTurn(agentTurnId)) ?? {};
+      expect([stepCount, steps.map(({ calls }) => calls.map(({ tool }) => tool))]).toEqual([
+        3,
+        [['look', 'put', 'pay'], ['pay'], []],
+      ]);
+      const entries = (await store.readTranscript(agentTurnId)) ?? [];
+      const steers = entries.flatMap((entry) => (entry.kind === 'steer' ? [entry.text] : []));
+      expect(new Set(steers).size).toBe(steers.length);
+    });
+    await fc.assert(property, { numRuns: 60 });
+    expect(await store.violations()).toEqual([]);
   });
 
   /** Dies after the n-th call of that name. */
