@@ -6,14 +6,22 @@
  *    its step; what happened between two steps with the opening of the second. So another attempt comes the same way, and calls no model and
  *    runs no tool a second time (T5).
  * 2. Once a later attempt has written, an earlier one writes nothing, calls no model and starts no tool, whatever it still holds (W10).
- * 3. What cannot be decided the same way twice begins a burst, for the history keeps what led to it: a summary; and a model call that has
- *    failed, which fails again as a call of its own does (W14).
+ * 3. A summary begins a burst, for the history keeps what led to it, and a second attempt writes no other one (K15). So does a model call that
+ *    has failed for good, which fails again as a call of its own does; one that is to be tried again is, after its pause, by another attempt
+ *    that comes the same way (W14).
  * 4. An attempt that comes after the turn has ended gives the recorded end (T29).
  */
 import { Context } from '@temporalio/activity';
+import { ApplicationFailure } from '@temporalio/common';
 import type { CommitTurnInput } from '../../workflows/contract/activities.ts';
 import type { BetweenSteps } from '../../workflows/contract/between-steps.ts';
-import type { BurstAction, BurstInput, BurstItem, BurstOutcome } from '../../workflows/contract/burst.ts';
+import {
+  type BurstAction,
+  type BurstInput,
+  type BurstItem,
+  type BurstOutcome,
+  firstStepOf,
+} from '../../workflows/contract/burst.ts';
 import type { TurnEnd } from '../../workflows/contract/lease.ts';
 import type {
   CallLlmAction,
@@ -130,10 +138,8 @@ class Burst {
 
   /** The first act of another attempt: from now on those before it can write nothing. */
   async #readLed(): Promise<void> {
-    const { stepIndex } = this.#input.action;
-    const steps = await outlastOutage(this.#holding.signal, () =>
-      this.#deps.store.readLedSteps(this.#fence, stepIndex),
-    );
+    const first = firstStepOf(this.#input.action);
+    const steps = await outlastOutage(this.#holding.signal, () => this.#deps.store.readLedSteps(this.#fence, first));
     this.#led = new Map(steps.map(({ stepIndex, ledBy }) => [stepIndex, ledBy]));
   }
 
@@ -179,7 +185,7 @@ class Burst {
       const record = opened.opening.recorded ?? (await answerStep(this.#deps, call, opened, this.#holding));
       return this.#answerTo({ kind: 'step', nowMs: record.answeredAt ?? this.#now(), record });
     } catch (error) {
-      if (isFirst || this.#holding.signal.aborted || endsAttempt(error)) throw error;
+      if (isFirst || this.#holding.signal.aborted || endsAttempt(error) || isTriedAgain(error)) throw error;
       return this.#outcome();
     }
   }
@@ -187,7 +193,7 @@ class Burst {
   /** What an attempt before this one was led by after the same action, and not what this one would find; null where it came to no step. */
   #goAsBefore(action: BurstAction): KernelAction | null {
     if (action.type === 'call_llm') return null;
-    const stepIndex = action.type === 'summarize' ? action.stepIndex : action.stepIndex + 1;
+    const stepIndex = firstStepOf(action);
     const ledBy = this.#led.get(stepIndex) ?? [];
     if (!this.#leadsTo(stepIndex, ledBy)) return null;
     let next: KernelAction | null = null;
@@ -313,6 +319,9 @@ function told(kernel: TurnKernel, item: BurstItem): KernelAction | null {
 
 const isCoded = (error: unknown, code: CodedError['code']): boolean =>
   error instanceof CodedError && error.code === code;
+
+/** Whether an error says when the call is to be made again. */
+const isTriedAgain = (error: unknown): boolean => error instanceof ApplicationFailure && error.nonRetryable !== true;
 
 /** Whether an error says that this attempt is over, and not that a model call has failed. */
 const endsAttempt = (error: unknown): boolean => isCoded(error, 'stale_epoch') || isCoded(error, 'call_overtaken');

@@ -6,7 +6,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { BudgetChange } from '../../workflows/protocol/profile.ts';
 import type { ClientApi } from '../api.ts';
 import { commandLine } from '../command-line.ts';
-import { jsonOf } from './arguments.ts';
+import { byOption, jsonOf } from './arguments.ts';
 import { type CliEnvironment, type CommonOptions, connected, PAGE, type PageOptions, tellMore } from './environment.ts';
 import { shortened, time } from './format.ts';
 import { placeOf } from './inbox.ts';
@@ -80,9 +80,6 @@ function approvalLines(approval: ApprovalView): string[] {
     ...(status === 'waiting' ? [`    ${answer}   (or with --deny)`] : []),
   ];
 }
-
-/** The option that says who answers, where only some may; empty where anybody may. */
-export const byOption = ([first]: readonly string[]): string => (first === undefined ? '' : ` --by ${first}`);
 
 /** An edit takes the place of what the model wrote, which is not always what will run. */
 function writtenLines({ arguments: args, written }: ApprovalView): string[] {

@@ -70,3 +70,6 @@ export function metadataOf(pairs: readonly string[]): Record<string, string> {
     }),
   );
 }
+
+/** The option that says who answers, where only some may; empty where anybody may. */
+export const byOption = ([first]: readonly string[]): string => (first === undefined ? '' : ` --by ${first}`);

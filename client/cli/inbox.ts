@@ -2,7 +2,7 @@
 import type { InboxEntry, InboxPlace } from '../../workflows/contract/lists.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { commandLine } from '../command-line.ts';
-import { byOption } from './approvals.ts';
+import { byOption } from './arguments.ts';
 import { type CliEnvironment, PAGE, type PageOptions, tellMore } from './environment.ts';
 import { counted, duration, shortened, time } from './format.ts';
 

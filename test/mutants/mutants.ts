@@ -4,6 +4,7 @@ import type { Mutant } from './mutant.ts';
 import { WIRE_MUTANTS } from './wire-mutants.ts';
 
 const STORE = 'test/activities/store/sqlite/open.test.ts';
+const BURSTS = 'test/activities/burst/run-steps.test.ts';
 const WAITING = 'test/workflows/waiting/waiting-set.test.ts';
 const CHECK = 'test/workflows/supervision/check.test.ts';
 
@@ -394,6 +395,51 @@ export const MUTANTS: readonly Mutant[] = [
     replace: `) return null;`,
     test: STORE,
     only: 'on SQLite .*suspended turn .*meanwhile',
+  },
+  {
+    rule: 'T29',
+    breaks: 'an attempt at a burst that comes after the end of the turn fails its workflow',
+    file: 'activities/burst/run-steps.ts',
+    find: `if (attempt > 1 && isCoded(error, 'stale_epoch'))`,
+    replace: `if (attempt < 1 && isCoded(error, 'stale_epoch'))`,
+    test: BURSTS,
+    only: 'on SQLite ',
+  },
+  {
+    rule: 'T5',
+    breaks: 'another attempt at a burst decides anew',
+    file: 'activities/burst/run-steps.ts',
+    find: `if (attempt > 1) await this.#readLed();`,
+    replace: ``,
+    test: BURSTS,
+    only: 'on SQLite the time',
+  },
+  {
+    rule: 'T5',
+    breaks: 'a step of a burst brings what came after it was answered',
+    file: 'activities/store/calls/steps.ts',
+    find: `...(delivered ?? (await deliver(tx, turn, mark)))`,
+    replace: `...(await deliver(tx, turn, mark))`,
+    test: BURSTS,
+    only: 'on SQLite budgets',
+  },
+  {
+    rule: 'K15',
+    breaks: 'a burst goes on to a summary of which no history knows what led to it',
+    file: 'activities/burst/run-steps.ts',
+    find: ` || action.type === 'summarize'`,
+    replace: ``,
+    test: BURSTS,
+    only: 'on SQLite ',
+  },
+  {
+    rule: 'W14',
+    breaks: 'a model call that fails in the middle of a burst is made again at once',
+    file: 'activities/burst/run-steps.ts',
+    find: ` || isTriedAgain(error)`,
+    replace: ``,
+    test: BURSTS,
+    only: 'on SQLite ',
   },
   {
     rule: 'T30',

@@ -16,6 +16,10 @@ import type { Suspension } from './suspension.ts';
 /** What a burst can perform; waits are the workflow's. */
 export type BurstAction = CallLlmAction | SummarizeAction | ExecuteToolsAction;
 
+/** The index of the step that a burst opens first, when it comes so far. */
+export const firstStepOf = (action: BurstAction): number =>
+  action.type === 'execute_tools' ? action.stepIndex + 1 : action.stepIndex;
+
 /** A turn between two events, from which a burst goes on. */
 export interface BurstInput extends Fence, InboxMark {
   /** The version of the workflow's kernel; a worker whose own is another one leaves the action to the workflow. */

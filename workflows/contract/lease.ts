@@ -95,6 +95,8 @@ export interface TurnCommit {
   readonly hide?: readonly number[];
   /** What the kernel did on its own account since the last step began. */
   readonly noticed?: readonly Notice[];
+  /** The step that tells of these notices when an attempt has opened it: then they are not told again. Absent when none can have. */
+  readonly noticedWith?: number;
 }
 
 /** An accepted request. */

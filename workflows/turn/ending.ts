@@ -2,15 +2,18 @@
 
 import { ApplicationFailure, CancellationScope, CancelledFailure } from '@temporalio/workflow';
 import { storeActivities } from '../contract/activities.ts';
-import type { TurnEnd } from '../contract/lease.ts';
+import type { TurnCommit, TurnEnd } from '../contract/lease.ts';
 import type { DoneAction } from '../kernel/actions.ts';
 import { leaseLost } from './outcomes.ts';
 import type { TurnParts } from './parts.ts';
 
+/** What may have told of the notices before; empty when nothing can have. */
+type NoticedBefore = Pick<TurnCommit, 'noticedWith'>;
+
 /** Errors: `protocol_violation` when the lease is over; then nothing was written. */
-export async function commitEnd(turn: TurnParts, action: DoneAction): Promise<TurnEnd> {
+export async function commitEnd(turn: TurnParts, action: DoneAction, more: NoticedBefore = {}): Promise<TurnEnd> {
   try {
-    return await CancellationScope.nonCancellable(() => commit(turn, action));
+    return await CancellationScope.nonCancellable(() => commit(turn, action, more));
   } catch (error) {
     throw leaseLost(error) ?? error;
   }
@@ -28,7 +31,11 @@ export function closeAs(end: TurnEnd): TurnEnd {
   throw ApplicationFailure.nonRetryable(message, errorCode ?? status, end);
 }
 
-async function commit(turn: TurnParts, { termination, deliverable, hide }: DoneAction): Promise<TurnEnd> {
+async function commit(
+  turn: TurnParts,
+  { termination, deliverable, hide }: DoneAction,
+  more: NoticedBefore,
+): Promise<TurnEnd> {
   const { fence, kernel, inbox, meter, lease } = turn;
   // What came while nothing waited for it is answered too, be it by an event that says why it was dropped (T14).
   await inbox.acceptResults();
@@ -39,6 +46,7 @@ async function commit(turn: TurnParts, { termination, deliverable, hide }: DoneA
     engine: meter.usage,
     ...(hide ? { hide } : {}),
     ...kernel.takeNoticed(),
+    ...more,
     ...(lease.privateTitles ? { privateTitles: true } : {}),
   });
   return finished(turn, end);

@@ -18,7 +18,7 @@ import {
   setHandler,
   setWorkflowOptions,
 } from '@temporalio/workflow';
-import type { BurstAction, SuspendedCalls } from '../contract/burst.ts';
+import { type BurstAction, firstStepOf, type SuspendedCalls } from '../contract/burst.ts';
 import type { Lease, TurnEnd } from '../contract/lease.ts';
 import type { ExecuteToolsAction, KernelAction } from '../kernel/actions.ts';
 import type { KernelEvent } from '../kernel/events.ts';
@@ -59,6 +59,8 @@ class TurnDriver {
   #stopped = false;
   /** The next action is to be performed by activities of its own. */
   #apart = false;
+  /** A burst that was cancelled may have told of the notices that it began with. */
+  #noticedBefore: { readonly noticedWith?: number } = {};
 
   constructor(lease: Lease, carry?: TurnCarry) {
     this.#turn = turnParts(lease, carry);
@@ -98,7 +100,7 @@ class TurnDriver {
       if (after.end) return finished(this.#turn, after.end);
       action = after.next;
     }
-    return commitEnd(this.#turn, action);
+    return commitEnd(this.#turn, action, this.#noticedBefore);
   }
 
   /** Null: nothing has come of it yet, and the history is long. */
@@ -119,7 +121,10 @@ class TurnDriver {
       if (suspended && next.type === 'execute_tools') return { next: kernel.feed(this.#suspendedBy(next, suspended)) };
       return { next, ...(end ? { end } : {}) };
     } catch (error) {
-      if (isCancellation(error)) return { next: kernel.feed(this.#stopEvent()) };
+      if (isCancellation(error)) {
+        this.#noticedBefore = { noticedWith: firstStepOf(action) };
+        return { next: kernel.feed(this.#stopEvent()) };
+      }
       if (action.type !== 'call_llm') throw leaseLost(error) ?? error;
       return {
         next: kernel.feed(await stepFailed(this.#turn, action, error, { ...kernel.takeNoticed(), ...inbox.mark })),

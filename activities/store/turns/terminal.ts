@@ -62,11 +62,11 @@ type Boxed = MaybeHeld & { readonly output_box_id: string };
 export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: TurnCommit): Promise<TurnEnd> {
   const { agent_turn_id: agentTurnId, agent_id: agentId, output_box_id: boxId } = turn;
   if (boxId === null) throw new CodedError('protocol_violation', `turn ${agentTurnId} was never leased`);
-  const { deliverable, hide = [], noticed = [] } = commit;
+  const { deliverable, hide = [], noticed = [], noticedWith } = commit;
   const termination = clipped(commit.termination);
   const { status, errorCode = null } = termination;
   const boxed = { ...turn, output_box_id: boxId };
-  appendNotices(tx, turn, noticed);
+  if (noticed.length > 0 && !(await isOpened(tx, agentTurnId, noticedWith))) appendNotices(tx, turn, noticed);
   if (hide.length > 0) await hideCards(tx, boxId, hide, 'rolled_back');
   const content = await deliverableOf(tx, turn, termination, deliverable);
   if (termination.status !== 'success') await cancelOpenCalls(tx, boxed);
@@ -93,6 +93,18 @@ export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: TurnCommit): P
   const reason = termination.reason ?? null;
   const words = shownDeliverable(content);
   return { agentTurnId, status, errorCode, reason, deliverableCardId: cardId, outputBoxId: boxId, deliverable: words };
+}
+
+/** Whether an attempt has opened the step; false where none is named. */
+async function isOpened({ db }: Reader, agentTurnId: string, stepIndex: number | undefined): Promise<boolean> {
+  if (stepIndex === undefined) return false;
+  const step = await db
+    .selectFrom('agent_steps')
+    .select('step_index')
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('step_index', '=', stepIndex)
+    .executeTakeFirst();
+  return step !== undefined;
 }
 
 /** Whether somebody ended the turn on purpose. */

@@ -3,6 +3,7 @@
  * its calls, as the process that makes it would.
  */
 import type { Info } from '@temporalio/activity';
+import { ApplicationFailure } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { v7 } from 'uuid';
@@ -110,6 +111,8 @@ export class BurstTurn {
   readonly items: BurstItem[] = [];
   /** The calls of the store that each attempt made. */
   readonly attempts: (readonly Called[])[] = [];
+  /** After how long the attempts that failed asked for another one, in ms. */
+  readonly pauses: unknown[] = [];
   /** What the input of the next burst is to say of the inbox. */
   #read = 0;
   #action: KernelAction;
@@ -204,7 +207,12 @@ export class BurstTurn {
         asleep = undefined;
       }
       if (came !== 'still' && !process.isDead) {
-        if (came.status === 'rejected') throw came.reason;
+        if (came.status === 'rejected') {
+          const { reason } = came;
+          if (!(reason instanceof ApplicationFailure) || reason.nonRetryable) throw reason;
+          this.pauses.push(reason.nextRetryDelay);
+          continue;
+        }
         this.items.push(...whole(throughJson(came.value.items)));
         return throughJson(came.value);
       }

@@ -3,10 +3,11 @@
  * is done or told twice (T5, W10).
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import fc from 'fast-check';
 import { z } from 'zod';
 import { type App, defineAgent, defineApp, defineTool } from '../../../activities/app/app.ts';
 import { type ChatRequest, textOf } from '../../../workers/model-server/chat-request.ts';
-import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
+import { attempts, type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import type { Store } from '../../../workflows/contract/store.ts';
 import { STORES } from '../store/store-bench.ts';
 import { type BurstTurn, burstTurn, type Called, type Place } from './burst-bench.ts';
@@ -192,6 +193,37 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
     });
   });
 
+  test('several deaths in a row, with steers, budgets and hours between them, are survived all the same (T5, T22, W10)', async () => {
+    const place = fc.record({ at: fc.nat(20), when: fc.constantFrom('before' as const, 'after' as const) });
+    const event = fc.constantFrom('nothing', 'steer', 'budgets', 'hours');
+    const property = fc.asyncProperty(fc.array(place, { maxLength: 4 }), fc.array(event), async (deaths, events) => {
+      started = [];
+      const turn = await turnOf('work');
+      const { agentTurnId } = turn.lease;
+      const happens = [...events];
+      const between = async () => {
+        const happened = happens.shift();
+        if (happened === 'steer') await store.steerTurn(agentTurnId, `steer ${happens.length}`);
+        if (happened === 'budgets') await store.setBudgets(agentTurnId, { maxSteps: 20 + happens.length });
+        if (happened === 'hours') aheadMs += 3 * 3_600_000;
+      };
+      expect(await turn.run({ deaths, between })).toMatchObject({ status: 'success' });
+      const unsafe = await unsafeCallsOf(turn);
+      const paid = started.filter((callId) => unsafe.has(callId));
+      expect(new Set(paid).size).toBe(paid.length);
+      const { stepCount, steps = [] } = (await store.getTurn(agentTurnId)) ?? {};
+      expect([stepCount, steps.map(({ calls }) => calls.map(({ tool }) => tool))]).toEqual([
+        3,
+        [['look', 'put', 'pay'], ['pay'], []],
+      ]);
+      const entries = (await store.readTranscript(agentTurnId)) ?? [];
+      const steers = entries.flatMap((entry) => (entry.kind === 'steer' ? [entry.text] : []));
+      expect(new Set(steers).size).toBe(steers.length);
+    });
+    await fc.assert(property, { numRuns: 60 });
+    expect(await store.violations()).toEqual([]);
+  });
+
   /** Dies after the n-th call of that name. */
   const afterNth = (names: readonly string[], name: string, nth: number): Place => {
     const at = names.flatMap((one, index) => (one === name ? [index] : []))[nth - 1] ?? -1;
@@ -238,6 +270,27 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
     expect(turn.action).toMatchObject({ type: 'await', wait: 'operator', code: 'budget_wall_time' });
     expect(turn.kernel.state.stepIndex).toBe(2);
     expect(turn.items.map(({ kind }) => kind)).toEqual(['step', 'event', 'step', 'event']);
+  });
+
+  test('a provider that fails in the middle is tried again when it said, and nothing before it is (W14, T5)', async () => {
+    const busy = { kind: 'error', status: 429, headers: { 'retry-after': '7' } } as const;
+    model.add(`busy-${name}`, [call('pay'), attempts(busy, busy, say('done'))]);
+    started = [];
+    const request = { instruction: `[script:busy-${name}] go`, profile: 'tester' };
+    const turn = await burstTurn(store, app, model, request);
+    expect(await turn.run()).toMatchObject({ status: 'success' });
+    expect(turn.pauses).toEqual([7_000, 7_000]);
+    expect(turn.attempts).toHaveLength(3);
+    expect(started).toHaveLength(1);
+  });
+
+  test('a provider that fails for good ends the burst before the call, which begins the next one (W14)', async () => {
+    const refused = { kind: 'error', status: 400, code: 'bad', message: 'no' } as const;
+    model.add(`refusing-${name}`, [call('pay'), refused]);
+    const request = { instruction: `[script:refusing-${name}] go`, profile: 'tester' };
+    const turn = await burstTurn(store, app, model, request);
+    expect((await turn.burst()).next).toMatchObject({ type: 'call_llm', stepIndex: 2 });
+    await expect(turn.burst()).rejects.toMatchObject({ nonRetryable: true });
   });
 
   test('a step that the turn gave up before its workflow was reset begins the next burst (K13)', async () => {

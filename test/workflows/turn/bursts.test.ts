@@ -26,6 +26,8 @@ const app = defineApp({
 describe.each(BACKENDS)('bursts on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
+  const thinking = Promise.withResolvers<void>();
+  const answered = Promise.withResolvers<void>();
 
   beforeAll(async () => {
     harness = await openHarness(backend);
@@ -37,6 +39,16 @@ describe.each(BACKENDS)('bursts on %s', (backend) => {
         ),
         alone: [call('add'), call('alone', 'add'), say('done')],
         ask: [call('ask', 'add'), say('thanks')],
+        alike: [
+          call('alone'),
+          call('alone'),
+          call('alone'),
+          async () => {
+            thinking.resolve();
+            await answered.promise;
+            return say('never read');
+          },
+        ],
       },
     });
     await harness.startWorker(app, model);
@@ -82,6 +94,17 @@ describe.each(BACKENDS)('bursts on %s', (backend) => {
     const turn = await run('bursting', 'alone');
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success', stepCount: 3 });
     expect((await turn.get()).steps[1]?.calls.map(({ status }) => status)).toEqual(['success', 'success']);
+  });
+
+  test('what a burst has told of is not told again by a turn that is stopped in the middle of it (K4, T21)', async () => {
+    const turn = await run('bursting', 'alike');
+    await thinking.promise;
+    const { agentId } = await turn.get();
+    await harness.temporal.client.workflow.getHandle(turnWorkflowId(agentId, turn.id)).signal('stop');
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'failed', errorCode: 'stopped' });
+    answered.resolve();
+    const events = await harness.store.readEvents({ agentId, limit: 1_000 });
+    expect(events.filter(({ type }) => type === 'notice')).toHaveLength(1);
   });
 
   test('a call that waits ends the burst, and its result begins another', async () => {
