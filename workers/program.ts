@@ -6,11 +6,10 @@ import { text } from 'node:stream/consumers';
 import { runCli } from '../client/cli/cli.ts';
 import { clientCommands } from '../client/cli/client-commands.ts';
 import type { CliEnvironment, CliIo, CommonOptions, OpenedClient } from '../client/cli/environment.ts';
-import type { Store } from '../workflows/contract/store.ts';
 import { Interrupt } from './commands/interrupt.ts';
 import { packageManifest } from './commands/package-root.ts';
 import { checkCommands, type ProcessActions, processCommands } from './commands/process-commands.ts';
-import { openExistingStore, openNamedStore, type Settings, settingsOf } from './commands/settings.ts';
+import { openExistingStore, type Settings, settingsOf } from './commands/settings.ts';
 import { readConfig } from './config.ts';
 
 const io: CliIo = {
@@ -24,9 +23,9 @@ const io: CliIo = {
 const config = () => readConfig(process.env);
 const settings = (options: CommonOptions): Settings => settingsOf(config(), options);
 
-async function openClient(options: CommonOptions, open: (resolved: Settings) => Promise<Store>): Promise<OpenedClient> {
+async function openClient(options: CommonOptions): Promise<OpenedClient> {
   const { connectTo } = await import('./connected-client.ts');
-  const client = await connectTo(settings(options), open);
+  const client = await connectTo(settings(options), openExistingStore);
   return { client, close: () => client.close() };
 }
 
@@ -46,8 +45,7 @@ const environment: CliEnvironment = {
   io,
   findStall,
   openStore: async (options) => openExistingStore(settings(options)),
-  openClient: (options) => openClient(options, openNamedStore),
-  openExistingClient: (options) => openClient(options, openExistingStore),
+  openClient,
   interruption: () => new Interrupt().signal,
 };
 

@@ -50,22 +50,21 @@ export interface CliEnvironment {
   readonly io: CliIo;
   /** Opens the store alone, which must exist already: enough to read. */
   openStore(options: CommonOptions): Promise<ClientStore>;
+  /** Opens the store, which must exist already, and connects to the server. */
   openClient(options: CommonOptions): Promise<OpenedClient>;
   /** Why a turn of the store does not go on; asks the Temporal server too. Errors: those of `findStall`. */
   findStall(store: StallReader, agentTurnId: string, options: CommonOptions): Promise<Stall | null>;
-  /** For commands about what is in a store already: a mistyped path is an error, not a new and empty store. */
-  openExistingClient(options: CommonOptions): Promise<OpenedClient>;
   /** Fires at the first Ctrl-C, which from this call on does not end the process; the second one does. */
   interruption(): AbortSignal;
 }
 
 /** A client for the one command, closed when it is done. */
 export async function connected(
-  { openExistingClient }: CliEnvironment,
+  { openClient }: CliEnvironment,
   options: CommonOptions,
   body: (opened: OpenedClient) => Promise<number>,
 ): Promise<number> {
-  const opened = await openExistingClient(options);
+  const opened = await openClient(options);
   try {
     return await body(opened);
   } finally {

@@ -81,7 +81,7 @@ const MEANING = {
 
 /** `tool-result`: answers a suspended call. Resolves with the exit code, 1 when the result does not count. Errors: `invalid_request`. */
 export async function reportToolResult(
-  { io, openExistingClient }: CliEnvironment,
+  { io, openClient }: CliEnvironment,
   turnId: string,
   callId: string,
   options: ToolResultOptions,
@@ -94,7 +94,7 @@ export async function reportToolResult(
     ...(card === undefined ? {} : { toolResultCardId: card }),
     ...(error === undefined ? {} : { error: { code: 'tool_failed', message: error } }),
   };
-  const opened = await openExistingClient(options);
+  const opened = await openClient(options);
   try {
     const ack = await opened.client.turn(turnId).toolResult(report);
     io.out(options.json ? JSON.stringify(ack) : `${ack.ack}: ${MEANING[ack.ack]}`);

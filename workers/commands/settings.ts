@@ -63,7 +63,7 @@ function sqliteFile(storeUrl: string | undefined): string | undefined {
 export async function openExistingStore({ storeUrl, storeConnections }: Settings): Promise<Store> {
   const file = sqliteFile(storeUrl);
   if (file !== undefined && file !== '' && !existsSync(file)) {
-    const cure = `name another with --store or AGENTTURN_STORE, or run "${commandLine('dev')}" or "enqueue" to make it`;
+    const cure = `name another with --store or AGENTTURN_STORE, run this where it is, or make one with "${commandLine('dev')}"`;
     throw new CodedError('store_unavailable', `there is no store ${file}; ${cure}`);
   }
   return openNamedStore({ storeUrl, storeConnections });

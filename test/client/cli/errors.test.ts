@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
+import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
 import { type CliOptions, emptyFolder, jsonOf, runCli, sharedTemporal } from './processes.ts';
 
 /** Nothing listens there: the port is reserved. */
@@ -61,6 +62,7 @@ describe('a server that is found', () => {
   test('the one recorded in the data folder is used', async () => {
     const cwd = emptyFolder();
     mkdirSync(join(cwd, '.agentturn'));
+    await (await openSqliteStore({ path: join(cwd, '.agentturn', 'agentturn.db') })).close();
     const port = Number(sharedTemporal().split(':')[1]);
     writeFileSync(join(cwd, '.agentturn', 'temporal-server.json'), JSON.stringify({ port }));
     const ended = await runCli(['enqueue', 'recorded', 'hi', '--json'], { cwd });

@@ -35,7 +35,6 @@ async function cli(...argv: readonly string[]): Promise<{ readonly code: number;
     io,
     openStore,
     openClient: no,
-    openExistingClient: no,
     findStall: async () => null,
     interruption: () => AbortSignal.abort(),
   };

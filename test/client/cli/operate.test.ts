@@ -263,6 +263,7 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
 
 describe('a mistyped store', () => {
   test.each([
+    [['enqueue', 'alice', 'hi']],
     [['turn', 'stop', 't']],
     [['turn', 'steer', 't', 'x']],
     [['agents', 'stop', 'a']],

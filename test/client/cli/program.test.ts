@@ -48,7 +48,6 @@ function recorder(
     },
     openStore: unexpected,
     openClient: unexpected,
-    openExistingClient: unexpected,
     findStall: unexpected,
     interruption: () => AbortSignal.abort(),
     verify: unexpected,

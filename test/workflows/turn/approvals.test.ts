@@ -262,8 +262,8 @@ describe.each(BACKENDS)('approval, on %s', (backend) => {
     await first.turn.stop();
     const said: string[] = [];
     const io = { out: (line: string) => void said.push(line), err: () => {}, live: false, readStdin: async () => '' };
-    const openExistingClient = async () => ({ client: harness.client, close: async () => {} });
-    const environment = { io, openExistingClient } as unknown as CliEnvironment;
+    const openClient = async () => ({ client: harness.client, close: async () => {} });
+    const environment = { io, openClient } as unknown as CliEnvironment;
     expect(await approve(environment, second.callId, { budgets: '{"maxSteps":5}', json: true })).toBe(0);
     expect(said.join('')).toContain('applied');
     expect(await second.turn.result(WAIT)).toMatchObject({ status: 'success' });
