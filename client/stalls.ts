@@ -76,7 +76,7 @@ export async function findStall(
     );
   } catch (error) {
     if (!isOfTemporal(error)) throw error;
-    const message = `the Temporal server did not say how turn ${agentTurnId} stands (${error.message})`;
+    const message = `the Temporal server could not be asked about turn ${agentTurnId}: ${error.message}`;
     throw new CodedError('temporal_unreachable', message, { cause: error });
   }
 }

@@ -1,7 +1,7 @@
 /** `approvals`, `approve` and `turn budgets`: what waits for a person, the answers, and budgets of a running turn. */
 
 import { z } from 'zod';
-import { type ApprovalView, budgetChangeSchema } from '../../workflows/contract/approvals.ts';
+import { type ApprovalAck, type ApprovalView, budgetChangeSchema } from '../../workflows/contract/approvals.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { BudgetChange } from '../../workflows/protocol/profile.ts';
 import type { ClientApi } from '../api.ts';
@@ -91,10 +91,15 @@ function writtenLines({ arguments: args, written }: ApprovalView): string[] {
 /** What each answer means for the caller. */
 const MEANING = {
   applied: 'the answer is kept and the turn goes on',
-  duplicate: 'it was answered before; nothing changed',
   stale: 'the turn is over; nothing changed',
   unknown: 'nobody asked this, in this store',
 } as const;
+
+function meaning({ ack, recorded }: ApprovalAck): string {
+  if (ack !== 'duplicate') return MEANING[ack];
+  const before = recorded ? `${recorded.status}${recorded.by === null ? '' : ` by ${recorded.by}`}` : 'answered';
+  return `it was ${before} before; nothing changed`;
+}
 
 /** The turn that waits for the answer, else one that asked: questions about budgets have the same name in every turn. */
 async function askedBy(client: ClientApi, callId: string): Promise<string | undefined> {
@@ -103,7 +108,7 @@ async function askedBy(client: ClientApi, callId: string): Promise<string | unde
   return asked?.agentTurnId;
 }
 
-/** `approve`: answers one question. Resolves with the exit code. Errors: `invalid_request`, `approval_refused`, `budget_refused`. */
+/** `approve`: answers one question. Resolves with the exit code, 1 when the answer does not stand. Errors: `invalid_request`, `approval_refused`, `budget_refused`. */
 export const approve = (
   environment: CliEnvironment,
   callId: string,
@@ -123,8 +128,8 @@ export const approve = (
             ...(edited === undefined ? {} : { arguments: objectOf('--arguments', edited) }),
             ...(budgets === undefined ? {} : { budgets: budgetsFrom('--budgets', budgets) }),
           });
-    environment.io.out(json ? JSON.stringify(ack) : `${ack.ack}: ${MEANING[ack.ack]}`);
-    return ack.ack === 'applied' || ack.ack === 'duplicate' ? 0 : 1;
+    environment.io.out(json ? JSON.stringify(ack) : `${ack.ack}: ${meaning(ack)}`);
+    return ack.ack === 'applied' || ack.recorded?.status === (deny ? 'denied' : 'approved') ? 0 : 1;
   });
 
 /** `turn budgets`: gives a turn new budgets. Resolves with the exit code. Errors: `invalid_request`, `turn_not_found`, `budget_refused`. */

@@ -42,7 +42,14 @@ export const enqueue = (
   options: EnqueueOptions,
 ): Promise<number> =>
   request(environment, instruction, options, async (client, input) => {
-    const turn = await client.agent(agentId).enqueue(input);
+    const agent = client.agent(agentId);
+    const known = input.profile === undefined ? null : await agent.get();
+    const usual = known?.profile ?? agentId;
+    if (known && usual !== input.profile && !options.json)
+      environment.io.err(
+        `${agentId} runs as ${usual} by default: this turn runs as ${input.profile}, with the same memory`,
+      );
+    const turn = await agent.enqueue(input);
     return { turn, behind: turn.ack?.position ? await whatHolds(client, agentId) : null };
   });
 

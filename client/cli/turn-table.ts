@@ -4,6 +4,7 @@ import type { CallView, StepView, TurnView } from '../../workflows/contract/view
 import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import { shownTokens } from '../../workflows/protocol/turn.ts';
 import { commandLine } from '../command-line.ts';
+import { byOption } from './arguments.ts';
 import { deliverableText, duration, indent, shortened, table, time, valueLine } from './format.ts';
 import { type HeldQueue, heldReason, heldText } from './held-queue.ts';
 
@@ -86,15 +87,17 @@ function callCells(call: CallView, waiting: ReadonlySet<string>): string[] {
 
 function waitingLines(
   { agentTurnId }: TurnView,
-  { callId, kind, tool, deadline, deferred }: TurnView['waiting'][number],
+  { callId, kind, tool, deadline, deferred, approvers }: TurnView['waiting'][number],
 ): readonly string[] {
   if (isDelegation(tool))
     return [`  ${tool} until ${time(deadline)}: ${commandLine(`turn tree ${agentTurnId}`)} shows who answers`];
-  if (kind === 'approval')
+  if (kind === 'approval') {
+    const budget = tool === '' ? ` --turn ${agentTurnId} --budgets '{...}'` : '';
     return [
       `  approval of ${tool || 'more budget'} until ${time(deadline)}; answer it with`,
-      `    ${commandLine(`approve ${callId}${tool === '' ? ` --turn ${agentTurnId} --budgets '{...}'` : ''}`)}`,
+      `    ${commandLine(`approve ${callId}${budget}${byOption(approvers)}`)}`,
     ];
+  }
   const pending =
     deferred && `    a result was reported whose card is missing; tried again at ${time(deferred.nextRetryAt)}`;
   return [

@@ -1,5 +1,7 @@
 /** `dev`: everything on this machine, from the Temporal server to the worker, until it is interrupted. */
 
+import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { App } from '../../activities/app/app.ts';
 import type { CliIo } from '../../client/cli/environment.ts';
 import { commandLine } from '../../client/command-line.ts';
@@ -17,9 +19,21 @@ import { type Settings, settingsOf } from './settings.ts';
 import { lostTemporal, startTemporal } from './start-temporal.ts';
 import { openBackend, prepareNamespace, runWorker } from './worker-process.ts';
 
+/** How often the file of the app is looked at. */
+const WATCH_MS = 1_000;
+
 interface AppChoice {
   readonly app: App;
   readonly name: string;
+  /** Undefined for the one that is built in. */
+  readonly module?: AppFile;
+}
+
+/** The module of an app, as it was when it was loaded. */
+interface AppFile {
+  readonly file: string;
+  /** Epoch ms. */
+  readonly writtenAt: number;
 }
 
 /** Resolves with the exit code when it was interrupted and all is closed. */
@@ -29,7 +43,7 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
   return withCleanup(async (cleanup) => {
     cleanup.add(() => interrupt.release());
     // What can be wrong on this machine is found before anything is started.
-    const { app, name } = await chooseApp(settings, options.app);
+    const { app, name, module } = await chooseApp(settings, options.app);
     await checkStore(settings.storeUrl);
     const model = await chooseModel(config.model, cleanup);
     const warned = model.offline ? Promise.resolve(null) : modelWarning(model.options);
@@ -65,6 +79,7 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     else
       for (const line of readyLines(settings, server.source, server.uiUrl, model.announcement, name, agents))
         io.out(line);
+    if (module) cleanup.add(tellOfChanges(module, log));
     await Promise.race([interrupt.requested(), worker.done, lostTemporal(server, interrupt.signal)]);
     log('stopping: running work gets a moment to finish...');
     return 0;
@@ -79,10 +94,29 @@ export async function checkStore(storeUrl: string): Promise<void> {
 
 /** Errors: `app_not_loaded`, `invalid_config`. */
 async function chooseApp({ config, dataDir }: Settings, option: string | undefined): Promise<AppChoice> {
-  const module = option ?? config.appModule;
-  if (module !== undefined) return { app: await loadApp(module), name: module };
+  const name = option ?? config.appModule;
+  if (name !== undefined) {
+    const file = resolve(name);
+    const module = { file, writtenAt: writtenAtOf(file) };
+    return { app: await loadApp(name), name, module };
+  }
   return { app: builtInApp(dataDir), name: 'built-in demo (set AGENTTURN_APP or --app for your own)' };
 }
+
+/** Says each time that the module of the app is another one than what was loaded, or said last. Returns the end of that. */
+function tellOfChanges({ file, writtenAt }: AppFile, log: (line: string) => void): () => void {
+  let known = writtenAt;
+  const timer = setInterval(() => {
+    const now = writtenAtOf(file);
+    if (now === known) return;
+    known = now;
+    log(`${file} has changed: stop this and start it again to use it as it is now`);
+  }, WATCH_MS).unref();
+  return () => clearInterval(timer);
+}
+
+/** When a file was written last, epoch ms; 0 where there is none. */
+const writtenAtOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 
 /** The worker targets that the agents of an app run on. */
 export const targetsOf = (app: App): string[] => [

@@ -68,7 +68,7 @@ export function demo(config: Config, io: CliIo, terminal: Terminal, options: Dem
   return withCleanup(async (cleanup) => {
     cleanup.add(() => interrupt.release());
     cleanup.add(() => quiet.end());
-    const demo: Demo = { settings, options, io, terminal, interrupt, cleanup, say };
+    const demo: Demo = { settings, options, io, terminal: quiet.around(terminal), interrupt, cleanup, say };
     const running = run(demo);
     // An interrupted run fails when its store and server are closed, and that must not count as an unhandled rejection.
     running.catch(() => {});

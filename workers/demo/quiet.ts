@@ -1,4 +1,5 @@
 /** Tells a person who watches that something still goes on, when nothing has been said for a while. */
+import type { Terminal } from '../commands/terminal.ts';
 
 const SILENCE_MS = 3_000;
 
@@ -8,6 +9,8 @@ export class Quiet {
   readonly #begun = performance.now();
   #timer: NodeJS.Timeout | undefined;
   #isOver = false;
+  /** How many questions are before the person. */
+  #open = 0;
 
   constructor(out: (line: string) => void) {
     this.#out = out;
@@ -20,6 +23,21 @@ export class Quiet {
     this.#wait();
   };
 
+  /** The terminal, at which nothing is said of itself while a person writes an answer. */
+  around({ interactive, ask }: Terminal): Terminal {
+    const asking = async (prompt: string, signal: AbortSignal): Promise<string | undefined> => {
+      this.#open += 1;
+      clearTimeout(this.#timer);
+      try {
+        return await ask(prompt, signal);
+      } finally {
+        this.#open -= 1;
+        this.#wait();
+      }
+    };
+    return { interactive, ask: asking };
+  }
+
   /** From then on nothing is said but what is to be said. */
   end(): void {
     this.#isOver = true;
@@ -28,7 +46,7 @@ export class Quiet {
 
   #wait(): void {
     clearTimeout(this.#timer);
-    if (this.#isOver) return;
+    if (this.#isOver || this.#open > 0) return;
     this.#timer = setTimeout(() => {
       const seconds = ((performance.now() - this.#begun) / 1_000).toFixed(0);
       this.say(`            ... still at it, after ${seconds} s`);

@@ -46,7 +46,11 @@ export type ApprovalAnswer = z.output<typeof approvalAnswerSchema>;
 /**
  * The fate of an answer: `duplicate` when the question was answered before, `stale` when its turn is over, `unknown` when there is none.
  */
-export type ApprovalAck = Pick<ReportAck, 'agentId'> & { readonly ack: 'applied' | 'duplicate' | 'stale' | 'unknown' };
+export type ApprovalAck = Pick<ReportAck, 'agentId'> & {
+  readonly ack: 'applied' | 'duplicate' | 'stale' | 'unknown';
+  /** What the question had come to before; present when it is a duplicate. `by` is null where nobody gave a name. */
+  readonly recorded?: { readonly status: Exclude<ApprovalStatus, 'waiting' | 'dropped'>; readonly by: string | null };
+};
 
 /** Where a question stands: `unanswered` when its time ran out, `dropped` when its turn ended first. */
 export type ApprovalStatus = 'waiting' | 'approved' | 'denied' | 'unanswered' | 'dropped';

@@ -14,4 +14,6 @@ export interface Until {
 export interface Suspension extends Until {
   /** The id of the call; for a question about a budget, the id under which it was asked. */
   readonly callId: string;
+  /** Who may answer the question; absent for a call, and where anybody may. */
+  readonly approvers?: readonly string[];
 }

@@ -77,6 +77,8 @@ export interface WaitingView {
   readonly kind: 'tool' | 'join' | 'approval';
   readonly tool: string;
   readonly deadline: number;
+  /** Who may answer the question; empty for a call, and where anybody may. */
+  readonly approvers: readonly string[];
   /** The report that came and could not be applied yet; null when there is none (T18). */
   readonly deferred: Deferral | null;
 }

@@ -28,6 +28,8 @@ export interface WaitingLine {
   readonly deadline: number;
   /** Since when it waits; absent in what the store says of it. */
   readonly since?: number;
+  /** Who may answer the question; absent for a call, and where anybody may. */
+  readonly approvers?: readonly string[];
   /** The question to people, where it waits for approval or for a larger budget; absent for a call that waits for its result. */
   readonly question?: { readonly kind: 'approval' | 'budget'; readonly reason: string };
 }
@@ -106,17 +108,19 @@ function waitingLines({ agentTurnId, steps }: Details, line: WaitingLine): strin
   if (isDelegation(tool)) return [`**Waiting for** a turn that ${tool} delegated (call ${callId}) ${times}`];
   const args = steps.findLast(({ calls }) => calls.has(callId))?.calls.get(callId)?.arguments;
   const shown = args === undefined ? [] : [codeBlock(args)];
-  const approve = `agentturn approve ${callId} --turn ${agentTurnId}`;
+  const [first] = line.approvers ?? [];
+  const approve = `agentturn approve ${callId} --turn ${agentTurnId}${first === undefined ? '' : ` --by ${first}`}`;
+  const person = first === undefined ? 'somebody' : escapeMarkdown(line.approvers?.join(' or ') ?? '');
   switch (question?.kind) {
     case 'approval':
       return [
-        `**Waiting for** somebody to approve ${tool} (call ${callId}) ${times}: ${escapeMarkdown(question.reason)}`,
+        `**Waiting for** ${person} to approve ${tool} (call ${callId}) ${times}: ${escapeMarkdown(question.reason)}`,
         ...shown,
         codeBlock(`${approve}\n${approve} --deny --reason 'words for the model'`),
       ];
     case 'budget':
       return [
-        `**Waiting for** an operator to raise a budget ${times}: ${escapeMarkdown(question.reason)}`,
+        `**Waiting for** ${first === undefined ? 'an operator' : person} to raise a budget ${times}: ${escapeMarkdown(question.reason)}`,
         codeBlock(`${approve} --budgets '{"maxSteps":100}'\n${approve} --deny`),
       ];
     default:

@@ -127,10 +127,13 @@ export class TurnDisplay {
 
   waitFor(waiting: readonly WaitingLine[]): void {
     const now = Date.now();
-    const before = new Map(this.#waiting.map((line) => [line.callId, line.since]));
-    this.#waiting = waiting.map(({ callId, tool, deadline }) => {
+    const before = new Map(this.#waiting.map((line) => [line.callId, line]));
+    this.#waiting = waiting.map(({ callId, tool, deadline, ...told }) => {
+      const known = before.get(callId);
       const question = this.#questions.get(callId);
-      return { callId, tool, deadline, since: before.get(callId) ?? now, ...(question ? { question } : {}) };
+      const approvers = told.approvers ?? known?.approvers;
+      const since = known?.since ?? now;
+      return { callId, tool, deadline, since, ...(question ? { question } : {}), ...(approvers ? { approvers } : {}) };
     });
     this.#state = waiting.length > 0 ? 'suspended' : 'running';
     this.#render();

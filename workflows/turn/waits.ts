@@ -7,8 +7,8 @@ import type { Suspension } from '../contract/suspension.ts';
 import type { AwaitAction } from '../kernel/actions.ts';
 import type { ApprovalDecision, KernelEvent } from '../kernel/events.ts';
 import { waitingCalls } from '../kernel/phase.ts';
-import type { TurnSnapshot } from '../messages/messages.ts';
 import { Alarm, hereUntil } from './alarm.ts';
+import type { WaitingLine } from './details.ts';
 import type { TurnParts } from './parts.ts';
 
 /** Until when the kernel lets a call wait, by the clock of the workflow. */
@@ -41,7 +41,7 @@ export class TurnWaits {
   }
 
   /** Shows what the turn waits for, in the details of its workflow and as its status. */
-  show(waiting: TurnSnapshot['waiting']): void {
+  show(waiting: readonly WaitingLine[]): void {
     this.#turn.display.waitFor(waiting);
     this.#turn.status.show(waiting.length > 0 ? 'suspended' : 'running');
   }
@@ -58,7 +58,7 @@ export class TurnWaits {
     const deadline = hereUntil(asked ?? { leftMs: 0 });
     const shown = asked?.deadline ?? deadline;
     display.asked(askId, { kind: 'budget', reason });
-    this.show([{ callId: askId, tool: '', deadline: shown }]);
+    this.show([{ ...asked, callId: askId, tool: '', deadline: shown }]);
     return this.#untilResolved([askId], deadline);
   }
 

@@ -1,4 +1,5 @@
 /** Questions to people as rows: finding, changing and reading them (K7, K9). */
+import type { Suspension } from '../../../workflows/contract/suspension.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
 import { stepCardId } from '../../ids.ts';
@@ -19,10 +20,18 @@ export const findApproval = ({ db }: Reader, agentTurnId: string, callId: string
     .executeTakeFirst();
 
 /** Who may answer the question; empty when anybody may. */
-export function approversOf({ approvers, escalate_to, escalated_at }: ApprovalRow): readonly string[] {
+export function approversOf({
+  approvers,
+  escalate_to,
+  escalated_at,
+}: Pick<ApprovalRow, 'approvers' | 'escalate_to' | 'escalated_at'>): readonly string[] {
   if (escalated_at === null) return decoded(approvers);
   return escalate_to === null ? [] : decoded(escalate_to);
 }
+
+/** Who may answer, as whoever waits for the answer is told it: nothing where anybody may. */
+export const approversOnly = (approvers: readonly string[]): Pick<Suspension, 'approvers'> =>
+  approvers.length > 0 ? { approvers } : {};
 
 /** The answer to a question in the turn's inbox. */
 export const answerKey = ({ agent_turn_id, call_id }: Pick<ApprovalRow, 'agent_turn_id' | 'call_id'>): InboxKey => ({

@@ -34,7 +34,14 @@ import { addBudgets, setBudgetsOf } from '../turns/set-budgets.ts';
 import { refuseUnfunded, writeForBudgets } from '../turns/tree-budgets.ts';
 import { fencedTurn, type Locked, turnOf } from '../turns/turns.ts';
 import { refuseForbidden, refuseMisshapen } from './approval-edits.ts';
-import { approversOf, changeApproval, closeApproval, findApproval, proposedArguments } from './approval-rows.ts';
+import {
+  approversOf,
+  approversOnly,
+  changeApproval,
+  closeApproval,
+  findApproval,
+  proposedArguments,
+} from './approval-rows.ts';
 import { markWaiting, startWaiting, syncHead } from './waiting-set.ts';
 
 /**
@@ -63,7 +70,8 @@ export const askApprovals = (
         !present && request.kind === 'budget' && (await answerByBudgets(tx, turn, setBudgetsOf(turn) ?? {}));
       if (answered) await syncHead(tx, locked);
       const until = answered || (present && present.status !== 'waiting') ? tx.now : deadline;
-      asked.push({ callId, deadline: until, leftMs: until - tx.now });
+      const approvers = present ? approversOf(present) : policy.approvers;
+      asked.push({ callId, deadline: until, leftMs: until - tx.now, ...approversOnly(approvers) });
     }
     return asked;
   });
@@ -133,7 +141,8 @@ export async function answerApproval(
     const row = await findApproval(tx, agentTurnId, answer.callId);
     if (!row) return { ack: 'unknown' };
     if (row.status === 'dropped' || (row.status === 'waiting' && isEnded(turn))) return { ack: 'stale', agentId };
-    if (row.status !== 'waiting') return { ack: 'duplicate', agentId };
+    if (row.status !== 'waiting')
+      return { ack: 'duplicate', agentId, recorded: { status: row.status, by: row.answered_by } };
     const snapshot = await profileByHash(tx, leased(turn).profile_hash);
     refuseUnfit(tx, row, answer, { set: setBudgetsOf(turn), snapshot });
     if (answer.budgets) await refuseUnfunded(tx, turn, answer.budgets);
@@ -229,7 +238,9 @@ const shortfallOf = ({ now }: Tx, { budget, created_at }: ApprovalRow, budgets: 
   budget === null ? null : shortfall(decoded(budget), budgets, now - created_at);
 
 /** What a question has come to: it waits on, or has its answer. */
-export type ApprovalResolution = { readonly waitUntil: number } | { readonly answer: RecordedAnswer };
+export type ApprovalResolution =
+  | { readonly waitUntil: number; readonly approvers: readonly string[] }
+  | { readonly answer: RecordedAnswer };
 
 /** What the clock and people made of a question. The caller holds the head row and brings it in line afterwards. */
 export async function resolveApproval(
@@ -239,14 +250,14 @@ export async function resolveApproval(
   profile: Profile,
 ): Promise<ApprovalResolution> {
   if (row.status !== 'waiting') return { answer: answerOf(row, profile) };
-  if (row.deadline > tx.now) return { waitUntil: row.deadline };
+  if (row.deadline > tx.now) return { waitUntil: row.deadline, approvers: approversOf(row) };
   const { call_id: callId, tool_name: tool, escalate_to, escalated_at } = row;
   if (escalate_to !== null && escalated_at === null) {
     const deadline = tx.now + (row.deadline - row.created_at);
     await changeApproval(tx, row, { escalated_at: tx.now, deadline });
     await markWaiting(tx, row, { deadline });
     appendEvent(tx, turn, { type: 'approval', payload: { callId, tool, phase: 'escalated', deadline } });
-    return { waitUntil: deadline };
+    return { waitUntil: deadline, approvers: approversOf({ ...row, escalated_at: tx.now }) };
   }
   await closeApproval(tx, row, { status: 'unanswered', answered_at: tx.now });
   appendEvent(tx, turn, { type: 'approval', payload: { callId, tool, phase: 'unanswered' } });

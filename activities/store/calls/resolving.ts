@@ -14,7 +14,7 @@ import { findItem, markItem } from '../turns/inbox.ts';
 import { profileByHash } from '../turns/profiles.ts';
 import { deliver } from '../turns/tree-budgets.ts';
 import { fencedTurn } from '../turns/turns.ts';
-import { answerKey, findApproval } from './approval-rows.ts';
+import { answerKey, approversOnly, findApproval } from './approval-rows.ts';
 import { resolveApproval } from './approvals.ts';
 import { callOf, findResult } from './call-cards.ts';
 import { findDeferral, forgetDeferral, keepDeferral } from './deferrals.ts';
@@ -79,10 +79,11 @@ async function resolveQuestion(tx: Tx, turn: WithLease, question: ApprovalRow): 
   const { profile } = await profileByHash(tx, turn.profile_hash);
   const resolution = await resolveApproval(tx, turn, question, profile);
   if ('answer' in resolution) return { answer: resolution.answer, moved: true };
-  const { waitUntil: deadline } = resolution;
+  const { waitUntil: deadline, approvers } = resolution;
   const { call_id: callId, tool_name: tool } = question;
   // With another deadline, it was escalated.
-  return { waiting: { callId, tool, deadline, leftMs: deadline - tx.now }, moved: deadline !== question.deadline };
+  const waiting = { callId, tool, deadline, leftMs: deadline - tx.now, ...approversOnly(approvers) };
+  return { waiting, moved: deadline !== question.deadline };
 }
 
 /** What has become of a call, by its report or by the clock. */

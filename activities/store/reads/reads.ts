@@ -15,6 +15,7 @@ import type {
 import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
 import type { Card, ResultStatus } from '../../../workflows/protocol/cards.ts';
 import { isTerminal } from '../../../workflows/protocol/turn.ts';
+import { approversOf } from '../calls/approval-rows.ts';
 import { withoutAttempt } from '../calls/provider-outages.ts';
 import { toCard } from '../cards/cards.ts';
 import { ofFewLengths, read, type StoreContext, together } from '../context.ts';
@@ -83,6 +84,7 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
       callId: row.call_id,
       tool: row.tool_name,
       deadline: row.deadline,
+      approvers: row.approvers === null ? [] : approversOf({ ...row, approvers: row.approvers }),
       deferred:
         row.defer_reason === null
           ? null
@@ -121,7 +123,13 @@ const waitingOf = (db: Db, agentTurnId: string) =>
         .onRef('deferred.agent_turn_id', '=', 'turn_waiting.agent_turn_id')
         .onRef('deferred.call_id', '=', 'turn_waiting.call_id'),
     )
-    .select(['turn_waiting.call_id', 'kind', 'tool_name', 'deadline', 'defer_reason', 'retry_count', 'next_retry_at'])
+    .leftJoin('approvals', (join) =>
+      join
+        .onRef('approvals.agent_turn_id', '=', 'turn_waiting.agent_turn_id')
+        .onRef('approvals.call_id', '=', 'turn_waiting.call_id'),
+    )
+    .select(['turn_waiting.call_id', 'turn_waiting.kind', 'turn_waiting.tool_name', 'turn_waiting.deadline'])
+    .select(['defer_reason', 'retry_count', 'next_retry_at', 'approvers', 'escalate_to', 'escalated_at'])
     .where('turn_waiting.agent_turn_id', '=', agentTurnId)
     .where('turn_waiting.status', '=', 'waiting')
     .execute();

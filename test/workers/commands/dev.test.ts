@@ -1,5 +1,5 @@
 /** `agentturn dev` as a process: everything up, used, drained; and what keeps it from starting. */
-import { existsSync } from 'node:fs';
+import { appendFileSync, existsSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
@@ -58,6 +58,17 @@ describe('dev', () => {
     } finally {
       await theirs.end();
     }
+  });
+
+  test('says that the file of its app has changed since it was loaded', async () => {
+    const cwd = emptyFolder();
+    const app = join(cwd, 'app.ts');
+    writeFileSync(app, `export { default } from ${JSON.stringify(APP)};\n`);
+    const dev = startCli(['dev', '--app', app, '--port', '0', '--ui-port', '0', '--json'], { cwd });
+    await dev.until(/\{"ready".*\n/);
+    appendFileSync(app, '// edited\n');
+    await dev.until(/app\.ts has changed: stop this and start it again/);
+    expect((await dev.end()).code).toBe(0);
   });
 
   test('ends with an error when its server ends by itself', async () => {

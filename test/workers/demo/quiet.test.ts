@@ -22,3 +22,19 @@ test('a person who watches is told every few seconds that it goes on, and no mor
   jest.advanceTimersByTime(60_000);
   expect(said).toHaveLength(5);
 });
+
+test('nothing is said into the line in which a person writes an answer', async () => {
+  const said: string[] = [];
+  const quiet = new Quiet((line) => void said.push(line));
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const terminal = quiet.around({ interactive: true, ask: () => promise });
+  const answered = terminal.ask('your name? ', new AbortController().signal);
+  jest.advanceTimersByTime(60_000);
+  quiet.say('what somebody else has to say');
+  jest.advanceTimersByTime(60_000);
+  expect(said).toHaveLength(1);
+  resolve('Ada');
+  expect(await answered).toBe('Ada');
+  jest.advanceTimersByTime(3_100);
+  expect(said).toHaveLength(2);
+});

@@ -149,7 +149,10 @@ describe.each(BACKENDS)('approval, on %s', (backend) => {
     );
     const answer = { callId: approval?.callId ?? '', decision: 'approved', by: 'ann' } as const;
     expect((await turn.answer(answer)).ack).toBe('applied');
-    expect((await turn.answer({ ...answer, decision: 'denied' })).ack).toBe('duplicate');
+    expect(await turn.answer({ ...answer, decision: 'denied', by: 'bob' })).toMatchObject({
+      ack: 'duplicate',
+      recorded: { status: 'approved', by: 'ann' },
+    });
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
     expect(await callsOf(turn)).toMatchObject([{ tool: 'refund', status: 'success' }]);
     expect((await turn.answer(answer)).ack).toBe('duplicate');
@@ -266,6 +269,11 @@ describe.each(BACKENDS)('approval, on %s', (backend) => {
     const environment = { io, openClient } as unknown as CliEnvironment;
     expect(await approve(environment, second.callId, { budgets: '{"maxSteps":5}', json: true })).toBe(0);
     expect(said.join('')).toContain('applied');
+    // The same again is no failure; what contradicts it is one, and says what stands.
+    const where = { turn: second.turn.id };
+    expect(await approve(environment, second.callId, { ...where, budgets: '{"maxSteps":5}' })).toBe(0);
+    expect(await approve(environment, second.callId, { ...where, deny: true })).toBe(1);
+    expect(said.slice(1)).toEqual(Array(2).fill('duplicate: it was approved before; nothing changed'));
     expect(await second.turn.result(WAIT)).toMatchObject({ status: 'success' });
   });
 
@@ -315,6 +323,7 @@ describe.each(BACKENDS)('approval, on %s', (backend) => {
   test('only the named may answer (K7)', async () => {
     const turn = await enqueue('named', 'refund');
     const [{ callId } = { callId: '' }] = await asked(turn);
+    expect((await turn.get()).waiting).toMatchObject([{ callId, approvers: ['ann'] }]);
     for (const by of [undefined, 'bob']) {
       const answer = turn.answer({ callId, decision: 'approved', ...(by ? { by } : {}) });
       await expect(answer).rejects.toMatchObject({ code: 'approval_refused', message: expect.stringContaining('ann') });
@@ -336,6 +345,7 @@ describe.each(BACKENDS)('approval, on %s', (backend) => {
       if (event.type === 'approval' && event.payload.phase === 'escalated') break;
     const [second] = await asked(turn);
     expect([first?.approvers, second?.approvers]).toEqual([['ann'], ['boss']]);
+    expect((await turn.get()).waiting).toMatchObject([{ approvers: ['boss'] }]);
     expect(second?.deadline).toBeGreaterThan(first?.deadline ?? 0);
     expect((await turn.answer({ callId: second?.callId ?? '', decision: 'approved', by: 'boss' })).ack).toBe('applied');
     expect(await callsOf(turn)).toHaveLength(1);

@@ -137,8 +137,8 @@ describe('the Web UI', () => {
     const turn = await waiting('payer', 'Pay. [script:pay]');
     const [call] = (await turn.get()).waiting;
     const shown = await detailsOf('payer', turn, 'Waiting for');
-    const approve = `agentturn approve ${call?.callId} --turn ${turn.id}`;
-    for (const expected of ['somebody to approve pay', 'money leaves the house', '{"amount":250}', approve, '--deny'])
+    const approve = `agentturn approve ${call?.callId} --turn ${turn.id} --by ann`;
+    for (const expected of ['ann to approve pay', 'money leaves the house', '{"amount":250}', approve, '--deny'])
       expect(shown).toContain(expected);
     const brief = await waiting('brief-1', 'Go. [script:more]', 'brief');
     expect(await detailsOf('brief-1', brief, 'Waiting for')).toContain('max_steps_reached: 1 of 1 used');
