@@ -29,8 +29,8 @@ export interface AdmissionOptions {
   readonly places?: number;
   /** Writes that may be under way; as many as there are places when left out. */
   readonly writes?: number;
-  /** Whether writes stand in one line whatever they name, because the backend has one lock. */
-  readonly oneLine?: boolean;
+  /** Writes stand in one line whatever they name, because the backend has one lock; so many are let out of it at a time. */
+  readonly oneLine?: number;
   /** How long a caller stands in lines. */
   readonly waitMs: number;
   /** The error of a caller that waited in vain. */
@@ -119,7 +119,7 @@ export class Admission {
   async inLine<T>(names: readonly string[], deadline: number, run: () => Promise<T>): Promise<T> {
     const [name, ...others] = this.#options.oneLine ? [''] : [...new Set(names)].sort();
     if (name === undefined) return run();
-    const line = this.#named.get(name) ?? new Line(1);
+    const line = this.#named.get(name) ?? new Line(this.#options.oneLine ?? 1);
     this.#named.set(name, line);
     const further = () => (others.length === 0 ? run() : this.inLine(others, deadline, run));
     try {

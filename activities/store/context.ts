@@ -64,6 +64,11 @@ export interface StoreContext extends LockedByOthers {
    * come one at a time.
    */
   readonly lockWaits?: (trx: Trx) => Promise<void>;
+  /**
+   * Runs the body in a write transaction, which may be that of others too, and waits for locks until the deadline (`performance.now()`).
+   * Absent where each write has a transaction of its own.
+   */
+  readonly transact?: <T>(deadline: number, body: (trx: Trx) => Promise<T>) => Promise<T>;
   /** Called after each write transaction, for a backend that must tell others itself. */
   readonly committed?: (turnEnded: boolean) => void;
 }
@@ -107,10 +112,10 @@ export async function write<T>(
   body: (tx: Tx) => Promise<T>,
   now = ctx.now(),
 ): Promise<T> {
-  const { admission, db } = ctx;
+  const { admission, db, transact = (_, part) => db.transaction().execute(part) } = ctx;
   const { deadline } = admission;
   const transaction = () =>
-    db.transaction().execute(async (trx) => {
+    transact(deadline, async (trx) => {
       const tx = txOf(ctx, trx, now);
       return { value: await body(tx), ...(await tx.outbox.flush(trx)) };
     });

@@ -13,6 +13,15 @@ class ImmediateDriver extends SqliteDriver {
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
     await connection.executeQuery(CompiledQuery.raw('begin immediate'));
   }
+
+  override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    try {
+      await super.rollbackTransaction(connection);
+    } catch (error) {
+      // SQLite has done so itself, as when the disk is full: what went wrong there is the error to tell.
+      if (!/no transaction is active/.test(String(error))) throw error;
+    }
+  }
 }
 
 /** Kysely's dialect of SQLite with that driver. */

@@ -14,6 +14,7 @@ import { createStore } from '../store.ts';
 import { ChangeWatcher } from './changes.ts';
 import { ImmediateSqliteDialect } from './dialect.ts';
 import { isBusy, mapSqliteError, waitedInVain } from './errors.ts';
+import { GroupedWrites, WRITES_TOGETHER } from './grouped-writes.ts';
 import { preparedOnce } from './statements.ts';
 
 const schema: SchemaDialect = {
@@ -50,7 +51,7 @@ export async function openSqliteStore({
   const databases: SqliteDatabase.Database[] = [];
   try {
     makeFolder(dirname(path));
-    const admission = new Admission({ oneLine: true, waitMs, inVain: (wait) => waitedInVain(wait, path) });
+    const admission = new Admission({ oneLine: WRITES_TOGETHER, waitMs, inVain: (wait) => waitedInVain(wait, path) });
     const opened = async () => {
       const database = await untilUnlocked(locked, admission.deadline, async () => open(path));
       databases.push(database);
@@ -60,11 +61,13 @@ export async function openSqliteStore({
       dialect: new ImmediateSqliteDialect({ database: preparedOnce(await opened()) }),
     });
     await untilUnlocked(locked, admission.deadline, () => migrate(db, schema));
+    const grouped = new GroupedWrites(db, locked);
     const watched = await opened();
     const changes = new ChangeWatcher(() => watched);
     return createStore(
       {
         db,
+        transact: (deadline, body) => grouped.run(deadline, body),
         scanner: db,
         admission,
         now,

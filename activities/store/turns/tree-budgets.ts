@@ -17,16 +17,16 @@ import { ASK_EXPERT, DELEGATE_ASYNC } from '../../../workflows/protocol/builtins
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { BudgetChange, Budgets } from '../../../workflows/protocol/profile.ts';
 import { type Fence, isTerminal } from '../../../workflows/protocol/turn.ts';
-import { ofFewLengths, type Reader, read, type StoreContext, type Tx, write } from '../context.ts';
+import { ofFewLengths, type Reader, read, type StoreContext, type Tx, together, write } from '../context.ts';
 import { decoded } from '../schema/json.ts';
 import type { HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { leased } from '../schema/turn-states.ts';
-import { lockHead } from './head.ts';
+import { lockHead, lostLease, selectLease } from './head.ts';
 import { profileByHash } from './profiles.ts';
 import type { Refusal } from './refusal.ts';
-import { budgetsOf, unreadBudgets } from './set-budgets.ts';
-import { fencedTurn, findTurn, type Locked, type MaybeHeld, type Share, turnOf } from './turns.ts';
+import { budgetsOf, setBudgetsOf, unreadBudgets } from './set-budgets.ts';
+import { asHeld, fencedTurn, findTurn, type Locked, type MaybeHeld, type Share, selectHeld, turnOf } from './turns.ts';
 
 /** What is added up of a turn below another. */
 type BranchRow = Pick<TurnRow, (typeof COLUMNS)[number]>;
@@ -118,8 +118,24 @@ export async function deliver<Answer = never>(
 }
 
 /** Reads what is in the turn's inbox between two steps. */
-export const readInbox = (ctx: StoreContext, fence: Fence, mark: InboxMark = {}): Promise<InboxDelivery> =>
+export const readInbox = async (ctx: StoreContext, fence: Fence, mark: InboxMark = {}): Promise<InboxDelivery> =>
+  (await withoutBudgets(ctx, fence)) ??
   write(ctx, fence.agentId, async (tx) => deliver(tx, (await fencedTurn(tx, fence)).turn, mark));
+
+/** What is in the inbox of a turn whose budgets nobody has set, so that no item is to be marked as read; null for any other. */
+const withoutBudgets = (ctx: StoreContext, fence: Fence): Promise<InboxDelivery | null> =>
+  read(ctx, async (reader) => {
+    const [[row], [lease]] = await together(
+      reader.db,
+      selectHeld(reader, fence.agentTurnId),
+      selectLease(reader, fence),
+    );
+    if (!lease) throw await lostLease(reader, fence);
+    const turn = asHeld(row, fence.agentTurnId);
+    if (setBudgetsOf(turn)) return null;
+    const delegated = turn.delegated ? await delegatedBy(reader, turn.agent_turn_id) : null;
+    return delegated ? { delegated } : {};
+  });
 
 /** What is left of budgets. */
 interface Left {

@@ -5,7 +5,7 @@ import { CodedError } from '../../../workflows/protocol/failures.ts';
 const LONG_MS = 60_000;
 
 const inVain = (wait: VainWait) => new CodedError('store_locked', JSON.stringify(wait));
-const admission = (options: { places?: number; writes?: number; oneLine?: boolean; waitMs?: number } = {}) =>
+const admission = (options: { places?: number; writes?: number; oneLine?: number; waitMs?: number } = {}) =>
   new Admission({ waitMs: LONG_MS, inVain, ...options });
 
 /** Calls that end when they are told to, and the order in which they began. */
@@ -95,7 +95,7 @@ test('nobody stands in lines for longer than he may, and is told what he waited 
 });
 
 test('where there is one lock, all writes stand in one line', async () => {
-  const lines = admission({ oneLine: true });
+  const lines = admission({ oneLine: 1 });
   const calls = new Calls();
   const write = (names: string[], call: string) => lines.inLine(names, lines.deadline, () => calls.run(call));
   const all = [write(['alice', 'bob'], 'first'), write(['carol'], 'second')];

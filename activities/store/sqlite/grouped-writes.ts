@@ -1,0 +1,103 @@
+/**
+ * Several writes in one transaction: each commit waits for the disk, so whoever has come meanwhile is committed together with the next one.
+ *
+ * Invariants
+ * 1. Nobody is told how his write went before the transaction is committed; when that fails, all writes of the group have failed and none is
+ *    in the file.
+ * 2. A write that fails leaves nothing behind, and the others of its group as they are.
+ * 3. Writes go one after the other, in the order in which they came.
+ */
+import { setImmediate } from 'node:timers/promises';
+import { sql } from 'kysely';
+import { type LockedByOthers, untilUnlocked } from '../context.ts';
+import type { Db, Trx } from '../schema/rows.ts';
+
+/** Writes of one transaction at most. */
+export const WRITES_TOGETHER = 16;
+
+/** For how long a transaction takes in more writes: other processes wait for the lock meanwhile. */
+const LONGEST_MS = 10;
+
+interface Write {
+  /** Until when it may wait for the lock, by `performance.now()`. */
+  readonly deadline: number;
+  /** Writes; returns what tells the caller. Errors: none, what went wrong is told like the rest. */
+  readonly perform: (trx: Trx) => Promise<() => void>;
+  readonly fail: (error: unknown) => void;
+}
+
+/** The writes of a process to one file. */
+export class GroupedWrites {
+  readonly #db: Db;
+  readonly #locked: LockedByOthers;
+  readonly #waiting: Write[] = [];
+  #isWorking = false;
+
+  constructor(db: Db, locked: LockedByOthers) {
+    this.#db = db;
+    this.#locked = locked;
+  }
+
+  /** Runs a body in a transaction, and resolves when it is committed. Errors: those of the body, and of the transaction. */
+  run<T>(deadline: number, body: (trx: Trx) => Promise<T>): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const perform = async (trx: Trx): Promise<() => void> => {
+      await sql`savepoint write_of_group`.execute(trx);
+      try {
+        const value = await body(trx);
+        await sql`release write_of_group`.execute(trx);
+        return () => resolve(value);
+      } catch (error) {
+        await undo(trx, error);
+        return () => reject(error);
+      }
+    };
+    this.#waiting.push({ deadline, perform, fail: reject });
+    if (!this.#isWorking) void this.#work();
+    return promise;
+  }
+
+  /** Runs until nobody waits. */
+  async #work(): Promise<void> {
+    this.#isWorking = true;
+    for (let first = this.#waiting.shift(); first; first = this.#waiting.shift()) await this.#transact(first);
+    this.#isWorking = false;
+  }
+
+  async #transact(first: Write): Promise<void> {
+    const group = [first];
+    try {
+      const outcomes = await untilUnlocked(this.#locked, first.deadline, () =>
+        this.#db.transaction().execute((trx) => this.#perform(trx, group)),
+      );
+      for (const tell of outcomes) tell();
+    } catch (error) {
+      for (const { fail } of group) fail(error);
+    }
+  }
+
+  /** Performs the writes of the group, which grows by those that wait. */
+  async #perform(trx: Trx, group: Write[]): Promise<readonly (() => void)[]> {
+    const until = performance.now() + LONGEST_MS;
+    const outcomes: (() => void)[] = [];
+    for (const write of group) {
+      outcomes.push(await write.perform(trx));
+      if (group.length === WRITES_TOGETHER || performance.now() >= until) break;
+      // A commit stops the whole process until the disk has it: what is about to write goes first.
+      if (this.#waiting.length === 0) await setImmediate();
+      const next = this.#waiting.shift();
+      if (next) group.push(next);
+    }
+    return outcomes;
+  }
+}
+
+/** Takes back what a write has done. Errors: its own, where the whole transaction is lost already, as when the disk is full. */
+async function undo(trx: Trx, error: unknown): Promise<void> {
+  try {
+    await sql`rollback to write_of_group`.execute(trx);
+    await sql`release write_of_group`.execute(trx);
+  } catch {
+    throw error;
+  }
+}
