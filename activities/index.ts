@@ -5,7 +5,7 @@ import { mapFailures } from './failure.ts';
 import { ofItsOwnTurn } from './identity.ts';
 import { callModel, type ModelDeps } from './llm/call-model.ts';
 import { summarize } from './llm/summarize.ts';
-import { createStoreActivities, type StoreActivityDeps, turnCommitter } from './store-activities.ts';
+import { createStoreActivities, endingTeller, type StoreActivityDeps, turnCommitter } from './store-activities.ts';
 import { runTool, type ToolDeps } from './tools/run-tool.ts';
 
 /** What the activities need from the process that runs them. */
@@ -22,6 +22,6 @@ export const createActivities = (deps: ActivityDeps): StoreActivities & TurnActi
       callModel: callModel(deps),
       summarize: summarize(deps),
       runTool: runTool(deps),
-      runSteps: runSteps({ ...deps, commitTurn: turnCommitter(deps) }),
+      runSteps: runSteps({ ...deps, commitTurn: turnCommitter(deps), tellEnding: endingTeller(deps) }),
     }),
   );

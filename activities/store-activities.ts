@@ -11,7 +11,7 @@ import type {
 import type { ApprovalStore, EditedCall, RecordedAnswer } from '../workflows/contract/approvals.ts';
 import type { CallStore } from '../workflows/contract/calls.ts';
 import type { InboxItem } from '../workflows/contract/inbox.ts';
-import type { LeaseStore, TurnEnd } from '../workflows/contract/lease.ts';
+import type { Ending, LeaseStore, TurnEnd } from '../workflows/contract/lease.ts';
 import type { StepStore } from '../workflows/contract/steps.ts';
 import type { ApprovalDecision } from '../workflows/kernel/events.ts';
 import { type ArgumentFacts, factsAt } from '../workflows/kernel/governance.ts';
@@ -87,11 +87,21 @@ export const createStoreActivities = ({ store, app, workflows }: StoreActivityDe
 });
 
 /** A function that ends a turn, and starts and tells who waits for that. Errors: those of the store. */
-export const turnCommitter =
-  ({ store, workflows }: Pick<StoreActivityDeps, 'workflows'> & { readonly store: Pick<LeaseStore, 'commitTurn'> }) =>
-  async ({ agentId, agentTurnId, turnEpoch, acting, privateTitles, ...commit }: CommitTurnInput): Promise<TurnEnd> => {
+export const turnCommitter = ({
+  store,
+  workflows,
+}: Pick<StoreActivityDeps, 'workflows'> & { readonly store: Pick<LeaseStore, 'commitTurn'> }) => {
+  const handOver = endingTeller({ workflows });
+  return async ({ agentId, agentTurnId, turnEpoch, acting, privateTitles, ...commit }: CommitTurnInput) => {
     const fence = { agentId, agentTurnId, turnEpoch, ...(acting === undefined ? {} : { acting }) };
-    const { ended, handover } = await store.commitTurn(fence, commit);
+    return handOver(await store.commitTurn(fence, commit), privateTitles);
+  };
+};
+
+/** A function that starts and tells who waited for the end of a turn that is committed; `privateTitles`: the end is told without its words. */
+export const endingTeller =
+  ({ workflows }: Pick<StoreActivityDeps, 'workflows'>) =>
+  async ({ ended, handover }: Ending, privateTitles?: true): Promise<TurnEnd> => {
     await tryHandOver(workflows, handover);
     const { deliverable: _, ...wordless } = ended;
     return privateTitles ? wordless : ended;

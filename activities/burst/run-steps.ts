@@ -10,6 +10,7 @@
  *    has failed for good, which fails again as a call of its own does; one that is to be tried again is, after its pause, by another attempt
  *    that comes the same way (W14).
  * 4. An attempt that comes after the turn has ended gives the recorded end (T29).
+ * 5. The end of a turn that follows from a step is committed with the step: a kernel of the same state is asked within the transaction.
  */
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
@@ -22,7 +23,8 @@ import {
   type BurstOutcome,
   firstStepOf,
 } from '../../workflows/contract/burst.ts';
-import type { TurnEnd } from '../../workflows/contract/lease.ts';
+import type { Ending, TurnCommit, TurnEnd } from '../../workflows/contract/lease.ts';
+import type { StepCommit, StepOutcomeRecord } from '../../workflows/contract/steps.ts';
 import type {
   CallLlmAction,
   ExecuteToolsAction,
@@ -46,6 +48,8 @@ import { type CallDeps, performCalls, runsApart } from './calls.ts';
 export interface BurstDeps extends ModelDeps, CallDeps {
   readonly store: ModelDeps['store'] & CallDeps['store'];
   readonly commitTurn: (input: CommitTurnInput) => Promise<TurnEnd>;
+  /** Starts and tells who waited for the end of a turn that is committed. */
+  readonly tellEnding: (ending: Ending, privateTitles?: true) => Promise<TurnEnd>;
 }
 
 /** How much one burst does before the workflow is told. */
@@ -81,6 +85,8 @@ const LOST = { status: 'failed', errorCode: 'worker_lost' } as const;
 
 const ofStep = (action: KernelAction): action is BurstAction => action.type !== 'done' && action.type !== 'await';
 
+type DoneAction = Extract<KernelAction, { type: 'done' }>;
+
 class Burst {
   readonly #deps: BurstDeps;
   readonly #input: BurstInput;
@@ -95,6 +101,10 @@ class Burst {
   #inboxRead: number;
   /** How many items there were when the last step had been answered. */
   #answered = 0;
+  /** Whether this attempt has tried to end the turn: then it may have done so without learning of it. */
+  #mayHaveEnded = false;
+  /** The end that was committed with the last step. */
+  #ending: Ending | null = null;
   /** What led an attempt before this one to its steps, by their indices. */
   #led: ReadonlyMap<number, readonly BetweenSteps[]> = new Map();
 
@@ -118,7 +128,7 @@ class Burst {
       if (attempt > 1) await this.#readLed();
       return await this.#advance();
     } catch (error) {
-      if (attempt > 1 && isCoded(error, 'stale_epoch')) return this.#recordedEnd();
+      if ((attempt > 1 || this.#mayHaveEnded) && isCoded(error, 'stale_epoch')) return this.#recordedEnd();
       throw error;
     }
   }
@@ -177,7 +187,8 @@ class Burst {
     const since = this.#since;
     const { profileHash } = this.#input;
     const { noticed } = this.#kernel.moment;
-    const call = { ...this.#fence, profileHash, request: action, noticed, ...this.#mark, nowMs: this.#now };
+    const commitWith = (commit: StepCommit) => this.#commitStep(commit);
+    const call = { ...this.#fence, profileHash, request: action, noticed, ...this.#mark, nowMs: this.#now, commitWith };
     try {
       const led = since.length > 0 ? { ledBy: since } : {};
       const opened = await beginStep(this.#deps, { ...call, ...led }, this.#holding);
@@ -188,6 +199,24 @@ class Burst {
       if (isFirst || this.#holding.signal.aborted || endsAttempt(error) || isTriedAgain(error)) throw error;
       return this.#outcome();
     }
+  }
+
+  async #commitStep(commit: StepCommit): Promise<StepOutcomeRecord> {
+    const endWith = (record: StepOutcomeRecord) => this.#endAfter(record);
+    const { record, ending } = await this.#deps.store.commitStepAndEnd(this.#fence, commit, endWith);
+    this.#ending = ending;
+    return record;
+  }
+
+  /** The end of the turn that follows from a step; null when it goes on. */
+  #endAfter(record: StepOutcomeRecord): TurnCommit | null {
+    // Without it two kernels would be told two times.
+    if (record.answeredAt === undefined) return null;
+    const trial = trialOf(this.#kernel);
+    const next = told(trial, { kind: 'step', nowMs: record.answeredAt, record });
+    if (next?.type !== 'done') return null;
+    this.#mayHaveEnded = true;
+    return this.#endOf(next, trial);
   }
 
   /** What an attempt before this one was led by after the same action, and not what this one would find; null where it came to no step. */
@@ -203,7 +232,7 @@ class Burst {
 
   /** Of a workflow that was reset, other bursts may have come to the step from elsewhere. */
   #leadsTo(stepIndex: number, ledBy: readonly BetweenSteps[]): boolean {
-    const trial = new TurnKernel(this.#kernel.moment, { observed: () => {}, notice: () => {} });
+    const trial = trialOf(this.#kernel);
     let next: KernelAction | null = null;
     try {
       for (const item of ledBy) next = told(trial, item) ?? next;
@@ -286,22 +315,28 @@ class Burst {
     return { items: [], untold: 0, end };
   }
 
-  async #end({ termination, deliverable, hide }: Extract<KernelAction, { type: 'done' }>): Promise<BurstOutcome> {
-    const { engine, privateTitles } = this.#input;
-    const end = await outlastOutage(this.#holding.signal, () =>
-      this.#deps.commitTurn({
-        ...this.#fence,
-        termination,
-        deliverable,
-        engine,
-        ...(hide ? { hide } : {}),
-        ...this.#kernel.takeNoticed(),
-        ...(privateTitles ? { privateTitles } : {}),
-      }),
-    );
+  async #end(action: DoneAction): Promise<BurstOutcome> {
+    const { privateTitles } = this.#input;
+    const commit = this.#endOf(action, this.#kernel);
+    const ending = this.#ending;
+    const end = await (ending
+      ? this.#deps.tellEnding(ending, privateTitles)
+      : outlastOutage(this.#holding.signal, () =>
+          this.#deps.commitTurn({ ...this.#fence, ...commit, ...(privateTitles ? { privateTitles } : {}) }),
+        ));
     return { ...this.#outcome(), end };
   }
+
+  /** What a kernel that is done has to say to the store, which takes its notices. */
+  #endOf({ termination, deliverable, hide }: DoneAction, kernel: TurnKernel): TurnCommit {
+    const { engine } = this.#input;
+    return { termination, deliverable, engine, ...(hide ? { hide } : {}), ...kernel.takeNoticed() };
+  }
 }
+
+/** A kernel that stands where the other one does, and of which nobody learns. */
+const trialOf = ({ moment }: TurnKernel): TurnKernel =>
+  new TurnKernel(moment, { observed: () => {}, notice: () => {} });
 
 /** Tells a kernel of an item; null when nothing follows from it at once. */
 function told(kernel: TurnKernel, item: BurstItem): KernelAction | null {

@@ -63,6 +63,8 @@ export interface ModelCallInput extends CallModelInput {
   readonly ledBy?: readonly BetweenSteps[];
   /** The time by the clock of the workflow, epoch ms, where the store is to keep when the model had answered. */
   readonly nowMs?: () => number;
+  /** Commits the step, where more than the step may be committed with it; the store's `commitStep` when absent. */
+  readonly commitWith?: (commit: StepCommit) => Promise<StepOutcomeRecord>;
 }
 
 /** A step that was opened, and when, by `performance.now()`. */
@@ -111,6 +113,7 @@ export async function answerStep(
   const { signal } = holding;
   const { agentTurnId, request: action, nowMs } = input;
   const fence = fenceOf(input);
+  const { commitWith = (step: StepCommit) => deps.store.commitStep(fence, step) } = input;
   const { stepIndex } = action;
   refuseLost(opening.outage);
   for (const warning of opening.warnings) log.warn(warning, { agentTurnId });
@@ -147,7 +150,7 @@ export async function answerStep(
     latencyMs: reply.latencyMs,
     firstTokenMs: reply.firstTokenMs,
   };
-  return outlastOutage(signal, () => deps.store.commitStep(fence, commit));
+  return outlastOutage(signal, () => commitWith(commit));
 }
 
 const SHOWN_TEXT_BYTES = 400;

@@ -34,7 +34,7 @@ import { turnStatusReader } from './reads/turn-status.ts';
 import { accept, recordDropped } from './turns/accept.ts';
 import { setBudgets, setLifecycle, steerTurn, stopTurn } from './turns/control.ts';
 import { delegate } from './turns/delegation.ts';
-import { commitTurn, reapTurn } from './turns/endings.ts';
+import { commitStepAndEnd, commitTurn, reapTurn } from './turns/endings.ts';
 import { leaseNext } from './turns/handover.ts';
 import { readProfile, registerProfiles } from './turns/profiles.ts';
 import { settleDelegation } from './turns/settlements.ts';
@@ -51,10 +51,20 @@ import {
 import { readInbox } from './turns/tree-budgets.ts';
 
 const leases = (ctx: StoreContext): LeaseStore =>
-  bind(ctx, { accept, recordDropped, leaseNext, checkLease, commitTurn });
+  bind(ctx, { accept, recordDropped, leaseNext, checkLease, commitTurn, commitStepAndEnd });
 
 const steps = (ctx: StoreContext): StepStore =>
-  bind(ctx, { openStep, commitStep, readLedSteps, closeStep, noteOutage, findSummary, commitSummary, readInbox });
+  bind(ctx, {
+    openStep,
+    commitStep,
+    commitStepAndEnd,
+    readLedSteps,
+    closeStep,
+    noteOutage,
+    findSummary,
+    commitSummary,
+    readInbox,
+  });
 
 const calls = (ctx: StoreContext): CallStore =>
   bind(ctx, {

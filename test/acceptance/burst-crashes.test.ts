@@ -26,12 +26,12 @@ const scripts = {
 /** Each kills one process. */
 const DEATHS: readonly StoreCall[] = [
   { when: 'after', method: 'openStep', nth: 2 },
-  { when: 'before', method: 'commitStep', nth: 2 },
-  { when: 'after', method: 'commitStep', nth: 1 },
+  { when: 'before', method: 'commitStepAndEnd', nth: 2 },
+  { when: 'after', method: 'commitStepAndEnd', nth: 1 },
   { when: 'after', method: 'claimCall', nth: 4 },
   { when: 'before', method: 'settleCall', nth: 2 },
   { when: 'after', method: 'readInbox', nth: 2 },
-  { when: 'after', method: 'commitTurn', nth: 1 },
+  { when: 'after', method: 'commitStepAndEnd', nth: 3 },
 ];
 
 const LOOK_EVERY_MS = 300;

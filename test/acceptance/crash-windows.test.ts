@@ -78,7 +78,7 @@ describe.each(BACKENDS)('scenario 6: a process that dies between two transaction
   });
 
   test('a worker that dies between commit and the start of the next turn (T29)', async () => {
-    await scene('commitTurn', async (dir) => {
+    await scene('commitStepAndEnd', async (dir) => {
       const agentId = `agent-${v7()}`;
       const turns = [await enqueue('spend', agentId), await enqueue('spend', agentId), await enqueue('spend', agentId)];
       for (const turn of turns) expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });

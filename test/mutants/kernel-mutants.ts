@@ -247,7 +247,7 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
     rule: 'K13',
     breaks: 'an attempt that was given up for lost commits its step all the same',
     file: 'activities/store/calls/steps.ts',
-    find: `    refuseClosed(turn, commit.stepIndex);`,
+    find: `  refuseClosed(turn, commit.stepIndex);`,
     replace: ``,
     test: 'test/activities/store/sqlite/open.test.ts',
   },

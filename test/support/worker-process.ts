@@ -2,7 +2,7 @@
 import { writeSync } from 'node:fs';
 import { STORE_WAIT_MS } from '../../workers/commands/worker-process.ts';
 import type { WorkerCapacity } from '../../workers/worker.ts';
-import type { Handover } from '../../workflows/contract/lease.ts';
+import type { CommittedStep, Ending, Handover } from '../../workflows/contract/lease.ts';
 import type { Store } from '../../workflows/contract/store.ts';
 import { holdingApp } from './holding-app.ts';
 import { startPlacedWorker, type WorkerPlace } from './placed-worker.ts';
@@ -24,11 +24,11 @@ export interface WorkerProcessArgument extends WorkerPlace {
 /** A call of the store that a process does not outlive. */
 export interface StoreCall {
   readonly when: 'before' | 'after';
-  readonly method: 'openStep' | 'commitStep' | 'claimCall' | 'settleCall' | 'readInbox' | 'commitTurn';
+  readonly method: 'openStep' | 'commitStepAndEnd' | 'claimCall' | 'settleCall' | 'readInbox';
   readonly nth: number;
 }
 
-export type FaultPoint = 'commitTurn' | 'reapTurn' | 'leaseNext' | 'delegate';
+export type FaultPoint = 'commitStepAndEnd' | 'reapTurn' | 'leaseNext' | 'delegate';
 
 const argument = JSON.parse(process.argv[2] ?? 'null') as WorkerProcessArgument;
 // Our end of this pipe closes when the test is gone, however it ended.
@@ -77,7 +77,7 @@ function freezing(store: Store, once: boolean): Store {
 
 const isDecisive = (result: unknown): boolean => {
   if (result === null) return false;
-  const { handover, next } = result as { handover?: Handover | null; next?: Handover['next'] };
+  const { ending, handover = ending?.handover, next } = result as Partial<CommittedStep & Ending & Handover>;
   return Boolean(handover ? handover.next : next);
 };
 

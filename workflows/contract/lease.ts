@@ -12,6 +12,7 @@ import type { EngineUsage, Fence, Termination, TurnStatus } from '../protocol/tu
 import type { CallAttempt } from './calls.ts';
 import type { DroppedEvent } from './events.ts';
 import type { Notice } from './notices.ts';
+import type { StepCommit, StepOutcomeRecord } from './steps.ts';
 
 /** A request and the agent it is for. */
 export interface AcceptInput {
@@ -84,6 +85,12 @@ export interface Ending {
   readonly handover: Handover;
 }
 
+/** A committed step, and the end of the turn that was committed with it; `ending` is null when the turn goes on. */
+export interface CommittedStep {
+  readonly record: StepOutcomeRecord;
+  readonly ending: Ending | null;
+}
+
 /** What a turn commits as its end (T6). */
 export interface TurnCommit {
   readonly termination: Termination;
@@ -140,4 +147,14 @@ export interface LeaseStore {
    * written to it. Errors: `stale_epoch` when the turn is open and does not hold this lease.
    */
   commitTurn(fence: Fence, commit: TurnCommit): Promise<Ending>;
+  /**
+   * Commits a step as `commitStep` does and, where `endWith` answers to what is recorded of it, ends the turn as `commitTurn` does, in one
+   * transaction. `endWith` only computes, and may be asked more than once. Not idempotent once it has ended the turn: the lease is over then,
+   * and `commitTurn` gives the recorded end. Errors: those of `commitStep`.
+   */
+  commitStepAndEnd(
+    fence: Fence,
+    commit: StepCommit,
+    endWith: (record: StepOutcomeRecord) => TurnCommit | null,
+  ): Promise<CommittedStep>;
 }

@@ -111,10 +111,11 @@ interface StepColumns {
   readonly outage: Json<RecordedOutage> | null;
 }
 
-type TurnAtStep = WithLease & Extras & StepColumns;
+/** A turn that has been leased, and one of its steps. */
+export type TurnAtStep = WithLease & Extras & StepColumns;
 
 /** Locks the head if the lease holds, and reads the turn and its step. Errors: `stale_epoch` (T5). */
-async function fencedTurnAt(tx: Tx, fence: Fence, stepIndex: number): Promise<Locked<TurnAtStep>> {
+export async function fencedTurnAt(tx: Tx, fence: Fence, stepIndex: number): Promise<Locked<TurnAtStep>> {
   const { agentTurnId } = fence;
   const ofStep = <T>(column: 'step_index' | 'outcome' | 'ended_at' | 'outage') =>
     sql<T | null>`(select s.${sql.ref(column)} from agent_steps s
@@ -185,35 +186,37 @@ async function completeStep(tx: Tx, turn: TurnRow, stepIndex: number): Promise<v
 
 /** Commits what a model call has brought, unless another attempt of the step was faster. */
 export const commitStep = (ctx: StoreContext, fence: Fence, commit: StepCommit): Promise<StepOutcomeRecord> =>
-  write(ctx, fence.agentId, async (tx) => {
-    const locked = await fencedTurnAt(tx, fence, commit.stepIndex);
-    const { turn } = locked;
-    const recorded = await recordedOf(tx, turn, commit);
-    if (recorded) return recorded;
-    refuseClosed(turn, commit.stepIndex);
-    if (turn.opened === null) await openRow(tx, turn, commit.stepIndex);
-    const steers = turn.steered ? await takeSteers(tx, turn, commit.stepIndex, commit.steerIds) : [];
-    const outcome: StepOutcomeRecord = {
-      stepIndex: commit.stepIndex,
-      ...(await writeCards(tx, turn, commit)),
-      steers,
-      hasText: commit.thought.text.trim() !== '',
-      ...(commit.answeredAt === undefined ? {} : { answeredAt: commit.answeredAt }),
-      ...(commit.finishReason === 'length' ? { truncated: true as const } : {}),
-      refused: commit.thought.refusal !== undefined,
-      ...(commit.shown ? { shown: commit.shown } : {}),
-      usage: commit.usage,
-      cost: commit.cost,
-      latencyMs: commit.latencyMs,
-    };
-    const delivered = await deliver(tx, turn, commit);
-    await recordStep(tx, turn, commit, commit.answeredAt === undefined ? outcome : { ...outcome, delivered });
-    const claimed = commit.calls.filter((call) => call.claimed);
-    const claims = claimed.map(({ content: { callId } }) => ({ callId, attempt: 1 }));
-    await insertClaims(tx, fence.agentTurnId, claims);
-    announce(tx, locked, outcome);
-    return { ...outcome, ...delivered };
-  });
+  write(ctx, fence.agentId, async (tx) => writeStep(tx, await fencedTurnAt(tx, fence, commit.stepIndex), commit));
+
+/** Writes what a model call has brought, unless another attempt was faster. Errors: `step_closed` (K13). */
+export async function writeStep(tx: Tx, locked: Locked<TurnAtStep>, commit: StepCommit): Promise<StepOutcomeRecord> {
+  const { turn } = locked;
+  const recorded = await recordedOf(tx, turn, commit);
+  if (recorded) return recorded;
+  refuseClosed(turn, commit.stepIndex);
+  if (turn.opened === null) await openRow(tx, turn, commit.stepIndex);
+  const steers = turn.steered ? await takeSteers(tx, turn, commit.stepIndex, commit.steerIds) : [];
+  const outcome: StepOutcomeRecord = {
+    stepIndex: commit.stepIndex,
+    ...(await writeCards(tx, turn, commit)),
+    steers,
+    hasText: commit.thought.text.trim() !== '',
+    ...(commit.answeredAt === undefined ? {} : { answeredAt: commit.answeredAt }),
+    ...(commit.finishReason === 'length' ? { truncated: true as const } : {}),
+    refused: commit.thought.refusal !== undefined,
+    ...(commit.shown ? { shown: commit.shown } : {}),
+    usage: commit.usage,
+    cost: commit.cost,
+    latencyMs: commit.latencyMs,
+  };
+  const delivered = await deliver(tx, turn, commit);
+  await recordStep(tx, turn, commit, commit.answeredAt === undefined ? outcome : { ...outcome, delivered });
+  const claimed = commit.calls.filter((call) => call.claimed);
+  const claims = claimed.map(({ content: { callId } }) => ({ callId, attempt: 1 }));
+  await insertClaims(tx, turn.agent_turn_id, claims);
+  announce(tx, locked, outcome);
+  return { ...outcome, ...delivered };
+}
 
 /** Errors: `step_closed`, when the turn has gone on without this step (K13). */
 function refuseClosed({ agent_turn_id: agentTurnId, closed }: TurnAtStep, stepIndex: number): void {

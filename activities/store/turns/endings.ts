@@ -2,9 +2,11 @@
  * The two ways a leased turn ends: it commits its own end, or it is ended over its head. Both hand over to the agent's next turn in the
  * same transaction (T6, T7, T29).
  */
-import type { Ending, Handover, TurnCommit } from '../../../workflows/contract/lease.ts';
+import type { CommittedStep, Ending, Handover, TurnCommit } from '../../../workflows/contract/lease.ts';
+import type { StepCommit, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
 import type { SeenTurn } from '../../../workflows/contract/supervision.ts';
 import type { Fence, Termination } from '../../../workflows/protocol/turn.ts';
+import { fencedTurnAt, writeStep } from '../calls/steps.ts';
 import { closeUnit } from '../cards/earlier-turns.ts';
 import { type StoreContext, type Tx, write } from '../context.ts';
 import type { HeadRow } from '../schema/rows.ts';
@@ -23,6 +25,24 @@ export const commitTurn = (ctx: StoreContext, fence: Fence, commit: TurnCommit):
     if (isEnded(turn)) return { ended: await endOf(tx, turn), handover: withReport(await handOver(tx, head), turn) };
     if (!holds(head, fence)) throw await lostLease(tx, fence);
     return endTurn(tx, { head, turn }, commit);
+  });
+
+/** Commits a step, and the end of the turn where one follows from it. */
+export const commitStepAndEnd = (
+  ctx: StoreContext,
+  fence: Fence,
+  commit: StepCommit,
+  endWith: (record: StepOutcomeRecord) => TurnCommit | null,
+): Promise<CommittedStep> =>
+  write(ctx, fence.agentId, async (tx) => {
+    const { head, turn } = await fencedTurnAt(tx, fence, commit.stepIndex);
+    const record = await writeStep(tx, { head, turn }, commit);
+    const end = endWith(record);
+    if (!end) return { record, ending: null };
+    // The step has changed the row of the turn.
+    const { waited, steered, delegated } = turn;
+    const after = { ...(await turnOf(tx, fence.agentTurnId)), waited, steered, delegated };
+    return { record, ending: await endTurn(tx, { head, turn: after }, end) };
   });
 
 /** The end that the supervisor gives a turn, unless the turn has moved since it was seen: then null. */

@@ -10,7 +10,7 @@ import { v7 } from 'uuid';
 import type { App } from '../../../activities/app/app.ts';
 import { runSteps } from '../../../activities/burst/run-steps.ts';
 import { openAiModel } from '../../../activities/llm/openai.ts';
-import { turnCommitter } from '../../../activities/store-activities.ts';
+import { endingTeller, turnCommitter } from '../../../activities/store-activities.ts';
 import type { ModelServer } from '../../../workers/model-server/wire.ts';
 import type { BurstInput, BurstItem, BurstOutcome } from '../../../workflows/contract/burst.ts';
 import type { Lease, TurnEnd } from '../../../workflows/contract/lease.ts';
@@ -227,7 +227,14 @@ export class BurstTurn {
     const workflows = { handOver: async () => {} };
     const model = openAiModel({ apiKey: 'key-of-the-worker', baseUrl: this.#model.url, defaultModel: 'scripted' });
     const commitTurn = turnCommitter({ store, workflows });
-    const run = runSteps({ store, app: this.#app, model, workflows, commitTurn });
+    const run = runSteps({
+      store,
+      app: this.#app,
+      model,
+      workflows,
+      commitTurn,
+      tellEnding: endingTeller({ workflows }),
+    });
     return environment.run<[BurstInput], BurstOutcome, typeof run>(run, input);
   }
 }

@@ -9,6 +9,7 @@ import { type App, defineAgent, defineApp, defineTool } from '../../../activitie
 import { type ChatRequest, textOf } from '../../../workers/model-server/chat-request.ts';
 import { attempts, type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import type { Store } from '../../../workflows/contract/store.ts';
+import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { STORES } from '../store/store-bench.ts';
 import { type BurstTurn, burstTurn, type Called, type Place } from './burst-bench.ts';
 
@@ -226,7 +227,8 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
 
   /** Dies after the n-th call of that name. */
   const afterNth = (names: readonly string[], name: string, nth: number): Place => {
-    const at = names.flatMap((one, index) => (one === name ? [index] : []))[nth - 1] ?? -1;
+    const at = names.flatMap((one, index) => (one === name ? [index] : []))[nth - 1];
+    if (at === undefined) throw new Error(`there is no call ${nth} of ${name} among ${names}`);
     return { when: 'after', at };
   };
 
@@ -255,7 +257,7 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
     const names = await namesOf('words', 'one-step');
     const turn = await turnOf('words', 'one-step');
     const between = async () => void (await store.setBudgets(turn.lease.agentTurnId, { maxSteps: 10 }));
-    const end = await turn.run({ deaths: [afterNth(names, 'commitStep', 2)], between });
+    const end = await turn.run({ deaths: [afterNth(names, 'commitStepAndEnd', 1)], between });
     expect(end).toMatchObject({ status: 'partial', errorCode: 'max_steps_reached' });
     expect((await store.getTurn(turn.lease.agentTurnId))?.stepCount).toBe(2);
   });
@@ -266,10 +268,29 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
     const between = async () => {
       aheadMs += 3_600_000;
     };
-    await turn.run({ deaths: [afterNth(names, 'commitStep', 2)], between });
+    await turn.run({ deaths: [afterNth(names, 'commitStepAndEnd', 2)], between });
     expect(turn.action).toMatchObject({ type: 'await', wait: 'operator', code: 'budget_wall_time' });
     expect(turn.kernel.state.stepIndex).toBe(2);
     expect(turn.items.map(({ kind }) => kind)).toEqual(['step', 'event', 'step', 'event']);
+  });
+
+  test('the end of a turn is committed with its last step, once, also when the answer to that is lost (T6, T29)', async () => {
+    const names = await namesOf('looks', 'tester');
+    expect(names.filter((called) => called.startsWith('commit'))).toEqual(Array(3).fill('commitStepAndEnd'));
+    let lost = 0;
+    const commitStepAndEnd: Store['commitStepAndEnd'] = async (...args) => {
+      const committed = await store.commitStepAndEnd(...args);
+      if (!committed.ending) return committed;
+      lost += 1;
+      throw new CodedError('store_unavailable', 'the connection broke');
+    };
+    const request = { instruction: '[script:looks] go', profile: 'tester' };
+    const turn = await burstTurn({ ...store, commitStepAndEnd }, app, model, request);
+    expect(await turn.run()).toMatchObject({ status: 'success', errorCode: null });
+    expect(lost).toBe(1);
+    expect(turn.attempts).toHaveLength(1);
+    const events = await store.readEvents({ agentId: turn.lease.agentId, limit: 1_000 });
+    expect(events.filter(({ type }) => type === 'task')).toHaveLength(1);
   });
 
   test('a provider that fails in the middle is tried again when it said, and nothing before it is (W14, T5)', async () => {
