@@ -4,9 +4,10 @@
  *
  * An operator who needs other limits names them in the URL, as `?statement_timeout=60000`.
  */
-import { Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { GatheringSocket } from './gathering-socket.ts';
 
 /**
  * How long a caller waits for a connection: for the server to answer, or for one of a pool, which the lines in front of it leave empty only
@@ -79,7 +80,7 @@ export interface Pools {
 export function openPools(url: string, connections: number): Pools {
   const sockets = new Set<Socket>();
   const stream = () => {
-    const socket = new Socket();
+    const socket = new GatheringSocket();
     sockets.add(socket);
     return socket.once('close', () => sockets.delete(socket));
   };
