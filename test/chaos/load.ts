@@ -139,11 +139,12 @@ export class Load {
   }
 }
 
-/** The runs of every second agent's turns are short; for one agent in five nobody counts tokens, another one in five is hasty. */
+/** The runs of every second agent's turns are short, every third works without bursts; for one in five nobody counts tokens, another one is hasty. */
 const traitsOf = (slot: number): Traits => ({
   short: slot % 2 === 0,
   uncounted: slot % 5 === 2,
   hasty: slot % 5 === 4,
+  single: slot % 3 === 1,
 });
 
 const anyRequest = (random: Random, label: string, traits: Traits): ChaosRequest =>

@@ -87,13 +87,14 @@ export function chaosApp(effectsPath: string): App {
 }
 
 const chaosAgent = (traits: Traits) => {
-  const { small, wide, short, uncounted, hasty } = traits;
+  const { small, wide, short, uncounted, hasty, single } = traits;
   return defineAgent({
     name: profileNamed(traits),
     ...(uncounted ? { model: { name: UNCOUNTED_MODEL } } : {}),
     ...(hasty ? { timeouts: { dispatchMs: HASTY_MS, noProgressMs: HASTY_MS } } : {}),
     ...(small ? { context: { windowTokens: WINDOW } } : {}),
     ...(wide ? { context: { windowTokens: WIDE_WINDOW } } : {}),
+    ...(single ? { burst: false } : {}),
     ...(short ? { maxHistoryEvents: SHORT_RUN_EVENTS } : {}),
     budgets: { maxTokens: Number.MAX_SAFE_INTEGER },
     delegationPolicy: { profiles: [delegatedProfile(ASK_EXPERT), delegatedProfile(DELEGATE_ASYNC)] },

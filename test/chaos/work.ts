@@ -11,7 +11,7 @@ import type { Random } from './random.ts';
 
 /**
  * Of a profile. `small`: with a window that long turns do not fit; `wide`: with one that endless text fits several times; `short`: the runs of its turns continue as new all the time; `uncounted`:
- * its model counts no tokens; `hasty`: its turns are ended for no progress after less than a minute.
+ * its model counts no tokens; `hasty`: its turns are ended for no progress after less than a minute; `single`: without bursts.
  */
 export interface Traits {
   readonly small?: boolean;
@@ -19,9 +19,10 @@ export interface Traits {
   readonly short?: boolean;
   readonly uncounted?: boolean;
   readonly hasty?: boolean;
+  readonly single?: boolean;
 }
 
-const TRAITS = ['small', 'wide', 'short', 'uncounted', 'hasty'] as const;
+const TRAITS = ['small', 'wide', 'short', 'uncounted', 'hasty', 'single'] as const;
 
 /** Those that go together. */
 export const ALL_TRAITS: readonly Traits[] = TRAITS.reduce<Traits[]>(

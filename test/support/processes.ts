@@ -41,6 +41,13 @@ export interface WorkerProcess {
 }
 
 /** Resolves when it polls. `dir` is where the tools of holding-app.ts write what they did. */
+/** Another version of the sources. */
+export interface Release {
+  /** Its worker-process.ts. */
+  readonly program: string;
+  readonly bundlePath: string;
+}
+
 export async function startWorkerProcess(
   { address, namespace, storeUrl }: Harness,
   modelUrl: string,
@@ -48,13 +55,16 @@ export async function startWorkerProcess(
   {
     acceptor = true,
     capacity = {},
+    release,
     ...faults
-  }: Partial<Omit<WorkerProcessArgument, 'dir' | 'modelUrl' | 'bundlePath' | keyof Harness>> = {},
+  }: Partial<Omit<WorkerProcessArgument, 'dir' | 'modelUrl' | 'bundlePath' | keyof Harness>> & {
+    release?: Release;
+  } = {},
 ): Promise<WorkerProcess> {
-  const bundlePath = testBundlePath();
+  const bundlePath = release?.bundlePath ?? testBundlePath();
   const place = { address, namespace, storeUrl, modelUrl, bundlePath, dir };
   const argument: WorkerProcessArgument = { ...place, acceptor, capacity, ...faults };
-  const path = fileURLToPath(new URL('worker-process.ts', import.meta.url));
+  const path = release?.program ?? fileURLToPath(new URL('worker-process.ts', import.meta.url));
   const child = spawn(process.execPath, [path, JSON.stringify(argument)], { stdio: ['pipe', 'pipe', 'pipe'] });
   let errors = '';
   child.stderr.on('data', (chunk) => {
