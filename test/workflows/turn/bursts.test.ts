@@ -9,13 +9,16 @@ import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
 import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 
+/** The event of the history with which an activity is asked for. */
+const ACTIVITY_SCHEDULED = '10';
+
 const parameters = z.object({ n: z.number().optional() });
 const say = (content: string) => ({ kind: 'message', content }) as const;
 const call = (...names: readonly string[]) =>
   ({ kind: 'message', toolCalls: names.map((name) => ({ name, arguments: {} })) }) as const;
 
 const app = defineApp({
-  agents: [defineAgent({ name: 'bursting', burst: true }), defineAgent({ name: 'single' })],
+  agents: [defineAgent({ name: 'bursting', burst: true }), defineAgent({ name: 'single', burst: false })],
   tools: [
     defineTool({ name: 'add', description: 'adds', parameters, sideEffects: 'none', execute: () => ({ sum: 3 }) }),
     defineTool({ name: 'alone', description: 'runs alone', parameters, placement: 'own', execute: () => 'alone' }),
@@ -28,6 +31,8 @@ describe.each(BACKENDS)('bursts on %s', (backend) => {
   let model: ScriptedServer;
   const thinking = Promise.withResolvers<void>();
   const answered = Promise.withResolvers<void>();
+  const asked = Promise.withResolvers<void>();
+  const steered = Promise.withResolvers<void>();
 
   beforeAll(async () => {
     harness = await openHarness(backend);
@@ -39,6 +44,14 @@ describe.each(BACKENDS)('bursts on %s', (backend) => {
         ),
         alone: [call('add'), call('alone', 'add'), say('done')],
         ask: [call('ask', 'add'), say('thanks')],
+        steered: [
+          async () => {
+            asked.resolve();
+            await steered.promise;
+            return call('add');
+          },
+          say('quickly done'),
+        ],
         alike: [
           call('alone'),
           call('alone'),
@@ -105,6 +118,18 @@ describe.each(BACKENDS)('bursts on %s', (backend) => {
     answered.resolve();
     const events = await harness.store.readEvents({ agentId, limit: 1_000 });
     expect(events.filter(({ type }) => type === 'notice')).toHaveLength(1);
+  });
+
+  test('a steer is read before the next model call of the burst that is under way (T22)', async () => {
+    const turn = await run('bursting', 'steered');
+    await asked.promise;
+    expect(await turn.steer('be quick')).toMatchObject({ ack: 'accepted' });
+    steered.resolve();
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success', stepCount: 2 });
+    expect(model.requests.at(-1)?.messages).toContainEqual(
+      expect.objectContaining({ role: 'user', content: 'be quick' }),
+    );
+    expect((await eventsOf(turn)).filter((type) => type === ACTIVITY_SCHEDULED)).toHaveLength(1);
   });
 
   test('a call that waits ends the burst, and its result begins another', async () => {

@@ -170,10 +170,12 @@ describe.each(BACKENDS)('control on %s', (backend) => {
 });
 
 describe('a stop while the model streams', () => {
-  test('is recorded within a second and aborts the stream within two (T21)', async () => {
-    const { recordedMs, abortedMs } = await stopDuringStream();
-    expect(recordedMs).toBeLessThan(1_000);
-    expect(abortedMs).toBeLessThan(2_000);
+  test('is recorded within a second and aborts the stream within one and a half (T21)', async () => {
+    const stops = [await stopDuringStream(), await stopDuringStream(), await stopDuringStream()];
+    // Of three the one in the middle: the machine may be busy with something else for a moment.
+    const middle = (times: readonly number[]) => times.toSorted((a, b) => a - b)[1];
+    expect(middle(stops.map(({ recordedMs }) => recordedMs))).toBeLessThan(1_000);
+    expect(middle(stops.map(({ abortedMs }) => abortedMs))).toBeLessThan(1_500);
   });
 });
 

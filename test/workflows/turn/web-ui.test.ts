@@ -4,6 +4,7 @@
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Browser, Page } from 'playwright-core';
 import { z } from 'zod';
@@ -49,6 +50,19 @@ const app = defineApp({
   models: { priced: { input: 1_000, output: 1_000 } },
 });
 
+/** Steps of a turn whose model takes its time, ms. */
+const SLOW_STEPS = 9;
+const SLOW_MS = 2_000;
+
+const lookingFor = (index: number) =>
+  ({ kind: 'message', toolCalls: [{ name: 'look_up', arguments: { what: `place ${index}` } }] }) as const;
+const slowly =
+  <T>(answer: T) =>
+  async (): Promise<T> => {
+    await sleep(SLOW_MS);
+    return answer;
+  };
+
 describe('the Web UI', () => {
   let harness: Harness;
   let model: ScriptedServer;
@@ -70,6 +84,10 @@ describe('the Web UI', () => {
         ],
         pay: [{ kind: 'message', content: 'I will pay.', toolCalls: [{ name: 'pay', arguments: { amount: 250 } }] }],
         more: [looking],
+        slow: [
+          ...Array.from({ length: SLOW_STEPS - 1 }, (_, index) => slowly(lookingFor(index))),
+          slowly({ kind: 'message', content: 'found' }),
+        ],
         broken: [{ kind: 'error', status: 400 }],
       },
     });
@@ -131,6 +149,25 @@ describe('the Web UI', () => {
     await turn.toolResult({ callId: call?.callId ?? '', status: 'success', result: 'no rain' });
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
     expect(await detailsOf('weather', turn, 'Deliverable')).toContain('sunny');
+  });
+
+  test('shows each step of a turn that works for long within ten seconds of its end, while it works', async () => {
+    const turn = await harness.client.agent('slow').enqueue({ instruction: '[script:slow] go', profile: 'tester' });
+    const seen = new Set<number>();
+    for (;;) {
+      const openedAt = Date.now();
+      const shown = await detailsOf('slow', turn, 'State:');
+      const events = await harness.store.readEvents({ agentId: 'slow', limit: 1_000 });
+      for (const { type, payload, createdAt } of events)
+        if (type === 'step' && payload.phase === 'completed') {
+          if (shown.includes(`step ${payload.stepIndex} `)) seen.add(payload.stepIndex);
+          else expect(openedAt - createdAt).toBeLessThan(10_000);
+        }
+      if (events.some(({ type }) => type === 'task')) break;
+    }
+    // They were seen while the turn ran, and not with its end alone.
+    expect(seen.size).toBeGreaterThan(4);
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success', stepCount: SLOW_STEPS });
   });
 
   test('shows of a turn that waits for people what is asked, why, and the commands that answer', async () => {
