@@ -33,6 +33,7 @@ import type {
 } from '../../workflows/kernel/actions.ts';
 import { KERNEL_VERSION } from '../../workflows/kernel/version.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
+import { burstLimitsSchema } from '../../workflows/protocol/profile.ts';
 import { utf8Bytes } from '../../workflows/protocol/sizes.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { short } from '../../workflows/turn/burst-items.ts';
@@ -52,10 +53,8 @@ export interface BurstDeps extends ModelDeps, CallDeps {
   readonly tellEnding: (ending: Ending, privateTitles?: true) => Promise<TurnEnd>;
 }
 
-/** How much one burst does before the workflow is told. */
-const LONGEST_MS = 8_000;
-const MOST_STEPS = 32;
-const MOST_BYTES = 128 * 1024;
+/** Of a profile that sets none. */
+const USUAL_LIMITS = burstLimitsSchema.parse({});
 
 /**
  * Performs the action and those that follow from it, until the turn has ended, must wait, or has done enough. Errors: those of the first
@@ -170,7 +169,8 @@ class Burst {
 
   #isEnough(): boolean {
     const ranMs = performance.now() - this.#startedAt;
-    return ranMs >= LONGEST_MS || this.#steps >= MOST_STEPS || this.#bytes >= MOST_BYTES;
+    const { maxMs, maxSteps, maxBytes } = this.#input.limits ?? USUAL_LIMITS;
+    return ranMs >= maxMs || this.#steps >= maxSteps || this.#bytes >= maxBytes;
   }
 
   get #mark(): { inboxRead?: number } {

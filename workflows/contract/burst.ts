@@ -5,6 +5,7 @@
 import type { CallLlmAction, ExecuteToolsAction, SummarizeAction } from '../kernel/actions.ts';
 import type { SettledCall } from '../kernel/calls.ts';
 import type { KernelState } from '../kernel/state.ts';
+import type { BurstLimits } from '../protocol/profile.ts';
 import type { EngineUsage, Fence } from '../protocol/turn.ts';
 import type { BetweenSteps } from './between-steps.ts';
 import type { InboxMark } from './inbox.ts';
@@ -34,6 +35,8 @@ export interface BurstInput extends Fence, InboxMark {
   readonly nowMs: number;
   /** What the engine has spent on the turn so far, for a burst that ends it. */
   readonly engine: EngineUsage;
+  /** Absent where the profile sets none. */
+  readonly limits?: BurstLimits;
   /** As in the lease. */
   readonly privateTitles?: true;
 }

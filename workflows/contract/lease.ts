@@ -7,7 +7,7 @@ import type { DeliverableSource } from '../kernel/actions.ts';
 import type { ContextUnit } from '../kernel/context.ts';
 import type { KernelConfig } from '../kernel/state.ts';
 import type { EnqueueAck, EnqueueRequest, RefusedRequest } from '../protocol/enqueue.ts';
-import type { Timeouts } from '../protocol/profile.ts';
+import type { BurstLimits, Timeouts } from '../protocol/profile.ts';
 import type { EngineUsage, Fence, Termination, TurnStatus } from '../protocol/turn.ts';
 import type { CallAttempt } from './calls.ts';
 import type { DroppedEvent } from './events.ts';
@@ -39,8 +39,8 @@ export interface Lease extends Fence {
   /** The place of the instruction card in the output box. */
   readonly instructionSeq: number;
   readonly instructionTokens: number;
-  /** Present where one activity may perform several steps. */
-  readonly burst?: true;
+  /** Present where one activity may perform several steps; with the limits that the profile sets, if it sets any. */
+  readonly burst?: true | BurstLimits;
   /** History events after which the turn continues as new; absent when the profile leaves that to our own threshold (K22). */
   readonly maxEvents?: number;
   /** First words of the instruction, for the Web UI; without them where the profile keeps titles private. */

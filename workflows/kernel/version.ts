@@ -1,2 +1,2 @@
 /** The version of the kernel, by which a burst knows that it runs the same as the workflow: scripts/kernel-version.ts writes it. */
-export const KERNEL_VERSION = '39b99875c8754c48';
+export const KERNEL_VERSION = '7e9b29e9394e7021';

@@ -147,6 +147,21 @@ export const delegationPolicySchema = z.strictObject({
 /** To whom an agent may delegate (W12). */
 export type DelegationPolicy = z.output<typeof delegationPolicySchema>;
 
+/** How much one burst does before its workflow is told; what has begun is finished. */
+export const burstLimitsSchema = z.strictObject({
+  /** Ms after which no further action begins. */
+  maxMs: z.int().min(0).max(60_000).default(8_000),
+  maxSteps: z.int().min(1).max(1_000).default(32),
+  /** Bytes of what the workflow is told, which its history keeps. */
+  maxBytes: z
+    .int()
+    .min(0)
+    .max(512 * 1024)
+    .default(128 * 1024),
+});
+/** How much one burst does. */
+export type BurstLimits = z.output<typeof burstLimitsSchema>;
+
 /** An agent definition as a user writes it, validated. */
 export const profileSchema = z.strictObject({
   name: z.string().regex(USER_ID_PATTERN, { error: 'must match the id pattern of agents' }),
@@ -201,8 +216,8 @@ export const profileSchema = z.strictObject({
   providerPatienceMs: durationMsOrZero.default(24 * 3_600_000),
   /** Whether nothing of a request is shown in Temporal: turns are titled by their profile, not by the first words of their instruction. */
   privateTitles: z.boolean().default(false),
-  /** Whether one activity may perform several steps; otherwise each model call and each tool call is an activity of its own. */
-  burst: z.boolean().default(true),
+  /** Whether, and for how long, one activity may perform several steps; with `false` each model call and each tool call is one of its own. */
+  burst: z.union([z.boolean(), burstLimitsSchema]).default(true),
   /** After how many history events the workflow of a turn continues as new; 2,500 when absent (K22). */
   maxHistoryEvents: z.int().min(5).optional(),
   /** How long a suspended call waits whose tool sets no time of its own, in ms; ten minutes when absent (T13). */

@@ -32,6 +32,7 @@ export async function runBurst(turn: TurnParts, action: BurstAction): Promise<Af
     action,
     nowMs: Date.now(),
     engine: meter.usageAfterBurst,
+    ...(typeof lease.burst === 'object' ? { limits: lease.burst } : {}),
     ...(lease.privateTitles ? { privateTitles: true } : {}),
   });
   return after(turn, action, outcome);

@@ -339,7 +339,7 @@ export async function leaseOf(reader: Reader, row: TurnRow, instruction?: Instru
     earlier: decoded(turn.earlier),
     instructionSeq: turn.instruction_seq,
     instructionTokens: card.token_count,
-    ...(snapshot.profile.burst ? { burst: true } : {}),
+    ...(snapshot.profile.burst ? { burst: snapshot.profile.burst } : {}),
     ...(snapshot.profile.maxHistoryEvents === undefined ? {} : { maxEvents: snapshot.profile.maxHistoryEvents }),
     title: snapshot.profile.privateTitles ? `a turn of ${turn.profile_name}` : titleOf(text),
     ...(snapshot.profile.privateTitles ? { privateTitles: true as const } : {}),

@@ -39,6 +39,9 @@ const app: App = defineApp({
     defineAgent({ name: 'refusing', burst: true, governance: { veto: ['denied'] } }),
     defineAgent({ name: 'returning', burst: true, governance: { veto: ['denied'], onDenied: 'rollback' } }),
     defineAgent({ name: 'narrow', burst: true, context: { windowTokens: 4_000 } }),
+    defineAgent({ name: 'one-each', burst: { maxSteps: 1 } }),
+    defineAgent({ name: 'small', burst: { maxBytes: 0 } }),
+    defineAgent({ name: 'quick', burst: { maxMs: 0 } }),
     defineAgent({ name: 'two-steps', burst: true, ...budgets({ maxSteps: 2 }) }),
     defineAgent({ name: 'one-step', burst: true, mustEndWith: ['put'], ...budgets({ maxSteps: 1 }) }),
     defineAgent({ name: 'hasty', burst: true, ...budgets({ maxWallTimeMs: 60_000, onExhausted: 'ask' }) }),
@@ -237,6 +240,18 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
     await turn.run();
     return (turn.attempts[0] ?? []).map(({ name }) => name);
   }
+
+  test('does no more than its profile lets it', async () => {
+    const burstsOf = async (profile: string) => {
+      const turn = await turnOf('looks', profile);
+      expect(await turn.run()).toMatchObject({ status: 'success' });
+      return turn.attempts.length;
+    };
+    expect(await burstsOf('tester')).toBe(1);
+    expect(await burstsOf('one-each')).toBe(3);
+    // Three model calls, and two times a tool.
+    for (const profile of ['small', 'quick']) expect(await burstsOf(profile)).toBe(5);
+  });
 
   test('a summary begins a burst: what led to it is in the history before it is written (K15, T5)', async () => {
     const turn = await turnOf('long', 'narrow');
