@@ -3,10 +3,12 @@ import {
   type Comparison,
   ENOUGH_ROUNDS,
   type Figure,
+  medianOf,
   type Round,
   ratioOf,
   totalCpuMs,
   VARIANTS,
+  type Variant,
 } from './comparison.ts';
 import type { HistoryResults } from './histories.ts';
 import type { SuspendedResults } from './suspended.ts';
@@ -28,6 +30,8 @@ const LIMITS = {
   suspendingStepEvents: 16,
   furtherStepBytes: 700,
   idleWorkflows: 0,
+  /** One for each transaction: to accept, for the step that proposes the call, its result, and the step that ends the turn, with its openings. */
+  storeSyncs: 7,
 } as const;
 
 /** Over the bare workflow; each transaction on PostgreSQL costs round trips that a file does not. */
@@ -60,6 +64,9 @@ export function checkBudget(
       line(`events of a one-tool turn, ${variant} agent`, oneTool[variant].events, LIMITS.oneToolEvents),
       line(`workflow tasks of it, ${variant} agent`, oneTool[variant].workflowTasks, LIMITS.oneToolTasks),
     ]),
+    ...VARIANTS.map((variant) =>
+      line(`waits of the store for its disk a turn, ${variant} agent`, syncsOf(one, variant), LIMITS.storeSyncs),
+    ),
     line('workflows of idle agents', idle.workflows, LIMITS.idleWorkflows),
     ...[
       ...ratioLines('p50 of a one-tool turn over the bare one', one, ({ p50Ms }) => p50Ms, ratios.p50),
@@ -76,6 +83,10 @@ export function checkBudget(
     ),
   ];
 }
+
+/** With one caller, so that no commit is shared; what the store does beside turns is in the blocks of the bare workflow too. */
+const syncsOf = (one: readonly Round[], variant: Variant): number =>
+  medianOf(one, variant, ({ syncs }) => syncs) - medianOf(one, 'floor', ({ syncs }) => syncs);
 
 const ratioLines = (
   what: string,

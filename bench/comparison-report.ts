@@ -44,7 +44,9 @@ export function comparisonTable({ histories, comparison, store }: Results): stri
     counted('workflow tasks', 'workflowTasks'),
     counted('billable actions', 'actions'),
     timed('ms until the result, p50, 1 caller', whole, one, ({ p50Ms }) => p50Ms),
+    timed('waits of the store for its disk a turn, 1 caller', short, one, ({ syncs }) => syncs),
     timed(`turns per second, ${MANY_CALLERS} callers`, short, many, ({ perSecond }) => perSecond),
+    timed(`waits of the store for its disk a turn, ${MANY_CALLERS} callers`, short, many, ({ syncs }) => syncs),
     timed('ms of processor time a turn, all processes', whole, many, totalCpuMs),
     ...parts.map((part) => timed(`– ${PART_NAMES[part]}`, short, many, ({ cpuMs }) => cpuMs[part])),
   ];

@@ -10,7 +10,7 @@ import type { CallerTask, CallerTimes } from './caller-process.ts';
 import type { Child } from './child.ts';
 import type { Lab } from './lab.ts';
 import { percentile } from './numbers.ts';
-import { machineSeconds, PARTS, type PartTimes, partSeconds } from './probes.ts';
+import { machineSeconds, PARTS, type PartTimes, partSeconds, storeSyncs } from './probes.ts';
 
 /** The bare workflow, and ours in two variants: a new agent for every turn, and an agent per caller that is kept. */
 export const SIDES = ['floor', 'fresh', 'standing'] as const;
@@ -25,6 +25,8 @@ export interface Block {
   readonly perSecond: number;
   /** Milliseconds of processor time per turn. */
   readonly cpuMs: PartTimes;
+  /** How often the store waited for its disk, per turn. */
+  readonly syncs: number;
   /** The share of the machine's processor time that its host gave to other machines meanwhile. */
   readonly stolen: number;
   /** The share that processes took which are not the bench's. */
@@ -94,11 +96,13 @@ async function alternate(
 
 async function runBlock({ lab, worker, callers }: Bench, task: CallerTask): Promise<Block> {
   const machineBefore = machineSeconds();
+  const syncsBefore = await storeSyncs(lab);
   const before = partSeconds(lab, worker, callers);
   const { tookMs, seconds } = (await callers.ask({ ...task })) as CallerTimes;
   await sleep(SETTLE_MS);
   const after = partSeconds(lab, worker, callers);
   const machineAfter = machineSeconds();
+  const syncs = (await storeSyncs(lab)) - syncsBefore;
   const turns = tookMs.length;
   const cpuMs = PARTS.map((part) => [part, ((after[part] - before[part]) * 1_000) / turns]);
   const ours = PARTS.reduce((sum, part) => sum + after[part] - before[part], 0);
@@ -110,6 +114,7 @@ async function runBlock({ lab, worker, callers }: Bench, task: CallerTask): Prom
     p50Ms: percentile(tookMs, 0.5),
     perSecond: turns / seconds,
     cpuMs: Object.fromEntries(cpuMs) as PartTimes,
+    syncs: syncs / turns,
     stolen: stolen / all,
     others: (all - idle - stolen - ours) / all,
   };

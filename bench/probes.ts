@@ -128,11 +128,25 @@ export function machineSeconds(): { readonly idle: number; readonly stolen: numb
 export async function databaseBytes(lab: Lab): Promise<{ store: number; temporal: number }> {
   const temporal = sizeOf(join(lab.dir, 'temporal'), 'temporal.db');
   if (lab.storeKind === 'sqlite') return { store: sizeOf(lab.dir, 'agentturn.db'), temporal };
-  const client = new pg.Client({ connectionString: lab.storeUrl });
+  return { store: await numberFrom(lab, 'select pg_database_size(current_database())'), temporal };
+}
+
+/** Where the header of SQLite's WAL index counts the transactions that were committed, each with an fsync of the log. */
+const WAL_COMMITS_AT = 8;
+
+/** How often the store has waited for its disk until now, checkpoints left out: PostgreSQL tells of it up to a second later. */
+export async function storeSyncs(lab: Lab): Promise<number> {
+  if (lab.storeKind === 'postgres') return numberFrom(lab, 'select wal_sync from pg_stat_wal');
+  return readFileSync(join(lab.dir, 'agentturn.db-shm')).readUInt32LE(WAL_COMMITS_AT);
+}
+
+/** The one value of a statement's one row, from the database of the store. */
+async function numberFrom({ storeUrl }: Lab, statement: string): Promise<number> {
+  const client = new pg.Client({ connectionString: storeUrl });
   await client.connect();
   try {
-    const { rows } = await client.query('select pg_database_size(current_database()) as bytes');
-    return { store: Number(rows[0].bytes), temporal };
+    const { rows } = await client.query({ text: statement, rowMode: 'array' });
+    return Number(rows[0]?.[0]);
   } finally {
     await client.end();
   }
