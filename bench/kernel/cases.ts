@@ -132,6 +132,11 @@ export function casesOf(handles: number): readonly Case[] {
     { name: 'tool_results, all there', state: suspended, event: last },
     { name: 'approval', state: suspended, event: { type: 'approval', nowMs: 0, answers } },
     { name: 'budgets', state: thinking, event: { type: 'budgets', nowMs: 0, budgets: { maxSteps: PLENTY } } },
+    {
+      name: 'delegated',
+      state: thinking,
+      event: { type: 'delegated', nowMs: 0, delegated: { tokens: 10, cost: 0, open: false } },
+    },
     { name: 'stop', state: suspended, event: { type: 'stop', nowMs: 0, code: 'stopped', reason: 'enough' } },
     { name: 'any event that does not apply', state: thinking, event: last },
     ...shortened(thinking, suspended, last),
