@@ -96,6 +96,11 @@ describe('enqueue', () => {
     await cli(['enqueue', 'heidi', 'hello', '--profile', 'clerk', '--wait']);
     const view = jsonOf<TurnView>(await cli(['enqueue', 'heidi', 'hello', '--wait', '--json']));
     expect(view).toMatchObject({ profile: 'clerk', status: 'success' });
+    const other = await cli(['enqueue', 'heidi', 'hello', '--profile', 'remote']);
+    expect(other).toMatchObject({ code: 0 });
+    expect(other.stderr).toMatch(/^heidi runs as clerk by default: this turn runs as remote, with the same memory$/m);
+    const same = await cli(['enqueue', 'heidi', 'hello', '--profile', 'clerk']);
+    expect(same.stderr).not.toContain('memory');
   });
 
   test('an agent that is only the name of a profile is refused, and both ways to do it are said', async () => {
