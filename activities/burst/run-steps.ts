@@ -39,6 +39,7 @@ import type { Fence } from '../../workflows/protocol/turn.ts';
 import { short } from '../../workflows/turn/burst-items.ts';
 import { TurnKernel } from '../../workflows/turn/kernel.ts';
 import { responseEvent } from '../../workflows/turn/response.ts';
+import { wholeState } from '../../workflows/turn/short-state.ts';
 import { type Holding, leaseCheck, withHeartbeat } from '../heartbeat.ts';
 import { answerStep, beginStep, type ModelDeps } from '../llm/call-model.ts';
 import { writeSummary } from '../llm/summarize.ts';
@@ -115,7 +116,7 @@ class Burst {
     this.#now = workflowClock(input.nowMs);
     const { log } = Context.current();
     this.#kernel = new TurnKernel(
-      { state: input.state, noticed: input.noticed ?? [] },
+      { state: wholeState(input.state), noticed: input.noticed ?? [] },
       { observed: (observation) => log.debug(observation.type, { ...observation }), notice: () => {} },
     );
     this.#inboxRead = input.inboxRead ?? 0;

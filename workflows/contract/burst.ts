@@ -21,12 +21,15 @@ export type BurstAction = CallLlmAction | SummarizeAction | ExecuteToolsAction;
 export const firstStepOf = (action: BurstAction): number =>
   action.type === 'execute_tools' ? action.stepIndex + 1 : action.stepIndex;
 
+/** The state of the kernel, its cards in the short form of short-state.ts. */
+export type ShortState = Omit<KernelState, 'handles'> & { readonly handles: string };
+
 /** A turn between two events, from which a burst goes on. */
 export interface BurstInput extends Fence, InboxMark {
   /** The version of the workflow's kernel; a worker whose own is another one leaves the action to the workflow. */
   readonly kernel: string;
   readonly profileHash: string;
-  readonly state: KernelState;
+  readonly state: ShortState;
   /** What the kernel asked for last. */
   readonly action: BurstAction;
   /** What the kernel did on its own account since the last step began; absent when it did nothing. */

@@ -6,6 +6,7 @@ import { KERNEL_VERSION } from '../kernel/version.ts';
 import { whole } from './burst-items.ts';
 import { answered } from './model.ts';
 import type { TurnParts } from './parts.ts';
+import { shortState } from './short-state.ts';
 
 /** What follows from a burst. */
 export interface AfterBurst {
@@ -22,11 +23,13 @@ export interface AfterBurst {
 /** Errors: the cancellation of the turn, and what its first action fails with. */
 export async function runBurst(turn: TurnParts, action: BurstAction): Promise<AfterBurst> {
   const { fence, kernel, inbox, meter, lease } = turn;
+  const { state, ...carried } = kernel.carry();
   const { runSteps } = meter.burst(`from step ${action.stepIndex}`);
   const outcome = await runSteps({
     ...fence,
     ...inbox.mark,
-    ...kernel.carry(),
+    ...carried,
+    state: shortState(state),
     kernel: KERNEL_VERSION,
     profileHash: lease.profileHash,
     action,
