@@ -140,7 +140,7 @@ describe('the packed package, installed in an empty folder', () => {
     expect(stdout).toContain('Usage: npx agentturn');
     expect(stdout).not.toContain('npm run');
     const failed = await here(['npx', 'agentturn', 'agents', 'ls'], { ...place, AGENTTURN_STORE: 'sqlite:none.db' });
-    expect(failed.stderr).toContain('run "npx agentturn dev"');
+    expect(failed.stderr).toContain('make one with "npx agentturn dev"');
   });
 
   test.each([
