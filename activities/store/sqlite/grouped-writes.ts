@@ -6,6 +6,7 @@
  *    in the file.
  * 2. A write that fails leaves nothing behind, and the others of its group as they are.
  * 3. Writes go one after the other, in the order in which they came.
+ * 4. The event loop does not turn while a transaction is open: what else it has to run may take long, and other processes wait for the lock.
  */
 import { setImmediate } from 'node:timers/promises';
 import { sql } from 'kysely';
@@ -60,7 +61,12 @@ export class GroupedWrites {
   /** Runs until nobody waits. */
   async #work(): Promise<void> {
     this.#isWorking = true;
-    for (let first = this.#waiting.shift(); first; first = this.#waiting.shift()) await this.#transact(first);
+    while (this.#waiting.length > 0) {
+      // What the event loop has ready may write too. Not within a transaction: code of others would run under the lock.
+      await setImmediate();
+      const first = this.#waiting.shift();
+      if (first) await this.#transact(first);
+    }
     this.#isWorking = false;
   }
 
@@ -82,10 +88,7 @@ export class GroupedWrites {
     const outcomes: (() => void)[] = [];
     for (const write of group) {
       outcomes.push(await write.perform(trx));
-      if (group.length === WRITES_TOGETHER || performance.now() >= until) break;
-      // A commit stops the whole process until the disk has it: what is about to write goes first.
-      if (this.#waiting.length === 0) await setImmediate();
-      const next = this.#waiting.shift();
+      const next = group.length < WRITES_TOGETHER && performance.now() < until ? this.#waiting.shift() : undefined;
       if (next) group.push(next);
     }
     return outcomes;

@@ -1,4 +1,5 @@
 /** Writes of one process that are committed together. */
+import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import SqliteDatabase from 'better-sqlite3';
 import { Kysely, sql } from 'kysely';
@@ -8,6 +9,8 @@ import { GroupedWrites, WRITES_TOGETHER } from '../../../../activities/store/sql
 
 let database: SqliteDatabase.Database;
 let commits: number;
+/** What was run, of transactions and beside them. */
+let ran: string[];
 let writes: GroupedWrites;
 
 beforeEach(() => {
@@ -17,7 +20,9 @@ beforeEach(() => {
     'create table names (name text primary key); create table told (name text references names (name) deferrable initially deferred)',
   );
   commits = 0;
+  ran = [];
   const log = ({ query }: { readonly query: { readonly sql: string } }): void => {
+    ran.push(query.sql);
     if (query.sql === 'commit') commits += 1;
   };
   const db = new Kysely<Tables>({ dialect: new ImmediateSqliteDialect({ database }), log });
@@ -46,6 +51,23 @@ test('those that come at once are committed together, in their order, and a few 
   expect(told).toEqual(names);
   expect(inFile()).toEqual(names);
   expect(commits).toBe(2);
+});
+
+test('nothing else of the process runs while a transaction is open', async () => {
+  const others = setInterval(() => ran.push('something else'), 0);
+  for (let round = 0; round < 20; round += 1) {
+    await Promise.all(Array.from({ length: 5 }, (_, index) => write(`${round}-${index}`)));
+    await setTimeout(1);
+  }
+  clearInterval(others);
+  const inside = ran
+    .join()
+    .split('begin immediate')
+    .slice(1)
+    .map((text) => text.split('commit')[0]);
+  expect(inside).toHaveLength(20);
+  expect(inside.filter((text) => text?.includes('something else'))).toEqual([]);
+  expect(ran).toContain('something else');
 });
 
 test('one that fails leaves nothing, and the others as they are', async () => {
