@@ -25,6 +25,7 @@ export type {
   RunInput,
   StallOptions,
   SteerOptions,
+  StreamOptions,
   ToolResultInput,
   TurnHandle,
 } from './client/api.ts';
@@ -36,6 +37,7 @@ export {
 } from './client/connect.ts';
 export { outputOf } from './client/output-of.ts';
 export type { Stall, StalledActivity } from './client/stalls.ts';
+export type { StreamBody, StreamedCall, StreamPart } from './client/stream-parts.ts';
 export type { ApproverCheck } from './client/turn-handle.ts';
 export { type ConnectedClient, type ConnectOptions, connect } from './workers/connected-client.ts';
 export type {

@@ -30,6 +30,7 @@ import type { Fields, OutputOf } from '../workflows/protocol/output.ts';
 import type { BudgetChange } from '../workflows/protocol/profile.ts';
 import type { ReportAck, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 import type { Stall } from './stalls.ts';
+import type { StreamPart } from './stream-parts.ts';
 
 /** What a caller writes to answer a call that waits for a result from outside (T14). */
 export type ToolResultInput = z.input<typeof toolResultReportSchema>;
@@ -86,6 +87,14 @@ export interface ClientApi {
 export interface EventsOptions {
   /** The `seq` of the event that was handled last; left out, all events come. */
   readonly afterSeq?: number;
+  /** Ends the iteration without an error. */
+  readonly signal?: AbortSignal;
+}
+
+/** From where on a stream is followed. */
+export interface StreamOptions {
+  /** The `cursor` of the part that was handled last; left out, the stream comes from its beginning. */
+  readonly cursor?: string;
   /** Ends the iteration without an error. */
   readonly signal?: AbortSignal;
 }
@@ -155,6 +164,11 @@ export interface TurnHandle<Output extends object = Fields> {
   transcript(): AsyncGenerator<TranscriptEntry, void>;
   /** The turn's events from `afterSeq` on, each once, in order, up to and with its `task` event. Errors: `turn_not_found`. */
   events(options?: EventsOptions): AsyncGenerator<AgentEvent, void>;
+  /**
+   * The turn as it happens: its answers while they are written, its calls, their progress and results, and its end, each part once; from the
+   * part behind `cursor` on (W16). Errors: `turn_not_found`, `invalid_request` for a cursor that is not of this turn.
+   */
+  stream(options?: StreamOptions): AsyncGenerator<StreamPart, void>;
   /** Ends the turn, queued or running. The ACK is final, and the `task` event of the turn is written by then (T8, T21). */
   stop(reason?: string): Promise<StopAck>;
   /**

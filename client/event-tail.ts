@@ -26,7 +26,8 @@ export interface FollowOptions extends EventRange {
   readonly signal?: AbortSignal | undefined;
 }
 
-type EventStore = Pick<ReadStore, 'readEvents' | 'getTurnStatus'> & Pick<Backend, 'changed'>;
+/** What following events takes. */
+export type EventStore = Pick<ReadStore, 'readEvents' | 'getTurnStatus'> & Pick<Backend, 'changed'>;
 
 const PAGE = 500;
 
@@ -76,22 +77,24 @@ export async function* followEvents(
   }
 }
 
-async function isOver(store: EventStore, agentTurnId: string): Promise<boolean> {
+/** Whether the turn has ended, or never was. */
+export async function isOver(store: EventStore, agentTurnId: string): Promise<boolean> {
   const status = await store.getTurnStatus(agentTurnId);
   return status === null || isTerminal(status);
 }
 
 /** Waits for a change since a moment that lies before the last look. */
-class Change {
-  readonly #store: EventStore;
+export class Change {
+  readonly #store: Pick<Backend, 'changed'>;
   readonly #signal: AbortSignal | undefined;
   #pending: Promise<void> | null = null;
 
-  constructor(store: EventStore, signal: AbortSignal | undefined) {
+  constructor(store: Pick<Backend, 'changed'>, signal: AbortSignal | undefined) {
     this.#store = store;
     this.#signal = signal;
   }
 
+  /** Begins to watch, unless it watches already. */
   watch(): void {
     if (this.#pending !== null) return;
     this.#pending = this.#store.changed(ASK_AGAIN_MS);
@@ -99,6 +102,7 @@ class Change {
     this.#pending.catch(() => {});
   }
 
+  /** Resolves when there is something to look for, and at the end of the reader. */
   async seen(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const stop = () => resolve();

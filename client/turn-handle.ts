@@ -27,13 +27,16 @@ import type {
   ResultOptions,
   StallOptions,
   SteerOptions,
+  StreamOptions,
   ToolResultInput,
   TurnHandle,
 } from './api.ts';
 import { commandLine } from './command-line.ts';
 import { followEvents } from './event-tail.ts';
 import { findStall, type Stall } from './stalls.ts';
+import type { StreamPart } from './stream-parts.ts';
 import { everyEntry } from './transcript-pages.ts';
+import { followStream } from './turn-stream.ts';
 import type { TurnWorkflows } from './turn-workflows.ts';
 
 const steerSchema = z.object({
@@ -119,6 +122,11 @@ export class StoredTurn<Output extends object = Fields> implements TurnHandle<Ou
   async *events(options: EventsOptions = {}): AsyncGenerator<AgentEvent, void> {
     const { agentId } = await this.get();
     yield* followEvents(this.#store, { agentId, agentTurnId: this.id, ...options });
+  }
+
+  async *stream(options: StreamOptions = {}): AsyncGenerator<StreamPart, void> {
+    const { agentId } = await this.get();
+    yield* followStream(this.#store, { agentId, agentTurnId: this.id, ...options });
   }
 
   async stop(reason = 'stopped by a client'): Promise<StopAck> {

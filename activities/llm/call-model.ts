@@ -28,7 +28,8 @@ import { toApplicationFailure } from '../failure.ts';
 import { type Holding, leaseCheck, withHeartbeat } from '../heartbeat.ts';
 import { redact } from '../redact.ts';
 import { outlastOutage } from '../store-outage.ts';
-import type { Model, ModelReply, ModelRequest } from './model.ts';
+import type { ChunkWriter } from './chunk-writer.ts';
+import type { Model, ModelReply, ModelRequest, StreamListener } from './model.ts';
 import { refuseLost, waitOut } from './patience.ts';
 import { costOf } from './pricing.ts';
 import { readProposals } from './proposals.ts';
@@ -42,6 +43,8 @@ export interface ModelDeps {
   readonly store: LeaseStore & StepStore & CallStore & CardStore & ProfileStore;
   readonly app: App;
   readonly model: Model;
+  /** Where answers go while they are written. */
+  readonly chunks: ChunkWriter;
 }
 
 /**
@@ -122,7 +125,13 @@ export async function answerStep(
   const { outage, snapshot } = opening;
   const patienceMs = snapshot.profile.providerPatienceMs;
   const call = { store: deps.store, fence, stepIndex, outage, foundAt, patienceMs, signal };
-  const reply = await ask(deps.model, request, signal).catch((error: unknown) => waitOut(call, error));
+  const { currentAttemptScheduledTimestampMs: attempt } = Context.current().info;
+  const shown = deps.chunks.open({ fence, stepIndex, attempt });
+  const reply = await ask(deps.model, request, signal, shown).catch((error: unknown) => {
+    shown.drop();
+    return waitOut(call, error);
+  });
+  shown.end(reply.usage);
   const { proposed, calls } = await readProposals(reply.calls, {
     agentTurnId,
     stepIndex: action.stepIndex,
@@ -206,16 +215,29 @@ async function stateFacts(
 /** Bytes of the provider's own words that a line of the log repeats. */
 const SAID_BYTES = 2_000;
 
+/** Follows an answer. */
+type AnswerListener = Omit<StreamListener, 'moved'>;
+
 /**
  * Asks the model, and heartbeats with each piece of its answer. A failure of the provider is thrown as an ApplicationFailure in our words, with
  * its code and what is known about a retry (W14); the provider's words go to the log of the worker, without secrets. Throws the reason of
  * `signal` when that has fired.
  */
-export async function ask(model: Model, request: ModelRequest, signal: AbortSignal): Promise<ModelReply> {
+export async function ask(
+  model: Model,
+  request: ModelRequest,
+  signal: AbortSignal,
+  shown?: AnswerListener,
+): Promise<ModelReply> {
   try {
     // A heartbeat with each chunk, throttled by the worker, so that a stop reaches a running stream within a second or so (T21).
     const context = Context.current();
-    return await model.stream(request, signal, () => context.heartbeat());
+    return await model.stream(request, signal, {
+      moved: () => context.heartbeat(),
+      text: (text) => shown?.text(text),
+      reasoning: (text) => shown?.reasoning(text),
+      call: (index, tool, text) => shown?.call(index, tool, text),
+    });
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     const failure = providerFailure(error);

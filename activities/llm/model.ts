@@ -32,6 +32,18 @@ export interface ModelReply {
   readonly firstTokenMs: number | null;
 }
 
+/** Follows one call: the texts that it is given, put together, are what the reply keeps. */
+export interface StreamListener {
+  /** A piece of the stream has come, whatever it says. */
+  moved(): void;
+  /** The model goes on with its text. */
+  text(text: string): void;
+  /** The model thinks, where its provider tells; the reply does not keep it. */
+  reasoning(text: string): void;
+  /** The model goes on with the arguments of its call with that place, from 0; `text` is empty when only the name is known. */
+  call(index: number, tool: string, text: string): void;
+}
+
 /** A model behind an OpenAI-compatible endpoint, as the activities use it. */
 export interface Model {
   /** Name of the model for profiles that name none. */
@@ -39,8 +51,8 @@ export interface Model {
   /** Texts that a log must not show when the provider repeats them. */
   readonly secrets: readonly string[];
   /**
-   * Makes one call and gathers its answer; `onChunk` is called for each piece of the stream as it comes. Throws an error of the provider, which
-   * `providerFailure` understands, or the reason of `signal`.
+   * Makes one call and gathers its answer, which `listener` follows. Throws an error of the provider, which `providerFailure` understands, or
+   * the reason of `signal`.
    */
-  stream(request: ModelRequest, signal: AbortSignal, onChunk?: () => void): Promise<ModelReply>;
+  stream(request: ModelRequest, signal: AbortSignal, listener?: StreamListener): Promise<ModelReply>;
 }

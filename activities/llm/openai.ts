@@ -37,9 +37,9 @@ export function openAiModel(options: ModelOptions): Model {
   return {
     defaultModel: options.defaultModel,
     secrets: options.apiKey === undefined ? [] : [options.apiKey],
-    async stream(params, signal, onChunk) {
+    async stream(params, signal, listener) {
       const guard = new StreamGuard(signal, options);
-      const reply = new ReplyBuilder(params.model);
+      const reply = new ReplyBuilder(params.model, listener);
       const startedAt = performance.now();
       const replied = (): ModelReply => {
         const latencyMs = Math.round(performance.now() - startedAt);
@@ -52,7 +52,7 @@ export function openAiModel(options: ModelOptions): Model {
         const chunks = await client.chat.completions.create(body, { signal: guard.signal });
         for await (const chunk of chunks) {
           guard.moved();
-          onChunk?.();
+          listener?.moved();
           // Leaving the loop aborts the request.
           if (!reply.add(chunk, performance.now() - startedAt)) break;
         }

@@ -8,7 +8,7 @@
 import { isDeeperThan } from '../../workflows/protocol/json.ts';
 import { atCodePoint } from '../../workflows/protocol/sizes.ts';
 import type { Usage } from '../../workflows/protocol/turn.ts';
-import type { ModelReply } from './model.ts';
+import type { ModelReply, StreamListener } from './model.ts';
 import { countedUsage } from './usage.ts';
 
 /** How much of a reply is kept. */
@@ -65,9 +65,12 @@ export class ReplyBuilder {
   #usage: Usage | null = null;
   #firstTokenMs: number | null = null;
 
+  readonly #listener: StreamListener | undefined;
+
   /** `model` is the name that was asked for, until a chunk says another. */
-  constructor(model: string) {
+  constructor(model: string, listener?: StreamListener) {
     this.#model = model;
+    this.#listener = listener;
   }
 
   /** Whether no text, no refusal and no call has come yet. */
@@ -85,7 +88,11 @@ export class ReplyBuilder {
     if (usage !== undefined && usage !== null) this.#usage = countedUsage(usage);
     const choice = membersOf(Array.isArray(choices) ? choices[0] : undefined);
     const delta = membersOf(choice.delta);
-    this.#text += this.#kept(contentText(delta.content));
+    const thinking = stringOf(delta.reasoning_content) || stringOf(delta.reasoning);
+    if (thinking !== '') this.#listener?.reasoning(thinking);
+    const text = this.#kept(contentText(delta.content));
+    this.#text += text;
+    if (text !== '') this.#listener?.text(text);
     this.#refusal += this.#kept(stringOf(delta.refusal));
     for (const piece of Array.isArray(delta.tool_calls) ? delta.tool_calls : []) {
       if (this.#full) break;
@@ -135,6 +142,7 @@ export class ReplyBuilder {
     const added = this.#kept(piece.arguments);
     call.arguments += added;
     follow(call, added);
+    this.#listener?.call(this.#calls.indexOf(call), call.name, added);
   }
 
   /** The call that a piece belongs to, or a new one; null when there is no place for it. */

@@ -25,6 +25,9 @@ import { readShown } from './shown.ts';
 /** Attempts at a model that fails and may heal, before the summary is written by rule. */
 const MODEL_ATTEMPTS = 2;
 
+/** What summarising needs: nobody follows how a summary is written. */
+type SummaryDeps = Omit<ModelDeps, 'chunks'>;
+
 /** A summary before it is stored, and what it took to write it; `cost` is null when the price is not known. */
 interface Written {
   readonly text: string;
@@ -34,13 +37,13 @@ interface Written {
 
 /** Throws `stale_epoch` when the lease is over, and the failure of the provider when another attempt may heal it. */
 export const summarize =
-  (deps: ModelDeps) =>
+  (deps: SummaryDeps) =>
   (input: SummarizeInput): Promise<SummaryRecord> =>
     withHeartbeat(leaseCheck(deps.store, input), (holding) => writeSummary(deps, input, holding));
 
 /** Writes the summary under a lease that is held. Errors: as those of `summarize`. */
 export async function writeSummary(
-  deps: ModelDeps,
+  deps: SummaryDeps,
   { profileHash, request, ...fence }: SummarizeInput,
   holding: Holding,
 ): Promise<SummaryRecord> {
@@ -73,7 +76,7 @@ const INSTRUCTIONS = [
 
 /** Throws the failure of the provider, and an Error for an empty summary. */
 async function byModel(
-  { model, app }: ModelDeps,
+  { model, app }: SummaryDeps,
   name: string,
   messages: readonly ChatCompletionMessageParam[],
   maxTokens: number,

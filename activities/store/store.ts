@@ -2,6 +2,7 @@
 import type { ApprovalStore } from '../../workflows/contract/approvals.ts';
 import type { CallStore } from '../../workflows/contract/calls.ts';
 import type { CardStore } from '../../workflows/contract/cards.ts';
+import type { ChunkStore } from '../../workflows/contract/chunks.ts';
 import type { ControlStore } from '../../workflows/contract/control.ts';
 import type { DelegationStore } from '../../workflows/contract/delegation.ts';
 import type { LeaseStore } from '../../workflows/contract/lease.ts';
@@ -23,11 +24,21 @@ import { closeStep, commitStep, openStep, readLedSteps } from './calls/steps.ts'
 import { replaceOutputBox, writeContextBox, writeInstructionCard, writeOutputCard } from './cards/boxes.ts';
 import { commitSummary, findSummary } from './cards/summaries.ts';
 import type { StoreContext } from './context.ts';
+import { appendChunks, dropChunks, readChunks } from './log/chunks.ts';
 import { listEdges } from './log/edges.ts';
 import { listApprovals } from './reads/approval-views.ts';
 import { listInbox } from './reads/inbox.ts';
 import { violationPages, violations } from './reads/invariants.ts';
-import { getAgent, getTurn, listAgents, listTurns, readBox, readEvents, readExtents } from './reads/reads.ts';
+import {
+  getAgent,
+  getTurn,
+  listAgents,
+  listTurns,
+  readBox,
+  readCards,
+  readEvents,
+  readExtents,
+} from './reads/reads.ts';
 import { readTranscript } from './reads/transcript.ts';
 import { findTurns, spending } from './reads/turn-lists.ts';
 import { turnStatusReader } from './reads/turn-status.ts';
@@ -84,7 +95,15 @@ const approvals = (ctx: StoreContext): ApprovalStore => bind(ctx, { askApprovals
 const delegations = (ctx: StoreContext): DelegationStore => bind(ctx, { delegate, settleDelegation });
 
 const cards = (ctx: StoreContext): CardStore =>
-  bind(ctx, { writeInstructionCard, writeOutputCard, writeContextBox, replaceOutputBox, readBox, readExtents });
+  bind(ctx, {
+    writeInstructionCard,
+    writeOutputCard,
+    writeContextBox,
+    replaceOutputBox,
+    readBox,
+    readCards,
+    readExtents,
+  });
 
 const profiles = (ctx: StoreContext): ProfileStore => bind(ctx, { registerProfiles, readProfile });
 
@@ -120,6 +139,8 @@ const views = (ctx: StoreContext): ReadStore => ({
 
 const lists = (ctx: StoreContext): ListStore => bind(ctx, { findTurns, spending, listInbox });
 
+const chunks = (ctx: StoreContext): ChunkStore => bind(ctx, { appendChunks, readChunks, dropChunks });
+
 /** The whole store, of what the context brings for all methods and the backend for its own. */
 export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   ...leases(ctx),
@@ -133,5 +154,6 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   ...supervision(ctx),
   ...views(ctx),
   ...lists(ctx),
+  ...chunks(ctx),
   ...backend,
 });

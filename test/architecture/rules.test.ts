@@ -12,7 +12,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const read = (file: string): string => readFileSync(`${root}/${file}`, 'utf8');
 
 const KERNEL = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 22];
-const WIRE = ['W14', 'W15', 'W17'];
+const WIRE = ['W14', 'W15', 'W16', 'W17'];
 const RULES = [
   ...Array.from({ length: 30 }, (_, index) => `T${index + 1}`),
   ...KERNEL.map((rule) => `K${rule}`),

@@ -2,6 +2,7 @@
 import type { Mutant } from './mutant.ts';
 
 const LLM = 'test/activities/llm';
+const STREAM = 'test/client/turn-stream.test.ts';
 
 export const WIRE_MUTANTS: readonly Mutant[] = [
   {
@@ -100,6 +101,42 @@ export const WIRE_MUTANTS: readonly Mutant[] = [
     find: `WIRE_ID.test(call.id) &&`,
     replace: `call.id !== '' &&`,
     test: `${LLM}/reply.test.ts`,
+  },
+  {
+    rule: 'W16',
+    breaks: 'a late reader sees what was superseded',
+    file: 'client/turn-stream.ts',
+    find: `attempt > chunk.attempt`,
+    replace: `attempt < 0`,
+    test: STREAM,
+    only: 'on sqlite .*breaks off',
+  },
+  {
+    rule: 'W16',
+    breaks: 'what a broken answer has shown stays',
+    file: 'client/turn-stream.ts',
+    find: `if (hadShown) yield`,
+    replace: `if (hadShown && step < 0) yield`,
+    test: STREAM,
+    only: 'on sqlite .*breaks off',
+  },
+  {
+    rule: 'W16',
+    breaks: 'a reader that comes back is given the whole text of the step again',
+    file: 'client/turn-stream.ts',
+    find: `text.slice(this.place.chars)`,
+    replace: `text`,
+    test: STREAM,
+    only: 'on sqlite .*while it is written',
+  },
+  {
+    rule: 'W16',
+    breaks: 'chunks are written under a lease that is over',
+    file: 'activities/store/log/chunks.ts',
+    find: `if (!lease) return false;`,
+    replace: ``,
+    test: 'test/activities/store/sqlite/open.test.ts',
+    only: 'chunks',
   },
   {
     rule: 'W17',

@@ -13,6 +13,7 @@ import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { TurnWorkflows } from '../../client/turn-workflows.ts';
+import type { ChunkStore } from '../../workflows/contract/chunks.ts';
 import type { DelegationStore } from '../../workflows/contract/delegation.ts';
 import type { DueTurn, SupervisorLease, SupervisorPass } from '../../workflows/contract/supervision.ts';
 import { type CheckDeps, checkTurn, Queues, storeNow } from './check-turn.ts';
@@ -20,7 +21,7 @@ import { ClosedWorkflows, type ListingDeps, RunningWorkflows } from './listing.t
 
 /** What a supervisor works on and how often. */
 export interface SupervisorOptions {
-  readonly store: CheckDeps['store'] & ListingDeps['store'] & DelegationStore;
+  readonly store: CheckDeps['store'] & ListingDeps['store'] & DelegationStore & Pick<ChunkStore, 'dropChunks'>;
   readonly temporal: Client;
   /** The pause between two passes; 2 s when absent. */
   readonly everyMs?: number;
@@ -47,6 +48,12 @@ const LIST_MS = 60_000;
 /** How long a comparison of open turns with running workflows may take. */
 const COMPARE_MS = 5 * 60_000;
 
+/** How long the chunks of a turn are kept after its end (W16). */
+const KEEP_CHUNKS_MS = 10 * 60_000;
+/** How often it is looked which chunks are to be dropped, and of how many turns those are dropped at once. */
+const DROP_CHUNKS_EVERY_MS = 60_000;
+const DROP_TURNS = 100;
+
 /** What a pass has done while another supervisor is active, or when it failed. */
 const INACTIVE: SupervisorPass = { active: false, checked: 0, failed: 0 };
 
@@ -61,6 +68,7 @@ export class Supervisor {
   readonly #ended = new AbortController();
   #listing: Promise<void> | null = null;
   #heldUntil = 0;
+  #dropChunksAt = 0;
 
   constructor(options: SupervisorOptions) {
     const { store, temporal, orphansEveryMs, leaseMs = LEASE_MS } = options;
@@ -88,6 +96,7 @@ export class Supervisor {
       }
     };
     await Promise.all(Array.from({ length: Math.min(SIDE_BY_SIDE, due.length) }, work));
+    await this.#dropChunks().catch(this.#options.onError);
     return { active: true, checked: due.length - waiting.length, failed };
   }
 
@@ -122,6 +131,13 @@ export class Supervisor {
   async #giveBack(): Promise<void> {
     if (this.#heldUntil > 0) await this.#options.store.releaseSupervisorLease(this.#holder);
     this.#heldUntil = 0;
+  }
+
+  /** Drops the chunks of turns that ended long ago, of a few turns in each pass. */
+  async #dropChunks(): Promise<void> {
+    if (performance.now() < this.#dropChunksAt) return;
+    const turns = await this.#options.store.dropChunks(KEEP_CHUNKS_MS, DROP_TURNS);
+    if (turns < DROP_TURNS) this.#dropChunksAt = performance.now() + DROP_CHUNKS_EVERY_MS;
   }
 
   async #hold(): Promise<SupervisorLease | null> {

@@ -32,6 +32,8 @@ export interface CardStore {
    * cards is not there, and with `agent_busy` while a turn of the agent is open.
    */
   replaceOutputBox(agentId: string, expectedBoxId: string, cardIds: readonly string[]): Promise<string>;
+  /** Reads these cards, in this order, each once; those that are not there are left out. */
+  readCards(cardIds: readonly string[]): Promise<readonly Card[]>;
   /** Reads a box in its order: what is in view, with `all` also what was summarised or taken back. A box that is not there is empty. */
   readBox(boxId: string, all?: boolean): Promise<readonly BoxEntry[]>;
   /** Reads the cards in view at these places, in order and each once: a card that is named again stands at its last place (T24). */

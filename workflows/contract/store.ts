@@ -12,6 +12,7 @@
 import type { ApprovalStore } from './approvals.ts';
 import type { CallStore } from './calls.ts';
 import type { CardStore } from './cards.ts';
+import type { ChunkStore } from './chunks.ts';
 import type { ControlStore } from './control.ts';
 import type { DelegationStore } from './delegation.ts';
 import type { LeaseStore } from './lease.ts';
@@ -45,6 +46,7 @@ export interface ClientStore
     Pick<ApprovalStore, 'answerApproval' | 'listApprovals'>,
     Pick<DelegationStore, 'settleDelegation'>,
     Omit<CardStore, 'readExtents'>,
+    Pick<ChunkStore, 'readChunks'>,
     ControlStore,
     ReadStore,
     ListStore,
@@ -63,4 +65,5 @@ export interface Store
     SupervisorStore,
     ReadStore,
     ListStore,
+    ChunkStore,
     Backend {}

@@ -195,6 +195,7 @@ export async function writeStep(tx: Tx, locked: Locked<TurnAtStep>, commit: Step
   if (recorded) return recorded;
   refuseClosed(turn, commit.stepIndex);
   if (turn.opened === null) await openRow(tx, turn, commit.stepIndex);
+  announce(tx, locked, commit);
   const steers = turn.steered ? await takeSteers(tx, turn, commit.stepIndex, commit.steerIds) : [];
   const outcome: StepOutcomeRecord = {
     stepIndex: commit.stepIndex,
@@ -214,7 +215,6 @@ export async function writeStep(tx: Tx, locked: Locked<TurnAtStep>, commit: Step
   const claimed = commit.calls.filter((call) => call.claimed);
   const claims = claimed.map(({ content: { callId } }) => ({ callId, attempt: 1 }));
   await insertClaims(tx, turn.agent_turn_id, claims);
-  announce(tx, locked, outcome);
   return { ...outcome, ...delivered };
 }
 
@@ -381,12 +381,13 @@ async function recordStep(tx: Tx, turn: TurnRow, commit: StepCommit, outcome: Re
     .execute();
 }
 
-/** Tells of the step, and of the first tool that is run now. */
-function announce(tx: Tx, { head, turn }: Locked<TurnRow>, { stepIndex, thoughtCardId, calls }: RecordedStep): void {
-  const open = calls.filter((call) => !call.settled).map((call) => call.tool);
+/** Tells of the step, before what came with it, and of the first tool that is run now. */
+function announce(tx: Tx, { head, turn }: Locked<TurnRow>, commit: StepCommit): void {
+  const { stepIndex, calls } = commit;
   const phase = calls.length > 0 ? 'executing' : 'completed';
-  const payload = { stepIndex, phase, tools: calls.map((call) => call.tool), cardIds: [thoughtCardId] } as const;
-  appendEvent(tx, turn, { type: 'step', payload });
-  const [currentTool] = open;
+  const tools = calls.map((call) => call.content.tool);
+  const cardIds = [thoughtOf(turn, commit).cardId];
+  appendEvent(tx, turn, { type: 'step', payload: { stepIndex, phase, tools, cardIds } });
+  const currentTool = calls.find((call) => call.result === undefined)?.content.tool;
   if (currentTool !== undefined) appendState(tx, head, { activity: 'executing_tool', currentTool });
 }

@@ -315,6 +315,28 @@ export const readBox = (ctx: StoreContext, boxId: string, all = false): Promise<
     return rows.map(({ seq, ...row }) => ({ seq, card: toCard(row) }));
   });
 
+/** Reads these cards, in this order, each once. */
+export const readCards = (ctx: StoreContext, cardIds: readonly string[]): Promise<readonly Card[]> =>
+  read(ctx, ({ db }) => cardsOf(ctx, db, new Set(cardIds)));
+
+/** The cards with these ids, in this order; those that were read before come from the cache. */
+async function cardsOf(ctx: StoreContext, db: Db, ids: ReadonlySet<string>): Promise<readonly Card[]> {
+  const cards = new Map<string, Card>();
+  const unknown: string[] = [];
+  for (const id of ids) {
+    const card = ctx.cards.get(id);
+    if (card) cards.set(id, card);
+    else unknown.push(id);
+  }
+  for (let from = 0; from < unknown.length; from += CARDS_PER_QUERY) {
+    for (const card of await fetchCards(db, unknown.slice(from, from + CARDS_PER_QUERY))) {
+      ctx.cards.set(card.cardId, card);
+      cards.set(card.cardId, card);
+    }
+  }
+  return [...ids].flatMap((id) => cards.get(id) ?? []);
+}
+
 /**
  * Reads the cards of the extents in order, each once: a card that is named again stands at its last place (T24). Cards never change, so
  * those that were read before come from the cache, and a step reads only new ones (W4).
@@ -328,20 +350,7 @@ export const readExtents = (ctx: StoreContext, extents: readonly BoxExtent[]): P
         ids.add(id);
       }
     }
-    const cards = new Map<string, Card>();
-    const unknown: string[] = [];
-    for (const id of ids) {
-      const card = ctx.cards.get(id);
-      if (card) cards.set(id, card);
-      else unknown.push(id);
-    }
-    for (let from = 0; from < unknown.length; from += CARDS_PER_QUERY) {
-      for (const card of await fetchCards(db, unknown.slice(from, from + CARDS_PER_QUERY))) {
-        ctx.cards.set(card.cardId, card);
-        cards.set(card.cardId, card);
-      }
-    }
-    return [...ids].flatMap((id) => cards.get(id) ?? []);
+    return cardsOf(ctx, db, ids);
   });
 
 /** Cards in one statement: SQLite takes at most 32,766 parameters. */

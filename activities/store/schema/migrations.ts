@@ -140,6 +140,14 @@ const log: Migration = ({ autoId, int }) => [
   `create unique index events_one_per_message on events (message_id) where message_id is not null`,
 ];
 
+/** Answers as they are written, before their steps are committed (W16). */
+const chunks: Migration = ({ int }) => [
+  `create table chunks (agent_turn_id text not null, seq ${int} not null, step_index ${int} not null, attempt ${int} not null,
+     body text not null, created_at ${int} not null, primary key (agent_turn_id, seq))`,
+  // One entry for each turn that has chunks: those that are to be dropped are found without reading the rest.
+  `create index chunks_by_age on chunks (created_at) where seq = 1`,
+];
+
 /** Leases of services. */
 const leases: Migration = ({ int }) => [
   `create table svc_leases (service text primary key, holder text not null, expires_at ${int} not null, since ${int} not null,
@@ -147,7 +155,7 @@ const leases: Migration = ({ int }) => [
 ];
 
 const firstSchema: Migration = (dialect) =>
-  [cards, boxes, agents, turns, calls, approvals, log, leases].flatMap((part) => part(dialect));
+  [cards, boxes, agents, turns, calls, approvals, log, chunks, leases].flatMap((part) => part(dialect));
 
 const MIGRATIONS: readonly Migration[] = [firstSchema];
 

@@ -6,6 +6,7 @@ import { type Generated, type Kysely, type RawBuilder, sql, type Transaction } f
 import type { ApprovalStatus } from '../../../workflows/contract/approvals.ts';
 import type { BetweenSteps } from '../../../workflows/contract/between-steps.ts';
 import type { ResultReport } from '../../../workflows/contract/calls.ts';
+import type { ChunkBody } from '../../../workflows/contract/chunks.ts';
 import type { EventBody } from '../../../workflows/contract/events.ts';
 import type { InboxDelivery } from '../../../workflows/contract/inbox.ts';
 import type { ProviderOutage, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
@@ -276,6 +277,17 @@ export interface EventRow {
   created_at: number;
 }
 
+/** A piece of an answer that is being written (W16). */
+export interface ChunkRow {
+  agent_turn_id: string;
+  seq: number;
+  step_index: number;
+  /** When the attempt was scheduled, epoch ms. */
+  attempt: number;
+  body: Json<ChunkBody>;
+  created_at: number;
+}
+
 /** A lease of a service that one process at a time may run. */
 export interface ServiceLeaseRow {
   service: string;
@@ -312,6 +324,7 @@ export interface Tables {
   execution_edges: EdgeRow;
   turn_inbox: InboxRow;
   events: EventRow;
+  chunks: ChunkRow;
   svc_leases: ServiceLeaseRow;
 }
 

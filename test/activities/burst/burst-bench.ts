@@ -2,6 +2,7 @@
  * A turn that runs in bursts, without a server: the workflow's half of a burst, the attempts at its activity, and a store that dies at one of
  * its calls, as the process that makes it would.
  */
+
 import type { Info } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
@@ -9,6 +10,7 @@ import { DefaultLogger } from '@temporalio/worker';
 import { v7 } from 'uuid';
 import type { App } from '../../../activities/app/app.ts';
 import { runSteps } from '../../../activities/burst/run-steps.ts';
+import { ChunkWriter } from '../../../activities/llm/chunk-writer.ts';
 import { openAiModel } from '../../../activities/llm/openai.ts';
 import { endingTeller, turnCommitter } from '../../../activities/store-activities.ts';
 import type { ModelServer } from '../../../workers/model-server/wire.ts';
@@ -231,6 +233,7 @@ export class BurstTurn {
       store,
       app: this.#app,
       model,
+      chunks: new ChunkWriter(store),
       workflows,
       commitTurn,
       tellEnding: endingTeller({ workflows }),

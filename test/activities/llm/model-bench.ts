@@ -1,6 +1,8 @@
 /** A leased turn before a model that answers as told. */
+
 import type { App } from '../../../activities/app/app.ts';
 import { callModel } from '../../../activities/llm/call-model.ts';
+import { ChunkWriter } from '../../../activities/llm/chunk-writer.ts';
 import { openAiModel } from '../../../activities/llm/openai.ts';
 import {
   type ChatRequest,
@@ -36,7 +38,7 @@ export async function bench(
   const server = await startModelServer({ answer: typeof answer === 'function' ? answer : () => answer });
   open.push(turn, server);
   const model = openAiModel({ apiKey: API_KEY, baseUrl: server.url, defaultModel: 'default-model' });
-  return { turn, server, run: callModel({ store: turn.store, app, model }) };
+  return { turn, server, run: callModel({ store: turn.store, app, model, chunks: new ChunkWriter(turn.store) }) };
 }
 
 /** The cards of the turn so far, the instruction first. */

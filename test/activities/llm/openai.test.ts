@@ -96,8 +96,13 @@ describe('a reply', () => {
   test('tells of each chunk as it comes (T21)', async () => {
     const { model } = await modelOn({ kind: 'message', content: 'long enough for three pieces' });
     let chunks = 0;
-    await model.stream(request, new AbortController().signal, () => {
-      chunks += 1;
+    await model.stream(request, new AbortController().signal, {
+      moved: () => {
+        chunks += 1;
+      },
+      text: () => {},
+      reasoning: () => {},
+      call: () => {},
     });
     expect(chunks).toBeGreaterThanOrEqual(3);
   });

@@ -3,6 +3,7 @@ import { describe, jest } from '@jest/globals';
 import { describeAdmission } from './conformance/admission.ts';
 import { describeApprovals } from './conformance/approvals.ts';
 import { describeCalls } from './conformance/calls.ts';
+import { describeChunks } from './conformance/chunks.ts';
 import { describeContext } from './conformance/context.ts';
 import { describeEndings } from './conformance/endings.ts';
 import { describeHandover } from './conformance/handover.ts';
@@ -30,6 +31,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
     describeApprovals(bench);
     describeProviderOutages(bench);
     describeEndings(bench);
+    describeChunks(bench);
     describeContext(bench);
     describeLooks(bench);
     describeTranscripts(bench);

@@ -1,8 +1,10 @@
 /** A tool, and a turn whose model has just called it. */
+
 import { expect } from '@jest/globals';
 import { z } from 'zod';
 import { defineTool, type ToolDefinition } from '../../../activities/app/app.ts';
 import { callModel } from '../../../activities/llm/call-model.ts';
+import { ChunkWriter } from '../../../activities/llm/chunk-writer.ts';
 import { openAiModel } from '../../../activities/llm/openai.ts';
 import type { Tool } from '../../../activities/tool.ts';
 import { runTool } from '../../../activities/tools/run-tool.ts';
@@ -65,7 +67,7 @@ export async function call(
   open.push(turn, server);
   const { fence, lease, store } = turn;
   const model = openAiModel({ apiKey: 'k', baseUrl: server.url, defaultModel: 'm' });
-  const { calls } = await attempt(callModel({ store, app, model }), modelInput(turn));
+  const { calls } = await attempt(callModel({ store, app, model, chunks: new ChunkWriter(store) }), modelInput(turn));
   const callId = calls[0]?.callId ?? '';
   expect(calls).toEqual([{ callId, tool: name, digest: expect.any(String) }]);
   return {

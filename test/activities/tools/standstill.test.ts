@@ -1,6 +1,8 @@
 /** A process that stood still, or waited long for its store: what it held may be over, and only its clock tells it so. */
+
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { callModel } from '../../../activities/llm/call-model.ts';
+import { ChunkWriter } from '../../../activities/llm/chunk-writer.ts';
 import { openAiModel } from '../../../activities/llm/openai.ts';
 import { runTool } from '../../../activities/tools/run-tool.ts';
 import { startModelServer } from '../../../workers/model-server/wire.ts';
@@ -149,7 +151,9 @@ test('a model is not called under a lease that ended while the request was built
     },
   };
   const model = openAiModel({ apiKey: 'k', baseUrl: server.url, defaultModel: 'm' });
-  await expect(attempt(callModel({ store: slow, app, model }), modelInput(turn))).rejects.toMatchObject({
+  await expect(
+    attempt(callModel({ store: slow, app, model, chunks: new ChunkWriter(slow) }), modelInput(turn)),
+  ).rejects.toMatchObject({
     code: 'stale_epoch',
   });
   expect(asked).toBe(0);
