@@ -35,6 +35,8 @@ export {
   type TemporalClient,
   type TemporalCredentials,
 } from './client/connect.ts';
+export type { GatewayAddress } from './client/http/gateway-connection.ts';
+export { AgentHttpClient } from './client/http/http-client.ts';
 export { outputOf } from './client/output-of.ts';
 export type { Stall, StalledActivity } from './client/stalls.ts';
 export type { StreamBody, StreamedCall, StreamPart } from './client/stream-parts.ts';

@@ -48,9 +48,8 @@ export async function* followStream(
   store: StreamStore,
   options: FollowStreamOptions,
 ): AsyncGenerator<StreamPart, void> {
-  const { agentId, agentTurnId, cursor, signal } = options;
-  const reader = new StreamReader(store, agentTurnId, cursor === undefined ? FIRST_PLACE : placeOfCursor(cursor));
-  await reader.check(agentId);
+  const { agentId, agentTurnId, signal } = options;
+  const reader = new StreamReader(store, await checkCursor(store, options));
   const change = new Change(store, signal);
   let over: boolean | undefined;
   while (!signal?.aborted) {
@@ -72,29 +71,30 @@ export async function* followStream(
   }
 }
 
+/** The place of the cursor; the first one where there is none. Errors: `invalid_request` for a cursor that is not of this turn. */
+export async function checkCursor(
+  store: Pick<ReadStore, 'readEvents'>,
+  { agentId, agentTurnId, cursor }: Omit<FollowStreamOptions, 'signal'>,
+): Promise<StreamPlace> {
+  const place = cursor === undefined ? FIRST_PLACE : placeOfCursor(cursor);
+  const { seq } = place;
+  if (seq === 0) return place;
+  const [event] = await store.readEvents({ agentId, agentTurnId, afterSeq: seq - 1, limit: 1 });
+  if (event?.seq === seq) return place;
+  throw new CodedError(
+    'invalid_request',
+    `the cursor is not of turn ${agentTurnId}: pass the "cursor" of the last part of its stream that was handled`,
+  );
+}
+
 /** Makes parts of chunks and events, and keeps the place. */
 class StreamReader {
   place: StreamPlace;
   readonly #store: StreamStore;
-  readonly #agentTurnId: string;
 
-  constructor(store: StreamStore, agentTurnId: string, place: StreamPlace) {
+  constructor(store: StreamStore, place: StreamPlace) {
     this.#store = store;
-    this.#agentTurnId = agentTurnId;
     this.place = place;
-  }
-
-  /** Errors: `invalid_request` for a place that this turn has not come to. */
-  async check(agentId: string): Promise<void> {
-    const { seq } = this.place;
-    if (seq === 0) return;
-    const agentTurnId = this.#agentTurnId;
-    const [event] = await this.#store.readEvents({ agentId, agentTurnId, afterSeq: seq - 1, limit: 1 });
-    if (event?.seq === seq) return;
-    throw new CodedError(
-      'invalid_request',
-      `the cursor is not of turn ${agentTurnId}: pass the "cursor" of the last part of its stream that was handled`,
-    );
   }
 
   /** The parts of what was read; `events` are all there are, or a full page. */

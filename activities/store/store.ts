@@ -30,6 +30,7 @@ import { listApprovals } from './reads/approval-views.ts';
 import { listInbox } from './reads/inbox.ts';
 import { violationPages, violations } from './reads/invariants.ts';
 import {
+  findBox,
   getAgent,
   getTurn,
   listAgents,
@@ -100,6 +101,7 @@ const cards = (ctx: StoreContext): CardStore =>
     writeOutputCard,
     writeContextBox,
     replaceOutputBox,
+    findBox,
     readBox,
     readCards,
     readExtents,

@@ -87,6 +87,8 @@ export interface ApprovalFilter {
   /** Questions of the whole delegation tree that began with this turn. */
   readonly rootTurnId?: string;
   readonly agentId?: string;
+  /** Of agents whose ids begin with one of these; of all when left out. */
+  readonly agentPrefixes?: readonly string[];
   readonly agentTurnId?: string;
   readonly callId?: string;
   /** Lists questions that wait no more, too. */

@@ -9,6 +9,21 @@ export interface BoxEntry {
   readonly card: Card;
 }
 
+/** What a box is. */
+export interface BoxView {
+  readonly kind: 'output' | 'context';
+  /** The agent whose turns write to it; null for a context box, which nobody writes to. */
+  readonly ownerAgentId: string | null;
+}
+
+/** Which cards of a box are read. */
+export interface BoxPage {
+  /** Reads cards behind this place. */
+  readonly after: number;
+  /** The most cards to read; a card may hold a megabyte. */
+  readonly limit: number;
+}
+
 /** Cards that no turn writes, and what is in boxes. */
 export interface CardStore {
   /**
@@ -34,8 +49,13 @@ export interface CardStore {
   replaceOutputBox(agentId: string, expectedBoxId: string, cardIds: readonly string[]): Promise<string>;
   /** Reads these cards, in this order, each once; those that are not there are left out. */
   readCards(cardIds: readonly string[]): Promise<readonly Card[]>;
-  /** Reads a box in its order: what is in view, with `all` also what was summarised or taken back. A box that is not there is empty. */
-  readBox(boxId: string, all?: boolean): Promise<readonly BoxEntry[]>;
+  /** Reads what a box is; null when there is none. */
+  findBox(boxId: string): Promise<BoxView | null>;
+  /**
+   * Reads a box in its order: what is in view, with `all` also what was summarised or taken back; all of it, or a page. A box that is not there
+   * is empty.
+   */
+  readBox(boxId: string, all?: boolean, page?: BoxPage): Promise<readonly BoxEntry[]>;
   /** Reads the cards in view at these places, in order and each once: a card that is named again stands at its last place (T24). */
   readExtents(extents: readonly BoxExtent[]): Promise<readonly Card[]>;
 }

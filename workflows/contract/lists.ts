@@ -14,6 +14,8 @@ export interface TurnQuery {
   readonly status?: readonly TurnStatus[];
   readonly profile?: string;
   readonly agentId?: string;
+  /** Of agents whose ids begin with one of these; of all when left out. */
+  readonly agentPrefixes?: readonly string[];
   /** Turns that were accepted at that time or later; all when left out. Where few turns fit the filter, a late time makes the list cheap. */
   readonly since?: number;
   /** Turns older than this one: the last one of a page gives the next page. */
@@ -63,6 +65,8 @@ export interface SpendingQuery {
   readonly by: 'agent' | 'profile';
   /** Turns that were accepted at that time or later. */
   readonly since: number;
+  /** Of agents whose ids begin with one of these; of all when left out. */
+  readonly agentPrefixes?: readonly string[];
   /** The most lines, those that cost most first; 100 when left out. */
   readonly limit?: number;
 }
@@ -97,6 +101,8 @@ export type InboxPlace = Pick<InboxEntry, 'createdAt' | 'agentTurnId' | 'callId'
 export interface InboxQuery {
   /** Entries behind this one: the last one of a page gives the next page. */
   readonly after?: InboxPlace;
+  /** Of agents whose ids begin with one of these; of all when left out. */
+  readonly agentPrefixes?: readonly string[];
   /** The most entries to list; 100 when left out. */
   readonly limit?: number;
 }

@@ -185,6 +185,8 @@ export interface AgentPage {
   readonly after?: string;
   /** The most agents to list; 1,000 when left out. */
   readonly limit?: number;
+  /** Lists agents whose ids begin with one of these; all when left out. */
+  readonly agentPrefixes?: readonly string[];
 }
 
 /** Which events are read. */

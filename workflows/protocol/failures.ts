@@ -194,6 +194,37 @@ export const FAILURES = {
   agent_not_found: entry('request', false, 'No such agent.', 'Name an agent that exists, or make a new one.'),
   turn_not_found: entry('request', false, 'No such turn.', 'Check the turn id (agentturn agents ls).'),
   payload_too_large: entry('request', false, 'A value is larger than allowed.', 'Write it as a card and pass its id.'),
+  unauthenticated: entry(
+    'request',
+    false,
+    'The request names nobody that is known.',
+    'Send "Authorization: Bearer TOKEN" with a token of this gateway.',
+  ),
+  permission_denied: entry(
+    'request',
+    false,
+    'The token is not for this.',
+    'Use a token with the scope that the message names.',
+  ),
+  not_found: entry('request', false, 'There is nothing under this path.', 'Compare the path with /openapi.json.'),
+  method_not_allowed: entry(
+    'request',
+    false,
+    'This path does not take this method.',
+    'Use a method that the Allow header names.',
+  ),
+  unsupported_media_type: entry(
+    'request',
+    false,
+    'The body is not JSON.',
+    'Send JSON, with "Content-Type: application/json".',
+  ),
+  too_many_requests: entry(
+    'request',
+    true,
+    'The token asks too much at once.',
+    'Wait as long as the Retry-After header says.',
+  ),
   result_wait_timeout: entry('request', true, 'The turn has not ended yet.', 'Wait longer; the turn goes on.'),
 
   // These codes say what keeps a process or an activity from working.
@@ -233,6 +264,12 @@ export const FAILURES = {
     false,
     'The Temporal namespace lacks what agents need.',
     'Register the search attributes with the command in the message.',
+  ),
+  gateway_unreachable: entry(
+    'process',
+    true,
+    'The gateway does not answer.',
+    'Check the URL of the gateway and that it runs.',
   ),
   port_in_use: entry(
     'process',

@@ -47,7 +47,13 @@ export async function hideCards(tx: Tx, boxId: string, seqs: readonly number[], 
 export async function writeContextBox(ctx: StoreContext, texts: readonly string[]): Promise<string> {
   const boxId = contextBoxId(texts);
   await write(ctx, boxId, async (tx) => {
-    await createBox(tx, { box_id: boxId, kind: 'context', owner_agent_id: null, last_seq: texts.length });
+    const isNew = await createBox(tx, {
+      box_id: boxId,
+      kind: 'context',
+      owner_agent_id: null,
+      last_seq: texts.length,
+    });
+    if (!isNew) return;
     for (const [index, text] of texts.entries()) {
       const cardId = inputCardId(text, index);
       await insertCard(tx, { cardId, type: 'context.note', content: { text }, author: 'client' });

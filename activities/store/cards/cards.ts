@@ -169,12 +169,14 @@ export type NewBox = Pick<BoxRow, 'box_id' | 'kind' | 'owner_agent_id'> &
   Partial<Pick<BoxRow, 'last_seq' | 'parent_ids'>>;
 
 /** Makes the box unless its id exists. */
-export async function createBox(tx: Tx, box: NewBox): Promise<void> {
-  await tx.db
+export async function createBox(tx: Tx, box: NewBox): Promise<boolean> {
+  const made = await tx.db
     .insertInto('boxes')
     .values({ parent_ids: encoded([]), last_seq: 0, ...box, created_at: tx.now })
     .onConflict((conflict) => conflict.column('box_id').doNothing())
-    .execute();
+    .returning('box_id')
+    .executeTakeFirst();
+  return made !== undefined;
 }
 
 /** The card that a row holds. */

@@ -4,19 +4,21 @@ import type { ApprovalFilter, ApprovalView } from '../../../workflows/contract/a
 import { approversOf, type Proposed, proposedArguments } from '../calls/approval-rows.ts';
 import { read, type StoreContext } from '../context.ts';
 import { type ApprovalRow, constant } from '../schema/rows.ts';
+import { beginsWith } from './agent-prefixes.ts';
 
 const PLACE = ['created_at', 'agent_turn_id', 'call_id'] as const;
 
 /** Lists questions, oldest first. */
 export const listApprovals = (
   ctx: StoreContext,
-  { rootTurnId, agentId, agentTurnId, callId, all, after, limit = 1_000 }: ApprovalFilter,
+  { rootTurnId, agentId, agentPrefixes, agentTurnId, callId, all, after, limit = 1_000 }: ApprovalFilter,
 ): Promise<readonly ApprovalView[]> =>
   read(ctx, async (reader) => {
     let query = reader.db.selectFrom('approvals').selectAll().limit(limit);
     for (const column of PLACE) query = query.orderBy(column);
     if (rootTurnId !== undefined) query = query.where('root_turn_id', '=', rootTurnId);
     if (agentId !== undefined) query = query.where('agent_id', '=', agentId);
+    if (agentPrefixes) query = query.where(beginsWith('agent_id', agentPrefixes));
     if (agentTurnId !== undefined) query = query.where('agent_turn_id', '=', agentTurnId);
     if (callId !== undefined) query = query.where('call_id', '=', callId);
     if (!all) query = query.where('status', '=', constant('waiting'));

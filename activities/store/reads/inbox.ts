@@ -5,6 +5,7 @@ import { approversOf, findApproval, proposedArguments } from '../calls/approval-
 import { findCall } from '../calls/call-cards.ts';
 import { type Reader, read, type StoreContext } from '../context.ts';
 import { constant, type WaitingRow } from '../schema/rows.ts';
+import { beginsWith } from './agent-prefixes.ts';
 
 const PLACE = ['turn_waiting.created_at', 'turn_waiting.agent_turn_id', 'turn_waiting.call_id'] as const;
 
@@ -15,7 +16,10 @@ const QUEUED_BEHIND = sql<number>`(select count(*) from turns queued
 type OutsideRow = WaitingRow & { readonly agent_id: string; readonly queued_behind: number };
 
 /** Lists what waits for somebody outside, the oldest first. Calls that wait for a delegated turn are not among them. */
-export const listInbox = (ctx: StoreContext, { after, limit = 100 }: InboxQuery = {}): Promise<readonly InboxEntry[]> =>
+export const listInbox = (
+  ctx: StoreContext,
+  { after, limit = 100, agentPrefixes }: InboxQuery = {},
+): Promise<readonly InboxEntry[]> =>
   read(ctx, async (reader) => {
     let query = reader.db
       .selectFrom('turn_waiting')
@@ -25,6 +29,7 @@ export const listInbox = (ctx: StoreContext, { after, limit = 100 }: InboxQuery 
       .where('turn_waiting.status', '=', constant('waiting'))
       .where('turn_waiting.kind', 'in', ['tool', 'approval'])
       .limit(limit);
+    if (agentPrefixes) query = query.where(beginsWith('turns.agent_id', agentPrefixes));
     for (const column of PLACE) query = query.orderBy(column);
     if (after) {
       const behind = sql.join([after.createdAt, after.agentTurnId, after.callId]);

@@ -1,6 +1,6 @@
 /** The read model. Reading writes nothing and takes no lock. */
 
-import type { BoxEntry } from '../../../workflows/contract/cards.ts';
+import type { BoxEntry, BoxPage, BoxView } from '../../../workflows/contract/cards.ts';
 import type { AgentEvent } from '../../../workflows/contract/events.ts';
 import type { ProviderOutage } from '../../../workflows/contract/steps.ts';
 import type {
@@ -22,6 +22,7 @@ import { ofFewLengths, read, type StoreContext, together } from '../context.ts';
 import { decoded } from '../schema/json.ts';
 import { type CardRow, type ClaimRow, constant, contentOf, type Db, type StepRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
+import { beginsWith } from './agent-prefixes.ts';
 
 /** Reads a turn with its steps and calls; null when it was never accepted. */
 export const getTurn = (ctx: StoreContext, agentTurnId: string): Promise<TurnView | null> =>
@@ -205,11 +206,12 @@ function callViews(
 /** Lists agents by id. */
 export const listAgents = (
   ctx: StoreContext,
-  { after, limit = 1_000 }: AgentPage = {},
+  { after, limit = 1_000, agentPrefixes }: AgentPage = {},
 ): Promise<readonly AgentView[]> =>
   read(ctx, async ({ db }) => {
     // The ids first: of a page of a join, PostgreSQL may join more than the page.
-    const query = db.selectFrom('agents').select('agent_id').orderBy('agent_id').limit(limit);
+    let query = db.selectFrom('agents').select('agent_id').orderBy('agent_id').limit(limit);
+    if (agentPrefixes) query = query.where(beginsWith('agents.agent_id', agentPrefixes));
     const page = await (after === undefined ? query : query.where('agent_id', '>', after)).execute();
     const views: AgentView[] = [];
     for (let from = 0; from < page.length; from += AGENTS_PER_QUERY) {
@@ -302,17 +304,30 @@ export const readEvents = (ctx: StoreContext, filter: EventFilter): Promise<read
   });
 
 /** Reads a box in its order: what is in view, or all of it. */
-export const readBox = (ctx: StoreContext, boxId: string, all = false): Promise<readonly BoxEntry[]> =>
+export const readBox = (ctx: StoreContext, boxId: string, all = false, page?: BoxPage): Promise<readonly BoxEntry[]> =>
   read(ctx, async ({ db }) => {
-    const query = db
+    let query = db
       .selectFrom('box_cards')
       .innerJoin('cards', 'cards.card_id', 'box_cards.card_id')
       .selectAll('cards')
       .select('box_cards.seq')
       .where('box_cards.box_id', '=', boxId)
       .orderBy('box_cards.seq');
-    const rows = await (all ? query : query.where('box_cards.hidden_reason', 'is', null)).execute();
+    if (!all) query = query.where('box_cards.hidden_reason', 'is', null);
+    if (page) query = query.where('box_cards.seq', '>', page.after).limit(page.limit);
+    const rows = await query.execute();
     return rows.map(({ seq, ...row }) => ({ seq, card: toCard(row) }));
+  });
+
+/** Reads what a box is; null when there is none. */
+export const findBox = (ctx: StoreContext, boxId: string): Promise<BoxView | null> =>
+  read(ctx, async ({ db }) => {
+    const box = await db
+      .selectFrom('boxes')
+      .select(['kind', 'owner_agent_id'])
+      .where('box_id', '=', boxId)
+      .executeTakeFirst();
+    return box ? { kind: box.kind, ownerAgentId: box.owner_agent_id } : null;
   });
 
 /** Reads these cards, in this order, each once. */

@@ -6,13 +6,14 @@ import { read, type StoreContext } from '../context.ts';
 import { decoded } from '../schema/json.ts';
 import { constant, type Db } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
+import { beginsWith } from './agent-prefixes.ts';
 
 const ASKED_BYTES = 300;
 /** Characters of an instruction's card that are read: an instruction may have a megabyte, and a page ten thousand of them. */
 const HEAD_CHARACTERS = 1_000;
 
 /** A query for turns, the newest first. */
-function selectTurns(db: Db, { status, profile, agentId, since, before, limit = 100 }: TurnQuery) {
+function selectTurns(db: Db, { status, profile, agentId, agentPrefixes, since, before, limit = 100 }: TurnQuery) {
   let turns = db
     .selectFrom('turns')
     .orderBy('turns.accepted_at', 'desc')
@@ -21,6 +22,7 @@ function selectTurns(db: Db, { status, profile, agentId, since, before, limit = 
   if (status !== undefined) turns = turns.where('turns.status', 'in', status.map(constant));
   if (profile !== undefined) turns = turns.where('turns.profile_name', '=', profile);
   if (agentId !== undefined) turns = turns.where('turns.agent_id', '=', agentId);
+  if (agentPrefixes) turns = turns.where(beginsWith('turns.agent_id', agentPrefixes));
   if (since !== undefined) turns = turns.where('turns.accepted_at', '>=', since);
   if (!before) return turns;
   const place = sql.join([before.acceptedAt, before.agentTurnId]);
@@ -63,10 +65,18 @@ function textAt(head: string): string {
 const PAGE = 1_000;
 
 /** Adds up what turns spent since then, read a page at a time over a connection of its own. */
-export async function spending(ctx: StoreContext, { by, since, limit = 100 }: SpendingQuery): Promise<Spending[]> {
+export async function spending(
+  ctx: StoreContext,
+  { by, since, limit = 100, agentPrefixes }: SpendingQuery,
+): Promise<Spending[]> {
   const sums = new Map<string | null, Spending>();
   for (let before: TurnPlace | undefined; ; ) {
-    const page = await spentBy(ctx, { since, limit: PAGE, ...(before ? { before } : {}) });
+    const page = await spentBy(ctx, {
+      since,
+      limit: PAGE,
+      ...(agentPrefixes ? { agentPrefixes } : {}),
+      ...(before ? { before } : {}),
+    });
     for (const turn of page) {
       const of = by === 'agent' ? turn.agent_id : turn.profile_name;
       sums.set(of, added(sums.get(of) ?? { of, turns: 0, failed: 0, tokens: 0, cost: 0, uncosted: 0 }, turn));

@@ -31,12 +31,15 @@ interface Write {
 export class GroupedWrites {
   readonly #db: Db;
   readonly #locked: LockedByOthers;
+  readonly #longestMs: number;
   readonly #waiting: Write[] = [];
   #isWorking = false;
 
-  constructor(db: Db, locked: LockedByOthers) {
+  /** `longestMs`: for how long a transaction takes in more writes. */
+  constructor(db: Db, locked: LockedByOthers, longestMs = LONGEST_MS) {
     this.#db = db;
     this.#locked = locked;
+    this.#longestMs = longestMs;
   }
 
   /** Runs a body in a transaction, and resolves when it is committed. Errors: those of the body, and of the transaction. */
@@ -84,7 +87,7 @@ export class GroupedWrites {
 
   /** Performs the writes of the group, which grows by those that wait. */
   async #perform(trx: Trx, group: Write[]): Promise<readonly (() => void)[]> {
-    const until = performance.now() + LONGEST_MS;
+    const until = performance.now() + this.#longestMs;
     const outcomes: (() => void)[] = [];
     for (const write of group) {
       outcomes.push(await write.perform(trx));

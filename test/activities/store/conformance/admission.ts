@@ -105,6 +105,19 @@ export function describeAdmission(bench: StoreBench): void {
       expect(await bench.store.getTurn(turn)).toMatchObject({ status: 'failed', errorCode: 'box_unavailable' });
     });
 
+    test('the same texts are the same context box, however often and by however many they are written at once (T29)', async () => {
+      const texts = [newAgent(), 'b', 'b'];
+      const writing = [bench.store, bench.other, bench.store, bench.other].map((store) => store.writeContextBox(texts));
+      const [boxId = '', ...more] = await Promise.all(writing);
+      expect(more).toEqual([boxId, boxId, boxId]);
+      expect(await bench.other.writeContextBox(texts)).toBe(boxId);
+      expect(await bench.store.findBox(boxId)).toEqual({ kind: 'context', ownerAgentId: null });
+      expect(await bench.store.findBox('no-such-box')).toBeNull();
+      const cards = await bench.store.readBox(boxId);
+      expect(cards.map(({ card }) => card.content)).toEqual(texts.map((text) => ({ text })));
+      expect(await bench.store.readBox(boxId, false, { after: 1, limit: 1 })).toEqual(cards.slice(1, 2));
+    });
+
     test('the instruction joins the output box at lease; memory comes first, then the context, the instruction last (T24)', async () => {
       const agentId = newAgent();
       const first = await bench.started(agentId, { instruction: 'first' });

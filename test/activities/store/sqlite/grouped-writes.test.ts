@@ -26,9 +26,13 @@ beforeEach(() => {
     if (query.sql === 'commit') commits += 1;
   };
   const db = new Kysely<Tables>({ dialect: new ImmediateSqliteDialect({ database }), log });
-  writes = new GroupedWrites(db, { isLocked: () => false, lockedPause: () => 1 });
+  // However busy the machine is.
+  writes = grouping(db, Number.POSITIVE_INFINITY);
 });
 afterEach(() => void database.close());
+
+const grouping = (db: Kysely<Tables>, longestMs: number) =>
+  new GroupedWrites(db, { isLocked: () => false, lockedPause: () => 1 }, longestMs);
 
 const insert = async (trx: Trx, name: string): Promise<string> => {
   await sql`insert into names values (${name})`.execute(trx);

@@ -1,0 +1,31 @@
+/** Events of the log and parts of a stream as server-sent events, and where a reader goes on. */
+import type { AgentEvent } from '../../workflows/contract/events.ts';
+import type { ReadStore } from '../../workflows/contract/views.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { StreamPart } from '../stream-parts.ts';
+import type { ServerSentEvent } from './event-stream.ts';
+
+/** Events with their `seq` as id. */
+export async function* logEventsOf(events: AsyncIterable<AgentEvent>): AsyncGenerator<ServerSentEvent, void> {
+  for await (const event of events) yield { id: String(event.seq), event: event.type, data: event };
+}
+
+/** Parts with their cursor as id. */
+export async function* streamPartsOf(parts: AsyncIterable<StreamPart>): AsyncGenerator<ServerSentEvent, void> {
+  for await (const part of parts) yield { id: part.cursor, event: part.type, data: part };
+}
+
+/** The `seq` behind which a reader goes on; 0 for the beginning. Errors: `invalid_request` for one that the agent has not come to. */
+export async function checkSeq(
+  store: Pick<ReadStore, 'readEvents'>,
+  agentId: string,
+  after: string | number | undefined,
+): Promise<number> {
+  const seq = Number(after ?? 0);
+  if (!/^\d{1,15}$/.test(String(after ?? 0)))
+    throw new CodedError('invalid_request', 'Last-Event-ID must be the id of an event of this log, a whole number');
+  if (seq === 0) return 0;
+  const [event] = await store.readEvents({ agentId, afterSeq: seq - 1, limit: 1 });
+  if (event?.seq === seq) return seq;
+  throw new CodedError('invalid_request', `agent ${agentId} has no event ${seq} yet; go on behind one that it has`);
+}

@@ -1,0 +1,241 @@
+/** Routes of turns: read, follow, steer, answer, stop. */
+import { z } from '@hono/zod-openapi';
+import { CodedError } from '../../../workflows/protocol/failures.ts';
+import { checkCursor } from '../../turn-stream.ts';
+import { agentOfTurn } from '../access.ts';
+import type { Caller } from '../caller.ts';
+import { checkSeq, logEventsOf, streamPartsOf } from '../events.ts';
+import { type AnyRoute, type GatewayContext, route } from '../route.ts';
+import {
+  callParams,
+  edgeSchema,
+  limit,
+  pageOf,
+  place,
+  transcriptEntrySchema,
+  turnParams,
+  turnSchema,
+  waitSeconds,
+} from '../schemas.ts';
+
+/** The turn, if the caller sees it. Errors: `turn_not_found`. */
+async function turnOf({ client, store }: GatewayContext, caller: Caller, agentTurnId: string) {
+  if (caller.agentPrefixes) await agentOfTurn(store, caller, agentTurnId);
+  return client.turn(agentTurnId);
+}
+
+const get = route({
+  method: 'get',
+  path: '/v1/turns/{agentTurnId}',
+  scope: 'read',
+  summary: 'Read a turn; with waitSeconds, when it has ended or the time is over.',
+  params: turnParams,
+  query: z.strictObject({ waitSeconds }),
+  result: turnSchema,
+  async handle(context, { caller, params: { agentTurnId }, query: { waitSeconds: wait = 0 } }) {
+    const turn = await turnOf(context, caller, agentTurnId);
+    if (wait === 0) return turn.get();
+    return turn.result({ timeoutMs: wait * 1_000 }).catch((error: unknown) => {
+      if (error instanceof CodedError && error.code === 'result_wait_timeout') return turn.get();
+      throw error;
+    });
+  },
+});
+
+const events = route({
+  method: 'get',
+  path: '/v1/turns/{agentTurnId}/events',
+  scope: 'read',
+  summary: "Follow a turn's events, up to its end.",
+  params: turnParams,
+  query: z.strictObject({ afterSeq: place.optional() }),
+  result: 'events',
+  async handle(context, { caller, params: { agentTurnId }, query, header }) {
+    const agentId = await agentOfTurn(context.store, caller, agentTurnId);
+    const afterSeq = await checkSeq(context.store, agentId, header('last-event-id') ?? query.afterSeq);
+    return context.stream(caller, (signal) =>
+      logEventsOf(context.client.turn(agentTurnId).events({ afterSeq, signal })),
+    );
+  },
+});
+
+const stream = route({
+  method: 'get',
+  path: '/v1/turns/{agentTurnId}/stream',
+  scope: 'read',
+  summary: 'Follow a turn while its answers are written: text, calls, results, end.',
+  params: turnParams,
+  query: z.strictObject({ cursor: z.string().max(200).optional() }),
+  result: 'events',
+  async handle(context, { caller, params: { agentTurnId }, query, header }) {
+    const agentId = await agentOfTurn(context.store, caller, agentTurnId);
+    const cursor = header('last-event-id') ?? query.cursor;
+    if (cursor !== undefined) await checkCursor(context.store, { agentId, agentTurnId, cursor });
+    return context.stream(caller, (signal) =>
+      streamPartsOf(context.client.turn(agentTurnId).stream({ signal, ...(cursor === undefined ? {} : { cursor }) })),
+    );
+  },
+});
+
+const transcript = route({
+  method: 'get',
+  path: '/v1/turns/{agentTurnId}/transcript',
+  scope: 'read',
+  summary: 'What was asked, said, called, answered and delivered.',
+  params: turnParams,
+  query: z.strictObject({ after: place.optional(), limit }),
+  result: pageOf(transcriptEntrySchema),
+  async handle({ store }, { caller, params: { agentTurnId }, query: { after = 0, limit: most = 100 } }) {
+    await agentOfTurn(store, caller, agentTurnId);
+    const items = (await store.readTranscript(agentTurnId, { after, limit: most })) ?? [];
+    // A page is so many cards; entries that have none come with them.
+    return { items, next: items.length < most ? null : String(items.at(-1)?.seq ?? '') };
+  },
+});
+
+const tree = route({
+  method: 'get',
+  path: '/v1/turns/{agentTurnId}/tree',
+  scope: 'read',
+  summary: 'The call tree: who caused what, from this turn on.',
+  params: turnParams,
+  result: z.object({ items: z.array(edgeSchema) }),
+  async handle({ store }, { caller, params: { agentTurnId } }) {
+    await agentOfTurn(store, caller, agentTurnId);
+    return { items: await store.listEdges(agentTurnId) };
+  },
+});
+
+const stall = route({
+  method: 'get',
+  path: '/v1/turns/{agentTurnId}/stall',
+  scope: 'read',
+  summary: 'Why the turn does not go on at the moment.',
+  params: turnParams,
+  query: z.strictObject({ queuedMs: place.optional() }),
+  result: z.object({ stall: z.record(z.string(), z.unknown()).nullable() }),
+  async handle(context, { caller, params: { agentTurnId }, query: { queuedMs } }) {
+    const turn = await turnOf(context, caller, agentTurnId);
+    return { stall: await turn.stall(queuedMs === undefined ? {} : { queuedMs }) };
+  },
+});
+
+const ack = (...answers: readonly [string, ...string[]]) => z.looseObject({ ack: z.enum(answers) });
+
+const stop = route({
+  method: 'post',
+  path: '/v1/turns/{agentTurnId}/stop',
+  scope: 'write',
+  summary: 'Stop a turn, queued or running.',
+  params: turnParams,
+  body: z.strictObject({ reason: z.string().max(1_000).optional() }),
+  result: ack('stopped', 'canceled', 'already_ended', 'unknown'),
+  async handle(context, { caller, params: { agentTurnId }, body: { reason } }) {
+    return (await turnOf(context, caller, agentTurnId)).stop(reason ?? `stopped by ${caller.name}`);
+  },
+});
+
+const steer = route({
+  method: 'post',
+  path: '/v1/turns/{agentTurnId}/steer',
+  scope: 'write',
+  summary: 'A message for the running turn.',
+  params: turnParams,
+  body: z.strictObject({ text: z.string(), key: z.string().optional() }),
+  result: ack('accepted', 'stale', 'unknown'),
+  async handle(context, { caller, params: { agentTurnId }, body, header }) {
+    const key = body.key ?? header('idempotency-key');
+    return (await turnOf(context, caller, agentTurnId)).steer(body.text, key === undefined ? {} : { key });
+  },
+});
+
+const report = route({
+  method: 'post',
+  path: '/v1/turns/{agentTurnId}/tool-results/{callId}',
+  scope: 'write',
+  summary: 'Answer a suspended call.',
+  params: callParams,
+  body: z.record(z.string(), z.unknown()).openapi('ToolResultReport', {
+    type: 'object',
+    required: ['status'],
+    properties: {
+      status: { type: 'string', enum: ['success', 'failed', 'timeout', 'canceled', 'partial', 'running'] },
+      result: {},
+      toolResultCardId: { type: 'string', format: 'uuid' },
+      error: { type: 'object' },
+      afterExecution: { type: 'string', enum: ['continue', 'suspend', 'terminate'] },
+      turnEpoch: { type: 'integer' },
+    },
+  }),
+  result: ack('applied', 'buffered', 'duplicate', 'stale', 'unknown', 'deferred'),
+  async handle(context, { caller, params: { agentTurnId, callId }, body }) {
+    const turn = await turnOf(context, caller, agentTurnId);
+    // The client checks it, whatever it is.
+    return turn.toolResult({ ...body, callId } as Parameters<typeof turn.toolResult>[0]);
+  },
+});
+
+const answer = route({
+  method: 'post',
+  path: '/v1/turns/{agentTurnId}/approvals',
+  scope: 'approve',
+  summary: 'Answer a question about a call or a budget, as who the token names.',
+  params: turnParams,
+  body: z.record(z.string(), z.unknown()).openapi('ApprovalAnswer', {
+    type: 'object',
+    required: ['callId', 'decision'],
+    properties: {
+      callId: { type: 'string' },
+      decision: { type: 'string', enum: ['approved', 'denied'] },
+      reason: { type: 'string' },
+      arguments: { type: 'object' },
+      budgets: { type: 'object' },
+    },
+  }),
+  result: ack('applied', 'duplicate', 'stale', 'unknown'),
+  async handle(context, { caller, params: { agentTurnId }, body }) {
+    const { by } = body;
+    if (by !== undefined && by !== caller.name)
+      throw new CodedError('permission_denied', `this token answers as ${caller.name}; leave "by" out`);
+    const turn = await turnOf(context, caller, agentTurnId);
+    return turn.answer({ ...body, by: caller.name } as Parameters<typeof turn.answer>[0]);
+  },
+});
+
+const budgets = route({
+  method: 'put',
+  path: '/v1/turns/{agentTurnId}/budgets',
+  scope: 'operate',
+  summary: 'New budgets, effective before the next model call.',
+  params: turnParams,
+  body: z.record(z.string(), z.unknown()).openapi('BudgetChange', {
+    type: 'object',
+    properties: Object.fromEntries(
+      ['maxSteps', 'maxToolCalls', 'maxTokens', 'maxWallTimeMs', 'maxCost'].map((name) => [
+        name,
+        { type: 'number' as const },
+      ]),
+    ),
+  }),
+  result: z.object({}),
+  async handle(context, { caller, params: { agentTurnId }, body }) {
+    const turn = await turnOf(context, caller, agentTurnId);
+    await turn.setBudgets(body as Parameters<typeof turn.setBudgets>[0]);
+    return {};
+  },
+});
+
+/** The routes of turns. */
+export const TURN_ROUTES: readonly AnyRoute[] = [
+  get,
+  events,
+  stream,
+  transcript,
+  tree,
+  stall,
+  stop,
+  steer,
+  report,
+  answer,
+  budgets,
+];

@@ -1,0 +1,270 @@
+/** What the gateway takes in paths and queries, and what it gives back, for its checks and for the OpenAPI document. */
+import { z } from '@hono/zod-openapi';
+import { RESULT_STATUSES } from '../../workflows/protocol/cards.ts';
+import { USER_ID_PATTERN } from '../../workflows/protocol/ids.ts';
+import { OPEN_STATUSES, TERMINAL_STATUSES } from '../../workflows/protocol/turn.ts';
+
+const STATUSES = [...OPEN_STATUSES, ...TERMINAL_STATUSES] as const;
+
+/** The id of an agent in a path. */
+export const agentParams = z.object({
+  agentId: z.string().regex(USER_ID_PATTERN, {
+    error: 'must be 1 to 128 of letters, digits, ". _ ~ -", starting with a letter or digit',
+  }),
+});
+
+/** An id that the runtime made: of a turn, a call, a card or a box. */
+const madeId = z
+  .string()
+  .min(1)
+  .max(128)
+  .regex(/^[\x21-\x7e]+$/, { error: 'must be 1 to 128 printable characters without spaces' });
+
+/** The id of a turn in a path. */
+export const turnParams = z.object({ agentTurnId: madeId });
+/** The ids of a turn and of one of its calls in a path. */
+export const callParams = turnParams.extend({ callId: madeId });
+/** The id of a card in a path. */
+export const cardParams = z.object({ cardId: madeId });
+/** The id of a box in a path. */
+export const boxParams = z.object({ boxId: madeId });
+
+const wholeNumber = z
+  .string()
+  .regex(/^\d{1,15}$/, { error: 'must be a whole number' })
+  .transform(Number);
+const between = (least: number, most: number) =>
+  wholeNumber.pipe(z.int().min(least).max(most)).openapi({ type: 'integer', minimum: least, maximum: most });
+
+/** How many items a page has at most. */
+export const limit = between(1, 1_000).optional();
+/** A time, epoch ms. */
+export const epochMs = between(0, Number.MAX_SAFE_INTEGER);
+/** A place in a list or a log, from 1. */
+export const place = between(0, Number.MAX_SAFE_INTEGER);
+/** How long to wait for the end of a turn, seconds. */
+export const waitSeconds = between(0, 60).optional();
+/** Yes or no in a query. */
+export const flag = z.enum(['true', 'false']).transform((text) => text === 'true');
+/** One status of a turn, or several with commas between them. */
+export const statuses = z
+  .string()
+  .max(200)
+  .transform((text) => text.split(','))
+  .pipe(z.array(z.enum(STATUSES)).min(1))
+  .openapi({ type: 'string', example: 'running,suspended' });
+/** One status of a turn. */
+export const status = z.enum(STATUSES);
+/** Which id to list behind. */
+export const behindId = madeId;
+
+const json = z.unknown().openapi({ description: 'Any JSON.' });
+const object = z.record(z.string(), z.unknown());
+const time = z.int().openapi({ description: 'Epoch ms by the clock of the store.' });
+
+/** An error: RFC 9457. */
+export const problemSchema = z
+  .object({
+    type: z.string(),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string(),
+    code: z.string().openapi({ description: 'A code of the error catalogue.' }),
+    retryable: z.boolean(),
+    cure: z.string(),
+  })
+  .openapi('Problem');
+
+/** A page of a list. */
+export const pageOf = (item: z.ZodType) =>
+  z.object({
+    items: z.array(item),
+    next: z
+      .string()
+      .nullable()
+      .openapi({ description: 'What gives the next page, in the query; null behind the last one.' }),
+  });
+
+/** The answer to an accepted request. */
+export const enqueueAckSchema = z
+  .object({ agentTurnId: z.string(), agentId: z.string(), position: z.int(), status, duplicate: z.boolean() })
+  .openapi('EnqueueAck');
+
+const usage = z.object({ input: z.int(), output: z.int(), cached: z.int(), estimated: z.literal(true).optional() });
+
+const call = z.object({
+  callId: z.string(),
+  tool: z.string(),
+  arguments: json,
+  approval: object.nullable(),
+  status: z.enum([...RESULT_STATUSES, 'waiting', 'open']),
+  progress: json.nullable(),
+  error: object.nullable(),
+  durationMs: z.int().nullable(),
+});
+
+const step = z.object({
+  stepIndex: z.int(),
+  model: z.string().nullable(),
+  usage: usage.nullable(),
+  cost: z.number().nullable(),
+  latencyMs: z.int().nullable(),
+  firstTokenMs: z.int().nullable(),
+  calls: z.array(call),
+});
+
+const waiting = z.object({
+  callId: z.string(),
+  kind: z.enum(['tool', 'join', 'approval']),
+  tool: z.string(),
+  deadline: time,
+  approvers: z.array(z.string()),
+  deferred: object.nullable(),
+});
+
+const missingWorkers = z.object({ workerTarget: z.string(), since: time });
+
+/** A turn. */
+export const turnSchema = z
+  .object({
+    agentTurnId: z.string(),
+    agentId: z.string(),
+    status,
+    errorCode: z.string().nullable(),
+    reason: z.string().nullable(),
+    turnEpoch: z.int().nullable(),
+    profile: z.string().nullable(),
+    instruction: z.string(),
+    deliverable: object.nullable(),
+    deliverableCardId: z.string().nullable(),
+    outputBoxId: z.string().nullable(),
+    usage,
+    cost: z.number().nullable(),
+    engine: object.nullable(),
+    stepCount: z.int(),
+    steps: z.array(step),
+    waiting: z.array(waiting),
+    waitingForWorkers: missingWorkers.nullable(),
+    waitingForProvider: object.nullable(),
+    parent: z.object({ agentId: z.string(), agentTurnId: z.string(), callId: z.string().nullable() }).nullable(),
+    depth: z.int(),
+    acceptSeq: z.int(),
+    acceptedAt: time,
+    leasedAt: time.nullable(),
+    startedAt: time.nullable(),
+    endedAt: time.nullable(),
+  })
+  .openapi('Turn');
+
+/** A turn in a list. */
+export const turnSummarySchema = z
+  .object({
+    agentTurnId: z.string(),
+    agentId: z.string(),
+    profile: z.string().nullable(),
+    status,
+    errorCode: z.string().nullable(),
+    reason: z.string().nullable(),
+    asked: z.string(),
+    usage,
+    cost: z.number().nullable(),
+    stepCount: z.int(),
+    acceptedAt: time,
+    startedAt: time.nullable(),
+    endedAt: time.nullable(),
+  })
+  .openapi('TurnSummary');
+
+/** An agent. */
+export const agentSchema = z
+  .object({
+    agentId: z.string(),
+    profile: z.string().nullable(),
+    lifecycle: z.enum(['started', 'stopped']),
+    status: z.enum(['idle', 'dispatched', 'running', 'suspended']),
+    turnEpoch: z.int(),
+    activeAgentTurnId: z.string().nullable(),
+    acceptedTurns: z.int(),
+    queuedTurns: z.int(),
+    waitingForWorkers: missingWorkers.nullable(),
+    outputBoxId: z.string().nullable(),
+    waitingToolCount: z.int(),
+    resumeDeadline: time.nullable(),
+    updatedAt: time,
+  })
+  .openapi('Agent');
+
+const question = {
+  callId: z.string(),
+  agentId: z.string(),
+  agentTurnId: z.string(),
+  tool: z.string(),
+  arguments: object.nullable(),
+  written: object.nullable(),
+  approvers: z.array(z.string()),
+  deadline: time,
+  createdAt: time,
+};
+
+/** A question to people. */
+export const approvalSchema = z
+  .object({
+    ...question,
+    rootTurnId: z.string(),
+    kind: z.enum(['call', 'budget']),
+    reason: z.string(),
+    escalated: z.boolean(),
+    status: z.enum(['waiting', 'approved', 'denied', 'unanswered', 'dropped']),
+    answeredBy: z.string().nullable(),
+  })
+  .openapi('Approval');
+
+/** Something that waits for somebody outside. */
+export const inboxEntrySchema = z
+  .object({
+    ...question,
+    kind: z.enum(['approval', 'budget', 'result']),
+    reason: z.string().nullable(),
+    queuedBehind: z.int(),
+  })
+  .openapi('InboxEntry');
+
+/** What turns spent. */
+export const spendingSchema = z
+  .object({
+    of: z.string().nullable(),
+    turns: z.int(),
+    failed: z.int(),
+    tokens: z.int(),
+    cost: z.number(),
+    uncosted: z.int(),
+  })
+  .openapi('Spending');
+
+/** An entry of a transcript; its other fields follow from its kind. */
+export const transcriptEntrySchema = z
+  .looseObject({
+    kind: z.enum(['request', 'steer', 'thought', 'call', 'result', 'budget', 'note', 'summary', 'deliverable']),
+    seq: z.int(),
+    at: time,
+    hidden: z.enum(['rolled_back', 'summarised']).nullable(),
+  })
+  .openapi('TranscriptEntry');
+
+/** Who caused what. */
+export const edgeSchema = z
+  .looseObject({ primitive: z.string(), phase: z.string(), kind: z.string().nullable(), createdAt: time })
+  .openapi('Edge');
+
+/** A card; its content follows from its type. */
+export const cardSchema = z
+  .object({
+    cardId: z.string(),
+    type: z.string(),
+    content: object,
+    agentTurnId: z.string().nullable(),
+    stepIndex: z.int().nullable(),
+    callId: z.string().nullable(),
+    tokens: z.int(),
+  })
+  .openapi('Card');

@@ -1,0 +1,238 @@
+/** What every client does, whatever way it reaches the system: directly, or over HTTP through a gateway. */
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { v7 } from 'uuid';
+import { z } from 'zod';
+import { defineAgent, defineApp, defineTool } from '../../activities/app/app.ts';
+import type { ClientApi } from '../../client/api.ts';
+import type { ModelAnswer } from '../../workers/model-server/completion.ts';
+import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
+import type { AgentEvent } from '../../workflows/contract/events.ts';
+import { type Harness, openHarness } from '../support/harness.ts';
+import { type GatewayBench, openGateway } from './gateway/bench.ts';
+
+const book = defineTool({
+  name: 'book',
+  description: 'Books.',
+  parameters: z.object({ price: z.number() }),
+  sideEffects: 'idempotent',
+  execute: ({ price }) => ({ booked: price }),
+});
+
+const outside = defineTool({
+  name: 'outside',
+  description: 'Waits for somebody outside.',
+  parameters: z.object({}),
+  sideEffects: 'none',
+  afterExecution: 'suspend',
+  execute: () => ({ asked: true }),
+});
+
+const says = (content: string): ModelAnswer => ({ kind: 'message', content });
+const calls = (name: string, args: object): ModelAnswer => ({
+  kind: 'message',
+  toolCalls: [{ name, arguments: args }],
+});
+
+async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const item of items) found.push(item);
+  return found;
+}
+
+let harness: Harness;
+let model: ModelServer;
+let gateway: GatewayBench;
+
+beforeAll(async () => {
+  harness = await openHarness();
+  const asking = defineAgent({
+    name: 'asking',
+    governance: { rules: [{ tool: 'book', action: 'ask', reason: 'it costs' }] },
+  });
+  // The script is what the last request says: one answer for each step.
+  model = await startModelServer({
+    answer: ({ messages }) => {
+      const asked = messages.findLastIndex(({ role, content }) => role === 'user' && String(content).startsWith('['));
+      const script = JSON.parse(String(messages[asked]?.content)) as ModelAnswer[];
+      const step = messages.slice(asked).filter(({ role }) => role === 'assistant').length;
+      return script[step] ?? says('nothing more');
+    },
+  });
+  await harness.startWorker(
+    defineApp({ agents: [defineAgent({ name: 'tester' }), asking], tools: [book, outside] }),
+    model,
+  );
+  gateway = await openGateway(harness);
+});
+afterAll(async () => {
+  await gateway?.server.close();
+  await harness?.close();
+  await model?.close();
+});
+
+const newAgent = () => `agent-${v7()}`;
+const script = (...answers: ModelAnswer[]) => JSON.stringify(answers);
+
+describe.each<[string, () => ClientApi]>([
+  ['directly', () => harness.client],
+  ['over HTTP', () => gateway.client],
+])('a client that goes %s', (_, client) => {
+  test('enqueues a turn, gets its result, and reads it in every way', async () => {
+    const agent = client().agent(newAgent(), { profile: 'tester' });
+    expect(await agent.get()).toBeNull();
+    const turn = await agent.enqueue({ instruction: script(calls('book', { price: 3 }), says('Done.')) });
+    expect(turn.ack).toMatchObject({ agentTurnId: turn.id, position: 0, duplicate: false });
+    const ended = await turn.result();
+    expect(ended).toMatchObject({ status: 'success', agentId: agent.id, stepCount: 2 });
+    expect(await turn.get()).toEqual(ended);
+    expect(await agent.get()).toMatchObject({ agentId: agent.id, status: 'idle', acceptedTurns: 1 });
+    expect((await agent.turns()).map(({ agentTurnId }) => agentTurnId)).toEqual([turn.id]);
+    const kinds = (await all(turn.transcript())).map(({ kind }) => kind);
+    expect(kinds).toEqual(['request', 'thought', 'call', 'result', 'thought', 'deliverable']);
+    const events = await all(turn.events());
+    expect(events.at(-1)?.type).toBe('task');
+    expect(events.map(({ seq }) => seq)).toEqual(events.map((_event, index) => index + 1));
+    expect(await all(turn.events({ afterSeq: 3 }))).toEqual(events.slice(3));
+    const parts = await all(turn.stream());
+    expect(parts.map(({ type }) => type)).toEqual(['step', 'result', 'text', 'step', 'end']);
+    expect(await all(turn.stream({ cursor: parts[1]?.cursor ?? '' }))).toEqual(parts.slice(2));
+    expect(await turn.stall()).toBeNull();
+  });
+
+  test('runs a turn of a new agent, and the same one again with an idempotency key', async () => {
+    const input = { instruction: script(says('A.')), idempotencyKey: v7() };
+    const first = await client().run('tester', input);
+    const again = await client().run('tester', input);
+    expect(again.id).toBe(first.id);
+    expect(again.ack?.duplicate).toBe(true);
+    await expect(client().run('tester', { ...input, instruction: 'other' })).rejects.toMatchObject({
+      code: 'idempotency_conflict',
+    });
+    await first.result();
+  });
+
+  test('answers a call that waits for somebody outside, once', async () => {
+    const turn = await client().run('tester', { instruction: script(calls('outside', {}), says('Thanks.')) });
+    const [entry] = await waitingOf(client(), turn.id);
+    expect(entry).toMatchObject({ kind: 'result', tool: 'outside' });
+    await expect(turn.result({ timeoutMs: 0 })).rejects.toMatchObject({ code: 'result_wait_timeout' });
+    const callId = entry?.callId ?? '';
+    const card = await client().writeResult({ said: 'yes' });
+    expect(await turn.toolResult({ callId, status: 'success', toolResultCardId: card })).toMatchObject({
+      ack: 'applied',
+    });
+    expect(await turn.toolResult({ callId, status: 'success', result: 1 })).toMatchObject({ ack: 'duplicate' });
+    expect(await turn.toolResult({ callId: 'no-such-call', status: 'success' })).toMatchObject({ ack: 'unknown' });
+    expect((await turn.result()).status).toBe('success');
+  });
+
+  test('approves a call with other arguments, as somebody', async () => {
+    const turn = await client().run('asking', { instruction: script(calls('book', { price: 100 }), says('Booked.')) });
+    const [entry] = await waitingOf(client(), turn.id);
+    const [question] = await client().approvals({ agentTurnId: turn.id });
+    expect(question).toMatchObject({ callId: entry?.callId, written: { price: 100 }, status: 'waiting' });
+    const callId = question?.callId ?? '';
+    const refused = turn.answer({ callId, decision: 'approved', by: 'ann', arguments: { price: 'cheap' } });
+    await expect(refused).rejects.toMatchObject({ code: 'approval_refused' });
+    const ack = await turn.answer({ callId, decision: 'approved', by: 'ann', arguments: { price: 7 } });
+    expect(ack).toMatchObject({ ack: 'applied' });
+    expect(await turn.answer({ callId, decision: 'denied', by: 'ann' })).toMatchObject({
+      ack: 'duplicate',
+      recorded: { status: 'approved', by: 'ann' },
+    });
+    await turn.result();
+    const results = (await all(turn.transcript())).filter(({ kind }) => kind === 'result');
+    expect(results).toMatchObject([{ result: { booked: 7 } }]);
+  });
+
+  test('steers, extends and stops a turn', async () => {
+    const turn = await client().run('tester', { instruction: script(calls('outside', {})) });
+    await waitingOf(client(), turn.id);
+    expect(await turn.steer('quick', { key: 'k' })).toMatchObject({ ack: 'accepted', seq: 1 });
+    expect(await turn.steer('quick', { key: 'k' })).toMatchObject({ ack: 'accepted', seq: 1 });
+    await turn.setBudgets({ maxSteps: 60 });
+    expect(await turn.stop('enough')).toMatchObject({ ack: 'stopped' });
+    expect(await turn.stop()).toMatchObject({ ack: 'already_ended' });
+    expect(await turn.steer('late')).toMatchObject({ ack: 'stale' });
+    expect(await turn.result()).toMatchObject({
+      status: 'failed',
+      errorCode: 'stopped',
+      reason: expect.stringContaining('enough'),
+    });
+    await expect(turn.setBudgets({ maxSteps: 61 })).rejects.toMatchObject({ code: 'turn_not_found' });
+  });
+
+  test('stops and starts an agent, and replaces what it remembers', async () => {
+    const agent = client().agent(newAgent(), { profile: 'tester' });
+    await (await agent.enqueue({ instruction: script(says('A.')) })).result();
+    const boxId = (await agent.get())?.outputBoxId ?? '';
+    const note = await client().writeInstruction('remember this');
+    const newBoxId = await agent.replaceOutputBox(boxId, [note]);
+    expect((await agent.get())?.outputBoxId).toBe(newBoxId);
+    await expect(agent.replaceOutputBox(boxId, [])).rejects.toMatchObject({ code: 'box_unavailable' });
+    expect(await agent.stop()).toEqual({ stoppedTurnId: null });
+    await expect(agent.enqueue({ instruction: 'x' })).rejects.toMatchObject({ code: 'agent_stopped' });
+    await agent.start();
+    const box = await client().writeContext(['a', 'b']);
+    const turn = await agent.enqueue({ instruction: script(says('B.')), contextBoxId: box });
+    expect((await turn.result()).status).toBe('success');
+  });
+
+  test('lists agents, turns and spending', async () => {
+    const agent = client().agent(newAgent(), { profile: 'tester' });
+    for (const content of ['A.', 'B.', 'C.'])
+      await (await agent.enqueue({ instruction: script(says(content)) })).result();
+    expect((await all(client().listAgents())).some(({ agentId }) => agentId === agent.id)).toBe(true);
+    const [newest, ...older] = await all(client().turns({ agentId: agent.id }));
+    expect(older).toHaveLength(2);
+    expect(await all(client().turns({ agentId: agent.id, limit: 1 }))).toEqual([newest]);
+    expect(await all(client().turns({ agentId: agent.id, status: ['failed', 'timeout'] }))).toEqual([]);
+    const spent = await client().spending({ by: 'agent', since: 0 });
+    expect(spent.find(({ of }) => of === agent.id)).toMatchObject({ turns: 3 });
+    expect((await agent.turns({ last: 1 })).map(({ agentTurnId }) => agentTurnId)).toEqual([newest?.agentTurnId]);
+  });
+
+  test('follows an agent until it has had enough', async () => {
+    const agent = client().agent(newAgent(), { profile: 'tester' });
+    await agent.enqueue({ instruction: script(says('A.')) });
+    const enough = new AbortController();
+    const seen: AgentEvent[] = [];
+    for await (const event of agent.events({ signal: enough.signal })) {
+      seen.push(event);
+      if (event.type === 'task') enough.abort();
+    }
+    expect(seen.map(({ seq }) => seq)).toEqual(seen.map((_event, index) => index + 1));
+  });
+
+  test('is told clearly what is wrong', async () => {
+    const turn = client().turn(v7());
+    for (const asked of [turn.get(), turn.result(), all(turn.events()), all(turn.stream()), all(turn.transcript())])
+      await expect(asked).rejects.toMatchObject({ code: 'turn_not_found' });
+    expect(() => client().agent('not/an/id')).toThrow(expect.objectContaining({ code: 'invalid_request' }));
+    await expect(client().run('testr', { instruction: 'x' })).rejects.toMatchObject({
+      code: 'profile_not_found',
+      message: expect.stringContaining('tester'),
+    });
+    await expect(client().run('tester', {})).rejects.toMatchObject({
+      code: 'invalid_request',
+      message: expect.stringContaining('instruction'),
+    });
+    await expect(client().run('tester', { instruction: 'x'.repeat(40_000) })).rejects.toMatchObject({
+      code: 'invalid_request',
+      message: expect.stringContaining('write a larger text as a card'),
+    });
+    expect(await turn.stop()).toMatchObject({ ack: 'unknown' });
+    expect(await turn.steer('x')).toMatchObject({ ack: 'unknown' });
+  });
+});
+
+/** What waits for somebody outside of a turn, once it does. */
+async function waitingOf(client: ClientApi, agentTurnId: string) {
+  const stop = new AbortController();
+  for await (const event of client.turn(agentTurnId).events({ signal: stop.signal })) {
+    const waits = (event.type === 'call' && event.payload.phase === 'suspended') || event.type === 'approval';
+    if (waits) break;
+  }
+  stop.abort();
+  return (await client.inbox({ limit: 1_000 })).filter((entry) => entry.agentTurnId === agentTurnId);
+}
