@@ -16,16 +16,19 @@ import { outlastOutage } from './store-outage.ts';
 
 /** After how long a silence the server gives an attempt to another worker, where the attempt itself does not know the figure. */
 const HEARTBEAT_TIMEOUT_MS = 20_000;
-const LONGEST_PAUSE_MS = 5_000;
+/** The longest time for which a lease that was seen to hold is taken to hold. */
+const LONGEST_FRESH_MS = 5_000;
+/** The longest pause between two heartbeats: a stop reaches an attempt with the next one (T21). */
+const LONGEST_BEAT_MS = 1_000;
 
 /** After how long a silence the server gives the attempt to another worker. */
 const silenceOf = ({ info }: Context): number => info.heartbeatTimeoutMs ?? HEARTBEAT_TIMEOUT_MS;
 
-/**
- * The pause between two heartbeats, which is also how long a lease that was seen to hold is taken to hold: much less than the silence after
- * which another worker may have the attempt.
- */
-const pauseOf = (context: Context): number => Math.min(LONGEST_PAUSE_MS, silenceOf(context) / 4);
+/** How long a lease that was seen to hold is taken to hold: much less than the silence after which another worker may have the attempt. */
+const freshOf = (context: Context): number => Math.min(LONGEST_FRESH_MS, silenceOf(context) / 4);
+
+/** The pause between two heartbeats. */
+const beatOf = (context: Context): number => Math.min(LONGEST_BEAT_MS, silenceOf(context) / 4);
 
 /** What an attempt knows of its own right to go on. */
 export interface Holding {
@@ -57,7 +60,7 @@ export async function withHeartbeat<T>(checkLease: LeaseCheck, body: (holding: H
   const timer = setInterval(() => {
     context.heartbeat();
     lease.beat();
-  }, pauseOf(context));
+  }, beatOf(context));
   try {
     return await body(lease);
   } finally {
@@ -100,7 +103,7 @@ class LeaseWatch implements Holding {
   async confirm(): Promise<void> {
     this.signal.throwIfAborted();
     // The answer of the store may itself have come late, and then the store is asked again.
-    while (msSince(this.#seenAt) > pauseOf(this.#context)) {
+    while (msSince(this.#seenAt) > freshOf(this.#context)) {
       await this.#check();
       this.signal.throwIfAborted();
     }

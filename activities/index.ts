@@ -7,6 +7,7 @@ import { ofItsOwnTurn } from './identity.ts';
 import { callModel, type ModelDeps } from './llm/call-model.ts';
 import { ChunkWriter } from './llm/chunk-writer.ts';
 import { summarize } from './llm/summarize.ts';
+import { ofOwnAgents } from './own-agents.ts';
 import { createStoreActivities, endingTeller, type StoreActivityDeps, turnCommitter } from './store-activities.ts';
 import { runTool, type ToolDeps } from './tools/run-tool.ts';
 
@@ -22,10 +23,12 @@ export const createActivities = (deps: ActivityDeps): StoreActivities & TurnActi
   return mapFailures(
     ofItsOwnTurn({
       ...createStoreActivities(deps),
-      callModel: callModel(asking),
-      summarize: summarize(asking),
-      runTool: runTool(deps),
-      runSteps: runSteps({ ...asking, commitTurn: turnCommitter(deps), tellEnding: endingTeller(deps) }),
+      ...ofOwnAgents(deps, {
+        callModel: callModel(asking),
+        summarize: summarize(asking),
+        runTool: runTool(deps),
+        runSteps: runSteps({ ...asking, commitTurn: turnCommitter(deps), tellEnding: endingTeller(deps) }),
+      }),
     }),
   );
 };

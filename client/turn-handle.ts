@@ -175,7 +175,12 @@ export class StoredTurn<Output extends object = Fields> implements TurnHandle<Ou
     const parsed = budgetChangeSchema.safeParse(budgets);
     if (!parsed.success) throw new CodedError('invalid_request', `budgets: ${z.prettifyError(parsed.error)}`);
     const found = await this.#store.setBudgets(this.id, parsed.data);
-    if (!found) throw new CodedError('turn_not_found', `turn ${this.id} has ended, or was never there`);
+    if (!found) {
+      const status = await this.#store.getTurnStatus(this.id);
+      const why =
+        status === null ? 'is not in this store' : `has ended as ${status}: only a turn that goes on has budgets`;
+      throw new CodedError('turn_not_found', `turn ${this.id} ${why}`);
+    }
     if (found.changed) await this.#workflows.wake(found.agentId, this.id);
   }
 }

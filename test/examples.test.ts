@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from '@jest/globals';
+import { openHarness } from './support/harness.ts';
 
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -33,4 +34,22 @@ test('the kernel alone runs a turn: two calls, approval for one of them, an answ
   expect(lines.at(-1)).toBe(
     'ended success after 2 model calls: Done: tomorrow will be sunny in Rome; a train to Rome is booked for 120.',
   );
+});
+
+test('an agent is tested with a model that answers as it is told to', async () => {
+  const harness = await openHarness();
+  try {
+    const { stdout } = await run(process.execPath, ['--conditions=agentturn:source', 'examples/03-test-an-agent.ts'], {
+      cwd: ROOT,
+      env: {
+        ...process.env,
+        TEMPORAL_ADDRESS: harness.address,
+        TEMPORAL_NAMESPACE: harness.namespace,
+        AGENTTURN_STORE: harness.storeUrl,
+      },
+    });
+    expect(stdout).toContain('the agent does as it should');
+  } finally {
+    await harness.close();
+  }
 });

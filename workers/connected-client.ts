@@ -81,9 +81,22 @@ export async function connectTo(
   // The connection first: a request that no server can be told of is not accepted.
   const temporal = await connectClient(credentials ? { ...at, credentials } : at);
   try {
-    return new ConnectedClient(await open(settings), temporal, verifyApprover);
+    const client = new ConnectedClient(await open(settings), temporal, verifyApprover);
+    await demandOwnNamespace(client);
+    return client;
   } catch (error) {
     await temporal.connection.close();
+    throw error;
+  }
+}
+
+/** Closes the store of a client whose namespace belongs to another one. Errors: `store_mismatch`, those of the Temporal client. */
+async function demandOwnNamespace({ store, temporal }: ConnectedClient): Promise<void> {
+  const { refuseOther, storeOfNamespace } = await import('../client/store-mark.ts');
+  try {
+    refuseOther(temporal.client, await store.identity(), await storeOfNamespace(temporal.client));
+  } catch (error) {
+    await store.close();
     throw error;
   }
 }

@@ -9,6 +9,7 @@ import type { App } from '../activities/app/app.ts';
 import { createActivities } from '../activities/index.ts';
 import { type ModelOptions, openAiModel } from '../activities/llm/openai.ts';
 import type { TemporalClient } from '../client/connect.ts';
+import { claimNamespace } from '../client/store-mark.ts';
 import { TurnWorkflows } from '../client/turn-workflows.ts';
 import type { SupervisorActivities } from '../workflows/contract/activities.ts';
 import type { Store } from '../workflows/contract/store.ts';
@@ -118,7 +119,9 @@ type ChosenDeps = WorkerDeps &
 
 async function start(deps: ChosenDeps): Promise<RunningWorker> {
   await checkSearchAttributes(deps);
+  await claimNamespace(deps.temporal.client, await deps.store.identity());
   await registerApp(deps);
+  await tellOfOthers(deps);
   warnOfSkew(deps);
   if (deps.supervisor === 'schedule') await ensureSupervisorSchedule(deps.temporal.client);
   const { store } = deps;
@@ -186,6 +189,19 @@ function optionsOf({ connection, temporal, capacity = {} }: ChosenDeps): Omit<Wo
     stickyQueueScheduleToStartTimeout: capacity.stickyMs ?? 10_000,
     shutdownGraceTime: capacity.shutdownGraceMs ?? 5_000,
   };
+}
+
+/** Tells of agents that run on the same targets and are not of this app: their turns are left to other workers. */
+async function tellOfOthers({ store, app, targets, log }: ChosenDeps): Promise<void> {
+  const registered = await store.listProfiles();
+  for (const target of targets) {
+    const others = registered.filter(({ name, workerTarget }) => workerTarget === target && !app.agents.has(name));
+    if (others.length === 0) continue;
+    const names = others.map(({ name }) => name).join(', ');
+    log(
+      `${names}: not in this app, but of the same worker target ${target}: turns of theirs that come to this worker are handed on to workers of their app, or wait for one; give an app a workerTarget of its own to keep them apart`,
+    );
+  }
 }
 
 async function registerApp({ store, app, takeOver = false, log }: ChosenDeps): Promise<void> {

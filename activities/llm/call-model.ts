@@ -118,7 +118,7 @@ export async function answerStep(
   const fence = fenceOf(input);
   const { commitWith = (step: StepCommit) => deps.store.commitStep(fence, step) } = input;
   const { stepIndex } = action;
-  refuseLost(opening.outage);
+  refuseLost(opening);
   for (const warning of opening.warnings) log.warn(warning, { agentTurnId });
   const request = await render(deps, input, opening, signal);
   await holding.confirm();

@@ -9,7 +9,7 @@
  */
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
-import type { OpenOutage, ProviderOutage, StepStore } from '../../workflows/contract/steps.ts';
+import type { OpenOutage, ProviderOutage, StepOpening, StepStore } from '../../workflows/contract/steps.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { shownTime } from '../../workflows/protocol/time.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
@@ -38,8 +38,8 @@ export function pauseMs(code: ProviderOutage['code'], failures: number): number 
 const MOST_LOST = 8;
 
 /** Refuses one more attempt at a call of which too many were lost. Errors: `worker_lost`, as a failure that is not retried. */
-export function refuseLost(outage: OpenOutage | null): void {
-  const lost = Context.current().info.attempt - 1 - (outage?.failures ?? 0);
+export function refuseLost({ openings, outage }: Pick<StepOpening, 'openings' | 'outage'>): void {
+  const lost = openings - 1 - (outage?.failures ?? 0);
   if (lost < MOST_LOST) return;
   const message = `${lost} attempts at this model call were lost; the logs of the workers say how they ended`;
   throw toApplicationFailure(new CodedError('worker_lost', message), { nonRetryable: true });

@@ -44,6 +44,8 @@ export interface StoreContext extends LockedByOthers {
   /** The database over a connection of its own, for reads that go through all rows and may take their time. */
   readonly scanner: Db;
   readonly admission: Admission;
+  /** Where the store is, for people: without a password. */
+  readonly where: string;
   /** Epoch ms by the store's clock. */
   readonly now: () => number;
   /** Cards are immutable: what was read once need not be read again. */

@@ -33,6 +33,7 @@ import {
   findBox,
   getAgent,
   getTurn,
+  identity,
   listAgents,
   listTurns,
   readBox,
@@ -48,7 +49,7 @@ import { setBudgets, setLifecycle, steerTurn, stopTurn } from './turns/control.t
 import { delegate } from './turns/delegation.ts';
 import { commitStepAndEnd, commitTurn, reapTurn } from './turns/endings.ts';
 import { leaseNext } from './turns/handover.ts';
-import { readProfile, registerProfiles } from './turns/profiles.ts';
+import { listProfiles, readProfile, registerProfiles } from './turns/profiles.ts';
 import { settleDelegation } from './turns/settlements.ts';
 import {
   countOpenTurns,
@@ -107,7 +108,7 @@ const cards = (ctx: StoreContext): CardStore =>
     readExtents,
   });
 
-const profiles = (ctx: StoreContext): ProfileStore => bind(ctx, { registerProfiles, readProfile });
+const profiles = (ctx: StoreContext): ProfileStore => bind(ctx, { registerProfiles, listProfiles, readProfile });
 
 const control = (ctx: StoreContext): ControlStore => bind(ctx, { stopTurn, steerTurn, setBudgets, setLifecycle });
 
@@ -135,6 +136,7 @@ const views = (ctx: StoreContext): ReadStore => ({
     readEvents,
     violations,
     violationPages,
+    identity,
   }),
   getTurnStatus: turnStatusReader(ctx),
 });

@@ -27,7 +27,7 @@ export async function printAgents({ io, openStore }: CliEnvironment, options: Pa
   }
 }
 
-/** `agents get`: one agent and its last turns. Resolves with the exit code. Errors: `invalid_request` for an agent the store does not have. */
+/** `agents get`: one agent and its last turns. Resolves with the exit code. Errors: `agent_not_found`. */
 export async function printAgent(
   { io, openStore }: CliEnvironment,
   agentId: string,

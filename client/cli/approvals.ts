@@ -1,5 +1,6 @@
 /** `approvals`, `approve` and `turn budgets`: what waits for a person, the answers, and budgets of a running turn. */
 
+import { userInfo } from 'node:os';
 import { z } from 'zod';
 import { type ApprovalAck, type ApprovalView, budgetChangeSchema } from '../../workflows/contract/approvals.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
@@ -123,14 +124,26 @@ export const approve = (
         : await client.turn(turnId).answer({
             callId,
             decision: deny ? 'denied' : 'approved',
-            ...(by === undefined ? {} : { by }),
+            by: by ?? userName(),
             ...(reason === undefined ? {} : { reason }),
             ...(edited === undefined ? {} : { arguments: objectOf('--arguments', edited) }),
             ...(budgets === undefined ? {} : { budgets: budgetsFrom('--budgets', budgets) }),
           });
     environment.io.out(json ? JSON.stringify(ack) : `${ack.ack}: ${meaning(ack)}`);
-    return ack.ack === 'applied' || ack.recorded?.status === (deny ? 'denied' : 'approved') ? 0 : 1;
+    // What was approved before may have had other arguments.
+    const same = edited === undefined && budgets === undefined;
+    const stands = same && ack.recorded?.status === (deny ? 'denied' : 'approved');
+    return ack.ack === 'applied' || stands ? 0 : 1;
   });
+
+/** Who answers where nobody is named: the user of this machine. */
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    throw new CodedError('invalid_request', 'this machine knows no name of its user: say with --by who answers');
+  }
+}
 
 /** `turn budgets`: gives a turn new budgets. Resolves with the exit code. Errors: `invalid_request`, `turn_not_found`, `budget_refused`. */
 export const changeBudgets = (

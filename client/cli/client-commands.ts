@@ -134,7 +134,7 @@ function addApprovals({ program, command, run }: Cli, environment: CliEnvironmen
     .action((options: ApprovalsOptions) => run(options, () => printApprovals(environment, options)));
   command(program, 'approve <call>', 'Answer one: let the call run, deny it, or extend the budget.')
     .option('--deny', 'it must not run')
-    .option('--by <name>', 'who answers; needed where the agent names its approvers')
+    .option('--by <name>', 'who answers (default: the user of this machine)')
     .option('--reason <text>', 'the model reads it when the call is denied')
     .option('--arguments <json>', 'run the call with these arguments instead')
     .option('--budgets <json>', 'the new budgets, e.g. {"maxSteps":100}')

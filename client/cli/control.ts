@@ -87,6 +87,6 @@ async function known(agent: AgentHandle): Promise<AgentHandle> {
 /** The error for an agent that the store does not have. */
 export const noAgent = (agentId: string): CodedError =>
   new CodedError(
-    'invalid_request',
+    'agent_not_found',
     `no agent ${JSON.stringify(agentId)} in this store: an agent is there from its first enqueue on; ${commandLine('agents ls')} shows those it has`,
   );

@@ -93,7 +93,7 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T5',
     breaks: 'a process that stood still begins what it was about to, whatever happened meanwhile',
     file: 'activities/heartbeat.ts',
-    find: `while (msSince(this.#seenAt) > pauseOf(this.#context))`,
+    find: `while (msSince(this.#seenAt) > freshOf(this.#context))`,
     replace: `while (msSince(this.#seenAt) < 0)`,
     test: 'test/activities/tools/standstill.test.ts',
   },

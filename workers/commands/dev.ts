@@ -10,6 +10,7 @@ import type { Config } from '../config.ts';
 import { builtInApp } from '../demo/app.ts';
 import { saidLine } from '../log.ts';
 import { openStore, shownStore } from '../open-store.ts';
+import type { TemporalServer } from '../temporal/server.ts';
 import type { ServerOwner } from '../temporal/server-record.ts';
 import { withCleanup } from './cleanup.ts';
 import { Interrupt } from './interrupt.ts';
@@ -75,9 +76,10 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
       model: model.options.defaultModel,
       offline: model.offline,
     };
+    const request = (module && model.offline && callOf(app)) || '"your request"';
     if (options.json) io.out(JSON.stringify({ ready: { ...ready, app: name, agents, targets } }));
     else
-      for (const line of readyLines(settings, server.source, server.uiUrl, model.announcement, name, agents))
+      for (const line of readyLines(settings, server, { announcement: model.announcement, name, app, request }))
         io.out(line);
     if (module) cleanup.add(tellOfChanges(module, log));
     await Promise.race([interrupt.requested(), worker.done, lostTemporal(server, interrupt.signal)]);
@@ -137,22 +139,55 @@ function sharedWarning(ours: ServerOwner, theirs: ServerOwner | undefined): stri
   );
 }
 
+/** What is said of a process that is ready; `request` is what an agent of the app may be asked. */
+interface ReadyApp {
+  readonly announcement: string;
+  readonly name: string;
+  readonly app: App;
+  readonly request: string;
+}
+
 function readyLines(
   { storeUrl, dataDir }: Settings,
-  source: string,
-  uiUrl: string | undefined,
-  announcement: string,
-  app: string,
-  agents: readonly string[],
+  { source, uiUrl }: TemporalServer,
+  { announcement, name, app, request }: ReadyApp,
 ): string[] {
+  const agents = [...app.agents.keys()];
   const [agent] = agents;
-  const hint = agent === undefined ? '' : ` Try: ${commandLine(`run ${agent} "your request" --wait`)}`;
+  const hint = agent === undefined ? '' : ` Try: ${commandLine(`run ${agent} ${request} --wait`)}`;
   return [
     source,
     ...(uiUrl === undefined ? [] : [`Web UI: ${uiUrl}`]),
     `store: ${shownStore(storeUrl)}, data folder: ${dataDir}`,
     announcement,
-    `app: ${app}; agents: ${agents.join(', ')}`,
+    `app: ${name}; agents: ${agents.join(', ')}`,
     `ready (Ctrl-C stops).${hint}`,
   ];
+}
+
+/** A request that the offline model understands: it calls the tool that it is told to call. Null for an app without tools of its own. */
+function callOf({ tools }: App): string | null {
+  const [tool] = tools.values();
+  if (!tool) return null;
+  const { properties = {}, required = [] } = tool.spec.parameters as ObjectSchema;
+  const values = required.map((property) => [property, exampleOf(properties[property])]);
+  return `'call ${tool.spec.name} ${JSON.stringify(Object.fromEntries(values))}'`;
+}
+
+interface ObjectSchema {
+  readonly properties?: Readonly<Record<string, ValueSchema>>;
+  readonly required?: readonly string[];
+}
+
+interface ValueSchema {
+  readonly type?: unknown;
+  readonly enum?: readonly unknown[];
+  readonly minimum?: number;
+}
+
+function exampleOf({ type, enum: values, minimum = 1 }: ValueSchema = {}): unknown {
+  if (values) return values[0];
+  if (type === 'number' || type === 'integer') return minimum;
+  if (type === 'boolean') return true;
+  return type === 'array' ? [] : type === 'object' ? {} : 'example';
 }

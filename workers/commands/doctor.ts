@@ -1,18 +1,21 @@
 /**
  * `doctor`: whether this installation can run turns. Each check is made whatever the others found, and what is wrong is said with its cure.
  *
- * Invariant: it starts nothing and changes nothing.
+ * Invariant: it starts nothing, and changes nothing unless it is asked to mend what it can.
  */
 import type { CliIo } from '../../client/cli/environment.ts';
 import { table } from '../../client/cli/format.ts';
+import { commandLine } from '../../client/command-line.ts';
 import { connectClient, type TemporalClient } from '../../client/connect.ts';
 import { queueFacts } from '../../client/queue-facts.ts';
+import { refuseOther, storeOfNamespace, takeNamespace } from '../../client/store-mark.ts';
+import type { StoreIdentity } from '../../workflows/contract/views.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 import { loadApp } from '../app-module.ts';
 import type { Config } from '../config.ts';
 import { isConfigured } from '../model-options.ts';
-import { missingSearchAttributes } from '../temporal/search-attributes.ts';
+import { ensureSearchAttributes, missingSearchAttributes } from '../temporal/search-attributes.ts';
 import { type Cleanup, withCleanup } from './cleanup.ts';
 import { targetsOf } from './dev.ts';
 import { locateTemporal } from './locate-temporal.ts';
@@ -22,7 +25,7 @@ import { openExistingStore, type Settings, settingsOf } from './settings.ts';
 
 /** What one check found. */
 export interface Finding {
-  readonly check: 'temporal' | 'namespace' | 'store' | 'clock' | 'model' | 'app' | 'workers';
+  readonly check: 'temporal' | 'namespace' | 'store' | 'owner' | 'clock' | 'model' | 'app' | 'workers';
   /** Null where there was nothing to be checked. */
   readonly ok: boolean | null;
   readonly what: string;
@@ -33,10 +36,17 @@ const MOST_SKEW_MS = 5_000;
 /** How long the server may take to say who serves a target. */
 const SERVER_MS = 10_000;
 
+/** What doctor is asked for. */
+export interface DoctorOptions extends AppOptions {
+  /** Makes missing search attributes, and gives the namespace to this store. */
+  readonly fix?: boolean;
+}
+
 /** Prints what it found. Resolves with the exit code: 1 when anything is wrong. */
-export async function doctor(config: Config, io: CliIo, options: AppOptions): Promise<number> {
+export async function doctor(config: Config, io: CliIo, options: DoctorOptions): Promise<number> {
   const settings = settingsOf(config, options);
-  const findings = await withCleanup((cleanup) => examine(settings, options.app ?? config.appModule, cleanup));
+  const { fix = false } = options;
+  const findings = await withCleanup((cleanup) => examine({ settings, fix }, options.app ?? config.appModule, cleanup));
   if (options.json) io.out(JSON.stringify({ findings }));
   else for (const line of table(findings.map(({ check, ok, what }) => [SHOWN[`${ok}`], check, what]))) io.out(line);
   return findings.some(({ ok }) => ok === false) ? 1 : 0;
@@ -44,7 +54,17 @@ export async function doctor(config: Config, io: CliIo, options: AppOptions): Pr
 
 const SHOWN = { true: 'ok', false: 'WRONG', null: '-' } as const;
 
-async function examine(settings: Settings, app: string | undefined, cleanup: Cleanup): Promise<readonly Finding[]> {
+/** What is examined, and whether it is mended. */
+interface Examined {
+  readonly settings: Settings;
+  readonly fix: boolean;
+}
+
+async function examine(
+  { settings, fix }: Examined,
+  app: string | undefined,
+  cleanup: Cleanup,
+): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
   const check = async <T>(
     name: Finding['check'],
@@ -69,19 +89,20 @@ async function examine(settings: Settings, app: string | undefined, cleanup: Cle
       what: `${at.address} answers`,
     }),
   );
-  if (temporal) await check('namespace', () => missing(temporal), attributesFound);
-  await check(
+  if (temporal) await check('namespace', () => missing(temporal, fix), attributesFound);
+  const store = await check(
     'store',
-    () => clockOf(settings, cleanup),
-    (aheadMs) => {
+    () => storeOf(settings, cleanup),
+    ({ aheadMs }) => {
       findings.push({ check: 'clock', ...clockFound(aheadMs) });
       return { ok: true, what: 'it opens and answers' };
     },
   );
+  if (temporal && store) await check('owner', () => ownerOf(temporal, store.identity, fix), ownerFound);
   await check('model', () => modelOf(settings.config), modelFound);
   const targets =
     app === undefined
-      ? settings.config.workerTargets
+      ? (store?.targets ?? settings.config.workerTargets)
       : await check(
           'app',
           async () => targetsOf(await loadApp(app)),
@@ -104,22 +125,49 @@ async function connected(settings: Settings, cleanup: Cleanup): Promise<Temporal
   return temporal;
 }
 
-const missing = ({ connection, at }: TemporalClient): Promise<readonly string[]> =>
-  missingSearchAttributes(connection, at.namespace, SEARCH_ATTRIBUTES);
+async function missing({ connection, at }: TemporalClient, fix: boolean): Promise<readonly string[]> {
+  if (fix) await ensureSearchAttributes(connection, at.namespace, SEARCH_ATTRIBUTES);
+  return missingSearchAttributes(connection, at.namespace, SEARCH_ATTRIBUTES);
+}
+
+/** Whether the namespace belongs to this store. Errors: `store_mismatch`. */
+async function ownerOf({ client }: TemporalClient, ours: StoreIdentity, fix: boolean): Promise<boolean> {
+  const found = await storeOfNamespace(client);
+  if (!fix || found?.storeId === ours.storeId) return refuseOther(client, ours, found);
+  await takeNamespace(client, ours);
+  return true;
+}
+
+const ownerFound = (isOurs: boolean): Omit<Finding, 'check'> =>
+  isOurs
+    ? { ok: true, what: 'the namespace belongs to this store' }
+    : { ok: null, what: 'the namespace belongs to no store yet: the first worker gives it to its own' };
 
 const attributesFound = (names: readonly string[]): Omit<Finding, 'check'> =>
   names.length === 0
     ? { ok: true, what: 'it has the search attributes of turns' }
     : {
         ok: false,
-        what: `it lacks the search attributes ${names.join(', ')}; a worker that starts says how to make them`,
+        what: `it lacks the search attributes ${names.join(', ')}; "${commandLine('doctor --fix')}" makes them`,
       };
 
-async function clockOf(settings: Settings, cleanup: Cleanup): Promise<number> {
+interface FoundStore {
+  readonly aheadMs: number;
+  /** On which the agents that are registered run; null where none is. */
+  readonly targets: readonly string[] | null;
+  readonly identity: StoreIdentity;
+}
+
+async function storeOf(settings: Settings, cleanup: Cleanup): Promise<FoundStore> {
   const store = await openExistingStore(settings);
   cleanup.add(() => store.close());
   await store.listAgents({ limit: 1 });
-  return store.clockAheadMs();
+  const targets = new Set((await store.listProfiles()).map(({ workerTarget }) => workerTarget));
+  return {
+    aheadMs: store.clockAheadMs(),
+    targets: targets.size === 0 ? null : [...targets],
+    identity: await store.identity(),
+  };
 }
 
 function clockFound(aheadMs: number): Omit<Finding, 'check'> {

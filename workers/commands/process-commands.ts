@@ -62,7 +62,7 @@ export interface ProcessActions {
   worker(options: WorkerOptions): Promise<number>;
   demo(options: DemoOptions): Promise<number>;
   demoWorker(options: DemoWorkerOptions): Promise<number>;
-  doctor(options: AppOptions): Promise<number>;
+  doctor(options: AppOptions & { readonly fix?: boolean }): Promise<number>;
   verify(options: VerifyOptions): Promise<number>;
 }
 
@@ -121,7 +121,8 @@ export const checkCommands =
       'Check what turns need: Temporal, store, model, app, workers; exit 1 if anything is wrong.',
     )
       .option('--app <module>', 'module whose default export is defineApp(...) (AGENTTURN_APP)')
-      .action((options: AppOptions) => run(options, () => actions.doctor(options)));
+      .option('--fix', 'make missing search attributes, and give the namespace to this store')
+      .action((options: AppOptions & { readonly fix?: boolean }) => run(options, () => actions.doctor(options)));
     command(program, 'verify', 'Check store and Temporal for anything that breaks the promise; exit 1 if there is.')
       .option('--older-than <seconds>', 'how long store and server may be out of step (default: 60)', seconds)
       .action((options: VerifyOptions) => run(options, () => actions.verify(options)));

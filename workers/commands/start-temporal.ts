@@ -6,8 +6,10 @@
  * would wait there for ever.
  */
 import { connectClient, type TemporalClient } from '../../client/connect.ts';
+import { storeOfNamespace } from '../../client/store-mark.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { CONTROL_QUEUE, SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
+import { openStore } from '../open-store.ts';
 import { defaultCacheDir } from '../temporal/binary.ts';
 import { answersTcp, probeTemporal } from '../temporal/probe.ts';
 import { DEV_NAMESPACE, findOrStartTemporal, type TemporalServer } from '../temporal/server.ts';
@@ -51,7 +53,7 @@ export async function startTemporal(settings: Settings, options: StartOptions): 
     dataDir,
     port,
     uiPort,
-    preferredPort: temporal === undefined && port === undefined ? await ownPort(dataDir, preferredPort) : undefined,
+    preferredPort: temporal === undefined && port === undefined ? await ownPort(settings, preferredPort) : undefined,
     cacheDir: defaultCacheDir(config.cacheHome),
     pathEnv: config.path,
     searchAttributes: SEARCH_ATTRIBUTES,
@@ -61,22 +63,34 @@ export async function startTemporal(settings: Settings, options: StartOptions): 
 }
 
 /** The first port from `first` on where no server runs for workers other than ours. */
-async function ownPort(dataDir: string, first: number): Promise<number> {
+async function ownPort({ dataDir, storeUrl }: Settings, first: number): Promise<number> {
   const recorded = readServerRecord(dataDir)?.port;
   for (let port = first; port < first + PORTS_TO_TRY; port += 1) {
-    if (port === recorded || !(await answersTcp(port)) || !(await servesOthers(port))) return port;
+    if (port === recorded || !(await answersTcp(port)) || !(await servesOthers(port, storeUrl))) return port;
   }
   return first;
 }
 
-async function servesOthers(port: number): Promise<boolean> {
+async function servesOthers(port: number, storeUrl: string): Promise<boolean> {
   const address = `127.0.0.1:${port}`;
   if (!(await probeTemporal(address, DEV_NAMESPACE, PROBE_MS)).healthy) return true;
   const temporal = await connectClient({ address, namespace: DEV_NAMESPACE });
   try {
-    return await hasPollers(temporal);
+    return (await hasPollers(temporal)) || (await belongsToOther(temporal, storeUrl));
   } finally {
     await temporal.connection.close();
+  }
+}
+
+/** Whether the namespace belongs to another store than ours, which may not be made yet. */
+async function belongsToOther({ client }: TemporalClient, storeUrl: string): Promise<boolean> {
+  const found = await storeOfNamespace(client);
+  if (!found) return false;
+  const store = await openStore(storeUrl);
+  try {
+    return (await store.identity()).storeId !== found.storeId;
+  } finally {
+    await store.close();
   }
 }
 

@@ -22,11 +22,14 @@ export type Script = readonly ScriptStep[];
 
 /** The scripts of a model. */
 export interface ScriptedModelOptions {
-  /** Scripts by the NAME of their marker. */
+  /** Scripts by their names. A conversation follows the one that its last marker `[script:NAME]` in a user message names. */
   readonly scripts?: Readonly<Record<string, Script>>;
   /** What answers conversations without a marker: a script, or a function that answers each request. */
   readonly default?: Script | AnswerFunction;
-  /** How the next answer is found, as the header of this file says; `position` when absent. */
+  /**
+   * How the next answer is found. `position`, when absent: by the assistant messages behind the marker, so that a request that is tried again gets
+   * the same answer. `counter`: by the requests of that script so far, for a provider that fails at first and then recovers.
+   */
   readonly by?: 'position' | 'counter';
 }
 

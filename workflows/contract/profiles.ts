@@ -12,6 +12,12 @@ export interface Registration {
   readonly takeOver?: boolean;
 }
 
+/** An agent that an app has registered. */
+export interface RegisteredProfile {
+  readonly name: string;
+  readonly workerTarget: string;
+}
+
 /** The definitions of agents, each version by the hash of its content. */
 export interface ProfileStore {
   /**
@@ -19,6 +25,8 @@ export interface ProfileStore {
    * with another version. Idempotent by the content of each version.
    */
   registerProfiles(snapshots: readonly ProfileSnapshot[], registration?: Registration): Promise<readonly string[]>;
+  /** The agents that apps have registered, and the worker target on which new turns of each run. Errors: `store_corrupt`. */
+  listProfiles(): Promise<readonly RegisteredProfile[]>;
   /** Reads the version with that hash. Errors: `profile_not_found`; `store_corrupt` when the row cannot be read. */
   readProfile(hash: string): Promise<ProfileSnapshot>;
 }

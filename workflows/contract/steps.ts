@@ -79,6 +79,8 @@ export interface StepOpening {
   readonly criteria: readonly string[];
   /** Messages for this turn that the model has not seen; the step that shows them and is committed takes them (T22). */
   readonly steers: readonly Card[];
+  /** How many attempts have opened the step, this one included. */
+  readonly openings: number;
   /** That the provider has failed this step before; null when it has not. */
   readonly outage: OpenOutage | null;
   /** What is wrong with the profile and yet no error, for the worker's log. */

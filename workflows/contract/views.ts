@@ -200,8 +200,18 @@ export interface EventFilter {
   readonly limit?: number;
 }
 
+/** Who a store is. */
+export interface StoreIdentity {
+  /** Given when the store was made; a copy of the store has the same. */
+  readonly storeId: string;
+  /** Where this process has found it, for people: a path, or a URL without its password. */
+  readonly where: string;
+}
+
 /** The read model: nothing of it writes or takes a lock. */
 export interface ReadStore {
+  /** Reads who the store is. */
+  identity(): Promise<StoreIdentity>;
   /** Reads a turn with its steps and calls; null when it was never accepted. */
   getTurn(agentTurnId: string): Promise<TurnView | null>;
   /**

@@ -17,6 +17,8 @@ export const ASK_EXPERT = 'ask_expert';
 /** Whether a call of the tool opens a turn of another agent, which spends of its caller's budgets (K9). */
 export const isDelegation = (tool: string): boolean => tool === DELEGATE_ASYNC || tool === ASK_EXPERT;
 
-/** Whether it is one of the tools that are answered with their proposal; their calls count neither as progress nor as repetition (K12). */
-export const isMetaTool = (tool: string): boolean =>
-  tool === SUBMIT_RESULT || tool === READ_RESULT || tool === SKILL || tool === UPDATE_PLAN;
+/**
+ * Whether it is one of the tools that only handle what the turn has; their calls count neither as progress nor as repetition (K12). A submission is
+ * none: one that is taken ends the turn, and one that is not is a call like any other.
+ */
+export const isMetaTool = (tool: string): boolean => tool === READ_RESULT || tool === SKILL || tool === UPDATE_PLAN;

@@ -192,7 +192,7 @@ export const FAILURES = {
     'Use a new key for a new request.',
   ),
   agent_not_found: entry('request', false, 'No such agent.', 'Name an agent that exists, or make a new one.'),
-  turn_not_found: entry('request', false, 'No such turn.', 'Check the turn id (agentturn agents ls).'),
+  turn_not_found: entry('request', false, 'No such turn.', 'Check the turn id (agentturn turns ls).'),
   payload_too_large: entry('request', false, 'A value is larger than allowed.', 'Write it as a card and pass its id.'),
   unauthenticated: entry(
     'request',
@@ -233,7 +233,7 @@ export const FAILURES = {
     'process',
     false,
     'The app module could not be loaded.',
-    'Point AGENTTURN_APP at a module whose default export is defineApp(...).',
+    'Correct what the message names; an app module has defineApp(...) as its default export.',
   ),
   file_exists: entry(
     'process',
@@ -289,6 +289,12 @@ export const FAILURES = {
     'The store file is damaged or not a database.',
     'Restore a backup or move the file aside.',
   ),
+  store_mismatch: entry(
+    'process',
+    false,
+    'The Temporal namespace belongs to another store.',
+    'Name the store that the message names, or another namespace or server.',
+  ),
   store_locked: entry(
     'process',
     true,
@@ -300,6 +306,12 @@ export const FAILURES = {
     false,
     'The lease of this turn is over; nothing was written.',
     'Nothing to do: a newer turn has taken over.',
+  ),
+  agent_not_served: entry(
+    'process',
+    true,
+    'The app of this worker does not define the agent of the turn.',
+    'Give one of the apps a workerTarget of its own, or run a worker whose app defines the agent.',
   ),
   call_overtaken: entry(
     'process',

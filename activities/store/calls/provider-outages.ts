@@ -1,7 +1,7 @@
 /** Provider outages: that the provider fails the model call of an open step, and when the call is tried again (W14). */
 import type { FailedAttempt, OpenOutage, ProviderOutage } from '../../../workflows/contract/steps.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
-import { type StoreContext, write } from '../context.ts';
+import { type StoreContext, type Tx, write } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
 import { decoded, encoded, type Json } from '../schema/json.ts';
 import type { RecordedOutage } from '../schema/rows.ts';
@@ -40,6 +40,16 @@ export const noteOutage = (ctx: StoreContext, fence: Fence, failed: FailedAttemp
     if (isNews) appendEvent(tx, { agent_id: agentId, agent_turn_id: agentTurnId }, { type: 'provider', payload });
     return withoutAttempt(outage);
   });
+
+/** Counts one more attempt that has opened the step: it is lost when it neither commits nor says that the provider has failed it. */
+export async function countOpening(tx: Tx, agentTurnId: string, stepIndex: number): Promise<void> {
+  await tx.db
+    .updateTable('agent_steps')
+    .set(({ eb }) => ({ openings: eb('openings', '+', 1) }))
+    .where('agent_turn_id', '=', agentTurnId)
+    .where('step_index', '=', stepIndex)
+    .execute();
+}
 
 /** An outage as readers see it. */
 export function withoutAttempt({ attempt: _, ...outage }: RecordedOutage): ProviderOutage {

@@ -40,7 +40,7 @@ import { hasPendingSteers, steersWithin, takeSteers } from '../turns/steers.ts';
 import { deliver } from '../turns/tree-budgets.ts';
 import { type Extras, held, type Locked, selectHeld } from '../turns/turns.ts';
 import { insertClaims } from './claims.ts';
-import { openOutage } from './provider-outages.ts';
+import { countOpening, openOutage } from './provider-outages.ts';
 import { resultFieldsOf } from './result-fields.ts';
 import { storeResult } from './results.ts';
 import { actOnAnswers } from './waiting-set.ts';
@@ -62,9 +62,11 @@ export const openStep = (ctx: StoreContext, fence: Fence, begin: StepBegin): Pro
     const { criteria = [] } = request;
     const resultFields = resultFieldsOf(request, snapshot);
     if (turn.opened === null) await openRow(tx, turn, stepIndex, noticed, ledBy);
+    else if (!recorded) await countOpening(tx, turn.agent_turn_id, stepIndex);
     const steers = recorded || !turn.steered ? [] : await steersWithin(tx, fence.agentTurnId, room);
     const outage = openOutage(turn.outage, tx.now);
-    return { recorded, snapshot, resultFields, criteria, steers, outage, warnings: snapshot.warnings };
+    const openings = (turn.opened ?? 0) + 1;
+    return { recorded, snapshot, resultFields, criteria, steers, openings, outage, warnings: snapshot.warnings };
   });
 
 /** Reads what led to the steps that bursts have opened. */
@@ -101,7 +103,7 @@ async function startRunning(tx: Tx, { head, turn }: Locked<TurnAtStep>, timeouts
 
 /** A turn and its step. */
 interface StepColumns {
-  /** Null while no attempt has opened the step. */
+  /** How many attempts have opened the step; null while none has. */
   readonly opened: number | null;
   /** Null until the step is committed. */
   readonly outcome: Json<RecordedStep> | null;
@@ -117,12 +119,12 @@ export type TurnAtStep = WithLease & Extras & StepColumns;
 /** Locks the head if the lease holds, and reads the turn and its step. Errors: `stale_epoch` (T5). */
 export async function fencedTurnAt(tx: Tx, fence: Fence, stepIndex: number): Promise<Locked<TurnAtStep>> {
   const { agentTurnId } = fence;
-  const ofStep = <T>(column: 'step_index' | 'outcome' | 'ended_at' | 'outage') =>
+  const ofStep = <T>(column: 'openings' | 'outcome' | 'ended_at' | 'outage') =>
     sql<T | null>`(select s.${sql.ref(column)} from agent_steps s
       where s.agent_turn_id = turns.agent_turn_id and s.step_index = ${stepIndex})`;
   // No join: SQLite would plan it anew for every turn.
   const query = selectHeld(tx, agentTurnId).select([
-    ofStep<number>('step_index').as('opened'),
+    ofStep<number>('openings').as('opened'),
     ofStep<Json<RecordedStep>>('outcome').as('outcome'),
     ofStep<number>('ended_at').as('closed'),
     ofStep<Json<RecordedOutage>>('outage').as('outage'),
@@ -161,6 +163,7 @@ async function openRow(
       first_token_ms: null,
       finish_reason: null,
       tool_call_ids: encoded([]),
+      openings: 1,
       led_by: ledBy && encoded(ledBy),
       outcome: null,
       outage: null,

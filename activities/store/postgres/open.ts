@@ -97,6 +97,7 @@ export async function openPostgresStore({
     {
       db,
       scanner,
+      where: shownUrl(url),
       admission,
       now: now ?? clock.now,
       mapError,

@@ -9,6 +9,7 @@ import type {
   CallView,
   EventFilter,
   StepView,
+  StoreIdentity,
   TurnFilter,
   TurnView,
 } from '../../../workflows/contract/views.ts';
@@ -317,6 +318,13 @@ export const readBox = (ctx: StoreContext, boxId: string, all = false, page?: Bo
     if (page) query = query.where('box_cards.seq', '>', page.after).limit(page.limit);
     const rows = await query.execute();
     return rows.map(({ seq, ...row }) => ({ seq, card: toCard(row) }));
+  });
+
+/** Reads who the store is. */
+export const identity = (ctx: StoreContext): Promise<StoreIdentity> =>
+  read(ctx, async ({ db }) => {
+    const { store_id: storeId } = await db.selectFrom('schema_version').select('store_id').executeTakeFirstOrThrow();
+    return { storeId, where: ctx.where };
   });
 
 /** Reads what a box is; null when there is none. */

@@ -7,6 +7,7 @@
  * 2. A store that lacks none is opened without that lock, also while another process holds it.
  * 3. A migration is never changed once a release has it: what comes later is another one.
  */
+import { randomUUID } from 'node:crypto';
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Tables } from './rows.ts';
 
@@ -88,7 +89,7 @@ const turns: Migration = ({ int }) => [
 const calls: Migration = ({ int }) => [
   `create table agent_steps (agent_turn_id text not null, step_index ${int} not null, status text not null, model text,
      llm_usage text, llm_response_cost double precision, latency_ms ${int}, first_token_ms ${int}, finish_reason text,
-     tool_call_ids text not null, led_by text, outcome text, outage text, started_at ${int} not null, ended_at ${int},
+     tool_call_ids text not null, openings ${int} not null, led_by text, outcome text, outage text, started_at ${int} not null, ended_at ${int},
      primary key (agent_turn_id, step_index))`,
   `create table turn_waiting (agent_turn_id text not null, call_id text not null, step_index ${int} not null,
      kind text not null, tool_name text not null, deadline ${int} not null, status text not null, result_card_id text,
@@ -166,13 +167,18 @@ export async function migrate(db: Kysely<Tables>, dialect: SchemaDialect): Promi
   if (known.rows.length > 0 && (await versionOf(db)) === MIGRATIONS.length) return;
   await db.transaction().execute(async (trx) => {
     await dialect.lockSchema(trx);
-    await sql`create table if not exists schema_version (version integer not null)`.execute(trx);
+    await sql`create table if not exists schema_version (version integer not null, store_id text not null)`.execute(
+      trx,
+    );
     const version = await versionOf(trx);
     const applied = version ?? 0;
     for (const migration of MIGRATIONS.slice(applied)) {
       for (const statement of migration(dialect)) await sql.raw(statement).execute(trx);
     }
-    if (version === null) await sql`insert into schema_version (version) values (${MIGRATIONS.length})`.execute(trx);
+    if (version === null)
+      await sql`insert into schema_version (version, store_id) values (${MIGRATIONS.length}, ${randomUUID()})`.execute(
+        trx,
+      );
     else if (applied < MIGRATIONS.length)
       await sql`update schema_version set version = ${MIGRATIONS.length}`.execute(trx);
   });

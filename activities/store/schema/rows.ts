@@ -147,6 +147,8 @@ export interface StepRow {
   first_token_ms: number | null;
   finish_reason: string | null;
   tool_call_ids: Json<readonly string[]>;
+  /** How many attempts have opened it. */
+  openings: number;
   /** What led to it from the step before, where a burst opened it and not the workflow; null otherwise. */
   led_by: Json<readonly BetweenSteps[]> | null;
   outcome: Json<RecordedStep> | null;
@@ -288,6 +290,12 @@ export interface ChunkRow {
   created_at: number;
 }
 
+/** Which schema the store has, and the id that it was given with it. */
+export interface VersionRow {
+  version: number;
+  store_id: string;
+}
+
 /** A lease of a service that one process at a time may run. */
 export interface ServiceLeaseRow {
   service: string;
@@ -325,6 +333,7 @@ export interface Tables {
   turn_inbox: InboxRow;
   events: EventRow;
   chunks: ChunkRow;
+  schema_version: VersionRow;
   svc_leases: ServiceLeaseRow;
 }
 

@@ -1,5 +1,5 @@
 /** Opens the store in a SQLite file: WAL, durable commits, safe for several processes on one machine. */
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { Kysely, sql, type Transaction } from 'kysely';
 import type { Store } from '../../../workflows/contract/store.ts';
@@ -69,6 +69,7 @@ export async function openSqliteStore({
         db,
         transact: (deadline, body) => grouped.run(deadline, body),
         scanner: db,
+        where: resolve(path),
         admission,
         now,
         mapError,

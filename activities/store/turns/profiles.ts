@@ -1,7 +1,7 @@
 /** Profiles: immutable snapshots by content hash, and which one of a name the next turn gets (W4). */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import type { Registration } from '../../../workflows/contract/profiles.ts';
+import type { RegisteredProfile, Registration } from '../../../workflows/contract/profiles.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { type ProfileSnapshot, profileSchema } from '../../../workflows/protocol/profile.ts';
 import { type Reader, read, type StoreContext, write } from '../context.ts';
@@ -74,6 +74,18 @@ export const profileAt = async (
 /** The names of all profiles that apps have registered in this store. */
 export const profileNames = async ({ db }: Reader): Promise<readonly string[]> =>
   (await db.selectFrom('profile_heads').select('name').orderBy('name').execute()).map(({ name }) => name);
+
+/** The agents that apps have registered, by name. Errors: `store_corrupt`. */
+export const listProfiles = (ctx: StoreContext): Promise<readonly RegisteredProfile[]> =>
+  read(ctx, async (reader) => {
+    const heads = await reader.db.selectFrom('profile_heads').select(['name', 'hash']).orderBy('name').execute();
+    const found: RegisteredProfile[] = [];
+    for (const { name, hash } of heads) {
+      const { workerTarget } = (await profileByHash(reader, hash)).profile;
+      found.push({ name, workerTarget });
+    }
+    return found;
+  });
 
 /** Whether any worker has registered its app in this store yet. */
 export const anyProfile = async ({ db }: Reader): Promise<boolean> =>

@@ -15,7 +15,11 @@ export const submitResult = answeredTool({
   description: ({ resultFields }) => descriptionFor(resultFields),
   parameters: ({ resultFields }) => parametersFor(resultFields),
   schema: z.object({
-    fields: z.array(z.object({ name: z.string().min(1), value: z.json() })).min(1),
+    fields: z
+      .array(z.object({ name: z.string().min(1), value: z.json() }), {
+        error: 'expected a list: {"fields":[{"name":"…","value":…}, …]}',
+      })
+      .min(1),
   }),
   admit: ({ fields }, { alone, resultFields, output }) => {
     if (!alone) return { error: NOT_ALONE };

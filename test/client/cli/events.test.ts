@@ -97,6 +97,6 @@ describe.each(BACKENDS)('events on %s', (backend) => {
     expect(jsonOf(turn)).toMatchObject({ error: { code: 'turn_not_found' } });
     const agent = await cli(['events', '--agent', 'nobody', '--json']);
     expect(agent.code).toBe(1);
-    expect(jsonOf(agent)).toMatchObject({ error: { code: 'invalid_request' } });
+    expect(jsonOf(agent)).toMatchObject({ error: { code: 'agent_not_found' } });
   });
 });

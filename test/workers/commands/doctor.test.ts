@@ -1,9 +1,13 @@
 /** `doctor` on installations that are well, and on such that lack something. */
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { doctor, type Finding } from '../../../workers/commands/doctor.ts';
 import { readConfig } from '../../../workers/config.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
+import { openStore } from '../../../workers/open-store.ts';
 import { testApp } from '../../support/app.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
 
@@ -24,11 +28,12 @@ afterAll(async () => {
 async function examined(
   env: Record<string, string>,
   app?: string,
+  fix = false,
 ): Promise<{ code: number; found: Map<string, Finding> }> {
   const lines: string[] = [];
   const say = (line: string) => void lines.push(line);
   const io = { out: say, err: say, live: false, readStdin: () => Promise.resolve('') };
-  const code = await doctor(readConfig(env), io, { json: true, ...(app === undefined ? {} : { app }) });
+  const code = await doctor(readConfig(env), io, { json: true, fix, ...(app === undefined ? {} : { app }) });
   const { findings } = JSON.parse(lines.join('')) as { findings: readonly Finding[] };
   return { code, found: new Map(findings.map((finding) => [finding.check, finding])) };
 }
@@ -50,7 +55,7 @@ test('finds nothing wrong where all is there, and says which target nobody serve
   await harness.startWorker(testApp([]), model, { targets: ['worker_generic', 'worker_remote'] });
   const { code, found } = await examined(place(), APP);
   expect([...found.values()].filter(({ ok }) => ok !== true)).toEqual([]);
-  expect([...found.keys()]).toEqual(['temporal', 'namespace', 'clock', 'store', 'model', 'app', 'workers']);
+  expect([...found.keys()]).toEqual(['temporal', 'namespace', 'clock', 'store', 'owner', 'model', 'app', 'workers']);
   expect(code).toBe(0);
 });
 
@@ -79,4 +84,21 @@ test('checks no model and no app where none is named', async () => {
   const { OPENAI_BASE_URL: _, ...rest } = place();
   const { found } = await examined(rest);
   expect([found.get('model')?.ok, found.get('app')?.ok]).toEqual([null, null]);
+});
+
+test('finds that the namespace belongs to another store, and gives it to this one when it is asked to', async () => {
+  await harness.startWorker(testApp([]), model);
+  const path = join(mkdtempSync(join(tmpdir(), 'agentturn-other-')), 'other.db');
+  await (await openStore(`sqlite:${path}`)).close();
+  const other = { ...place(), AGENTTURN_STORE: `sqlite:${path}` };
+  const { code, found } = await examined(other);
+  expect(code).toBe(1);
+  expect(found.get('owner')).toMatchObject({ ok: false, what: expect.stringContaining(harness.storePath) });
+  expect((await examined(other, undefined, true)).found.get('owner')?.ok).toBe(true);
+  expect((await examined(other)).found.get('owner')?.ok).toBe(true);
+  expect((await examined(place())).found.get('owner')).toMatchObject({
+    ok: false,
+    what: expect.stringContaining(path),
+  });
+  await examined(place(), undefined, true);
 });

@@ -17,7 +17,7 @@ function reader() {
   const db = new Kysely<Tables>({ dialect, log: ({ query }) => void statements.push(query.parameters.length) });
   const mapError = (error: unknown) => new Error('mapped', { cause: error });
   const admission = new Admission({ waitMs: 1_000, inVain: () => new CodedError('store_locked', 'locked') });
-  const backend = { db, scanner: db, admission, mapError, isLocked: () => false, lockedPause: () => 0 };
+  const backend = { db, scanner: db, where: 'here', admission, mapError, isLocked: () => false, lockedPause: () => 0 };
   const ctx = { ...backend, now: Date.now, maxQueuedTurns: 1, cards: cardCache(), profiles: profileCache() };
   return { ask: turnStatusReader(ctx), statements, database };
 }

@@ -1,0 +1,70 @@
+/** One namespace has one store: the first worker marks it, and whoever has another store is refused. */
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, expect, test } from '@jest/globals';
+import SqliteDatabase from 'better-sqlite3';
+import { claimNamespace, storeOfNamespace } from '../../client/store-mark.ts';
+import { openNamedStore, settingsOf } from '../../workers/commands/settings.ts';
+import { readConfig } from '../../workers/config.ts';
+import { connectTo } from '../../workers/connected-client.ts';
+import { startScriptedModel } from '../../workers/model-server/scripted.ts';
+import { openStore } from '../../workers/open-store.ts';
+import { testApp } from '../support/app.ts';
+import { type Harness, openHarness } from '../support/harness.ts';
+
+const open: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of open.splice(0).reverse()) await close();
+});
+
+async function opened(): Promise<Harness> {
+  const harness = await openHarness();
+  open.push(() => harness.close());
+  return harness;
+}
+
+async function otherStore(path = join(mkdtempSync(join(tmpdir(), 'agentturn-other-')), 'other.db')) {
+  const store = await openStore(`sqlite:${path}`);
+  open.push(() => store.close());
+  return store;
+}
+
+test('a worker of another store is refused, and one of a copy of the store is not', async () => {
+  const harness = await opened();
+  const model = await startScriptedModel({ scripts: {} });
+  open.push(() => model.close());
+  await harness.startWorker(testApp([]), model);
+  const other = harness.startWorker(testApp([]), model, { store: await otherStore() });
+  await expect(other).rejects.toMatchObject({
+    code: 'store_mismatch',
+    message: expect.stringContaining(harness.storePath),
+  });
+  const path = join(mkdtempSync(join(tmpdir(), 'agentturn-copy-')), 'copy.db');
+  const database = new SqliteDatabase(harness.storePath);
+  await database.backup(path);
+  database.close();
+  const copy = await harness.startWorker(testApp([]), model, { store: await otherStore(path) });
+  await copy.stop();
+});
+
+test('a client of another store is refused before it can write, and any client while nobody has marked the namespace is not', async () => {
+  const harness = await opened();
+  const { address, namespace } = harness;
+  const path = join(mkdtempSync(join(tmpdir(), 'agentturn-other-')), 'other.db');
+  const settings = settingsOf(readConfig({}), { store: `sqlite:${path}`, temporal: address, namespace });
+  await (await connectTo(settings, openNamedStore)).close();
+  await claimNamespace(harness.temporal.client, await harness.store.identity());
+  await expect(connectTo(settings, openNamedStore)).rejects.toMatchObject({ code: 'store_mismatch' });
+});
+
+test('of two that mark a namespace at once, one wins and the other is refused', async () => {
+  const harness = await opened();
+  const { client } = harness.temporal;
+  const stores = [await harness.store.identity(), await (await otherStore()).identity()];
+  const claims = await Promise.allSettled(stores.map((store) => claimNamespace(client, store)));
+  const winner = claims.findIndex(({ status }) => status === 'fulfilled');
+  expect(claims.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+  expect(await storeOfNamespace(client)).toEqual(stores[winner]);
+  expect(claims.find(({ status }) => status === 'rejected')).toMatchObject({ reason: { code: 'store_mismatch' } });
+});
