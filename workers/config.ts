@@ -30,6 +30,8 @@ const connections = z
   .transform(Number)
   .pipe(z.int().min(FEWEST_CONNECTIONS).max(1_000));
 
+const port = z.string().regex(/^\d+$/, { error: 'must be a whole number' }).transform(Number).pipe(z.int().max(65_535));
+
 const environmentSchema = z.object({
   AGENTTURN_STORE: storeUrl.optional(),
   AGENTTURN_STORE_CONNECTIONS: connections.default(DEFAULT_CONNECTIONS),
@@ -38,6 +40,9 @@ const environmentSchema = z.object({
   AGENTTURN_WORKER_TARGETS: targets.default([DEFAULT_WORKER_TARGET]),
   AGENTTURN_LOG: z.enum(LOG_FORMATS).default('text'),
   AGENTTURN_SUPERVISOR: z.enum(['process', 'schedule', 'none']).default('process'),
+  AGENTTURN_GATEWAY_PORT: port.optional(),
+  AGENTTURN_GATEWAY_TOKEN: z.string().min(16, { error: 'must have at least 16 characters' }).optional(),
+  AGENTTURN_GATEWAY_TOKENS: z.string().min(1).optional(),
   OPENAI_API_KEY: z.string().min(1).optional(),
   OPENAI_BASE_URL: z.url({ protocol: /^https?$/, error: 'must be an http(s) URL' }).optional(),
   PATH: z.string().default(''),
@@ -65,6 +70,14 @@ export interface Config {
   readonly supervisor: 'process' | 'schedule' | 'none';
   /** How lines of the log are written. */
   readonly logFormat: LogFormat;
+  /** What a gateway takes from the environment; each undefined when it names none. */
+  readonly gateway: {
+    readonly port: number | undefined;
+    /** A token that may do everything. */
+    readonly token: string | undefined;
+    /** The file with the hashes of tokens. */
+    readonly tokensFile: string | undefined;
+  };
   /** The endpoint of the model and its default name; neither key nor URL is there when the environment names no endpoint. */
   readonly model: ModelOptions;
   /** The Temporal server to use; undefined when neither the environment nor a profile file names one. */
@@ -92,6 +105,11 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     workerTargets: vars.AGENTTURN_WORKER_TARGETS,
     supervisor: vars.AGENTTURN_SUPERVISOR,
     logFormat: vars.AGENTTURN_LOG,
+    gateway: {
+      port: vars.AGENTTURN_GATEWAY_PORT,
+      token: vars.AGENTTURN_GATEWAY_TOKEN,
+      tokensFile: vars.AGENTTURN_GATEWAY_TOKENS,
+    },
     model: { apiKey: vars.OPENAI_API_KEY, baseUrl: vars.OPENAI_BASE_URL, defaultModel: vars.AGENTTURN_MODEL },
     temporal: temporalConfig(given),
     path: vars.PATH,

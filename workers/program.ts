@@ -53,6 +53,8 @@ const processes: ProcessActions = {
   init: async (options) => (await import('./commands/init.ts')).init(io, options),
   dev: async (options) => (await import('./commands/dev.ts')).dev(config(), io, options),
   worker: async (options) => (await import('./commands/worker.ts')).worker(config(), io, options),
+  gateway: async (options) => (await import('./commands/gateway.ts')).gateway(config(), io, options),
+  gatewayToken: async (options) => (await import('./commands/gateway-tokens.ts')).gatewayToken(config(), io, options),
   demo: async (options) => {
     const { terminal } = await import('./commands/terminal.ts');
     return (await import('./demo/demo.ts')).demo(config(), io, terminal, options);

@@ -118,8 +118,11 @@ describe('the packed package, installed in an empty folder', () => {
 
   test('loads for a client neither native libraries nor drivers, until a store is opened, and then its own', async () => {
     const unused = [...NATIVE, ...DRIVERS];
+    // A namespace to which no store has been given yet.
+    const unmarked = await openHarness();
+    const env = { ...place, TEMPORAL_NAMESPACE: unmarked.namespace };
     const loaded = async (...args: readonly string[]) => {
-      const { code, stdout, stderr } = await node('loaded.cjs', ...args);
+      const { code, stdout, stderr } = await here([process.execPath, 'loaded.cjs', ...args], env);
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
       return (JSON.parse(stdout) as string[]).filter((name) => unused.includes(name));
     };
@@ -129,6 +132,7 @@ describe('the packed package, installed in an empty folder', () => {
       ...[loaded('agentturn', harness.storeUrl), loaded('agentturn', postgres)],
       loaded('agentturn/worker'),
     ]);
+    await unmarked.close();
     // The last one shows that they would be seen.
     expect(found).toEqual([[], [], ['better-sqlite3'], ['pg'], NATIVE]);
   });

@@ -5,6 +5,8 @@ import { resolve } from 'node:path';
 import type { App } from '../../activities/app/app.ts';
 import type { CliIo } from '../../client/cli/environment.ts';
 import { commandLine } from '../../client/command-line.ts';
+import { newToken, SCOPES } from '../../client/gateway/caller.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
 import { loadApp } from '../app-module.ts';
 import type { Config } from '../config.ts';
 import { builtInApp } from '../demo/app.ts';
@@ -12,7 +14,9 @@ import { saidLine } from '../log.ts';
 import { openStore, shownStore } from '../open-store.ts';
 import type { TemporalServer } from '../temporal/server.ts';
 import type { ServerOwner } from '../temporal/server-record.ts';
-import { withCleanup } from './cleanup.ts';
+import { type Cleanup, withCleanup } from './cleanup.ts';
+import { GATEWAY_PORT, type ServedGateway, serveGateway } from './gateway.ts';
+import { knownTokens } from './gateway-tokens.ts';
 import { Interrupt } from './interrupt.ts';
 import { chooseModel, modelWarning } from './model.ts';
 import type { DevOptions } from './process-commands.ts';
@@ -63,6 +67,7 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     // What is edited here counts at once, also when it was so before.
     const parts = { app, model: model.options, targets, takeOver: true, log, logLevel, logFormat } as const;
     const worker = await runWorker(backend, parts, cleanup);
+    const gateway = await devGateway({ at: address, store: backend.store, log }, settings, cleanup);
     const warning = await warned;
     if (warning !== null) log(warning);
     const shared = sharedWarning(owner, server.owner);
@@ -72,6 +77,7 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     const where = { temporal, namespace, webUi: server.uiUrl ?? null, temporalPid: server.pid ?? null };
     const ready = {
       ...where,
+      gateway,
       store: shownStore(settings.storeUrl),
       model: model.options.defaultModel,
       offline: model.offline,
@@ -79,7 +85,13 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     const request = (module && model.offline && callOf(app)) || '"your request"';
     if (options.json) io.out(JSON.stringify({ ready: { ...ready, app: name, agents, targets } }));
     else
-      for (const line of readyLines(settings, server, { announcement: model.announcement, name, app, request }))
+      for (const line of readyLines(settings, server, {
+        announcement: model.announcement,
+        name,
+        app,
+        request,
+        gateway,
+      }))
         io.out(line);
     if (module) cleanup.add(tellOfChanges(module, log));
     await Promise.race([interrupt.requested(), worker.done, lostTemporal(server, interrupt.signal)]);
@@ -139,18 +151,42 @@ function sharedWarning(ours: ServerOwner, theirs: ServerOwner | undefined): stri
   );
 }
 
+/** The gateway of this process, and a token of this run that may do everything. */
+interface DevGateway {
+  readonly url: string;
+  readonly token: string;
+}
+
+/** Serves HTTP on this machine, at the usual port where that is free. */
+async function devGateway(
+  parts: Pick<ServedGateway, 'at' | 'store' | 'log'>,
+  settings: Settings,
+  cleanup: Cleanup,
+): Promise<DevGateway> {
+  const { token, kept } = newToken({ name: 'dev', scopes: [...SCOPES] });
+  const tokens = [...knownTokens(settings), kept];
+  const serve = (port: number) => serveGateway({ ...parts, tokens, listenAt: { host: '127.0.0.1', port } }, cleanup);
+  const { port } = settings.config.gateway;
+  const served = await serve(port ?? GATEWAY_PORT).catch((error: unknown) => {
+    if (port === undefined && error instanceof CodedError && error.code === 'port_in_use') return serve(0);
+    throw error;
+  });
+  return { url: served.url, token };
+}
+
 /** What is said of a process that is ready; `request` is what an agent of the app may be asked. */
 interface ReadyApp {
   readonly announcement: string;
   readonly name: string;
   readonly app: App;
   readonly request: string;
+  readonly gateway: DevGateway;
 }
 
 function readyLines(
   { storeUrl, dataDir }: Settings,
   { source, uiUrl }: TemporalServer,
-  { announcement, name, app, request }: ReadyApp,
+  { announcement, name, app, request, gateway }: ReadyApp,
 ): string[] {
   const agents = [...app.agents.keys()];
   const [agent] = agents;
@@ -159,6 +195,7 @@ function readyLines(
     source,
     ...(uiUrl === undefined ? [] : [`Web UI: ${uiUrl}`]),
     `store: ${shownStore(storeUrl)}, data folder: ${dataDir}`,
+    `HTTP: ${gateway.url}, with the token ${gateway.token}`,
     announcement,
     `app: ${name}; agents: ${agents.join(', ')}`,
     `ready (Ctrl-C stops).${hint}`,

@@ -27,6 +27,21 @@ export interface WorkerOptions extends AppOptions, LogOptions {
   readonly targets?: readonly string[];
 }
 
+/** The options of `gateway`. */
+export interface GatewayOptions extends CommonOptions, LogOptions {
+  readonly host?: string;
+  readonly port?: number;
+  readonly dataDir?: string;
+}
+
+/** The options of `gateway token`. */
+export interface GatewayTokenOptions extends CommonOptions {
+  readonly name: string;
+  readonly scopes?: readonly string[];
+  readonly agents?: readonly string[];
+  readonly dataDir?: string;
+}
+
 /** The options of `demo`. */
 export interface DemoOptions extends CommonOptions {
   readonly question?: string;
@@ -60,13 +75,15 @@ export interface ProcessActions {
   init(options: InitOptions): Promise<number>;
   dev(options: DevOptions): Promise<number>;
   worker(options: WorkerOptions): Promise<number>;
+  gateway(options: GatewayOptions): Promise<number>;
+  gatewayToken(options: GatewayTokenOptions): Promise<number>;
   demo(options: DemoOptions): Promise<number>;
   demoWorker(options: DemoWorkerOptions): Promise<number>;
   doctor(options: AppOptions & { readonly fix?: boolean }): Promise<number>;
   verify(options: VerifyOptions): Promise<number>;
 }
 
-/** Adds `init`, `dev`, `worker`, `demo` and the hidden worker of the demo. */
+/** Adds `init`, `dev`, `worker`, `gateway`, `demo` and the hidden worker of the demo. */
 export const processCommands =
   (actions: ProcessActions): CommandBuilder =>
   ({ program, command, run }) => {
@@ -94,6 +111,27 @@ export const processCommands =
       .option('--targets <names>', 'worker targets to serve, comma-separated (AGENTTURN_WORKER_TARGETS)', nameList)
       .addOption(log())
       .action((options: WorkerOptions) => run(options, () => actions.worker(options)));
+    const served = command(
+      program,
+      'gateway',
+      'Serve clients over HTTP: no access to the store or to Temporal is needed.',
+    )
+      .option('--host <address>', 'address to listen at (default: 127.0.0.1)')
+      .option('--port <number>', 'port to listen at (default: 7280; AGENTTURN_GATEWAY_PORT)', portNumber)
+      .option(...dataDir)
+      .addOption(log())
+      .action((options: GatewayOptions) => run(options, () => actions.gateway(options)));
+    command(
+      served,
+      'token <name>',
+      'Make a token, and keep its hash; NAME is who calls with it. A token of that name ends.',
+    )
+      .option('--scopes <names>', 'what it is for: read, write, approve, operate (default: read)', nameList)
+      .option('--agents <prefixes>', 'beginnings of agent ids: the token sees those agents only', nameList)
+      .option(...dataDir)
+      .action((name: string, options: Omit<GatewayTokenOptions, 'name'>) =>
+        run(options, () => actions.gatewayToken({ ...options, name })),
+      );
     command(program, 'demo [question]', 'Let an agent answer a question about a folder of documents.')
       .option('--dir <path>', 'the folder (default: the documentation of this project)')
       .option('--crash', 'kill the worker in the middle of the turn and start another')

@@ -214,7 +214,7 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
   test.each([['get'], ['stop'], ['start']])('agents %s of one that is not there is an error', async (command) => {
     const missing = await installation.cli(['agents', command, 'nobody', '--json']);
     expect(missing.code).toBe(1);
-    const error = { code: 'invalid_request', message: expect.stringContaining('no agent "nobody"') };
+    const error = { code: 'agent_not_found', message: expect.stringContaining('no agent "nobody"') };
     expect(jsonOf(missing)).toMatchObject({ error });
     expect(await installation.harness.store.getAgent('nobody')).toBeNull();
   });

@@ -55,6 +55,8 @@ function recorder(
     init: note('init', async () => 0),
     dev: note('dev', async () => 0),
     worker: note('worker', async () => 0),
+    gateway: note('gateway', async () => 0),
+    gatewayToken: note('gateway token', async () => 0),
     demo: note('demo', demo),
     demoWorker: note('demo-worker', async () => 0),
     ...more,

@@ -1,0 +1,100 @@
+/** `gateway`: serves HTTP callers, until it is interrupted. */
+import { Client, Connection } from '@temporalio/client';
+import { AgentClient } from '../../client/agent-client.ts';
+import type { CliIo } from '../../client/cli/environment.ts';
+import { commandLine } from '../../client/command-line.ts';
+import type { TemporalAddress } from '../../client/connect.ts';
+import type { GatewayToken } from '../../client/gateway/caller.ts';
+import { createGateway } from '../../client/gateway/gateway.ts';
+import { refuseOther, storeOfNamespace } from '../../client/store-mark.ts';
+import type { ClientStore } from '../../workflows/contract/store.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { Config } from '../config.ts';
+import { type GatewayServer, type GatewayServerOptions, listen } from '../gateway-server.ts';
+import { saidLine } from '../log.ts';
+import { reachability } from '../temporal/reachability.ts';
+import { type Cleanup, withCleanup } from './cleanup.ts';
+import { knownTokens, tokensFile } from './gateway-tokens.ts';
+import { Interrupt } from './interrupt.ts';
+import { locateTemporal, PREFERRED_PORT } from './locate-temporal.ts';
+import type { GatewayOptions } from './process-commands.ts';
+import { openExistingStore, type Settings, settingsOf } from './settings.ts';
+
+/** The port of a gateway where none is named. */
+export const GATEWAY_PORT = 7280;
+
+/** Resolves with the exit code when it was interrupted and all is closed. */
+export function gateway(config: Config, io: CliIo, options: GatewayOptions): Promise<number> {
+  const settings = settingsOf(config, options);
+  const interrupt = new Interrupt();
+  return withCleanup(async (cleanup) => {
+    cleanup.add(() => interrupt.release());
+    const log = (line: string) => io.err(saidLine(line, options.log ?? config.logFormat));
+    const tokens = knownTokens(settings);
+    if (tokens.length === 0)
+      throw new CodedError(
+        'invalid_config',
+        `nobody could call: ${tokensFile(settings)} has no tokens; make one with "${commandLine('gateway token NAME --scopes read,write')}", or set AGENTTURN_GATEWAY_TOKEN`,
+      );
+    const store = await openExistingStore(settings);
+    cleanup.add(() => store.close());
+    const { host = '127.0.0.1', port = config.gateway.port ?? GATEWAY_PORT } = options;
+    const at = await addressOf(settings);
+    const server = await serveGateway({ at, store, tokens, listenAt: { host, port }, log }, cleanup);
+    if (options.json)
+      io.out(JSON.stringify({ ready: { url: server.url, temporal: at.address, namespace: at.namespace } }));
+    else io.out(`ready: ${server.url}, described at ${server.url}/openapi.json (Ctrl-C stops)`);
+    await interrupt.requested();
+    log('stopping: open streams end, and requests get a moment to finish...');
+    return 0;
+  });
+}
+
+/** The server that is named or runs; while none runs, where one would be. */
+async function addressOf(settings: Settings): Promise<TemporalAddress> {
+  try {
+    return await locateTemporal(settings);
+  } catch (error) {
+    if (!(error instanceof CodedError && error.code === 'temporal_unreachable')) throw error;
+    return { address: `127.0.0.1:${PREFERRED_PORT}`, namespace: settings.namespace };
+  }
+}
+
+/** What a gateway is served with. */
+export interface ServedGateway {
+  readonly at: TemporalAddress;
+  readonly store: ClientStore;
+  readonly tokens: readonly GatewayToken[];
+  readonly listenAt: GatewayServerOptions;
+  /** Takes a line for the operator. */
+  readonly log: (line: string) => void;
+}
+
+/**
+ * Serves a gateway, which `cleanup` closes; it needs no Temporal server to start. Errors: `port_in_use`; `store_mismatch` when the namespace
+ * belongs to another store.
+ */
+export async function serveGateway(
+  { at, store, tokens, listenAt, log }: ServedGateway,
+  cleanup: Cleanup,
+): Promise<GatewayServer> {
+  const connection = Connection.lazy({ ...at.credentials, address: at.address });
+  cleanup.add(() => connection.close());
+  const temporal = new Client({ connection, namespace: at.namespace });
+  const temporalAnswers = reachability(connection);
+  if (await temporalAnswers()) refuseOther(temporal, await store.identity(), await storeOfNamespace(temporal));
+  else
+    log(
+      `the Temporal server at ${at.address} does not answer: requests are refused until it does, and all can be read`,
+    );
+  const served = createGateway({
+    client: new AgentClient({ temporal, store }),
+    store,
+    temporalAnswers,
+    tokens,
+    onError: (error) => log(`gateway: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`),
+  });
+  const server = await listen(served, listenAt);
+  cleanup.add(() => server.close());
+  return server;
+}
