@@ -35,7 +35,7 @@ export interface Lab extends Access {
   readonly model: Child;
   readonly store: Store;
   /** With the floor's worker beside ours in the same process when it is asked for. */
-  startWorker(choice: { readonly floor?: boolean }): Promise<Child>;
+  startWorker(choice: { readonly floor?: boolean; readonly modelUrl?: string }): Promise<Child>;
   startCallers(): Promise<Child>;
   close(): Promise<void>;
 }
@@ -77,8 +77,8 @@ export async function openLab(storeKind: StoreKind): Promise<Lab> {
     const floorSource = fileURLToPath(new URL('./floor/workflow.ts', import.meta.url));
     const floorBundle = await bundleWorkflowCode({ workflowsPath: floorSource, logger: new DefaultLogger('ERROR') });
     const floorBundlePath = bundleTo(join(dir, 'floor.js'), floorBundle);
-    const startWorker: Lab['startWorker'] = ({ floor }) =>
-      startChild('./worker-process.ts', { ...argument, ...(floor ? { floorBundlePath } : {}) }, SMALL);
+    const startWorker: Lab['startWorker'] = ({ floor, modelUrl = argument.modelUrl }) =>
+      startChild('./worker-process.ts', { ...argument, modelUrl, ...(floor ? { floorBundlePath } : {}) }, SMALL);
     return {
       storeKind,
       storeUrl,

@@ -13,6 +13,8 @@ import { type BenchOptions, readOptions, USAGE } from './options.ts';
 import { toMarkdown, toShortMarkdown } from './report.ts';
 import { measureScale, ROUNDS, SIZES } from './scale/measure.ts';
 import { scaleBudget, scaleMarkdown } from './scale/report.ts';
+import { measureStreams } from './streams/measure.ts';
+import { streamBudget, streamMarkdown } from './streams/report.ts';
 import { measureSupervise, superviseBudget, superviseMarkdown } from './supervise.ts';
 import { measureSuspended } from './suspended.ts';
 import { suspendedMarkdown } from './suspended-report.ts';
@@ -69,8 +71,15 @@ async function runScale({ store }: BenchOptions, say: Say): Promise<Outcome> {
 }
 
 function run(lab: Lab, options: BenchOptions, say: Say): Promise<Outcome> {
+  if (options.streams) return runStreams(lab, options, say);
   if (options.supervise) return runSupervise(lab, say);
   return options.suspended ? runSuspended(lab, options.suspended, say) : runUsual(lab, options, say);
+}
+
+async function runStreams(lab: Lab, { quick }: BenchOptions, say: Say): Promise<Outcome> {
+  const results = await measureStreams(lab, { readers: 200, turns: 50, seconds: quick ? 30 : 180 }, say);
+  const tables = streamMarkdown(results);
+  return { results, tables, docs: { part: `streams:${lab.storeKind}`, tables }, over: streamBudget(results) };
 }
 
 async function runSupervise(lab: Lab, say: Say): Promise<Outcome> {

@@ -8,6 +8,7 @@ export const USAGE = `Usage: npm run bench -- [options]
   --quick          a minute instead of several: fewer turns, none with 200 calls
   --suspended N    only this: N turns that wait at the same time, on one worker
   --rest S         how long they are left waiting; default 60 seconds
+  --streams        only this: how late chunks reach readers over HTTP, and what many readers at once take
   --supervise      only this: what a pass of the supervisor costs beside 100,000 idle agents
   --scale          only this: what an operation costs with 1,000, 100,000 and 1,000,000 turns in the store
   --markdown       only the tables, no progress
@@ -19,6 +20,8 @@ export interface BenchOptions {
   readonly quick: boolean;
   /** Null: the usual measurements. */
   readonly suspended: { readonly turns: number; readonly restSeconds: number } | null;
+  /** Only turns that are followed over HTTP. */
+  readonly streams: boolean;
   /** Only a pass of the supervisor. */
   readonly supervise: boolean;
   /** Only operations on stores of several sizes. */
@@ -37,6 +40,7 @@ export function readOptions(args: readonly string[]): BenchOptions | null {
       quick: { type: 'boolean', default: false },
       suspended: { type: 'string' },
       rest: { type: 'string', default: '60' },
+      streams: { type: 'boolean', default: false },
       supervise: { type: 'boolean', default: false },
       scale: { type: 'boolean', default: false },
       markdown: { type: 'boolean', default: false },
@@ -46,10 +50,11 @@ export function readOptions(args: readonly string[]): BenchOptions | null {
     },
   });
   if (values.help) return null;
-  const { quick, suspended, supervise, scale, markdown, json } = values;
+  const { quick, suspended, streams, supervise, scale, markdown, json } = values;
   return {
     store: storeKind(values.store),
     quick,
+    streams,
     supervise,
     scale,
     markdown,

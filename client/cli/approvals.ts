@@ -1,6 +1,7 @@
 /** `approvals`, `approve` and `turn budgets`: what waits for a person, the answers, and budgets of a running turn. */
 
 import { userInfo } from 'node:os';
+import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { type ApprovalAck, type ApprovalView, budgetChangeSchema } from '../../workflows/contract/approvals.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
@@ -99,7 +100,10 @@ const MEANING = {
 function meaning({ ack, recorded }: ApprovalAck): string {
   if (ack !== 'duplicate') return MEANING[ack];
   const before = recorded ? `${recorded.status}${recorded.by === null ? '' : ` by ${recorded.by}`}` : 'answered';
-  return `it was ${before} before; nothing changed`;
+  const how = recorded?.arguments
+    ? `, with the arguments ${shortened(JSON.stringify(recorded.arguments), ARGUMENTS_SHOWN)}`
+    : '';
+  return `it was ${before} before${how}; nothing changed`;
 }
 
 /** The turn that waits for the answer, else one that asked: questions about budgets have the same name in every turn. */
@@ -130,11 +134,13 @@ export const approve = (
             ...(budgets === undefined ? {} : { budgets: budgetsFrom('--budgets', budgets) }),
           });
     environment.io.out(json ? JSON.stringify(ack) : `${ack.ack}: ${meaning(ack)}`);
-    // What was approved before may have had other arguments.
-    const same = edited === undefined && budgets === undefined;
-    const stands = same && ack.recorded?.status === (deny ? 'denied' : 'approved');
+    const stands = ack.recorded?.status === (deny ? 'denied' : 'approved') && isSame(ack, edited);
     return ack.ack === 'applied' || stands ? 0 : 1;
   });
+
+/** Whether what was approved before runs with the arguments of this answer. */
+const isSame = ({ recorded }: ApprovalAck, edited: string | undefined): boolean =>
+  isDeepStrictEqual(recorded?.arguments ?? null, edited === undefined ? null : objectOf('--arguments', edited));
 
 /** Who answers where nobody is named: the user of this machine. */
 function userName(): string {

@@ -48,8 +48,14 @@ export type ApprovalAnswer = z.output<typeof approvalAnswerSchema>;
  */
 export type ApprovalAck = Pick<ReportAck, 'agentId'> & {
   readonly ack: 'applied' | 'duplicate' | 'stale' | 'unknown';
-  /** What the question had come to before; present when it is a duplicate. `by` is null where nobody gave a name. */
-  readonly recorded?: { readonly status: Exclude<ApprovalStatus, 'waiting' | 'dropped'>; readonly by: string | null };
+  /** What the question had come to before; present when it is a duplicate. */
+  readonly recorded?: {
+    readonly status: Exclude<ApprovalStatus, 'waiting' | 'dropped'>;
+    /** Null where nobody gave a name. */
+    readonly by: string | null;
+    /** What took the place of the model's arguments; null where they stood. */
+    readonly arguments: JsonObject | null;
+  };
 };
 
 /** Where a question stands: `unanswered` when its time ran out, `dropped` when its turn ended first. */

@@ -141,8 +141,7 @@ export async function answerApproval(
     const row = await findApproval(tx, agentTurnId, answer.callId);
     if (!row) return { ack: 'unknown' };
     if (row.status === 'dropped' || (row.status === 'waiting' && isEnded(turn))) return { ack: 'stale', agentId };
-    if (row.status !== 'waiting')
-      return { ack: 'duplicate', agentId, recorded: { status: row.status, by: row.answered_by } };
+    if (row.status !== 'waiting') return { ack: 'duplicate', agentId, recorded: recordedAnswer(row, row.status) };
     const snapshot = await profileByHash(tx, leased(turn).profile_hash);
     refuseUnfit(tx, row, answer, { set: setBudgetsOf(turn), snapshot });
     if (answer.budgets) await refuseUnfunded(tx, turn, answer.budgets);
@@ -283,3 +282,9 @@ function editedCall({ arguments: edited, tool_name: tool }: ApprovalRow, { gover
   if (edited === null || !governance) return null;
   return { tool, arguments: decoded(edited), governance };
 }
+
+/** What a question had come to before. */
+const recordedAnswer = (
+  { answered_by: by, arguments: edited }: ApprovalRow,
+  status: NonNullable<ApprovalAck['recorded']>['status'],
+): NonNullable<ApprovalAck['recorded']> => ({ status, by, arguments: edited && decoded(edited) });

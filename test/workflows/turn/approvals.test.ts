@@ -267,13 +267,13 @@ describe.each(BACKENDS)('approval, on %s', (backend) => {
     const io = { out: (line: string) => void said.push(line), err: () => {}, live: false, readStdin: async () => '' };
     const openClient = async () => ({ client: harness.client, close: async () => {} });
     const environment = { io, openClient } as unknown as CliEnvironment;
-    expect(await approve(environment, second.callId, { budgets: '{"maxSteps":5}', json: true })).toBe(0);
+    expect(await approve(environment, second.callId, { budgets: '{"maxSteps":5}', by: 'ann', json: true })).toBe(0);
     expect(said.join('')).toContain('applied');
     // The same again is no failure; what contradicts it is one, and says what stands.
     const where = { turn: second.turn.id };
     expect(await approve(environment, second.callId, { ...where, budgets: '{"maxSteps":5}' })).toBe(0);
     expect(await approve(environment, second.callId, { ...where, deny: true })).toBe(1);
-    expect(said.slice(1)).toEqual(Array(2).fill('duplicate: it was approved before; nothing changed'));
+    expect(said.slice(1)).toEqual(Array(2).fill('duplicate: it was approved by ann before; nothing changed'));
     expect(await second.turn.result(WAIT)).toMatchObject({ status: 'success' });
   });
 
