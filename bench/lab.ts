@@ -21,7 +21,7 @@ import type { Access } from './turns.ts';
 import type { WorkerArgument } from './worker-process.ts';
 
 /** As the README says to start a worker that must be small. */
-const SMALL: Start = { flags: ['--max-semi-space-size=8'], env: { MALLOC_ARENA_MAX: '2' } };
+export const SMALL: Start = { flags: ['--max-semi-space-size=8'], env: { MALLOC_ARENA_MAX: '2' } };
 
 export const STORES = ['sqlite', 'postgres'] as const;
 export type StoreKind = (typeof STORES)[number];

@@ -11,7 +11,7 @@ import type { ChunkBatch, ChunkBody, ChunkStore } from '../../workflows/contract
 import type { Usage } from '../../workflows/protocol/turn.ts';
 
 /** How long pieces are gathered before they are written. */
-const GATHER_MS = 40;
+const GATHER_MS = 30;
 /** The pause after a failure of the store. */
 const FAILED_MS = 1_000;
 /** How much of one answer waits to be written, in UTF-16 code units; with it the reasoning that is passed on at all. */

@@ -38,6 +38,9 @@ export interface LockedByOthers {
   readonly lockedPause: (waitedMs: number) => number;
 }
 
+/** What was committed, as far as those who wait for changes care: the end of a turn, chunks alone, or anything else. */
+export type Commit = 'turn_ended' | 'chunks' | 'anything';
+
 /** What a backend opens: the database, the clock, the caches, and how its errors are read. */
 export interface StoreContext extends LockedByOthers {
   readonly db: Db;
@@ -72,7 +75,7 @@ export interface StoreContext extends LockedByOthers {
    */
   readonly transact?: <T>(deadline: number, body: (trx: Trx) => Promise<T>) => Promise<T>;
   /** Called after each write transaction, for a backend that must tell others itself. */
-  readonly committed?: (turnEnded: boolean) => void;
+  readonly committed?: (what: Commit) => void;
 }
 
 /** Tries of a transaction that loses conflicts. */
@@ -125,7 +128,7 @@ export async function write<T>(
   const { value, turnEnded } = await admission.inLine([names].flat(), deadline, () =>
     attempted(ctx, deadline, () => admission.writing(deadline, transaction)),
   );
-  ctx.committed?.(turnEnded);
+  ctx.committed?.(turnEnded ? 'turn_ended' : 'anything');
   return value;
 }
 

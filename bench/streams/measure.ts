@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentHttpClient } from '../../client/http/http-client.ts';
 import { startChild } from '../child.ts';
 import { type Facts, gatherFacts, loadNow } from '../facts.ts';
-import type { Lab } from '../lab.ts';
+import { type Lab, SMALL } from '../lab.ts';
 import { percentile } from '../numbers.ts';
 import { residentBytes } from '../probes.ts';
 import { PROFILE } from '../workload.ts';
@@ -58,7 +58,11 @@ export async function measureStreams(
   const facts = await gatherFacts(lab, loadNow());
   const model = await startChild('./streams/model-process.ts', null);
   const { address, namespace } = lab.server;
-  const gateway = await startChild('./streams/gateway-process.ts', { address, namespace, storeUrl: lab.storeUrl });
+  const gateway = await startChild(
+    './streams/gateway-process.ts',
+    { address, namespace, storeUrl: lab.storeUrl },
+    SMALL,
+  );
   const worker = await lab.startWorker({ modelUrl: String(model.value) });
   try {
     const client = new AgentHttpClient({ url: String(gateway.value), token: TOKEN });

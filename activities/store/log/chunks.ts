@@ -15,11 +15,14 @@ const LINE = 'chunks';
 
 /** Appends the chunks of several turns; tells for each batch whether it was written. */
 export const appendChunks = (ctx: StoreContext, batches: readonly ChunkBatch[]): Promise<readonly boolean[]> =>
-  write(ctx, LINE, async (tx) => {
+  write(telling(ctx), LINE, async (tx) => {
     const written: boolean[] = [];
     for (const batch of batches) written.push(await append(tx, batch));
     return written;
   });
+
+/** Tells of a commit that it was of chunks, which somebody may be waiting to read. */
+const telling = (ctx: StoreContext): StoreContext => ({ ...ctx, committed: () => ctx.committed?.('chunks') });
 
 async function append(tx: Tx, { fence, stepIndex, attempt, chunks }: ChunkBatch): Promise<boolean> {
   const { agentTurnId } = fence;

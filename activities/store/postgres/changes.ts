@@ -10,14 +10,14 @@
  * stays within bounds, however many wait and however busy the store is.
  */
 import type pg from 'pg';
+import type { Commit } from '../context.ts';
 
 const CHANNEL = 'agentturn';
 const TURN_ENDED = 'turn_ended';
-const ANYTHING = 'anything';
 /** How long commits are gathered before one notification tells of them. */
 const GATHER_MS = 25;
-/** How long ends of turns are gathered: those of one moment come together. */
-const GATHER_ENDS_MS = 1;
+/** How long ends of turns, and chunks, are gathered: those of one moment come together. Chunks were gathered before they were written. */
+const GATHER_BRIEFLY_MS = 1;
 /** The quiet time after a wake-up, for each waiter: five hundred waiters read once a second, sixteen some thirty times. */
 const QUIET_MS_PER_WAITER = 2;
 
@@ -60,22 +60,21 @@ export class ChangeFeed {
   readonly #forAny = new Waiters();
   /** What gives the listening connection back; null while nobody has waited. */
   #listener: Promise<() => void> | null = null;
-  readonly #announcing = new Map<string, NodeJS.Timeout>();
+  readonly #announcing = new Map<Commit, NodeJS.Timeout>();
   #closed = false;
 
   constructor(pool: pg.Pool) {
     this.#pool = pool;
   }
 
-  /** Tells all processes of a commit; `turnEnded` whether a turn has ended by it. */
-  announce(turnEnded: boolean): void {
-    const what = turnEnded ? TURN_ENDED : ANYTHING;
+  /** Tells all processes of a commit. */
+  announce(what: Commit): void {
     if (this.#closed || this.#announcing.has(what)) return;
     const send = () => {
       this.#announcing.delete(what);
       this.#pool.query(`notify ${CHANNEL}, '${what}'`).catch(() => {});
     };
-    this.#announcing.set(what, setTimeout(send, turnEnded ? GATHER_ENDS_MS : GATHER_MS));
+    this.#announcing.set(what, setTimeout(send, what === 'anything' ? GATHER_MS : GATHER_BRIEFLY_MS));
   }
 
   /** Resolves soon after a commit, at the latest after `timeoutMs`. */

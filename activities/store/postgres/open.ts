@@ -109,7 +109,7 @@ export async function openPostgresStore({
       cards: cardCache(),
       profiles: profileCache(),
       lockWaits: (trx) => lock(trx, WAITS_LOCK),
-      committed: (turnEnded) => changes.announce(turnEnded),
+      committed: (what) => changes.announce(what),
     },
     {
       changed: (timeoutMs, only) => changes.wait(timeoutMs, only === 'turn_ended'),
