@@ -28,6 +28,9 @@ function reasonOf(error: unknown): string {
   if (code === 'ERR_UNKNOWN_FILE_EXTENSION' && /"\.[cm]?ts"/.test(message)) {
     return `this Node ${process.versions.node} does not run TypeScript; run it without --no-strip-types, or compile the app and name the JavaScript file`;
   }
+  if (code === 'ERR_MODULE_NOT_FOUND' && /Cannot find module '[^']*\/[^./']+' imported/.test(message)) {
+    return `${message}; an import of a file needs its extension, as in './tools.ts'`;
+  }
   if (code === 'ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING') {
     return 'Node runs no TypeScript from node_modules; copy the file into your project and name the copy';
   }

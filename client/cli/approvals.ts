@@ -94,7 +94,7 @@ function writtenLines({ arguments: args, written }: ApprovalView): string[] {
 const MEANING = {
   applied: 'the answer is kept and the turn goes on',
   stale: 'the turn is over; nothing changed',
-  unknown: 'nobody asked this, in this store',
+  unknown: `nobody asked this, in this store; ${commandLine('approvals')} lists what waits`,
 } as const;
 
 function meaning({ ack, recorded }: ApprovalAck): string {

@@ -29,7 +29,7 @@ export async function init(io: CliIo, { folder = '.', json }: InitOptions): Prom
   const files = filesOf(dir);
   const taken = Object.keys(files).filter((name) => existsSync(join(dir, name)));
   if (taken.length > 0) {
-    const message = `${dir} has ${taken.join(', ')} already, and nothing was written; name a new folder, or move them away`;
+    const message = `${dir} has ${taken.join(', ')} already, and nothing was written`;
     throw new CodedError('file_exists', message);
   }
   makeFolder(dir);

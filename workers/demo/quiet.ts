@@ -49,7 +49,7 @@ export class Quiet {
     if (this.#isOver || this.#open > 0) return;
     this.#timer = setTimeout(() => {
       const seconds = ((performance.now() - this.#begun) / 1_000).toFixed(0);
-      this.say(`            ... still at it, after ${seconds} s`);
+      this.say(`            ... still at it, ${seconds} s after its start`);
     }, SILENCE_MS);
   }
 }

@@ -124,6 +124,7 @@ describe('the app', () => {
     ['not there', undefined, /could not be loaded/],
     ['broken', 'export default (', /could not be loaded/],
     ['without an app', 'export default { agents: [] };', /default export/],
+    ['that imports a file without its extension', `import './tools';`, /needs its extension/],
     ['with a mistake in a definition', undefined, /invalid/],
   ])('%s is app_not_loaded', async (what, source, message) => {
     const cwd = emptyFolder();
