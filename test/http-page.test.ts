@@ -23,6 +23,8 @@ let env: NodeJS.ProcessEnv;
 beforeAll(async () => {
   harness = await openHarness();
   const place = {
+    // The example imports the package by its name: from the sources, which need no build.
+    NODE_OPTIONS: '--conditions=agentturn:source',
     TEMPORAL_ADDRESS: harness.address,
     TEMPORAL_NAMESPACE: harness.namespace,
     AGENTTURN_STORE: harness.storeUrl,
@@ -30,8 +32,7 @@ beforeAll(async () => {
   dev = startCli(['dev', '--app', APP, '--json'], { env: place });
   const [line] = await dev.until(/\{"ready".*\n/);
   const { url, token } = (JSON.parse(line) as { ready: { gateway: { url: string; token: string } } }).ready.gateway;
-  const { NODE_OPTIONS: _, ...inherited } = process.env;
-  env = { ...inherited, ...place, URL: url, TOKEN: token };
+  env = { ...process.env, ...place, URL: url, TOKEN: token };
 }, WAIT.timeoutMs);
 afterAll(async () => {
   await dev?.end('SIGTERM');

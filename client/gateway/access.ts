@@ -1,5 +1,6 @@
 /** Which turns, agents and boxes a caller sees. What it does not see is told as if it were not there. */
 import type { ClientStore } from '../../workflows/contract/store.ts';
+import type { Card } from '../../workflows/protocol/cards.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { SIZES } from '../../workflows/protocol/sizes.ts';
 import type { Caller } from './caller.ts';
@@ -19,6 +20,22 @@ export async function agentOfTurn(store: ClientStore, caller: Caller, agentTurnI
     at = at.parent ? await store.getTurn(at.parent.agentTurnId) : null;
   }
   throw new CodedError('turn_not_found', `there is no turn ${agentTurnId} in this store, or not for this token`);
+}
+
+/** Whether the caller sees a card: one of a turn that it sees, or one that no turn wrote. */
+export async function seesCard(
+  store: ClientStore,
+  caller: Caller,
+  { agentTurnId }: Pick<Card, 'agentTurnId'>,
+): Promise<boolean> {
+  if (caller.agentPrefixes === undefined || agentTurnId === null) return true;
+  return agentOfTurn(store, caller, agentTurnId).then(
+    () => true,
+    (error: unknown) => {
+      if (error instanceof CodedError && error.code === 'turn_not_found') return false;
+      throw error;
+    },
+  );
 }
 
 /** Errors: `box_unavailable` for a box of an agent that the caller does not see. */

@@ -49,6 +49,9 @@ describe('the environment', () => {
     OPENAI_BASE_URL: 'http://127.0.0.1:8080/v1',
     PATH: '/bin',
     XDG_CACHE_HOME: '/cache',
+    AGENTTURN_GATEWAY_PORT: '8090',
+    AGENTTURN_GATEWAY_TOKEN: 'a-token-that-is-long-enough',
+    AGENTTURN_GATEWAY_TOKENS: '/tmp/tokens.json',
     TEMPORAL_ADDRESS: 'localhost:7233',
     TEMPORAL_NAMESPACE: 'mine',
   };
@@ -63,6 +66,7 @@ describe('the environment', () => {
       supervisor: 'schedule',
       model: { apiKey: 'sk-1', baseUrl: 'http://127.0.0.1:8080/v1', defaultModel: 'small' },
       temporal: { address: 'localhost:7233', namespace: 'mine', credentials: {} },
+      gateway: { port: 8090, token: 'a-token-that-is-long-enough', tokensFile: '/tmp/tokens.json' },
       path: '/bin',
       cacheHome: '/cache',
     });

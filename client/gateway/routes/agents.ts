@@ -2,7 +2,7 @@
 import { z } from '@hono/zod-openapi';
 import { enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
-import { agentOfTurn, demandAgent, demandBox } from '../access.ts';
+import { demandAgent, demandBox, seesCard } from '../access.ts';
 import { checkSeq, logEventsOf } from '../events.ts';
 import { type AnyRoute, route } from '../route.ts';
 import {
@@ -173,9 +173,9 @@ const replaceBox = route({
   async handle({ client, store }, { caller, params: { agentId }, body: { expectedBoxId, cardIds } }) {
     demandAgent(caller, agentId);
     // Cards of turns that the caller does not see are none for it.
-    if (caller.agentPrefixes)
-      for (const card of await store.readCards(cardIds))
-        if (card.agentTurnId !== null) await agentOfTurn(store, caller, card.agentTurnId);
+    for (const card of caller.agentPrefixes ? await store.readCards(cardIds) : [])
+      if (!(await seesCard(store, caller, card)))
+        throw new CodedError('box_unavailable', `there is no card ${card.cardId} to put into the new box`);
     return { boxId: await client.agent(agentId).replaceOutputBox(expectedBoxId, cardIds) };
   },
 });

@@ -5,7 +5,7 @@ import type { TurnPlace } from '../../../workflows/contract/lists.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
 import { jsonSchema } from '../../../workflows/protocol/json-schema.ts';
-import { agentOfTurn, demandAgent, demandBox } from '../access.ts';
+import { demandAgent, demandBox, seesCard } from '../access.ts';
 import { type AnyRoute, route } from '../route.ts';
 import {
   agentParams,
@@ -161,9 +161,8 @@ const getCard = route({
   result: cardSchema,
   async handle({ store }, { caller, params: { cardId } }) {
     const [card] = await store.readCards([cardId]);
-    if (!card) throw new CodedError('not_found', `there is no card ${cardId}`);
-    if (card.agentTurnId !== null) await agentOfTurn(store, caller, card.agentTurnId);
-    return card;
+    if (card && (await seesCard(store, caller, card))) return card;
+    throw new CodedError('not_found', `there is no card ${cardId}`);
   },
 });
 

@@ -120,11 +120,20 @@ describe('who calls', () => {
       expectProblem(await ask('GET', path), 404, 'turn_not_found');
     for (const path of ['stop', 'steer', 'approvals', 'tool-results/c'])
       expectProblem(await ask('POST', `${turn}/${path}`, path === 'steer' ? { text: 'x' } : {}), 404, 'turn_not_found');
+    expect(await harness.store.getTurn(other.agentTurnId)).toMatchObject({ status: 'dispatched' });
     const foreign = (await harness.store.getTurn(other.agentTurnId))?.outputBoxId ?? '';
+    // What is refused does not tell that there is such a thing.
+    await harness.client.turn(other.agentTurnId).stop();
+    const card = (await harness.store.getTurn(other.agentTurnId))?.deliverableCardId ?? '';
+    const hidden = await ask('GET', `/v1/cards/${card}`);
+    expectProblem(hidden, 404, 'not_found');
+    expect(hidden.text).not.toContain(other.agentTurnId);
+    expect((await gateway.call('GET', `/v1/cards/${card}`)).status).toBe(200);
+    const cards = { expectedBoxId: 'b', cardIds: [card] };
+    expectProblem(await ask('PUT', `/v1/agents/${own.agentId}/boxes`, cards), 422, 'box_unavailable');
     expectProblem(await ask('GET', `/v1/boxes/${foreign}`), 422, 'box_unavailable');
     const request = { instruction: 'x', profile: 'tester', outputBoxId: foreign };
     expectProblem(await ask('POST', `/v1/agents/team-${v7()}/turns`, request), 422, 'box_unavailable');
-    expect(await harness.store.getTurn(other.agentTurnId)).toMatchObject({ status: 'dispatched' });
   });
 
   test('an answer is recorded as the one whom the token names, and as nobody else', async () => {

@@ -75,6 +75,11 @@ describe.each([
     const due = async (store: Store) => (await store.dueTurns(100)).map(({ agentTurnId }) => agentTurnId);
     expect(await due(skewed)).not.toContain(fence.agentTurnId);
     await right.makeDue([fence.agentTurnId]);
-    expect(await due(skewed)).toContain(fence.agentTurnId);
+    // Each process knows the server's clock to half a round trip: what is due for one is due for another a moment later.
+    const madeDueAt = performance.now();
+    while (!(await due(skewed)).includes(fence.agentTurnId)) {
+      expect(performance.now() - madeDueAt).toBeLessThan(2_000);
+      await skewed.changed(20);
+    }
   });
 });
