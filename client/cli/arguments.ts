@@ -36,6 +36,12 @@ export function sequence(text: string): number {
   throw new InvalidArgumentError('expected a whole number from 0 on, the seq of an event.');
 }
 
+/** An http or https address, without a slash at its end; commander reports what is none. */
+export function webAddress(text: string): string {
+  if (/^https?:\/\/[^/]/.test(text) && URL.canParse(text)) return text.replace(/\/+$/, '');
+  throw new InvalidArgumentError('expected an address like http://127.0.0.1:8233.');
+}
+
 const UNITS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** A time in the past: so long ago (`90m`, `24h`, `7d`), or a date that says its time zone; epoch ms. Commander reports what is neither. */

@@ -3,7 +3,7 @@
  * from a request to its response, for any server.
  *
  * Invariants
- * 1. Nothing but health and the OpenAPI document is answered without a known token, and nothing is done that its scopes do not allow.
+ * 1. Nothing but health, the OpenAPI document and the empty page of the console is answered without a known token, and nothing is done that its scopes do not allow.
  * 2. Each error is a problem with a code of the catalogue; words of errors that nobody foresaw go to the log, and not out.
  */
 import { OpenAPIHono } from '@hono/zod-openapi';
@@ -15,6 +15,7 @@ import type { ClientStore } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { SIZES } from '../../workflows/protocol/sizes.ts';
 import type { ClientApi } from '../api.ts';
+import { consoleApp } from '../console/console.ts';
 import { type GatewayToken, Tokens } from './caller.ts';
 import { eventStream } from './event-stream.ts';
 import { Accounts, type GatewayLimits } from './limits.ts';
@@ -32,6 +33,8 @@ export interface GatewayDeps {
   readonly temporalAnswers: () => Promise<boolean>;
   readonly tokens: readonly GatewayToken[];
   readonly limits?: GatewayLimits;
+  /** The address of the list of workflows in Temporal's Web UI, for links of the console; none are shown when left out. */
+  readonly webUi?: string | undefined;
   /** Takes errors that nobody foresaw. */
   readonly onError: (error: unknown) => void;
 }
@@ -66,6 +69,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
   const context: GatewayContext = {
     client: deps.client,
     store: deps.store,
+    webUi: deps.webUi ?? null,
     stream(caller, open) {
       if (stopping.signal.aborted) throw new CodedError('too_many_requests', 'the gateway is stopping: try again soon');
       const closed = accounts.stream(caller.name);
@@ -74,6 +78,10 @@ export function createGateway(deps: GatewayDeps): Gateway {
   };
   for (const each of ROUTES) addRoute(app, context, each);
   addDocument(app);
+  // Relative, for whoever serves this under a path of theirs.
+  app.get('/', (c) => c.redirect('console/'));
+  app.get('/console', (c) => c.redirect('console/'));
+  app.route('/console/', consoleApp());
   app.all('*', wrongPath(ROUTES));
   return {
     async fetch(request) {

@@ -19,6 +19,8 @@ export interface GatewayContext {
   /** What the caller asks for is done by this client. */
   readonly client: ClientApi;
   readonly store: ClientStore;
+  /** The address of the list of workflows in Temporal's Web UI; null where nobody named it. */
+  readonly webUi: string | null;
   /** Sends the events of an iterator. Errors: `too_many_requests`. */
   stream(caller: Caller, open: (signal: AbortSignal) => AsyncIterator<ServerSentEvent>): Response;
 }

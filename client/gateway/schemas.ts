@@ -3,6 +3,7 @@ import { z } from '@hono/zod-openapi';
 import { RESULT_STATUSES } from '../../workflows/protocol/cards.ts';
 import { USER_ID_PATTERN } from '../../workflows/protocol/ids.ts';
 import { OPEN_STATUSES, TERMINAL_STATUSES } from '../../workflows/protocol/turn.ts';
+import { SCOPES } from './caller.ts';
 
 const STATUSES = [...OPEN_STATUSES, ...TERMINAL_STATUSES] as const;
 
@@ -74,6 +75,19 @@ export const problemSchema = z
     cure: z.string(),
   })
   .openapi('Problem');
+
+/** Who calls. */
+export const callerSchema = z
+  .object({
+    name: z.string(),
+    scopes: z.array(z.enum(SCOPES)),
+    agents: z
+      .array(z.string())
+      .nullable()
+      .openapi({ description: 'Beginnings of the ids of the agents that the token sees; null for all.' }),
+    webUi: z.string().nullable().openapi({ description: "The list of workflows in Temporal's Web UI, where known." }),
+  })
+  .openapi('Caller');
 
 /** A page of a list. */
 export const pageOf = (item: z.ZodType) =>

@@ -31,6 +31,8 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   'activities/tools': ['workflows', 'activities/*', 'activities/app'],
   activities: ['workflows'],
   'client/cli': ['client', 'workflows'],
+  // Runs in a browser: of the others it takes types alone.
+  'client/console/page': ['client/stream-parts.ts', 'workflows/contract'],
   client: ['workflows'],
   'workers/model-server': ['workflows/protocol'],
   'workers/temporal': ['workflows/protocol', 'client/connect.ts', 'activities/*', 'activities/store/sqlite/errors.ts'],
@@ -40,7 +42,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   workers: ['activities', 'client', 'workflows', 'activities/index.ts'],
   'index.ts': ['activities', 'client', 'workflows', 'workers/connected-client.ts'],
   'kernel.ts': ['workflows/kernel', 'workflows/protocol'],
-  scripts: ['workers'],
+  scripts: ['workers', 'client/console'],
   examples: [],
   'test/support': ['activities', 'client', 'workers', 'workflows', 'test/histories'],
   bench: ['index.ts', 'activities', 'client', 'workers', 'workflows', 'test/support'],

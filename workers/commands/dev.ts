@@ -67,7 +67,11 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     // What is edited here counts at once, also when it was so before.
     const parts = { app, model: model.options, targets, takeOver: true, log, logLevel, logFormat } as const;
     const worker = await runWorker(backend, parts, cleanup);
-    const gateway = await devGateway({ at: address, store: backend.store, log }, settings, cleanup);
+    const gateway = await devGateway(
+      { at: address, store: backend.store, uiUrl: server.uiUrl, log },
+      settings,
+      cleanup,
+    );
     const warning = await warned;
     if (warning !== null) log(warning);
     const shared = sharedWarning(owner, server.owner);
@@ -159,7 +163,7 @@ interface DevGateway {
 
 /** Serves HTTP on this machine, at the usual port where that is free. */
 async function devGateway(
-  parts: Pick<ServedGateway, 'at' | 'store' | 'log'>,
+  parts: Pick<ServedGateway, 'at' | 'store' | 'uiUrl' | 'log'>,
   settings: Settings,
   cleanup: Cleanup,
 ): Promise<DevGateway> {
@@ -196,6 +200,7 @@ function readyLines(
     ...(uiUrl === undefined ? [] : [`Web UI: ${uiUrl}`]),
     `store: ${shownStore(storeUrl)}, data folder: ${dataDir}`,
     `HTTP: ${gateway.url}, with the token ${gateway.token}`,
+    `console: ${gateway.url}/console/#token=${gateway.token}`,
     announcement,
     `app: ${name}; agents: ${agents.join(', ')}`,
     `ready (Ctrl-C stops).${hint}`,

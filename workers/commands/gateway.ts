@@ -38,12 +38,15 @@ export function gateway(config: Config, io: CliIo, options: GatewayOptions): Pro
       );
     const store = await openExistingStore(settings);
     cleanup.add(() => store.close());
-    const { host = '127.0.0.1', port = config.gateway.port ?? GATEWAY_PORT } = options;
+    const { host = '127.0.0.1', port = config.gateway.port ?? GATEWAY_PORT, webUi: uiUrl } = options;
     const at = await addressOf(settings);
-    const server = await serveGateway({ at, store, tokens, listenAt: { host, port }, log }, cleanup);
+    const server = await serveGateway({ at, store, tokens, listenAt: { host, port }, uiUrl, log }, cleanup);
     if (options.json)
       io.out(JSON.stringify({ ready: { url: server.url, temporal: at.address, namespace: at.namespace } }));
-    else io.out(`ready: ${server.url}, described at ${server.url}/openapi.json (Ctrl-C stops)`);
+    else
+      io.out(
+        `ready: ${server.url}, with a console at ${server.url}/console/, described at ${server.url}/openapi.json (Ctrl-C stops)`,
+      );
     await interrupt.requested();
     log('stopping: open streams end, and requests get a moment to finish...');
     return 0;
@@ -66,6 +69,8 @@ export interface ServedGateway {
   readonly store: ClientStore;
   readonly tokens: readonly GatewayToken[];
   readonly listenAt: GatewayServerOptions;
+  /** The address of Temporal's Web UI, where it is known. */
+  readonly uiUrl?: string | undefined;
   /** Takes a line for the operator. */
   readonly log: (line: string) => void;
 }
@@ -75,7 +80,7 @@ export interface ServedGateway {
  * belongs to another store.
  */
 export async function serveGateway(
-  { at, store, tokens, listenAt, log }: ServedGateway,
+  { at, store, tokens, listenAt, uiUrl, log }: ServedGateway,
   cleanup: Cleanup,
 ): Promise<GatewayServer> {
   const connection = Connection.lazy({ ...at.credentials, address: at.address });
@@ -92,6 +97,7 @@ export async function serveGateway(
     store,
     temporalAnswers,
     tokens,
+    webUi: uiUrl === undefined ? undefined : `${uiUrl}/namespaces/${at.namespace}/workflows`,
     onError: (error) => log(`gateway: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`),
   });
   const server = await listen(served, listenAt);

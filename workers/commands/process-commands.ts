@@ -1,6 +1,6 @@
 /** The commands that are processes of their own, or check a whole installation: `init`, `dev`, `worker`, `demo`, `verify`. */
 import { Option } from 'commander';
-import { nameList, portNumber, seconds } from '../../client/cli/arguments.ts';
+import { nameList, portNumber, seconds, webAddress } from '../../client/cli/arguments.ts';
 import type { CommandBuilder } from '../../client/cli/cli.ts';
 import type { CommonOptions } from '../../client/cli/environment.ts';
 import { LOG_FORMATS, type LogFormat } from '../log-format.ts';
@@ -31,6 +31,7 @@ export interface WorkerOptions extends AppOptions, LogOptions {
 export interface GatewayOptions extends CommonOptions, LogOptions {
   readonly host?: string;
   readonly port?: number;
+  readonly webUi?: string;
   readonly dataDir?: string;
 }
 
@@ -118,6 +119,7 @@ export const processCommands =
     )
       .option('--host <address>', 'address to listen at (default: 127.0.0.1)')
       .option('--port <number>', 'port to listen at (default: 7280; AGENTTURN_GATEWAY_PORT)', portNumber)
+      .option('--web-ui <url>', "address of Temporal's Web UI, for the links of the console", webAddress)
       .option(...dataDir)
       .addOption(log())
       .action((options: GatewayOptions) => run(options, () => actions.gateway(options)));

@@ -6,12 +6,14 @@ import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
 import { jsonSchema } from '../../../workflows/protocol/json-schema.ts';
 import { demandAgent, demandBox, seesCard } from '../access.ts';
+import { SCOPES } from '../caller.ts';
 import { type AnyRoute, route } from '../route.ts';
 import {
   agentParams,
   approvalSchema,
   behindId,
   boxParams,
+  callerSchema,
   cardParams,
   cardSchema,
   epochMs,
@@ -49,6 +51,18 @@ const nextOf = (items: readonly ApprovalPlace[], most: number): string | null =>
 };
 
 const agentId = agentParams.shape.agentId.optional();
+
+const whoCalls = route({
+  method: 'get',
+  path: '/v1/caller',
+  scope: 'read',
+  summary: 'Who calls, and what the token is for.',
+  result: callerSchema,
+  handle({ webUi }, { caller }) {
+    const scopes = SCOPES.filter((scope) => caller.may(scope));
+    return { name: caller.name, scopes, agents: caller.agentPrefixes ?? null, webUi };
+  },
+});
 
 const turns = route({
   method: 'get',
@@ -202,6 +216,7 @@ const defined = <T extends object>(query: T): { [K in keyof T]: Exclude<T[K], un
 
 /** The routes of lists, cards and boxes. */
 export const LIST_ROUTES: readonly AnyRoute[] = [
+  whoCalls,
   turns,
   approvals,
   inbox,

@@ -46,6 +46,7 @@ async function everyRoute() {
   const turn = `/v1/turns/${agentTurnId}`;
   const agent = `/v1/agents/${agentId}`;
   const routes: readonly [Scope, string, string, unknown?][] = [
+    ['read', 'GET', '/v1/caller'],
     ['read', 'GET', '/v1/agents'],
     ['read', 'GET', agent],
     ['read', 'GET', `${agent}/turns`],

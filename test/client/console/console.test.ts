@@ -1,0 +1,392 @@
+/** The console in a real browser, as a person uses it. */
+import { mkdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import type { Browser, Page } from 'playwright-core';
+import { v7 } from 'uuid';
+import { z } from 'zod';
+import { defineAgent, defineApp, defineTool } from '../../../activities/app/app.ts';
+import type { ModelAnswer } from '../../../workers/model-server/completion.ts';
+import { type ModelServer, startModelServer } from '../../../workers/model-server/wire.ts';
+import { launchBrowser } from '../../support/browser.ts';
+import { type Harness, openHarness } from '../../support/harness.ts';
+import { WAIT } from '../../support/wait.ts';
+import { ALL, type GatewayBench, openGateway } from '../gateway/bench.ts';
+
+/** Where pictures of the pages go; none are taken when it is not set. */
+const SCREENSHOTS = process.env.AGENTTURN_SCREENSHOTS;
+const WIDTHS = [400, 1_400] as const;
+const PAGE_BYTES = 60 * 1_024;
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+const book = defineTool({
+  name: 'book',
+  description: 'Books a trip.',
+  parameters: z.object({ city: z.string(), price: z.number().max(1_000) }),
+  sideEffects: 'idempotent',
+  execute: ({ city, price }) => ({ booked: city, price }),
+});
+const askPerson = defineTool({
+  name: 'ask_person',
+  description: 'Asks a person.',
+  parameters: z.object({ question: z.string() }),
+  afterExecution: 'suspend',
+  suspendTimeoutMs: 3_600_000,
+});
+const app = defineApp({
+  agents: [
+    defineAgent({ name: 'tester', model: { name: 'priced' } }),
+    defineAgent({
+      name: 'travel',
+      model: { name: 'priced' },
+      governance: { rules: [{ tool: 'book', action: 'ask', reason: 'it costs 100 or more' }] },
+    }),
+    defineAgent({ name: 'guide', allowedTools: [], delegationPolicy: { profiles: ['tester'] } }),
+  ],
+  tools: [book, askPerson],
+  models: { priced: { input: 1_000, output: 1_000 } },
+});
+
+const says = (content: string, chunkDelayMs = 0): ModelAnswer => ({ kind: 'message', content, chunkDelayMs });
+const calls = (name: string, args: object): ModelAnswer => ({
+  kind: 'message',
+  content: `I call ${name}.`,
+  toolCalls: [{ name, arguments: args }],
+});
+/** What the model answers to a request, one answer for each step. */
+const scripts = new Map<string, readonly ModelAnswer[]>();
+/** A request that is answered so. */
+function asks(instruction: string, ...answers: ModelAnswer[]): string {
+  scripts.set(instruction, answers);
+  return instruction;
+}
+
+let harness: Harness;
+let model: ModelServer;
+let gateway: GatewayBench;
+let browser: Browser;
+const pages: Page[] = [];
+/** What pages complained of, and what they asked of anybody but the gateway. */
+const complaints: string[] = [];
+
+beforeAll(async () => {
+  harness = await openHarness();
+  model = await startModelServer({
+    answer: ({ messages }) => {
+      const requested = (content: unknown) =>
+        [...scripts.keys()].find((instruction) => String(content).includes(instruction));
+      const asked = messages.findLastIndex(({ role, content }) => role === 'user' && requested(content) !== undefined);
+      const step = messages.slice(asked).filter(({ role }) => role === 'assistant').length;
+      return scripts.get(requested(messages[asked]?.content) ?? '')?.[step] ?? says('nothing more');
+    },
+  });
+  await harness.startWorker(app, model);
+  gateway = await openGateway(harness, { webUi: 'http://temporal.example/namespaces/n/workflows' });
+  browser = await launchBrowser();
+}, WAIT.timeoutMs);
+afterAll(async () => {
+  await browser?.close();
+  await gateway?.server.close();
+  await harness?.close();
+  await model?.close();
+});
+afterEach(async () => {
+  for (const page of pages.splice(0)) await page.close();
+  expect(complaints.splice(0)).toEqual([]);
+});
+
+const newAgent = (name: string) => `${name}-${v7().slice(-6)}`;
+
+/** A tab that is signed in and shows that place. */
+async function open(
+  place = '',
+  { token = ALL, width = 1_400 }: { token?: string; width?: number } = {},
+): Promise<Page> {
+  const page = await browser.newPage({ viewport: { width, height: 900 } });
+  page.setDefaultTimeout(WAIT.timeoutMs);
+  pages.push(page);
+  page.on('pageerror', (error) => complaints.push(String(error)));
+  page.on('console', (message) => {
+    // A browser tells of each answer that refuses.
+    if (message.type() === 'error' && !/status of 4\d\d/.test(message.text())) complaints.push(message.text());
+  });
+  page.on('request', (request) => {
+    if (!request.url().startsWith(gateway.server.url) && !request.url().startsWith('data:'))
+      complaints.push(request.url());
+  });
+  await page.goto(`${gateway.server.url}/#token=${encodeURIComponent(token)}`);
+  await page.getByText('Waits for people').waitFor();
+  if (place !== '') await page.goto(`${gateway.server.url}/console/#/${place}`);
+  return page;
+}
+
+async function picture(page: Page, name: string): Promise<void> {
+  if (!SCREENSHOTS) return;
+  mkdirSync(SCREENSHOTS, { recursive: true });
+  for (const width of WIDTHS) {
+    await page.setViewportSize({ width, height: 900 });
+    await page.screenshot({ path: join(SCREENSHOTS, `console-${name}-${width}.png`) });
+  }
+}
+
+/** What axe-core finds that is serious. */
+async function seriousFindings(page: Page): Promise<unknown> {
+  // The page's own policy lets nobody add a script; evaluated as the browser's debugger it may run.
+  await page.evaluate(AXE);
+  return page.evaluate(async () => {
+    interface Axe {
+      run(): Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }>;
+    }
+    const { violations } = await (globalThis as unknown as { axe: Axe }).axe.run();
+    return violations
+      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+      .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
+  });
+}
+
+const isWiderThanItsWindow = (page: Page): Promise<boolean> =>
+  page.evaluate('document.documentElement.scrollWidth > innerWidth');
+
+describe('the console', () => {
+  test('streams the text of a turn as it is written, in two tabs, and shows what it cost', async () => {
+    const id = newAgent('tester');
+    const text = Array.from({ length: 40 }, (_, word) => `word${word}`).join(' ');
+    // The text is written only once both tabs look on.
+    const instruction = asks('Count to forty.', calls('ask_person', { question: 'Now?' }), says(text, 50));
+    const turn = await gateway.client.agent(id, { profile: 'tester' }).enqueue({ instruction });
+    const first = await open(`turns/${turn.id}`);
+    await first.evaluate(`
+      globalThis.lengths = new Set();
+      new MutationObserver(() => lengths.add([...document.querySelectorAll('.step .text')].at(-1)?.textContent.length ?? 0))
+        .observe(document.body, { subtree: true, childList: true, characterData: true });
+    `);
+    const second = await open(`turns/${turn.id}`);
+    await first.locator('.question').waitFor();
+    await second
+      .locator('.question')
+      .getByLabel(/Result/)
+      .fill('"yes"');
+    await second.getByRole('button', { name: 'Send the result' }).click();
+    for (const page of [first, second]) {
+      await page.getByRole('heading', { name: 'End success' }).waitFor();
+      expect(await page.locator('.step .text').last().textContent()).toBe(text);
+      expect(await page.locator('.deliverable').textContent()).toBe(text);
+    }
+    // More than nothing and all of it.
+    expect(await first.evaluate<number>('lengths.size')).toBeGreaterThan(3);
+    const figures = await first.locator('.figures').textContent();
+    expect(figures).toMatch(/Cost0\.\d+/);
+    expect(figures).toMatch(/Steps2/);
+    const link = await first.getByRole('link', { name: 'Web UI' }).getAttribute('href');
+    expect(link).toBe(`http://temporal.example/namespaces/n/workflows/agents%2F${id}%2Fturns%2F${turn.id}`);
+    expect(await first.getByRole('button', { name: 'Stop the turn' }).isVisible()).toBe(false);
+  });
+
+  test('an approval is edited and answered from the inbox, and the call runs with what was written there', async () => {
+    const id = newAgent('trips');
+    const answers = asks('Book me a trip to Rome.', calls('book', { city: 'Rome', price: 250 }), says('Booked.'));
+    const turn = await gateway.client.agent(id, { profile: 'travel' }).enqueue({ instruction: answers });
+    const page = await open();
+    const question = page.locator('.question').filter({ hasText: id });
+    await question.getByText('it costs 100 or more').waitFor();
+    expect(await question.getByText(/ left$/).textContent()).toMatch(/\d/);
+    await picture(page, 'inbox');
+    const written = question.getByLabel(/Arguments/);
+    await written.fill('{"city":"Rome","price":200');
+    // What was typed stays while the lists are read again.
+    const reread = page.waitForResponse(/\/v1\/inbox/);
+    await reread;
+    expect(await written.inputValue()).toBe('{"city":"Rome","price":200');
+    await question.getByRole('button', { name: 'Approve' }).click();
+    await question.getByText('A JSON object is expected').waitFor();
+    await written.fill('{"city":"Rome","price":2000}');
+    await question.getByRole('button', { name: 'Approve' }).click();
+    await question.getByRole('status').getByText('price').waitFor();
+    await written.fill('{"city":"Rome","price":200}');
+    await question.getByRole('button', { name: 'Approve' }).click();
+    await question.waitFor({ state: 'detached' });
+    expect(await turn.result()).toMatchObject({
+      status: 'success',
+      steps: [{ calls: [{ approval: { by: 'ann', arguments: { price: 200 } } }] }, {}],
+    });
+    expect(
+      (await gateway.client.approvals({ agentTurnId: turn.id, all: true })).map((each) => each.answeredBy),
+    ).toEqual(['ann']);
+  });
+
+  test('a turn shows its calls; its wait is answered, denied, steered and stopped in its own view', async () => {
+    const id = newAgent('helper');
+    const asking = {
+      instruction: asks(
+        'Ask somebody whether it is warm enough.',
+        calls('ask_person', { question: 'Is it warm?' }),
+        calls('ask_person', { question: 'Sure?' }),
+      ),
+    };
+    const turn = await gateway.client.agent(id, { profile: 'tester' }).enqueue(asking);
+    const page = await open(`turns/${turn.id}`);
+    const question = page.locator('.question');
+    await question.getByLabel(/Result/).fill('{"warm":true}');
+    await picture(page, 'turn');
+    await question.getByRole('button', { name: 'Send the result' }).click();
+    await page.getByText('"warm": true').waitFor();
+    await page.getByRole('article', { name: 'Step 2' }).getByText('"question": "Sure?"').waitFor();
+    await page.getByLabel('A message for the running turn').fill('Hurry.');
+    await page.getByRole('button', { name: 'Steer' }).click();
+    await page.getByText('shown to the model before its next call').waitFor();
+    await page.getByRole('button', { name: 'Stop the turn' }).click();
+    await page.getByRole('heading', { name: 'End failed' }).waitFor();
+    expect((await turn.get()).reason).toBe('stopped by ann');
+    const denied = await gateway.client.agent(newAgent('trips'), { profile: 'travel' }).enqueue({
+      instruction: asks('Book a trip to Oslo.', calls('book', { city: 'Oslo', price: 500 }), says('Not booked.')),
+    });
+    await page.goto(`${gateway.server.url}/console/#/turns/${denied.id}`);
+    await page.locator('.question').getByLabel('Reason').fill('too dear');
+    await page.getByRole('button', { name: 'Deny' }).click();
+    await page.getByRole('heading', { name: 'End success' }).waitFor();
+    expect(await page.locator('.call').textContent()).toContain('too dear');
+  });
+
+  test('an agent is asked, its work delegated turn by turn, stopped and started', async () => {
+    const id = newAgent('guide');
+    await (
+      await gateway.client.agent(id, { profile: 'guide' }).enqueue({ instruction: asks('Say hello.', says('Hello.')) })
+    ).result();
+    const page = await open(`agents/${id}`);
+    const ask = { profile: 'tester', question: asks('Will it be sunny?', says('Sunny.')) };
+    await page
+      .getByLabel('A new request')
+      .fill(asks('Plan my weekend.', calls('ask_expert', ask), says('It is sunny.')));
+    await page.getByRole('button', { name: 'Enqueue' }).click();
+    await page.getByRole('heading', { name: 'End success' }).waitFor();
+    await page.getByRole('heading', { name: 'Delegated' }).waitFor();
+    await picture(page, 'delegation');
+    await page.goto(`${gateway.server.url}/console/#/agents/${id}`);
+    await page.getByRole('button', { name: 'Stop the agent' }).click();
+    await page.locator('.badge').getByText('stopped').waitFor();
+    await page.getByRole('button', { name: 'Start the agent' }).click();
+    await page.locator('.badge').getByText('idle').waitFor();
+  });
+
+  test('by keyboard alone an agent is found in the overview, and its turn', async () => {
+    const id = newAgent('keyboard');
+    await (
+      await gateway.client
+        .agent(id, { profile: 'tester' })
+        .enqueue({ instruction: asks('Say hello again.', says('Hello.')) })
+    ).result();
+    const page = await open();
+    const row = page.getByRole('region', { name: 'Agents' }).getByRole('link', { name: id });
+    await row.waitFor();
+    for (let presses = 0; ; presses += 1) {
+      if (await row.evaluate('(element) => element === document.activeElement').catch(() => false)) break;
+      if (await page.evaluate<boolean>(`document.activeElement?.textContent === ${JSON.stringify(id)}`)) break;
+      expect(presses).toBeLessThan(200);
+      await page.keyboard.press('Tab');
+    }
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: `Agent ${id}` }).waitFor();
+  });
+
+  test.each(['light', 'dark'] as const)(
+    'has nothing serious for axe-core, and fits its window, in %s',
+    async (colorScheme) => {
+      const id = newAgent('trips');
+      const turn = await gateway.client.agent(id, { profile: 'travel' }).enqueue({
+        instruction: asks('Book a weekend in Rome.', calls('book', { city: 'Rome', price: 250 }), says('Booked.')),
+      });
+      const other = await gateway.client
+        .agent(newAgent('tester'), { profile: 'tester' })
+        .enqueue({ instruction: asks('Say x.', says('x')) });
+      await other.result();
+      for (const width of WIDTHS) {
+        const page = await open('', { width });
+        await page.emulateMedia({ colorScheme });
+        for (const [place, there] of [
+          ['', page.locator('.question').filter({ hasText: id })],
+          [`agents/${id}`, page.getByLabel('A new request')],
+          [`turns/${turn.id}`, page.locator('.question')],
+          [`turns/${other.id}`, page.getByRole('heading', { name: 'End success' })],
+        ] as const) {
+          await page.goto(`${gateway.server.url}/console/#/${place}`);
+          await there.waitFor();
+          expect({ place, width, found: await seriousFindings(page) }).toEqual({ place, width, found: [] });
+          expect({ place, width, wider: await isWiderThanItsWindow(page) }).toEqual({ place, width, wider: false });
+        }
+      }
+      await turn.stop();
+    },
+  );
+
+  test('a token is asked for, kept out of the address, and refused when it is unknown; a reader gets no buttons', async () => {
+    const page = await browser.newPage();
+    pages.push(page);
+    page.setDefaultTimeout(WAIT.timeoutMs);
+    await page.goto(`${gateway.server.url}/console/`);
+    await page.getByLabel(/Token of this gateway/).fill('wrong');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('alert').getByText('Authorization').waitFor();
+    expect(await seriousFindings(page)).toEqual([]);
+    await page.getByLabel(/Token of this gateway/).fill(ALL);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByText('ann (read, write, approve, operate)').waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    const id = newAgent('helper');
+    const turn = await gateway.client
+      .agent(id, { profile: 'tester' })
+      .enqueue({ instruction: asks('Is it warm?', calls('ask_person', { question: 'Is it warm?' })) });
+    const reader = await open(`turns/${turn.id}`, { token: 'token-of-read' });
+    expect(reader.url()).not.toContain('token');
+    await reader.getByText('This token may not answer.').waitFor();
+    expect(await reader.getByRole('button').allInnerTexts()).toEqual(['Sign out']);
+    await turn.stop();
+  });
+
+  test('a gateway that goes away is told of, and the page goes on when it is back', async () => {
+    const id = newAgent('tester');
+    const turn = await gateway.client.agent(id, { profile: 'tester' }).enqueue({
+      instruction: asks('Is it warm now?', calls('ask_person', { question: 'Is it warm?' }), says('Good.')),
+    });
+    const page = await open(`turns/${turn.id}`);
+    await page.locator('.question').waitFor();
+    await page.context().setOffline(true);
+    await page
+      .getByRole('alert')
+      .getByText(/gateway|stream/)
+      .waitFor();
+    await turn.toolResult({ callId: (await turn.get()).waiting[0]?.callId ?? '', status: 'success', result: 'yes' });
+    await turn.result();
+    await page.context().setOffline(false);
+    await page.getByRole('heading', { name: 'End success' }).waitFor();
+    expect(await page.getByRole('article').count()).toBe(2);
+    complaints.splice(0);
+  });
+
+  test('is small, holds to its policy, and what a model writes becomes text', async () => {
+    const names = [
+      ...(await (await fetch(`${gateway.server.url}/console/`)).text()).matchAll(/(?:href|src)="([\w.]+)"/g),
+    ];
+    const seen = new Set(['', ...names.map(([, name]) => name ?? '')]);
+    let bytes = 0;
+    for (const name of seen) {
+      const response = await fetch(`${gateway.server.url}/console/${name}`);
+      expect(response.headers.get('content-security-policy')).toContain("default-src 'none'");
+      const text = await response.text();
+      bytes += Buffer.byteLength(text);
+      for (const [, imported] of text.matchAll(/from '\.\/([\w.]+)'/g)) seen.add(imported ?? '');
+    }
+    expect(seen.size).toBeGreaterThan(10);
+    expect(bytes).toBeLessThanOrEqual(PAGE_BYTES);
+    const hostile = '<img src=x onerror="globalThis.owned = true"><script>globalThis.owned = true</script>';
+    const turn = await gateway.client
+      .agent(newAgent('tester'), { profile: 'tester' })
+      .enqueue({ instruction: asks('Write some HTML.', says(hostile)) });
+    await turn.result();
+    const page = await open(`turns/${turn.id}`);
+    await page.getByRole('heading', { name: 'End success' }).waitFor();
+    expect(await page.locator('.deliverable').textContent()).toBe(hostile);
+    expect(await page.evaluate('globalThis.owned')).toBeUndefined();
+  });
+});
