@@ -174,7 +174,7 @@ describe('who calls', () => {
 describe('what is wrong', () => {
   test.each<[string, string, string, unknown, number, keyof typeof FAILURES]>([
     ['an unknown path', 'GET', '/v1/agentz', undefined, 404, 'not_found'],
-    ['a path outside', 'GET', '/', undefined, 404, 'not_found'],
+    ['a path outside', 'GET', '/v2/agents', undefined, 404, 'not_found'],
     ['a wrong method', 'DELETE', '/v1/agents', undefined, 405, 'method_not_allowed'],
     ['an agent id that is none', 'GET', '/v1/agents/..%2f..%2fetc', undefined, 400, 'invalid_request'],
     ['a broken escape', 'GET', '/v1/agents/%ff', undefined, 400, 'invalid_request'],
