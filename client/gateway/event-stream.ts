@@ -5,7 +5,7 @@
  * 1. The iterator is asked for the next item only when the reader has taken the one before: a slow reader holds one item, and nobody up.
  * 2. The iterator ends when its reader leaves, and when the gateway stops; a reader that comes back with the id of the last event misses nothing.
  */
-import { problemOf } from './problems.ts';
+import { type Problem, problemOf } from './problems.ts';
 
 /** One event on the wire. */
 export interface ServerSentEvent {
@@ -15,8 +15,23 @@ export interface ServerSentEvent {
   readonly data: unknown;
 }
 
+/** How a stream ends on the wire. */
+export interface StreamEnding {
+  /** What says that this was all. */
+  readonly done: string;
+  /** What says that it failed. */
+  failure(problem: Problem): string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+const ENDING: StreamEnding = {
+  done: 'event: done\ndata: {}\n\n',
+  failure: (problem) => `event: error\ndata: ${JSON.stringify(problem)}\n\n`,
+};
+
 /** A stream and what ends it. */
 export interface EventStreamOptions {
+  readonly ending?: StreamEnding | undefined;
   /** Makes the iterator; its signal fires when the reader has left or the gateway stops. */
   readonly open: (signal: AbortSignal) => AsyncIterator<ServerSentEvent>;
   /** Fires when the gateway stops. */
@@ -37,7 +52,7 @@ const textOf = ({ id, event, data }: ServerSentEvent): string =>
   `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 
 /** The response that sends the events, each as soon as the iterator has it. */
-export function eventStream({ open, stopping, closed, onError }: EventStreamOptions): Response {
+export function eventStream({ open, stopping, closed, onError, ending = ENDING }: EventStreamOptions): Response {
   const left = new AbortController();
   const signal = AbortSignal.any([left.signal, stopping]);
   const events = open(signal);
@@ -66,10 +81,10 @@ export function eventStream({ open, stopping, closed, onError }: EventStreamOpti
           next = null;
           if (!came.done) return controller.enqueue(encoder.encode(textOf(came.value)));
           // A reader whose stream only broke comes back; this one need not.
-          if (!signal.aborted) controller.enqueue(encoder.encode('event: done\ndata: {}\n\n'));
+          if (!signal.aborted) controller.enqueue(encoder.encode(ending.done));
         } catch (error) {
           onError(error);
-          controller.enqueue(encoder.encode(`event: error\ndata: ${JSON.stringify(problemOf(error))}\n\n`));
+          controller.enqueue(encoder.encode(ending.failure(problemOf(error))));
         }
         end();
         controller.close();
@@ -80,5 +95,5 @@ export function eventStream({ open, stopping, closed, onError }: EventStreamOpti
     { highWaterMark: 0 },
   );
   const headers = { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' };
-  return new Response(body, { headers });
+  return new Response(body, { headers: { ...headers, ...ending.headers } });
 }

@@ -22,6 +22,7 @@ import { Accounts, type GatewayLimits } from './limits.ts';
 import { problemResponse } from './problems.ts';
 import { type AnyRoute, addRoute, type GatewayContext, type GatewayEnv } from './route.ts';
 import { AGENT_ROUTES } from './routes/agents.ts';
+import { CHAT_ROUTES } from './routes/chat.ts';
 import { LIST_ROUTES } from './routes/lists.ts';
 import { TURN_ROUTES } from './routes/turns.ts';
 
@@ -50,7 +51,7 @@ export interface Gateway {
 /** The largest body: a card in JSON, where each of its bytes may be escaped, and some room around it. */
 const BODY_BYTES = 2 * SIZES.cardBytes;
 
-const ROUTES: readonly AnyRoute[] = [...AGENT_ROUTES, ...TURN_ROUTES, ...LIST_ROUTES];
+const ROUTES: readonly AnyRoute[] = [...AGENT_ROUTES, ...TURN_ROUTES, ...CHAT_ROUTES, ...LIST_ROUTES];
 
 /** Makes a gateway. */
 export function createGateway(deps: GatewayDeps): Gateway {
@@ -70,10 +71,10 @@ export function createGateway(deps: GatewayDeps): Gateway {
     client: deps.client,
     store: deps.store,
     webUi: deps.webUi ?? null,
-    stream(caller, open) {
+    stream(caller, open, ending) {
       if (stopping.signal.aborted) throw new CodedError('too_many_requests', 'the gateway is stopping: try again soon');
       const closed = accounts.stream(caller.name);
-      return eventStream({ open, stopping: stopping.signal, closed, onError: deps.onError });
+      return eventStream({ open, ending, stopping: stopping.signal, closed, onError: deps.onError });
     },
   };
   for (const each of ROUTES) addRoute(app, context, each);

@@ -6,7 +6,7 @@ import type { ClientStore } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { ClientApi } from '../api.ts';
 import type { Caller, Scope } from './caller.ts';
-import type { ServerSentEvent } from './event-stream.ts';
+import type { ServerSentEvent, StreamEnding } from './event-stream.ts';
 import { problemSchema } from './schemas.ts';
 
 /** What the app keeps of a request while it is handled. */
@@ -22,7 +22,11 @@ export interface GatewayContext {
   /** The address of the list of workflows in Temporal's Web UI; null where nobody named it. */
   readonly webUi: string | null;
   /** Sends the events of an iterator. Errors: `too_many_requests`. */
-  stream(caller: Caller, open: (signal: AbortSignal) => AsyncIterator<ServerSentEvent>): Response;
+  stream(
+    caller: Caller,
+    open: (signal: AbortSignal) => AsyncIterator<ServerSentEvent>,
+    ending?: StreamEnding,
+  ): Response;
 }
 
 type Shape = z.ZodObject;
