@@ -38,6 +38,12 @@ export interface ToolContext {
    */
   progress(value: JsonValue): void;
   /**
+   * The URL at which whoever has it delivers the result of this call, once, by `POST`, for as long as the call waits: for a service that has no token
+   * of the gateway. The same in every attempt. The body is a report, `{"status":"success","result":…}`, or with `body: 'result'` the result
+   * itself, for a service that sends what it likes. Errors: `callbacks_not_configured`.
+   */
+  callbackUrl(options?: { readonly body?: 'report' | 'result' }): string;
+  /**
    * Aborted when the turn is stopped or was given to another worker, the tool's timeout passed, the worker shuts down, or what the tool
    * left behind failed.
    */

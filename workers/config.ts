@@ -8,6 +8,7 @@ import { z } from 'zod';
 import type { ModelOptions } from '../activities/llm/openai.ts';
 import { DEFAULT_CONNECTIONS, FEWEST_CONNECTIONS } from '../activities/store/postgres/connections.ts';
 import type { TemporalCredentials } from '../client/connect.ts';
+import { SIGNING_KEY_BYTES } from '../client/gateway/callback-tokens.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { DEFAULT_WORKER_TARGET, WORKER_TARGET_PATTERN } from '../workflows/protocol/ids.ts';
 import { LOG_FORMATS, type LogFormat } from './log-format.ts';
@@ -32,6 +33,15 @@ const connections = z
 
 const port = z.string().regex(/^\d+$/, { error: 'must be a whole number' }).transform(Number).pipe(z.int().max(65_535));
 
+const signingKeys = z
+  .string()
+  .transform((text) => text.split(',').map((key) => key.trim()))
+  .refine((keys) => keys.every((key) => Buffer.byteLength(key) >= SIGNING_KEY_BYTES), {
+    error: `must have at least ${SIGNING_KEY_BYTES} bytes, each key if there are several; make one with "openssl rand -hex 32"`,
+  });
+
+const webUrl = z.url({ protocol: /^https?$/, error: 'must be an http(s) URL' });
+
 const environmentSchema = z.object({
   AGENTTURN_STORE: storeUrl.optional(),
   AGENTTURN_STORE_CONNECTIONS: connections.default(DEFAULT_CONNECTIONS),
@@ -43,8 +53,10 @@ const environmentSchema = z.object({
   AGENTTURN_GATEWAY_PORT: port.optional(),
   AGENTTURN_GATEWAY_TOKEN: z.string().min(16, { error: 'must have at least 16 characters' }).optional(),
   AGENTTURN_GATEWAY_TOKENS: z.string().min(1).optional(),
+  AGENTTURN_GATEWAY_URL: webUrl.optional(),
+  AGENTTURN_SIGNING_KEY: signingKeys.optional(),
   OPENAI_API_KEY: z.string().min(1).optional(),
-  OPENAI_BASE_URL: z.url({ protocol: /^https?$/, error: 'must be an http(s) URL' }).optional(),
+  OPENAI_BASE_URL: webUrl.optional(),
   PATH: z.string().default(''),
   XDG_CACHE_HOME: z.string().min(1).optional(),
 });
@@ -77,7 +89,11 @@ export interface Config {
     readonly token: string | undefined;
     /** The file with the hashes of tokens. */
     readonly tokensFile: string | undefined;
+    /** Where third parties reach it. */
+    readonly url: string | undefined;
   };
+  /** The keys by which callbacks are signed: the first one signs, all are known. Undefined when the environment names none. */
+  readonly signingKeys: readonly string[] | undefined;
   /** The endpoint of the model and its default name; neither key nor URL is there when the environment names no endpoint. */
   readonly model: ModelOptions;
   /** The Temporal server to use; undefined when neither the environment nor a profile file names one. */
@@ -109,7 +125,9 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       port: vars.AGENTTURN_GATEWAY_PORT,
       token: vars.AGENTTURN_GATEWAY_TOKEN,
       tokensFile: vars.AGENTTURN_GATEWAY_TOKENS,
+      url: vars.AGENTTURN_GATEWAY_URL,
     },
+    signingKeys: vars.AGENTTURN_SIGNING_KEY,
     model: { apiKey: vars.OPENAI_API_KEY, baseUrl: vars.OPENAI_BASE_URL, defaultModel: vars.AGENTTURN_MODEL },
     temporal: temporalConfig(given),
     path: vars.PATH,

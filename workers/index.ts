@@ -1,4 +1,10 @@
 /** `agentturn/worker`: start and stop workers in a process of your own. */
 export type { ModelOptions } from '../activities/llm/openai.ts';
-export { type RunningWorker, startWorker, type WorkerCapacity, type WorkerDeps } from './worker.ts';
+export {
+  type CallbackOptions,
+  type RunningWorker,
+  startWorker,
+  type WorkerCapacity,
+  type WorkerDeps,
+} from './worker.ts';
 export type { WorkflowCode } from './workflow-code.ts';

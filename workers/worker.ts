@@ -9,6 +9,7 @@ import type { App } from '../activities/app/app.ts';
 import { createActivities } from '../activities/index.ts';
 import { type ModelOptions, openAiModel } from '../activities/llm/openai.ts';
 import type { TemporalClient } from '../client/connect.ts';
+import { type CallbackCall, CallbackTokens, callbackAddress } from '../client/gateway/callback-tokens.ts';
 import { claimNamespace } from '../client/store-mark.ts';
 import { TurnWorkflows } from '../client/turn-workflows.ts';
 import type { SupervisorActivities } from '../workflows/contract/activities.ts';
@@ -48,6 +49,8 @@ export interface WorkerDeps {
    * for a worker that serves a sandbox.
    */
   readonly supervisor?: Pick<SupervisorOptions, 'everyMs' | 'leaseMs' | 'orphansEveryMs'> | 'schedule' | null;
+  /** What `context.callbackUrl()` of tools is made of; when absent it throws `callbacks_not_configured`. */
+  readonly callbacks?: CallbackOptions | undefined;
   /**
    * Whether this app's definitions of agents take the place of all others, newer ones too: for a store that this process alone works with.
    * They do not when absent.
@@ -62,6 +65,14 @@ export interface WorkerDeps {
    * worker, or what the app said when it installed a runtime itself.
    */
   readonly logLevel?: LogLevel;
+}
+
+/** How third parties deliver results of calls. */
+export interface CallbackOptions {
+  /** Where they reach a gateway that knows one of the keys. */
+  readonly gatewayUrl: string;
+  /** The keys that its gateways have too, the one that signs first; each of at least 32 bytes. */
+  readonly signingKeys: readonly string[];
 }
 
 /**
@@ -129,7 +140,8 @@ async function start(deps: ChosenDeps): Promise<RunningWorker> {
   const workflows = new TurnWorkflows(temporal, store);
   const onError = (error: unknown) => deps.log(`supervisor: ${String(error)}`);
   const scheduled = new Supervisor({ store, temporal, onError });
-  const ours = createActivities({ ...deps, workflows, model: openAiModel(deps.model) });
+  const callbackUrl = callbackUrls(deps.callbacks);
+  const ours = createActivities({ ...deps, workflows, model: openAiModel(deps.model), callbackUrl });
   const activities = { ...ours, supervise: () => scheduled.once() } satisfies SupervisorActivities & typeof ours;
   const workflowBundle = deps.bundle ?? (await workflowCode());
   const queues = [...(deps.acceptor === false ? [] : [CONTROL_QUEUE]), ...deps.targets.map(targetQueue)];
@@ -160,6 +172,13 @@ async function start(deps: ChosenDeps): Promise<RunningWorker> {
     await done;
   };
   return { done, stop };
+}
+
+/** Makes the URLs of callbacks; undefined where nothing takes them. Errors: `invalid_config` for a key that is too short. */
+function callbackUrls(callbacks: CallbackOptions | undefined): ((call: CallbackCall) => string) | undefined {
+  if (!callbacks) return undefined;
+  const tokens = new CallbackTokens(callbacks.signingKeys);
+  return (call) => callbackAddress(callbacks.gatewayUrl, tokens.sign(call));
 }
 
 /** The workers, or the first failure; then those that were made let go of the connection, which only a worker that has run does. */

@@ -20,6 +20,7 @@ import { checkLease } from './calls/claims.ts';
 import { noteOutage } from './calls/provider-outages.ts';
 import { reportResult } from './calls/reports.ts';
 import { resolveWaiting } from './calls/resolving.ts';
+import { compareResult } from './calls/result-comparison.ts';
 import { closeStep, commitStep, openStep, readLedSteps } from './calls/steps.ts';
 import { replaceOutputBox, writeContextBox, writeInstructionCard, writeOutputCard } from './cards/boxes.ts';
 import { commitSummary, findSummary } from './cards/summaries.ts';
@@ -87,6 +88,7 @@ const calls = (ctx: StoreContext): CallStore =>
     suspendCall,
     refuseCalls,
     reportResult,
+    compareResult,
     resolveWaiting,
     readCall,
     readResult,

@@ -11,6 +11,7 @@ import { log } from '@temporalio/activity';
 import { z } from 'zod';
 import type { ClaimOutcome } from '../../workflows/contract/calls.ts';
 import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import type { RetryPolicy } from '../../workflows/protocol/profile.ts';
 import { describeError } from '../failure.ts';
@@ -84,9 +85,13 @@ async function executeOnce(
     if (timeout.aborted && !run.fault.aborted) return timedOut(name, timeoutMs);
     const message = describeError(error);
     log.info(`tool ${name} failed`, { callId: context.callId, execution: context.execution, error: message });
-    return failed({ code: 'tool_failed', message, kind: 'recoverable' });
+    return failed({ code: codeOf(error), message, kind: 'recoverable' });
   }
 }
+
+/** What a tool got from its context and did not catch keeps its code: no other call does better. */
+const codeOf = (error: unknown): string =>
+  error instanceof CodedError && error.code === 'callbacks_not_configured' ? error.code : 'tool_failed';
 
 /**
  * Arguments that an approver wrote, as the tool takes them: its own schema has not seen them yet (K7). An Error says what is wrong with them.

@@ -10,6 +10,7 @@ import { ApplicationFailure, Context, log } from '@temporalio/activity';
 import type { LogMetadata } from '@temporalio/common';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/contract/activities.ts';
 import type { ClaimOutcome } from '../../workflows/contract/calls.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { JsonValue } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/sizes.ts';
 import { MAX_WAIT_MS } from '../../workflows/protocol/time.ts';
@@ -17,7 +18,7 @@ import { effectiveAfterExecution, suspendTimeoutOf } from '../../workflows/waiti
 import type { App } from '../app/app.ts';
 import { type Holding, withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
-import { isRepeatable, type ToolLogger } from '../tool.ts';
+import { isRepeatable, type ToolContext, type ToolLogger } from '../tool.ts';
 import type { HandoverExecutor } from '../turn-workflows.ts';
 import { type DelegatingStore, runDelegation } from './builtin/delegation.ts';
 import { builtinTool, runnableTool } from './builtin/registry.ts';
@@ -29,7 +30,12 @@ export interface ToolDeps {
   readonly store: DelegatingStore;
   readonly app: App;
   readonly workflows: HandoverExecutor;
+  /** Where the result of a call can be delivered; absent where nothing takes callbacks. */
+  readonly callbackUrl?: ((call: CallIds) => string) | undefined;
 }
+
+/** The ids of a call that are the same in every attempt. */
+type CallIds = Pick<ToolContext, 'agentId' | 'agentTurnId' | 'callId'>;
 
 /**
  * Returns the result of the call, or until when the call waits for a result from outside. Throws `stale_epoch` when the lease is over and
@@ -46,7 +52,7 @@ export const runTool =
 
 /** Performs the call under a lease that is held. Errors: as those of `runTool`. */
 export async function performCall(
-  { store, app, workflows }: ToolDeps,
+  { store, app, workflows, callbackUrl }: ToolDeps,
   input: RunToolInput,
   holding: Holding,
 ): Promise<RunToolOutcome> {
@@ -64,7 +70,9 @@ export async function performCall(
   const logger = loggerOf(Context.current().log, { agentId, agentTurnId, callId, tool: name });
   const reporter = new ProgressReporter((value) => store.noteProgress(fence, { callId, attempt }, value), logger);
   const ids = { agentId, agentTurnId, turnEpoch, callId, idempotencyKey: callId, attempt };
-  const context = { ...ids, ...request, logger, progress: (value: JsonValue) => reporter.report(value) };
+  const callback = callbackOf(callbackUrl, { agentId, agentTurnId, callId });
+  const progress = (value: JsonValue) => reporter.report(value);
+  const context = { ...ids, ...request, logger, progress, callbackUrl: callback };
   const startedAt = performance.now();
   const body = await execute(tool, name, claim, context, holding).finally(() => reporter.close());
   const durationMs = Math.round(performance.now() - startedAt);
@@ -90,6 +98,17 @@ function loggerOf(log: Context['log'], ids: LogMetadata): ToolLogger {
     log[level](message, { ...attributes, ...ids });
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
 }
+
+/** What `callbackUrl` of a tool's context does. */
+const callbackOf =
+  (urlOf: ToolDeps['callbackUrl'], call: CallIds): ToolContext['callbackUrl'] =>
+  ({ body = 'report' } = {}) => {
+    if (urlOf) return body === 'report' ? urlOf(call) : `${urlOf(call)}?body=${body}`;
+    throw new CodedError(
+      'callbacks_not_configured',
+      'callbackUrl() needs AGENTTURN_SIGNING_KEY and AGENTTURN_GATEWAY_URL where this worker runs, or callbacks: { gatewayUrl, signingKeys } of startWorker',
+    );
+  };
 
 /** How the store took a call that is to wait. */
 function answered(outcome: ClaimOutcome): RunToolOutcome {

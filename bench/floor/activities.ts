@@ -31,7 +31,16 @@ export function floorActivities(model: Model, app: App): FloorActivities {
       const { cancellationSignal: signal, log: logger } = Context.current();
       const ids = { agentId: '', agentTurnId: '', turnEpoch: 1, callId: call.id, idempotencyKey: call.id };
       const request = { traceparent: null, correlationId: null, metadata: {} };
-      const context = { ...ids, ...request, attempt: 1, execution: 1, progress: () => {}, logger, signal };
+      const context = {
+        ...ids,
+        ...request,
+        attempt: 1,
+        execution: 1,
+        progress: () => {},
+        callbackUrl: () => '',
+        logger,
+        signal,
+      };
       return JSON.stringify(await tool.execute(args, context));
     },
   };

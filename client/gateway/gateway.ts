@@ -4,6 +4,7 @@
  *
  * Invariants
  * 1. Nothing but health, the OpenAPI document and the empty page of the console is answered without a known token, and nothing is done that its scopes do not allow.
+ *    The token of a callback is in its path, and is for one call.
  * 2. Each error is a problem with a code of the catalogue; words of errors that nobody foresaw go to the log, and not out.
  */
 import { OpenAPIHono } from '@hono/zod-openapi';
@@ -16,6 +17,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import { SIZES } from '../../workflows/protocol/sizes.ts';
 import type { ClientApi } from '../api.ts';
 import { consoleApp } from '../console/console.ts';
+import type { CallbackTokens } from './callback-tokens.ts';
 import { type GatewayToken, Tokens } from './caller.ts';
 import { eventStream } from './event-stream.ts';
 import { Accounts, type GatewayLimits } from './limits.ts';
@@ -23,6 +25,7 @@ import { problemResponse } from './problems.ts';
 import { type AnyRoute, addRoute, type GatewayContext, type GatewayEnv } from './route.ts';
 import { AGENT_ROUTES } from './routes/agents.ts';
 import { CHAT_ROUTES } from './routes/chat.ts';
+import { addCallbacks, CALLBACK_ROUTE } from './routes/callbacks.ts';
 import { LIST_ROUTES } from './routes/lists.ts';
 import { TURN_ROUTES } from './routes/turns.ts';
 
@@ -34,6 +37,8 @@ export interface GatewayDeps {
   readonly temporalAnswers: () => Promise<boolean>;
   readonly tokens: readonly GatewayToken[];
   readonly limits?: GatewayLimits;
+  /** Knows the tokens of callbacks; none is known when left out. */
+  readonly callbacks?: CallbackTokens | undefined;
   /** The address of the list of workflows in Temporal's Web UI, for links of the console; none are shown when left out. */
   readonly webUi?: string | undefined;
   /** Takes errors that nobody foresaw. */
@@ -51,7 +56,11 @@ export interface Gateway {
 /** The largest body: a card in JSON, where each of its bytes may be escaped, and some room around it. */
 const BODY_BYTES = 2 * SIZES.cardBytes;
 
+
+/** The largest delivery of a third party: its result fits into a card, however it is written. */
+const CALLBACK_BYTES = SIZES.cardBytes / 2;
 const ROUTES: readonly AnyRoute[] = [...AGENT_ROUTES, ...TURN_ROUTES, ...CHAT_ROUTES, ...LIST_ROUTES];
+const ROUTES: readonly AnyRoute[] = [...AGENT_ROUTES, ...TURN_ROUTES, ...LIST_ROUTES];
 
 /** Makes a gateway. */
 export function createGateway(deps: GatewayDeps): Gateway {
@@ -65,8 +74,8 @@ export function createGateway(deps: GatewayDeps): Gateway {
   });
   app.onError((error) => refusal(error, deps.onError));
   addHealth(app, deps);
-  app.use('/v1/*', known(new Tokens(deps.tokens), accounts), reachable(deps.temporalAnswers));
-  app.use('/v1/*', bodyLimit({ maxSize: BODY_BYTES, onError: () => problemResponse(tooLarge()) }));
+  const bounded = bodyLimit({ maxSize: BODY_BYTES, onError: () => problemResponse(tooLarge(BODY_BYTES)) });
+  app.use('/v1/*', known(new Tokens(deps.tokens), accounts), reachable(deps.temporalAnswers), bounded);
   const context: GatewayContext = {
     client: deps.client,
     store: deps.store,
@@ -78,12 +87,16 @@ export function createGateway(deps: GatewayDeps): Gateway {
     },
   };
   for (const each of ROUTES) addRoute(app, context, each);
+  addCallbacks(app, context, deps.callbacks ?? null, [
+    reachable(deps.temporalAnswers),
+    bodyLimit({ maxSize: CALLBACK_BYTES, onError: () => problemResponse(tooLarge(CALLBACK_BYTES)) }),
+  ]);
   addDocument(app);
   // Relative, for whoever serves this under a path of theirs.
   app.get('/', (c) => c.redirect('console/'));
   app.get('/console', (c) => c.redirect('console/'));
   app.route('/console/', consoleApp());
-  app.all('*', wrongPath(ROUTES));
+  app.all('*', wrongPath([...ROUTES, CALLBACK_ROUTE]));
   return {
     async fetch(request) {
       try {
@@ -97,8 +110,8 @@ export function createGateway(deps: GatewayDeps): Gateway {
   };
 }
 
-const tooLarge = (): CodedError =>
-  new CodedError('payload_too_large', `the body has more than ${BODY_BYTES} bytes; write large texts as cards`);
+const tooLarge = (most: number): CodedError =>
+  new CodedError('payload_too_large', `the body has more than ${most} bytes; write large texts as cards`);
 
 /** Health of the process, and of what it needs: asked by machines, without a token. */
 function addHealth(app: OpenAPIHono<GatewayEnv>, { store, temporalAnswers, onError }: GatewayDeps): void {
@@ -158,7 +171,7 @@ function addDocument(app: OpenAPIHono<GatewayEnv>): void {
 }
 
 /** What no route took: a path that is none, or one that takes another method. */
-const wrongPath = (routes: readonly AnyRoute[]) => (c: Context) => {
+const wrongPath = (routes: readonly Pick<AnyRoute, 'method' | 'path'>[]) => (c: Context) => {
   const takes = routes.filter(({ path }) => patternOf(path).test(c.req.path)).map(({ method }) => method.toUpperCase());
   if (takes.length === 0)
     return problemResponse(new CodedError('not_found', `there is no ${c.req.path.slice(0, 200)}`));
@@ -177,7 +190,7 @@ function refusal(error: unknown, onError: (error: unknown) => void): Response {
       return problemResponse(
         new CodedError('unsupported_media_type', 'the body must be JSON, with "Content-Type: application/json"'),
       );
-    if (error.status === 413) return problemResponse(tooLarge());
+    if (error.status === 413) return problemResponse(tooLarge(BODY_BYTES));
     return problemResponse(new CodedError('invalid_request', `the request cannot be read: ${error.message}`));
   }
   const response = problemResponse(error);

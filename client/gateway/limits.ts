@@ -18,6 +18,9 @@ const BURST = 400;
 const STREAMS = 500;
 const STREAMS_IN_ALL = 2_000;
 
+/** As many accounts are kept without a look at which of them are still needed. */
+const FEW_ACCOUNTS = 1_000;
+
 interface Account {
   /** Requests that may be made now. */
   tokens: number;
@@ -68,8 +71,16 @@ export class Accounts {
   #of(name: string): Account {
     const known = this.#accounts.get(name);
     if (known) return known;
+    if (this.#accounts.size >= FEW_ACCOUNTS) this.#forgetRested();
     const account = { tokens: this.#limits.burst, at: performance.now(), streams: 0 };
     this.#accounts.set(name, account);
     return account;
+  }
+
+  /** Forgets accounts that are like new ones: callers by the thousand, each of which asks once, leave nothing behind. */
+  #forgetRested(): void {
+    const { requestsPerSecond, burst } = this.#limits;
+    const rested = performance.now() - (burst / requestsPerSecond) * 1_000;
+    for (const [name, { at, streams }] of this.#accounts) if (streams === 0 && at < rested) this.#accounts.delete(name);
   }
 }

@@ -66,7 +66,8 @@ export const route = <P extends Shape, Q extends Shape, B extends z.ZodType>(
   definition: RouteDefinition<P, Q, B>,
 ): AnyRoute => definition as unknown as AnyRoute;
 
-const PROBLEMS = {
+/** The problems that any route may answer with, for the OpenAPI document. */
+export const PROBLEMS = {
   '4XX': {
     description: 'The request was refused: a problem with a code of the catalogue.',
     content: { 'application/problem+json': { schema: problemSchema } },

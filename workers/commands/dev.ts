@@ -5,6 +5,7 @@ import { resolve } from 'node:path';
 import type { App } from '../../activities/app/app.ts';
 import type { CliIo } from '../../client/cli/environment.ts';
 import { commandLine } from '../../client/command-line.ts';
+import { CallbackTokens } from '../../client/gateway/callback-tokens.ts';
 import { newToken, SCOPES } from '../../client/gateway/caller.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { loadApp } from '../app-module.ts';
@@ -14,6 +15,7 @@ import { saidLine } from '../log.ts';
 import { openStore, shownStore } from '../open-store.ts';
 import type { TemporalServer } from '../temporal/server.ts';
 import type { ServerOwner } from '../temporal/server-record.ts';
+import { callbacksOf, devSigningKeys } from './callbacks.ts';
 import { type Cleanup, withCleanup } from './cleanup.ts';
 import { GATEWAY_PORT, type ServedGateway, serveGateway } from './gateway.ts';
 import { knownTokens } from './gateway-tokens.ts';
@@ -64,12 +66,24 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     const backend = await openBackend(address, settings, cleanup);
     await prepareNamespace(backend);
     const logLevel = options.debug ? 'DEBUG' : 'WARN';
-    // What is edited here counts at once, also when it was so before.
-    const parts = { app, model: model.options, targets, takeOver: true, log, logLevel, logFormat } as const;
-    const worker = await runWorker(backend, parts, cleanup);
-    const gateway = await devGateway(
-      { at: address, store: backend.store, uiUrl: server.uiUrl, log },
-      settings,
+    const signingKeys = devSigningKeys(settings);
+    const { store } = backend;
+    const callbacks = new CallbackTokens(signingKeys);
+    // Before the worker, whose tools are told where it is.
+    const gateway = await devGateway({ at: address, store, callbacks, uiUrl: server.uiUrl, log }, settings, cleanup);
+    const worker = await runWorker(
+      backend,
+      {
+        app,
+        model: model.options,
+        targets,
+        // What is edited here counts at once, also when it was so before.
+        takeOver: true,
+        callbacks: callbacksOf({ signingKeys }, config.gateway.url ?? gateway.url),
+        log,
+        logLevel,
+        logFormat,
+      },
       cleanup,
     );
     const warning = await warned;
@@ -163,7 +177,7 @@ interface DevGateway {
 
 /** Serves HTTP on this machine, at the usual port where that is free. */
 async function devGateway(
-  parts: Pick<ServedGateway, 'at' | 'store' | 'uiUrl' | 'log'>,
+  parts: Pick<ServedGateway, 'at' | 'store' | 'callbacks' | 'uiUrl' | 'log'>,
   settings: Settings,
   cleanup: Cleanup,
 ): Promise<DevGateway> {

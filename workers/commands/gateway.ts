@@ -4,6 +4,7 @@ import { AgentClient } from '../../client/agent-client.ts';
 import type { CliIo } from '../../client/cli/environment.ts';
 import { commandLine } from '../../client/command-line.ts';
 import type { TemporalAddress } from '../../client/connect.ts';
+import type { CallbackTokens } from '../../client/gateway/callback-tokens.ts';
 import type { GatewayToken } from '../../client/gateway/caller.ts';
 import { createGateway } from '../../client/gateway/gateway.ts';
 import { refuseOther, storeOfNamespace } from '../../client/store-mark.ts';
@@ -13,6 +14,7 @@ import type { Config } from '../config.ts';
 import { type GatewayServer, type GatewayServerOptions, listen } from '../gateway-server.ts';
 import { saidLine } from '../log.ts';
 import { reachability } from '../temporal/reachability.ts';
+import { callbackTokens } from './callbacks.ts';
 import { type Cleanup, withCleanup } from './cleanup.ts';
 import { knownTokens, tokensFile } from './gateway-tokens.ts';
 import { Interrupt } from './interrupt.ts';
@@ -40,7 +42,8 @@ export function gateway(config: Config, io: CliIo, options: GatewayOptions): Pro
     cleanup.add(() => store.close());
     const { host = '127.0.0.1', port = config.gateway.port ?? GATEWAY_PORT, webUi: uiUrl } = options;
     const at = await addressOf(settings);
-    const server = await serveGateway({ at, store, tokens, listenAt: { host, port }, uiUrl, log }, cleanup);
+    const callbacks = callbackTokens(config);
+    const server = await serveGateway({ at, store, tokens, callbacks, listenAt: { host, port }, uiUrl, log }, cleanup);
     if (options.json)
       io.out(JSON.stringify({ ready: { url: server.url, temporal: at.address, namespace: at.namespace } }));
     else
@@ -68,6 +71,8 @@ export interface ServedGateway {
   readonly at: TemporalAddress;
   readonly store: ClientStore;
   readonly tokens: readonly GatewayToken[];
+  /** Knows the tokens of callbacks; none is known when left out. */
+  readonly callbacks?: CallbackTokens | undefined;
   readonly listenAt: GatewayServerOptions;
   /** The address of Temporal's Web UI, where it is known. */
   readonly uiUrl?: string | undefined;
@@ -80,7 +85,7 @@ export interface ServedGateway {
  * belongs to another store.
  */
 export async function serveGateway(
-  { at, store, tokens, listenAt, uiUrl, log }: ServedGateway,
+  { at, store, tokens, callbacks, listenAt, uiUrl, log }: ServedGateway,
   cleanup: Cleanup,
 ): Promise<GatewayServer> {
   const connection = Connection.lazy({ ...at.credentials, address: at.address });
@@ -97,6 +102,7 @@ export async function serveGateway(
     store,
     temporalAnswers,
     tokens,
+    callbacks,
     webUi: uiUrl === undefined ? undefined : `${uiUrl}/namespaces/${at.namespace}/workflows`,
     onError: (error) => log(`gateway: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`),
   });

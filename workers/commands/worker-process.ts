@@ -12,7 +12,7 @@ import type { LogFormat } from '../log-format.ts';
 import { openStore } from '../open-store.ts';
 import { installRuntime } from '../runtime.ts';
 import { ensureSearchAttributes } from '../temporal/search-attributes.ts';
-import { type RunningWorker, startWorker, type WorkerCapacity } from '../worker.ts';
+import { type CallbackOptions, type RunningWorker, startWorker, type WorkerCapacity } from '../worker.ts';
 import { workflowCode } from '../workflow-code.ts';
 import type { Cleanup } from './cleanup.ts';
 import type { Settings } from './settings.ts';
@@ -63,6 +63,8 @@ export interface WorkerParts {
   readonly supervisor?: Config['supervisor'];
   /** Whether the app's definitions of agents take the place of all others in the store; they do not when absent. */
   readonly takeOver?: boolean;
+  /** Where third parties deliver results of calls; nowhere when absent. */
+  readonly callbacks?: CallbackOptions | undefined;
   /** What the worker does at once; the defaults of a worker when absent. */
   readonly capacity?: WorkerCapacity;
   /** Takes a line for the user. */

@@ -8,6 +8,7 @@ import type { Config } from '../config.ts';
 import { saidLine } from '../log.ts';
 import { requireModel } from '../model-options.ts';
 import { shownStore } from '../open-store.ts';
+import { callbacksOf } from './callbacks.ts';
 import { withCleanup } from './cleanup.ts';
 import { targetsOf } from './dev.ts';
 import { Interrupt } from './interrupt.ts';
@@ -34,7 +35,9 @@ export function worker(config: Config, io: CliIo, options: WorkerOptions): Promi
     const { model, supervisor } = config;
     const logFormat = options.log ?? config.logFormat;
     const log = (line: string) => io.err(saidLine(line, logFormat));
-    const running = await runWorker(backend, { app, model, targets, supervisor, log, logLevel, logFormat }, cleanup);
+    const callbacks = callbacksOf(config, config.gateway.url);
+    const parts = { app, model, targets, supervisor, callbacks, log, logLevel, logFormat } as const;
+    const running = await runWorker(backend, parts, cleanup);
     const unserved = targetsOf(app).filter((target) => !targets.includes(target));
     const warning = await warned;
     if (warning !== null) log(warning);

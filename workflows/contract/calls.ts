@@ -72,6 +72,9 @@ export interface Reported extends ReportAck {
   readonly wake: boolean;
 }
 
+/** How a report compares with the result that its call has: it has none, one that says the same, or another one. */
+export type ResultComparison = 'none' | 'same' | 'other';
+
 /** The calls of turns and their results. */
 export interface CallStore {
   /**
@@ -114,6 +117,8 @@ export interface CallStore {
    * `protocol_violation` when the turn has no such call.
    */
   resolveWaiting(fence: Fence, callIds: readonly string[], mark?: InboxMark): Promise<WaitingState<RecordedAnswer>>;
+  /** Compares a report with the result of its call, while the turn is open and after it. Writes nothing; a heartbeat is no result's equal. */
+  compareResult(agentTurnId: string, report: ToolResultReport): Promise<ResultComparison>;
   /** Reads a call of this turn as it was proposed; null when the turn has no such call. Reads only: the lease is not checked. */
   readCall(fence: Fence, callId: string): Promise<CardContents['tool.call'] | null>;
   /**

@@ -42,7 +42,7 @@ export interface Backend extends StoreClock {
 /** What a client uses: accept, report, answer, control, read. */
 export interface ClientStore
   extends Pick<LeaseStore, 'accept' | 'leaseNext'>,
-    Pick<CallStore, 'reportResult'>,
+    Pick<CallStore, 'reportResult' | 'compareResult'>,
     Pick<ApprovalStore, 'answerApproval' | 'listApprovals'>,
     Pick<DelegationStore, 'settleDelegation'>,
     Omit<CardStore, 'readExtents'>,

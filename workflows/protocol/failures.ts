@@ -147,6 +147,12 @@ export const FAILURES = {
     "The box is not the caller's to hand on.",
     'Pass a box of this turn, or leave it out.',
   ),
+  callbacks_not_configured: entry(
+    'tool',
+    false,
+    'This installation takes no callbacks.',
+    'Set AGENTTURN_SIGNING_KEY for workers and gateways alike, and AGENTTURN_GATEWAY_URL for workers.',
+  ),
   card_not_found: entry(
     'tool',
     true,
@@ -193,6 +199,20 @@ export const FAILURES = {
   ),
   agent_not_found: entry('request', false, 'No such agent.', 'Name an agent that exists, or make a new one.'),
   turn_not_found: entry('request', false, 'No such turn.', 'Check the turn id (agentturn turns ls).'),
+  turn_ended: entry('request', false, 'The turn is over.', 'Enqueue the request again to run it anew.'),
+  call_not_found: entry(
+    'request',
+    false,
+    'No such call waits for a result.',
+    'Deliver to the URL that the tool of this very call has made.',
+  ),
+  call_answered: entry('request', false, 'The call has another result.', 'Nothing to do: the first result counts.'),
+  callback_unknown: entry(
+    'request',
+    false,
+    'The callback is none of this gateway.',
+    'Use the whole URL as the tool made it, at a gateway with the same AGENTTURN_SIGNING_KEY.',
+  ),
   payload_too_large: entry('request', false, 'A value is larger than allowed.', 'Write it as a card and pass its id.'),
   unauthenticated: entry(
     'request',
