@@ -1,5 +1,5 @@
 /**
- * An app: three agents, three tools; one agent may ask another, one needs approval for what it does. Serve it and talk to it:
+ * An app: three agents, four tools; one agent may ask another, one needs approval for what it does. Serve it and talk to it:
  *
  *   npx agentturn dev --app 01-weather-app.ts                                beside a package.json with agentturn
  *   npx agentturn run weather 'call forecast {"city":"Rome"}' --wait
@@ -25,6 +25,26 @@ const askPerson = defineTool({
   suspendTimeoutMs: 10 * 60_000,
 });
 
+/** Where a weather station takes orders. */
+const STATION = 'http://127.0.0.1:7290';
+
+const orderReport = defineTool({
+  name: 'order_report',
+  description: 'Orders a report from the weather station of a city. It comes when it is written.',
+  parameters: z.object({ city: z.string() }),
+  // The station delivers to the URL of this call, for which it needs nothing else.
+  afterExecution: 'suspend',
+  suspendTimeoutMs: 60 * 60_000,
+  sideEffects: 'idempotent',
+  retry: { attempts: 5, initialMs: 200 },
+  async execute({ city }, { callbackUrl, idempotencyKey, signal }) {
+    const body = JSON.stringify({ city, callback: callbackUrl() });
+    const headers = { 'content-type': 'application/json', 'idempotency-key': idempotencyKey };
+    const response = await fetch(STATION, { method: 'POST', headers, body, signal });
+    if (!response.ok) throw new Error(`the station answers ${response.status}`);
+  },
+});
+
 const book = defineTool({
   name: 'book',
   description: 'Books a trip.',
@@ -37,7 +57,7 @@ export default defineApp({
     defineAgent({
       name: 'weather',
       instructions: 'You answer questions about the weather. Be brief.',
-      allowedTools: ['forecast', 'ask_person'],
+      allowedTools: ['forecast', 'ask_person', 'order_report'],
       budgets: { maxSteps: 10 },
     }),
     defineAgent({
@@ -61,5 +81,5 @@ export default defineApp({
       budgets: { maxSteps: 10, maxToolCalls: 20, onExhausted: 'ask' },
     }),
   ],
-  tools: [forecast, askPerson, book],
+  tools: [forecast, askPerson, orderReport, book],
 });

@@ -49,7 +49,8 @@ test('the walk works as it is printed', async () => {
   expect(output).toMatch(/event: text\ndata: .*\n/);
   expect(output).toMatch(/event: result\ndata: .*"tool":"forecast"/);
   expect(output).toContain('event: done');
-  expect(output.match(/"ack":"applied"/g)).toHaveLength(2);
+  expect(output.match(/"ack":"applied"/g)).toHaveLength(3);
+  expect(output).toContain('warm and dry');
   expect(output).toContain('"booked":"Rome"');
   expect(output).toContain('"price":200');
   expect(output).toContain('"answeredBy":"dev"');
