@@ -96,6 +96,20 @@ test('a token that the command makes works until it is made anew, and is kept as
   expect(code).toBe(0);
 });
 
+test('the commands of webhooks work as they are printed', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'agentturn-webhooks-'));
+  const here = { ...env, AGENTTURN_GATEWAY_WEBHOOKS: join(folder, 'webhooks.json') } as Record<string, string>;
+  const block = blocks('sh').find((each) => each.includes('gateway webhook ')) ?? '';
+  const outputs: string[] = [];
+  for (const line of block.trim().split('\n')) {
+    const { code, stdout } = await startCli(line.replace('npx agentturn ', '').split(' '), { env: here }).finished();
+    expect(code).toBe(0);
+    outputs.push(stdout);
+  }
+  expect(outputs.slice(0, 2)).toEqual([expect.stringMatching(/^whsec_/), expect.stringMatching(/^whsec_/)]);
+  expect(outputs[2]).toMatch(/pager[\s\S]*chat/);
+});
+
 test('a gateway without tokens does not start, and one without Temporal serves what there is', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'agentturn-tokens-'));
   const here = { ...env, AGENTTURN_GATEWAY_TOKENS: join(folder, 'none.json'), AGENTTURN_GATEWAY_PORT: '0' } as Record<

@@ -53,6 +53,7 @@ const environmentSchema = z.object({
   AGENTTURN_GATEWAY_PORT: port.optional(),
   AGENTTURN_GATEWAY_TOKEN: z.string().min(16, { error: 'must have at least 16 characters' }).optional(),
   AGENTTURN_GATEWAY_TOKENS: z.string().min(1).optional(),
+  AGENTTURN_GATEWAY_WEBHOOKS: z.string().min(1).optional(),
   AGENTTURN_GATEWAY_URL: webUrl.optional(),
   AGENTTURN_SIGNING_KEY: signingKeys.optional(),
   OPENAI_API_KEY: z.string().min(1).optional(),
@@ -89,6 +90,8 @@ export interface Config {
     readonly token: string | undefined;
     /** The file with the hashes of tokens. */
     readonly tokensFile: string | undefined;
+    /** The file with webhooks. */
+    readonly webhooksFile: string | undefined;
     /** Where third parties reach it. */
     readonly url: string | undefined;
   };
@@ -125,6 +128,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       port: vars.AGENTTURN_GATEWAY_PORT,
       token: vars.AGENTTURN_GATEWAY_TOKEN,
       tokensFile: vars.AGENTTURN_GATEWAY_TOKENS,
+      webhooksFile: vars.AGENTTURN_GATEWAY_WEBHOOKS,
       url: vars.AGENTTURN_GATEWAY_URL,
     },
     signingKeys: vars.AGENTTURN_SIGNING_KEY,

@@ -55,6 +55,8 @@ const processes: ProcessActions = {
   worker: async (options) => (await import('./commands/worker.ts')).worker(config(), io, options),
   gateway: async (options) => (await import('./commands/gateway.ts')).gateway(config(), io, options),
   gatewayToken: async (options) => (await import('./commands/gateway-tokens.ts')).gatewayToken(config(), io, options),
+  gatewayWebhook: async (options) => (await import('./commands/webhooks.ts')).gatewayWebhook(config(), io, options),
+  gatewayWebhooks: async (options) => (await import('./commands/webhooks.ts')).gatewayWebhooks(config(), io, options),
   demo: async (options) => {
     const { terminal } = await import('./commands/terminal.ts');
     return (await import('./demo/demo.ts')).demo(config(), io, terminal, options);

@@ -12,6 +12,7 @@ import type { StepStore } from '../../workflows/contract/steps.ts';
 import type { Backend, Store } from '../../workflows/contract/store.ts';
 import type { SupervisorStore } from '../../workflows/contract/supervision.ts';
 import type { ReadStore } from '../../workflows/contract/views.ts';
+import type { WebhookStore } from '../../workflows/contract/webhooks.ts';
 import { bind } from './bind.ts';
 import { answerApproval, askApprovals } from './calls/approvals.ts';
 import { readCall, readResult } from './calls/call-cards.ts';
@@ -27,6 +28,19 @@ import { commitSummary, findSummary } from './cards/summaries.ts';
 import type { StoreContext } from './context.ts';
 import { appendChunks, dropChunks, readChunks } from './log/chunks.ts';
 import { listEdges } from './log/edges.ts';
+import {
+  dueAgents,
+  findEvents,
+  holdWebhookLease,
+  listWebhooks,
+  noteFailed,
+  noteFound,
+  noteSearched,
+  noteSent,
+  openWebhook,
+  readTopicEvents,
+  releaseWebhookLease,
+} from './log/webhooks.ts';
 import { listApprovals } from './reads/approval-views.ts';
 import { listInbox } from './reads/inbox.ts';
 import { violationPages, violations } from './reads/invariants.ts';
@@ -147,6 +161,21 @@ const lists = (ctx: StoreContext): ListStore => bind(ctx, { findTurns, spending,
 
 const chunks = (ctx: StoreContext): ChunkStore => bind(ctx, { appendChunks, readChunks, dropChunks });
 
+const webhooks = (ctx: StoreContext): WebhookStore =>
+  bind(ctx, {
+    holdWebhookLease,
+    releaseWebhookLease,
+    openWebhook,
+    findEvents,
+    noteFound,
+    noteSearched,
+    dueAgents,
+    readTopicEvents,
+    noteSent,
+    noteFailed,
+    listWebhooks,
+  });
+
 /** The whole store, of what the context brings for all methods and the backend for its own. */
 export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   ...leases(ctx),
@@ -161,5 +190,6 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   ...views(ctx),
   ...lists(ctx),
   ...chunks(ctx),
+  ...webhooks(ctx),
   ...backend,
 });

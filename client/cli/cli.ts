@@ -59,6 +59,8 @@ const newProgram = (version: string, io: CliIo): Command =>
   new Command(programName())
     .description('Durable LLM agents on Temporal: one enqueue, one turn, exactly one deliverable.')
     .version(version)
+    // What stands behind the name of a command is that command's, though one above it has such an option too.
+    .enablePositionalOptions()
     .showHelpAfterError(`(${commandLine('--help')} lists the commands)`)
     .exitOverride()
     .configureOutput({

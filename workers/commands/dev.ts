@@ -24,6 +24,7 @@ import { chooseModel, modelWarning } from './model.ts';
 import type { DevOptions } from './process-commands.ts';
 import { type Settings, settingsOf } from './settings.ts';
 import { lostTemporal, startTemporal } from './start-temporal.ts';
+import { tellWebhooks } from './webhooks.ts';
 import { openBackend, prepareNamespace, runWorker } from './worker-process.ts';
 
 /** How often the file of the app is looked at. */
@@ -71,6 +72,7 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     const callbacks = new CallbackTokens(signingKeys);
     // Before the worker, whose tools are told where it is.
     const gateway = await devGateway({ at: address, store, callbacks, uiUrl: server.uiUrl, log }, settings, cleanup);
+    tellWebhooks(settings, { store, log }, cleanup);
     const worker = await runWorker(
       backend,
       {

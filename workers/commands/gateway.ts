@@ -21,6 +21,7 @@ import { Interrupt } from './interrupt.ts';
 import { locateTemporal, PREFERRED_PORT } from './locate-temporal.ts';
 import type { GatewayOptions } from './process-commands.ts';
 import { openExistingStore, type Settings, settingsOf } from './settings.ts';
+import { tellWebhooks } from './webhooks.ts';
 
 /** The port of a gateway where none is named. */
 export const GATEWAY_PORT = 7280;
@@ -44,6 +45,7 @@ export function gateway(config: Config, io: CliIo, options: GatewayOptions): Pro
     const at = await addressOf(settings);
     const callbacks = callbackTokens(config);
     const server = await serveGateway({ at, store, tokens, callbacks, listenAt: { host, port }, uiUrl, log }, cleanup);
+    tellWebhooks(settings, { store, log }, cleanup);
     if (options.json)
       io.out(JSON.stringify({ ready: { url: server.url, temporal: at.address, namespace: at.namespace } }));
     else

@@ -1,8 +1,9 @@
 /** The commands that are processes of their own, or check a whole installation: `init`, `dev`, `worker`, `demo`, `verify`. */
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { nameList, portNumber, seconds, webAddress } from '../../client/cli/arguments.ts';
-import type { CommandBuilder } from '../../client/cli/cli.ts';
+import type { Cli, CommandBuilder } from '../../client/cli/cli.ts';
 import type { CommonOptions } from '../../client/cli/environment.ts';
+import { TOPICS } from '../../workflows/contract/webhooks.ts';
 import { LOG_FORMATS, type LogFormat } from '../log-format.ts';
 
 /** The option that names the app's module. */
@@ -43,6 +44,23 @@ export interface GatewayTokenOptions extends CommonOptions {
   readonly dataDir?: string;
 }
 
+/** The options of `gateway webhook`. */
+export interface GatewayWebhookOptions extends CommonOptions {
+  readonly name: string;
+  readonly url?: string;
+  readonly events?: readonly string[];
+  readonly agents?: readonly string[];
+  readonly format?: string;
+  readonly rotate?: boolean;
+  readonly remove?: boolean;
+  readonly dataDir?: string;
+}
+
+/** The options of `gateway webhooks`. */
+export interface GatewayWebhooksOptions extends CommonOptions {
+  readonly dataDir?: string;
+}
+
 /** The options of `demo`. */
 export interface DemoOptions extends CommonOptions {
   readonly question?: string;
@@ -78,6 +96,8 @@ export interface ProcessActions {
   worker(options: WorkerOptions): Promise<number>;
   gateway(options: GatewayOptions): Promise<number>;
   gatewayToken(options: GatewayTokenOptions): Promise<number>;
+  gatewayWebhook(options: GatewayWebhookOptions): Promise<number>;
+  gatewayWebhooks(options: GatewayWebhooksOptions): Promise<number>;
   demo(options: DemoOptions): Promise<number>;
   demoWorker(options: DemoWorkerOptions): Promise<number>;
   doctor(options: AppOptions & { readonly fix?: boolean }): Promise<number>;
@@ -134,6 +154,7 @@ export const processCommands =
       .action((name: string, options: Omit<GatewayTokenOptions, 'name'>) =>
         run(options, () => actions.gatewayToken({ ...options, name })),
       );
+    addWebhookCommands(served, { command, run }, actions);
     command(program, 'demo [question]', 'Let an agent answer a question about a folder of documents.')
       .option('--dir <path>', 'the folder (default: the documentation of this project)')
       .option('--crash', 'kill the worker in the middle of the turn and start another')
@@ -150,6 +171,29 @@ export const processCommands =
       .option('--debug')
       .action((options: DemoWorkerOptions) => run(options, () => actions.demoWorker(options)));
   };
+
+/** Adds the commands of `gateway` that are about webhooks. */
+function addWebhookCommands(
+  served: Command,
+  { command, run }: Pick<Cli, 'command' | 'run'>,
+  actions: Pick<ProcessActions, 'gatewayWebhook' | 'gatewayWebhooks'>,
+): void {
+  const dataDir = ['--data-dir <path>', 'folder for all data (default: .agentturn)'] as const;
+  command(served, 'webhook <name>', 'Make or change a webhook, and print the secret that signs its messages.')
+    .option('--url <url>', 'where messages are sent', webAddress)
+    .option('--events <names>', `of what it is told: ${TOPICS.join(', ')} (default: all)`, nameList)
+    .option('--agents <prefixes>', 'beginnings of agent ids: it is told of those agents only', nameList)
+    .addOption(new Option('--format <format>', 'what is sent (default: standard)').choices(['standard', 'slack']))
+    .option('--rotate', 'make a new secret; the one before signs too, until the next time')
+    .option('--remove', 'take the webhook away')
+    .option(...dataDir)
+    .action((name: string, options: Omit<GatewayWebhookOptions, 'name'>) =>
+      run(options, () => actions.gatewayWebhook({ ...options, name })),
+    );
+  command(served, 'webhooks', 'List webhooks: what they were told, and why they were not.')
+    .option(...dataDir)
+    .action((options: GatewayWebhooksOptions) => run(options, () => actions.gatewayWebhooks(options)));
+}
 
 /** Adds `doctor` and `verify`, which are listed last. */
 export const checkCommands =

@@ -21,6 +21,7 @@ import type { ProfileStore } from './profiles.ts';
 import type { StepStore } from './steps.ts';
 import type { SupervisorStore } from './supervision.ts';
 import type { ReadStore } from './views.ts';
+import type { WebhookStore } from './webhooks.ts';
 
 /** The clock by which everything in the store is timed. */
 export interface StoreClock {
@@ -66,4 +67,5 @@ export interface Store
     ReadStore,
     ListStore,
     ChunkStore,
+    WebhookStore,
     Backend {}

@@ -86,6 +86,9 @@ interface Asking {
   readonly policy: ApprovalPolicy;
 }
 
+/** What webhooks tell a question as. */
+const TOPIC_OF = { call: 'approval.asked', budget: 'budget.asked' } as const;
+
 /** Writes the question, and lets the turn wait for the answer. */
 async function ask(tx: Tx, locked: Locked<WithLease>, asking: Asking): Promise<void> {
   const { turn } = locked;
@@ -116,7 +119,8 @@ async function ask(tx: Tx, locked: Locked<WithLease>, asking: Asking): Promise<v
     .execute();
   const call = { stepIndex: turn.step_count, content: { callId, tool, arguments: {} } };
   await startWaiting(tx, locked, call, { kind: 'approval', deadline });
-  appendEvent(tx, turn, { type: 'approval', payload: { callId, tool, phase: 'asked', reason, deadline } });
+  const payload = { callId, tool, phase: 'asked', reason, deadline } as const;
+  appendEvent(tx, turn, { type: 'approval', payload }, { topic: TOPIC_OF[kind] });
 }
 
 /** The turn the delegation tree started with. */
@@ -255,7 +259,8 @@ export async function resolveApproval(
     const deadline = tx.now + (row.deadline - row.created_at);
     await changeApproval(tx, row, { escalated_at: tx.now, deadline });
     await markWaiting(tx, row, { deadline });
-    appendEvent(tx, turn, { type: 'approval', payload: { callId, tool, phase: 'escalated', deadline } });
+    const payload = { callId, tool, phase: 'escalated', deadline } as const;
+    appendEvent(tx, turn, { type: 'approval', payload }, { topic: TOPIC_OF[row.kind] });
     return { waitUntil: deadline, approvers: approversOf({ ...row, escalated_at: tx.now }) };
   }
   await closeApproval(tx, row, { status: 'unanswered', answered_at: tx.now });

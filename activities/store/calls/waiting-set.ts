@@ -68,7 +68,8 @@ export async function startWaiting(
     })
     .execute();
   const payload = { callId, tool, phase: 'suspended', deadline } as const;
-  appendEvent(tx, turn, { type: 'call', payload });
+  // A question is an event of its own, and nobody outside answers what waits for a delegated turn.
+  appendEvent(tx, turn, { type: 'call', payload }, { topic: kind === 'tool' ? 'call.waiting' : null });
   await syncHead(tx, locked);
 }
 

@@ -1,6 +1,7 @@
 /** Appending events and edges to the log. The caller holds the head row of the agent; they are written at the end of its transaction. */
 import type { EventBody, StateEvent } from '../../../workflows/contract/events.ts';
 import type { Notice } from '../../../workflows/contract/notices.ts';
+import type { Topic } from '../../../workflows/contract/webhooks.ts';
 import { edgeKey } from '../../ids.ts';
 import type { Tx } from '../context.ts';
 import { encoded } from '../schema/json.ts';
@@ -9,8 +10,21 @@ import type { EdgeRow, EventRow, HeadRow } from '../schema/rows.ts';
 /** What an event is about: a turn, or an agent alone. A row of a turn says it. */
 export type EventOf = Pick<EventRow, 'agent_id' | 'agent_turn_id'>;
 
-/** Appends an event. `messageId` names the foreign message that it is about, of which there is one event. */
-export function appendEvent(tx: Tx, of: EventOf, body: EventBody, messageId: string | null = null): void {
+/** What some events have besides. */
+interface EventFacets {
+  /** The foreign message that it is about, of which there is one event. */
+  readonly messageId: string | null;
+  /** What webhooks tell it as; null for an event that they tell nobody. */
+  readonly topic: Topic | null;
+}
+
+/** Appends an event. */
+export function appendEvent(
+  tx: Tx,
+  of: EventOf,
+  body: EventBody,
+  { messageId = null, topic = null }: Partial<EventFacets> = {},
+): void {
   tx.outbox.addEvent({
     agent_id: of.agent_id,
     agent_turn_id: of.agent_turn_id,
@@ -18,6 +32,7 @@ export function appendEvent(tx: Tx, of: EventOf, body: EventBody, messageId: str
     type: body.type,
     payload: encoded(body.payload),
     message_id: messageId,
+    topic,
     created_at: tx.now,
   });
 }

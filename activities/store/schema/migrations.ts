@@ -133,8 +133,11 @@ const log: Migration = ({ autoId, int }) => [
   `create index edges_by_source on execution_edges (source_agent_turn_id)`,
   `create index edges_by_target on execution_edges (target_agent_turn_id)`,
   `create table events (id ${autoId}, agent_id text not null, seq ${int} not null, agent_turn_id text,
-     subject text not null, type text not null, payload text not null, message_id text, created_at ${int} not null,
+     subject text not null, type text not null, payload text not null, message_id text, topic text, created_at ${int} not null,
      unique (agent_id, seq))`,
+  // What webhooks tell, by age and of each agent, however much else there is.
+  `create index events_with_topic on events (id) where topic is not null`,
+  `create index events_of_agent_with_topic on events (agent_id, seq) where topic is not null`,
   // Exactly one task event per turn (T2), whatever else goes wrong.
   `create unique index events_one_task_per_turn on events (agent_turn_id) where type = 'task'`,
   `create index events_by_turn on events (agent_turn_id, seq)`,
@@ -155,8 +158,18 @@ const leases: Migration = ({ int }) => [
      listed_until ${int})`,
 ];
 
+/** What webhooks have been told. */
+const webhooks: Migration = ({ int }) => [
+  `create table webhooks (webhook_id text primary key, searched_id ${int} not null, sent ${int} not null, failed ${int} not null,
+     last_sent_at ${int}, last_failed_at ${int}, last_error text)`,
+  `create table webhook_cursors (webhook_id text not null, agent_id text not null, seq ${int} not null, event_id ${int} not null,
+     due_at ${int}, failures ${int} not null, primary key (webhook_id, agent_id))`,
+  `create index webhook_cursors_due on webhook_cursors (webhook_id, due_at) where due_at is not null`,
+  `create index webhook_cursors_told on webhook_cursors (webhook_id, event_id) where due_at is null`,
+];
+
 const firstSchema: Migration = (dialect) =>
-  [cards, boxes, agents, turns, calls, approvals, log, chunks, leases].flatMap((part) => part(dialect));
+  [cards, boxes, agents, turns, calls, approvals, log, chunks, leases, webhooks].flatMap((part) => part(dialect));
 
 const MIGRATIONS: readonly Migration[] = [firstSchema];
 

@@ -10,6 +10,7 @@ import type { ChunkBody } from '../../../workflows/contract/chunks.ts';
 import type { EventBody } from '../../../workflows/contract/events.ts';
 import type { InboxDelivery } from '../../../workflows/contract/inbox.ts';
 import type { ProviderOutage, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
+import type { Topic } from '../../../workflows/contract/webhooks.ts';
 import type { BudgetAsk } from '../../../workflows/kernel/budgets.ts';
 import type { CardContents, CardType } from '../../../workflows/protocol/cards.ts';
 import type { JsonObject, JsonValue } from '../../../workflows/protocol/json.ts';
@@ -276,6 +277,8 @@ export interface EventRow {
   payload: Json<EventBody['payload']>;
   /** The foreign message that was dropped; null for all other events. */
   message_id: string | null;
+  /** What webhooks tell it as; null for an event that they tell nobody. */
+  topic: Topic | null;
   created_at: number;
 }
 
@@ -288,6 +291,32 @@ export interface ChunkRow {
   attempt: number;
   body: Json<ChunkBody>;
   created_at: number;
+}
+
+/** What a webhook has been told. */
+export interface WebhookRow {
+  webhook_id: string;
+  /** Every event up to this id was found. */
+  searched_id: number;
+  sent: number;
+  failed: number;
+  last_sent_at: number | null;
+  last_failed_at: number | null;
+  last_error: string | null;
+}
+
+/** What a webhook has been told of an agent, as long as there is something to tell, or an event may be found again. */
+export interface WebhookCursorRow {
+  webhook_id: string;
+  agent_id: string;
+  /** Of the event that was told last. */
+  seq: number;
+  /** The newest event that is known to be told, or to be told of. */
+  event_id: number;
+  /** Null while nothing is to be told. */
+  due_at: number | null;
+  /** Failed tries in a row. */
+  failures: number;
 }
 
 /** Which schema the store has, and the id that it was given with it. */
@@ -333,6 +362,8 @@ export interface Tables {
   turn_inbox: InboxRow;
   events: EventRow;
   chunks: ChunkRow;
+  webhooks: WebhookRow;
+  webhook_cursors: WebhookCursorRow;
   schema_version: VersionRow;
   svc_leases: ServiceLeaseRow;
 }

@@ -192,6 +192,6 @@ export async function recordDropped(
     await lockHead(tx, agentId);
     const known = await tx.db.selectFrom('events').select('id').where('message_id', '=', messageId).executeTakeFirst();
     if (known) return;
-    appendEvent(tx, { agent_id: agentId, agent_turn_id: null }, { type: 'dropped', payload }, messageId);
+    appendEvent(tx, { agent_id: agentId, agent_turn_id: null }, { type: 'dropped', payload }, { messageId });
   });
 }

@@ -14,6 +14,7 @@ import type { HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { lockHead } from './head.ts';
 import { profileByHash } from './profiles.ts';
+import { holdLease, releaseLease } from './service-leases.ts';
 
 /** The name of the supervisor's lease, and of the line in which its writers stand. */
 const SUPERVISOR = 'supervisor';
@@ -21,47 +22,20 @@ const SUPERVISOR = 'supervisor';
 /** The line of those who make turns of many agents due at once. */
 const MADE_DUE = 'due';
 
-/** A lease that was free for longer is a break: what happened meanwhile nobody has watched. */
-const BREAK_MS = 30_000;
-/** Clocks of several machines differ by less. */
-const MOST_SKEW_MS = 60_000;
-
 /** A retry of a report that is due for so long is one that its turn has missed (T18). */
 const MISSED_RETRY_MS = 5_000;
 
 const OPEN = ['dispatched', 'running', 'suspended'] as const;
 
 /** Takes or renews the lease of the active supervisor; null while another holder has it. */
-export const holdSupervisorLease = (
+export async function holdSupervisorLease(
   ctx: StoreContext,
   holder: string,
   ttlMs: number,
-): Promise<SupervisorLease | null> =>
-  write(ctx, SUPERVISOR, async ({ db, now }) => {
-    const row = await db
-      .insertInto('svc_leases')
-      .values({ service: SUPERVISOR, holder, expires_at: now + ttlMs, since: now, listed_until: null })
-      .onConflict((conflict) =>
-        conflict
-          .column('service')
-          .doUpdateSet({
-            holder,
-            expires_at: now + ttlMs,
-            since: sql<number>`case when svc_leases.expires_at < ${now - BREAK_MS} then ${now} else svc_leases.since end`,
-          })
-          .where((eb) =>
-            eb.or([
-              eb('svc_leases.holder', '=', holder),
-              eb('svc_leases.expires_at', '<=', now),
-              // Its holder's clock was far ahead: nobody holds it for that long.
-              eb('svc_leases.expires_at', '>', now + ttlMs + MOST_SKEW_MS),
-            ]),
-          ),
-      )
-      .returning(['since', 'listed_until'])
-      .executeTakeFirst();
-    return row ? { since: Number(row.since), listedUntil: row.listed_until } : null;
-  });
+): Promise<SupervisorLease | null> {
+  const row = await holdLease(ctx, SUPERVISOR, holder, ttlMs);
+  return row ? { since: Number(row.since), listedUntil: row.listed_until } : null;
+}
 
 /** Writes down up to when closed workflows have been listed, while `holder` has the lease. */
 export async function noteListed(ctx: StoreContext, holder: string, listedUntil: number): Promise<void> {
@@ -76,18 +50,8 @@ export async function noteListed(ctx: StoreContext, holder: string, listedUntil:
 }
 
 /** Ends the lease of `holder` at once. */
-export async function releaseSupervisorLease(ctx: StoreContext, holder: string): Promise<void> {
-  await write(ctx, SUPERVISOR, ({ db }) =>
-    db
-      .updateTable('svc_leases')
-      // When it is written, not when it was asked for: until then nobody else had the lease, and it was no break.
-      .set({ expires_at: ctx.now() })
-      .where('service', '=', SUPERVISOR)
-      .where('holder', '=', holder)
-      .where('expires_at', '>', ctx.now())
-      .execute(),
-  );
-}
+export const releaseSupervisorLease = (ctx: StoreContext, holder: string): Promise<void> =>
+  releaseLease(ctx, SUPERVISOR, holder);
 
 /** What a check needs to know of a turn, as one statement reads it. */
 type DueRow = Pick<

@@ -89,7 +89,7 @@ export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: TurnCommit): P
     trace_id: turn.trace_id,
   });
   const payload = { status, errorCode, deliverableCardId: cardId, outputBoxId: boxId };
-  appendEvent(tx, turn, { type: 'task', payload });
+  appendEvent(tx, turn, { type: 'task', payload }, { topic: 'turn.ended' });
   const reason = termination.reason ?? null;
   const words = shownDeliverable(content);
   return { agentTurnId, status, errorCode, reason, deliverableCardId: cardId, outputBoxId: boxId, deliverable: words };

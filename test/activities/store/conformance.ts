@@ -15,6 +15,7 @@ import { describeLooks } from './conformance/reads.ts';
 import { describeSupervision } from './conformance/supervision.ts';
 import { describeSupervisorLease } from './conformance/supervisor-lease.ts';
 import { describeTranscripts } from './conformance/transcripts.ts';
+import { describeWebhooks } from './conformance/webhooks.ts';
 import { type OpenStore, StoreBench } from './store-bench.ts';
 
 /** Bounds a hang: some tests make thousands of transactions. */
@@ -39,5 +40,6 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
     describePages(bench);
     describeSupervision(bench);
     describeSupervisorLease(makeOpener);
+    describeWebhooks(bench);
   });
 }

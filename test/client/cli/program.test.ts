@@ -57,6 +57,8 @@ function recorder(
     worker: note('worker', async () => 0),
     gateway: note('gateway', async () => 0),
     gatewayToken: note('gateway token', async () => 0),
+    gatewayWebhook: note('gateway webhook', async () => 0),
+    gatewayWebhooks: note('gateway webhooks', async () => 0),
     demo: note('demo', demo),
     demoWorker: note('demo-worker', async () => 0),
     ...more,
