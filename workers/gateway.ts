@@ -4,4 +4,6 @@ export { type GatewayToken, keptToken, newToken, SCOPES, type Scope } from '../c
 export { createGateway, type Gateway, type GatewayDeps } from '../client/gateway/gateway.ts';
 export type { GatewayLimits } from '../client/gateway/limits.ts';
 export type { Problem } from '../client/gateway/problems.ts';
+export { newWebhook, type Webhook, type WebhookInput, webhookSchema } from '../client/webhooks/webhook.ts';
+export { type RunningWebhooks, startWebhooks, type WebhooksOptions } from '../client/webhooks/webhooks.ts';
 export { type GatewayServer, type GatewayServerOptions, listen } from './gateway-server.ts';

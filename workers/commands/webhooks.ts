@@ -86,7 +86,8 @@ export async function gatewayWebhooks(config: Config, io: CliIo, options: Gatewa
     const views = new Map((await store.listWebhooks()).map((view) => [view.webhookId, view]));
     const webhooks = known.map(({ id, name, url, events, agents }) => ({
       name,
-      url,
+      // The rest of a URL may be a secret of the receiver's.
+      host: new URL(url).host,
       events,
       agents: agents ?? null,
       ...shownView(views.get(id)),
@@ -108,17 +109,17 @@ function shownView(view: WebhookView | undefined): ShownView {
   return rest;
 }
 
-type ShownWebhook = ShownView & Pick<Webhook, 'name' | 'url' | 'events'>;
+type ShownWebhook = ShownView & Pick<Webhook, 'name' | 'events'> & { readonly host: string };
 
 const rowsOf = (webhooks: readonly ShownWebhook[]): string[][] => [
-  ['NAME', 'SENT', 'AGENTS BEHIND', 'FAILED TRIES', 'LAST SENT', 'LAST FAILURE', 'URL'],
-  ...webhooks.map(({ name, sent, agentsBehind, failed, lastSentAt, lastFailedAt, lastError, url }) => [
+  ['NAME', 'SENT', 'AGENTS BEHIND', 'FAILED TRIES', 'LAST SENT', 'LAST FAILURE', 'HOST'],
+  ...webhooks.map(({ name, sent, agentsBehind, failed, lastSentAt, lastFailedAt, lastError, host }) => [
     name,
     String(sent),
     String(agentsBehind),
     String(failed),
     lastSentAt === null ? '-' : time(lastSentAt),
     lastFailedAt === null ? '-' : `${time(lastFailedAt)} ${shortened(lastError ?? '', ERROR_CHARACTERS)}`,
-    url,
+    host,
   ]),
 ];

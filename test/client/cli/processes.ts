@@ -78,6 +78,11 @@ export class CliProcess {
     return { code: this.#child.exitCode, stdout: this.#stdout, stderr: this.#stderr };
   }
 
+  /** Sends a signal. */
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
   /** Sends a signal unless it has ended, and waits for its end. */
   async end(signal: NodeJS.Signals = 'SIGTERM'): Promise<Finished> {
     if (this.#child.exitCode === null && this.#child.signalCode === null) this.#child.kill(signal);

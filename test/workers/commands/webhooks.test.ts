@@ -53,7 +53,7 @@ async function ends(agentId: string, count: number): Promise<string[]> {
 }
 
 test(
-  'a webhook that a command makes is told by gateways that are killed in the middle, at least once and in order',
+  'a webhook that a command makes is told by gateways that are killed or frozen in the middle, at least once and in order',
   async () => {
     const made = await command('webhook', 'pager', '--url', receiver.url, '--events', 'turn.ended');
     expect(made).toMatchObject({ code: 0, stdout: expect.stringMatching(/^whsec_\S+\n$/) });
@@ -64,6 +64,7 @@ test(
       return undefined;
     };
     let gateway = await startGateway();
+    let frozen: CliProcess | undefined;
     while ((await harness.store.listWebhooks()).length === 0) await harness.store.changed(1_000);
     const agents = Array.from({ length: 4 }, () => `agent-${v7()}`);
     const order = new Map<string, string[]>(agents.map((agentId) => [agentId, []]));
@@ -75,7 +76,12 @@ test(
       );
       // The one that tells is the one that was started before.
       await receiver.until(() => receiver.came.length >= came + 12);
-      await gateway.end('SIGKILL');
+      if (kill === 1) {
+        gateway.signal('SIGSTOP');
+        frozen = gateway;
+      } else await gateway.end('SIGKILL');
+      // By now another one has told something: it wakes up without a lease.
+      if (kill === 2) frozen?.signal('SIGCONT');
       await ending;
       gateway = next;
     }
@@ -93,6 +99,7 @@ test(
     expect(listed.webhooks).toMatchObject([{ name: 'pager', sent: 120, agentsBehind: 0, events: ['turn.ended'] }]);
     expect((await command('webhooks')).stdout).toMatch(/NAME +SENT[\s\S]*pager +120 +0/);
     expect(await gateway.end('SIGTERM')).toMatchObject({ code: 0 });
+    expect(await frozen?.end('SIGTERM')).toMatchObject({ code: 0 });
   },
   WAIT.timeoutMs,
 );
