@@ -102,6 +102,19 @@ describe('the environment', () => {
     expect(message).toContain('OPENAI_BASE_URL');
   });
 
+  test('has signing keys that are long enough, several with commas between them, and shows none in a complaint', () => {
+    const [first, second] = ['f'.repeat(32), 's'.repeat(40)];
+    expect(read({ AGENTTURN_SIGNING_KEY: `${first}, ${second}` }).signingKeys).toEqual([first, second]);
+    expect(read({ AGENTTURN_SIGNING_KEY: first }).signingKeys).toEqual([first]);
+    for (const wrong of ['short-key', `${first},short-key`]) {
+      const said = complaint({ AGENTTURN_SIGNING_KEY: wrong });
+      expect(said).toMatch(/AGENTTURN_SIGNING_KEY/);
+      expect(said).toMatch(/at least 32 bytes/);
+      expect(said).not.toContain('short-key');
+    }
+    expect(complaint({ AGENTTURN_GATEWAY_URL: 'gateway.example' })).toMatch(/AGENTTURN_GATEWAY_URL/);
+  });
+
   test('never shows the API key in a complaint', () => {
     expect(complaint({ OPENAI_API_KEY: 'sk-secret', AGENTTURN_STORE: 'x' })).not.toContain('sk-secret');
   });

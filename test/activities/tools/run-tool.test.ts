@@ -63,6 +63,15 @@ describe('a tool', () => {
     expect(seen[1]).toMatchObject({ correlationId: null, metadata: {}, traceparent: null });
   });
 
+  test('has no callback where the worker was given no key and no gateway, and fails with a code that says so', async () => {
+    const on = await call(work((_, { callbackUrl }) => callbackUrl()));
+    await attempt(on.run, on.input);
+    expect(await on.result()).toMatchObject({
+      status: 'failed',
+      error: { code: 'callbacks_not_configured', message: expect.stringContaining('AGENTTURN_SIGNING_KEY') },
+    });
+  });
+
   test('writes lines to the log of the worker that name its call, also later from elsewhere', async () => {
     const later = Promise.withResolvers<() => void>();
     const on = await call(
