@@ -24,8 +24,8 @@ import { Accounts, type GatewayLimits } from './limits.ts';
 import { problemResponse } from './problems.ts';
 import { type AnyRoute, addRoute, type GatewayContext, type GatewayEnv } from './route.ts';
 import { AGENT_ROUTES } from './routes/agents.ts';
-import { CHAT_ROUTES } from './routes/chat.ts';
 import { addCallbacks, CALLBACK_ROUTE } from './routes/callbacks.ts';
+import { CHAT_ROUTES } from './routes/chat.ts';
 import { LIST_ROUTES } from './routes/lists.ts';
 import { TURN_ROUTES } from './routes/turns.ts';
 
@@ -56,11 +56,10 @@ export interface Gateway {
 /** The largest body: a card in JSON, where each of its bytes may be escaped, and some room around it. */
 const BODY_BYTES = 2 * SIZES.cardBytes;
 
-
 /** The largest delivery of a third party: its result fits into a card, however it is written. */
 const CALLBACK_BYTES = SIZES.cardBytes / 2;
+
 const ROUTES: readonly AnyRoute[] = [...AGENT_ROUTES, ...TURN_ROUTES, ...CHAT_ROUTES, ...LIST_ROUTES];
-const ROUTES: readonly AnyRoute[] = [...AGENT_ROUTES, ...TURN_ROUTES, ...LIST_ROUTES];
 
 /** Makes a gateway. */
 export function createGateway(deps: GatewayDeps): Gateway {
