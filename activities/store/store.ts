@@ -75,6 +75,7 @@ import {
   noteListed,
   releaseSupervisorLease,
   scheduleCheck,
+  supervisedUntil,
 } from './turns/supervision.ts';
 import { readInbox } from './turns/tree-budgets.ts';
 
@@ -133,6 +134,7 @@ const supervision = (ctx: StoreContext): SupervisorStore =>
     holdSupervisorLease,
     noteListed,
     releaseSupervisorLease,
+    supervisedUntil,
     dueTurns,
     scheduleCheck,
     makeDue,

@@ -162,6 +162,8 @@ describe('a provider that', () => {
       expect(cached).toBe(0);
       expect(turnPage(view).join('\n')).toContain(`~${input} in (0 cached), ~${output} out`);
       const workflow = harness.temporal.client.workflow.getHandle(turnWorkflowId(view.agentId, view.agentTurnId));
+      // The store has the end a moment before the page of the workflow shows it.
+      await workflow.result();
       const { currentDetails } = await workflow.query<{ currentDetails: string }>('__temporal_workflow_metadata');
       expect(currentDetails).toContain(`~${input} in, ~${output} out`);
     },

@@ -1,198 +1,127 @@
 /**
- * `doctor`: whether this installation can run turns. Each check is made whatever the others found, and what is wrong is said with its cure.
+ * `doctor`: whether this installation can run turns. Each check is made whatever the others found, and what is wrong has a name and a cure.
  *
  * Invariant: it starts nothing, and changes nothing unless it is asked to mend what it can.
  */
+import type { App } from '../../activities/app/app.ts';
 import type { CliIo } from '../../client/cli/environment.ts';
 import { table } from '../../client/cli/format.ts';
-import { commandLine } from '../../client/command-line.ts';
-import { connectClient, type TemporalClient } from '../../client/connect.ts';
-import { queueFacts } from '../../client/queue-facts.ts';
-import { refuseOther, storeOfNamespace, takeNamespace } from '../../client/store-mark.ts';
-import type { StoreIdentity } from '../../workflows/contract/views.ts';
-import { CodedError } from '../../workflows/protocol/failures.ts';
-import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
+import { connectClient } from '../../client/connect.ts';
+import type { Store } from '../../workflows/contract/store.ts';
 import { loadApp } from '../app-module.ts';
 import type { Config } from '../config.ts';
 import { isConfigured } from '../model-options.ts';
-import { ensureSearchAttributes, missingSearchAttributes } from '../temporal/search-attributes.ts';
 import { type Cleanup, withCleanup } from './cleanup.ts';
 import { targetsOf } from './dev.ts';
+import {
+  type CheckName,
+  type CheckResult,
+  type Finding,
+  resultOfError,
+  unchecked,
+  well,
+  wrong,
+} from './doctor/findings.ts';
+import { clockOf, storeAnswer, supervisionOf, versionsOf } from './doctor/store.ts';
+import { attributesOf, namespaceOf, ownerOf, serverOf, serviceOf } from './doctor/temporal.ts';
 import { locateTemporal } from './locate-temporal.ts';
-import { checkModelEndpoint } from './model.ts';
+import { unknownModels } from './model.ts';
 import type { AppOptions } from './process-commands.ts';
 import { openExistingStore, type Settings, settingsOf } from './settings.ts';
 
-/** What one check found. */
-export interface Finding {
-  readonly check: 'temporal' | 'namespace' | 'store' | 'owner' | 'clock' | 'model' | 'app' | 'workers';
-  /** Null where there was nothing to be checked. */
-  readonly ok: boolean | null;
-  readonly what: string;
-}
-
-/** A clock that is further off misleads whoever reads the log. */
-const MOST_SKEW_MS = 5_000;
-/** How long the server may take to say who serves a target. */
-const SERVER_MS = 10_000;
-
 /** What doctor is asked for. */
 export interface DoctorOptions extends AppOptions {
-  /** Makes missing search attributes, and gives the namespace to this store. */
+  /** Makes what the server lacks, and gives the namespace to this store. */
   readonly fix?: boolean;
 }
 
 /** Prints what it found. Resolves with the exit code: 1 when anything is wrong. */
 export async function doctor(config: Config, io: CliIo, options: DoctorOptions): Promise<number> {
-  const settings = settingsOf(config, options);
-  const { fix = false } = options;
-  const findings = await withCleanup((cleanup) => examine({ settings, fix }, options.app ?? config.appModule, cleanup));
+  const { fix = false, app = config.appModule } = options;
+  const findings: Finding[] = [];
+  await withCleanup((cleanup) => examine({ settings: settingsOf(config, options), app, fix, findings, cleanup }));
   if (options.json) io.out(JSON.stringify({ findings }));
-  else for (const line of table(findings.map(({ check, ok, what }) => [SHOWN[`${ok}`], check, what]))) io.out(line);
+  else for (const line of table(findings.flatMap(shown))) io.out(line);
   return findings.some(({ ok }) => ok === false) ? 1 : 0;
 }
 
 const SHOWN = { true: 'ok', false: 'WRONG', null: '-' } as const;
 
-/** What is examined, and whether it is mended. */
-interface Examined {
+const shown = ({ check, ok, problem, what, cure }: Finding): string[][] => [
+  [SHOWN[`${ok}`], check, problem === undefined ? what : `[${problem}] ${what}`],
+  ...(cure === undefined ? [] : [['', '', `cure: ${cure}`]]),
+];
+
+/** What is examined, and what was found so far. */
+interface Examination {
   readonly settings: Settings;
+  readonly app: string | undefined;
   readonly fix: boolean;
+  readonly findings: Finding[];
+  readonly cleanup: Cleanup;
 }
 
-async function examine(
-  { settings, fix }: Examined,
-  app: string | undefined,
-  cleanup: Cleanup,
-): Promise<readonly Finding[]> {
-  const findings: Finding[] = [];
-  const check = async <T>(
-    name: Finding['check'],
-    body: () => Promise<T>,
-    say: (found: T) => Omit<Finding, 'check'>,
-  ) => {
+async function examine({ settings, app, fix, findings, cleanup }: Examination): Promise<void> {
+  const judge = async (check: CheckName, body: () => CheckResult | Promise<CheckResult>): Promise<boolean> => {
+    const result = await Promise.resolve().then(body).catch(resultOfError);
+    findings.push({ check, ...result });
+    return result.ok === true;
+  };
+  /** What is opened for the checks that follow; null when it cannot be, which is a finding. */
+  const opened = async <T>(check: CheckName, open: () => Promise<T>): Promise<T | null> => {
     try {
-      const found = await body();
-      findings.push({ check: name, ...say(found) });
-      return found;
+      return await open();
     } catch (error) {
-      const what = error instanceof CodedError ? `[${error.code}] ${error.message}` : String(error);
-      findings.push({ check: name, ok: false, what });
+      findings.push({ check, ...resultOfError(error) });
       return null;
     }
   };
-  const temporal = await check(
-    'temporal',
-    () => connected(settings, cleanup),
-    ({ at }) => ({
-      ok: true,
-      what: `${at.address} answers`,
-    }),
-  );
-  if (temporal) await check('namespace', () => missing(temporal, fix), attributesFound);
-  const store = await check(
-    'store',
-    () => storeOf(settings, cleanup),
-    ({ aheadMs }) => {
-      findings.push({ check: 'clock', ...clockFound(aheadMs) });
-      return { ok: true, what: 'it opens and answers' };
-    },
-  );
-  if (temporal && store) await check('owner', () => ownerOf(temporal, store.identity, fix), ownerFound);
-  await check('model', () => modelOf(settings.config), modelFound);
-  const targets =
-    app === undefined
-      ? (store?.targets ?? settings.config.workerTargets)
-      : await check(
-          'app',
-          async () => targetsOf(await loadApp(app)),
-          () => ({ ok: true, what: `${app} loads` }),
-        );
-  if (app === undefined) findings.push({ check: 'app', ok: null, what: 'none is named: --app or AGENTTURN_APP' });
-  if (!temporal || !targets) return findings;
-  for (const target of targets)
-    await check(
-      'workers',
-      () => temporal.client.withDeadline(Date.now() + SERVER_MS, () => queueFacts(temporal.client, target)),
-      ({ hasPollers }) => workersFound(target, hasPollers),
+  const temporal = await opened('temporal', async () => connectClient(await locateTemporal(settings)));
+  if (temporal) cleanup.add(() => temporal.connection.close());
+  const isReady =
+    temporal !== null &&
+    (await judge('temporal', () => serverOf(temporal))) &&
+    (await judge('namespace', () => namespaceOf(temporal, fix)));
+  if (temporal && isReady) await judge('attributes', () => attributesOf(temporal, fix));
+  const store = await opened('store', () => openExistingStore(settings));
+  if (store) {
+    cleanup.add(() => store.close());
+    await judge('store', () => storeAnswer(store));
+    await judge('clock', () => clockOf(store));
+    await judge('supervisor', () => supervisionOf(store));
+  }
+  if (temporal && isReady && store) await judge('owner', () => ownerOf(temporal, store, fix));
+  const loaded = app === undefined ? null : await opened('app', () => loadApp(app));
+  if (app === undefined) findings.push({ check: 'app', ...unchecked('none is named: --app or AGENTTURN_APP') });
+  if (loaded) findings.push({ check: 'app', ...well(`${app} loads`) });
+  if (loaded && store) await judge('versions', () => versionsOf(loaded, store));
+  await judge('model', () => modelOf(settings.config, loaded));
+  if (!temporal || !isReady || (app !== undefined && !loaded)) return;
+  const targets = loaded ? targetsOf(loaded) : await registeredTargets(settings, store);
+  for (const target of targets) await judge('workers', () => serviceOf(temporal, target));
+}
+
+/** Whether the endpoint answers, takes the credentials, and has the models of the app. Errors: `provider_error`, `provider_auth`. */
+async function modelOf({ model }: Config, app: App | null): Promise<CheckResult> {
+  if (!isConfigured(model))
+    return unchecked(
+      'none is configured: dev and demo use the offline model, a worker needs OPENAI_API_KEY or OPENAI_BASE_URL',
     );
-  return findings;
+  const named = [...(app?.agents.values() ?? [])].flatMap(({ profile }) => [
+    profile.model.name ?? model.defaultModel,
+    profile.model.fallback?.name ?? [],
+    profile.context.summaryModel ?? [],
+  ]);
+  const names = [...new Set(app ? named.flat() : [model.defaultModel])];
+  const unknown = await unknownModels(model, names);
+  const where = model.baseUrl ?? 'the endpoint of OpenAI';
+  return unknown.length === 0
+    ? well(`${where} answers and takes the credentials`)
+    : wrong('model_not_found', `${where} has no model ${unknown.join(', ')}`);
 }
 
-async function connected(settings: Settings, cleanup: Cleanup): Promise<TemporalClient> {
-  const temporal = await connectClient(await locateTemporal(settings));
-  cleanup.add(() => temporal.connection.close());
-  return temporal;
+/** The targets of the agents that are registered, or else those that a worker would serve. */
+async function registeredTargets({ config }: Settings, store: Store | null): Promise<readonly string[]> {
+  const registered = new Set((await store?.listProfiles())?.map(({ workerTarget }) => workerTarget));
+  return registered.size === 0 ? config.workerTargets : [...registered];
 }
-
-async function missing({ connection, at }: TemporalClient, fix: boolean): Promise<readonly string[]> {
-  if (fix) await ensureSearchAttributes(connection, at.namespace, SEARCH_ATTRIBUTES);
-  return missingSearchAttributes(connection, at.namespace, SEARCH_ATTRIBUTES);
-}
-
-/** Whether the namespace belongs to this store. Errors: `store_mismatch`. */
-async function ownerOf({ client }: TemporalClient, ours: StoreIdentity, fix: boolean): Promise<boolean> {
-  const found = await storeOfNamespace(client);
-  if (!fix || found?.storeId === ours.storeId) return refuseOther(client, ours, found);
-  await takeNamespace(client, ours);
-  return true;
-}
-
-const ownerFound = (isOurs: boolean): Omit<Finding, 'check'> =>
-  isOurs
-    ? { ok: true, what: 'the namespace belongs to this store' }
-    : { ok: null, what: 'the namespace belongs to no store yet: the first worker gives it to its own' };
-
-const attributesFound = (names: readonly string[]): Omit<Finding, 'check'> =>
-  names.length === 0
-    ? { ok: true, what: 'it has the search attributes of turns' }
-    : {
-        ok: false,
-        what: `it lacks the search attributes ${names.join(', ')}; "${commandLine('doctor --fix')}" makes them`,
-      };
-
-interface FoundStore {
-  readonly aheadMs: number;
-  /** On which the agents that are registered run; null where none is. */
-  readonly targets: readonly string[] | null;
-  readonly identity: StoreIdentity;
-}
-
-async function storeOf(settings: Settings, cleanup: Cleanup): Promise<FoundStore> {
-  const store = await openExistingStore(settings);
-  cleanup.add(() => store.close());
-  await store.listAgents({ limit: 1 });
-  const targets = new Set((await store.listProfiles()).map(({ workerTarget }) => workerTarget));
-  return {
-    aheadMs: store.clockAheadMs(),
-    targets: targets.size === 0 ? null : [...targets],
-    identity: await store.identity(),
-  };
-}
-
-function clockFound(aheadMs: number): Omit<Finding, 'check'> {
-  const seconds = Math.round(Math.abs(aheadMs) / 1_000);
-  const how = aheadMs > 0 ? 'behind' : 'ahead of';
-  return Math.abs(aheadMs) <= MOST_SKEW_MS
-    ? { ok: true, what: "this machine's clock agrees with the store's" }
-    : { ok: false, what: `this machine's clock is ${seconds} s ${how} the store's; set it, e.g. by NTP` };
-}
-
-async function modelOf({ model }: Config): Promise<string | null> {
-  if (!isConfigured(model)) return null;
-  await checkModelEndpoint(model);
-  return model.baseUrl ?? 'the endpoint of OpenAI';
-}
-
-const modelFound = (url: string | null): Omit<Finding, 'check'> =>
-  url === null
-    ? {
-        ok: null,
-        what: 'none is configured: dev and demo use the offline model, a worker needs OPENAI_API_KEY or OPENAI_BASE_URL',
-      }
-    : { ok: true, what: `${url} answers and takes the credentials` };
-
-const workersFound = (target: string, hasPollers: boolean): Omit<Finding, 'check'> =>
-  hasPollers
-    ? { ok: true, what: `target ${target} is served` }
-    : { ok: false, what: `no worker serves target ${target}: its turns wait; start one with --targets ${target}` };

@@ -1,4 +1,5 @@
 /** The model that a command works with: the configured endpoint, or the offline model of this project, which is announced as such. */
+import { z } from 'zod';
 import type { ModelOptions } from '../../activities/llm/openai.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { OFFLINE_MODEL, startOfflineModel } from '../demo/answerer/offline.ts';
@@ -42,22 +43,72 @@ export async function chooseModel(configured: ModelOptions, cleanup: Cleanup): P
  * Asks the endpoint for its models, so that a mistake shows before anything starts. Throws `provider_error` when it does not answer or
  * fails, and `provider_auth` when it refuses the credentials.
  */
-export async function checkModelEndpoint({ apiKey, baseUrl = OPENAI_URL }: ModelOptions): Promise<void> {
-  const url = `${baseUrl.replace(/\/+$/, '')}/models`;
-  const headers = { authorization: `Bearer ${apiKey ?? 'none'}` };
-  const response = await fetch(url, { headers, signal: AbortSignal.timeout(PREFLIGHT_MS) }).catch((error: unknown) => {
-    const message = `the model endpoint ${baseUrl} does not answer (${reasonOf(error)}); correct OPENAI_BASE_URL or start its server`;
-    throw new CodedError('provider_error', message, { cause: error });
-  });
-  await response.body?.cancel();
+export async function checkModelEndpoint(options: ModelOptions): Promise<void> {
+  await listed(options);
+}
+
+/** What the endpoint says of its models. Errors: `provider_error`, `provider_auth`. */
+async function listed(options: ModelOptions): Promise<EndpointAnswer> {
+  const { baseUrl = OPENAI_URL, apiKey } = options;
+  const answer = await ask(options, '/models');
+  const { status, url } = answer;
   // 403 may only mean that the key must not list models, and 404 that the server has no such list.
-  if (response.status === 401) {
+  if (status === 401) {
     const message = `the model endpoint ${baseUrl} refused the credentials (401); ${apiKey === undefined ? 'set' : 'correct'} OPENAI_API_KEY`;
     throw new CodedError('provider_auth', message);
   }
-  if (response.status >= 500) {
-    const message = `the model endpoint ${baseUrl} fails (${response.status} from ${url}); check it, or correct OPENAI_BASE_URL`;
+  if (status >= 500) {
+    const message = `the model endpoint ${baseUrl} fails (${status} from ${url}); check it, or correct OPENAI_BASE_URL`;
     throw new CodedError('provider_error', message);
+  }
+  return answer;
+}
+
+const listSchema = z.object({ data: z.array(z.object({ id: z.string() })) });
+
+/**
+ * The names that the endpoint does not know: it lists other models, and has nothing to say of these. None where it lists no models. Errors:
+ * those of `checkModelEndpoint`.
+ */
+export async function unknownModels(options: ModelOptions, names: readonly string[]): Promise<string[]> {
+  const list = listSchema.safeParse((await listed(options)).body);
+  if (!list.success || list.data.data.length === 0) return [];
+  const known = new Set(list.data.data.map(({ id }) => id));
+  const unknown: string[] = [];
+  for (const name of names.filter((each) => !known.has(each))) {
+    // An endpoint may serve more than it lists.
+    const { status } = await ask(options, `/models/${encodeURIComponent(name)}`);
+    if (status === 404) unknown.push(name);
+  }
+  return unknown;
+}
+
+/** An answer of the endpoint; its body is undefined where it is no JSON. */
+interface EndpointAnswer {
+  readonly url: string;
+  readonly status: number;
+  readonly body: unknown;
+}
+
+/** Errors: `provider_error` when nothing answers. */
+async function ask({ apiKey, baseUrl = OPENAI_URL }: ModelOptions, path: string): Promise<EndpointAnswer> {
+  const url = `${baseUrl.replace(/\/+$/, '')}${path}`;
+  const headers = { authorization: `Bearer ${apiKey ?? 'none'}` };
+  try {
+    const response = await fetch(url, { headers, signal: AbortSignal.timeout(PREFLIGHT_MS) });
+    const text = await response.text();
+    return { url, status: response.status, body: jsonOf(text) };
+  } catch (error) {
+    const message = `the model endpoint ${baseUrl} does not answer (${reasonOf(error)}); correct OPENAI_BASE_URL or start its server`;
+    throw new CodedError('provider_error', message, { cause: error });
+  }
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
   }
 }
 

@@ -205,7 +205,7 @@ export const checkCommands =
       'Check what turns need: Temporal, store, model, app, workers; exit 1 if anything is wrong.',
     )
       .option('--app <module>', 'module whose default export is defineApp(...) (AGENTTURN_APP)')
-      .option('--fix', 'make missing search attributes, and give the namespace to this store')
+      .option('--fix', 'make a missing namespace and its search attributes, and give the namespace to this store')
       .action((options: AppOptions & { readonly fix?: boolean }) => run(options, () => actions.doctor(options)));
     command(program, 'verify', 'Check store and Temporal for anything that breaks the promise; exit 1 if there is.')
       .option('--older-than <seconds>', 'how long store and server may be out of step (default: 60)', seconds)

@@ -16,6 +16,8 @@ export interface Registration {
 export interface RegisteredProfile {
   readonly name: string;
   readonly workerTarget: string;
+  /** Of the version that new turns get. */
+  readonly hash: string;
 }
 
 /** The definitions of agents, each version by the hash of its content. */

@@ -85,6 +85,8 @@ export interface SupervisorStore {
   noteListed(holder: string, listedUntil: number): Promise<void>;
   /** Ends the lease of `holder` at once, so that another supervisor need not wait for its expiry; does nothing when it has none. */
   releaseSupervisorLease(holder: string): Promise<void>;
+  /** Until when a supervisor is, or was, active, epoch ms by the store's clock; null when none ever was. */
+  supervisedUntil(): Promise<number | null>;
   /** Reads turns whose check is due, those first that have been due for longest, at most `limit`. */
   dueTurns(limit: number): Promise<readonly DueTurn[]>;
   /** Schedules the next check of a turn; does nothing when the turn has changed its schedule itself since it was found due. */

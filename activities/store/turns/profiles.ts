@@ -82,7 +82,7 @@ export const listProfiles = (ctx: StoreContext): Promise<readonly RegisteredProf
     const found: RegisteredProfile[] = [];
     for (const { name, hash } of heads) {
       const { workerTarget } = (await profileByHash(reader, hash)).profile;
-      found.push({ name, workerTarget });
+      found.push({ name, workerTarget, hash });
     }
     return found;
   });

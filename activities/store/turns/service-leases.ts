@@ -1,6 +1,6 @@
 /** The leases of services that one process at a time may run. */
 import { sql } from 'kysely';
-import { type StoreContext, write } from '../context.ts';
+import { read, type StoreContext, write } from '../context.ts';
 import type { ServiceLeaseRow } from '../schema/rows.ts';
 
 /** A lease that was free for longer is a break: what happened meanwhile nobody has watched. */
@@ -53,3 +53,14 @@ export async function releaseLease(ctx: StoreContext, service: string, holder: s
       .execute(),
   );
 }
+
+/** Until when somebody has, or had, the lease of a service; null when nobody ever had. */
+export const leasedUntil = (ctx: StoreContext, service: string): Promise<number | null> =>
+  read(ctx, async ({ db }) => {
+    const row = await db
+      .selectFrom('svc_leases')
+      .select('expires_at')
+      .where('service', '=', service)
+      .executeTakeFirst();
+    return row ? Number(row.expires_at) : null;
+  });

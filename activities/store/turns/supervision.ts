@@ -14,7 +14,7 @@ import type { HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { lockHead } from './head.ts';
 import { profileByHash } from './profiles.ts';
-import { holdLease, releaseLease } from './service-leases.ts';
+import { holdLease, leasedUntil, releaseLease } from './service-leases.ts';
 
 /** The name of the supervisor's lease, and of the line in which its writers stand. */
 const SUPERVISOR = 'supervisor';
@@ -52,6 +52,9 @@ export async function noteListed(ctx: StoreContext, holder: string, listedUntil:
 /** Ends the lease of `holder` at once. */
 export const releaseSupervisorLease = (ctx: StoreContext, holder: string): Promise<void> =>
   releaseLease(ctx, SUPERVISOR, holder);
+
+/** Until when a supervisor is, or was, active; null when none ever was. */
+export const supervisedUntil = (ctx: StoreContext): Promise<number | null> => leasedUntil(ctx, SUPERVISOR);
 
 /** What a check needs to know of a turn, as one statement reads it. */
 type DueRow = Pick<

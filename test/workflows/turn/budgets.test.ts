@@ -129,6 +129,8 @@ describe('a budget', () => {
     const hit = { type: 'budget_hit', code: 'max_steps_reached', used: 3, limit: 3 };
     expect(events.filter(({ type }) => type === 'notice')).toMatchObject([{ payload: hit }]);
     const workflow = harness.temporal.client.workflow.getHandle(turnWorkflowId(agentId, agentTurnId));
+    // The store has the end a moment before the page of the workflow shows it.
+    await workflow.result().catch(() => {});
     const { currentDetails } = await workflow.query<{ currentDetails: string }>('__temporal_workflow_metadata');
     expect(currentDetails).toContain('**Noticed** after step 3: max\\_steps\\_reached: 3 of 3 used');
   });

@@ -55,6 +55,15 @@ export function describeSupervisorLease(makeOpener: () => OpenStore): void {
       expect(await hold('a')).toBeNull();
     });
 
+    test('tells until when somebody is, or was, active (T29)', async () => {
+      expect(await other.supervisedUntil()).toBeNull();
+      await hold('a');
+      expect(await other.supervisedUntil()).toBe(START + TTL);
+      now += TTL / 2;
+      await store.releaseSupervisorLease('a');
+      expect(await other.supervisedUntil()).toBe(now);
+    });
+
     test('tells since when there was no longer break: a hand-over is none, half a minute without a holder is one (T12)', async () => {
       await hold('a');
       now += TTL + 30_000;
