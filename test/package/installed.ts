@@ -80,12 +80,22 @@ export async function packAndInstall(): Promise<Installed> {
   const devDependencies = { '@types/node': manifest.devDependencies['@types/node'] };
   const consumer = { name: 'consumer', private: true, type: 'module', devDependencies };
   writeFileSync(join(folder, 'package.json'), JSON.stringify(consumer));
-  await checked(run(folder, ['bash', '-c', PACKAGE_COMMANDS.install.replace('agentturn', tarball) + QUICK]));
+  await npm(folder, PACKAGE_COMMANDS.install.replace('agentturn', tarball));
   return { tarball, packed: files.map(({ path }) => path), folder };
 }
 
 /** Installs what a project depends on. */
-export const install = (folder: string): Promise<Ran> => checked(run(folder, ['bash', '-c', `npm install${QUICK}`]));
+export const install = (folder: string): Promise<Ran> => npm(folder, 'npm install');
+
+/** How often npm is asked: a registry that does not answer makes it fail with all kinds of errors, and a fault of ours fails each time. */
+const ATTEMPTS = 3;
+
+async function npm(folder: string, command: string): Promise<Ran> {
+  for (let attempt = 1; ; attempt += 1) {
+    const ran = await run(folder, ['bash', '-c', command + QUICK]);
+    if (ran.code === 0 || attempt === ATTEMPTS) return checked(ran);
+  }
+}
 
 /** Type-checks files of a folder under a setting of `module`; what the compiler says, which is nothing when all is well. */
 export async function typeErrors(
@@ -105,7 +115,7 @@ export const tool = (path: string): readonly string[] => [process.execPath, join
 /** The compiler of this project. */
 export const TSC = tool('typescript/bin/tsc');
 
-async function checked(running: Promise<Ran>): Promise<Ran> {
+async function checked(running: Ran | Promise<Ran>): Promise<Ran> {
   const ran = await running;
   if (ran.code === 0) return ran;
   throw new Error(`exit code ${ran.code}: ${ran.stdout}${ran.stderr}`);
