@@ -5,6 +5,7 @@
 import { text } from 'node:stream/consumers';
 import { runCli } from '../client/cli/cli.ts';
 import { clientCommands } from '../client/cli/client-commands.ts';
+import { completionCommand } from '../client/cli/completion.ts';
 import type { CliEnvironment, CliIo, CommonOptions, OpenedClient } from '../client/cli/environment.ts';
 import { Interrupt } from './commands/interrupt.ts';
 import { packageManifest } from './commands/package-root.ts';
@@ -66,7 +67,7 @@ const processes: ProcessActions = {
   verify: async (options) => (await import('./commands/verify.ts')).verify(config(), io, options),
 };
 
-const commands = [processCommands(processes), clientCommands(environment), checkCommands(processes)];
+const commands = [processCommands(processes), clientCommands(environment), checkCommands(processes), completionCommand];
 
 // A reader that went away (`agentturn agents ls | head -1`) is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
