@@ -22,6 +22,8 @@ import {
 const ROOT = new URL('../../', import.meta.url);
 /** Far more than a start takes that bundles nothing (0.3 s here, beside other tests), and far less than would go unnoticed. */
 const WORKER_READY_MS = 10_000;
+/** A bound for a build and an installation of 300 MB on a machine whose disk and cores are busy; half a minute where they are not. */
+const INSTALL_MS = 20 * 60_000;
 /** What a client must not have loaded, and what opens no store must not have either. */
 const NATIVE = ['@temporalio/core-bridge', '@temporalio/worker'];
 const DRIVERS = ['better-sqlite3', 'pg'];
@@ -55,7 +57,7 @@ describe('the packed package, installed in an empty folder', () => {
     [harness, installed] = await Promise.all([openHarness(), packAndInstall()]);
     const { address, namespace, storeUrl } = harness;
     place = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace, AGENTTURN_STORE: storeUrl };
-  });
+  }, INSTALL_MS);
   afterAll(async () => {
     await dev?.stop();
     await harness?.close();
@@ -172,35 +174,39 @@ describe('the packed package, installed in an empty folder', () => {
     expect(inside.stderr).toMatch(/^error \[app_not_loaded\]: .*copy the file into your project/);
   });
 
-  test('makes a project whose next commands lead to a finished turn of the offline model', async () => {
-    const make = () => here(['bash', '-c', PACKAGE_COMMANDS.init]);
-    const made = await make();
-    expect(made).toMatchObject({ code: 0 });
-    const folder = join(installed.folder, 'my-agents');
-    const [enter, installAll, serve = '', enqueue = '', ...rest] = made.stdout
-      .split('\n')
-      .flatMap((line) => /^ {2}(.+)/.exec(line)?.[1] ?? []);
-    expect([enter, installAll, rest]).toEqual(['cd my-agents', 'npm install', []]);
-    expect(await make()).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/\[file_exists\].*app\.ts.*nothing was written/),
-    });
-    // What the package depends on is linked, so that one installation is enough.
-    await run(installed.folder, ['cp', '-al', 'node_modules', 'my-agents/node_modules']);
-    // The package is in no registry under test: the project depends on the tarball that it was installed from.
-    await install(folder);
-    expect(readFileSync(join(folder, 'package.json'), 'utf8')).toContain(`"file:../${basename(installed.tarball)}"`);
-    // An app may lie in several files.
-    const app = join(folder, 'app.ts');
-    writeFileSync(join(folder, 'place.ts'), "export const place: string = 'name of the city';\n");
-    const starter = readFileSync(app, 'utf8').replace("'name of the city'", 'place');
-    writeFileSync(app, `import { place } from './place.ts';\n${starter}`);
-    expect((await run(folder, TSC)).stdout).toBe('');
-    dev = new Shell(serve, { cwd: folder, env: environment(place) });
-    await dev.until(/ready \(Ctrl-C stops\)\. Try: npx agentturn run weather/);
-    const turn = await run(folder, ['bash', '-c', enqueue], place);
-    expect(turn).toMatchObject({ code: 0, stdout: expect.stringContaining('sunny') });
-  });
+  test(
+    'makes a project whose next commands lead to a finished turn of the offline model',
+    async () => {
+      const make = () => here(['bash', '-c', PACKAGE_COMMANDS.init]);
+      const made = await make();
+      expect(made).toMatchObject({ code: 0 });
+      const folder = join(installed.folder, 'my-agents');
+      const [enter, installAll, serve = '', enqueue = '', ...rest] = made.stdout
+        .split('\n')
+        .flatMap((line) => /^ {2}(.+)/.exec(line)?.[1] ?? []);
+      expect([enter, installAll, rest]).toEqual(['cd my-agents', 'npm install', []]);
+      expect(await make()).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/\[file_exists\].*app\.ts.*nothing was written/),
+      });
+      // What the package depends on is linked, so that one installation is enough.
+      await run(installed.folder, ['cp', '-al', 'node_modules', 'my-agents/node_modules']);
+      // The package is in no registry under test: the project depends on the tarball that it was installed from.
+      await install(folder);
+      expect(readFileSync(join(folder, 'package.json'), 'utf8')).toContain(`"file:../${basename(installed.tarball)}"`);
+      // An app may lie in several files.
+      const app = join(folder, 'app.ts');
+      writeFileSync(join(folder, 'place.ts'), "export const place: string = 'name of the city';\n");
+      const starter = readFileSync(app, 'utf8').replace("'name of the city'", 'place');
+      writeFileSync(app, `import { place } from './place.ts';\n${starter}`);
+      expect((await run(folder, TSC)).stdout).toBe('');
+      dev = new Shell(serve, { cwd: folder, env: environment(place) });
+      await dev.until(/ready \(Ctrl-C stops\)\. Try: npx agentturn run weather/);
+      const turn = await run(folder, ['bash', '-c', enqueue], place);
+      expect(turn).toMatchObject({ code: 0, stdout: expect.stringContaining('sunny') });
+    },
+    INSTALL_MS,
+  );
 
   test('demonstrates itself on the documents that it ships with', async () => {
     const { code, stdout } = await here(['bash', '-c', PACKAGE_COMMANDS.demo], place);
