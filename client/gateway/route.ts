@@ -53,8 +53,8 @@ export interface RouteDefinition<P extends Shape, Q extends Shape, B extends z.Z
   readonly body?: B;
   /** What comes back; `events` for server-sent events. */
   readonly result: z.ZodType | 'events';
-  /** The status of another good answer. */
-  readonly also?: { readonly status: number; readonly description: string; readonly result: z.ZodType };
+  /** The status of another good answer; it has no body where there is no `result`. */
+  readonly also?: { readonly status: number; readonly description: string; readonly result?: z.ZodType };
   handle(context: GatewayContext, call: Call<z.output<P>, z.output<Q>, z.output<B>>): Promise<unknown> | unknown;
 }
 
@@ -95,7 +95,9 @@ export function addRoute(app: OpenAPIHono<GatewayEnv>, context: GatewayContext, 
     },
     responses: {
       200: goodAnswer(result),
-      ...(also ? { [also.status]: { ...goodAnswer(also.result), description: also.description } } : {}),
+      ...(also
+        ? { [also.status]: { ...(also.result ? goodAnswer(also.result) : {}), description: also.description } }
+        : {}),
       ...PROBLEMS,
     },
   });

@@ -132,7 +132,7 @@ const resume = route({
     "The message that is being written in a chat, from its beginning; 204 when there is none (useChat's resume).",
   params: agentParams.extend({ chatId }),
   result: 'events',
-  also: { status: 204, description: 'No turn of this chat is open.', result: z.unknown() },
+  also: { status: 204, description: 'No turn of this chat is open.' },
   async handle(context, { caller, params: { agentId, chatId: wanted } }) {
     demandAgent(caller, agentId);
     const turns = await context.client.agent(agentId).turns({ last: LATEST });
