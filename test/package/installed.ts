@@ -10,8 +10,11 @@ import { PACKAGE_COMMANDS } from '../support/pages.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const CONSUMER = fileURLToPath(new URL('consumer', import.meta.url));
-/** What the cache of npm has is taken from there, and nothing is reported. */
-const QUICK = ' --prefer-offline --no-audit --no-fund';
+/**
+ * What the cache of npm has is taken from there, and nothing is reported. A connection to the registry that stalls is given up after half a
+ * minute, where npm by itself would wait for five, and tried again.
+ */
+const QUICK = ' --prefer-offline --no-audit --no-fund --fetch-timeout=30000 --fetch-retries=5';
 
 /** The settings under which the consumer's program must be correct. */
 const COMPILER_OPTIONS = {
@@ -39,12 +42,14 @@ export async function run(
   folder: string,
   command: readonly string[],
   more: Readonly<Record<string, string>> = {},
+  timeout = 0,
 ): Promise<Ran> {
   const [file = '', ...args] = command;
   try {
-    return { code: 0, ...(await promisify(execFile)(file, args, { cwd: folder, env: environment(more) })) };
+    return { code: 0, ...(await promisify(execFile)(file, args, { cwd: folder, env: environment(more), timeout })) };
   } catch (error) {
-    const { code, stdout = '', stderr = '', message } = error as Error & Partial<Ran>;
+    const { code, killed, stdout = '', stderr = '', message } = error as Error & Partial<Ran> & { killed?: boolean };
+    if (killed) return { code: 124, stdout, stderr: `${stderr}${message}: gave up after ${timeout} ms` };
     if (typeof code !== 'number') throw error;
     return { code, stdout, stderr: stderr || message };
   }
@@ -89,10 +94,12 @@ export const install = (folder: string): Promise<Ran> => npm(folder, 'npm instal
 
 /** How often npm is asked: a registry that does not answer makes it fail with all kinds of errors, and a fault of ours fails each time. */
 const ATTEMPTS = 3;
+/** A bound for one installation, of 185 packages; a quarter of a minute on a machine that does nothing else. */
+const ATTEMPT_MS = 5 * 60_000;
 
 async function npm(folder: string, command: string): Promise<Ran> {
   for (let attempt = 1; ; attempt += 1) {
-    const ran = await run(folder, ['bash', '-c', command + QUICK]);
+    const ran = await run(folder, ['bash', '-c', `exec ${command}${QUICK}`], {}, ATTEMPT_MS);
     if (ran.code === 0 || attempt === ATTEMPTS) return checked(ran);
   }
 }
