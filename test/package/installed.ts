@@ -10,11 +10,8 @@ import { PACKAGE_COMMANDS } from '../support/pages.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const CONSUMER = fileURLToPath(new URL('consumer', import.meta.url));
-/**
- * What the cache of npm has is taken from there, and nothing is reported. A connection to the registry that stalls is given up after half a
- * minute, where npm by itself would wait for five, and tried again.
- */
-const QUICK = ' --prefer-offline --no-audit --no-fund --fetch-timeout=30000 --fetch-retries=5';
+/** What the cache of npm has is taken from there, and nothing is reported. A connection that stalls is given up after half a minute. */
+const QUICK = ' --prefer-offline --no-audit --no-fund --fetch-timeout=30000';
 
 /** The settings under which the consumer's program must be correct. */
 const COMPILER_OPTIONS = {
@@ -37,7 +34,7 @@ export interface Installed {
   readonly folder: string;
 }
 
-/** Runs a program in a folder, with nothing of this process's environment but what the machine needs. */
+/** Runs a program in a folder, with nothing of this process's environment but what the machine needs; `timeout` is in milliseconds, 0 for none. */
 export async function run(
   folder: string,
   command: readonly string[],
@@ -65,6 +62,9 @@ export function environment(more: Readonly<Record<string, string>> = {}): NodeJS
     'npm_config_cache',
     'npm_config_registry',
     'npm_config_userconfig',
+    // How this machine reaches a registry: without them each request fails, and npm tries for minutes.
+    ...['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR'],
+    ...['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy', 'NO_PROXY', 'no_proxy'],
   ];
   return {
     ...Object.fromEntries(kept.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : []))),
@@ -92,17 +92,11 @@ export async function packAndInstall(): Promise<Installed> {
 /** Installs what a project depends on. */
 export const install = (folder: string): Promise<Ran> => npm(folder, 'npm install');
 
-/** How often npm is asked: a registry that does not answer makes it fail with all kinds of errors, and a fault of ours fails each time. */
-const ATTEMPTS = 3;
 /** A bound for one installation, of 185 packages; a quarter of a minute on a machine that does nothing else. */
-const ATTEMPT_MS = 5 * 60_000;
+const INSTALL_MS = 10 * 60_000;
 
-async function npm(folder: string, command: string): Promise<Ran> {
-  for (let attempt = 1; ; attempt += 1) {
-    const ran = await run(folder, ['bash', '-c', `exec ${command}${QUICK}`], {}, ATTEMPT_MS);
-    if (ran.code === 0 || attempt === ATTEMPTS) return checked(ran);
-  }
-}
+const npm = (folder: string, command: string): Promise<Ran> =>
+  checked(run(folder, ['bash', '-c', `exec ${command}${QUICK}`], {}, INSTALL_MS));
 
 /** Type-checks files of a folder under a setting of `module`; what the compiler says, which is nothing when all is well. */
 export async function typeErrors(
