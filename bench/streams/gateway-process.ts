@@ -2,6 +2,7 @@
 import { keptToken, SCOPES } from '../../client/gateway/caller.ts';
 import { Cleanup } from '../../workers/commands/cleanup.ts';
 import { serveGateway } from '../../workers/commands/gateway.ts';
+import { keepHeapSmall } from '../../workers/heap.ts';
 import { openStore } from '../../workers/open-store.ts';
 import { serveParent } from '../child.ts';
 import { TOKEN } from './token.ts';
@@ -12,6 +13,7 @@ export interface GatewayArgument {
   readonly storeUrl: string;
 }
 
+keepHeapSmall();
 await serveParent(async (argument) => {
   const { address, namespace, storeUrl } = argument as GatewayArgument;
   const cleanup = new Cleanup();

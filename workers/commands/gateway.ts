@@ -12,6 +12,7 @@ import type { ClientStore } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Config } from '../config.ts';
 import { type GatewayServer, type GatewayServerOptions, listen } from '../gateway-server.ts';
+import { keepHeapSmall } from '../heap.ts';
 import { saidLine } from '../log.ts';
 import { reachability } from '../temporal/reachability.ts';
 import { callbackTokens } from './callbacks.ts';
@@ -28,6 +29,7 @@ export const GATEWAY_PORT = 7280;
 
 /** Resolves with the exit code when it was interrupted and all is closed. */
 export function gateway(config: Config, io: CliIo, options: GatewayOptions): Promise<number> {
+  keepHeapSmall();
   const settings = settingsOf(config, options);
   const interrupt = new Interrupt();
   return withCleanup(async (cleanup) => {
