@@ -136,7 +136,7 @@ export const WIRE_MUTANTS: readonly Mutant[] = [
     find: `if (!lease) return false;`,
     replace: ``,
     test: 'test/activities/store/sqlite/open.test.ts',
-    only: 'chunks',
+    only: 'still has its lease',
   },
   {
     rule: 'W17',

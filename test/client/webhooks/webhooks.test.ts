@@ -145,11 +145,12 @@ describe.each(BACKENDS)('webhooks, on %s', (backend) => {
     };
     await tell([webhook, beside], { timeoutMs: 300 });
     const first = await Promise.all(agents.map((agentId) => ends(agentId, 3)));
-    await healthy.until(() => healthy.taken.length === 36);
+    const reached = (count: number) => agents.every((agentId) => healthy.turnsOf(agentId).length === count);
+    await healthy.until(() => reached(3));
     await to.close();
     const second = await Promise.all(agents.map((agentId) => ends(agentId, 2)));
     // What is dead delays nobody else.
-    await healthy.until(() => healthy.taken.length === 60);
+    await healthy.until(() => reached(5));
     await to.open();
     const all = () => agents.every((agentId) => to.turnsOf(agentId).length === 5);
     await to.until(all);
@@ -163,7 +164,6 @@ describe.each(BACKENDS)('webhooks, on %s', (backend) => {
     expect(to.came.every(({ id, json }) => ids.get(json.data.agentTurnId) === id)).toBe(true);
     expect(new Set(ids.values()).size).toBe(60);
     await expectSigned(to.taken, webhook.secrets[0] ?? '');
-    expect(healthy.came).toHaveLength(60);
     expect((await view(webhook))?.failed).toBeGreaterThan(0);
     expect(lines.join('\n')).toMatch(/webhook hook: a message was not taken/);
     expect(lines.join('\n')).toMatch(/webhook hook: takes messages again/);

@@ -26,7 +26,7 @@ export function describeChunks(bench: StoreBench): void {
       expect(await bench.store.readChunks(fence.agentTurnId, 1, 2)).toEqual(read.slice(1, 3));
     });
 
-    test('are written for each turn that still has its lease, and for no other (T5)', async () => {
+    test('are written for each turn that still has its lease, and for no other (T5, W16)', async () => {
       const [over, held] = [await leased(), await leased()];
       await bench.store.commitTurn(over, SUCCESS);
       const batches = [over, held, { ...held, turnEpoch: held.turnEpoch + 1 }].map((fence) =>
