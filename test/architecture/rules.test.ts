@@ -1,6 +1,6 @@
 /**
- * Every rule of the turn protocol, of the kernel and of the model wire is named by a test and broken by a mutant, every mutant still has
- * its place in the code, and docs/rules.md says what each code means.
+ * Every rule of the turn protocol, of the kernel, of the model wire and of agents between their turns is named by a test and broken by a
+ * mutant, every mutant still has its place in the code, and docs/rules.md says what each code means.
  */
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -13,17 +13,19 @@ const read = (file: string): string => readFileSync(`${root}/${file}`, 'utf8');
 
 const KERNEL = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 22];
 const WIRE = ['W14', 'W15', 'W16', 'W17'];
+const AGENT_STATE = ['A1', 'A2', 'A3', 'A4'];
 const RULES = [
   ...Array.from({ length: 30 }, (_, index) => `T${index + 1}`),
   ...KERNEL.map((rule) => `K${rule}`),
   ...WIRE,
+  ...AGENT_STATE,
 ];
 
 /** The codes that end a test's name: `… (T2, W9)`. Comments name rules too, but do not end in a quote. */
 const codesIn = (text: string): string[] =>
   [...text.matchAll(/\(([A-Z]\d+(?:, [A-Z]\d+)*)\)['"`]/g)].flatMap(([, codes]) => codes?.split(', ') ?? []);
 
-describe('the rules of the turn protocol, of the kernel and of the model wire', () => {
+describe('the rules of the turn protocol, of the kernel, of the model wire and of agents between their turns', () => {
   const tests = globSync('test/{activities,bench,client,workers,workflows}/**/*.ts', { cwd: root });
   const named = new Set(tests.flatMap((file) => codesIn(read(file))));
   const broken = new Set(MUTANTS.map(({ rule }) => rule));
@@ -73,10 +75,10 @@ describe('docs/rules.md', () => {
   });
 
   test('has each code once, in order, letter by letter, and no row that is not read here', () => {
-    const number = (code: string): number => 'TWK'.indexOf(code.charAt(0)) * 100 + Number(code.slice(1));
+    const number = (code: string): number => 'TWKA'.indexOf(code.charAt(0)) * 100 + Number(code.slice(1));
     expect(codes).toEqual([...new Set(codes)].sort((a, b) => number(a) - number(b)));
     expect(codes.length).toBe(page.match(/^\| [A-Z]\d/gm)?.length);
-    expect(codes.filter((code) => !'TWK'.includes(code.charAt(0)))).toEqual([]);
+    expect(codes.filter((code) => !'TWKA'.includes(code.charAt(0)))).toEqual([]);
   });
 
   test('names for each built rule a file that mentions its code, and none for a rule that nothing mentions', () => {

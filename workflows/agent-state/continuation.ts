@@ -1,0 +1,85 @@
+/** Whether something that comes for an agent makes a turn, and how it relates to what the agent was waiting for (A4). */
+import type { ClosureOutcome, WaitingReason } from './closure.ts';
+
+/** What may come for an agent. */
+export const TRIGGER_KINDS = [
+  'operator_input',
+  'task_result',
+  'external_event',
+  'timer_fire',
+  'internal_followup',
+  'system_tick',
+] as const;
+/** What has come for an agent. */
+export type TriggerKind = (typeof TRIGGER_KINDS)[number];
+
+/** Something that has come for an agent. */
+export interface Trigger {
+  readonly kind: TriggerKind;
+  /** Of a `task_result`: whether the delegated turn has ended. True for all others. */
+  readonly terminal: boolean;
+  /** Of an `external_event` and a `system_tick`: whether it says anything. True for all others. */
+  readonly contentful: boolean;
+}
+
+/**
+ * `resume_expected_wait`: it is what was waited for. `resume_override`: it is more urgent than that. `local_continuation`: nothing was
+ * waited for. `liveness_only`: it makes no turn.
+ */
+export type ContinuationClass = 'resume_expected_wait' | 'resume_override' | 'local_continuation' | 'liveness_only';
+
+/** What was decided about something that came. */
+export interface ContinuationResolution {
+  readonly triggerKind: TriggerKind;
+  readonly class: ContinuationClass;
+  /** Whether it makes a turn. */
+  readonly modelReentry: boolean;
+  /** Whether it is of the kind that was waited for. */
+  readonly matchedWaitingReason: boolean;
+  readonly priorClosure: { readonly outcome: ClosureOutcome; readonly waitingReason?: WaitingReason };
+}
+
+/** What each kind of trigger can end the wait for; what is not here ends none. */
+const MATCHES: Readonly<Partial<Record<TriggerKind, WaitingReason>>> = {
+  operator_input: 'awaiting_operator_input',
+  task_result: 'awaiting_task_result',
+  external_event: 'awaiting_external_change',
+  system_tick: 'awaiting_external_change',
+  timer_fire: 'awaiting_timer',
+};
+
+/** What takes an agent out of a wait for something else. */
+const OVERRIDES: ReadonlySet<TriggerKind> = new Set(['operator_input', 'task_result']);
+
+/** Decides about something that has come for an agent whose last turn left it with this closure. */
+export function continuationOf(
+  prior: ContinuationResolution['priorClosure'],
+  { kind, terminal, contentful }: Trigger,
+): ContinuationResolution {
+  const { outcome, waitingReason } = prior;
+  const isWaiting = outcome === 'waiting';
+  const matchedWaitingReason = isWaiting && waitingReason !== undefined && MATCHES[kind] === waitingReason;
+  const saysSomething = kind === 'task_result' ? terminal : contentful;
+  const continuationClass = classOf({ kind, isWaiting, matched: matchedWaitingReason, saysSomething });
+  return {
+    triggerKind: kind,
+    class: continuationClass,
+    modelReentry: continuationClass !== 'liveness_only',
+    matchedWaitingReason,
+    priorClosure: { outcome, ...(waitingReason === undefined ? {} : { waitingReason }) },
+  };
+}
+
+interface Case {
+  readonly kind: TriggerKind;
+  readonly isWaiting: boolean;
+  readonly matched: boolean;
+  readonly saysSomething: boolean;
+}
+
+function classOf({ kind, isWaiting, matched, saysSomething }: Case): ContinuationClass {
+  if (!saysSomething) return 'liveness_only';
+  if (!isWaiting) return 'local_continuation';
+  if (matched) return 'resume_expected_wait';
+  return OVERRIDES.has(kind) ? 'resume_override' : 'liveness_only';
+}
