@@ -41,21 +41,11 @@ import {
   readTopicEvents,
   releaseWebhookLease,
 } from './log/webhooks.ts';
+import { getAgent, listAgents } from './reads/agents.ts';
 import { listApprovals } from './reads/approval-views.ts';
 import { listInbox } from './reads/inbox.ts';
 import { violationPages, violations } from './reads/invariants.ts';
-import {
-  findBox,
-  getAgent,
-  getTurn,
-  identity,
-  listAgents,
-  listTurns,
-  readBox,
-  readCards,
-  readEvents,
-  readExtents,
-} from './reads/reads.ts';
+import { findBox, getTurn, identity, listTurns, readBox, readCards, readEvents, readExtents } from './reads/reads.ts';
 import { readTranscript } from './reads/transcript.ts';
 import { findTurns, spending } from './reads/turn-lists.ts';
 import { turnStatusReader } from './reads/turn-status.ts';

@@ -1,5 +1,6 @@
 /** What the gateway takes in paths and queries, and what it gives back, for its checks and for the OpenAPI document. */
 import { z } from '@hono/zod-openapi';
+import { AGENT_STATUSES } from '../../workflows/agent-state/status.ts';
 import { RESULT_STATUSES } from '../../workflows/protocol/cards.ts';
 import { USER_ID_PATTERN } from '../../workflows/protocol/ids.ts';
 import { OPEN_STATUSES, TERMINAL_STATUSES } from '../../workflows/protocol/turn.ts';
@@ -195,6 +196,7 @@ export const agentSchema = z
     agentId: z.string(),
     profile: z.string().nullable(),
     lifecycle: z.enum(['started', 'stopped']),
+    agentStatus: z.enum(AGENT_STATUSES),
     status: z.enum(['idle', 'dispatched', 'running', 'suspended']),
     turnEpoch: z.int(),
     activeAgentTurnId: z.string().nullable(),

@@ -46,10 +46,17 @@ const read = async (turn: TurnHandle, cursor?: string, most = Number.POSITIVE_IN
   return parts;
 };
 
+/** Many more than the turns of these tests have. */
+const MOST_PARTS = 2_000;
+
 /** Leaves after each few parts, and comes back with the cursor of the last one. */
 async function interrupted(turn: TurnHandle, most: number): Promise<StreamPart[]> {
   const parts: StreamPart[] = [];
-  while (parts.at(-1)?.type !== 'end') parts.push(...(await read(turn, parts.at(-1)?.cursor, most)));
+  while (parts.at(-1)?.type !== 'end') {
+    parts.push(...(await read(turn, parts.at(-1)?.cursor, most)));
+    // A reader that is given the same part again would come back for ever.
+    if (parts.length > MOST_PARTS) throw new Error(`${parts.length} parts, and no end`);
+  }
   return parts;
 }
 

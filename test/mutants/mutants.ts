@@ -22,8 +22,8 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T1',
     breaks: 'a request to a busy agent is leased at once',
     file: 'activities/store/turns/accept.ts',
-    find: `const lease = idle ? (await handOver(tx, head, first)).next : null;`,
-    replace: `const lease = (await handOver(tx, { ...head, status: 'idle', active_agent_turn_id: null })).next;`,
+    find: `const lease = idle ? (await handOver(tx, awake, first)).next : null;`,
+    replace: `const lease = (await handOver(tx, { ...awake, status: 'idle', agent_status: 'asleep', active_agent_turn_id: null })).next;`,
     test: STORE,
   },
   {

@@ -1,4 +1,5 @@
 /** What readers get: turns, agents, edges and events as they stand in the store. Times are in epoch ms by the store's clock. */
+import type { AgentStatus } from '../agent-state/status.ts';
 import type { ResultStatus, ToolError, ToolResultContent } from '../protocol/cards.ts';
 import type { JsonValue } from '../protocol/json.ts';
 import type { Fields } from '../protocol/output.ts';
@@ -119,7 +120,10 @@ export interface AgentView {
   readonly profile: string | null;
   /** What an operator wants of the agent; a stopped one refuses requests and keeps its queue (T10). */
   readonly lifecycle: AgentLifecycle;
+  /** How far its open turn is; `idle` without one. */
   readonly status: HeadStatus;
+  /** What it does (A1). */
+  readonly agentStatus: AgentStatus;
   readonly turnEpoch: number;
   /** The open turn; null when the agent is idle. */
   readonly activeAgentTurnId: string | null;

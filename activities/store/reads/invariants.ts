@@ -103,6 +103,14 @@ const CHECKS: Readonly<Record<string, Check>> = {
     where ${within('h.agent_id')} and t.status in ('dispatched', 'running', 'suspended')
       and (h.status = 'idle' or h.active_agent_turn_id is null or h.active_agent_turn_id <> t.agent_turn_id)`,
   ),
+  agent_status_wrong: overAgents(
+    (within) => sql<Found>`
+    select h.agent_id, h.active_agent_turn_id as agent_turn_id,
+      'is ' || h.agent_status || ', ' || a.lifecycle || ', and its head is ' || h.status as detail
+    from agent_state_head h join agents a on a.agent_id = h.agent_id
+    where ${within('h.agent_id')} and ((h.status <> 'idle') <> (h.agent_status = 'awake_running')
+      or (a.lifecycle = 'stopped') <> (h.agent_status = 'stopped'))`,
+  ),
   waiting_count_wrong: overAgents(
     (within) => sql<Found>`
     select h.agent_id, h.active_agent_turn_id as agent_turn_id, 'the head counts ' || h.waiting_tool_count as detail

@@ -57,7 +57,7 @@ const agents: Migration = ({ int }) => [
      parent_agent_id text, created_at ${int} not null)`,
   `create table profiles (hash text primary key, name text not null, snapshot text not null, created_at ${int} not null)`,
   `create table profile_heads (name text primary key, hash text not null, revision ${int} not null, updated_at ${int} not null)`,
-  `create table agent_state_head (agent_id text primary key, status text not null, turn_epoch ${int} not null,
+  `create table agent_state_head (agent_id text primary key, status text not null, agent_status text not null, turn_epoch ${int} not null,
      active_agent_turn_id text, acting ${int} not null default 0, output_box_id text, waiting_tool_count ${int} not null,
      resume_deadline ${int}, accept_seq ${int} not null, event_seq ${int} not null, updated_at ${int} not null)`,
 ];

@@ -3,6 +3,7 @@
  * that can be null says when it is. The table of turns is in schema/turn-row.ts.
  */
 import { type Generated, type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
+import type { AgentStatus } from '../../../workflows/agent-state/status.ts';
 import type { ApprovalStatus } from '../../../workflows/contract/approvals.ts';
 import type { BetweenSteps } from '../../../workflows/contract/between-steps.ts';
 import type { ResultReport } from '../../../workflows/contract/calls.ts';
@@ -107,7 +108,10 @@ export interface ProfileHeadRow {
 /** The lease of an agent, and the lock under which everything of it is written. */
 export interface HeadRow {
   agent_id: string;
+  /** How far the open turn is; `idle` without one. */
   status: HeadStatus;
+  /** What the agent does (A1). */
+  agent_status: AgentStatus;
   turn_epoch: number;
   /** The open turn; null while the agent is idle. */
   active_agent_turn_id: string | null;

@@ -1,5 +1,6 @@
 /** Accepting a request: dedupe, refuse or queue, in one transaction that answers the caller (T2, T3, T10). */
 import { v7 } from 'uuid';
+import { nextStatus } from '../../../workflows/agent-state/status.ts';
 import type { DroppedEvent } from '../../../workflows/contract/events.ts';
 import type { Accepted, AcceptInput } from '../../../workflows/contract/lease.ts';
 import type { EnqueueRequest, RefusedRequest } from '../../../workflows/protocol/enqueue.ts';
@@ -13,7 +14,7 @@ import { constant, type HeadRow } from '../schema/rows.ts';
 import { type QueuedTurn, type Turn, turnFrom } from '../schema/turn-states.ts';
 import { profileRefusal, selectChosenProfile } from './chosen-profile.ts';
 import { handOver } from './handover.ts';
-import { forgetNewHead, lockHead, lockHeadWith } from './head.ts';
+import { forgetNewHead, lockHead, lockHeadWith, updateHead } from './head.ts';
 import { leaseOf } from './lease.ts';
 import type { Refusal } from './refusal.ts';
 import { enrol, type RosterEntry } from './roster.ts';
@@ -56,16 +57,17 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
       await forgetNewHead(tx, head);
       return { kind: 'refused', ...refused };
     }
-    if (!inbox.entry) await enrol(tx, { agentId, profile: request.profile ?? null, parentAgentId: null });
+    const awake = inbox.entry ? head : await enrol(tx, head, { profile: request.profile ?? null, parentAgentId: null });
     const turn = await queue(tx, input, agentTurnId, digest);
     const first = inbox.queued === 0 ? turn : undefined;
     const idle = head.status === 'idle';
-    const lease = idle ? (await handOver(tx, head, first)).next : null;
+    const lease = idle ? (await handOver(tx, awake, first)).next : null;
     const accepted = { kind: 'accepted', agentTurnId, lease, duplicate: false } as const;
     if (lease?.agentTurnId === agentTurnId) return { ...accepted, position: 0, status: 'dispatched' };
     // On its way to the front the turn itself may have been found to be one that cannot start (T8).
     const { status } = idle ? await turnOf(tx, agentTurnId) : turn;
     if (status !== 'queued') return { ...accepted, position: 0, status };
+    if (idle && !lease) await updateHead(tx, agentId, { agent_status: nextStatus(awake.agent_status, 'wake') });
     const ahead = first ? 1 : await queuedAhead(tx, agentId, turn.lane);
     return { ...accepted, position: ahead - 1 + (idle && !lease ? 0 : 1), status };
   });

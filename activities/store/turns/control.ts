@@ -3,6 +3,7 @@
  * final by itself; the workflows are told afterwards, and only to let go of what they hold.
  */
 import { v7 } from 'uuid';
+import { nextStatus } from '../../../workflows/agent-state/status.ts';
 import type { BudgetsChanged, LifecycleChange, SteerAck, Stopped } from '../../../workflows/contract/control.ts';
 import type { Ending } from '../../../workflows/contract/lease.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
@@ -17,12 +18,12 @@ import { encodedText } from '../schema/json.ts';
 import { isEnded } from '../schema/turn-states.ts';
 import { endTurn, reap } from './endings.ts';
 import { handOver } from './handover.ts';
-import { lockHead } from './head.ts';
+import { lockHead, updateHead } from './head.ts';
 import { putItem } from './inbox.ts';
 import { rosterEntry } from './roster.ts';
 import { addBudgets } from './set-budgets.ts';
 import { countPendingSteers, steerKey } from './steers.ts';
-import { abandoned } from './terminal.ts';
+import { abandoned, RESTING } from './terminal.ts';
 import { refuseUnfunded, writeForBudgets } from './tree-budgets.ts';
 import { type Locked, turnOf, writeToTurn } from './turns.ts';
 
@@ -120,7 +121,7 @@ export const setBudgets = (
     return { agentId: turn.agent_id, changed: all !== null };
   });
 
-/** Starts or stops an agent, at once for accepting and leasing. Stopping ends the active turn too; starting leases what is queued (T10). */
+/** Starts or stops an agent, at once for accepting and leasing. Stopping ends the active turn too; starting leases what is queued (T10, A6). */
 export const setLifecycle = (
   ctx: StoreContext,
   agentId: string,
@@ -136,8 +137,13 @@ export const setLifecycle = (
     }
     const head = await lockHead(tx, agentId);
     await tx.db.updateTable('agents').set({ lifecycle }).where('agent_id', '=', agentId).execute();
+    if (lifecycle === 'started') {
+      const started = { ...head, agent_status: nextStatus(head.agent_status, 'start') };
+      await updateHead(tx, agentId, { agent_status: started.agent_status });
+      return { stoppedTurnId: null, handover: await handOver(tx, started) };
+    }
     const active = head.active_agent_turn_id;
-    if (lifecycle === 'started' || active === null) return { stoppedTurnId: null, handover: await handOver(tx, head) };
-    const { handover } = await reap(tx, { head, turn: await turnOf(tx, active) }, stopped(reason));
-    return { stoppedTurnId: active, handover };
+    const ended = active === null ? null : await reap(tx, { head, turn: await turnOf(tx, active) }, stopped(reason));
+    await updateHead(tx, agentId, { agent_status: nextStatus(ended ? RESTING : head.agent_status, 'stop') });
+    return { stoppedTurnId: active, handover: ended?.handover ?? (await handOver(tx, head)) };
   });

@@ -167,7 +167,8 @@ async function makeTurn(tx: Tx, caller: Caller, target: Target, delegation: Dele
   const head = await lockHead(tx, target.agentId);
   const refused = await admissionRefusal(tx, head);
   if (refused) return refused;
-  await enrol(tx, { agentId: target.agentId, profile: target.profile, parentAgentId: turn.agent_id });
+  const { agent_status } = await enrol(tx, head, { profile: target.profile, parentAgentId: turn.agent_id });
+  if (agent_status !== head.agent_status) await updateHead(tx, target.agentId, { agent_status });
   if (target.original !== null) await inheritBox(tx, target.original, head, delegation.callId);
   await queueChild(tx, caller, { target, share, contextBoxId: context.boxId }, delegation);
   // Locked anew, for its box may be another one by now.

@@ -14,7 +14,7 @@ import type { TurnRow } from '../schema/turn-row.ts';
 import { isEnded } from '../schema/turn-states.ts';
 import { handOver } from './handover.ts';
 import { holds, lockHead, lostLease, updateHead } from './head.ts';
-import { abandoned, endOf, finishTurn } from './terminal.ts';
+import { abandoned, endOf, finishTurn, RESTING } from './terminal.ts';
 import { lockedTurn, type MaybeHeld, turnOf } from './turns.ts';
 
 /** The end that a turn commits itself. */
@@ -77,6 +77,7 @@ export async function endTurn(tx: Tx, { head, turn }: Ended, commit: TurnCommit)
     ? {
         ...head,
         status: 'idle',
+        agent_status: RESTING,
         active_agent_turn_id: null,
         waiting_tool_count: 0,
         resume_deadline: null,

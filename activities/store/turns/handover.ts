@@ -16,6 +16,7 @@ import type { Turn } from '../schema/turn-states.ts';
 import { lockHead } from './head.ts';
 import { leaseOf, tryLease } from './lease.ts';
 import { selectRosterEntry } from './roster.ts';
+import { RESTING } from './terminal.ts';
 import { turnOf } from './turns.ts';
 
 /** Turns that cannot start, ended in one transaction. */
@@ -58,7 +59,7 @@ async function leaseFrom(tx: Tx, locked: HeadRow, first: Turn): Promise<Handover
       return { agentId, next: null, more: false, settlements };
     }
     if (turn.settlement !== null) settlements.push(turn.agent_turn_id);
-    head = { ...head, turn_epoch: attempt.turnEpoch };
+    head = { ...head, turn_epoch: attempt.turnEpoch, agent_status: RESTING };
     const next = await selectNextQueued(tx, agentId).executeTakeFirst();
     turn = next && (await turnOf(tx, next.agent_turn_id));
   }

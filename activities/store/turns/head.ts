@@ -28,6 +28,7 @@ export async function lockHeadWith<Q extends readonly Compilable[]>(
     .values({
       agent_id: agentId,
       status: 'idle',
+      agent_status: 'booting',
       turn_epoch: 0,
       active_agent_turn_id: null,
       acting: 0,

@@ -8,6 +8,7 @@
  *    before it (T8).
  */
 import { z } from 'zod';
+import { nextStatus } from '../../../workflows/agent-state/status.ts';
 import type { Lease } from '../../../workflows/contract/lease.ts';
 import { kernelConfig } from '../../../workflows/kernel/config.ts';
 import type { ContextUnit } from '../../../workflows/kernel/context.ts';
@@ -211,7 +212,7 @@ async function dispatch(
   } as const;
   await tx.db.updateTable('turns').set(lease).where('agent_turn_id', '=', queued.agent_turn_id).execute();
   const turn = { ...queued, ...lease };
-  await updateHead(tx, turn.agent_id, headOf(tx, turn));
+  await updateHead(tx, turn.agent_id, { ...headOf(tx, turn), agent_status: nextStatus(head.agent_status, 'lease') });
   return turn;
 }
 

@@ -1,6 +1,9 @@
 /** The roster: what is known of an agent besides its turns. */
+
+import { nextStatus } from '../../../workflows/agent-state/status.ts';
 import type { AgentLifecycle } from '../../../workflows/protocol/turn.ts';
 import type { Reader, Tx } from '../context.ts';
+import type { HeadRow } from '../schema/rows.ts';
 
 /** What the roster says of an agent. */
 export interface RosterEntry {
@@ -19,19 +22,20 @@ export const selectRosterEntry = ({ db }: Reader, agentId: string) =>
 export const rosterEntry = (reader: Reader, agentId: string): Promise<RosterEntry | undefined> =>
   selectRosterEntry(reader, agentId).executeTakeFirst();
 
-/** An agent that a turn is accepted for. */
+/** What is known of an agent that a turn is accepted for. */
 export interface NewAgent {
-  readonly agentId: string;
   readonly profile: string | null;
   /** The agent that makes it by delegation; null for a request from outside. */
   readonly parentAgentId: string | null;
 }
 
-/** Puts the agent on the roster; one that is there stays as it is. */
-export async function enrol(tx: Tx, { agentId, profile, parentAgentId }: NewAgent): Promise<void> {
+/** Puts the agent of this head on the roster, unless it is there; returns its head, whose new status the caller writes. */
+export async function enrol(tx: Tx, head: HeadRow, { profile, parentAgentId }: NewAgent): Promise<HeadRow> {
+  const { agent_id, agent_status } = head;
   await tx.db
     .insertInto('agents')
-    .values({ agent_id: agentId, profile, parent_agent_id: parentAgentId, created_at: tx.now })
+    .values({ agent_id, profile, parent_agent_id: parentAgentId, created_at: tx.now })
     .onConflict((conflict) => conflict.column('agent_id').doNothing())
     .execute();
+  return agent_status === 'booting' ? { ...head, agent_status: nextStatus(agent_status, 'enrol') } : head;
 }

@@ -2,6 +2,7 @@
  * The end of a turn, in one transaction and this order: deliverable card in the output box → turn row terminal and head idle →
  * exactly one `task` event (T6, T7).
  */
+import { nextStatus } from '../../../workflows/agent-state/status.ts';
 import type { TurnCommit, TurnEnd } from '../../../workflows/contract/lease.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { clip } from '../../../workflows/protocol/sizes.ts';
@@ -128,12 +129,16 @@ async function endRow(tx: Tx, turn: TurnRow, termination: Termination, engine: T
   await tx.db.updateTable('turns').set(change).where('agent_turn_id', '=', turn.agent_turn_id).execute();
 }
 
+/** What an agent does whose turn has ended; the lease of its next turn, in the same transaction, takes it from there. */
+export const RESTING = nextStatus(nextStatus('awake_running', 'end'), 'rest');
+
 /** A turn that was cancelled in the queue leaves the head to the one that is open. */
 async function freeHead(tx: Tx, { agent_id: agentId, agent_turn_id: agentTurnId }: TurnRow): Promise<void> {
   await tx.db
     .updateTable('agent_state_head')
     .set({
       status: 'idle',
+      agent_status: RESTING,
       active_agent_turn_id: null,
       waiting_tool_count: 0,
       resume_deadline: null,

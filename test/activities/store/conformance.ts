@@ -1,6 +1,7 @@
 /** What every store must do, whatever its backend. Each backend's test file calls this with a way to open an empty store. */
 import { describe, jest } from '@jest/globals';
 import { describeAdmission } from './conformance/admission.ts';
+import { describeAgentStatus } from './conformance/agent-status.ts';
 import { describeApprovals } from './conformance/approvals.ts';
 import { describeCalls } from './conformance/calls.ts';
 import { describeChunks } from './conformance/chunks.ts';
@@ -26,6 +27,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
   describe(`store on ${name}`, () => {
     const bench = new StoreBench(makeOpener);
     describeAdmission(bench);
+    describeAgentStatus(bench);
     describeHandover(bench, makeOpener);
     describeProfiles(bench, makeOpener);
     describeCalls(bench);

@@ -33,6 +33,7 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
   epoch_not_rising: [`update turns set turn_epoch = 1 where agent_turn_id = 't2'`],
   head_at_closed_turn: [`update agent_state_head set active_agent_turn_id = 't1'`],
   idle_head_with_active_turn: [`update agent_state_head set status = 'idle', active_agent_turn_id = null`],
+  agent_status_wrong: [`update agent_state_head set agent_status = 'asleep'`],
   waiting_count_wrong: [`update agent_state_head set waiting_tool_count = 3`],
   suspended_without_waiting: [`update agent_state_head set status = 'suspended'`],
   resume_deadline_wrong: [
@@ -69,8 +70,8 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
     `insert into turn_inbox (agent_turn_id, kind, ref, seq, status, created_at) values ('t1', 'steer', 's', 1, 'pending', 1)`,
   ],
   shared_output_box: [
-    `insert into agent_state_head (agent_id, status, turn_epoch, output_box_id, waiting_tool_count, accept_seq, event_seq, updated_at)
-       select 'b', 'idle', 0, output_box_id, 0, 0, 0, 1 from agent_state_head`,
+    `insert into agent_state_head (agent_id, status, agent_status, turn_epoch, output_box_id, waiting_tool_count, accept_seq, event_seq, updated_at)
+       select 'b', 'idle', 'asleep', 0, output_box_id, 0, 0, 0, 1 from agent_state_head`,
   ],
   given_more_than_it_has: [
     `update turns set status = 'running', parent_agent_turn_id = 't3', parent_call_id = 'c', given_tokens = 1000001 where agent_turn_id = 't1'`,
