@@ -59,3 +59,9 @@ export const outputBoxId = (agentId: string): string => derive('output', agentId
 /** The key by which an execution edge is written once; `subject` is the turn or the call that the edge is about (T26). */
 export const edgeKey = (primitive: string, phase: string, subject: string): string =>
   derive('edge', primitive, phase, subject);
+/** The id of what a call makes of its agent's work: short, because a model repeats it. */
+export const workId = (kind: 'work' | 'wait' | 'timer' | 'trigger', call: string): string =>
+  `${kind}_${derive(kind, call).replaceAll('-', '').slice(0, 16)}`;
+/** The id of the card with what was delivered to an agent; `place` tells deliveries from one source apart. */
+export const deliveryCardId = (agentId: string, source: string, place: number): string =>
+  derive('delivery', agentId, source, place);

@@ -103,7 +103,7 @@ export const endingTeller =
   ({ workflows }: Pick<StoreActivityDeps, 'workflows'>) =>
   async ({ ended, handover }: Ending, privateTitles?: true): Promise<TurnEnd> => {
     await tryHandOver(workflows, handover);
-    const { deliverable: _, ...wordless } = ended;
+    const { deliverable: _, agent: __, ...wordless } = ended;
     return privateTitles ? wordless : ended;
   };
 

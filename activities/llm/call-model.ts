@@ -5,6 +5,8 @@
  */
 import { Context, log } from '@temporalio/activity';
 import type { CallModelInput } from '../../workflows/contract/activities.ts';
+import type { SummaryStore } from '../../workflows/contract/agent-summary.ts';
+import type { WorkStore } from '../../workflows/contract/agent-work.ts';
 import type { BetweenSteps } from '../../workflows/contract/between-steps.ts';
 import type { CallStore } from '../../workflows/contract/calls.ts';
 import type { CardStore } from '../../workflows/contract/cards.ts';
@@ -19,6 +21,7 @@ import type {
   StepOutcomeRecord,
   StepStore,
 } from '../../workflows/contract/steps.ts';
+import type { ReadStore } from '../../workflows/contract/views.ts';
 import type { StateLine } from '../../workflows/kernel/actions.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { clip } from '../../workflows/protocol/sizes.ts';
@@ -40,7 +43,14 @@ import type { StateFacts } from './state-block.ts';
 
 /** What the activities that ask a model need. */
 export interface ModelDeps {
-  readonly store: LeaseStore & StepStore & CallStore & CardStore & ProfileStore;
+  readonly store: LeaseStore &
+    StepStore &
+    CallStore &
+    CardStore &
+    ProfileStore &
+    WorkStore &
+    SummaryStore &
+    Pick<ReadStore, 'getTurnStatus'>;
   readonly app: App;
   readonly model: Model;
   /** Where answers go while they are written. */
@@ -139,7 +149,11 @@ export async function answerStep(
     app: deps.app,
     profile: opening.snapshot.profile,
     resultFields: opening.resultFields,
+    agentId: input.agentId,
     readResult: (callId) => outlastOutage(signal, () => deps.store.readResult(fence, callId)),
+    readWork: () => outlastOutage(signal, () => deps.store.readWork(fence)),
+    summary: (agentId) => outlastOutage(signal, () => deps.store.agentSummary(agentId)),
+    turnStatus: (turnId) => outlastOutage(signal, () => deps.store.getTurnStatus(turnId)),
     finalReport: action.note?.kind === 'final_report',
   });
   const refusal = reply.refusal || (reply.finishReason === 'content_filter' ? 'stopped by the content filter' : '');

@@ -9,6 +9,8 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
+import { type WorkEffect, withEffect } from '../../workflows/agent-state/effects.ts';
+import type { WorkReading } from '../../workflows/contract/agent-work.ts';
 import type { NewCall } from '../../workflows/contract/steps.ts';
 import type { ThoughtCall, ToolError } from '../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
@@ -37,8 +39,13 @@ export interface ProposalContext {
   readonly profile: Profile;
   /** Result fields of the request or else of the profile; null when there are none. */
   readonly resultFields: ResultFields | null;
+  readonly agentId: string;
   /** Finds the result of an earlier call of this agent; null when there is none. */
   readonly readResult: AnswerContext['readResult'];
+  /** Reads the agent's work as it stands before this step. */
+  readonly readWork: AnswerContext['work'];
+  readonly summary: AnswerContext['summary'];
+  readonly turnStatus: AnswerContext['turnStatus'];
   /** In the final report other calls are not run: a call that must be alone in its message is alone there (K9). */
   readonly finalReport: boolean;
 }
@@ -61,17 +68,44 @@ export async function readProposals(streamed: readonly WireToolCall[], context: 
     seen.add(providerCallId);
     return { callId: id, providerCallId, name: wireName(call.name), arguments: call.arguments };
   });
-  const { profile, resultFields, readResult } = context;
+  const { profile, resultFields, readResult, summary, turnStatus } = context;
   const alone = streamed.length === 1 || context.finalReport;
-  const answering = { profile, resultFields, readResult, alone, output: outputOf(context) };
-  const calls = await Promise.all(
-    proposed.map((call, index) => readCall(call, streamed[index]?.name ?? '', index, context, answering)),
-  );
+  const work = new WorkOfStep(context.readWork);
+  const reads = { readResult, summary, turnStatus, work: () => work.read() };
+  const answering = { profile, resultFields, ...reads, alone, output: outputOf(context) };
+  const calls: NewCall[] = [];
+  // One after the other: each sees what those before it change.
+  for (const [index, call] of proposed.entries()) {
+    const read = await readCall(call, streamed[index]?.name ?? '', index, context, answering);
+    if (read.effect) await work.apply(read.effect);
+    calls.push(read);
+  }
   // Text that cannot be read goes back on the wire as an empty object: providers refuse a history that does not parse.
   return {
     proposed: proposed.map((call) => ({ ...call, arguments: wireArguments(call.arguments) })),
     calls,
   };
+}
+
+/** The agent's work, read when the first call of a step asks for it, with what the calls of the step change. */
+class WorkOfStep {
+  readonly #readWork: AnswerContext['work'];
+  #reading: Promise<WorkReading> | undefined;
+
+  constructor(readWork: AnswerContext['work']) {
+    this.#readWork = readWork;
+  }
+
+  read(): Promise<WorkReading> {
+    this.#reading ??= this.#readWork();
+    return this.#reading;
+  }
+
+  /** Errors: those of `withEffect`; a call has tried the effect before. */
+  async apply(effect: WorkEffect): Promise<void> {
+    const { work, nowMs } = await this.read();
+    this.#reading = Promise.resolve({ work: withEffect(work, effect, nowMs), nowMs });
+  }
 }
 
 /**
@@ -111,8 +145,9 @@ async function readCall(
   const content = { callId: id, tool, arguments: checked.args };
   const digest = digestOf(checked.args);
   const builtin = builtinTool(tool);
+  const called = { agentId: context.agentId, callId: id };
   if (builtin && 'answer' in builtin)
-    return { index, content, digest, ...settled(id, tool, await builtin.answer(checked.args, answering)) };
+    return { index, content, digest, ...settled(id, tool, await builtin.answer(checked.args, answering, called)) };
   const { governance } = context.profile;
   const claimed = governance === undefined && isRepeatable(runnableTool(context.app.tools, tool));
   const facts = factsOf(governance, tool, checked.args);
@@ -120,11 +155,11 @@ async function readCall(
 }
 
 /** The result of a call that is settled while it is proposed. */
-function settled(callId: string, tool: string, answer: BuiltinAnswer): Pick<NewCall, 'skill' | 'result'> {
+function settled(callId: string, tool: string, answer: BuiltinAnswer): Pick<NewCall, 'skill' | 'result' | 'effect'> {
   if ('error' in answer)
     return { result: { callId, tool, status: 'failed', afterExecution: 'continue', error: answer.error } };
-  const { result, skill, afterExecution = 'continue' } = answer;
-  const taken = skill === undefined ? {} : { skill };
+  const { result, skill, effect, afterExecution = 'continue' } = answer;
+  const taken = { ...(skill === undefined ? {} : { skill }), ...(effect ? { effect } : {}) };
   return { ...taken, result: { callId, tool, status: 'success', afterExecution, result } };
 }
 

@@ -1,4 +1,6 @@
 /** The store: every interface of the contract, on whichever backend the context brings. */
+import type { SummaryStore } from '../../workflows/contract/agent-summary.ts';
+import type { WakeStore, WorkStore } from '../../workflows/contract/agent-work.ts';
 import type { ApprovalStore } from '../../workflows/contract/approvals.ts';
 import type { CallStore } from '../../workflows/contract/calls.ts';
 import type { CardStore } from '../../workflows/contract/cards.ts';
@@ -13,6 +15,11 @@ import type { Backend, Store } from '../../workflows/contract/store.ts';
 import type { SupervisorStore } from '../../workflows/contract/supervision.ts';
 import type { ReadStore } from '../../workflows/contract/views.ts';
 import type { WebhookStore } from '../../workflows/contract/webhooks.ts';
+import { dueWakes, fireWake, putOffWake } from './agents/due-wakes.ts';
+import { readWork } from './agents/effects.ts';
+import { cancelTimer, listTimers, listWaits, listWorkItems } from './agents/lists.ts';
+import { createTrigger, listTriggers, revokeTrigger } from './agents/triggers.ts';
+import { dropDeliveries, fireTrigger, wakeAgent } from './agents/wakes.ts';
 import { bind } from './bind.ts';
 import { answerApproval, askApprovals } from './calls/approvals.ts';
 import { readCall, readResult } from './calls/call-cards.ts';
@@ -41,7 +48,8 @@ import {
   readTopicEvents,
   releaseWebhookLease,
 } from './log/webhooks.ts';
-import { getAgent, listAgents } from './reads/agents.ts';
+import { agentSummary } from './reads/agent-summary.ts';
+import { countAgents, getAgent, listAgents } from './reads/agents.ts';
 import { listApprovals } from './reads/approval-views.ts';
 import { listInbox } from './reads/inbox.ts';
 import { violationPages, violations } from './reads/invariants.ts';
@@ -99,6 +107,22 @@ const calls = (ctx: StoreContext): CallStore =>
     readResult,
   });
 
+const work = (ctx: StoreContext): WorkStore => bind(ctx, { readWork, dueWakes, fireWake, putOffWake, dropDeliveries });
+
+const wakes = (ctx: StoreContext): WakeStore & SummaryStore =>
+  bind(ctx, {
+    agentSummary,
+    listWorkItems,
+    listWaits,
+    listTimers,
+    cancelTimer,
+    listTriggers,
+    createTrigger,
+    revokeTrigger,
+    fireTrigger,
+    wakeAgent,
+  });
+
 const approvals = (ctx: StoreContext): ApprovalStore => bind(ctx, { askApprovals, answerApproval, listApprovals });
 
 const delegations = (ctx: StoreContext): DelegationStore => bind(ctx, { delegate, settleDelegation });
@@ -140,6 +164,7 @@ const views = (ctx: StoreContext): ReadStore => ({
     listTurns,
     getAgent,
     listAgents,
+    countAgents,
     listEdges,
     readEvents,
     violations,
@@ -183,5 +208,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   ...lists(ctx),
   ...chunks(ctx),
   ...webhooks(ctx),
+  ...work(ctx),
+  ...wakes(ctx),
   ...backend,
 });

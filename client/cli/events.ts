@@ -4,6 +4,7 @@ import { noticeText } from '../../workflows/contract/notices.ts';
 import type { ClientStore } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { type EventRange, followEvents, storedEvents } from '../event-tail.ts';
+import { betweenTurnsText } from './between-turns.ts';
 import { noAgent } from './control.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
 import { duration, time, valueLine } from './format.ts';
@@ -78,6 +79,12 @@ function detailOf(event: AgentEvent): string {
     }
     case 'dropped':
       return `${event.payload.what}: ${event.payload.reason}`;
+    case 'work':
+    case 'wait':
+    case 'wake':
+    case 'closure':
+    case 'continuation':
+      return betweenTurnsText(event);
   }
 }
 

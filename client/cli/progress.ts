@@ -5,6 +5,7 @@
  */
 import type { AgentEvent, CallEvent, ProviderEvent, StepEvent } from '../../workflows/contract/events.ts';
 import { noticeText } from '../../workflows/contract/notices.ts';
+import { betweenTurnsText } from './between-turns.ts';
 import { duration, time, valueLine } from './format.ts';
 
 /** That a turn waits for its provider, in words. */
@@ -49,6 +50,12 @@ export class TurnProgress {
       }
       case 'dropped':
         return [this.#line(event, `dropped ${event.payload.what}: ${event.payload.reason}`)];
+      case 'work':
+      case 'wait':
+      case 'wake':
+      case 'closure':
+      case 'continuation':
+        return [this.#line(event, betweenTurnsText(event))];
     }
   }
 

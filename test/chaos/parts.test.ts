@@ -10,9 +10,9 @@ import { openPostgresStore } from '../../activities/store/postgres/open.ts';
 import { openSqliteStore } from '../../activities/store/sqlite/open.ts';
 import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
 import type { StepView, TurnView } from '../../workflows/contract/views.ts';
-import { profileSchema } from '../../workflows/protocol/profile.ts';
 import { freshSchemaUrl } from '../support/postgres.ts';
 import { lastLines } from '../support/programs.ts';
+import { proposalContext } from '../support/proposed-calls.ts';
 import { FAULT_KINDS } from './faults.ts';
 import { freezeClient } from './frozen-client.ts';
 import { HOSTILE_CALLS, HOSTILE_KINDS, type HostileKind, hostileStep, ODD_USAGES } from './hostile.ts';
@@ -72,16 +72,7 @@ describe('a hostile model of a run', () => {
       expect([reply.text, ...reply.calls.map((call) => call.arguments)].every((text) => text.isWellFormed())).toBe(
         true,
       );
-      const { calls } = await readProposals(reply.calls, {
-        agentTurnId: '0190f3a0-0000-7000-8000-000000000001',
-        stepIndex: 1,
-        offered: new Set(['note']),
-        app,
-        profile: profileSchema.parse({ name: 'tester' }),
-        resultFields: null,
-        readResult: async () => null,
-        finalReport: false,
-      });
+      const { calls } = await readProposals(reply.calls, proposalContext({ offered: new Set(['note']), app }));
       const outcomes = calls.map(({ result }) => (result?.error ? `failed/${result.error.code}` : 'success'));
       const finishReasons: Partial<Record<HostileKind, string>> = {
         endless: 'length',

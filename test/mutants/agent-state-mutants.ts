@@ -2,6 +2,7 @@
 import type { Mutant } from './mutant.ts';
 
 const PURE = 'test/workflows/agent-state';
+const STORE = 'test/activities/store/sqlite/open.test.ts';
 
 export const AGENT_STATE_MUTANTS: readonly Mutant[] = [
   {
@@ -37,5 +38,69 @@ export const AGENT_STATE_MUTANTS: readonly Mutant[] = [
     find: `if (!saysSomething) return 'liveness_only';`,
     replace: `if (!saysSomething && isWaiting) return 'liveness_only';`,
     test: `${PURE}/continuation.test.ts`,
+  },
+  {
+    rule: 'A5',
+    breaks: 'the summary leaves out what the open turn has spent',
+    file: 'activities/store/reads/agent-summary.ts',
+    find: `return { usage: addUsage(ended, open), cost };`,
+    replace: `return { usage: ended, cost };`,
+    test: STORE,
+  },
+  {
+    rule: 'A6',
+    breaks: 'the times of a stopped agent still come',
+    file: 'activities/store/turns/control.ts',
+    find: `if (head.has_work === 1) await setDueTimes(tx, agentId, lifecycle);`,
+    replace: ``,
+    test: STORE,
+  },
+  {
+    rule: 'A7',
+    breaks: 'what a step has changed that was taken back counts',
+    file: 'activities/store/agents/effects.ts',
+    find: `.filter(({ call_id }) => !takenBack.has(cardOf(call_id)))`,
+    replace: ``,
+    test: STORE,
+  },
+  {
+    rule: 'A8',
+    breaks: 'a wait for a turn that has ended meanwhile does not notice',
+    file: 'activities/store/agents/effects.ts',
+    find: `if (ended) came = withCame({ came }, ended);`,
+    replace: ``,
+    test: STORE,
+  },
+  {
+    rule: 'A9',
+    breaks: 'each hit on a busy agent is a thing of its own',
+    file: 'activities/store/agents/came.ts',
+    find: `cameOf(head).filter((each) => !isSame(each, came))`,
+    replace: `cameOf(head)`,
+    test: STORE,
+  },
+  {
+    rule: 'A10',
+    breaks: 'an agent goes on with work that did not change',
+    file: 'activities/store/agents/own-turns.ts',
+    find: `if (!item || item.continued_revision >= revision) return false;`,
+    replace: `if (!item) return false;`,
+    test: STORE,
+  },
+  {
+    rule: 'A11',
+    breaks: 'the end of a delegated turn does not wake the agent that waits for it',
+    file: 'activities/store/turns/terminal.ts',
+    find: `if (turn.parent_agent_turn_id !== null) await wakeWaiters(tx, agentTurnId);`,
+    replace: ``,
+    test: STORE,
+  },
+  {
+    rule: 'A12',
+    breaks: 'a wait that is over stays due',
+    file: 'activities/store/agents/work.ts',
+    find: `.set({ status, due_at: null, ended_at: tx.now, ended_by: by })`,
+    replace: `.set({ status, ended_at: tx.now, ended_by: by })`,
+    test: STORE,
   },
 ];

@@ -18,10 +18,16 @@ import type { DelegationStore } from '../../workflows/contract/delegation.ts';
 import type { DueTurn, SupervisorLease, SupervisorPass } from '../../workflows/contract/supervision.ts';
 import { type CheckDeps, checkTurn, Queues, storeNow } from './check-turn.ts';
 import { ClosedWorkflows, type ListingDeps, RunningWorkflows } from './listing.ts';
+import { type Done, sideBySide } from './side-by-side.ts';
+import { type WakingDeps, wakeDue } from './waking.ts';
 
 /** What a supervisor works on and how often. */
 export interface SupervisorOptions {
-  readonly store: CheckDeps['store'] & ListingDeps['store'] & DelegationStore & Pick<ChunkStore, 'dropChunks'>;
+  readonly store: CheckDeps['store'] &
+    ListingDeps['store'] &
+    DelegationStore &
+    WakingDeps['store'] &
+    Pick<ChunkStore, 'dropChunks'>;
   readonly temporal: Client;
   /** The pause between two passes; 2 s when absent. */
   readonly everyMs?: number;
@@ -37,8 +43,6 @@ const EVERY_MS = 2_000;
 const LEASE_MS = 10_000;
 /** How many turns one pass checks; what is due beyond that is checked in the next one, which follows at once. */
 const BATCH = 200;
-/** How many turns are checked at the same time. */
-const SIDE_BY_SIDE = 16;
 /** How long at most an item is put off whose check failed: the server may be back soon. */
 const LONGEST_FAILED_MS = 60_000;
 /** How long a pass waits for the list of closed workflows; a list that takes longer is used by a later pass. */
@@ -50,9 +54,12 @@ const COMPARE_MS = 5 * 60_000;
 
 /** How long the chunks of a turn are kept after its end (W16). */
 const KEEP_CHUNKS_MS = 10 * 60_000;
-/** How often it is looked which chunks are to be dropped, and of how many turns those are dropped at once. */
-const DROP_CHUNKS_EVERY_MS = 60_000;
+/** How long it is remembered that a delivery came, so that it counts once (A9). */
+const KEEP_DELIVERIES_MS = 7 * 24 * 60 * 60_000;
+/** How often it is looked what is to be dropped, and how much is dropped at once. */
+const DROP_EVERY_MS = 60_000;
 const DROP_TURNS = 100;
+const DROP_DELIVERIES = 1_000;
 
 /** What a pass has done while another supervisor is active, or when it failed. */
 const INACTIVE: SupervisorPass = { active: false, checked: 0, failed: 0 };
@@ -68,7 +75,7 @@ export class Supervisor {
   readonly #ended = new AbortController();
   #listing: Promise<void> | null = null;
   #heldUntil = 0;
-  #dropChunksAt = 0;
+  #dropAt = 0;
 
   constructor(options: SupervisorOptions) {
     const { store, temporal, orphansEveryMs, leaseMs = LEASE_MS } = options;
@@ -88,16 +95,11 @@ export class Supervisor {
     const { store } = this.#deps;
     const due = await store.dueTurns(BATCH);
     const queues = new Queues(this.#options.temporal);
-    const waiting = [...due];
-    let failed = 0;
-    const work = async () => {
-      for (let turn = waiting.shift(); turn && (await this.#stillHolds()); turn = waiting.shift()) {
-        if (!(await this.#check(turn, queues, lease.since))) failed += 1;
-      }
-    };
-    await Promise.all(Array.from({ length: Math.min(SIDE_BY_SIDE, due.length) }, work));
-    await this.#dropChunks().catch(this.#options.onError);
-    return { active: true, checked: due.length - waiting.length, failed };
+    const stillHolds = () => this.#stillHolds();
+    const turns = await sideBySide(due, stillHolds, (turn) => this.#check(turn, queues, lease.since));
+    const wakes = await this.#wake(stillHolds);
+    await this.#dropOld().catch(this.#options.onError);
+    return { active: true, checked: turns.done + wakes.done, failed: turns.failed + wakes.failed };
   }
 
   /**
@@ -133,11 +135,19 @@ export class Supervisor {
     this.#heldUntil = 0;
   }
 
-  /** Drops the chunks of turns that ended long ago, of a few turns in each pass. */
-  async #dropChunks(): Promise<void> {
-    if (performance.now() < this.#dropChunksAt) return;
-    const turns = await this.#options.store.dropChunks(KEEP_CHUNKS_MS, DROP_TURNS);
-    if (turns < DROP_TURNS) this.#dropChunksAt = performance.now() + DROP_CHUNKS_EVERY_MS;
+  /** Acts on times that have come for agents (A8, A9). */
+  async #wake(stillHolds: () => Promise<boolean>): Promise<Done> {
+    const { onError } = this.#options;
+    return wakeDue({ ...this.#deps, store: this.#options.store }, { limit: BATCH, stillHolds, onError });
+  }
+
+  /** Drops the chunks of turns that ended long ago, and keys of old deliveries: a few in each pass. */
+  async #dropOld(): Promise<void> {
+    if (performance.now() < this.#dropAt) return;
+    const { store } = this.#options;
+    const turns = await store.dropChunks(KEEP_CHUNKS_MS, DROP_TURNS);
+    const keys = await store.dropDeliveries(KEEP_DELIVERIES_MS, DROP_DELIVERIES);
+    if (turns < DROP_TURNS && keys < DROP_DELIVERIES) this.#dropAt = performance.now() + DROP_EVERY_MS;
   }
 
   async #hold(): Promise<SupervisorLease | null> {

@@ -3,6 +3,8 @@
  * others with the commit of the turn: both apply it by the one function here.
  */
 import { CodedError } from '../protocol/failures.ts';
+import { type ActiveTimer, MOST_TIMERS, SHORTEST_EVERY_MS } from './timers.ts';
+import { type ActiveTrigger, MOST_TRIGGERS } from './triggers.ts';
 import { type ActiveWait, DEFAULT_DEADLINE_MS, type WaitKind } from './waits.ts';
 import { circleOf, type PlanStatus, type Todo, type WorkItem } from './work-items.ts';
 
@@ -32,16 +34,37 @@ export type WorkEffect =
       readonly reason: string;
       readonly recheckAfterMs: number | null;
       readonly deadlineMs: number | null;
+    }
+  | {
+      readonly type: 'set_timer';
+      readonly timerId: string;
+      readonly reason: string;
+      readonly afterMs: number;
+      /** Null for a timer that fires once. */
+      readonly everyMs: number | null;
+    }
+  | { readonly type: 'cancel_timer'; readonly timerId: string }
+  | {
+      readonly type: 'create_trigger';
+      readonly triggerId: string;
+      readonly name: string;
+      /** By which its token is known. */
+      readonly tokenHash: string;
     };
 
-/** An agent's open work, and what it waits for. */
+/** An agent's open work, what it waits for, and what may wake it. */
 export interface AgentWork {
   /** All that are open, and those that were completed by what has been applied. */
   readonly items: readonly WorkItem[];
   readonly waits: readonly ActiveWait[];
+  readonly timers: readonly ActiveTimer[];
+  readonly triggers: readonly ActiveTrigger[];
   /** The item that the agent has picked; null for none. */
   readonly currentId: string | null;
 }
+
+/** The work of an agent that has none, and for which nothing was ever set up. */
+export const NO_WORK: AgentWork = { items: [], waits: [], timers: [], triggers: [], currentId: null };
 
 /** The most work items that an agent may have open. */
 export const MOST_OPEN_WORK_ITEMS = 1_000;
@@ -60,6 +83,7 @@ export function withEffect(work: AgentWork, effect: WorkEffect, nowMs: number): 
       const item = openItem(work, effect.workItemId);
       const done = { ...item, state: 'completed', resultSummary: effect.resultSummary, recheckAt: null } as const;
       return {
+        ...work,
         items: replaced(work.items, touched(done, nowMs)),
         waits: work.waits.filter(({ workItemId }) => workItemId !== item.workItemId),
         currentId: work.currentId === item.workItemId ? null : work.currentId,
@@ -67,8 +91,40 @@ export function withEffect(work: AgentWork, effect: WorkEffect, nowMs: number): 
     }
     case 'wait':
       return waiting(work, effect, nowMs);
+    case 'set_timer':
+      return withTimer(work, effect, nowMs);
+    case 'cancel_timer': {
+      openTimer(work, effect.timerId);
+      return { ...work, timers: work.timers.filter(({ timerId }) => timerId !== effect.timerId) };
+    }
+    case 'create_trigger': {
+      if (work.triggers.length >= MOST_TRIGGERS)
+        throw refused(`there are ${MOST_TRIGGERS} triggers, which is the most: use one that is there`);
+      const { triggerId, name } = effect;
+      return { ...work, triggers: [...work.triggers, { triggerId, name }] };
+    }
   }
 }
+
+function withTimer(work: AgentWork, effect: Extract<WorkEffect, { type: 'set_timer' }>, nowMs: number): AgentWork {
+  const { timerId, reason, afterMs, everyMs } = effect;
+  if (work.timers.length >= MOST_TIMERS)
+    throw refused(`there are ${MOST_TIMERS} timers, which is the most: cancel some of them first`);
+  if (everyMs !== null && everyMs < SHORTEST_EVERY_MS)
+    throw refused(`a timer fires at most every ${SHORTEST_EVERY_MS / 1_000} s`);
+  const timer: ActiveTimer = { timerId, reason, nextAt: nowMs + afterMs, everyMs, createdAt: nowMs };
+  return { ...work, timers: [...work.timers, timer] };
+}
+
+function openTimer({ timers }: AgentWork, id: string): ActiveTimer {
+  const timer = timers.find(({ timerId }) => timerId === id);
+  if (timer) return timer;
+  throw refused(
+    `there is no timer ${id.slice(0, SHOWN_CHARS)}; there are: ${shownIds(timers.map((each) => each.timerId))}`,
+  );
+}
+
+const shownIds = (ids: readonly string[]): string => ids.slice(0, SHOWN_IDS).join(', ') || 'none';
 
 function created(
   work: AgentWork,
@@ -81,9 +137,11 @@ function created(
   const { objective, planStatus = 'ready', todoList = [], blockedBy = [], recheckAfterMs = null } = change;
   checkBlockers(work, workItemId, blockedBy);
   const recheckAt = recheckAfterMs === null ? null : nowMs + recheckAfterMs;
+  // Those that are made together keep their order.
+  const createdAt = work.items.reduce((last, each) => Math.max(last, each.createdAt + 1), nowMs);
   const item: WorkItem = {
     ...{ workItemId, revision: 1, objective, state: 'open', planStatus, todoList, blockedBy, recheckAt },
-    ...{ resultSummary: null, createdAt: nowMs, updatedAt: nowMs },
+    ...{ resultSummary: null, createdAt, updatedAt: nowMs },
   };
   return { ...work, items: [...work.items, item] };
 }
@@ -109,18 +167,26 @@ function updated(
 function waiting(work: AgentWork, effect: Extract<WorkEffect, { type: 'wait' }>, nowMs: number): AgentWork {
   const { waitId, kind, workItemId, resource, reason, recheckAfterMs, deadlineMs } = effect;
   if (workItemId !== null) openItem(work, workItemId);
+  if (resource !== null) checkResource(work, kind, resource);
   const recheckAt = recheckAfterMs === null ? null : nowMs + recheckAfterMs;
   const deadline = nowMs + (deadlineMs ?? Math.max(DEFAULT_DEADLINE_MS, recheckAfterMs ?? 0));
   const wait: ActiveWait = { waitId, kind, workItemId, resource, reason, recheckAt, deadline, createdAt: nowMs };
   return { ...work, waits: [...work.waits.filter((each) => each.workItemId !== workItemId), wait] };
 }
 
+/** What is waited for by its id must be there; whether a turn is, only the store can say. */
+function checkResource(work: AgentWork, kind: WaitKind, resource: string): void {
+  if (kind === 'timer') openTimer(work, resource);
+  if (kind !== 'external' || work.triggers.some(({ triggerId }) => triggerId === resource)) return;
+  const ids = shownIds(work.triggers.map(({ triggerId }) => triggerId));
+  throw refused(`there is no trigger ${resource.slice(0, SHOWN_CHARS)}; there are: ${ids}`);
+}
+
 function openItem({ items }: AgentWork, id: string): WorkItem {
   const item = items.find(({ workItemId }) => workItemId === id);
   if (item?.state === 'open') return item;
   const open = items.filter(({ state }) => state === 'open').map(({ workItemId }) => workItemId);
-  const shown = open.slice(0, SHOWN_IDS).join(', ') || 'none';
-  throw refused(`there is no open work item ${id.slice(0, SHOWN_CHARS)}; open are: ${shown}`);
+  throw refused(`there is no open work item ${id.slice(0, SHOWN_CHARS)}; open are: ${shownIds(open)}`);
 }
 
 /** Ids of open items, and characters of an unknown one, that an error repeats. */

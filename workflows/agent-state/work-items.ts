@@ -85,7 +85,7 @@ function stateOf(item: WorkItem, wait: ActiveWait | null, isBlocked: boolean): W
   return item.planStatus === 'needs_input' ? 'waiting_operator' : 'runnable';
 }
 
-/** The oldest first; items that a turn made together, by their ids. */
+/** The oldest first. */
 const inOrder = (a: WorkItem, b: WorkItem): number =>
   a.createdAt - b.createdAt || (a.workItemId < b.workItemId ? -1 : 1);
 

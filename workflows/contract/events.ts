@@ -1,4 +1,8 @@
 /** The event log: facts, written in the transaction that makes them true. Per agent, `seq` rises without gaps. */
+import type { ClosureDecision } from '../agent-state/closure.ts';
+import type { ContinuationResolution, TriggerKind } from '../agent-state/continuation.ts';
+import type { WorkEffect } from '../agent-state/effects.ts';
+import type { WaitKind, WaitStatus } from '../agent-state/waits.ts';
 import type { FailureCode } from '../protocol/failures.ts';
 import type { JsonValue } from '../protocol/json.ts';
 import type { HeadStatus, TerminalStatus } from '../protocol/turn.ts';
@@ -106,6 +110,59 @@ export interface DroppedEvent {
   readonly payload: { readonly what: 'enqueue' | 'tool_result' | 'steer'; readonly reason: string };
 }
 
+/** A call of a turn has changed work or waits, as its turn was committed (A7). */
+export interface WorkEvent {
+  readonly type: 'work';
+  readonly payload: {
+    readonly change: WorkEffect['type'];
+    readonly workItemId?: string;
+    readonly waitId?: string;
+    readonly timerId?: string;
+    readonly triggerId?: string;
+    /** False when it did not fit any more, because the work had been changed meanwhile. */
+    readonly applied: boolean;
+  };
+}
+
+/** Something has come for an agent (A4). */
+export interface WakeEvent {
+  readonly type: 'wake';
+  readonly payload: {
+    readonly kind: TriggerKind;
+    /** The id of what it comes from. */
+    readonly source: string;
+    /** `kept`: it is there for the next turn that the agent makes by itself. */
+    readonly disposition: 'woken' | 'kept';
+  };
+}
+
+/** A wait is over (A8). */
+export interface WaitEvent {
+  readonly type: 'wait';
+  readonly payload: {
+    readonly waitId: string;
+    readonly kind: WaitKind;
+    readonly phase: Exclude<WaitStatus, 'active'>;
+    /** The id of what ended it, or `deadline`. */
+    readonly by: string;
+  };
+}
+
+/** What an agent is left with that has no turn to make, and by which facts (A3). */
+export interface ClosureEvent {
+  readonly type: 'closure';
+  readonly payload: ClosureDecision;
+}
+
+/** How a turn goes on from what its agent was left with (A4). */
+export interface ContinuationEvent {
+  readonly type: 'continuation';
+  readonly payload: ContinuationResolution & {
+    /** The ids of what has come. */
+    readonly sources: readonly string[];
+  };
+}
+
 /** What an event says, by its type. */
 export type EventBody =
   | StateEvent
@@ -115,7 +172,12 @@ export type EventBody =
   | ApprovalEvent
   | NoticeEvent
   | TaskEvent
-  | DroppedEvent;
+  | DroppedEvent
+  | WorkEvent
+  | WakeEvent
+  | WaitEvent
+  | ClosureEvent
+  | ContinuationEvent;
 
 /** An event as it is read from the log. */
 export type AgentEvent = EventBody & {

@@ -3,6 +3,7 @@
  * (T1, T2, T6, T29).
  */
 
+import type { AgentPosture } from '../agent-state/posture.ts';
 import type { DeliverableSource } from '../kernel/actions.ts';
 import type { ContextUnit } from '../kernel/context.ts';
 import type { KernelConfig } from '../kernel/state.ts';
@@ -63,6 +64,8 @@ export interface Handover {
   readonly more: boolean;
   /** Turns that have ended, and whose waiting parents have not been told yet (T30). */
   readonly settlements: readonly string[];
+  /** What an agent is at that rests now; absent for one that never had work of its own, and where a turn follows. */
+  readonly resting?: Pick<AgentPosture, 'posture' | 'reason'>;
 }
 
 /** The recorded end of a turn. */
@@ -77,6 +80,8 @@ export interface TurnEnd {
   readonly outputBoxId: string;
   /** The beginning of the deliverable, for the Web UI; absent where the profile keeps titles private. */
   readonly deliverable?: string;
+  /** What its agent is at from then on, for the Web UI; absent for an agent that never had work of its own, and where a turn follows. */
+  readonly agent?: NonNullable<Handover['resting']>;
 }
 
 /** How a turn ended, and what follows from it. */

@@ -1,5 +1,6 @@
 /** The steps of a turn as the store keeps them: what an activity brings, what it gets back, what the workflow is told. */
 
+import type { WorkEffect } from '../agent-state/effects.ts';
 import type { ProposedCall } from '../kernel/calls.ts';
 import type { ArgumentFacts } from '../kernel/governance.ts';
 import type { BoxExtent } from '../kernel/handles.ts';
@@ -132,6 +133,8 @@ export interface NewCall {
   readonly claimed?: true;
   /** A result that is known at once: refused arguments, or an accepted `submit_result`. */
   readonly result?: ToolResultContent;
+  /** What the call changes of its agent's work with the commit of its turn; it has a result then (A7). */
+  readonly effect?: WorkEffect;
 }
 
 /** What a model call has brought, as it is committed. */

@@ -9,6 +9,8 @@
  * 3. Every event is inserted in the transaction whose fact it states.
  * 4. Any method may throw `store_unavailable`, `store_locked` or `store_corrupt`.
  */
+import type { SummaryStore } from './agent-summary.ts';
+import type { WakeStore, WorkStore } from './agent-work.ts';
 import type { ApprovalStore } from './approvals.ts';
 import type { CallStore } from './calls.ts';
 import type { CardStore } from './cards.ts';
@@ -49,6 +51,8 @@ export interface ClientStore
     Omit<CardStore, 'readExtents'>,
     Pick<ChunkStore, 'readChunks'>,
     ControlStore,
+    WakeStore,
+    SummaryStore,
     ReadStore,
     ListStore,
     Backend {}
@@ -68,4 +72,7 @@ export interface Store
     ListStore,
     ChunkStore,
     WebhookStore,
+    WorkStore,
+    WakeStore,
+    SummaryStore,
     Backend {}

@@ -1,4 +1,5 @@
 /** What readers get: turns, agents, edges and events as they stand in the store. Times are in epoch ms by the store's clock. */
+import type { AgentPosture, AgentSchedulingPosture } from '../agent-state/posture.ts';
 import type { AgentStatus } from '../agent-state/status.ts';
 import type { ResultStatus, ToolError, ToolResultContent } from '../protocol/cards.ts';
 import type { JsonValue } from '../protocol/json.ts';
@@ -124,6 +125,8 @@ export interface AgentView {
   readonly status: HeadStatus;
   /** What it does (A1). */
   readonly agentStatus: AgentStatus;
+  /** What it is to those who look at it, and why (A2). */
+  readonly posture: AgentPosture;
   readonly turnEpoch: number;
   /** The open turn; null when the agent is idle. */
   readonly activeAgentTurnId: string | null;
@@ -183,14 +186,22 @@ export interface TurnFilter {
   readonly last?: number;
 }
 
+/** Which agents are looked for. */
+export interface AgentFilter {
+  readonly posture?: AgentSchedulingPosture;
+  readonly agentStatus?: AgentStatus;
+  /** The profile of its requests that name none. */
+  readonly profile?: string;
+  /** Agents whose ids begin with one of these; all when left out. */
+  readonly agentPrefixes?: readonly string[];
+}
+
 /** Which agents are listed. */
-export interface AgentPage {
+export interface AgentPage extends AgentFilter {
   /** Lists agents behind this id. */
   readonly after?: string;
   /** The most agents to list; 1,000 when left out. */
   readonly limit?: number;
-  /** Lists agents whose ids begin with one of these; all when left out. */
-  readonly agentPrefixes?: readonly string[];
 }
 
 /** Which events are read. */
@@ -231,6 +242,8 @@ export interface ReadStore {
   getAgent(agentId: string): Promise<AgentView | null>;
   /** Lists agents by id. */
   listAgents(page?: AgentPage): Promise<readonly AgentView[]>;
+  /** Counts agents, exactly. */
+  countAgents(filter?: AgentFilter): Promise<number>;
   /** Lists the edges of a turn and, recursively, of the turns it enqueued, oldest first; calls of one step in their order. */
   listEdges(agentTurnId: string): Promise<readonly EdgeView[]>;
   /** Reads events of an agent or of one of its turns, oldest first. */

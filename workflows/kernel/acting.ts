@@ -5,8 +5,8 @@
  * 1. `onResults` is the only place that commits results.
  * 2. A call that was approved is not asked about again; one whose arguments were changed is judged by the other stages again.
  */
-import { UPDATE_PLAN } from '../protocol/builtins.ts';
-import type { ApprovalAsk, ExecuteToolsAction, RefusedCall } from './actions.ts';
+import { UPDATE_PLAN, WAIT_FOR } from '../protocol/builtins.ts';
+import type { ApprovalAsk, DeliverableSource, ExecuteToolsAction, RefusedCall } from './actions.ts';
 import {
   type BatchVerdict,
   type CallName,
@@ -19,7 +19,7 @@ import {
   withOutcomes,
 } from './calls.ts';
 import { type Progress, rollbackReason } from './checkpoint.ts';
-import { done, isSubmission, terminationBy } from './ending.ts';
+import { answerOf, done, isSubmission, terminationBy } from './ending.ts';
 import type { ApprovalDecision, ToolResultsEvent } from './events.ts';
 import { activated } from './exposure.ts';
 import { nextModelCall } from './funnel.ts';
@@ -98,12 +98,16 @@ function afterBatch(
     return done(state, termination, { from: 'fallback' });
   }
   const last = terminating(calls);
-  if (last) return done(state, terminationBy(last.tool, last.result), { from: 'tool_result', callId: last.callId });
+  if (last) return done(state, terminationBy(last.tool, last.result), deliverableOf(state, last));
   const reason = verdict?.reason ?? rollbackReason(calls, rollbackOn);
   if (reason !== null) return rollback(state, reason, nowMs);
   const requiredToolDone = calls.some(({ tool, result }) => mustEndWith.includes(tool) && result.status === 'success');
   return nextModelCall({ ...state, requiredToolDone, rollbacks: 0 }, nowMs);
 }
+
+/** What a terminating tool returns; of an agent that waits, what it said beside its call, if it said anything (A8). */
+const deliverableOf = (state: KernelState, { tool, callId }: FinishedCall): DeliverableSource =>
+  tool === WAIT_FOR && state.lastThought?.hasText ? answerOf(state) : { from: 'tool_result', callId };
 
 /** The call that ends the turn: of several the first that did not succeed, so that a failure is never reported as success. */
 function terminating(calls: readonly FinishedCall[]): FinishedCall | undefined {

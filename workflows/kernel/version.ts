@@ -1,2 +1,2 @@
 /** The version of the kernel, by which a burst knows that it runs the same as the workflow: scripts/kernel-version.ts writes it. */
-export const KERNEL_VERSION = '7833b7fb79624f01';
+export const KERNEL_VERSION = 'af8e5074809395a9';

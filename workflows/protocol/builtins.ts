@@ -9,6 +9,8 @@ export const READ_RESULT = 'read_result';
 export const SKILL = 'skill';
 /** Writes down the model's plan (K14). */
 export const UPDATE_PLAN = 'update_plan';
+/** Ends the turn until something that is waited for has come (A8). */
+export const WAIT_FOR = 'wait_for';
 /** Hands work to another agent and goes on (W12). */
 export const DELEGATE_ASYNC = 'delegate_async';
 /** Hands work to another agent and waits for its end (W12). */

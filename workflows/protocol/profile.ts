@@ -222,6 +222,8 @@ export const profileSchema = z.strictObject({
   maxHistoryEvents: z.int().min(5).optional(),
   /** How long a suspended call waits whose tool sets no time of its own, in ms; ten minutes when absent (T13). */
   suspendTimeoutMs: durationMs.optional(),
+  /** How many turns in a row the agent may make by itself for work that it can go on with (A10). */
+  maxAutonomousTurns: z.int().nonnegative().default(25),
   /** To whom the agent may delegate (W12); when it is absent the tools of delegation are not offered. */
   delegationPolicy: delegationPolicySchema.optional(),
   tags: z.array(z.string()).default([]),

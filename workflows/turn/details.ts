@@ -40,6 +40,8 @@ export interface EndLine {
   readonly reason: string | null;
   /** The beginning of the deliverable; absent where titles are private. */
   readonly deliverable?: string;
+  /** What the agent is at from then on; absent for one that never had work of its own, and where a turn follows. */
+  readonly agent?: { readonly posture: string; readonly reason: string };
 }
 
 /** All that is shown of a turn. */
@@ -88,7 +90,7 @@ const workflowOf = ({ agentId, agentTurnId }: Pick<Details, 'agentId' | 'agentTu
 
 function endLines({ end }: Details): string[] {
   if (!end) return [];
-  const { errorCode, reason, deliverable } = end;
+  const { errorCode, reason, deliverable, agent } = end;
   return [
     ...(errorCode === null && reason === null
       ? []
@@ -98,6 +100,7 @@ function endLines({ end }: Details): string[] {
             .map(escapeMarkdown)
             .join(': ')}`,
         ]),
+    ...(agent ? [`**The agent** is now ${escapeMarkdown(agent.posture)}: ${escapeMarkdown(agent.reason)}`] : []),
     ...(deliverable === undefined ? [] : ['**Deliverable:**', codeBlock(deliverable)]),
   ];
 }

@@ -139,10 +139,15 @@ export class TurnDisplay {
     this.#render();
   }
 
-  end({ status, errorCode, reason, deliverable }: TurnEnd): void {
+  end({ status, errorCode, reason, deliverable, agent }: TurnEnd): void {
     this.#waiting = [];
     this.#state = errorCode ? `${status} (${errorCode})` : status;
-    this.#end = { errorCode, reason, ...(deliverable === undefined ? {} : { deliverable }) };
+    this.#end = {
+      errorCode,
+      reason,
+      ...(deliverable === undefined ? {} : { deliverable }),
+      ...(agent ? { agent } : {}),
+    };
     this.#render();
   }
 

@@ -42,7 +42,7 @@ export async function reportTo(tx: Tx, locked: Locked, report: ToolResultReport)
   const waiting = await findWaiting(tx, agentTurnId, callId);
   // Nothing has been started that could have a result: only an approver can answer this call.
   if (waiting?.kind === 'approval' && waiting.status !== 'dropped') return { ack: 'unknown', wake: false };
-  const facts = call && (await factsOf(tx, turn, { callId, waiting, closed }));
+  const facts = call && (await agentFacts(tx, turn, { callId, waiting, closed }));
   const body = await bodyOf(tx, report);
   const decision = onReport({ turnEpoch: turn.turn_epoch, closed }, facts, report, body !== null, tx.now);
   if (call && body && decision.effect === 'settle' && bringsResult(report)) {
@@ -101,7 +101,11 @@ interface ReportedCall {
  * What the decision about a report needs to know. A call that never waited and whose turn is over counts as dropped, whatever result it
  * has.
  */
-async function factsOf(reader: Reader, turn: Turn, { callId, waiting, closed }: ReportedCall): Promise<WaitingFacts> {
+async function agentFacts(
+  reader: Reader,
+  turn: Turn,
+  { callId, waiting, closed }: ReportedCall,
+): Promise<WaitingFacts> {
   const deferred = await findDeferral(reader, turn.agent_turn_id, callId);
   const deferral = deferred?.deferral ?? null;
   if (!waiting) {

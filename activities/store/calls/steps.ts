@@ -26,6 +26,7 @@ import type { Timeouts } from '../../../workflows/protocol/profile.ts';
 import { addUsage, type Fence } from '../../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS, firstCheckAt } from '../../../workflows/supervision/check.ts';
 import { stepCardId } from '../../ids.ts';
+import { keepEffect } from '../agents/effects.ts';
 import { hideCards } from '../cards/boxes.ts';
 import { type NewCard, writeNewCards } from '../cards/cards.ts';
 import { type StoreContext, type Tx, write } from '../context.ts';
@@ -338,6 +339,7 @@ async function writeCall(
   const premature = own && (await hasPendingSteers(tx, turn.agent_turn_id));
   const content = premature ? inboxNotEmpty(callId) : result;
   const { settled } = await storeResult(tx, turn, { stepIndex, content });
+  if (call.effect) await keepEffect(tx, turn, { callId, stepIndex, index: call.index }, call.effect);
   return { ...proposed, settled };
 }
 

@@ -7,7 +7,7 @@
 import type { Chunk, ChunkBatch, ChunkBody } from '../../../workflows/contract/chunks.ts';
 import { read, type StoreContext, type Tx, together, write } from '../context.ts';
 import { decoded, encodedText } from '../schema/json.ts';
-import type { ChunkRow } from '../schema/rows.ts';
+import type { ChunkRow } from '../schema/log-rows.ts';
 import { selectLease } from '../turns/head.ts';
 
 /** Writers of chunks stand in a line of their own, and in nobody's way. */

@@ -1,7 +1,8 @@
 /** Edges as clients see them: enough to draw the whole call tree of a request (T26). */
 import type { EdgeView } from '../../../workflows/contract/views.ts';
 import { ofFewLengths, read, type StoreContext } from '../context.ts';
-import type { Db, EdgeRow } from '../schema/rows.ts';
+import type { EdgeRow } from '../schema/log-rows.ts';
+import type { Db } from '../schema/rows.ts';
 
 /** Turns in one statement. */
 const TURNS_PER_QUERY = 512;

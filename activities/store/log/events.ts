@@ -5,7 +5,8 @@ import type { Topic } from '../../../workflows/contract/webhooks.ts';
 import { edgeKey } from '../../ids.ts';
 import type { Tx } from '../context.ts';
 import { encoded } from '../schema/json.ts';
-import type { EdgeRow, EventRow, HeadRow } from '../schema/rows.ts';
+import type { EdgeRow, EventRow } from '../schema/log-rows.ts';
+import type { HeadRow } from '../schema/rows.ts';
 
 /** What an event is about: a turn, or an agent alone. A row of a turn says it. */
 export type EventOf = Pick<EventRow, 'agent_id' | 'agent_turn_id'>;

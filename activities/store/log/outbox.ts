@@ -8,7 +8,8 @@
  * 2. Only an agent whose head row the transaction holds is counted for, so sequences have no gaps and no ties.
  */
 import { CodedError } from '../../../workflows/protocol/failures.ts';
-import type { EdgeRow, EventRow, HeadRow, Trx } from '../schema/rows.ts';
+import type { EdgeRow, EventRow } from '../schema/log-rows.ts';
+import type { HeadRow, Trx } from '../schema/rows.ts';
 
 /** An event without what the database and the outbox give it. */
 export type NewEvent = Omit<EventRow, 'id' | 'seq'>;

@@ -1,45 +1,176 @@
 /** Agents as readers see them. */
-import type { AgentPage, AgentView } from '../../../workflows/contract/views.ts';
+import { type ExpressionBuilder, type SqlBool, sql } from 'kysely';
+import {
+  type AgentPosture,
+  type AgentSchedulingPosture,
+  derivePosture,
+} from '../../../workflows/agent-state/posture.ts';
+import { scheduled } from '../../../workflows/agent-state/work-items.ts';
+import type { AgentFilter, AgentPage, AgentView } from '../../../workflows/contract/views.ts';
+import { openWorkOf, type WorkOf } from '../agents/work.ts';
 import { ofFewLengths, read, type StoreContext } from '../context.ts';
-import { constant, type Db } from '../schema/rows.ts';
+import { constant, type Db, type Tables } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { beginsWith } from './agent-prefixes.ts';
 
+/** Agents of one page of a list of which many may not be wanted. */
+const SCANNED = 500;
+
 /** Lists agents by id. */
-export const listAgents = (
-  ctx: StoreContext,
-  { after, limit = 1_000, agentPrefixes }: AgentPage = {},
-): Promise<readonly AgentView[]> =>
+export const listAgents = (ctx: StoreContext, page: AgentPage = {}): Promise<readonly AgentView[]> =>
   read(ctx, async ({ db }) => {
-    // The ids first: of a page of a join, PostgreSQL may join more than the page.
-    let query = db.selectFrom('agents').select('agent_id').orderBy('agent_id').limit(limit);
-    if (agentPrefixes) query = query.where(beginsWith('agents.agent_id', agentPrefixes));
-    const page = await (after === undefined ? query : query.where('agent_id', '>', after)).execute();
+    const { limit = 1_000, posture } = page;
     const views: AgentView[] = [];
-    for (let from = 0; from < page.length; from += AGENTS_PER_QUERY) {
-      const ids = ofFewLengths(page.slice(from, from + AGENTS_PER_QUERY).map((row) => row.agent_id));
-      const rows = await selectAgents(db)
-        .where('agents.agent_id', 'in', ids)
-        .where('head.agent_id', 'in', ids)
-        .orderBy('agents.agent_id')
-        .execute();
-      for (const row of rows) views.push(agentView(row));
+    let { after } = page;
+    for (;;) {
+      const size = posture === undefined ? limit : Math.max(limit, SCANNED);
+      const ids = await idsOf(db, { ...page, ...(after === undefined ? {} : { after }), limit: size });
+      for (const view of await viewsOf(db, ids))
+        if (posture === undefined || view.posture.posture === posture) views.push(view);
+      after = ids.at(-1);
+      if (views.length >= limit || ids.length < size) return views.slice(0, limit);
     }
-    return views;
+  });
+
+/** Counts agents. */
+export const countAgents = (ctx: StoreContext, filter: AgentFilter = {}): Promise<number> =>
+  read(ctx, async ({ db }) => {
+    const { posture } = filter;
+    const query = restricted(selectIds(db), filter).clearSelect();
+    const { count } = await query.select((eb) => eb.fn.countAll<number>().as('count')).executeTakeFirstOrThrow();
+    if (posture === undefined || DECIDED.has(posture)) return Number(count);
+    // Of those that have work, what they are at is derived one by one.
+    const simple =
+      posture === 'idle' ? restricted(selectIds(db), filter).where('head.has_work', '=', sql.lit(0)) : null;
+    const counted = await simple
+      ?.clearSelect()
+      .select((eb) => eb.fn.countAll<number>().as('count'))
+      .executeTakeFirstOrThrow();
+    let found = Number(counted?.count ?? 0);
+    for (let after: string | undefined; ; ) {
+      const page = { ...filter, ...(after === undefined ? {} : { after }), limit: SCANNED };
+      const ids = await idsOf(db, page, true);
+      found += (await viewsOf(db, ids)).filter((view) => view.posture.posture === posture).length;
+      after = ids.at(-1);
+      if (ids.length < SCANNED) return found;
+    }
   });
 
 /** Reads an agent; null when it never accepted a turn. */
 export const getAgent = (ctx: StoreContext, agentId: string): Promise<AgentView | null> =>
   read(ctx, async ({ db }) => {
-    const row = await selectAgents(db).where('agents.agent_id', '=', agentId).executeTakeFirst();
-    return row ? agentView(row) : null;
+    const [view] = await viewsOf(db, [agentId]);
+    return view ?? null;
   });
+
+/** A query for the ids of agents. */
+const selectIds = (db: Db) =>
+  db
+    .selectFrom('agents')
+    .innerJoin('agent_state_head as head', 'head.agent_id', 'agents.agent_id')
+    .select('agents.agent_id');
+
+type Heads = ExpressionBuilder<Tables & { head: Tables['agent_state_head'] }, 'agents' | 'head'>;
+
+const isQueued = ({ exists, selectFrom }: Heads) =>
+  exists(
+    selectFrom('turns')
+      .select('turns.agent_turn_id')
+      .whereRef('turns.agent_id', '=', 'agents.agent_id')
+      .where('turns.status', '=', constant('queued')),
+  );
+
+/** Postures that the head and the queue alone decide. */
+const DECIDED: ReadonlySet<AgentSchedulingPosture> = new Set(['archived', 'active_turn', 'has_queued_input']);
+
+/** Those agents that may have the posture; of those that are `DECIDED` exactly those that have it. */
+function mayHave(eb: Heads, posture: AgentSchedulingPosture) {
+  const isStopped = eb('head.agent_status', '=', constant('stopped'));
+  const isOpen = eb('head.active_agent_turn_id', 'is not', null);
+  const rests = eb.and([eb.not(isStopped), eb.not(isOpen), eb.not(isQueued(eb))]);
+  switch (posture) {
+    case 'archived':
+      return isStopped;
+    case 'active_turn':
+      return eb.and([eb.not(isStopped), isOpen]);
+    case 'has_queued_input':
+      return eb.and([eb.not(isStopped), eb.not(isOpen), isQueued(eb)]);
+    case 'unknown':
+      return sql<SqlBool>`1 = 0`;
+    case 'idle':
+      return rests;
+    default:
+      return eb.and([eb('head.has_work', '=', sql.lit(1)), rests]);
+  }
+}
+
+function restricted(query: ReturnType<typeof selectIds>, filter: AgentFilter): ReturnType<typeof selectIds> {
+  const { posture, agentStatus, profile, agentPrefixes } = filter;
+  let restrictedQuery = query;
+  if (agentPrefixes) restrictedQuery = restrictedQuery.where(beginsWith('agents.agent_id', agentPrefixes));
+  if (agentStatus !== undefined) restrictedQuery = restrictedQuery.where('head.agent_status', '=', agentStatus);
+  if (profile !== undefined) restrictedQuery = restrictedQuery.where('agents.profile', '=', profile);
+  if (posture !== undefined) restrictedQuery = restrictedQuery.where((eb) => mayHave(eb as unknown as Heads, posture));
+  return restrictedQuery;
+}
+
+/** The ids of a page of agents; `working`: of those that have work. */
+async function idsOf(
+  db: Db,
+  page: AgentPage & { readonly limit: number },
+  working = false,
+): Promise<readonly string[]> {
+  const { after, limit, ...filter } = page;
+  const isPlain = !working && Object.keys(filter).every((key) => key === 'agentPrefixes');
+  // The ids first, and of the roster alone where that is enough: of a page of a join, PostgreSQL may join more than the page.
+  const rows = isPlain
+    ? await behind(plain(db, filter), after).limit(limit).execute()
+    : await behind(
+        working
+          ? restricted(selectIds(db), filter).where('head.has_work', '=', sql.lit(1))
+          : restricted(selectIds(db), filter),
+        after,
+      )
+        .limit(limit)
+        .execute();
+  return rows.map((row) => row.agent_id);
+}
+
+function plain(db: Db, { agentPrefixes }: AgentFilter) {
+  const query = db.selectFrom('agents').select('agents.agent_id');
+  return agentPrefixes ? query.where(beginsWith('agents.agent_id', agentPrefixes)) : query;
+}
+
+const behind = <Q extends ReturnType<typeof selectIds> | ReturnType<typeof plain>>(
+  query: Q,
+  after: string | undefined,
+) => {
+  const ordered = (query as ReturnType<typeof plain>).orderBy('agents.agent_id');
+  return after === undefined ? ordered : ordered.where('agents.agent_id', '>', after);
+};
 
 /** Agents in one statement: so few that no planner finds it cheaper to read all there are. */
 const AGENTS_PER_QUERY = 8;
 
+/** Agents with these ids as readers see them, in the order of their ids. */
+async function viewsOf(db: Db, ids: readonly string[]): Promise<readonly AgentView[]> {
+  const views: AgentView[] = [];
+  for (let from = 0; from < ids.length; from += AGENTS_PER_QUERY) {
+    const some = ofFewLengths(ids.slice(from, from + AGENTS_PER_QUERY));
+    const rows = await selectAgents(db)
+      .where('agents.agent_id', 'in', some)
+      .where('head.agent_id', 'in', some)
+      .orderBy('agents.agent_id')
+      .execute();
+    const working = rows.filter(({ has_work }) => has_work === 1).map(({ agent_id }) => agent_id);
+    const work = await openWorkOf(db, working);
+    for (const row of rows) views.push(agentView(row, work.get(row.agent_id)));
+  }
+  return views;
+}
+
 /** A query for agents with their heads, to be restricted to those that are wanted. */
-const selectAgents = (db: Db) =>
+export const selectAgents = (db: Db) =>
   db
     .selectFrom('agents')
     .innerJoin('agent_state_head as head', 'head.agent_id', 'agents.agent_id')
@@ -48,6 +179,8 @@ const selectAgents = (db: Db) =>
     .select((eb) => [
       'agents.profile',
       'agents.lifecycle',
+      'agents.parent_agent_id',
+      'agents.created_at',
       'active.no_workers_since',
       'active.worker_target',
       eb
@@ -60,12 +193,13 @@ const selectAgents = (db: Db) =>
 
 type SelectedAgent = Awaited<ReturnType<ReturnType<typeof selectAgents>['execute']>>[number];
 
-const agentView = (row: SelectedAgent): AgentView => ({
+const agentView = (row: SelectedAgent, work: WorkOf | undefined): AgentView => ({
   agentId: row.agent_id,
   profile: row.profile,
   lifecycle: row.lifecycle,
   status: row.status,
   agentStatus: row.agent_status,
+  posture: postureOfRow(row, work),
   turnEpoch: row.turn_epoch,
   activeAgentTurnId: row.active_agent_turn_id,
   acceptedTurns: row.accept_seq,
@@ -76,6 +210,16 @@ const agentView = (row: SelectedAgent): AgentView => ({
   resumeDeadline: row.resume_deadline,
   updatedAt: row.updated_at,
 });
+
+/** What an agent is at, by its row and its open work. */
+export const postureOfRow = (row: SelectedAgent, { items, waits }: WorkOf = { items: [], waits: [] }): AgentPosture =>
+  derivePosture({
+    status: row.agent_status,
+    activeAgentTurnId: row.active_agent_turn_id,
+    queuedInput: Number(row.queued),
+    workItems: scheduled(items, waits, row.current_work_item_id),
+    waits,
+  });
 
 /** The workers that a turn lacks, or the turn that an agent has open; null when it lacks none. */
 export const missingWorkers = (row: { [Key in 'no_workers_since' | 'worker_target']: TurnRow[Key] | null }) =>

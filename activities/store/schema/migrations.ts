@@ -59,7 +59,41 @@ const agents: Migration = ({ int }) => [
   `create table profile_heads (name text primary key, hash text not null, revision ${int} not null, updated_at ${int} not null)`,
   `create table agent_state_head (agent_id text primary key, status text not null, agent_status text not null, turn_epoch ${int} not null,
      active_agent_turn_id text, acting ${int} not null default 0, output_box_id text, waiting_tool_count ${int} not null,
-     resume_deadline ${int}, accept_seq ${int} not null, event_seq ${int} not null, updated_at ${int} not null)`,
+     resume_deadline ${int}, has_work ${int} not null default 0, current_work_item_id text, came text, closure text,
+     autonomous_turns ${int} not null default 0, last_agent_turn_id text,
+     total_input ${int} not null default 0, total_output ${int} not null default 0, total_cached ${int} not null default 0,
+     total_estimated ${int} not null default 0, total_cost double precision, accept_seq ${int} not null, event_seq ${int} not null, updated_at ${int} not null)`,
+];
+
+/** What agents have between their turns: work, and what they wait for. */
+const work: Migration = ({ int }) => [
+  `create table work_items (work_item_id text primary key, agent_id text not null, revision ${int} not null, objective text not null,
+     state text not null, plan_status text not null, todo_list text not null, blocked_by text not null, recheck_at ${int}, due_at ${int},
+     result_summary text, continued_revision ${int} not null, created_at ${int} not null, updated_at ${int} not null)`,
+  `create index work_items_open on work_items (agent_id, created_at, work_item_id) where state = 'open'`,
+  `create index work_items_by_agent on work_items (agent_id, created_at, work_item_id)`,
+  `create index work_items_due on work_items (due_at) where due_at is not null`,
+  // Of whom something of the kind is read at all.
+  `create index heads_with_work on agent_state_head (agent_id) where has_work = 1`,
+  `create table waits (wait_id text primary key, agent_id text not null, work_item_id text, kind text not null, resource text,
+     reason text not null, status text not null, recheck_at ${int}, deadline ${int} not null, due_at ${int},
+     agent_turn_id text not null, created_at ${int} not null, ended_at ${int}, ended_by text)`,
+  `create index waits_active on waits (agent_id, created_at, wait_id) where status = 'active'`,
+  `create index waits_due on waits (due_at) where due_at is not null`,
+  // The waits that the end of a turn makes due.
+  `create index waits_for_task on waits (resource) where status = 'active' and kind = 'task'`,
+  `create table timers (timer_id text primary key, agent_id text not null, reason text not null, next_at ${int}, every_ms ${int}, due_at ${int},
+     fired ${int} not null, cancelled_at ${int}, created_at ${int} not null)`,
+  `create index timers_active on timers (agent_id, created_at, timer_id) where next_at is not null`,
+  `create index timers_due on timers (due_at) where due_at is not null`,
+  `create table triggers (trigger_id text primary key, agent_id text not null, name text not null, token_hash text not null unique,
+     hits ${int} not null, last_hit_at ${int}, revoked_at ${int}, created_at ${int} not null)`,
+  `create index triggers_active on triggers (agent_id, created_at, trigger_id) where revoked_at is null`,
+  `create table trigger_deliveries (trigger_id text not null, delivery_key text not null, created_at ${int} not null,
+     primary key (trigger_id, delivery_key))`,
+  `create index trigger_deliveries_by_age on trigger_deliveries (created_at)`,
+  `create table work_effects (agent_turn_id text not null, call_id text not null, step_index ${int} not null,
+     call_index ${int} not null, effect text not null, primary key (agent_turn_id, call_id))`,
 ];
 
 /** Turns, found by their queue, their parent and their check. */
@@ -78,6 +112,8 @@ const turns: Migration = ({ int }) => [
   `create unique index turns_idempotency on turns (agent_id, idempotency_key) where idempotency_key is not null`,
   `create index turns_queue on turns (agent_id, lane, accept_seq) where status = 'queued'`,
   `create index turns_by_parent on turns (parent_agent_turn_id) where parent_agent_turn_id is not null`,
+  `create index turns_open_by_parent_agent on turns (parent_agent_id, accepted_at)
+     where parent_agent_id is not null and status in ('queued', 'dispatched', 'running', 'suspended')`,
   // The list of all turns by age: new ones come at its end.
   `create index turns_by_age on turns (accepted_at, agent_turn_id)`,
   // What is due: however many agents and ended turns there are, the supervisor reads only this.
@@ -169,7 +205,7 @@ const webhooks: Migration = ({ int }) => [
 ];
 
 const firstSchema: Migration = (dialect) =>
-  [cards, boxes, agents, turns, calls, approvals, log, chunks, leases, webhooks].flatMap((part) => part(dialect));
+  [cards, boxes, agents, work, turns, calls, approvals, log, chunks, leases, webhooks].flatMap((part) => part(dialect));
 
 const MIGRATIONS: readonly Migration[] = [firstSchema];
 

@@ -3,21 +3,22 @@
  * that can be null says when it is. The table of turns is in schema/turn-row.ts.
  */
 import { type Generated, type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
+import type { ClosureDecision } from '../../../workflows/agent-state/closure.ts';
 import type { AgentStatus } from '../../../workflows/agent-state/status.ts';
+import type { Came } from '../../../workflows/contract/agent-work.ts';
 import type { ApprovalStatus } from '../../../workflows/contract/approvals.ts';
 import type { BetweenSteps } from '../../../workflows/contract/between-steps.ts';
 import type { ResultReport } from '../../../workflows/contract/calls.ts';
-import type { ChunkBody } from '../../../workflows/contract/chunks.ts';
-import type { EventBody } from '../../../workflows/contract/events.ts';
 import type { InboxDelivery } from '../../../workflows/contract/inbox.ts';
 import type { ProviderOutage, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
-import type { Topic } from '../../../workflows/contract/webhooks.ts';
 import type { BudgetAsk } from '../../../workflows/kernel/budgets.ts';
 import type { CardContents, CardType } from '../../../workflows/protocol/cards.ts';
 import type { JsonObject, JsonValue } from '../../../workflows/protocol/json.ts';
 import type { ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
 import type { AgentLifecycle, HeadStatus, Usage } from '../../../workflows/protocol/turn.ts';
+import type { TimerRow, TriggerDeliveryRow, TriggerRow, WaitRow, WorkEffectRow, WorkItemRow } from './agent-rows.ts';
 import { decoded, type Json } from './json.ts';
+import type { ChunkRow, EdgeRow, EventRow, WebhookCursorRow, WebhookRow } from './log-rows.ts';
 import type { TurnRow } from './turn-row.ts';
 
 /** A card: written once, never changed. */
@@ -122,6 +123,26 @@ export interface HeadRow {
   waiting_tool_count: number;
   /** The nearest deadline of the waiting set; null when nothing waits. */
   resume_deadline: number | null;
+  /** Whether the agent ever had work items, waits, timers or triggers: 1, or 0 for one of which nothing of the kind is read. */
+  has_work: number;
+  /** The work item that the agent has picked; null for none. */
+  current_work_item_id: string | null;
+  /** What has come for the agent and made no turn yet; null for nothing. */
+  came: Json<readonly Came[]> | null;
+  /** What the agent's last turn left it with; null where nothing but the end of that turn decides it. */
+  closure: Json<ClosureDecision> | null;
+  /** Turns that the agent has made by itself since something came from outside (A10). */
+  autonomous_turns: number;
+  /** The turn that was open last; null for an agent that has had none. */
+  last_agent_turn_id: string | null;
+  /** Tokens of its ended turns. */
+  total_input: number;
+  total_output: number;
+  total_cached: number;
+  /** 1 as soon as some of them were counted by the runtime. */
+  total_estimated: number;
+  /** What its ended turns cost; null as soon as the cost of one is not known. */
+  total_cost: number | null;
   /** The place of the turn that was accepted last. */
   accept_seq: number;
   /** The place of the event that was written last. */
@@ -233,27 +254,6 @@ export interface ClaimRow {
   progress: Json<JsonValue> | null;
 }
 
-/** Who caused what (T26). Columns that do not apply to a primitive are null. */
-export interface EdgeRow {
-  /** Made of primitive, phase and subject, so that an edge is written once. */
-  edge_key: string;
-  primitive: 'enqueue' | 'tool_call' | 'report' | 'join';
-  phase: 'request' | 'response';
-  kind: string | null;
-  source_agent_id: string | null;
-  source_agent_turn_id: string | null;
-  source_step_index: number | null;
-  target_agent_id: string | null;
-  target_agent_turn_id: string | null;
-  call_id: string | null;
-  call_index: number | null;
-  correlation_id: string | null;
-  depth: number;
-  trace_id: string | null;
-  metadata: Json<JsonObject>;
-  created_at: number;
-}
-
 /** An item of a running turn's inbox. */
 export interface InboxRow {
   agent_turn_id: string;
@@ -267,60 +267,6 @@ export interface InboxRow {
   /** The step that showed a steer to the model; null while none has, and for other items. */
   step_index: number | null;
   created_at: number;
-}
-
-/** An event of the log. */
-export interface EventRow {
-  id: Generated<number>;
-  agent_id: string;
-  seq: number;
-  /** Null for an event of the agent and of no turn. */
-  agent_turn_id: string | null;
-  subject: string;
-  type: EventBody['type'];
-  payload: Json<EventBody['payload']>;
-  /** The foreign message that was dropped; null for all other events. */
-  message_id: string | null;
-  /** What webhooks tell it as; null for an event that they tell nobody. */
-  topic: Topic | null;
-  created_at: number;
-}
-
-/** A piece of an answer that is being written (W16). */
-export interface ChunkRow {
-  agent_turn_id: string;
-  seq: number;
-  step_index: number;
-  /** When the attempt was scheduled, epoch ms. */
-  attempt: number;
-  body: Json<ChunkBody>;
-  created_at: number;
-}
-
-/** What a webhook has been told. */
-export interface WebhookRow {
-  webhook_id: string;
-  /** Every event up to this id was found. */
-  searched_id: number;
-  sent: number;
-  failed: number;
-  last_sent_at: number | null;
-  last_failed_at: number | null;
-  last_error: string | null;
-}
-
-/** What a webhook has been told of an agent, as long as there is something to tell, or an event may be found again. */
-export interface WebhookCursorRow {
-  webhook_id: string;
-  agent_id: string;
-  /** Of the event that was told last. */
-  seq: number;
-  /** The newest event that is known to be told, or to be told of. */
-  event_id: number;
-  /** Null while nothing is to be told. */
-  due_at: number | null;
-  /** Failed tries in a row. */
-  failures: number;
 }
 
 /** Which schema the store has, and the id that it was given with it. */
@@ -356,6 +302,12 @@ export interface Tables {
   profiles: ProfileRow;
   profile_heads: ProfileHeadRow;
   agent_state_head: HeadRow;
+  work_items: WorkItemRow;
+  waits: WaitRow;
+  timers: TimerRow;
+  triggers: TriggerRow;
+  trigger_deliveries: TriggerDeliveryRow;
+  work_effects: WorkEffectRow;
   turns: TurnRow;
   agent_steps: StepRow;
   turn_waiting: WaitingRow;

@@ -1,5 +1,6 @@
 /** The table of turns as Kysely sees it. */
 
+import type { Came } from '../../../workflows/contract/agent-work.ts';
 import type { ParentEndPolicy } from '../../../workflows/contract/delegation.ts';
 import type { ContextUnit } from '../../../workflows/kernel/context.ts';
 import type { EnqueueRequest } from '../../../workflows/protocol/enqueue.ts';
@@ -14,7 +15,10 @@ import type { Json } from './json.ts';
 export type SettlementState = 'pending' | 'due' | ReportAnswer;
 
 /** A request as it is kept with its turn: the instruction is a card by then. */
-export type StoredRequest = Omit<EnqueueRequest, 'instruction'>;
+export type StoredRequest = Omit<EnqueueRequest, 'instruction'> & {
+  /** What has come for the agent and made this turn; absent for a request, a delegation and a steer. */
+  readonly came?: readonly Came[];
+};
 
 /** A turn. What its status says of the columns that can be null is in schema/turn-states.ts. */
 export interface TurnRow {

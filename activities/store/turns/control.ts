@@ -10,6 +10,7 @@ import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { BudgetChange } from '../../../workflows/protocol/profile.ts';
 import { type AgentLifecycle, isTerminal, type Termination } from '../../../workflows/protocol/turn.ts';
 import { outputBoxId, steerIdFor } from '../../ids.ts';
+import { setDueTimes } from '../agents/work.ts';
 import { answerByBudgets } from '../calls/approvals.ts';
 import { syncHead } from '../calls/waiting-set.ts';
 import { createBox, insertCard } from '../cards/cards.ts';
@@ -20,7 +21,7 @@ import { endTurn, reap } from './endings.ts';
 import { handOver } from './handover.ts';
 import { lockHead, updateHead } from './head.ts';
 import { putItem } from './inbox.ts';
-import { rosterEntry } from './roster.ts';
+import { agentNotFound, rosterEntry } from './roster.ts';
 import { addBudgets } from './set-budgets.ts';
 import { countPendingSteers, steerKey } from './steers.ts';
 import { abandoned, RESTING } from './terminal.ts';
@@ -129,14 +130,10 @@ export const setLifecycle = (
   reason: string,
 ): Promise<LifecycleChange> =>
   write(ctx, agentId, async (tx) => {
-    if (!(await rosterEntry(tx, agentId))) {
-      throw new CodedError(
-        'agent_not_found',
-        `there is no agent ${agentId} in this store: an agent is there from its first request on; check the id`,
-      );
-    }
+    if (!(await rosterEntry(tx, agentId))) throw agentNotFound(agentId);
     const head = await lockHead(tx, agentId);
     await tx.db.updateTable('agents').set({ lifecycle }).where('agent_id', '=', agentId).execute();
+    if (head.has_work === 1) await setDueTimes(tx, agentId, lifecycle);
     if (lifecycle === 'started') {
       const started = { ...head, agent_status: nextStatus(head.agent_status, 'start') };
       await updateHead(tx, agentId, { agent_status: started.agent_status });

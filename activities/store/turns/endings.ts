@@ -6,6 +6,7 @@ import type { CommittedStep, Ending, Handover, TurnCommit } from '../../../workf
 import type { StepCommit, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
 import type { SeenTurn } from '../../../workflows/contract/supervision.ts';
 import type { Fence, Termination } from '../../../workflows/protocol/turn.ts';
+import { applyEffects, dropEffects } from '../agents/effects.ts';
 import { fencedTurnAt, writeStep } from '../calls/steps.ts';
 import { closeUnit } from '../cards/earlier-turns.ts';
 import { type StoreContext, type Tx, write } from '../context.ts';
@@ -41,7 +42,8 @@ export const commitStepAndEnd = (
     if (!end) return { record, ending: null };
     // The step has changed the row of the turn.
     const { waited, steered, delegated } = turn;
-    const after = { ...(await turnOf(tx, fence.agentTurnId)), waited, steered, delegated };
+    const worked = turn.worked || commit.calls.some(({ effect }) => effect !== undefined);
+    const after = { ...(await turnOf(tx, fence.agentTurnId)), waited, steered, delegated, worked };
     return { record, ending: await endTurn(tx, { head, turn: after }, end) };
   });
 
@@ -64,7 +66,10 @@ interface Ended {
 export async function reap(tx: Tx, { head, turn }: Ended, termination: Termination): Promise<Ending> {
   const turnEpoch = head.turn_epoch + 1;
   await updateHead(tx, head.agent_id, { turn_epoch: turnEpoch });
-  return endTurn(tx, { head: { ...head, turn_epoch: turnEpoch }, turn }, abandoned(termination));
+  // What it has changed of its agent's work it has not committed.
+  await dropEffects(tx, turn.agent_turn_id);
+  const ended = { head: { ...head, turn_epoch: turnEpoch }, turn: { ...turn, worked: false } };
+  return endTurn(tx, ended, abandoned(termination));
 }
 
 /** Ends a turn and hands over to the next one. */
@@ -79,13 +84,16 @@ export async function endTurn(tx: Tx, { head, turn }: Ended, commit: TurnCommit)
         status: 'idle',
         agent_status: RESTING,
         active_agent_turn_id: null,
+        last_agent_turn_id: turn.agent_turn_id,
         waiting_tool_count: 0,
         resume_deadline: null,
         updated_at: tx.now,
       }
     : head;
+  const worked = wasActive && turn.worked !== false ? await applyEffects(tx, after, turn) : after;
   const reported = turn.settlement === 'pending' ? { ...turn, settlement: 'due' as const } : turn;
-  return { ended, handover: withReport(await handOver(tx, after), reported) };
+  const { resting, ...handover } = await handOver(tx, worked);
+  return { ended: resting ? { ...ended, agent: resting } : ended, handover: withReport(handover, reported) };
 }
 
 const withReport = (

@@ -10,6 +10,8 @@
  */
 import type { Handover } from '../../../workflows/contract/lease.ts';
 import { FIRST_CHECK_MS } from '../../../workflows/supervision/check.ts';
+import { mayHaveOwnTurn, queueOwnTurn } from '../agents/own-turns.ts';
+import { beginningOf, resume } from '../agents/resuming.ts';
 import { type Reader, type StoreContext, type Tx, together, write } from '../context.ts';
 import { constant, type HeadRow } from '../schema/rows.ts';
 import type { Turn } from '../schema/turn-states.ts';
@@ -41,8 +43,11 @@ export async function handOver(tx: Tx, locked: HeadRow, only?: Turn): Promise<Ha
   }
   if (only) return leaseFrom(tx, locked, only);
   const [[next], [entry]] = await together(tx.db, selectNextQueued(tx, agentId), selectRosterEntry(tx, agentId));
-  if (!next || entry?.lifecycle === 'stopped') return nothing;
-  return leaseFrom(tx, locked, await turnOf(tx, next.agent_turn_id));
+  if (entry?.lifecycle === 'stopped') return nothing;
+  if (next) return leaseFrom(tx, locked, await turnOf(tx, next.agent_turn_id));
+  if (!mayHaveOwnTurn(locked)) return nothing;
+  const { own, resting } = await queueOwnTurn(tx, locked);
+  return own ? leaseFrom(tx, { ...locked, came: null }, own) : { ...nothing, resting };
 }
 
 /** Leases the first turn that can start, from this one on. */
@@ -52,8 +57,12 @@ async function leaseFrom(tx: Tx, locked: HeadRow, first: Turn): Promise<Handover
   let head = locked;
   let turn: Turn | undefined = first;
   for (let rejects = 0; turn && rejects < REJECTS_PER_TRANSACTION; rejects += 1) {
+    const beginning = await beginningOf(tx, head, turn);
     const attempt = await tryLease(tx, head, turn);
-    if (attempt.kind === 'leased') return { agentId, next: attempt.lease, more: false, settlements };
+    if (attempt.kind === 'leased') {
+      if (beginning) await resume(tx, head, turn, beginning);
+      return { agentId, next: attempt.lease, more: false, settlements };
+    }
     if (attempt.kind === 'too_early') {
       await checkAt(tx, turn.agent_turn_id, tx.now + TOO_EARLY_MS);
       return { agentId, next: null, more: false, settlements };

@@ -1,6 +1,7 @@
 /** The roster: what is known of an agent besides its turns. */
 
 import { nextStatus } from '../../../workflows/agent-state/status.ts';
+import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { AgentLifecycle } from '../../../workflows/protocol/turn.ts';
 import type { Reader, Tx } from '../context.ts';
 import type { HeadRow } from '../schema/rows.ts';
@@ -17,6 +18,13 @@ export interface RosterEntry {
 /** A query for the roster entry of an agent. */
 export const selectRosterEntry = ({ db }: Reader, agentId: string) =>
   db.selectFrom('agents').select(['profile', 'lifecycle', 'parent_agent_id']).where('agent_id', '=', agentId);
+
+/** The error for an agent that is not on the roster. */
+export const agentNotFound = (agentId: string): CodedError =>
+  new CodedError(
+    'agent_not_found',
+    `there is no agent ${agentId} in this store: an agent is there from its first request on; check the id`,
+  );
 
 /** The roster entry of an agent; undefined for one that never accepted a turn. */
 export const rosterEntry = (reader: Reader, agentId: string): Promise<RosterEntry | undefined> =>

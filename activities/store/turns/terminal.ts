@@ -15,8 +15,8 @@ import { hideCards } from '../cards/boxes.ts';
 import { appendNew, insertCard } from '../cards/cards.ts';
 import type { Reader, Tx } from '../context.ts';
 import { appendEdge, appendEvent, appendNotices } from '../log/events.ts';
-import { encoded } from '../schema/json.ts';
-import { contentOf } from '../schema/rows.ts';
+import { decoded, encoded } from '../schema/json.ts';
+import { constant, contentOf } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import type { EndedTurn } from '../schema/turn-states.ts';
 import { deliverableOf, shownDeliverable } from './deliverables.ts';
@@ -75,6 +75,7 @@ export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: TurnCommit): P
   await insertCard(tx, { cardId, type: 'task.deliverable', content, author: agentId, agentTurnId });
   await appendNew(tx, { boxId, owner: agentId }, cardId);
   await endRow(tx, turn, termination, commit.engine);
+  if (turn.parent_agent_turn_id !== null) await wakeWaiters(tx, agentTurnId);
   if (turn.waited !== false) await closeWaits(tx, agentTurnId);
   await closeSteps(tx, turn, status === 'success' ? 'completed' : 'failed');
   await freeHead(tx, turn);
@@ -133,19 +134,42 @@ async function endRow(tx: Tx, turn: TurnRow, termination: Termination, engine: T
 export const RESTING = nextStatus(nextStatus('awake_running', 'end'), 'rest');
 
 /** A turn that was cancelled in the queue leaves the head to the one that is open. */
-async function freeHead(tx: Tx, { agent_id: agentId, agent_turn_id: agentTurnId }: TurnRow): Promise<void> {
+async function freeHead(tx: Tx, turn: TurnRow): Promise<void> {
+  const { agent_id: agentId, agent_turn_id: agentTurnId, cost } = turn;
+  const { input, output, cached, estimated } = decoded(turn.usage);
   await tx.db
     .updateTable('agent_state_head')
-    .set({
+    .set(({ eb, ref }) => ({
+      total_input: eb(ref('total_input'), '+', input),
+      total_output: eb(ref('total_output'), '+', output),
+      total_cached: eb(ref('total_cached'), '+', cached),
+      ...(estimated ? { total_estimated: 1 } : {}),
+      total_cost: cost === null ? null : eb(ref('total_cost'), '+', cost),
       status: 'idle',
       agent_status: RESTING,
       active_agent_turn_id: null,
+      last_agent_turn_id: agentTurnId,
       waiting_tool_count: 0,
       resume_deadline: null,
       updated_at: tx.now,
-    })
+    }))
     .where('agent_id', '=', agentId)
     .where('active_agent_turn_id', '=', agentTurnId)
+    .execute();
+}
+
+/**
+ * An agent that waits for this turn between its own is woken by the supervisor, under its own lock (A8). One that comes to wait while this
+ * is committed checks soon after.
+ */
+async function wakeWaiters(tx: Tx, agentTurnId: string): Promise<void> {
+  await tx.db
+    .updateTable('waits')
+    .set({ due_at: tx.now })
+    .where('resource', '=', agentTurnId)
+    .where('kind', '=', constant('task'))
+    .where('status', '=', constant('active'))
+    .where('due_at', 'is not', null)
     .execute();
 }
 

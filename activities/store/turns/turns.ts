@@ -163,6 +163,8 @@ export interface Extras {
   readonly steered: boolean;
   /** Whether the turn made turns of others. */
   readonly delegated: boolean;
+  /** Whether calls of the turn changed work or waits of its agent. */
+  readonly worked: boolean;
 }
 
 /** A turn for functions that look for an extra where the caller has not looked for it. */
@@ -178,6 +180,10 @@ const STEERED = sql<unknown>`exists (select 1 from turn_inbox i
 const DELEGATED = sql<unknown>`exists (select 1 from turns made
   where made.parent_agent_turn_id = turns.agent_turn_id)`.as('delegated');
 
+const WORKED = sql<unknown>`exists (select 1 from work_effects e where e.agent_turn_id = turns.agent_turn_id)`.as(
+  'worked',
+);
+
 /** The last place in the turn's output box; null where the box is not its agent's to write. */
 const BOX_END = sql<number | null>`(select b.last_seq from boxes b
   where b.box_id = turns.output_box_id and b.owner_agent_id = turns.agent_id)`.as('box_end');
@@ -187,22 +193,24 @@ export const selectHeld = ({ db }: Reader, agentTurnId: string) =>
   db
     .selectFrom('turns')
     .selectAll('turns')
-    .select([WAITED, STEERED, DELEGATED, BOX_END])
+    .select([WAITED, STEERED, DELEGATED, WORKED, BOX_END])
     .where('turns.agent_turn_id', '=', agentTurnId);
 
 interface HeldRow extends TurnRow {
   readonly waited: unknown;
   readonly steered: unknown;
   readonly delegated: unknown;
+  readonly worked: unknown;
   readonly box_end: number | null;
 }
 
 /** The turn as `selectHeld` found it. Errors: `protocol_violation` when it was never accepted. */
 export function asHeld<T extends HeldRow>(row: T | undefined, agentTurnId: string): T & Extras {
   const turn = accepted(row, agentTurnId);
-  const { waited, steered, delegated } = turn;
+  const { waited, steered, delegated, worked } = turn;
   // SQLite says 0 and 1.
-  return { ...turn, waited: Boolean(waited), steered: Boolean(steered), delegated: Boolean(delegated) };
+  const extras = { waited: Boolean(waited), steered: Boolean(steered), delegated: Boolean(delegated) };
+  return { ...turn, ...extras, worked: Boolean(worked) };
 }
 
 /** The turn as `selectHeld` found it under its agent's head row, which the transaction holds. Errors: `protocol_violation`. */

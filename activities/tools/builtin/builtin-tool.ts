@@ -8,11 +8,15 @@
  * 2. What is offered of it is the same bytes as long as profile and result fields are the same, so that a prompt keeps its prefix (W18).
  */
 import { z } from 'zod';
+import type { WorkEffect } from '../../../workflows/agent-state/effects.ts';
+import type { AgentSummary } from '../../../workflows/contract/agent-summary.ts';
+import type { WorkReading } from '../../../workflows/contract/agent-work.ts';
 import type { Delegation } from '../../../workflows/contract/delegation.ts';
 import type { ToolError, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../../workflows/protocol/enqueue.ts';
 import type { JsonObject, JsonValue } from '../../../workflows/protocol/json.ts';
 import type { CapabilityKind, Profile, ToolSpec } from '../../../workflows/protocol/profile.ts';
+import type { TurnStatus } from '../../../workflows/protocol/turn.ts';
 import { parametersOf } from '../../parameters.ts';
 import { DEFAULT_TOOL_TIMEOUT_MS, type RunnableTool } from '../../tool.ts';
 
@@ -46,11 +50,31 @@ export interface AnswerContext extends Offer {
   readonly output: z.core.$ZodObject | null;
   /** The result of an earlier call of this agent; null when this agent never made that call, or the call has no result. */
   readResult(callId: string): Promise<ToolResultContent | null>;
+  /** The work of this agent, with what the calls before this one change of it. */
+  work(): Promise<WorkReading>;
+  /** An agent as it stands; null when there is none. */
+  summary(agentId: string): Promise<AgentSummary | null>;
+  /** How a turn stands; null when there is none. */
+  turnStatus(agentTurnId: string): Promise<TurnStatus | null>;
 }
 
-/** `terminate` ends the turn with this call. `skill` names the skill that the call takes up (K8). */
+/** The call that a tool is asked to answer. */
+export interface AnsweredCall {
+  readonly agentId: string;
+  readonly callId: string;
+}
+
+/**
+ * `terminate` ends the turn with this call. `skill` names the skill that the call takes up (K8). `effect` is what it changes of the agent's work
+ * with the commit of the turn (A7).
+ */
 export type BuiltinAnswer =
-  | { readonly result: JsonValue; readonly afterExecution?: 'terminate'; readonly skill?: string }
+  | {
+      readonly result: JsonValue;
+      readonly afterExecution?: 'terminate';
+      readonly skill?: string;
+      readonly effect?: WorkEffect;
+    }
   | { readonly error: ToolError };
 
 /** What becomes of arguments that match the schema of their tool. */
@@ -63,7 +87,11 @@ export type CheckedArguments = { readonly args: JsonObject } | { readonly error:
 export interface AnsweredTool extends Offered {
   /** The arguments as they are stored and answered, or what the model must correct in them although they match the schema. */
   readonly admit?: (args: JsonObject, context: AnswerContext) => CheckedArguments;
-  readonly answer: (args: JsonObject, context: AnswerContext) => BuiltinAnswer | Promise<BuiltinAnswer>;
+  readonly answer: (
+    args: JsonObject,
+    context: AnswerContext,
+    call: AnsweredCall,
+  ) => BuiltinAnswer | Promise<BuiltinAnswer>;
 }
 
 /** A tool whose calls pass the rules and may be asked about. */
@@ -95,7 +123,7 @@ type Definition<Tool extends Offered, Schema extends z.ZodType> = Omit<Tool, 'pa
 
 interface Answering<Schema extends z.ZodType> extends Definition<Offered, Schema> {
   admit?(args: z.output<Schema>, context: AnswerContext): CheckedArguments;
-  answer(args: z.output<Schema>, context: AnswerContext): BuiltinAnswer | Promise<BuiltinAnswer>;
+  answer(args: z.output<Schema>, context: AnswerContext, call: AnsweredCall): BuiltinAnswer | Promise<BuiltinAnswer>;
 }
 
 interface Executing<Schema extends z.ZodType> extends Definition<DispatchedTool, Schema> {
@@ -115,7 +143,7 @@ export function answeredTool<Schema extends z.ZodType>(definition: Answering<Sch
     ...offered,
     parse: parserOf(schema),
     ...(admit ? { admit: (args, context) => admit(args as z.output<Schema>, context) } : {}),
-    answer: (args, context) => answer(args as z.output<Schema>, context),
+    answer: (args, context, call) => answer(args as z.output<Schema>, context, call),
   };
 }
 

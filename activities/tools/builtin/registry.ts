@@ -8,14 +8,24 @@
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
 import type { BuiltinSpec, Profile } from '../../../workflows/protocol/profile.ts';
 import type { RunnableTool } from '../../tool.ts';
+import { agentGet } from './agent-get.ts';
 import { askExpert } from './ask-expert.ts';
 import type { BuiltinTool, Offer } from './builtin-tool.ts';
+import { cancelTimerTool } from './cancel-timer.ts';
+import { completeWorkItem } from './complete-work-item.ts';
+import { createTriggerTool } from './create-trigger.ts';
+import { createWorkItem } from './create-work-item.ts';
 import { delegateAsync } from './delegate-async.ts';
+import { listWorkItemsTool } from './list-work-items.ts';
 import { now } from './now.ts';
+import { pickWorkItem } from './pick-work-item.ts';
 import { readResultTool } from './read-result.ts';
+import { setTimer } from './set-timer.ts';
 import { skill } from './skill.ts';
 import { submitResult } from './submit-result.ts';
 import { updatePlan } from './update-plan.ts';
+import { updateWorkItem } from './update-work-item.ts';
+import { waitFor } from './wait-for.ts';
 
 /** All tools of the runtime, in the order in which they are offered. */
 export const BUILTIN_TOOLS: readonly BuiltinTool[] = [
@@ -26,12 +36,36 @@ export const BUILTIN_TOOLS: readonly BuiltinTool[] = [
   skill,
   updatePlan,
   now,
+  agentGet,
+  createWorkItem,
+  updateWorkItem,
+  pickWorkItem,
+  listWorkItemsTool,
+  completeWorkItem,
+  waitFor,
+  setTimer,
+  cancelTimerTool,
+  createTriggerTool,
 ];
 
 const BY_NAME: ReadonlyMap<string, BuiltinTool> = new Map(BUILTIN_TOOLS.map((tool) => [tool.name, tool]));
 
 /** The built-in tool of that name; undefined when there is none. */
 export const builtinTool = (name: string): BuiltinTool | undefined => BY_NAME.get(name);
+
+/** Names of the tools with which an agent lives on between its turns, for the field `builtins` of its profile. */
+export const AGENT_STATE_TOOLS: readonly string[] = [
+  agentGet,
+  createWorkItem,
+  updateWorkItem,
+  pickWorkItem,
+  listWorkItemsTool,
+  completeWorkItem,
+  waitFor,
+  setTimer,
+  cancelTimerTool,
+  createTriggerTool,
+].map(({ name }) => name);
 
 /** Names of the tools that a profile gets when its field `builtins` names them; the others are offered by what else it says. */
 export const OPTIONAL_BUILTINS: readonly string[] = BUILTIN_TOOLS.filter((tool) => !tool.offeredTo).map(

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { Proposals } from '../../../activities/llm/proposals.ts';
 import { REPLY_BOUNDS, ReplyBuilder, type StreamedReply } from '../../../activities/llm/reply.ts';
 import { SIZES } from '../../../workflows/protocol/sizes.ts';
-import { proposalsOf } from './proposed-calls.ts';
+import { proposalsOf } from '../../support/proposed-calls.ts';
 
 /** Text with halves of characters, control characters and brackets; now and then a lot of it. */
 const text = fc.oneof(

@@ -6,7 +6,7 @@ import { callId } from '../../../activities/ids.ts';
 import { digestOf } from '../../../activities/llm/facts.ts';
 import { type ProposalContext, readProposals } from '../../../activities/llm/proposals.ts';
 import { testApp } from '../../support/app.ts';
-import { streamedCall as call, proposalContext, readOne as readOneOf, TURN } from './proposed-calls.ts';
+import { streamedCall as call, proposalContext, readOne as readOneOf, TURN } from '../../support/proposed-calls.ts';
 
 const add = defineTool({
   name: 'add',

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { REPLY_BOUNDS, ReplyBuilder, type StreamedReply } from '../../../activities/llm/reply.ts';
-import { proposalsOf } from './proposed-calls.ts';
+import { proposalsOf } from '../../support/proposed-calls.ts';
 
 const finished = { choices: [{ delta: {}, finish_reason: 'stop' }] };
 const said = (content: unknown) => ({ choices: [{ delta: { content } }] });

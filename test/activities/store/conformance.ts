@@ -1,7 +1,9 @@
 /** What every store must do, whatever its backend. Each backend's test file calls this with a way to open an empty store. */
 import { describe, jest } from '@jest/globals';
+import { testApp } from '../../support/app.ts';
 import { describeAdmission } from './conformance/admission.ts';
 import { describeAgentStatus } from './conformance/agent-status.ts';
+import { describeAgentWork } from './conformance/agent-work.ts';
 import { describeApprovals } from './conformance/approvals.ts';
 import { describeCalls } from './conformance/calls.ts';
 import { describeChunks } from './conformance/chunks.ts';
@@ -25,9 +27,10 @@ const LONGEST_MS = 300_000;
 export function describeStore(name: string, makeOpener: () => OpenStore): void {
   jest.setTimeout(LONGEST_MS);
   describe(`store on ${name}`, () => {
-    const bench = new StoreBench(makeOpener);
+    const bench = new StoreBench(makeOpener, testApp([], { delegationPolicy: { profiles: ['tester'] } }));
     describeAdmission(bench);
     describeAgentStatus(bench);
+    describeAgentWork(bench);
     describeHandover(bench, makeOpener);
     describeProfiles(bench, makeOpener);
     describeCalls(bench);

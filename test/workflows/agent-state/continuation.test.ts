@@ -67,6 +67,16 @@ describe('what comes for an agent', () => {
     expect(shown(prior, came)).toBe(expected);
   });
 
+  test('as the time of the wait itself, resumes it whatever it waits for (A4, A8)', () => {
+    for (const waitingReason of WAITING_REASONS)
+      expect(
+        continuationOf({ outcome: 'waiting', waitingReason }, { ...TRIGGERS.timer_fire, due: true }),
+      ).toMatchObject({
+        class: 'resume_expected_wait',
+        matchedWaitingReason: true,
+      });
+  });
+
   test.each(NOT_WAITING)('%s, waiting for nothing: %s (A4)', (came, expected) => {
     for (const outcome of ['completed', 'continuable', 'failed'] as const)
       expect(shown({ outcome }, came)).toBe(expected);

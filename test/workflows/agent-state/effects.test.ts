@@ -2,13 +2,13 @@ import { describe, expect, test } from '@jest/globals';
 import {
   type AgentWork,
   MOST_OPEN_WORK_ITEMS,
+  NO_WORK as NOTHING,
   type WorkEffect,
   withEffect,
 } from '../../../workflows/agent-state/effects.ts';
 import { DEFAULT_DEADLINE_MS } from '../../../workflows/agent-state/waits.ts';
 import { item, wait } from './facts.ts';
 
-const NOTHING: AgentWork = { items: [], waits: [], currentId: null };
 const apply = (work: AgentWork, ...effects: readonly WorkEffect[]): AgentWork =>
   effects.reduce((before, effect) => withEffect(before, effect, 100), work);
 const create = (workItemId: string, blockedBy: readonly string[] = []): WorkEffect => ({
@@ -35,7 +35,7 @@ describe('an effect', () => {
     const made = apply(NOTHING, create('a'), create('b', ['a']));
     expect(made.items).toEqual([
       item('a', { createdAt: 100, updatedAt: 100 }),
-      item('b', { createdAt: 100, updatedAt: 100, blockedBy: ['a'] }),
+      item('b', { createdAt: 101, updatedAt: 100, blockedBy: ['a'] }),
     ]);
     const todoList = [{ text: 'one', state: 'pending' as const }];
     const changed = apply(
@@ -109,6 +109,7 @@ describe('an effect', () => {
 
   test('that completes a work item ends its waits, and no others (A8)', () => {
     const before = {
+      ...NOTHING,
       items: [item('a'), item('b')],
       waits: [wait('task', 'a'), wait('task', 'b'), wait('timer')],
       currentId: 'b',

@@ -6,9 +6,9 @@ import type { ChatRequest, ModelAnswer } from '../../../../workers/model-server/
 import type { ApprovalAnswer } from '../../../../workflows/contract/approvals.ts';
 import type { JsonObject } from '../../../../workflows/protocol/json.ts';
 import type { ProfileInput } from '../../../../workflows/protocol/profile.ts';
+import { proposalContext, readOne } from '../../../support/proposed-calls.ts';
 import { attempt, modelInput } from '../../llm/leased-turn.ts';
 import { bench, closeBenches } from '../../llm/model-bench.ts';
-import { proposalContext, readOne } from '../../llm/proposed-calls.ts';
 import { NO_WORKFLOWS } from '../proposed-call.ts';
 
 afterEach(closeBenches);

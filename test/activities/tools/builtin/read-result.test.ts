@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { ToolResultContent } from '../../../../workflows/protocol/cards.ts';
-import { proposalContext, readOne } from '../../llm/proposed-calls.ts';
+import { proposalContext, readOne } from '../../../support/proposed-calls.ts';
 
 const stored = (result: string): ToolResultContent => ({
   callId: 'c7',

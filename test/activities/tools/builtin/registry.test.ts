@@ -13,7 +13,7 @@ import {
 import { isDelegation } from '../../../../workflows/protocol/builtins.ts';
 import type { JsonObject } from '../../../../workflows/protocol/json.ts';
 import { type ProfileInput, profileSchema } from '../../../../workflows/protocol/profile.ts';
-import { proposalContext, streamedCall } from '../../llm/proposed-calls.ts';
+import { proposalContext, streamedCall } from '../../../support/proposed-calls.ts';
 
 /** A profile that is offered every built-in tool. */
 const EVERYTHING: Partial<ProfileInput> = {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { proposalContext, readOne } from '../../llm/proposed-calls.ts';
+import { proposalContext, readOne } from '../../../support/proposed-calls.ts';
 
 const skills = [{ name: 'debug', description: 'd', content: 'read the log first' }];
 

@@ -5,7 +5,7 @@ import { readProposals } from '../../../../activities/llm/proposals.ts';
 import { offeredBuiltins } from '../../../../activities/tools/builtin/registry.ts';
 import type { ResultFields } from '../../../../workflows/protocol/enqueue.ts';
 import { profileSchema } from '../../../../workflows/protocol/profile.ts';
-import { proposalContext, streamedCall } from '../../llm/proposed-calls.ts';
+import { proposalContext, streamedCall } from '../../../support/proposed-calls.ts';
 
 const FIELDS: ResultFields = {
   fields: [

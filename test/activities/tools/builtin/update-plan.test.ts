@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { proposalContext, readOne } from '../../llm/proposed-calls.ts';
+import { proposalContext, readOne } from '../../../support/proposed-calls.ts';
 
 test('update_plan is accepted while it is proposed, and kept with its defaults (K14)', async () => {
   const { call } = await readOne('update_plan', { plan: [{ label: 'look' }] }, proposalContext());

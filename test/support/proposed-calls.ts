@@ -1,11 +1,12 @@
 /** What becomes of the calls of a reply, as a step reads them. */
 import { z } from 'zod';
-import { defineTool } from '../../../activities/app/app.ts';
-import type { WireToolCall } from '../../../activities/llm/model.ts';
-import { type ProposalContext, type Proposals, readProposals } from '../../../activities/llm/proposals.ts';
-import type { StreamedReply } from '../../../activities/llm/reply.ts';
-import { type ProfileInput, profileSchema } from '../../../workflows/protocol/profile.ts';
-import { testApp } from '../../support/app.ts';
+import { defineTool } from '../../activities/app/app.ts';
+import type { WireToolCall } from '../../activities/llm/model.ts';
+import { type ProposalContext, type Proposals, readProposals } from '../../activities/llm/proposals.ts';
+import type { StreamedReply } from '../../activities/llm/reply.ts';
+import { NO_WORK } from '../../workflows/agent-state/effects.ts';
+import { type ProfileInput, profileSchema } from '../../workflows/protocol/profile.ts';
+import { testApp } from './app.ts';
 
 export const TURN = '0190f3a0-0000-7000-8000-000000000001';
 
@@ -25,7 +26,11 @@ export const proposalContext = ({
   app,
   profile: profileSchema.parse({ name: 'tester', ...profile }),
   resultFields: null,
+  agentId: 'alice',
   readResult: async () => null,
+  readWork: async () => ({ work: NO_WORK, nowMs: 1_000 }),
+  summary: async () => null,
+  turnStatus: async () => null,
   finalReport: false,
   ...more,
 });

@@ -1,0 +1,145 @@
+/**
+ * What the calls of a turn change of its agent's work: kept beside the turn until its commit, and applied then (A7).
+ *
+ * Invariant: an effect is written with the result of its call, and applied or dropped by the transaction that ends the turn, so that each
+ * counts once. A turn that is ended over its head commits nothing, and neither does a step that was taken back.
+ */
+import { type AgentWork, NO_WORK, type WorkEffect, withEffect } from '../../../workflows/agent-state/effects.ts';
+import type { WorkReading } from '../../../workflows/contract/agent-work.ts';
+import type { WorkEvent } from '../../../workflows/contract/events.ts';
+import { CodedError } from '../../../workflows/protocol/failures.ts';
+import type { Fence } from '../../../workflows/protocol/turn.ts';
+import { resultCardId } from '../../ids.ts';
+import { ofFewLengths, type Reader, read, type StoreContext, type Tx } from '../context.ts';
+import { appendEvent } from '../log/events.ts';
+import { decoded, encoded } from '../schema/json.ts';
+import type { HeadRow } from '../schema/rows.ts';
+import type { TurnRow } from '../schema/turn-row.ts';
+import { updateHead } from '../turns/head.ts';
+import { withCame } from './came.ts';
+import { taskEnd } from './task-ends.ts';
+import { insertTrigger } from './triggers.ts';
+import { openWork, writeWork } from './work.ts';
+
+type KeptOf = Pick<TurnRow, 'agent_id' | 'agent_turn_id'>;
+
+/** The call that changes something. */
+export interface EffectOf {
+  readonly callId: string;
+  readonly stepIndex: number;
+  readonly index: number;
+}
+
+/**
+ * Keeps what a call changes until its turn commits; a trigger is there at once, since the turn may hand its token out. The caller has stored
+ * the result of the call in this transaction.
+ */
+export async function keepEffect(tx: Tx, turn: KeptOf, of: EffectOf, effect: WorkEffect): Promise<void> {
+  const { agent_id: agentId, agent_turn_id: agentTurnId } = turn;
+  if (effect.type === 'create_trigger') return insertTrigger(tx, agentId, effect);
+  const row = {
+    agent_turn_id: agentTurnId,
+    call_id: of.callId,
+    step_index: of.stepIndex,
+    call_index: of.index,
+    effect: encoded(effect),
+  };
+  await tx.db.insertInto('work_effects').values(row).execute();
+}
+
+type OfTurn = Pick<TurnRow, 'agent_turn_id' | 'output_box_id'>;
+
+/** What the turn has changed, in the order of its calls, without what was taken back. */
+async function keptEffects({ db }: Reader, { agent_turn_id, output_box_id }: OfTurn): Promise<readonly WorkEffect[]> {
+  const rows = await db
+    .selectFrom('work_effects')
+    .selectAll()
+    .where('agent_turn_id', '=', agent_turn_id)
+    .orderBy('step_index')
+    .orderBy('call_index')
+    .execute();
+  if (rows.length === 0) return [];
+  const cardOf = (callId: string) => resultCardId(agent_turn_id, callId);
+  const hidden = await db
+    .selectFrom('box_cards')
+    .select('card_id')
+    .where('box_id', '=', output_box_id)
+    .where('card_id', 'in', ofFewLengths(rows.map(({ call_id }) => cardOf(call_id))))
+    .where('hidden_reason', '=', 'rolled_back')
+    .execute();
+  const takenBack = new Set(hidden.map(({ card_id }) => card_id));
+  return rows.filter(({ call_id }) => !takenBack.has(cardOf(call_id))).map(({ effect }) => decoded(effect));
+}
+
+/** The work of the agent as its open turn sees it. */
+export const readWork = (
+  ctx: StoreContext,
+  { agentId, agentTurnId }: Pick<Fence, 'agentId' | 'agentTurnId'>,
+): Promise<WorkReading> =>
+  read(ctx, async (reader) => {
+    const nowMs = ctx.now();
+    const row = await reader.db
+      .selectFrom('agent_state_head as head')
+      .innerJoin('turns', 'turns.agent_id', 'head.agent_id')
+      .select(['head.agent_id', 'head.has_work', 'head.current_work_item_id'])
+      .select(['turns.agent_turn_id', 'turns.output_box_id'])
+      .where('head.agent_id', '=', agentId)
+      .where('turns.agent_turn_id', '=', agentTurnId)
+      .executeTakeFirst();
+    if (!row) return { work: NO_WORK, nowMs };
+    const base = row.has_work === 1 ? await openWork(reader, row) : NO_WORK;
+    const effects = await keptEffects(reader, row);
+    return { work: effects.reduce((work, effect) => applied(work, effect, nowMs) ?? work, base), nowMs };
+  });
+
+/** The work after an effect; null where the effect does not fit any more, because somebody else has changed the work meanwhile. */
+function applied(work: AgentWork, effect: WorkEffect, now: number): AgentWork | null {
+  try {
+    return withEffect(work, effect, now);
+  } catch (error) {
+    if (error instanceof CodedError && error.code === 'invalid_request') return null;
+    throw error;
+  }
+}
+
+/** Applies what the turn has changed; returns the head with it. The caller holds the head row and ends the turn. */
+export async function applyEffects(tx: Tx, head: HeadRow, turn: TurnRow): Promise<HeadRow> {
+  const effects = await keptEffects(tx, turn);
+  await dropEffects(tx, turn.agent_turn_id);
+  const before = head.has_work === 1 ? await openWork(tx, head) : NO_WORK;
+  let work = before;
+  for (const effect of effects) {
+    const next = applied(work, effect, tx.now);
+    appendEvent(tx, turn, { type: 'work', payload: { ...subjectOf(effect), applied: next !== null } });
+    work = next ?? work;
+  }
+  if (work === before) return head;
+  await writeWork(tx, turn, before, work);
+  const known = new Set(before.waits.map(({ waitId }) => waitId));
+  let { came } = head;
+  for (const wait of work.waits.filter(({ waitId }) => !known.has(waitId))) {
+    // It has ended while the turn that waits for it was open.
+    const ended = await taskEnd(tx, wait);
+    if (ended) came = withCame({ came }, ended);
+  }
+  const change = { has_work: 1, current_work_item_id: work.currentId, came };
+  await updateHead(tx, head.agent_id, change);
+  return { ...head, ...change };
+}
+
+/** What an effect is about, for its event. */
+function subjectOf(effect: WorkEffect): Omit<WorkEvent['payload'], 'applied'> {
+  const { type: change } = effect;
+  if ('waitId' in effect) {
+    const { waitId, workItemId } = effect;
+    return { change, waitId, ...(workItemId === null ? {} : { workItemId }) };
+  }
+  if ('timerId' in effect) return { change, timerId: effect.timerId };
+  if ('triggerId' in effect) return { change, triggerId: effect.triggerId };
+  return { change, workItemId: effect.workItemId };
+}
+
+/** Drops what a turn has changed and did not commit. */
+export async function dropEffects(tx: Tx, agentTurnId: string): Promise<void> {
+  await tx.db.deleteFrom('work_effects').where('agent_turn_id', '=', agentTurnId).execute();
+}

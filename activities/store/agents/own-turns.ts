@@ -1,0 +1,189 @@
+/**
+ * The turns that an agent makes by itself: for what has come for it, and for work that it can go on with (A4, A8, A10).
+ *
+ * Invariants
+ * 1. Whether there is such a turn is decided under the head row, by what the rows say at that moment, when no turn is open and none is
+ *    queued. Deciding twice decides the same.
+ * 2. What has come stays on the head until the transaction that makes a turn of it: nothing is lost, and nothing counts twice.
+ * 3. An agent that never had work, and for which nothing has come, costs no statement.
+ */
+import { v7 } from 'uuid';
+import { type ClosureDecision, closureOf, type LastEnd } from '../../../workflows/agent-state/closure.ts';
+import { type ContinuationResolution, continuationOf } from '../../../workflows/agent-state/continuation.ts';
+import { type AgentWork, NO_WORK } from '../../../workflows/agent-state/effects.ts';
+import { derivePosture } from '../../../workflows/agent-state/posture.ts';
+import { runnableItem, type ScheduledWorkItem, scheduled } from '../../../workflows/agent-state/work-items.ts';
+import type { Came } from '../../../workflows/contract/agent-work.ts';
+import type { Handover } from '../../../workflows/contract/lease.ts';
+import { clip } from '../../../workflows/protocol/sizes.ts';
+import { isTerminal, PRIORITIES } from '../../../workflows/protocol/turn.ts';
+import { instructionCardId } from '../../ids.ts';
+import { insertCard } from '../cards/cards.ts';
+import type { Reader, Tx } from '../context.ts';
+import { appendEvent } from '../log/events.ts';
+import { encoded } from '../schema/json.ts';
+import { contentOf, type HeadRow } from '../schema/rows.ts';
+import type { QueuedTurn } from '../schema/turn-states.ts';
+import { shownDeliverable } from '../turns/deliverables.ts';
+import { updateHead } from '../turns/head.ts';
+import { profileAt, selectProfileHead } from '../turns/profiles.ts';
+import { rosterEntry } from '../turns/roster.ts';
+import { insertTurn } from '../turns/turns.ts';
+import { cameOf } from './came.ts';
+import { instructionFor } from './own-instructions.ts';
+import { openWork } from './work.ts';
+
+/** Whether the agent may have a turn of its own to make, or is left with something: no statement is needed to know. */
+export const mayHaveOwnTurn = ({ has_work, came }: HeadRow): boolean => has_work === 1 || came !== null;
+
+/** What an agent has, and what that comes to. */
+export interface AgentFacts {
+  readonly work: AgentWork;
+  readonly items: readonly ScheduledWorkItem[];
+  readonly closure: ClosureDecision;
+}
+
+/** The facts of an agent that has no open turn, as they are now. */
+export async function agentFacts(reader: Reader, head: HeadRow): Promise<AgentFacts> {
+  const work = head.has_work === 1 ? await openWork(reader, head) : NO_WORK;
+  const items = scheduled(work.items, work.waits, work.currentId);
+  const closure = closureOf({
+    status: head.agent_status,
+    runtimeError: null,
+    lastEnd: await lastEndOf(reader, head),
+    workItems: items,
+    waits: work.waits,
+    openTasks: 0,
+  });
+  return { work, items, closure };
+}
+
+/** How the turn ended that was open last; null for an agent that has had none. */
+async function lastEndOf({ db }: Reader, { last_agent_turn_id: lastId }: HeadRow): Promise<LastEnd | null> {
+  if (lastId === null) return null;
+  const last = await db
+    .selectFrom('turns')
+    .select(['agent_turn_id', 'status', 'error_code'])
+    .where('agent_turn_id', '=', lastId)
+    .executeTakeFirst();
+  if (!last || !isTerminal(last.status)) return null;
+  return { agentTurnId: last.agent_turn_id, status: last.status, errorCode: last.error_code };
+}
+
+/** The turn that an agent makes by itself, or what it is at, where it rests. */
+type OwnTurn =
+  | { readonly own: QueuedTurn; readonly resting?: never }
+  | { readonly own: null; readonly resting: NonNullable<Handover['resting']> };
+
+/** Queues the turn that the agent makes by itself. The caller holds the head, which is idle, and nothing is queued. */
+export async function queueOwnTurn(tx: Tx, head: HeadRow): Promise<OwnTurn> {
+  const facts = await agentFacts(tx, head);
+  const came = cameOf(head);
+  const resolved = came.map((each) => resolutionOf(facts.closure, each));
+  if (resolved.some(({ modelReentry }) => modelReentry)) return { own: await queueFor(tx, head, came) };
+  const item = facts.closure.outcome === 'continuable' ? runnableItem(facts.items) : undefined;
+  if (item && (await mayContinue(tx, head, item))) {
+    await noteContinued(tx, head, item);
+    return { own: await queueFor(tx, head, [...came, followUp(item)]) };
+  }
+  await rest(tx, head, facts.closure);
+  const { posture, reason } = derivePosture({
+    status: head.agent_status,
+    activeAgentTurnId: null,
+    queuedInput: 0,
+    workItems: facts.items,
+    waits: facts.work.waits,
+  });
+  return { own: null, resting: { posture, reason: clip(reason, SHOWN_REASON_BYTES) } };
+}
+
+/** Bytes of a reason that the Web UI shows. */
+const SHOWN_REASON_BYTES = 300;
+
+/** What a thing that comes does to an agent that was left with this. */
+export const resolutionOf = (
+  { outcome, waitingReason }: ClosureDecision,
+  { kind, due }: Pick<Came, 'kind' | 'due'>,
+): ContinuationResolution =>
+  continuationOf(
+    { outcome, ...(waitingReason === undefined ? {} : { waitingReason }) },
+    // What says nothing, and a delegated turn that goes on, are never kept.
+    { kind, terminal: true, contentful: true, ...(due ? { due } : {}) },
+  );
+
+const followUp = ({ workItemId, objective }: ScheduledWorkItem): Came => ({
+  kind: 'internal_followup',
+  source: workItemId,
+  reason: `work item ${workItemId} can be gone on with: ${objective}`,
+  count: 1,
+  cardId: null,
+});
+
+/** Whether the agent may go on by itself: not without end, and not twice with a work item that did not change. */
+async function mayContinue(tx: Tx, head: HeadRow, { workItemId, revision }: ScheduledWorkItem): Promise<boolean> {
+  const item = await tx.db
+    .selectFrom('work_items')
+    .select('continued_revision')
+    .where('work_item_id', '=', workItemId)
+    .executeTakeFirst();
+  if (!item || item.continued_revision >= revision) return false;
+  const name = (await rosterEntry(tx, head.agent_id))?.profile ?? head.agent_id;
+  const profile = await profileAt(tx, await selectProfileHead(tx, name).executeTakeFirst());
+  return profile !== null && head.autonomous_turns < profile.snapshot.profile.maxAutonomousTurns;
+}
+
+async function noteContinued(tx: Tx, head: HeadRow, item: ScheduledWorkItem): Promise<void> {
+  await tx.db
+    .updateTable('work_items')
+    .set({ continued_revision: item.revision })
+    .where('work_item_id', '=', item.workItemId)
+    .execute();
+  await updateHead(tx, head.agent_id, { autonomous_turns: head.autonomous_turns + 1 });
+}
+
+/** Makes one turn of all that has come. */
+async function queueFor(tx: Tx, head: HeadRow, came: readonly Came[]): Promise<QueuedTurn> {
+  const { agent_id: agentId } = head;
+  const agentTurnId = v7();
+  const cardId = instructionCardId(agentTurnId);
+  const text = instructionFor(came, await textsOf(tx, came));
+  await insertCard(tx, { cardId, type: 'task.instruction', content: { text }, author: 'runtime', agentTurnId });
+  if (head.came !== null) await updateHead(tx, agentId, { came: null });
+  return insertTurn(tx, {
+    agentId,
+    agentTurnId,
+    lane: PRIORITIES.indexOf('normal'),
+    instructionCardId: cardId,
+    digest: '',
+    request: { priority: 'normal', came },
+  });
+}
+
+/** What each has brought, by the id of its card. */
+async function textsOf({ db }: Reader, came: readonly Came[]): Promise<ReadonlyMap<string, string>> {
+  const ids = came.flatMap(({ cardId }) => (cardId === null ? [] : [cardId]));
+  if (ids.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('cards')
+    .select(['card_id', 'type', 'content'])
+    .where('card_id', 'in', ids)
+    .execute();
+  return new Map(
+    rows.map((row) => [
+      row.card_id,
+      row.type === 'task.deliverable'
+        ? shownDeliverable(contentOf(row, row.type))
+        : contentOf(row, 'task.instruction').text,
+    ]),
+  );
+}
+
+/** Writes down what the agent is left with, and that it rests, unless that is known. */
+async function rest(tx: Tx, head: HeadRow, closure: ClosureDecision): Promise<void> {
+  const agent_status = closure.waitingReason === 'awaiting_task_result' ? 'awaiting_task' : 'asleep';
+  const isResting = head.agent_status === 'asleep' || head.agent_status === 'awaiting_task';
+  const text = encoded(closure);
+  if (head.closure === text && (!isResting || head.agent_status === agent_status)) return;
+  await updateHead(tx, head.agent_id, { closure: text, ...(isResting ? { agent_status } : {}) });
+  appendEvent(tx, { agent_id: head.agent_id, agent_turn_id: null }, { type: 'closure', payload: closure });
+}

@@ -1,0 +1,79 @@
+/** What follows when a turn begins of an agent that waits or has work: which of its waits are over (A4, A8). */
+import type {
+  ContinuationClass,
+  ContinuationResolution,
+  TriggerKind,
+} from '../../../workflows/agent-state/continuation.ts';
+import type { ActiveWait, WaitKind } from '../../../workflows/agent-state/waits.ts';
+import type { Came } from '../../../workflows/contract/agent-work.ts';
+import type { Tx } from '../context.ts';
+import { appendEvent } from '../log/events.ts';
+import { decoded } from '../schema/json.ts';
+import type { HeadRow } from '../schema/rows.ts';
+import type { TurnRow } from '../schema/turn-row.ts';
+import { updateHead } from '../turns/head.ts';
+import { type AgentFacts, agentFacts, mayHaveOwnTurn, resolutionOf } from './own-turns.ts';
+import { endWaits } from './work.ts';
+
+/** What a turn is begun by, and what its agent was left with before. */
+export interface Beginning {
+  readonly facts: AgentFacts;
+  readonly came: readonly Came[];
+}
+
+/** Looks, before the lease, at what the agent was left with; null for an agent that never had anything of the kind. */
+export async function beginningOf(tx: Tx, head: HeadRow, turn: TurnRow): Promise<Beginning | null> {
+  const came = cameOf(turn);
+  if (came.length === 0 && !mayHaveOwnTurn(head)) return null;
+  return { facts: await agentFacts(tx, head), came };
+}
+
+/** What has made the turn; nothing where a request has, and where the request cannot be read. */
+function cameOf({ request }: TurnRow): readonly Came[] {
+  try {
+    return decoded(request).came ?? [];
+  } catch {
+    return [];
+  }
+}
+
+/** The classes, the one first that says most about a turn for which several things have come. */
+const CLASSES: readonly ContinuationClass[] = [
+  'resume_expected_wait',
+  'resume_override',
+  'local_continuation',
+  'liveness_only',
+];
+
+/** Writes down how the turn continues what was before, and ends the waits for what has come. The turn is leased. */
+export async function resume(tx: Tx, head: HeadRow, turn: TurnRow, { facts, came }: Beginning): Promise<void> {
+  // Whoever asks a turn of the agent, a person or another agent, is its operator.
+  const asked = { kind: 'operator_input', source: turn.agent_turn_id } as const;
+  const triggers: readonly Pick<Came, 'kind' | 'source' | 'due'>[] = came.length === 0 ? [asked] : came;
+  const resolved = triggers.map((trigger) => ({ trigger, resolution: resolutionOf(facts.closure, trigger) }));
+  const [first] = CLASSES.flatMap((each) => resolved.filter(({ resolution }) => resolution.class === each));
+  if (!first) return;
+  const payload: ContinuationResolution & { readonly sources: readonly string[] } = {
+    ...first.resolution,
+    sources: triggers.map(({ source }) => source),
+  };
+  appendEvent(tx, turn, { type: 'continuation', payload });
+  for (const { kind, source } of triggers) {
+    const over = facts.work.waits.filter((wait) => endsBy(wait, kind, source));
+    await endWaits(tx, turn.agent_id, over, 'resolved', source);
+  }
+  const own = triggers.every(({ kind }) => kind === 'internal_followup');
+  if (!own && head.autonomous_turns > 0) await updateHead(tx, turn.agent_id, { autonomous_turns: 0 });
+}
+
+const ENDS: Readonly<Partial<Record<TriggerKind, WaitKind>>> = {
+  operator_input: 'operator',
+  task_result: 'task',
+  external_event: 'external',
+  timer_fire: 'timer',
+  system_tick: 'system',
+};
+
+/** Whether the wait is over by something of that kind from that source. A person ends every wait for one. */
+const endsBy = (wait: ActiveWait, kind: TriggerKind, source: string): boolean =>
+  ENDS[kind] === wait.kind && (wait.kind === 'operator' || wait.resource === null || wait.resource === source);

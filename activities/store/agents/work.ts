@@ -1,0 +1,268 @@
+/** The open work and the waits of an agent: reading them, and writing what has changed of them (A7, A8). */
+import { sql } from 'kysely';
+import type { AgentWork } from '../../../workflows/agent-state/effects.ts';
+import type { ActiveTimer } from '../../../workflows/agent-state/timers.ts';
+import type { ActiveWait, WaitStatus } from '../../../workflows/agent-state/waits.ts';
+import type { WorkItem } from '../../../workflows/agent-state/work-items.ts';
+import type { AgentLifecycle } from '../../../workflows/protocol/turn.ts';
+import { type Reader, type Tx, together } from '../context.ts';
+import { appendEvent } from '../log/events.ts';
+import type { TimerRow, WaitRow, WorkItemRow } from '../schema/agent-rows.ts';
+import { decoded, encoded } from '../schema/json.ts';
+import { constant, type Db } from '../schema/rows.ts';
+
+/** What is read of an agent's head for its work. */
+interface WorkHead {
+  readonly agent_id: string;
+  readonly current_work_item_id: string | null;
+}
+
+/** What an agent has open, the oldest first. */
+export async function openWork({ db }: Reader, head: WorkHead): Promise<AgentWork> {
+  const { agent_id: agentId, current_work_item_id: currentId } = head;
+  const [items, waits, timers, triggers] = await together(
+    db,
+    selectOpenItems(db, agentId),
+    selectActiveWaits(db, agentId),
+    selectActiveTimers(db, agentId),
+    selectActiveTriggers(db, agentId),
+  );
+  return {
+    items: items.map(workItemOf),
+    waits: waits.map(waitOf),
+    timers: timers.flatMap(timerOf),
+    triggers: triggers.map(({ trigger_id: triggerId, name }) => ({ triggerId, name })),
+    currentId,
+  };
+}
+
+/** Of an agent's open work, what its posture follows from. */
+export type WorkOf = Pick<AgentWork, 'items' | 'waits'>;
+
+/** The open items and waits of each of these agents that has any, the oldest first. */
+export async function openWorkOf(db: Db, agentIds: readonly string[]): Promise<ReadonlyMap<string, WorkOf>> {
+  const found = new Map<string, WorkOf>();
+  // One by one: each is an entry of two partial indexes, and mostly there are few.
+  for (const agentId of agentIds) {
+    const [items, waits] = await together(db, selectOpenItems(db, agentId), selectActiveWaits(db, agentId));
+    found.set(agentId, { items: items.map(workItemOf), waits: waits.map(waitOf) });
+  }
+  return found;
+}
+
+const selectOpenItems = (db: Db, agentId: string) =>
+  db
+    .selectFrom('work_items')
+    .selectAll()
+    .where('agent_id', '=', agentId)
+    .where('state', '=', constant('open'))
+    .orderBy('created_at')
+    .orderBy('work_item_id');
+
+/** A query for the active waits of an agent. */
+export const selectActiveWaits = (db: Db, agentId: string) =>
+  db
+    .selectFrom('waits')
+    .selectAll()
+    .where('agent_id', '=', agentId)
+    .where('status', '=', constant('active'))
+    .orderBy('created_at')
+    .orderBy('wait_id');
+
+/** A query for the timers of an agent that will fire. */
+export const selectActiveTimers = (db: Db, agentId: string) =>
+  db
+    .selectFrom('timers')
+    .selectAll()
+    .where('agent_id', '=', agentId)
+    .where('next_at', 'is not', null)
+    .orderBy('created_at')
+    .orderBy('timer_id');
+
+const selectActiveTriggers = (db: Db, agentId: string) =>
+  db
+    .selectFrom('triggers')
+    .select(['trigger_id', 'name'])
+    .where('agent_id', '=', agentId)
+    .where('revoked_at', 'is', null)
+    .orderBy('created_at')
+    .orderBy('trigger_id');
+
+/** A timer as the rows have it; none for one that will not fire. */
+export const timerOf = ({ timer_id, reason, next_at, every_ms, created_at }: TimerRow): ActiveTimer[] =>
+  next_at === null ? [] : [{ timerId: timer_id, reason, nextAt: next_at, everyMs: every_ms, createdAt: created_at }];
+
+/** A work item as the rows have it. */
+export const workItemOf = (row: WorkItemRow): WorkItem => ({
+  workItemId: row.work_item_id,
+  revision: row.revision,
+  objective: row.objective,
+  state: row.state,
+  planStatus: row.plan_status,
+  todoList: decoded(row.todo_list),
+  blockedBy: decoded(row.blocked_by),
+  recheckAt: row.recheck_at,
+  resultSummary: row.result_summary,
+  createdAt: row.created_at,
+  updatedAt: row.updated_at,
+});
+
+/** A wait as the rows have it. */
+export const waitOf = (row: WaitRow): ActiveWait => ({
+  waitId: row.wait_id,
+  kind: row.kind,
+  workItemId: row.work_item_id,
+  resource: row.resource,
+  reason: row.reason,
+  recheckAt: row.recheck_at,
+  deadline: row.deadline,
+  createdAt: row.created_at,
+});
+
+/** Writes what a turn has changed: new and changed items, new waits and timers, and those that are gone. */
+export async function writeWork(
+  tx: Tx,
+  turn: { readonly agent_id: string; readonly agent_turn_id: string },
+  before: AgentWork,
+  after: AgentWork,
+): Promise<void> {
+  const known = new Map(before.items.map((item) => [item.workItemId, item]));
+  for (const item of after.items) {
+    const was = known.get(item.workItemId);
+    if (was === item) continue;
+    if (was) await updateItem(tx, item);
+    else await tx.db.insertInto('work_items').values(itemRow(turn.agent_id, item)).execute();
+  }
+  await writeTimers(tx, turn.agent_id, before, after);
+  const kept = new Set(after.waits.map(({ waitId }) => waitId));
+  const gone = before.waits.filter(({ waitId }) => !kept.has(waitId));
+  await endWaits(tx, turn.agent_id, gone, 'cancelled', turn.agent_turn_id);
+  const old = new Set(before.waits.map(({ waitId }) => waitId));
+  const added = after.waits.filter(({ waitId }) => !old.has(waitId));
+  if (added.length > 0)
+    await tx.db
+      .insertInto('waits')
+      .values(added.map((wait) => waitRow(turn, wait, tx.now)))
+      .execute();
+}
+
+async function writeTimers({ db, now }: Tx, agentId: string, before: AgentWork, after: AgentWork): Promise<void> {
+  const kept = new Set(after.timers.map(({ timerId }) => timerId));
+  for (const { timerId } of before.timers.filter((timer) => !kept.has(timer.timerId))) {
+    const change = { next_at: null, due_at: null, cancelled_at: now };
+    await db.updateTable('timers').set(change).where('timer_id', '=', timerId).execute();
+  }
+  const old = new Set(before.timers.map(({ timerId }) => timerId));
+  for (const timer of after.timers.filter(({ timerId }) => !old.has(timerId)))
+    await db.insertInto('timers').values(timerRow(agentId, timer)).execute();
+}
+
+const timerRow = (agentId: string, { timerId, reason, nextAt, everyMs, createdAt }: ActiveTimer): TimerRow => ({
+  timer_id: timerId,
+  agent_id: agentId,
+  reason,
+  next_at: nextAt,
+  every_ms: everyMs,
+  due_at: nextAt,
+  fired: 0,
+  cancelled_at: null,
+  created_at: createdAt,
+});
+
+const changeable = (item: WorkItem) => ({
+  revision: item.revision,
+  objective: item.objective,
+  state: item.state,
+  plan_status: item.planStatus,
+  todo_list: encoded(item.todoList),
+  blocked_by: encoded(item.blockedBy),
+  recheck_at: item.recheckAt,
+  due_at: item.recheckAt,
+  result_summary: item.resultSummary,
+  updated_at: item.updatedAt,
+});
+
+const itemRow = (agentId: string, item: WorkItem): WorkItemRow => ({
+  work_item_id: item.workItemId,
+  agent_id: agentId,
+  ...changeable(item),
+  continued_revision: 0,
+  created_at: item.createdAt,
+});
+
+const updateItem = (tx: Tx, item: WorkItem) =>
+  tx.db.updateTable('work_items').set(changeable(item)).where('work_item_id', '=', item.workItemId).execute();
+
+/** How soon a wait for a turn is checked first: its end may have been committed while the wait was. */
+const FIRST_TASK_CHECK_MS = 2_000;
+
+/** When a wait is due next. */
+export const waitDueAt = ({ kind, recheckAt, deadline }: ActiveWait, now: number, isNew = false): number =>
+  Math.min(recheckAt ?? deadline, deadline, isNew && kind === 'task' ? now + FIRST_TASK_CHECK_MS : deadline);
+
+const waitRow = (
+  { agent_id, agent_turn_id }: { readonly agent_id: string; readonly agent_turn_id: string },
+  wait: ActiveWait,
+  now: number,
+): WaitRow => ({
+  wait_id: wait.waitId,
+  agent_id,
+  work_item_id: wait.workItemId,
+  kind: wait.kind,
+  resource: wait.resource,
+  reason: wait.reason,
+  status: 'active',
+  recheck_at: wait.recheckAt,
+  deadline: wait.deadline,
+  due_at: waitDueAt(wait, now, true),
+  agent_turn_id,
+  created_at: wait.createdAt,
+  ended_at: null,
+  ended_by: null,
+});
+
+/** Ends active waits, with an event each. The caller holds the head of their agent. */
+export async function endWaits(
+  tx: Tx,
+  agentId: string,
+  waits: readonly ActiveWait[],
+  status: Exclude<WaitStatus, 'active'>,
+  by: string,
+): Promise<void> {
+  if (waits.length === 0) return;
+  const ids = waits.map(({ waitId }) => waitId);
+  await tx.db
+    .updateTable('waits')
+    .set({ status, due_at: null, ended_at: tx.now, ended_by: by })
+    .where('wait_id', 'in', ids)
+    .execute();
+  for (const { waitId, kind } of waits) {
+    const payload = { waitId, kind, phase: status, by };
+    appendEvent(tx, { agent_id: agentId, agent_turn_id: null }, { type: 'wait', payload });
+  }
+}
+
+/** Puts the times of an agent aside while it is stopped, and sets them again. */
+export async function setDueTimes(tx: Tx, agentId: string, lifecycle: AgentLifecycle): Promise<void> {
+  const isStopped = lifecycle === 'stopped';
+  const { db } = tx;
+  await db
+    .updateTable('work_items')
+    .set(isStopped ? { due_at: null } : ({ ref }) => ({ due_at: ref('recheck_at') }))
+    .where('agent_id', '=', agentId)
+    .where('state', '=', constant('open'))
+    .execute();
+  await db
+    .updateTable('timers')
+    .set(isStopped ? { due_at: null } : ({ ref }) => ({ due_at: ref('next_at') }))
+    .where('agent_id', '=', agentId)
+    .where('next_at', 'is not', null)
+    .execute();
+  const soonest = sql<number>`case when recheck_at < deadline then recheck_at else deadline end`;
+  await db
+    .updateTable('waits')
+    .set({ due_at: isStopped ? null : soonest })
+    .where('agent_id', '=', agentId)
+    .where('status', '=', constant('active'))
+    .execute();
+}
