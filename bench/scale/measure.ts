@@ -125,6 +125,7 @@ async function runRound(rounds: Rounds, agentId: string): Promise<void> {
   await rounds.turns(LONG_AGENT, LONG_BOX);
   await rounds.supervise();
   await rounds.read(agentId);
+  await rounds.search(agentId);
 }
 
 /** How operations on the agent with the long box are named. */

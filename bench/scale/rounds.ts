@@ -87,8 +87,17 @@ export class Rounds {
     await this.#time('a pass of the supervisor', async () => {
       await this.#store.holdSupervisorLease('bench', LEASE_MS);
       await this.#store.dueTurns(IN_ONE_PASS);
+      await this.#store.dueWakes(IN_ONE_PASS);
       await this.#store.countOpenTurns();
     });
+  }
+
+  /** Looks that may have to pass over agents that are not wanted. */
+  async search(agentId: string): Promise<void> {
+    await this.#time('`agents ls --posture idle`, a page', () =>
+      this.#store.listAgents({ after: agentId, limit: PAGE, posture: 'idle' }),
+    );
+    await this.#time('agents, counted', () => this.#store.countAgents());
   }
 
   async read(agentId: string): Promise<void> {
@@ -96,7 +105,7 @@ export class Rounds {
     await this.#time('`agents ls`, a page', () => store.listAgents({ after: agentId, limit: PAGE }));
     await this.#time('`approvals`, a page', () => store.listApprovals({ limit: PAGE }));
     const [turn] = await this.#time('`agents get`', async () => {
-      await store.getAgent(agentId);
+      await store.agentSummary(agentId);
       return store.listTurns(agentId, { last: LAST_TURNS });
     });
     const { agentTurnId = '' } = turn ?? {};

@@ -24,7 +24,7 @@ export const listAgents = (ctx: StoreContext, page: AgentPage = {}): Promise<rea
     let { after } = page;
     for (;;) {
       const size = posture === undefined ? limit : Math.max(limit, SCANNED);
-      const ids = await idsOf(db, { ...page, ...(after === undefined ? {} : { after }), limit: size });
+      const ids = await pageOf(selectHeads(db, page), after, size);
       for (const view of await viewsOf(db, ids))
         if (posture === undefined || view.posture.posture === posture) views.push(view);
       after = ids.at(-1);
@@ -36,25 +36,29 @@ export const listAgents = (ctx: StoreContext, page: AgentPage = {}): Promise<rea
 export const countAgents = (ctx: StoreContext, filter: AgentFilter = {}): Promise<number> =>
   read(ctx, async ({ db }) => {
     const { posture } = filter;
-    const query = restricted(selectIds(db), filter).clearSelect();
-    const { count } = await query.select((eb) => eb.fn.countAll<number>().as('count')).executeTakeFirstOrThrow();
-    if (posture === undefined || DECIDED.has(posture)) return Number(count);
+    if (posture === undefined || DECIDED.has(posture)) return countOf(selectHeads(db, filter));
     // Of those that have work, what they are at is derived one by one.
-    const simple =
-      posture === 'idle' ? restricted(selectIds(db), filter).where('head.has_work', '=', sql.lit(0)) : null;
-    const counted = await simple
-      ?.clearSelect()
-      .select((eb) => eb.fn.countAll<number>().as('count'))
-      .executeTakeFirstOrThrow();
-    let found = Number(counted?.count ?? 0);
+    let found = posture === 'idle' ? await countOf(selectHeads(db, filter).where('head.has_work', '=', HAS_NONE)) : 0;
     for (let after: string | undefined; ; ) {
-      const page = { ...filter, ...(after === undefined ? {} : { after }), limit: SCANNED };
-      const ids = await idsOf(db, page, true);
+      const working = selectHeads(db, filter).where('head.has_work', '=', HAS_SOME);
+      const ids = await pageOf(working, after, SCANNED);
       found += (await viewsOf(db, ids)).filter((view) => view.posture.posture === posture).length;
       after = ids.at(-1);
       if (ids.length < SCANNED) return found;
     }
   });
+
+async function countOf(query: ReturnType<typeof selectHeads>): Promise<number> {
+  const { count } = await query
+    .clearSelect()
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
+
+/** Literals, so that the partial index is found. */
+const HAS_SOME = sql.lit(1);
+const HAS_NONE = sql.lit(0);
 
 /** Reads an agent; null when it never accepted a turn. */
 export const getAgent = (ctx: StoreContext, agentId: string): Promise<AgentView | null> =>
@@ -63,20 +67,13 @@ export const getAgent = (ctx: StoreContext, agentId: string): Promise<AgentView 
     return view ?? null;
   });
 
-/** A query for the ids of agents. */
-const selectIds = (db: Db) =>
-  db
-    .selectFrom('agents')
-    .innerJoin('agent_state_head as head', 'head.agent_id', 'agents.agent_id')
-    .select('agents.agent_id');
-
-type Heads = ExpressionBuilder<Tables & { head: Tables['agent_state_head'] }, 'agents' | 'head'>;
+type Heads = ExpressionBuilder<{ head: Tables['agent_state_head']; turns: Tables['turns'] }, 'head'>;
 
 const isQueued = ({ exists, selectFrom }: Heads) =>
   exists(
     selectFrom('turns')
       .select('turns.agent_turn_id')
-      .whereRef('turns.agent_id', '=', 'agents.agent_id')
+      .whereRef('turns.agent_id', '=', 'head.agent_id')
       .where('turns.status', '=', constant('queued')),
   );
 
@@ -85,69 +82,53 @@ const DECIDED: ReadonlySet<AgentSchedulingPosture> = new Set(['archived', 'activ
 
 /** Those agents that may have the posture; of those that are `DECIDED` exactly those that have it. */
 function mayHave(eb: Heads, posture: AgentSchedulingPosture) {
-  const isStopped = eb('head.agent_status', '=', constant('stopped'));
+  const isStarted = eb('head.agent_status', '<>', constant('stopped'));
   const isOpen = eb('head.active_agent_turn_id', 'is not', null);
-  const rests = eb.and([eb.not(isStopped), eb.not(isOpen), eb.not(isQueued(eb))]);
+  const isFree = eb('head.active_agent_turn_id', 'is', null);
+  const rests = eb.and([isStarted, isFree, eb.not(isQueued(eb))]);
   switch (posture) {
     case 'archived':
-      return isStopped;
+      return eb('head.agent_status', '=', constant('stopped'));
     case 'active_turn':
-      return eb.and([eb.not(isStopped), isOpen]);
+      return eb.and([isStarted, isOpen]);
     case 'has_queued_input':
-      return eb.and([eb.not(isStopped), eb.not(isOpen), isQueued(eb)]);
+      return eb.and([isStarted, isFree, isQueued(eb)]);
     case 'unknown':
       return sql<SqlBool>`1 = 0`;
     case 'idle':
       return rests;
     default:
-      return eb.and([eb('head.has_work', '=', sql.lit(1)), rests]);
+      return eb.and([eb('head.has_work', '=', HAS_SOME), rests]);
   }
 }
 
-function restricted(query: ReturnType<typeof selectIds>, filter: AgentFilter): ReturnType<typeof selectIds> {
-  const { posture, agentStatus, profile, agentPrefixes } = filter;
-  let restrictedQuery = query;
-  if (agentPrefixes) restrictedQuery = restrictedQuery.where(beginsWith('agents.agent_id', agentPrefixes));
-  if (agentStatus !== undefined) restrictedQuery = restrictedQuery.where('head.agent_status', '=', agentStatus);
-  if (profile !== undefined) restrictedQuery = restrictedQuery.where('agents.profile', '=', profile);
-  if (posture !== undefined) restrictedQuery = restrictedQuery.where((eb) => mayHave(eb as unknown as Heads, posture));
-  return restrictedQuery;
+/** A query for the ids of agents. It reads the heads alone where it can: of a page of a join, PostgreSQL may join more than the page. */
+function selectHeads(db: Db, { posture, agentStatus, profile, agentPrefixes }: AgentFilter) {
+  let query = db.selectFrom('agent_state_head as head').select('head.agent_id');
+  if (agentPrefixes) query = query.where(beginsWith('head.agent_id', agentPrefixes));
+  if (agentStatus !== undefined) query = query.where('head.agent_status', '=', agentStatus);
+  if (profile !== undefined)
+    query = query.where(({ exists, selectFrom }) =>
+      exists(
+        selectFrom('agents')
+          .select('agents.agent_id')
+          .whereRef('agents.agent_id', '=', 'head.agent_id')
+          .where('agents.profile', '=', profile),
+      ),
+    );
+  if (posture !== undefined) query = query.where((eb) => mayHave(eb as unknown as Heads, posture));
+  return query;
 }
 
-/** The ids of a page of agents; `working`: of those that have work. */
-async function idsOf(
-  db: Db,
-  page: AgentPage & { readonly limit: number },
-  working = false,
+async function pageOf(
+  query: ReturnType<typeof selectHeads>,
+  after: string | undefined,
+  limit: number,
 ): Promise<readonly string[]> {
-  const { after, limit, ...filter } = page;
-  const isPlain = !working && Object.keys(filter).every((key) => key === 'agentPrefixes');
-  // The ids first, and of the roster alone where that is enough: of a page of a join, PostgreSQL may join more than the page.
-  const rows = isPlain
-    ? await behind(plain(db, filter), after).limit(limit).execute()
-    : await behind(
-        working
-          ? restricted(selectIds(db), filter).where('head.has_work', '=', sql.lit(1))
-          : restricted(selectIds(db), filter),
-        after,
-      )
-        .limit(limit)
-        .execute();
+  const ordered = query.orderBy('head.agent_id').limit(limit);
+  const rows = await (after === undefined ? ordered : ordered.where('head.agent_id', '>', after)).execute();
   return rows.map((row) => row.agent_id);
 }
-
-function plain(db: Db, { agentPrefixes }: AgentFilter) {
-  const query = db.selectFrom('agents').select('agents.agent_id');
-  return agentPrefixes ? query.where(beginsWith('agents.agent_id', agentPrefixes)) : query;
-}
-
-const behind = <Q extends ReturnType<typeof selectIds> | ReturnType<typeof plain>>(
-  query: Q,
-  after: string | undefined,
-) => {
-  const ordered = (query as ReturnType<typeof plain>).orderBy('agents.agent_id');
-  return after === undefined ? ordered : ordered.where('agents.agent_id', '>', after);
-};
 
 /** Agents in one statement: so few that no planner finds it cheaper to read all there are. */
 const AGENTS_PER_QUERY = 8;

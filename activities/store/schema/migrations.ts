@@ -78,6 +78,7 @@ const work: Migration = ({ int }) => [
   `create table waits (wait_id text primary key, agent_id text not null, work_item_id text, kind text not null, resource text,
      reason text not null, status text not null, recheck_at ${int}, deadline ${int} not null, due_at ${int},
      agent_turn_id text not null, created_at ${int} not null, ended_at ${int}, ended_by text)`,
+  `create index waits_by_agent on waits (agent_id, created_at, wait_id)`,
   `create index waits_active on waits (agent_id, created_at, wait_id) where status = 'active'`,
   `create index waits_due on waits (due_at) where due_at is not null`,
   // The waits that the end of a turn makes due.
@@ -88,6 +89,7 @@ const work: Migration = ({ int }) => [
   `create index timers_due on timers (due_at) where due_at is not null`,
   `create table triggers (trigger_id text primary key, agent_id text not null, name text not null, token_hash text not null unique,
      hits ${int} not null, last_hit_at ${int}, revoked_at ${int}, created_at ${int} not null)`,
+  `create index triggers_by_agent on triggers (agent_id, created_at, trigger_id)`,
   `create index triggers_active on triggers (agent_id, created_at, trigger_id) where revoked_at is null`,
   `create table trigger_deliveries (trigger_id text not null, delivery_key text not null, created_at ${int} not null,
      primary key (trigger_id, delivery_key))`,

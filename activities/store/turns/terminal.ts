@@ -6,7 +6,7 @@ import { nextStatus } from '../../../workflows/agent-state/status.ts';
 import type { TurnCommit, TurnEnd } from '../../../workflows/contract/lease.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { clip } from '../../../workflows/protocol/sizes.ts';
-import type { Termination } from '../../../workflows/protocol/turn.ts';
+import type { Termination, Usage } from '../../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS } from '../../../workflows/supervision/check.ts';
 import { deliverableCardId } from '../../ids.ts';
 import { dropApprovals } from '../calls/approval-rows.ts';
@@ -133,10 +133,19 @@ async function endRow(tx: Tx, turn: TurnRow, termination: Termination, engine: T
 /** What an agent does whose turn has ended; the lease of its next turn, in the same transaction, takes it from there. */
 export const RESTING = nextStatus(nextStatus('awake_running', 'end'), 'rest');
 
+/** What the turn spent; a usage that cannot be read keeps no turn from its end, and counts as nothing. */
+function spentBy({ usage }: TurnRow): Usage {
+  try {
+    return decoded(usage);
+  } catch {
+    return { input: 0, output: 0, cached: 0, estimated: true };
+  }
+}
+
 /** A turn that was cancelled in the queue leaves the head to the one that is open. */
 async function freeHead(tx: Tx, turn: TurnRow): Promise<void> {
   const { agent_id: agentId, agent_turn_id: agentTurnId, cost } = turn;
-  const { input, output, cached, estimated } = decoded(turn.usage);
+  const { input, output, cached, estimated } = spentBy(turn);
   await tx.db
     .updateTable('agent_state_head')
     .set(({ eb, ref }) => ({

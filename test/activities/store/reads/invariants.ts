@@ -16,6 +16,10 @@ const question = (turn: string, call: string, status: string): string =>
   `insert into approvals (agent_turn_id, call_id, agent_id, root_turn_id, kind, tool_name, reason, approvers, deadline, status, created_at)
      values ('${turn}', '${call}', 'a', '${turn}', 'call', 'x', 'r', '[]', 1, '${status}', 1)`;
 
+const wait = (id: string, dueAt: string, kind: string, workItem = 'null'): string =>
+  `insert into waits (wait_id, agent_id, work_item_id, kind, reason, status, deadline, due_at, agent_turn_id, created_at)
+     values ('${id}', 'a', ${workItem}, ${kind}, 'r', 'active', 5, ${dueAt}, 't1', 1)`;
+
 /** What breaks after two finished turns `t1`, `t2` and a running one `t3` of agent `a`, and what must find it. */
 const PLANTS: Readonly<Record<string, readonly string[]>> = {
   turn_without_task_event: [`delete from events where type = 'task' and agent_turn_id = 't1'`],
@@ -75,6 +79,19 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
   ],
   given_more_than_it_has: [
     `update turns set status = 'running', parent_agent_turn_id = 't3', parent_call_id = 'c', given_tokens = 1000001 where agent_turn_id = 't1'`,
+  ],
+  time_never_comes: [wait('w1', 'null', `'external'`), `update agent_state_head set has_work = 1`],
+  time_of_stopped_agent: [
+    wait('w1', '5', `'external'`),
+    `update agent_state_head set has_work = 1`,
+    `update agents set lifecycle = 'stopped'`,
+  ],
+  work_not_read: [
+    `insert into triggers (trigger_id, agent_id, name, token_hash, hits, created_at) values ('g', 'a', 'x', 'h', 0, 1)`,
+  ],
+  wait_of_closed_work: [wait('w1', '5', `'external'`, `'gone'`), `update agent_state_head set has_work = 1`],
+  effect_of_ended_turn: [
+    `insert into work_effects (agent_turn_id, call_id, step_index, call_index, effect) values ('t1', 'c', 1, 0, '{}')`,
   ],
   event_gap: [`delete from events where seq = 2`],
   box_gap: [`delete from box_cards where seq = 2`],

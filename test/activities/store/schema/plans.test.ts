@@ -49,7 +49,32 @@ const NARROW: Readonly<Record<string, readonly string[]>> = {
 const SMALL = new Set(['profiles', 'profile_heads', 'svc_leases', 'deferred_reports']);
 
 /** What they have is no more than there are open turns, or is read from its beginning, as far as a page goes. */
-const WHOLE = new Set(['turns_open', 'approvals_waiting']);
+const WHOLE = new Set(['turns_open', 'approvals_waiting', 'heads_with_work', 'turns_queue']);
+
+/** Rows of one thing that agents have between their turns: one of each agent but the one with the long box, which has very many. */
+function workOf(table: string): string {
+  const columns: Readonly<Record<string, readonly [names: string, values: string]>> = {
+    work_items: [
+      `work_item_id, revision, objective, state, plan_status, todo_list, blocked_by, continued_revision, updated_at`,
+      `'item-' || agent_turn_id, 1, 'x', case when accept_seq = 3 then 'open' else 'completed' end, 'needs_input', '[]', '[]', 1, 1`,
+    ],
+    waits: [
+      `wait_id, kind, reason, status, deadline, due_at, agent_turn_id`,
+      `'wait-' || agent_turn_id, 'external', 'x', case when accept_seq = 3 then 'active' else 'resolved' end, 9e15,
+         case when accept_seq = 3 then 9e15 else null end, agent_turn_id`,
+    ],
+    timers: [
+      `timer_id, reason, next_at, due_at, fired`,
+      `'timer-' || agent_turn_id, 'x', case when accept_seq = 3 then 9e15 else null end, case when accept_seq = 3 then 9e15 else null end, 1`,
+    ],
+    triggers: [
+      `trigger_id, name, token_hash, hits, revoked_at`,
+      `'trigger-' || agent_turn_id, 'x', 'hash-' || agent_turn_id, 0, case when accept_seq = 3 then null else 1 end`,
+    ],
+  };
+  const [names, values] = columns[table] ?? ['', ''];
+  return `insert into ${table} (${names}, agent_id, created_at) select ${values}, agent_id, accept_seq from turns where accept_seq < 2000`;
+}
 
 /** What the usual turn of the store has none of: a call that waited, one that was started, one that was asked about, a message. */
 const MORE = [
@@ -62,6 +87,12 @@ const MORE = [
      case when accept_seq = 5 then 'waiting' else 'approved' end, accept_seq from turns`,
   `insert into turn_inbox (agent_turn_id, kind, ref, seq, status, created_at)
      select agent_turn_id, 'steer', agent_turn_id, 1, 'consumed', 1 from turns`,
+  // Agents with work, of whom one is busy with it.
+  ...['work_items', 'waits', 'timers', 'triggers'].map(workOf),
+  `insert into work_effects (agent_turn_id, call_id, step_index, call_index, effect)
+     select agent_turn_id, agent_turn_id || '-call', 1, 0, '{}' from turns where status = 'success'`,
+  `insert into trigger_deliveries (trigger_id, delivery_key, created_at) select 'trigger-' || agent_turn_id, 'key', accepted_at from turns`,
+  `update agent_state_head set has_work = 1 where agent_id in (select agent_id from work_items)`,
   `update turns set parent_agent_turn_id = 'caller-' || agent_turn_id, parent_call_id = 'call' where accept_seq = 3`,
 ];
 
@@ -244,10 +275,39 @@ async function unusual(store: Store): Promise<void> {
   await store.makeDue([agentTurnId]);
   for (const turn of await store.dueTurns(10))
     await store.scheduleCheck(turn, { ...turn, checkAt: Date.now() + 60_000, wokenAt: null });
+  for (const page of [{}, { after: 'item-x', open: true, limit: 10 }, { after: 'item-x', limit: 10 }]) {
+    await store.listWorkItems(agentId, page);
+    await store.listWaits(agentId, page);
+    await store.listTriggers(agentId, page);
+  }
+  await store.listTimers(agentId);
+  await store.readWork(fence);
+  await store.agentSummary(agentId);
+  await store.listAgents({ posture: 'waiting_for_external', limit: 10 });
   await store.getTurnStatus(agentTurnId);
   await store.stopTurn(agentTurnId, 'enough');
   const copy = await store.accept({ agentId: 'copies-a-box', request: { ...request, outputBoxId: boxId } });
   if (copy.kind === 'accepted') await store.stopTurn(copy.agentTurnId, 'enough');
+  await wakeUps(store);
+}
+
+/** What comes for an agent between its turns. */
+async function wakeUps(store: Store): Promise<void> {
+  const trigger = { triggerId: 'new', name: 'x', tokenHash: 'new' };
+  await store.createTrigger(LONG_AGENT, trigger);
+  const woken = await store.fireTrigger('new', { text: 'news', key: 'k' });
+  const { next } = woken?.handover ?? {};
+  if (next) await store.stopTurn(next.agentTurnId, 'enough');
+  for (const kind of ['wait', 'work_item', 'timer'] as const) {
+    const due = { agentId: LONG_AGENT, of: kind, id: `${kind}-none`, dueAt: 1 };
+    await store.fireWake(due);
+    await store.putOffWake(due, 2);
+  }
+  await store.cancelTimer(LONG_AGENT, 'timer-none');
+  await store.revokeTrigger(LONG_AGENT, 'new');
+  await store.dropDeliveries(1, 10);
+  await store.setLifecycle(LONG_AGENT, 'stopped', 'enough');
+  await store.setLifecycle(LONG_AGENT, 'started', '');
 }
 
 const BACKENDS = [
