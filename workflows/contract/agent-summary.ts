@@ -61,6 +61,8 @@ export interface AgentSummary {
     readonly autonomousTurns: number;
     /** What has come for it and made no turn yet. */
     readonly came: number;
+    /** The `seq` of its last event: what was read is followed from there on. */
+    readonly eventSeq: number;
   };
   readonly schedulingPosture: AgentPosture;
   readonly lifecycle: {

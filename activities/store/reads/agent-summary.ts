@@ -63,6 +63,7 @@ export const agentSummary = (ctx: StoreContext, agentId: string): Promise<AgentS
         currentWorkItemId: row.current_work_item_id,
         autonomousTurns: row.autonomous_turns,
         came: cameOf(row).length,
+        eventSeq: row.event_seq,
       },
       schedulingPosture: postureOfRow(row, work),
       lifecycle: {
