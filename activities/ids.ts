@@ -63,5 +63,5 @@ export const edgeKey = (primitive: string, phase: string, subject: string): stri
 export const workId = (kind: 'work' | 'wait' | 'timer' | 'trigger', call: string): string =>
   `${kind}_${derive(kind, call).replaceAll('-', '').slice(0, 16)}`;
 /** The id of the card with what was delivered to an agent; `place` tells deliveries from one source apart. */
-export const deliveryCardId = (agentId: string, source: string, place: number): string =>
+export const deliveryCardId = (agentId: string, source: string, place: string): string =>
   derive('delivery', agentId, source, place);

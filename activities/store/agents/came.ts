@@ -10,6 +10,10 @@ export const cameOf = ({ came }: Pick<HeadRow, 'came'>): readonly Came[] => (cam
 const knownOf = (head: Pick<HeadRow, 'came'>, { kind, source }: Pick<Came, 'kind' | 'source'>): Came | undefined =>
   cameOf(head).find((each) => isSame(each, { kind, source }));
 
+/** How often something has come from that source that made no turn yet. */
+export const countOf = (head: Pick<HeadRow, 'came'>, of: Pick<Came, 'kind' | 'source'>): number =>
+  knownOf(head, of)?.count ?? 0;
+
 /** Whether something has come from that source before, and made no turn yet. */
 export const isKnown = (head: Pick<HeadRow, 'came'>, came: Came): boolean => knownOf(head, came) !== undefined;
 

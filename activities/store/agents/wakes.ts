@@ -10,7 +10,7 @@ import type { HeadRow } from '../schema/rows.ts';
 import { handOver } from '../turns/handover.ts';
 import { lockHead, updateHead } from '../turns/head.ts';
 import { agentNotFound, rosterEntry } from '../turns/roster.ts';
-import { isKnown, withCame } from './came.ts';
+import { countOf, isKnown, withCame } from './came.ts';
 
 /** What has come, and what follows from it. */
 export interface Kept {
@@ -66,7 +66,7 @@ export async function fireTrigger(ctx: StoreContext, tokenHash: string, delivery
       source: triggerId,
       reason: `trigger ${name} (${triggerId}) was hit`,
     } as const;
-    return { agentId, ...(await deliver(tx, head, delivery, came, hit.hits)) };
+    return { agentId, ...(await deliver(tx, head, delivery, came, String(hit.hits))) };
   });
 }
 
@@ -80,7 +80,9 @@ export const wakeAgent = (ctx: StoreContext, agentId: string, delivery: WakeDeli
     const head = await lockHead(tx, agentId);
     if (await isRepeated(tx, `${BY_SYSTEM}:${agentId}`, delivery)) return { agentId, ...nothing(agentId, 'duplicate') };
     const came = { kind: 'system_tick', source: BY_SYSTEM, reason: 'the agent was woken' } as const;
-    return { agentId, ...(await deliver(tx, head, delivery, came, head.event_seq)) };
+    // What is kept already makes no event when it comes again: its count tells it apart.
+    const place = `${head.event_seq} ${countOf(head, came)}`;
+    return { agentId, ...(await deliver(tx, head, delivery, came, place)) };
   });
 
 /** Errors: `agent_not_found`, `agent_stopped`. */
@@ -114,7 +116,7 @@ async function deliver(
   head: HeadRow,
   { text }: WakeDelivery,
   came: Pick<Came, 'kind' | 'source' | 'reason'>,
-  place: number,
+  place: string,
 ): Promise<Omit<Woken, 'agentId'>> {
   if (text === null || text.trim() === '') return nothing(head.agent_id, 'noted');
   const cardId = deliveryCardId(head.agent_id, came.source, place);

@@ -8,6 +8,7 @@ import { describeApprovals } from './conformance/approvals.ts';
 import { describeCalls } from './conformance/calls.ts';
 import { describeChunks } from './conformance/chunks.ts';
 import { describeContext } from './conformance/context.ts';
+import { describeDeliveries } from './conformance/deliveries.ts';
 import { describeEndings } from './conformance/endings.ts';
 import { describeHandover } from './conformance/handover.ts';
 import { describeLists } from './conformance/lists.ts';
@@ -36,6 +37,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
     describeCalls(bench);
     describeApprovals(bench);
     describeProviderOutages(bench);
+    describeDeliveries(bench);
     describeEndings(bench);
     describeChunks(bench);
     describeContext(bench);
