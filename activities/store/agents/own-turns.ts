@@ -43,8 +43,8 @@ export interface AgentFacts {
   readonly closure: ClosureDecision;
 }
 
-/** The facts of an agent that has no open turn, as they are now. */
-export async function agentFacts(reader: Reader, head: HeadRow): Promise<AgentFacts> {
+/** The facts of an agent that has no open turn, as they are now. `openTasks` are evidence for readers, and decide nothing. */
+export async function agentFacts(reader: Reader, head: HeadRow, openTasks = 0): Promise<AgentFacts> {
   const work = head.has_work === 1 ? await openWork(reader, head) : NO_WORK;
   const items = scheduled(work.items, work.waits, work.currentId);
   const closure = closureOf({
@@ -53,7 +53,7 @@ export async function agentFacts(reader: Reader, head: HeadRow): Promise<AgentFa
     lastEnd: await lastEndOf(reader, head),
     workItems: items,
     waits: work.waits,
-    openTasks: 0,
+    openTasks,
   });
   return { work, items, closure };
 }

@@ -27,7 +27,8 @@ export const agentSummary = (ctx: StoreContext, agentId: string): Promise<AgentS
     const { db } = reader;
     const row = await selectAgents(db).where('agents.agent_id', '=', agentId).executeTakeFirst();
     if (!row) return null;
-    const { work, closure } = await agentFacts(reader, row);
+    const activeChildren = await childrenOf(db, agentId);
+    const { work, closure } = await agentFacts(reader, row, activeChildren.length);
     const open = row.active_agent_turn_id;
     const active = (open === null ? undefined : await findTurn(reader, open)) ?? null;
     const name = row.profile ?? agentId;
@@ -82,7 +83,7 @@ export const agentSummary = (ctx: StoreContext, agentId: string): Promise<AgentS
         workerTarget: active?.worker_target ?? null,
         workflowId: active && turnWorkflowId(agentId, active.agent_turn_id),
       },
-      activeChildren: await childrenOf(db, agentId),
+      activeChildren,
       activeWaits: (await selectActiveWaits(db, agentId).limit(MOST_SHOWN).execute()).map(waitView),
       activeTimers: work.timers,
       activeExternalTriggers:
