@@ -8,6 +8,7 @@ import { isGrpcServiceError } from '@temporalio/client';
 import { AgentClient } from '../../client/agent-client.ts';
 import { everyAgent } from '../../client/agent-pages.ts';
 import { connectClient, type TemporalClient } from '../../client/connect.ts';
+import { TurnWorkflows } from '../../client/turn-workflows.ts';
 import { bundleWorkflows } from '../../workers/bundle.ts';
 import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
 import { openStore } from '../../workers/open-store.ts';
@@ -22,6 +23,7 @@ import { Floods } from './floods.ts';
 import { Foreign } from './foreign.ts';
 import { Ledger, MADE_BY } from './ledger.ts';
 import { leftBehind } from './left.ts';
+import { type Life, Living } from './living.ts';
 import { Load } from './load.ts';
 import type { ChaosOptions } from './options.ts';
 import { codeOf } from './patience.ts';
@@ -164,16 +166,19 @@ async function underFire(
     halfDone,
     onError: (error) => ledger.count(`faults that did not apply: ${nameOf(error)}`),
   });
+  const living = new Living({ ...shared, workflows: new TurnWorkflows(connected.client, store), seed });
   const memory = new WorkerMemory(() => fleet.pids());
   memory.start();
   tail.start();
   load.start(options.agents);
+  if (options.turns === 0) living.start(options.agents);
   faults.start();
   await untilDone(done, ledger.startedAt + options.minutes * 60_000, early);
   await faults.stop();
   const seconds = (Date.now() - ledger.startedAt) / 1_000;
   echo(`${seconds.toFixed(0)} s  the faults are over, ${tail.openTurns().length} turns are open`);
   await load.stop();
+  await living.settled();
   await endings.startAll();
   await floods.settled();
   await poison.settled();
@@ -182,19 +187,20 @@ async function underFire(
   await tail.stop();
   const drainSeconds = (Date.now() - ledger.startedAt) / 1_000 - seconds;
   const workerPeakBytes = await memory.stop();
-  return judge(options, site, ledger, { seconds, drainSeconds, workerPeakBytes });
+  return judge(options, site, ledger, living.lives, { seconds, drainSeconds, workerPeakBytes });
 }
 
 async function judge(
   options: ChaosOptions,
   { store, database, connected, effectsPath, unaskedEnds }: Site,
   ledger: Ledger,
+  lives: readonly Life[],
   measured: Pick<ChaosReport, 'seconds' | 'drainSeconds' | 'workerPeakBytes'>,
 ): Promise<ChaosReport> {
   const agentIds = (await Array.fromAsync(everyAgent(store))).map(({ agentId }) => agentId);
   const seen = { store, storeUrl: database.url, temporal: connected.client };
   const { workerPeakBytes } = measured;
-  const verdict = await verify({ ...seen, ledger, agentIds, effectsPath, workerPeakBytes });
+  const verdict = await verify({ ...seen, ledger, lives, agentIds, effectsPath, workerPeakBytes });
   return {
     ...verdict,
     ...measured,

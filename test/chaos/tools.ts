@@ -7,7 +7,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { type App, defineAgent, defineApp, defineTool, type ToolDefinition } from '../../activities/app/app.ts';
 import type { Tool } from '../../activities/tool.ts';
+import { AGENT_STATE_TOOLS } from '../../activities/tools/builtin/registry.ts';
 import { ASK_EXPERT, DELEGATE_ASYNC } from '../../workflows/protocol/builtins.ts';
+import { LIVING_PROFILE } from './living-model.ts';
 import { ALL_TRAITS, delegatedProfile, profileNamed, type ToolName, type Traits, UNCOUNTED_MODEL } from './work.ts';
 
 export interface Effect {
@@ -69,7 +71,10 @@ export function chaosApp(effectsPath: string): App {
       },
     });
   return defineApp({
-    agents: ALL_TRAITS.map(chaosAgent),
+    agents: [
+      ...ALL_TRAITS.map(chaosAgent),
+      defineAgent({ name: LIVING_PROFILE, builtins: [...AGENT_STATE_TOOLS], maxAutonomousTurns: 10 }),
+    ],
     tools: [
       tool('note', { sideEffects: 'none' }),
       tool('charge', { sideEffects: 'unsafe' }),

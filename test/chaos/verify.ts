@@ -11,6 +11,8 @@ import { foreignProblems } from './foreign-checks.ts';
 import { badAnswers, endingOf, rightEnding } from './hostile-checks.ts';
 import { type Ledger, OUTSIDE, type Problem } from './ledger.ts';
 import { leftBehind } from './left.ts';
+import type { Life } from './living.ts';
+import { livingProblems } from './living-checks.ts';
 import { readEffects, SUSPENDING, UNSAFE } from './tools.ts';
 import { memoryProblems } from './worker-memory.ts';
 
@@ -37,6 +39,7 @@ export interface VerifyDeps {
   readonly storeUrl: string;
   readonly temporal: Client;
   readonly ledger: Ledger;
+  readonly lives: readonly Life[];
   readonly agentIds: readonly string[];
   readonly effectsPath: string;
   readonly workerPeakBytes: number | null;
@@ -56,6 +59,8 @@ export async function verify(deps: VerifyDeps): Promise<Verdict> {
       ...foreignProblems(ledger, agentId, turns, events),
     );
     violations.push(...(await lostSteers(store, ledger, agentId, turns)), ...(await wrongEdges(store, turns)));
+    const life = deps.lives.find((one) => one.agentId === agentId);
+    if (life) violations.push(...(await livingProblems(store, life, events)));
   }
   for (const { check, agentId, agentTurnId, detail } of await store.violations()) {
     violations.push({ check, agentId: agentId ?? '', agentTurnId: agentTurnId ?? '', detail });

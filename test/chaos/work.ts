@@ -7,6 +7,7 @@ import type { ModelAnswer } from '../../workers/model-server/completion.ts';
 import { ASK_EXPERT, DELEGATE_ASYNC, SUBMIT_RESULT } from '../../workflows/protocol/builtins.ts';
 import type { EnqueueInput } from '../../workflows/protocol/enqueue.ts';
 import { HOSTILE_KINDS, type HostileKind, hostileAnswer, hostileKindOf, hostileStep, ODD_USAGES } from './hostile.ts';
+import { livingAnswer } from './living-model.ts';
 import type { Random } from './random.ts';
 
 /**
@@ -181,6 +182,8 @@ export function answerOf(request: ChatRequest): ModelAnswer {
 /** Steers and their turns carry no plan: what is open of the last one goes on, and then the turn ends. */
 function countedAnswerOf(request: ChatRequest): ModelAnswer {
   const { messages } = request;
+  const living = livingAnswer(messages);
+  if (living) return living;
   if (messages.some((message) => textOf(message).startsWith('Shorten this')))
     return { kind: 'message', content: 'bulk.' };
   const start = messages.findLastIndex((message) => message.role === 'user' && PLAN.test(textOf(message)));

@@ -58,7 +58,10 @@ const FAILED: ReadonlySet<TerminalStatus> = new Set(['failed', 'timeout', 'cance
  * item or of any, then a wait of the agent itself.
  */
 export function closureOf(facts: ClosureFacts): ClosureDecision {
-  const evidence = facts.openTasks > 0 ? [`${facts.openTasks} delegated turns are open`] : [];
+  const evidence =
+    facts.openTasks > 0
+      ? [facts.openTasks === 1 ? '1 delegated turn is open' : `${facts.openTasks} delegated turns are open`]
+      : [];
   const runtimePosture = facts.status === 'asleep' ? 'sleeping' : 'awake';
   const decided = (
     outcome: ClosureOutcome,
