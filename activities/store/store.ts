@@ -18,6 +18,7 @@ import type { WebhookStore } from '../../workflows/contract/webhooks.ts';
 import { dueWakes, fireWake, putOffWake } from './agents/due-wakes.ts';
 import { readWork } from './agents/effects.ts';
 import { cancelTimer, listTimers, listWaits, listWorkItems } from './agents/lists.ts';
+import { rebuildAgent } from './agents/rebuild.ts';
 import { createTrigger, listTriggers, revokeTrigger } from './agents/triggers.ts';
 import { dropDeliveries, fireTrigger, wakeAgent } from './agents/wakes.ts';
 import { bind } from './bind.ts';
@@ -112,6 +113,7 @@ const work = (ctx: StoreContext): WorkStore => bind(ctx, { readWork, dueWakes, f
 const wakes = (ctx: StoreContext): WakeStore & SummaryStore =>
   bind(ctx, {
     agentSummary,
+    rebuildAgent,
     listWorkItems,
     listWaits,
     listTimers,

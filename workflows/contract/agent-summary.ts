@@ -106,4 +106,9 @@ export interface AgentSummary {
 export interface SummaryStore {
   /** What an agent is at, with all that shows it; null when it never accepted a turn. */
   agentSummary(agentId: string): Promise<AgentSummary | null>;
+  /**
+   * Builds anew, from the rows that decide, what is kept of an agent to be read quickly: counts, sums, times, its status. Returns the names of
+   * the columns that were wrong; null for an agent that is not there. Idempotent.
+   */
+  rebuildAgent(agentId: string): Promise<readonly string[] | null>;
 }

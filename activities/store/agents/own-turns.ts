@@ -178,9 +178,13 @@ async function textsOf({ db }: Reader, came: readonly Came[]): Promise<ReadonlyM
   );
 }
 
+/** How an agent rests that was left with this. */
+export const restingAs = ({ waitingReason }: ClosureDecision): 'awaiting_task' | 'asleep' =>
+  waitingReason === 'awaiting_task_result' ? 'awaiting_task' : 'asleep';
+
 /** Writes down what the agent is left with, and that it rests, unless that is known. */
 async function rest(tx: Tx, head: HeadRow, closure: ClosureDecision): Promise<void> {
-  const agent_status = closure.waitingReason === 'awaiting_task_result' ? 'awaiting_task' : 'asleep';
+  const agent_status = restingAs(closure);
   const isResting = head.agent_status === 'asleep' || head.agent_status === 'awaiting_task';
   const text = encoded(closure);
   if (head.closure === text && (!isResting || head.agent_status === agent_status)) return;

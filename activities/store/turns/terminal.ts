@@ -134,7 +134,7 @@ async function endRow(tx: Tx, turn: TurnRow, termination: Termination, engine: T
 export const RESTING = nextStatus(nextStatus('awake_running', 'end'), 'rest');
 
 /** What the turn spent; a usage that cannot be read keeps no turn from its end, and counts as nothing. */
-function spentBy({ usage }: TurnRow): Usage {
+export function spentBy({ usage }: Pick<TurnRow, 'usage'>): Usage {
   try {
     return decoded(usage);
   } catch {

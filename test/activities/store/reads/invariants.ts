@@ -148,6 +148,27 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       expect(await store.violations()).toEqual([]);
     });
 
+    test('what is kept of an agent to be read quickly is built anew from the rows that decide (A5)', async () => {
+      const { store, plant } = await prepared();
+      expect(await store.rebuildAgent('a')).toEqual([]);
+      expect(await store.rebuildAgent('nobody')).toBeNull();
+      const before = await store.agentSummary('a');
+      await plant(
+        `insert into triggers (trigger_id, agent_id, name, token_hash, hits, created_at) values ('g', 'a', 'x', 'h', 0, 1)`,
+      );
+      await plant(
+        `update agent_state_head set total_input = 7, total_cost = 9, waiting_tool_count = 2, agent_status = 'asleep'`,
+      );
+      await plant(wait('w1', 'null', `'external'`));
+      expect((await store.violations()).map(({ check }) => check)).toContain('time_never_comes');
+      expect(new Set(await store.rebuildAgent('a'))).toEqual(
+        new Set(['total_input', 'total_cost', 'waiting_tool_count', 'agent_status', 'has_work']),
+      );
+      expect(await store.violations()).toEqual([]);
+      expect((await store.agentSummary('a'))?.model).toEqual(before?.model);
+      expect(await store.rebuildAgent('a')).toEqual([]);
+    });
+
     test('a context box takes no card, also when the row of a turn says that it is its output box (T24)', async () => {
       const { store, plant } = await prepared();
       const boxId = await store.writeContextBox(['read only']);
