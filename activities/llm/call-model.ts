@@ -50,7 +50,7 @@ export interface ModelDeps {
     ProfileStore &
     WorkStore &
     SummaryStore &
-    Pick<ReadStore, 'getTurnStatus'>;
+    Pick<ReadStore, 'getTurn'>;
   readonly app: App;
   readonly model: Model;
   /** Where answers go while they are written. */
@@ -153,7 +153,8 @@ export async function answerStep(
     readResult: (callId) => outlastOutage(signal, () => deps.store.readResult(fence, callId)),
     readWork: () => outlastOutage(signal, () => deps.store.readWork(fence)),
     summary: (agentId) => outlastOutage(signal, () => deps.store.agentSummary(agentId)),
-    turnStatus: (turnId) => outlastOutage(signal, () => deps.store.getTurnStatus(turnId)),
+    hasDelegated: async (turnId) =>
+      (await outlastOutage(signal, () => deps.store.getTurn(turnId)))?.parent?.agentId === input.agentId,
     finalReport: action.note?.kind === 'final_report',
   });
   const refusal = reply.refusal || (reply.finishReason === 'content_filter' ? 'stopped by the content filter' : '');

@@ -60,9 +60,9 @@ const scripts = {
     },
     say('all is done'),
   ],
-  soon: [call('wait_for', { wake: 'external', reason: '[script:late] news', deadline_seconds: 1 })],
+  soon: [call('wait_for', { wake: 'external', reason: '[script:late] news', deadline_seconds: 10 })],
   late: [say('it is late')],
-  clock: [call('set_timer', { after_seconds: 1, reason: '[script:late] ring' }), say('the clock is set')],
+  clock: [call('set_timer', { after_seconds: 10, reason: '[script:late] ring' }), say('the clock is set')],
   wrong: [
     call('wait_for', { wake: 'task_result', resource: 'nobody', reason: 'x' }),
     call('update_work_item', { work_item_id: 'work_none' }),
@@ -167,7 +167,7 @@ describe.each(BACKENDS)('an agent on %s', (backend) => {
     const { steps, deliverable } = await (await ask(agentId, 'wrong')).result();
     expect(deliverable?.text).toBe('nothing of it works');
     expect(steps.flatMap(({ calls }) => calls.map(({ error }) => error?.message))).toEqual([
-      expect.stringContaining('there is no turn nobody'),
+      expect.stringContaining('you have delegated no turn nobody'),
       expect.stringContaining('there is no open work item work_none; open are: none'),
       expect.stringContaining('timer needs a timer_id in resource, or recheck_after_seconds'),
     ]);

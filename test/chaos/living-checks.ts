@@ -48,8 +48,8 @@ function decidedAgain(event: AgentEvent): string[] {
   const { triggerKind, priorClosure, matchedWaitingReason, modelReentry } = event.payload;
   const trigger = { kind: triggerKind, terminal: true, contentful: true } as const;
   const plain = continuationOf(priorClosure, trigger);
-  const due = continuationOf(priorClosure, { ...trigger, due: true });
-  const fits = [plain, due].some(
+  const awaited = continuationOf(priorClosure, { ...trigger, awaited: true });
+  const fits = [plain, awaited].some(
     (again) =>
       again.class === event.payload.class &&
       again.matchedWaitingReason === matchedWaitingReason &&

@@ -53,7 +53,7 @@ function firstMove(item: string): Call {
   if (digit < 5) return { name: 'complete_work_item', arguments: { work_item_id: item } };
   const wait = { work_item_id: item, reason: 'chaos', deadline_seconds: DEADLINE_S };
   if (digit < 10) return { name: 'wait_for', arguments: { ...wait, wake: 'external' } };
-  if (digit < 13) return { name: 'wait_for', arguments: { ...wait, wake: 'timer', recheck_after_seconds: 1 } };
+  if (digit < 13) return { name: 'wait_for', arguments: { ...wait, wake: 'timer', recheck_after_seconds: 10 } };
   return { name: 'wait_for', arguments: { ...wait, wake: 'operator_input' } };
 }
 

@@ -51,7 +51,7 @@ export const AGENT_STATE_MUTANTS: readonly Mutant[] = [
     rule: 'A6',
     breaks: 'the times of a stopped agent still come',
     file: 'activities/store/turns/control.ts',
-    find: `if (head.has_work === 1) await setDueTimes(tx, agentId, lifecycle);`,
+    find: `if (isNew && head.has_work === 1) await setDueTimes(tx, agentId, lifecycle);`,
     replace: ``,
     test: STORE,
   },

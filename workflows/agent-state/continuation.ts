@@ -20,8 +20,8 @@ export interface Trigger {
   readonly terminal: boolean;
   /** Of an `external_event` and a `system_tick`: whether it says anything. True for all others. */
   readonly contentful: boolean;
-  /** Of a `timer_fire`: whether it is the deadline or the recheck of what is waited for itself. Absent for all others. */
-  readonly due?: true;
+  /** Present when one of the agent's waits is for this very thing, or when it is the time of the wait itself, whatever else is waited for. */
+  readonly awaited?: true;
 }
 
 /**
@@ -56,12 +56,12 @@ const OVERRIDES: ReadonlySet<TriggerKind> = new Set(['operator_input', 'task_res
 /** Decides about something that has come for an agent whose last turn left it with this closure. */
 export function continuationOf(
   prior: ContinuationResolution['priorClosure'],
-  { kind, terminal, contentful, due }: Trigger,
+  { kind, terminal, contentful, awaited }: Trigger,
 ): ContinuationResolution {
   const { outcome, waitingReason } = prior;
   const isWaiting = outcome === 'waiting';
   const matchedWaitingReason =
-    isWaiting && (due === true || (waitingReason !== undefined && MATCHES[kind] === waitingReason));
+    isWaiting && (awaited === true || (waitingReason !== undefined && MATCHES[kind] === waitingReason));
   const saysSomething = kind === 'task_result' ? terminal : contentful;
   const continuationClass = classOf({ kind, isWaiting, matched: matchedWaitingReason, saysSomething });
   return {

@@ -1,4 +1,5 @@
 /** What an agent waits for between its turns (A8). */
+import type { TriggerKind } from './continuation.ts';
 
 /** Who or what ends a wait. */
 export const WAIT_KINDS = ['operator', 'task', 'external', 'timer', 'system'] as const;
@@ -26,3 +27,16 @@ export interface ActiveWait {
 
 /** How long a wait lasts where nobody says: no agent rests silently for ever. */
 export const DEFAULT_DEADLINE_MS = 24 * 60 * 60_000;
+
+/** What ends which waits; what is not here ends none. */
+const ENDS: Readonly<Partial<Record<TriggerKind, WaitKind>>> = {
+  operator_input: 'operator',
+  task_result: 'task',
+  external_event: 'external',
+  timer_fire: 'timer',
+  system_tick: 'system',
+};
+
+/** Whether the wait is over by something of that kind from that source. A person ends every wait for one. */
+export const endsWait = (wait: Pick<ActiveWait, 'kind' | 'resource'>, kind: TriggerKind, source: string): boolean =>
+  ENDS[kind] === wait.kind && (wait.kind === 'operator' || wait.resource === null || wait.resource === source);

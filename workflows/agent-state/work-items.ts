@@ -89,11 +89,15 @@ function stateOf(item: WorkItem, wait: ActiveWait | null, isBlocked: boolean): W
 const inOrder = (a: WorkItem, b: WorkItem): number =>
   a.createdAt - b.createdAt || (a.workItemId < b.workItemId ? -1 : 1);
 
-/** The item that an agent goes on with: the current one, or else the oldest; undefined when none can be gone on with. */
-export const runnableItem = (items: readonly ScheduledWorkItem[]): ScheduledWorkItem | undefined => {
+/** The items that an agent can go on with: the current one first, then the oldest. */
+export function runnableItems(items: readonly ScheduledWorkItem[]): readonly ScheduledWorkItem[] {
   const runnable = items.filter(({ schedulingState }) => schedulingState === 'runnable');
-  return runnable.find(({ current }) => current) ?? runnable[0];
-};
+  return [...runnable.filter(({ current }) => current), ...runnable.filter(({ current }) => !current)];
+}
+
+/** The item that an agent goes on with first; undefined when none can be gone on with. */
+export const runnableItem = (items: readonly ScheduledWorkItem[]): ScheduledWorkItem | undefined =>
+  runnableItems(items)[0];
 
 /** The ids of a circle that the item would close if it were blocked by those; null when there is none. */
 export function circleOf(

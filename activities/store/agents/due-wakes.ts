@@ -103,7 +103,7 @@ async function fireWait(tx: Tx, { id, dueAt }: DueWake): Promise<Came | null> {
     .where('due_at', '=', dueAt)
     .executeTakeFirst();
   if (!row) return null;
-  const ended = await taskEnd(tx, row);
+  const ended = await taskEnd(tx, row.agent_id, row);
   if (ended) {
     await putOff(tx, id, { due_at: null });
     return ended;

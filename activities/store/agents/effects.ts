@@ -5,14 +5,14 @@
  * counts once. A turn that is ended over its head commits nothing, and neither does a step that was taken back.
  */
 import { type AgentWork, NO_WORK, type WorkEffect, withEffect } from '../../../workflows/agent-state/effects.ts';
-import type { WorkReading } from '../../../workflows/contract/agent-work.ts';
+import type { Came, WorkReading } from '../../../workflows/contract/agent-work.ts';
 import type { WorkEvent } from '../../../workflows/contract/events.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { resultCardId } from '../../ids.ts';
 import { ofFewLengths, type Reader, read, type StoreContext, type Tx } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
-import { decoded, encoded } from '../schema/json.ts';
+import { decodedOr, encoded } from '../schema/json.ts';
 import type { HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { updateHead } from '../turns/head.ts';
@@ -68,7 +68,11 @@ async function keptEffects({ db }: Reader, { agent_turn_id, output_box_id }: OfT
     .where('hidden_reason', '=', 'rolled_back')
     .execute();
   const takenBack = new Set(hidden.map(({ card_id }) => card_id));
-  return rows.filter(({ call_id }) => !takenBack.has(cardOf(call_id))).map(({ effect }) => decoded(effect));
+  // One that cannot be read is none: the turn ends all the same.
+  const kept = rows
+    .filter(({ call_id }) => !takenBack.has(cardOf(call_id)))
+    .map(({ effect }) => decodedOr<WorkEffect | null>(effect, null));
+  return kept.filter((effect) => effect !== null);
 }
 
 /** The work of the agent as its open turn sees it. */
@@ -108,24 +112,36 @@ export async function applyEffects(tx: Tx, head: HeadRow, turn: TurnRow): Promis
   await dropEffects(tx, turn.agent_turn_id);
   const before = head.has_work === 1 ? await openWork(tx, head) : NO_WORK;
   let work = before;
+  let { came } = head;
   for (const effect of effects) {
     const next = applied(work, effect, tx.now);
     appendEvent(tx, turn, { type: 'work', payload: { ...subjectOf(effect), applied: next !== null } });
     work = next ?? work;
+    // The agent has ended its turn to wait, and would wait for nothing.
+    if (next === null && effect.type === 'wait') came = withCame({ came }, cannotWait(effect));
   }
-  if (work === before) return head;
-  await writeWork(tx, turn, before, work);
+  if (work !== before) await writeWork(tx, turn, before, work);
   const known = new Set(before.waits.map(({ waitId }) => waitId));
-  let { came } = head;
   for (const wait of work.waits.filter(({ waitId }) => !known.has(waitId))) {
     // It has ended while the turn that waits for it was open.
-    const ended = await taskEnd(tx, wait);
+    const ended = await taskEnd(tx, head.agent_id, wait);
     if (ended) came = withCame({ came }, ended);
   }
+  if (work === before && came === head.came) return head;
   const change = { has_work: 1, current_work_item_id: work.currentId, came };
   await updateHead(tx, head.agent_id, change);
   return { ...head, ...change };
 }
+
+/** That a wait is over before it has begun, because what it is for is not there any more. */
+const cannotWait = ({ waitId, reason }: Extract<WorkEffect, { type: 'wait' }>): Came => ({
+  kind: 'timer_fire',
+  source: waitId,
+  reason: `what you wanted to wait for is not there any more: ${reason}`,
+  count: 1,
+  cardId: null,
+  due: true,
+});
 
 /** What an effect is about, for its event. */
 function subjectOf(effect: WorkEffect): Omit<WorkEvent['payload'], 'applied'> {

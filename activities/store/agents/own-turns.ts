@@ -12,7 +12,8 @@ import { type ClosureDecision, closureOf, type LastEnd } from '../../../workflow
 import { type ContinuationResolution, continuationOf } from '../../../workflows/agent-state/continuation.ts';
 import { type AgentWork, NO_WORK } from '../../../workflows/agent-state/effects.ts';
 import { derivePosture } from '../../../workflows/agent-state/posture.ts';
-import { runnableItem, type ScheduledWorkItem, scheduled } from '../../../workflows/agent-state/work-items.ts';
+import { endsWait } from '../../../workflows/agent-state/waits.ts';
+import { runnableItems, type ScheduledWorkItem, scheduled } from '../../../workflows/agent-state/work-items.ts';
 import type { Came } from '../../../workflows/contract/agent-work.ts';
 import type { Handover } from '../../../workflows/contract/lease.ts';
 import { clip } from '../../../workflows/protocol/sizes.ts';
@@ -22,7 +23,7 @@ import { insertCard } from '../cards/cards.ts';
 import type { Reader, Tx } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
 import { encoded } from '../schema/json.ts';
-import { contentOf, type HeadRow } from '../schema/rows.ts';
+import { constant, contentOf, type HeadRow } from '../schema/rows.ts';
 import type { QueuedTurn } from '../schema/turn-states.ts';
 import { shownDeliverable } from '../turns/deliverables.ts';
 import { updateHead } from '../turns/head.ts';
@@ -71,7 +72,7 @@ async function lastEndOf({ db }: Reader, { last_agent_turn_id: lastId }: HeadRow
 }
 
 /** The turn that an agent makes by itself, or what it is at, where it rests. */
-type OwnTurn =
+export type OwnTurn =
   | { readonly own: QueuedTurn; readonly resting?: never }
   | { readonly own: null; readonly resting: NonNullable<Handover['resting']> };
 
@@ -79,10 +80,10 @@ type OwnTurn =
 export async function queueOwnTurn(tx: Tx, head: HeadRow): Promise<OwnTurn> {
   const facts = await agentFacts(tx, head);
   const came = cameOf(head);
-  const resolved = came.map((each) => resolutionOf(facts.closure, each));
+  const resolved = came.map((each) => resolutionOf(facts, each));
   if (resolved.some(({ modelReentry }) => modelReentry)) return { own: await queueFor(tx, head, came) };
-  const item = facts.closure.outcome === 'continuable' ? runnableItem(facts.items) : undefined;
-  if (item && (await mayContinue(tx, head, item))) {
+  const item = facts.closure.outcome === 'continuable' ? await itemToContinue(tx, head, facts) : undefined;
+  if (item) {
     await noteContinued(tx, head, item);
     return { own: await queueFor(tx, head, [...came, followUp(item)]) };
   }
@@ -101,15 +102,17 @@ export async function queueOwnTurn(tx: Tx, head: HeadRow): Promise<OwnTurn> {
 const SHOWN_REASON_BYTES = 300;
 
 /** What a thing that comes does to an agent that was left with this. */
-export const resolutionOf = (
-  { outcome, waitingReason }: ClosureDecision,
-  { kind, due }: Pick<Came, 'kind' | 'due'>,
-): ContinuationResolution =>
-  continuationOf(
+export function resolutionOf(
+  { closure: { outcome, waitingReason }, work: { waits } }: AgentFacts,
+  { kind, source, due }: Pick<Came, 'kind' | 'source' | 'due'>,
+): ContinuationResolution {
+  const awaited = due || waits.some((wait) => endsWait(wait, kind, source));
+  return continuationOf(
     { outcome, ...(waitingReason === undefined ? {} : { waitingReason }) },
     // What says nothing, and a delegated turn that goes on, are never kept.
-    { kind, terminal: true, contentful: true, ...(due ? { due } : {}) },
+    { kind, terminal: true, contentful: true, ...(awaited ? { awaited } : {}) },
   );
+}
 
 const followUp = ({ workItemId, objective }: ScheduledWorkItem): Came => ({
   kind: 'internal_followup',
@@ -119,17 +122,29 @@ const followUp = ({ workItemId, objective }: ScheduledWorkItem): Came => ({
   cardId: null,
 });
 
-/** Whether the agent may go on by itself: not without end, and not twice with a work item that did not change. */
-async function mayContinue(tx: Tx, head: HeadRow, { workItemId, revision }: ScheduledWorkItem): Promise<boolean> {
-  const item = await tx.db
+/**
+ * The work item with which the agent goes on by itself: not without end, and not twice with one that did not change; undefined when there is
+ * none.
+ */
+async function itemToContinue(tx: Tx, head: HeadRow, { items }: AgentFacts): Promise<ScheduledWorkItem | undefined> {
+  const rows = await tx.db
     .selectFrom('work_items')
-    .select('continued_revision')
-    .where('work_item_id', '=', workItemId)
-    .executeTakeFirst();
-  if (!item || item.continued_revision >= revision) return false;
-  const name = (await rosterEntry(tx, head.agent_id))?.profile ?? head.agent_id;
-  const profile = await profileAt(tx, await selectProfileHead(tx, name).executeTakeFirst());
-  return profile !== null && head.autonomous_turns < profile.snapshot.profile.maxAutonomousTurns;
+    .select('work_item_id')
+    .where('agent_id', '=', head.agent_id)
+    .where('state', '=', constant('open'))
+    .whereRef('continued_revision', '<', 'revision')
+    .execute();
+  const changed = new Set(rows.map(({ work_item_id }) => work_item_id));
+  const item = runnableItems(items).find(({ workItemId }) => changed.has(workItemId));
+  return item && head.autonomous_turns < (await mostOwnTurns(tx, head.agent_id)) ? item : undefined;
+}
+
+/** How many turns in a row the agent may make by itself; none while its profile cannot be read. */
+async function mostOwnTurns(tx: Tx, agentId: string): Promise<number> {
+  const name = (await rosterEntry(tx, agentId))?.profile ?? agentId;
+  const head = await selectProfileHead(tx, name).executeTakeFirst();
+  const profile = await profileAt(tx, head).catch(() => null);
+  return profile?.snapshot.profile.maxAutonomousTurns ?? 0;
 }
 
 async function noteContinued(tx: Tx, head: HeadRow, item: ScheduledWorkItem): Promise<void> {
@@ -149,15 +164,23 @@ async function queueFor(tx: Tx, head: HeadRow, came: readonly Came[]): Promise<Q
   const text = instructionFor(came, await textsOf(tx, came));
   await insertCard(tx, { cardId, type: 'task.instruction', content: { text }, author: 'runtime', agentTurnId });
   if (head.came !== null) await updateHead(tx, agentId, { came: null });
+  const before = await lineageOf(tx, head);
   return insertTurn(tx, {
     agentId,
     agentTurnId,
     lane: PRIORITIES.indexOf('normal'),
     instructionCardId: cardId,
     digest: '',
-    request: { priority: 'normal', came },
+    depth: before?.depth ?? 0,
+    request: { priority: 'normal', came, ...(before?.correlation_id ? { correlationId: before.correlation_id } : {}) },
   });
 }
+
+/** The turn that an own one goes on from: an agent that was made by delegation stays as deep as it is. */
+const lineageOf = async ({ db }: Reader, { last_agent_turn_id: lastId }: HeadRow) =>
+  lastId === null
+    ? undefined
+    : db.selectFrom('turns').select(['depth', 'correlation_id']).where('agent_turn_id', '=', lastId).executeTakeFirst();
 
 /** What each has brought, by the id of its card. */
 async function textsOf({ db }: Reader, came: readonly Came[]): Promise<ReadonlyMap<string, string>> {

@@ -4,7 +4,7 @@ import type {
   ContinuationResolution,
   TriggerKind,
 } from '../../../workflows/agent-state/continuation.ts';
-import type { ActiveWait, WaitKind } from '../../../workflows/agent-state/waits.ts';
+import { endsWait } from '../../../workflows/agent-state/waits.ts';
 import type { Came } from '../../../workflows/contract/agent-work.ts';
 import type { Tx } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
@@ -45,12 +45,15 @@ const CLASSES: readonly ContinuationClass[] = [
   'liveness_only',
 ];
 
-/** Writes down how the turn continues what was before, and ends the waits for what has come. The turn is leased. */
+/**
+ * Writes down how the turn continues what was before, and ends the waits for what has come. The turn is leased, or has ended because it could
+ * not start: what has come is its own either way.
+ */
 export async function resume(tx: Tx, head: HeadRow, turn: TurnRow, { facts, came }: Beginning): Promise<void> {
   // Whoever asks a turn of the agent, a person or another agent, is its operator.
   const asked = { kind: 'operator_input', source: turn.agent_turn_id } as const;
   const triggers: readonly Pick<Came, 'kind' | 'source' | 'due'>[] = came.length === 0 ? [asked] : came;
-  const resolved = triggers.map((trigger) => ({ trigger, resolution: resolutionOf(facts.closure, trigger) }));
+  const resolved = triggers.map((trigger) => ({ trigger, resolution: resolutionOf(facts, trigger) }));
   const [first] = CLASSES.flatMap((each) => resolved.filter(({ resolution }) => resolution.class === each));
   if (!first) return;
   const payload: ContinuationResolution & { readonly sources: readonly string[] } = {
@@ -58,22 +61,15 @@ export async function resume(tx: Tx, head: HeadRow, turn: TurnRow, { facts, came
     sources: triggers.map(({ source }) => source),
   };
   appendEvent(tx, turn, { type: 'continuation', payload });
+  let waits = facts.work.waits;
   for (const { kind, source } of triggers) {
-    const over = facts.work.waits.filter((wait) => endsBy(wait, kind, source));
+    const over = waits.filter((wait) => endsWait(wait, kind, source));
     await endWaits(tx, turn.agent_id, over, 'resolved', source);
+    waits = waits.filter((wait) => !over.includes(wait));
   }
-  const own = triggers.every(({ kind }) => kind === 'internal_followup');
-  if (!own && head.autonomous_turns > 0) await updateHead(tx, turn.agent_id, { autonomous_turns: 0 });
+  const fromOutside = triggers.some(({ kind }) => OUTSIDE.has(kind));
+  if (fromOutside && head.autonomous_turns > 0) await updateHead(tx, turn.agent_id, { autonomous_turns: 0 });
 }
 
-const ENDS: Readonly<Partial<Record<TriggerKind, WaitKind>>> = {
-  operator_input: 'operator',
-  task_result: 'task',
-  external_event: 'external',
-  timer_fire: 'timer',
-  system_tick: 'system',
-};
-
-/** Whether the wait is over by something of that kind from that source. A person ends every wait for one. */
-const endsBy = (wait: ActiveWait, kind: TriggerKind, source: string): boolean =>
-  ENDS[kind] === wait.kind && (wait.kind === 'operator' || wait.resource === null || wait.resource === source);
+/** What no agent brings about by itself (A10). */
+const OUTSIDE: ReadonlySet<TriggerKind> = new Set(['operator_input', 'external_event', 'system_tick']);

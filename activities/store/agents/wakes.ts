@@ -3,14 +3,14 @@ import type { Came, WakeDelivery, WakeDisposition, Woken } from '../../../workfl
 import type { Handover } from '../../../workflows/contract/lease.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { deliveryCardId } from '../../ids.ts';
-import { insertCard } from '../cards/cards.ts';
+import { forgetCard, insertCard } from '../cards/cards.ts';
 import { read, type StoreContext, type Tx, write } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
 import type { HeadRow } from '../schema/rows.ts';
 import { handOver } from '../turns/handover.ts';
 import { lockHead, updateHead } from '../turns/head.ts';
 import { agentNotFound, rosterEntry } from '../turns/roster.ts';
-import { countOf, isKnown, withCame } from './came.ts';
+import { cameBefore, withCame } from './came.ts';
 
 /** What has come, and what follows from it. */
 export interface Kept {
@@ -32,7 +32,7 @@ export async function comes(tx: Tx, head: HeadRow, came: Came): Promise<Kept> {
   const disposition = left === null ? 'woken' : 'kept';
   const { kind, source } = came;
   // However often it comes while the agent is busy, it is told of once.
-  if (disposition === 'kept' && isKnown(head, came)) return { disposition, handover };
+  if (disposition === 'kept' && cameBefore(head, came)) return { disposition, handover };
   appendEvent(tx, { agent_id: agentId, agent_turn_id: null }, { type: 'wake', payload: { kind, source, disposition } });
   return { disposition, handover };
 }
@@ -81,7 +81,7 @@ export const wakeAgent = (ctx: StoreContext, agentId: string, delivery: WakeDeli
     if (await isRepeated(tx, `${BY_SYSTEM}:${agentId}`, delivery)) return { agentId, ...nothing(agentId, 'duplicate') };
     const came = { kind: 'system_tick', source: BY_SYSTEM, reason: 'the agent was woken' } as const;
     // What is kept already makes no event when it comes again: its count tells it apart.
-    const place = `${head.event_seq} ${countOf(head, came)}`;
+    const place = `${head.event_seq} ${cameBefore(head, came)?.count ?? 0}`;
     return { agentId, ...(await deliver(tx, head, delivery, came, place)) };
   });
 
@@ -120,6 +120,9 @@ async function deliver(
 ): Promise<Omit<Woken, 'agentId'>> {
   if (text === null || text.trim() === '') return nothing(head.agent_id, 'noted');
   const cardId = deliveryCardId(head.agent_id, came.source, place);
+  // However often somebody sends something to a busy agent, what was sent last is kept.
+  const superseded = cameBefore(head, came)?.cardId ?? null;
+  if (superseded !== null) await forgetCard(tx, superseded);
   await insertCard(tx, { cardId, type: 'task.instruction', content: { text }, author: came.source });
   return comes(tx, head, { ...came, count: 1, cardId });
 }

@@ -8,7 +8,7 @@ import type { AgentLifecycle } from '../../../workflows/protocol/turn.ts';
 import { type Reader, type Tx, together } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
 import type { TimerRow, WaitRow, WorkItemRow } from '../schema/agent-rows.ts';
-import { decoded, encoded } from '../schema/json.ts';
+import { decodedOr, encoded } from '../schema/json.ts';
 import { constant, type Db } from '../schema/rows.ts';
 
 /** What is read of an agent's head for its work. */
@@ -99,8 +99,8 @@ export const workItemOf = (row: WorkItemRow): WorkItem => ({
   objective: row.objective,
   state: row.state,
   planStatus: row.plan_status,
-  todoList: decoded(row.todo_list),
-  blockedBy: decoded(row.blocked_by),
+  todoList: decodedOr(row.todo_list, []),
+  blockedBy: decodedOr(row.blocked_by, []),
   recheckAt: row.recheck_at,
   resultSummary: row.result_summary,
   createdAt: row.created_at,
@@ -235,6 +235,7 @@ export async function endWaits(
     .updateTable('waits')
     .set({ status, due_at: null, ended_at: tx.now, ended_by: by })
     .where('wait_id', 'in', ids)
+    .where('status', '=', constant('active'))
     .execute();
   for (const { waitId, kind } of waits) {
     const payload = { waitId, kind, phase: status, by };
@@ -258,7 +259,8 @@ export async function setDueTimes(tx: Tx, agentId: string, lifecycle: AgentLifec
     .where('agent_id', '=', agentId)
     .where('next_at', 'is not', null)
     .execute();
-  const soonest = sql<number>`case when recheck_at < deadline then recheck_at else deadline end`;
+  // A turn that is waited for may have ended meanwhile.
+  const soonest = sql<number>`case when kind = 'task' then ${tx.now} when recheck_at < deadline then recheck_at else deadline end`;
   await db
     .updateTable('waits')
     .set({ due_at: isStopped ? null : soonest })

@@ -36,6 +36,11 @@ export async function insertCard<T extends CardType>(tx: Tx, card: NewCard<T>): 
   return row.token_count;
 }
 
+/** Deletes a card that no turn has seen and no box has. */
+export async function forgetCard({ db }: Tx, cardId: string): Promise<void> {
+  await db.deleteFrom('cards').where('card_id', '=', cardId).execute();
+}
+
 const insertCardRows = ({ db }: Tx, rows: readonly CardRow[]): Promise<unknown> =>
   db
     .insertInto('cards')

@@ -14,6 +14,15 @@ export type Json<T> = string & { readonly [OF]: T };
 /** The value of a column. It is trusted to be what the type says. Errors: SyntaxError when the text is no JSON. */
 export const decoded = <T>(json: Json<T>): T => JSON.parse(json) as T;
 
+/** The value of a column whose text, when it is no JSON, counts as something else: the end of a turn must not depend on it (T8). */
+export function decodedOr<T>(json: Json<T>, otherwise: T): T {
+  try {
+    return decoded(json);
+  } catch {
+    return otherwise;
+  }
+}
+
 /** A value as it is kept in a column. */
 export const encoded = <T>(value: T): Json<T> => JSON.stringify(value) as Json<T>;
 

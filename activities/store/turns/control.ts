@@ -132,8 +132,9 @@ export const setLifecycle = (
   write(ctx, agentId, async (tx) => {
     if (!(await rosterEntry(tx, agentId))) throw agentNotFound(agentId);
     const head = await lockHead(tx, agentId);
+    const isNew = (await rosterEntry(tx, agentId))?.lifecycle !== lifecycle;
     await tx.db.updateTable('agents').set({ lifecycle }).where('agent_id', '=', agentId).execute();
-    if (head.has_work === 1) await setDueTimes(tx, agentId, lifecycle);
+    if (isNew && head.has_work === 1) await setDueTimes(tx, agentId, lifecycle);
     if (lifecycle === 'started') {
       const started = { ...head, agent_status: nextStatus(head.agent_status, 'start') };
       await updateHead(tx, agentId, { agent_status: started.agent_status });

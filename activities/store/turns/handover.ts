@@ -10,12 +10,12 @@
  */
 import type { Handover } from '../../../workflows/contract/lease.ts';
 import { FIRST_CHECK_MS } from '../../../workflows/supervision/check.ts';
-import { mayHaveOwnTurn, queueOwnTurn } from '../agents/own-turns.ts';
+import { mayHaveOwnTurn, type OwnTurn, queueOwnTurn } from '../agents/own-turns.ts';
 import { beginningOf, resume } from '../agents/resuming.ts';
 import { type Reader, type StoreContext, type Tx, together, write } from '../context.ts';
 import { constant, type HeadRow } from '../schema/rows.ts';
 import type { Turn } from '../schema/turn-states.ts';
-import { lockHead } from './head.ts';
+import { heldHead, lockHead } from './head.ts';
 import { leaseOf, tryLease } from './lease.ts';
 import { selectRosterEntry } from './roster.ts';
 import { RESTING } from './terminal.ts';
@@ -45,10 +45,14 @@ export async function handOver(tx: Tx, locked: HeadRow, only?: Turn): Promise<Ha
   const [[next], [entry]] = await together(tx.db, selectNextQueued(tx, agentId), selectRosterEntry(tx, agentId));
   if (entry?.lifecycle === 'stopped') return nothing;
   if (next) return leaseFrom(tx, locked, await turnOf(tx, next.agent_turn_id));
-  if (!mayHaveOwnTurn(locked)) return nothing;
-  const { own, resting } = await queueOwnTurn(tx, locked);
-  return own ? leaseFrom(tx, { ...locked, came: null }, own) : { ...nothing, resting };
+  const { own, resting } = await ownTurn(tx, locked);
+  if (own) return leaseFrom(tx, { ...locked, came: null }, own);
+  return resting ? { ...nothing, resting } : nothing;
 }
+
+/** The turn that the agent makes by itself; an agent that never had work, and for which nothing has come, costs no statement. */
+const ownTurn = async (tx: Tx, head: HeadRow): Promise<Partial<OwnTurn>> =>
+  mayHaveOwnTurn(head) ? queueOwnTurn(tx, head) : {};
 
 /** Leases the first turn that can start, from this one on. */
 async function leaseFrom(tx: Tx, locked: HeadRow, first: Turn): Promise<Handover> {
@@ -59,18 +63,17 @@ async function leaseFrom(tx: Tx, locked: HeadRow, first: Turn): Promise<Handover
   for (let rejects = 0; turn && rejects < REJECTS_PER_TRANSACTION; rejects += 1) {
     const beginning = await beginningOf(tx, head, turn);
     const attempt = await tryLease(tx, head, turn);
-    if (attempt.kind === 'leased') {
-      if (beginning) await resume(tx, head, turn, beginning);
-      return { agentId, next: attempt.lease, more: false, settlements };
-    }
     if (attempt.kind === 'too_early') {
       await checkAt(tx, turn.agent_turn_id, tx.now + TOO_EARLY_MS);
       return { agentId, next: null, more: false, settlements };
     }
+    if (beginning) await resume(tx, head, turn, beginning);
+    if (attempt.kind === 'leased') return { agentId, next: attempt.lease, more: false, settlements };
     if (turn.settlement !== null) settlements.push(turn.agent_turn_id);
-    head = { ...head, turn_epoch: attempt.turnEpoch, agent_status: RESTING };
+    head = { ...(await heldHead(tx, agentId)), turn_epoch: attempt.turnEpoch, agent_status: RESTING };
     const next = await selectNextQueued(tx, agentId).executeTakeFirst();
-    turn = next && (await turnOf(tx, next.agent_turn_id));
+    // What has come meanwhile makes a turn behind those that could not start.
+    turn = next ? await turnOf(tx, next.agent_turn_id) : ((await ownTurn(tx, head)).own ?? undefined);
   }
   if (turn) await checkAt(tx, turn.agent_turn_id, tx.now);
   return { agentId, next: null, more: turn !== undefined, settlements };

@@ -135,6 +135,10 @@ const staleEpoch = ({ agentId, agentTurnId, turnEpoch }: Fence): CodedError =>
     `turn ${agentTurnId} of agent ${agentId} does not hold epoch ${turnEpoch} any more: nothing was written`,
   );
 
+/** The head of an agent as the transaction has changed it, which holds it. */
+export const heldHead = ({ db }: Tx, agentId: string): Promise<HeadRow> =>
+  db.selectFrom('agent_state_head').selectAll().where('agent_id', '=', agentId).executeTakeFirstOrThrow();
+
 /** Changes the head of an agent; the caller holds it. */
 export async function updateHead(tx: Tx, agentId: string, change: Partial<HeadRow>): Promise<void> {
   await tx.db.updateTable('agent_state_head').set(change).where('agent_id', '=', agentId).execute();

@@ -15,7 +15,7 @@ import { hideCards } from '../cards/boxes.ts';
 import { appendNew, insertCard } from '../cards/cards.ts';
 import type { Reader, Tx } from '../context.ts';
 import { appendEdge, appendEvent, appendNotices } from '../log/events.ts';
-import { decoded, encoded } from '../schema/json.ts';
+import { decodedOr, encoded } from '../schema/json.ts';
 import { constant, contentOf } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import type { EndedTurn } from '../schema/turn-states.ts';
@@ -134,13 +134,8 @@ async function endRow(tx: Tx, turn: TurnRow, termination: Termination, engine: T
 export const RESTING = nextStatus(nextStatus('awake_running', 'end'), 'rest');
 
 /** What the turn spent; a usage that cannot be read keeps no turn from its end, and counts as nothing. */
-export function spentBy({ usage }: Pick<TurnRow, 'usage'>): Usage {
-  try {
-    return decoded(usage);
-  } catch {
-    return { input: 0, output: 0, cached: 0, estimated: true };
-  }
-}
+export const spentBy = ({ usage }: Pick<TurnRow, 'usage'>): Usage =>
+  decodedOr(usage, { input: 0, output: 0, cached: 0, estimated: true });
 
 /** A turn that was cancelled in the queue leaves the head to the one that is open. */
 async function freeHead(tx: Tx, turn: TurnRow): Promise<void> {

@@ -48,6 +48,8 @@ export interface NewTurn {
   readonly digest: string;
   /** The turn that made this one; absent for a request from outside. */
   readonly origin?: TurnOrigin;
+  /** As in `TurnOrigin`, where there is none; 0 when left out. */
+  readonly depth?: number;
   readonly request: StoredRequest;
 }
 
@@ -74,7 +76,7 @@ export async function insertTurn(tx: Tx, queued: NewTurn): Promise<QueuedTurn> {
 /** The row of a turn that is queued: what only a lease or an end fills is null. */
 function rowOf(
   tx: Tx,
-  { agentId, agentTurnId, lane, instructionCardId, digest, request, origin }: NewTurn,
+  { agentId, agentTurnId, lane, instructionCardId, digest, request, origin, depth = 0 }: NewTurn,
 ): QueuedTurn {
   return {
     agent_turn_id: agentTurnId,
@@ -100,7 +102,7 @@ function rowOf(
     profile_hash: null,
     worker_target: null,
     deliverable_card_id: null,
-    depth: origin?.depth ?? 0,
+    depth: origin?.depth ?? depth,
     trace_id: request.traceparent?.split('-')[1] ?? null,
     correlation_id: request.correlationId ?? null,
     parent_agent_id: origin?.turn.agent_id ?? null,

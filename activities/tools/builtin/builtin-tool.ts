@@ -16,7 +16,6 @@ import type { ToolError, ToolResultContent } from '../../../workflows/protocol/c
 import type { ResultFields } from '../../../workflows/protocol/enqueue.ts';
 import type { JsonObject, JsonValue } from '../../../workflows/protocol/json.ts';
 import type { CapabilityKind, Profile, ToolSpec } from '../../../workflows/protocol/profile.ts';
-import type { TurnStatus } from '../../../workflows/protocol/turn.ts';
 import { parametersOf } from '../../parameters.ts';
 import { DEFAULT_TOOL_TIMEOUT_MS, type RunnableTool } from '../../tool.ts';
 
@@ -54,8 +53,8 @@ export interface AnswerContext extends Offer {
   work(): Promise<WorkReading>;
   /** An agent as it stands; null when there is none. */
   summary(agentId: string): Promise<AgentSummary | null>;
-  /** How a turn stands; null when there is none. */
-  turnStatus(agentTurnId: string): Promise<TurnStatus | null>;
+  /** Whether this agent has delegated the turn. */
+  hasDelegated(agentTurnId: string): Promise<boolean>;
 }
 
 /** The call that a tool is asked to answer. */

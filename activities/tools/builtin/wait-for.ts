@@ -75,8 +75,8 @@ export const waitFor = answeredTool({
 async function unknownTask(
   kind: WaitKind,
   resource: string | undefined,
-  { turnStatus }: AnswerContext,
+  { hasDelegated }: AnswerContext,
 ): Promise<string | null> {
-  if (kind !== 'task' || resource === undefined || (await turnStatus(resource)) !== null) return null;
-  return `there is no turn ${resource.slice(0, 100)}; delegate_async and ask_expert return the agent_turn_id of theirs`;
+  if (kind !== 'task' || resource === undefined || (await hasDelegated(resource))) return null;
+  return `you have delegated no turn ${resource.slice(0, 100)}; delegate_async returns the agent_turn_id of its turn`;
 }

@@ -10,10 +10,10 @@ import type { AnswerContext, BuiltinAnswer } from './builtin-tool.ts';
 export const shortText = z.string().trim().min(1).max(1_000);
 /** The id of a work item, as a tool has returned it. */
 export const itemId = z.string().min(1).max(200);
-/** Seconds until something, a year at most. */
+/** Seconds until something: a year at most, and so many at least that an agent which wakes itself again and again costs little. */
 export const secondsAhead = z
   .int()
-  .positive()
+  .min(10)
   .max(366 * 86_400);
 
 /** What may be said of a work item when it is made or changed. */

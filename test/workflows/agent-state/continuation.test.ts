@@ -70,7 +70,7 @@ describe('what comes for an agent', () => {
   test('as the time of the wait itself, resumes it whatever it waits for (A4, A8)', () => {
     for (const waitingReason of WAITING_REASONS)
       expect(
-        continuationOf({ outcome: 'waiting', waitingReason }, { ...TRIGGERS.timer_fire, due: true }),
+        continuationOf({ outcome: 'waiting', waitingReason }, { ...TRIGGERS.timer_fire, awaited: true }),
       ).toMatchObject({
         class: 'resume_expected_wait',
         matchedWaitingReason: true,
