@@ -14,20 +14,26 @@ export {
   type ToolDefinition,
 } from './activities/app/app.ts';
 export type { Tool, ToolContext, ToolLogger } from './activities/tool.ts';
+export { AGENT_STATE_TOOLS } from './activities/tools/builtin/registry.ts';
 export { AgentClient, type AgentClientOptions } from './client/agent-client.ts';
 export type {
   AgentHandle,
   AgentOptions,
+  AgentQuery,
+  AgentTriggers,
   AnswerInput,
   ClientApi,
   EventsOptions,
+  MadeTrigger,
   ResultOptions,
   RunInput,
   StallOptions,
   SteerOptions,
   StreamOptions,
   ToolResultInput,
+  TriggerAck,
   TurnHandle,
+  WakeInput,
 } from './client/api.ts';
 export {
   connectClient,
@@ -42,6 +48,27 @@ export type { Stall, StalledActivity } from './client/stalls.ts';
 export type { StreamBody, StreamedCall, StreamPart } from './client/stream-parts.ts';
 export type { ApproverCheck } from './client/turn-handle.ts';
 export { type ConnectedClient, type ConnectOptions, connect } from './workers/connected-client.ts';
+export type { ClosureDecision, ClosureOutcome, WaitingReason } from './workflows/agent-state/closure.ts';
+export type { AgentPosture, AgentSchedulingPosture } from './workflows/agent-state/posture.ts';
+export type { AgentStatus } from './workflows/agent-state/status.ts';
+export type { ActiveTimer } from './workflows/agent-state/timers.ts';
+export type { WaitKind, WaitStatus } from './workflows/agent-state/waits.ts';
+export type {
+  PlanStatus,
+  ScheduledWorkItem,
+  Todo,
+  WorkItem,
+  WorkItemSchedulingState,
+} from './workflows/agent-state/work-items.ts';
+export type { AgentSummary, ChildSummary, TurnLine } from './workflows/contract/agent-summary.ts';
+export type {
+  TriggerView,
+  WaitView,
+  WakeAck,
+  WakeDelivery,
+  WakeDisposition,
+  WorkPage,
+} from './workflows/contract/agent-work.ts';
 export type {
   ApprovalAck,
   ApprovalAnswer,
@@ -55,12 +82,17 @@ export type {
   AgentEvent,
   ApprovalEvent,
   CallEvent,
+  ClosureEvent,
+  ContinuationEvent,
   DroppedEvent,
   NoticeEvent,
   ProviderEvent,
   StateEvent,
   StepEvent,
   TaskEvent,
+  WaitEvent,
+  WakeEvent,
+  WorkEvent,
 } from './workflows/contract/events.ts';
 export type {
   InboxEntry,
@@ -74,6 +106,7 @@ export type {
 export type { ProviderOutage } from './workflows/contract/steps.ts';
 export type { AskedQuestion, TranscriptEntry } from './workflows/contract/transcript.ts';
 export type {
+  AgentFilter,
   AgentView,
   CallView,
   EdgeView,

@@ -1,5 +1,7 @@
 /** The client of who may reach the store and Temporal. */
 import type { Client } from '@temporalio/client';
+import { wakeTokenHash } from '../activities/wake-tokens.ts';
+import type { WakeDelivery } from '../workflows/contract/agent-work.ts';
 import type { ApprovalFilter, ApprovalView } from '../workflows/contract/approvals.ts';
 import type {
   InboxEntry,
@@ -17,7 +19,8 @@ import type { JsonValue } from '../workflows/protocol/json.ts';
 import type { OutputOf } from '../workflows/protocol/output.ts';
 import { StoredAgent } from './agent-handle.ts';
 import { everyAgent } from './agent-pages.ts';
-import type { AgentHandle, AgentOptions, ClientApi, RunInput, TurnHandle } from './api.ts';
+import type { AgentHandle, AgentOptions, AgentQuery, ClientApi, RunInput, TriggerAck, TurnHandle } from './api.ts';
+import { triggerDelivery } from './deliveries.ts';
 import { runAgentId } from './run-agent.ts';
 import { type ApproverCheck, StoredTurn } from './turn-handle.ts';
 import { everyTurn } from './turn-pages.ts';
@@ -77,8 +80,23 @@ export class AgentClient implements ClientApi {
     return this.#store.spending(query);
   }
 
-  listAgents(): AsyncGenerator<AgentView, void> {
-    return everyAgent(this.#store);
+  listAgents(filter: AgentQuery = {}): AsyncGenerator<AgentView, void> {
+    return everyAgent(this.#store, filter);
+  }
+
+  countAgents(filter: AgentQuery = {}): Promise<number> {
+    return this.#store.countAgents(filter);
+  }
+
+  async fireTrigger(token: string, delivery: WakeDelivery): Promise<TriggerAck> {
+    const woken = await this.#store.fireTrigger(wakeTokenHash(token), triggerDelivery(delivery));
+    if (!woken)
+      throw new CodedError(
+        'trigger_unknown',
+        'no trigger in use has this token: it was cut or changed on the way, or its trigger was revoked',
+      );
+    await this.#workflows.handOver(woken.handover);
+    return { disposition: woken.disposition };
   }
 
   writeInstruction(text: string): Promise<string> {

@@ -1,19 +1,26 @@
 /** One agent, as a client that reaches the store sees it. */
 
 import { z } from 'zod';
+import type { ActiveTimer } from '../workflows/agent-state/timers.ts';
+import type { ScheduledWorkItem } from '../workflows/agent-state/work-items.ts';
+import type { AgentSummary } from '../workflows/contract/agent-summary.ts';
+import type { WaitView, WakeAck, WorkPage } from '../workflows/contract/agent-work.ts';
 import type { AgentEvent } from '../workflows/contract/events.ts';
 import type { ClientStore } from '../workflows/contract/store.ts';
-import type { AgentView, TurnFilter, TurnView } from '../workflows/contract/views.ts';
+import type { TurnFilter, TurnView } from '../workflows/contract/views.ts';
 import { type EnqueueAck, type EnqueueInput, enqueueRequestSchema } from '../workflows/protocol/enqueue.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import type { Fields } from '../workflows/protocol/output.ts';
-import type { AgentHandle, AgentOptions, EventsOptions, TurnHandle } from './api.ts';
+import { StoredTriggers } from './agent-triggers.ts';
+import type { AgentHandle, AgentOptions, EventsOptions, TurnHandle, WakeInput } from './api.ts';
+import { wakeDelivery } from './deliveries.ts';
 import { followEvents } from './event-tail.ts';
 import type { TurnWorkflows } from './turn-workflows.ts';
 
 /** An agent whose rows this process can read and write. */
 export class StoredAgent<Output extends object = Fields> implements AgentHandle<Output> {
   readonly id: string;
+  readonly triggers: StoredTriggers;
   readonly #profile: string | undefined;
   readonly #store: ClientStore;
   readonly #workflows: TurnWorkflows;
@@ -26,6 +33,7 @@ export class StoredAgent<Output extends object = Fields> implements AgentHandle<
     turn: (id: string, ack: EnqueueAck) => TurnHandle<Output>,
   ) {
     this.id = id;
+    this.triggers = new StoredTriggers(store, id);
     this.#profile = profile;
     this.#store = store;
     this.#workflows = workflows;
@@ -59,8 +67,30 @@ export class StoredAgent<Output extends object = Fields> implements AgentHandle<
     return this.#store.replaceOutputBox(this.id, expectedBoxId, cardIds);
   }
 
-  get(): Promise<AgentView | null> {
-    return this.#store.getAgent(this.id);
+  get(): Promise<AgentSummary | null> {
+    return this.#store.agentSummary(this.id);
+  }
+
+  async wake(input: WakeInput): Promise<WakeAck> {
+    const { handover, ...ack } = await this.#store.wakeAgent(this.id, wakeDelivery(input));
+    await this.#workflows.handOver(handover);
+    return ack;
+  }
+
+  workItems(page: WorkPage = {}): Promise<readonly ScheduledWorkItem[]> {
+    return this.#store.listWorkItems(this.id, page);
+  }
+
+  waits(page: WorkPage = {}): Promise<readonly WaitView[]> {
+    return this.#store.listWaits(this.id, page);
+  }
+
+  timers(): Promise<readonly ActiveTimer[]> {
+    return this.#store.listTimers(this.id);
+  }
+
+  cancelTimer(timerId: string): Promise<boolean> {
+    return this.#store.cancelTimer(this.id, timerId);
   }
 
   async turns(filter: TurnFilter = {}): Promise<readonly TurnView<Output>[]> {

@@ -6,6 +6,17 @@
  */
 
 import type { z } from 'zod';
+import type { ActiveTimer } from '../workflows/agent-state/timers.ts';
+import type { ScheduledWorkItem } from '../workflows/agent-state/work-items.ts';
+import type { AgentSummary } from '../workflows/contract/agent-summary.ts';
+import type {
+  TriggerView,
+  WaitView,
+  WakeAck,
+  WakeDelivery,
+  WakeDisposition,
+  WorkPage,
+} from '../workflows/contract/agent-work.ts';
 import type {
   ApprovalAck,
   ApprovalFilter,
@@ -23,7 +34,7 @@ import type {
   TurnSummary,
 } from '../workflows/contract/lists.ts';
 import type { TranscriptEntry } from '../workflows/contract/transcript.ts';
-import type { AgentView, TurnFilter, TurnView } from '../workflows/contract/views.ts';
+import type { AgentFilter, AgentView, TurnFilter, TurnView } from '../workflows/contract/views.ts';
 import type { EnqueueAck, EnqueueInput } from '../workflows/protocol/enqueue.ts';
 import type { JsonValue } from '../workflows/protocol/json.ts';
 import type { Fields, OutputOf } from '../workflows/protocol/output.ts';
@@ -42,6 +53,40 @@ export type AnswerInput = z.input<typeof approvalAnswerSchema>;
 export interface AgentOptions {
   /** The profile of requests that name none. */
   readonly profile?: string;
+}
+
+/** Which agents are looked for. */
+export type AgentQuery = Omit<AgentFilter, 'agentPrefixes'>;
+
+/** The answer to somebody who has hit a trigger. */
+export interface TriggerAck {
+  readonly disposition: WakeDisposition;
+}
+
+/** What is said to wake an agent. */
+export interface WakeInput {
+  /** What the model is told. */
+  readonly reason: string;
+  /** A caller that got no answer says it again with the same key, and it counts once. */
+  readonly key?: string;
+}
+
+/** A trigger that was just made. */
+export interface MadeTrigger extends TriggerView {
+  /** Whoever has it wakes the agent. It is told this once, and kept nowhere. */
+  readonly token: string;
+  /** Where it is used, at a gateway. */
+  readonly path: string;
+}
+
+/** The triggers of one agent (A9). */
+export interface AgentTriggers {
+  /** Lists triggers, the oldest first, revoked ones too unless `open`. */
+  list(page?: WorkPage): Promise<readonly TriggerView[]>;
+  /** Makes a trigger, and tells its token. Errors: `agent_not_found`; `invalid_request`, also when the agent has too many. */
+  create(input: { readonly name: string }): Promise<MadeTrigger>;
+  /** Revokes a trigger, for good. Idempotent; false when the agent has no such trigger. */
+  revoke(triggerId: string): Promise<boolean>;
 }
 
 /** A request for one turn of a new agent, whose profile is named beside it. */
@@ -73,8 +118,15 @@ export interface ClientApi {
   turns(query?: Omit<TurnQuery, 'before'>): AsyncGenerator<TurnSummary, void>;
   /** What the turns since then spent, by agent or by profile, those that cost most first. */
   spending(query: SpendingQuery): Promise<readonly Spending[]>;
-  /** All agents by id, read page by page. */
-  listAgents(): AsyncGenerator<AgentView, void>;
+  /** Agents by id, read page by page: all, or those of a posture, a status, a profile. */
+  listAgents(filter?: AgentQuery): AsyncGenerator<AgentView, void>;
+  /** How many agents there are, exactly: all, or those of a posture, a status, a profile. */
+  countAgents(filter?: AgentQuery): Promise<number>;
+  /**
+   * What somebody outside does who has the token of a trigger and nothing else: wakes its agent, and is not told which one that is. With a key,
+   * the same delivery counts once. Errors: `trigger_unknown`, `agent_stopped`, `invalid_request`, `payload_too_large` (64 KiB).
+   */
+  fireTrigger(token: string, delivery: WakeDelivery): Promise<TriggerAck>;
   /** Writes an instruction of more than 32 KiB; returns the id to pass as `instructionCardId` (T4). */
   writeInstruction(text: string): Promise<string>;
   /** Writes the output of a tool as a card; returns the id to pass as `toolResultCardId` (T18). */
@@ -117,8 +169,23 @@ export interface AgentHandle<Output extends object = Fields> {
    * the id of the new box (T25). Errors: `agent_busy` while a turn is open, `box_unavailable`.
    */
   replaceOutputBox(expectedBoxId: string, cardIds: readonly string[]): Promise<string>;
-  /** The agent as it stands; null when the store has never had a request for it. */
-  get(): Promise<AgentView | null>;
+  /** What the agent is at, with all that shows it (A5); null when the store has never had a request for it. */
+  get(): Promise<AgentSummary | null>;
+  /**
+   * Wakes the agent: it makes a turn of the reason now, or when it is free. Errors: `agent_not_found`, `agent_stopped`, `invalid_request` for
+   * a reason that says nothing, `payload_too_large` (64 KiB), `temporal_unreachable`.
+   */
+  wake(input: WakeInput): Promise<WakeAck>;
+  /** Its work items, the oldest first, completed ones too unless `open`; none for an agent that is not there. */
+  workItems(page?: WorkPage): Promise<readonly ScheduledWorkItem[]>;
+  /** What it waits for between its turns, the oldest first, waits that have ended too unless `open`. */
+  waits(page?: WorkPage): Promise<readonly WaitView[]>;
+  /** Its timers that will fire, the oldest first. */
+  timers(): Promise<readonly ActiveTimer[]>;
+  /** Cancels a timer; false when the agent has no such timer that will fire. */
+  cancelTimer(timerId: string): Promise<boolean>;
+  /** The ways in which something outside can wake it. */
+  readonly triggers: AgentTriggers;
   /** Its turns, oldest first, at most `limit` (100); the `acceptSeq` of a page's last turn is the next page's `after`. */
   turns(filter?: TurnFilter): Promise<readonly TurnView<Output>[]>;
   /** The agent's events from `afterSeq` on, each once, in order, for as long as the reader wants them. */

@@ -56,6 +56,10 @@ test('the walk works as it is printed', async () => {
   expect(output).toContain('"answeredBy":"dev"');
   expect(output).toContain('"primitive":"enqueue"');
   expect(output).toMatch(/"ack":"(stopped|canceled)"/);
+  expect(output).toMatch(/\{"disposition":"(woken|kept)"\}\{"disposition":"duplicate"\}/);
+  expect(output).toContain('"revoked":true');
+  expect(output).toMatch(/"agentId":"ann","disposition":"(woken|kept)"/);
+  expect(output).toMatch(/"total":\d+,"readAt":\d+/);
 });
 
 test('the program works as it is printed', async () => {

@@ -17,6 +17,7 @@ const io: CliIo = {
   out: (line) => void process.stdout.write(`${line}\n`),
   err: (line) => void process.stderr.write(`${line}\n`),
   live: Boolean(process.stderr.isTTY),
+  screen: Boolean(process.stdout.isTTY),
   readStdin: () => text(process.stdin),
 };
 

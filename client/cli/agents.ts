@@ -1,33 +1,110 @@
 /** `agents ls` and `agents get`. */
-import type { AgentView, TurnView } from '../../workflows/contract/views.ts';
+import type { AgentSchedulingPosture } from '../../workflows/agent-state/posture.ts';
+import type { AgentStatus } from '../../workflows/agent-state/status.ts';
+import type { ClientStore } from '../../workflows/contract/store.ts';
+import type { AgentView } from '../../workflows/contract/views.ts';
+import { agentPage } from './agent-page.ts';
+import { watchAgents } from './agent-watch.ts';
 import { noAgent } from './control.ts';
 import { type CliEnvironment, type CommonOptions, PAGE, type PageOptions, tellMore } from './environment.ts';
-import { counted, duration, shortened, table, time } from './format.ts';
-import { type HeldQueue, heldQueue, heldText } from './held-queue.ts';
+import { shortened, table, time } from './format.ts';
+import { heldQueue } from './held-queue.ts';
 
 const NO_AGENTS = 'no agents yet: an agent is there from its first enqueue on';
+const NONE_FIT = 'no such agents';
 const LAST_TURNS = 10;
-const ASKED_CHARACTERS = 60;
+const REASON_CHARACTERS = 80;
 
-/** `agents ls`: a page of agents. Resolves with the exit code. */
-export async function printAgents({ io, openStore }: CliEnvironment, options: PageOptions): Promise<number> {
-  const { after, limit = PAGE } = options;
+/** The options of `agents ls`. */
+export interface AgentListOptions extends PageOptions {
+  readonly posture?: AgentSchedulingPosture;
+  readonly status?: AgentStatus;
+  readonly profile?: string;
+  /** Shows what changes until Ctrl-C. */
+  readonly watch?: boolean;
+}
+
+/** `agents ls`: a page of agents, once or for as long as somebody watches. Resolves with the exit code. */
+export async function printAgents(environment: CliEnvironment, options: AgentListOptions): Promise<number> {
+  const { io, openStore, interruption } = environment;
+  const { json = false, watch = false, limit = PAGE } = options;
   const store = await openStore(options);
   try {
-    const found = await store.listAgents({ ...(after === undefined ? {} : { after }), limit: limit + 1 });
-    const agents = found.slice(0, limit);
-    const next = found.length > limit ? (agents.at(-1)?.agentId ?? null) : null;
-    if (options.json) io.out(JSON.stringify({ agents, next }));
-    else if (agents.length === 0) io.out(after === undefined ? NO_AGENTS : `no agents behind ${after}`);
-    else for (const line of table(agentRows(agents))) io.out(line);
-    if (!options.json) tellMore(io, `agents ls --limit ${limit}`, next);
+    const read = () => pageOf(store, options);
+    if (watch) {
+      await watchAgents(
+        { io, store, signal: interruption(), json },
+        async () => (await read()).agents,
+        linesOf(options),
+      );
+      return 0;
+    }
+    const { agents, next } = await read();
+    if (json) io.out(JSON.stringify({ agents, next }));
+    else for (const line of linesOf(options)(agents)) io.out(line);
+    if (!json) tellMore(io, `agents ls${filterOf(options)} --limit ${limit}`, next);
     return 0;
   } finally {
     await store.close();
   }
 }
 
-/** `agents get`: one agent and its last turns. Resolves with the exit code. Errors: `agent_not_found`. */
+interface AgentList {
+  readonly agents: readonly AgentView[];
+  /** What the next page begins behind; null for the last one. */
+  readonly next: string | null;
+}
+
+async function pageOf(store: ClientStore, options: AgentListOptions): Promise<AgentList> {
+  const { after, limit = PAGE, posture, status, profile } = options;
+  const found = await store.listAgents({
+    ...(posture === undefined ? {} : { posture }),
+    ...(status === undefined ? {} : { agentStatus: status }),
+    ...(profile === undefined ? {} : { profile }),
+    ...(after === undefined ? {} : { after }),
+    limit: limit + 1,
+  });
+  const agents = found.slice(0, limit);
+  return { agents, next: found.length > limit ? (agents.at(-1)?.agentId ?? null) : null };
+}
+
+/** The options of the list as they were given, for the command that shows the next page. */
+const filterOf = ({ posture, status, profile }: AgentListOptions): string =>
+  Object.entries({ posture, status, profile })
+    .map(([name, value]) => (value === undefined ? '' : ` --${name} ${value}`))
+    .join('');
+
+/** The lines of a list, or a sentence where it is empty. */
+const linesOf =
+  (options: AgentListOptions) =>
+  (agents: readonly AgentView[]): readonly string[] => {
+    if (agents.length > 0) return table([HEADS, ...agents.map(agentRow)]);
+    if (options.after !== undefined) return [`no agents behind ${options.after}`];
+    return [filterOf(options) === '' ? NO_AGENTS : NONE_FIT];
+  };
+
+const HEADS = ['AGENT', 'PROFILE', 'POSTURE', 'STATUS', 'QUEUED', 'WAITING', 'CHANGED', 'ACTIVE TURN', 'WHY'];
+
+const agentRow = (agent: AgentView): string[] => [
+  agent.agentId,
+  agent.profile ?? '(by its name)',
+  agent.posture.posture,
+  statusOf(agent),
+  String(agent.queuedTurns),
+  String(agent.waitingToolCount),
+  time(agent.updatedAt),
+  agent.activeAgentTurnId ?? '-',
+  shortened(agent.posture.reason, REASON_CHARACTERS),
+];
+
+const statusOf = ({ agentStatus, status, waitingForWorkers }: AgentView): string =>
+  [
+    agentStatus,
+    ...(status === 'idle' ? [] : [status]),
+    ...(waitingForWorkers === null ? [] : [`waiting for workers of ${waitingForWorkers.workerTarget}`]),
+  ].join(', ');
+
+/** `agents get`: what an agent is at, and its last turns. Resolves with the exit code. Errors: `agent_not_found`. */
 export async function printAgent(
   { io, openStore }: CliEnvironment,
   agentId: string,
@@ -35,63 +112,14 @@ export async function printAgent(
 ): Promise<number> {
   const store = await openStore(options);
   try {
-    const agent = await store.getAgent(agentId);
-    if (!agent) throw noAgent(agentId);
-    const turns = await store.listTurns(agentId, { last: LAST_TURNS });
+    const summary = await store.agentSummary(agentId);
+    if (!summary) throw noAgent(agentId);
     const held = await heldQueue(store, agentId);
-    const lines = options.json ? [JSON.stringify({ agent, turns, held })] : agentPage(agent, turns, held);
-    for (const line of lines) io.out(line);
+    if (options.json) io.out(JSON.stringify({ ...summary, held }));
+    else
+      for (const line of agentPage(summary, await store.listTurns(agentId, { last: LAST_TURNS }), held)) io.out(line);
     return 0;
   } finally {
     await store.close();
   }
 }
-
-const statusOf = ({ status, lifecycle, waitingForWorkers }: AgentView): string =>
-  [
-    status,
-    ...(lifecycle === 'stopped' ? ['stopped'] : []),
-    ...(waitingForWorkers === null ? [] : [`waiting for workers of ${waitingForWorkers.workerTarget}`]),
-  ].join(', ');
-
-const agentRows = (agents: readonly AgentView[]): string[][] => [
-  ['AGENT', 'PROFILE', 'STATUS', 'EPOCH', 'QUEUED', 'WAITING', 'CHANGED', 'ACTIVE TURN'],
-  ...agents.map((agent) => [
-    agent.agentId,
-    agent.profile ?? '(by its name)',
-    statusOf(agent),
-    String(agent.turnEpoch),
-    String(agent.queuedTurns),
-    String(agent.waitingToolCount),
-    time(agent.updatedAt),
-    agent.activeAgentTurnId ?? '-',
-  ]),
-];
-
-function agentPage(agent: AgentView, turns: readonly TurnView[], held: HeldQueue | null): string[] {
-  const { waitingToolCount, resumeDeadline } = agent;
-  const until = resumeDeadline === null ? '' : ` until ${time(resumeDeadline)}`;
-  const head = [
-    ['agent', `${agent.agentId}, profile ${agent.profile ?? '(by its name)'}, epoch ${agent.turnEpoch}`],
-    ['status', statusOf(agent)],
-    ['active', agent.activeAgentTurnId ?? '-'],
-    ['waiting', waitingToolCount === 0 ? 'no calls' : `${counted(waitingToolCount, 'call')}${until}`],
-    ...(held === null ? [] : [['held', heldText(held)]]),
-    ['turns', `${agent.acceptedTurns} accepted, ${agent.queuedTurns} queued`],
-    ['changed', time(agent.updatedAt)],
-  ];
-  return [...table(head), ...(turns.length > 0 ? ['', ...table(turnRows(turns))] : [])];
-}
-
-const turnRows = (turns: readonly TurnView[]): string[][] => [
-  ['TURN', 'STATUS', 'EPOCH', 'STEPS', 'ACCEPTED', 'TOOK', 'ASKED'],
-  ...turns.map((turn) => [
-    turn.agentTurnId,
-    turn.errorCode === null ? turn.status : `${turn.status} (${turn.errorCode})`,
-    turn.turnEpoch === null ? '-' : String(turn.turnEpoch),
-    String(turn.stepCount),
-    time(turn.acceptedAt),
-    turn.endedAt === null ? '-' : duration(turn.endedAt - (turn.leasedAt ?? turn.acceptedAt)),
-    shortened(turn.instruction, ASKED_CHARACTERS),
-  ]),
-];

@@ -4,7 +4,7 @@
  * Invariants
  * 1. Exit code 0: done; 1: it failed, with a code of the catalogue; 2: the command line itself was wrong.
  * 2. With `--json` standard output carries one JSON object and nothing else; `dev` and `worker` print it when they are ready, and one
- *    more line if they fail later; `events` prints one line for each event.
+ *    more line if they fail later; `events` prints one line for each event, and `agents ls --watch` one for each agent that changes.
  */
 
 import { Command, CommanderError } from 'commander';

@@ -2,11 +2,11 @@
 import { type Command, Option } from 'commander';
 import { RESULT_STATUSES } from '../../workflows/protocol/cards.ts';
 import { OPEN_STATUSES, PRIORITIES, TERMINAL_STATUSES } from '../../workflows/protocol/turn.ts';
-import { printAgent, printAgents } from './agents.ts';
+import { addAgents, addAgentWork, REASON } from './agent-commands.ts';
 import { type ApprovalsOptions, type ApproveOptions, approve, changeBudgets, printApprovals } from './approvals.ts';
 import { pageSize, pastTime, seconds, sequence } from './arguments.ts';
 import type { Cli, CommandBuilder } from './cli.ts';
-import { type StopOptions, sendSteer, startAgent, stopAgent, stopTurnCommand } from './control.ts';
+import { type StopOptions, sendSteer, stopTurnCommand } from './control.ts';
 import { type EnqueueOptions, enqueue, runOnce } from './enqueue.ts';
 import type { CliEnvironment, CommonOptions, PageOptions } from './environment.ts';
 import { type EventsCommandOptions, printEvents } from './events.ts';
@@ -24,6 +24,7 @@ export const clientCommands =
     addTurnLists(cli, environment);
     addApprovals(cli, environment);
     addAgents(cli, environment);
+    addAgentWork(cli, environment);
     addEvents(cli, environment);
   };
 
@@ -140,25 +141,6 @@ function addApprovals({ program, command, run }: Cli, environment: CliEnvironmen
     .option('--budgets <json>', 'the new budgets, e.g. {"maxSteps":100}')
     .option('--turn <turn>', 'the turn that asks; needed only for budgets')
     .action((callId: string, options: ApproveOptions) => run(options, () => approve(environment, callId, options)));
-}
-
-const REASON = ['--reason <text>', 'kept with the turn that it ends'] as const;
-
-function addAgents({ program, command, run }: Cli, environment: CliEnvironment): void {
-  const agents = program.command('agents').description('Look at agents, stop and start them.');
-  command(agents, 'ls', 'List the agents of the store.')
-    .option('--limit <number>', 'so many at most (default: 100)', pageSize)
-    .option('--after <agent>', 'those behind this one')
-    .action((options: PageOptions) => run(options, () => printAgents(environment, options)));
-  command(agents, 'get <agent>', 'Show an agent and its last turns.').action(
-    (agentId: string, options: CommonOptions) => run(options, () => printAgent(environment, agentId, options)),
-  );
-  command(agents, 'stop <agent>', 'Refuse requests for an agent from now on, and end its active turn.')
-    .option(...REASON)
-    .action((agentId: string, options: StopOptions) => run(options, () => stopAgent(environment, agentId, options)));
-  command(agents, 'start <agent>', 'Accept requests again, and run what is queued.').action(
-    (agentId: string, options: CommonOptions) => run(options, () => startAgent(environment, agentId, options)),
-  );
 }
 
 function addEvents({ program, command, run }: Cli, environment: CliEnvironment): void {

@@ -1,4 +1,5 @@
-/** `turn stop`, `turn steer`, `agents stop` and `agents start`. */
+/** `turn stop`, `turn steer`, `agents stop`, `agents start` and `agents wake`. */
+import type { WakeDisposition } from '../../workflows/contract/agent-work.ts';
 import type { StopAck } from '../../workflows/contract/control.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { AgentHandle, SteerOptions } from '../api.ts';
@@ -77,6 +78,37 @@ export const startAgent = (environment: CliEnvironment, agentId: string, options
     environment.io.out(options.json ? JSON.stringify(answer) : `${agentId} is started; what is queued runs`);
     return 0;
   });
+
+/** The options of `agents wake`. */
+export interface WakeOptions extends CommonOptions {
+  readonly key?: string;
+}
+
+/** What each answer means for the caller. */
+const WAKE_MEANING: Readonly<Record<WakeDisposition, string>> = {
+  woken: 'a turn was made of it',
+  kept: 'the agent is busy and gets it with its next turn',
+  noted: 'it said nothing; nothing changed',
+  duplicate: 'it was said before with this key; nothing changed',
+};
+
+/** `agents wake`: makes an agent go on. Resolves with the exit code. Errors: `agent_not_found`, `agent_stopped`, `invalid_request`, `payload_too_large`. */
+export async function wakeAgentCommand(
+  environment: CliEnvironment,
+  agentId: string,
+  reason: string,
+  options: WakeOptions,
+): Promise<number> {
+  const { io } = environment;
+  const said = reason === '-' ? await io.readStdin() : reason;
+  return connected(environment, options, async ({ client }) => {
+    const { key } = options;
+    const agent = await known(client.agent(agentId));
+    const ack = await agent.wake({ reason: said, ...(key === undefined ? {} : { key }) });
+    io.out(options.json ? JSON.stringify(ack) : `${ack.disposition}: ${WAKE_MEANING[ack.disposition]}`);
+    return 0;
+  });
+}
 
 /** A mistyped id must not look stopped. Errors: `invalid_request`. */
 async function known(agent: AgentHandle): Promise<AgentHandle> {

@@ -44,7 +44,7 @@ export const enqueue = (
   request(environment, instruction, options, async (client, input) => {
     const agent = client.agent(agentId);
     const known = input.profile === undefined ? null : await agent.get();
-    const usual = known?.profile ?? agentId;
+    const usual = known?.identity.profile ?? agentId;
     if (known && usual !== input.profile && !options.json)
       environment.io.err(
         `${agentId} runs as ${usual} by default: this turn runs as ${input.profile}, with the same memory`,
@@ -81,7 +81,7 @@ interface Behind {
 
 async function whatHolds(client: ClientApi, agentId: string): Promise<Behind> {
   const held = await heldQueue(readerOf(client), agentId);
-  const active = held ? null : (await client.agent(agentId).get())?.activeAgentTurnId;
+  const active = held ? null : (await client.agent(agentId).get())?.agent.currentTurn?.agentTurnId;
   return { held, stall: active ? await stallOf(client.turn(active)) : null };
 }
 
@@ -89,7 +89,7 @@ async function whatHolds(client: ClientApi, agentId: string): Promise<Behind> {
 const stallOf = (turn: TurnHandle): Promise<Stall | null> => turn.stall({ queuedMs: 0 }).catch(() => null);
 
 const readerOf = (client: ClientApi): QueueReader => ({
-  getAgent: (agentId) => client.agent(agentId).get(),
+  agentSummary: (agentId) => client.agent(agentId).get(),
   listApprovals: (filter) => client.approvals(filter),
 });
 

@@ -11,6 +11,8 @@ export interface CliIo {
   err(line: string): void;
   /** A person watches `err`. */
   readonly live: boolean;
+  /** A person watches `out`, which can be drawn anew; nobody does where it is left out. */
+  readonly screen?: boolean;
   readStdin(): Promise<string>;
 }
 

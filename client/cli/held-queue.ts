@@ -1,6 +1,6 @@
 /** What holds the queue of an agent: a question to a person that its open turn waits for. */
+import type { AgentSummary } from '../../workflows/contract/agent-summary.ts';
 import type { ApprovalFilter, ApprovalView } from '../../workflows/contract/approvals.ts';
-import type { AgentView } from '../../workflows/contract/views.ts';
 import { time } from './format.ts';
 
 /** The open turn of an agent that waits for a person, and what waits for that turn. */
@@ -19,17 +19,19 @@ export interface HeldQueue {
 
 /** Where the queue of an agent and its questions are read; a store is one. */
 export interface QueueReader {
-  getAgent(agentId: string): Promise<AgentView | null>;
+  /** What the agent is at; null when there is none. */
+  agentSummary(agentId: string): Promise<AgentSummary | null>;
+  /** The questions of an agent that wait, oldest first. */
   listApprovals(filter: ApprovalFilter): Promise<readonly ApprovalView[]>;
 }
 
 /** What holds the queue of the agent; null when no open turn of it waits for a person. */
 export async function heldQueue(reader: QueueReader, agentId: string): Promise<HeldQueue | null> {
   const [question] = await reader.listApprovals({ agentId, limit: 1 });
-  const agent = question && (await reader.getAgent(agentId));
-  if (!question || !agent) return null;
+  const summary = question && (await reader.agentSummary(agentId));
+  if (!question || !summary) return null;
   const { agentTurnId, callId, tool, createdAt: since } = question;
-  return { agentId, agentTurnId, callId, tool: tool || null, since, queuedTurns: agent.queuedTurns };
+  return { agentId, agentTurnId, callId, tool: tool || null, since, queuedTurns: summary.agent.pending };
 }
 
 /** The turn that asks, in words, with the command that lists the question and says how to answer it. */

@@ -7,7 +7,7 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { z } from 'zod';
 import { USER_ID_PATTERN } from '../../workflows/protocol/ids.ts';
 
-/** What a token may be for: `read` reads; `write` requests, steers, reports and stops turns; `approve` answers questions; `operate` stops and starts agents, sets budgets and replaces what an agent remembers. */
+/** What a token may be for: `read` reads; `write` requests, steers, wakes, reports and stops turns; `approve` answers questions; `operate` stops and starts agents, makes and revokes triggers, cancels timers, sets budgets and replaces what an agent remembers. */
 export const SCOPES = ['read', 'write', 'approve', 'operate'] as const;
 /** One of the things a token may be for. */
 export type Scope = (typeof SCOPES)[number];

@@ -4,7 +4,7 @@
  *
  * Invariants
  * 1. Nothing but health, the OpenAPI document and the empty page of the console is answered without a known token, and nothing is done that its scopes do not allow.
- *    The token of a callback is in its path, and is for one call.
+ *    The token of a callback is in its path, and is for one call; that of a trigger too, and wakes one agent.
  * 2. Each error is a problem with a code of the catalogue; words of errors that nobody foresaw go to the log, and not out.
  */
 import { OpenAPIHono } from '@hono/zod-openapi';
@@ -23,11 +23,13 @@ import { eventStream } from './event-stream.ts';
 import { Accounts, type GatewayLimits } from './limits.ts';
 import { problemResponse } from './problems.ts';
 import { type AnyRoute, addRoute, type GatewayContext, type GatewayEnv } from './route.ts';
+import { AGENT_WORK_ROUTES } from './routes/agent-work.ts';
 import { AGENT_ROUTES } from './routes/agents.ts';
 import { addCallbacks, CALLBACK_ROUTE } from './routes/callbacks.ts';
 import { CHAT_ROUTES } from './routes/chat.ts';
 import { LIST_ROUTES } from './routes/lists.ts';
 import { TURN_ROUTES } from './routes/turns.ts';
+import { addWake, WAKE_ROUTE } from './routes/wake.ts';
 
 /** What a gateway is made of. */
 export interface GatewayDeps {
@@ -59,7 +61,13 @@ const BODY_BYTES = 2 * SIZES.cardBytes;
 /** The largest delivery of a third party: its result fits into a card, however it is written. */
 const CALLBACK_BYTES = SIZES.cardBytes / 2;
 
-const ROUTES: readonly AnyRoute[] = [...AGENT_ROUTES, ...TURN_ROUTES, ...CHAT_ROUTES, ...LIST_ROUTES];
+const ROUTES: readonly AnyRoute[] = [
+  ...AGENT_ROUTES,
+  ...AGENT_WORK_ROUTES,
+  ...TURN_ROUTES,
+  ...CHAT_ROUTES,
+  ...LIST_ROUTES,
+];
 
 /** Makes a gateway. */
 export function createGateway(deps: GatewayDeps): Gateway {
@@ -73,6 +81,9 @@ export function createGateway(deps: GatewayDeps): Gateway {
   });
   app.onError((error) => refusal(error, deps.onError));
   addHealth(app, deps);
+  // Before the check of who calls: whoever has the token of a trigger needs no other.
+  addWake(app, deps.client, reachable(deps.temporalAnswers));
+  app.all(WAKE_ROUTE.path.replace('{token}', ':token'), wrongPath([WAKE_ROUTE]));
   const bounded = bodyLimit({ maxSize: BODY_BYTES, onError: () => problemResponse(tooLarge(BODY_BYTES)) });
   app.use('/v1/*', known(new Tokens(deps.tokens), accounts), reachable(deps.temporalAnswers), bounded);
   const context: GatewayContext = {

@@ -11,6 +11,7 @@ const STATUS: Partial<Record<FailureCode, number>> = {
   turn_not_found: 404,
   call_not_found: 404,
   callback_unknown: 404,
+  trigger_unknown: 404,
   callbacks_not_configured: 404,
   method_not_allowed: 405,
   agent_busy: 409,

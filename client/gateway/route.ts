@@ -41,9 +41,9 @@ export interface Call<Params, Query, Body> {
   header(name: string): string | undefined;
 }
 
-/** A route. `handle` returns what is sent as JSON with the status 200, or a response of its own. */
+/** A route. `handle` returns what is sent as JSON, or a response of its own. */
 export interface RouteDefinition<P extends Shape, Q extends Shape, B extends z.ZodType> {
-  readonly method: 'get' | 'post' | 'put';
+  readonly method: 'get' | 'post' | 'put' | 'delete';
   /** With `{name}` where a parameter stands. */
   readonly path: string;
   readonly scope: Scope;
@@ -51,6 +51,8 @@ export interface RouteDefinition<P extends Shape, Q extends Shape, B extends z.Z
   readonly params?: P;
   readonly query?: Q;
   readonly body?: B;
+  /** The status of the good answer; 200 when left out. */
+  readonly status?: 200 | 201;
   /** What comes back; `events` for server-sent events. */
   readonly result: z.ZodType | 'events';
   /** The status of another good answer; it has no body where there is no `result`. */
@@ -80,7 +82,7 @@ export const PROBLEMS = {
 
 /** Puts a route into the app. */
 export function addRoute(app: OpenAPIHono<GatewayEnv>, context: GatewayContext, definition: AnyRoute): void {
-  const { method, path, scope, summary, params, query, body, result, also, handle } = definition;
+  const { method, path, scope, summary, params, query, body, status = 200, result, also, handle } = definition;
   const config = createRoute({
     method,
     path,
@@ -94,7 +96,7 @@ export function addRoute(app: OpenAPIHono<GatewayEnv>, context: GatewayContext, 
       ...(body ? { body: { required: true, content: { 'application/json': { schema: body } } } } : {}),
     },
     responses: {
-      200: goodAnswer(result),
+      [status]: goodAnswer(result),
       ...(also
         ? { [also.status]: { ...(also.result ? goodAnswer(also.result) : {}), description: also.description } }
         : {}),
@@ -110,7 +112,7 @@ export function addRoute(app: OpenAPIHono<GatewayEnv>, context: GatewayContext, 
       body: body ? valid('json') : undefined,
       header: (name) => c.req.header(name),
     });
-    return came instanceof Response ? came : c.json(came as object);
+    return came instanceof Response ? came : c.json(came as object, status);
   };
   app.openapi(config, run as never);
 }

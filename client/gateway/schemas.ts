@@ -1,6 +1,5 @@
 /** What the gateway takes in paths and queries, and what it gives back, for its checks and for the OpenAPI document. */
 import { z } from '@hono/zod-openapi';
-import { AGENT_STATUSES } from '../../workflows/agent-state/status.ts';
 import { RESULT_STATUSES } from '../../workflows/protocol/cards.ts';
 import { USER_ID_PATTERN } from '../../workflows/protocol/ids.ts';
 import { OPEN_STATUSES, TERMINAL_STATUSES } from '../../workflows/protocol/turn.ts';
@@ -62,7 +61,8 @@ export const behindId = madeId;
 
 const json = z.unknown().openapi({ description: 'Any JSON.' });
 const object = z.record(z.string(), z.unknown());
-const time = z.int().openapi({ description: 'Epoch ms by the clock of the store.' });
+/** A time that goes out, epoch ms. */
+export const storeTime = z.int().openapi({ description: 'Epoch ms by the clock of the store.' });
 
 /** An error: RFC 9457. */
 export const problemSchema = z
@@ -105,7 +105,13 @@ export const enqueueAckSchema = z
   .object({ agentTurnId: z.string(), agentId: z.string(), position: z.int(), status, duplicate: z.boolean() })
   .openapi('EnqueueAck');
 
-const usage = z.object({ input: z.int(), output: z.int(), cached: z.int(), estimated: z.literal(true).optional() });
+/** Tokens. */
+export const usedTokens = z.object({
+  input: z.int(),
+  output: z.int(),
+  cached: z.int(),
+  estimated: z.literal(true).optional(),
+});
 
 const call = z.object({
   callId: z.string(),
@@ -121,7 +127,7 @@ const call = z.object({
 const step = z.object({
   stepIndex: z.int(),
   model: z.string().nullable(),
-  usage: usage.nullable(),
+  usage: usedTokens.nullable(),
   cost: z.number().nullable(),
   latencyMs: z.int().nullable(),
   firstTokenMs: z.int().nullable(),
@@ -132,12 +138,13 @@ const waiting = z.object({
   callId: z.string(),
   kind: z.enum(['tool', 'join', 'approval']),
   tool: z.string(),
-  deadline: time,
+  deadline: storeTime,
   approvers: z.array(z.string()),
   deferred: object.nullable(),
 });
 
-const missingWorkers = z.object({ workerTarget: z.string(), since: time });
+/** That nobody serves a worker target. */
+export const lackedWorkers = z.object({ workerTarget: z.string(), since: storeTime });
 
 /** A turn. */
 export const turnSchema = z
@@ -153,21 +160,21 @@ export const turnSchema = z
     deliverable: object.nullable(),
     deliverableCardId: z.string().nullable(),
     outputBoxId: z.string().nullable(),
-    usage,
+    usage: usedTokens,
     cost: z.number().nullable(),
     engine: object.nullable(),
     stepCount: z.int(),
     steps: z.array(step),
     waiting: z.array(waiting),
-    waitingForWorkers: missingWorkers.nullable(),
+    waitingForWorkers: lackedWorkers.nullable(),
     waitingForProvider: object.nullable(),
     parent: z.object({ agentId: z.string(), agentTurnId: z.string(), callId: z.string().nullable() }).nullable(),
     depth: z.int(),
     acceptSeq: z.int(),
-    acceptedAt: time,
-    leasedAt: time.nullable(),
-    startedAt: time.nullable(),
-    endedAt: time.nullable(),
+    acceptedAt: storeTime,
+    leasedAt: storeTime.nullable(),
+    startedAt: storeTime.nullable(),
+    endedAt: storeTime.nullable(),
   })
   .openapi('Turn');
 
@@ -181,34 +188,14 @@ export const turnSummarySchema = z
     errorCode: z.string().nullable(),
     reason: z.string().nullable(),
     asked: z.string(),
-    usage,
+    usage: usedTokens,
     cost: z.number().nullable(),
     stepCount: z.int(),
-    acceptedAt: time,
-    startedAt: time.nullable(),
-    endedAt: time.nullable(),
+    acceptedAt: storeTime,
+    startedAt: storeTime.nullable(),
+    endedAt: storeTime.nullable(),
   })
   .openapi('TurnSummary');
-
-/** An agent. */
-export const agentSchema = z
-  .object({
-    agentId: z.string(),
-    profile: z.string().nullable(),
-    lifecycle: z.enum(['started', 'stopped']),
-    agentStatus: z.enum(AGENT_STATUSES),
-    status: z.enum(['idle', 'dispatched', 'running', 'suspended']),
-    turnEpoch: z.int(),
-    activeAgentTurnId: z.string().nullable(),
-    acceptedTurns: z.int(),
-    queuedTurns: z.int(),
-    waitingForWorkers: missingWorkers.nullable(),
-    outputBoxId: z.string().nullable(),
-    waitingToolCount: z.int(),
-    resumeDeadline: time.nullable(),
-    updatedAt: time,
-  })
-  .openapi('Agent');
 
 const question = {
   callId: z.string(),
@@ -218,8 +205,8 @@ const question = {
   arguments: object.nullable(),
   written: object.nullable(),
   approvers: z.array(z.string()),
-  deadline: time,
-  createdAt: time,
+  deadline: storeTime,
+  createdAt: storeTime,
 };
 
 /** A question to people. */
@@ -262,14 +249,14 @@ export const transcriptEntrySchema = z
   .looseObject({
     kind: z.enum(['request', 'steer', 'thought', 'call', 'result', 'budget', 'note', 'summary', 'deliverable']),
     seq: z.int(),
-    at: time,
+    at: storeTime,
     hidden: z.enum(['rolled_back', 'summarised']).nullable(),
   })
   .openapi('TranscriptEntry');
 
 /** Who caused what. */
 export const edgeSchema = z
-  .looseObject({ primitive: z.string(), phase: z.string(), kind: z.string().nullable(), createdAt: time })
+  .looseObject({ primitive: z.string(), phase: z.string(), kind: z.string().nullable(), createdAt: storeTime })
   .openapi('Edge');
 
 /** A card; its content follows from its type. */

@@ -23,6 +23,15 @@ export interface GatewayQuery {
   readonly [name: string]: string | number | boolean | readonly string[] | undefined;
 }
 
+type RequestHeaders = Readonly<Record<string, string>>;
+
+interface RequestMore {
+  readonly signal?: AbortSignal | undefined;
+  /** What the reader has handled last. */
+  readonly lastId?: string | undefined;
+  readonly headers?: RequestHeaders;
+}
+
 const PATIENCE_MS = 60_000;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
@@ -52,9 +61,14 @@ export class GatewayConnection {
     return this.#patiently(() => this.#json<T>('GET', path, query));
   }
 
-  /** Sends a body once. Errors: `gateway_unreachable`, and what the gateway answers with. */
-  send<T>(method: 'POST' | 'PUT', path: string, body: object): Promise<T> {
-    return this.#json<T>(method, path, {}, body);
+  /** Sends a body once: an object as JSON, a text as it is. Errors: `gateway_unreachable`, and what the gateway answers with. */
+  send<T>(
+    method: 'POST' | 'PUT' | 'DELETE',
+    path: string,
+    body?: object | string,
+    headers: RequestHeaders = {},
+  ): Promise<T> {
+    return this.#json<T>(method, path, {}, body, headers);
   }
 
   /** All items of a list, a page at a time; `cursor` is what its query calls the place of the next page. */
@@ -93,8 +107,14 @@ export class GatewayConnection {
     }
   }
 
-  async #json<T>(method: string, path: string, query: GatewayQuery, body?: object): Promise<T> {
-    const response = await this.#request(method, path, query, body);
+  async #json<T>(
+    method: string,
+    path: string,
+    query: GatewayQuery,
+    body?: object | string,
+    headers: RequestHeaders = {},
+  ): Promise<T> {
+    const response = await this.#request(method, path, query, body, { headers });
     try {
       return (await response.json()) as T;
     } catch (error) {
@@ -106,16 +126,18 @@ export class GatewayConnection {
     method: string,
     path: string,
     query: GatewayQuery,
-    body?: object,
-    { signal, lastId }: { readonly signal?: AbortSignal | undefined; readonly lastId?: string | undefined } = {},
+    body?: object | string,
+    { signal, lastId, headers: more = {} }: RequestMore = {},
   ): Promise<Response> {
+    const text = typeof body === 'object' ? JSON.stringify(body) : body;
     const headers = {
       ...this.#headers,
-      ...(body ? { 'content-type': 'application/json' } : {}),
+      ...more,
+      ...(body === undefined ? {} : { 'content-type': typeof body === 'object' ? 'application/json' : 'text/plain' }),
       ...(lastId === undefined ? {} : { 'last-event-id': lastId }),
     };
     const url = `${this.#base}${path}${searchOf(query)}`;
-    const init = { method, headers, ...(body ? { body: JSON.stringify(body) } : {}), ...(signal ? { signal } : {}) };
+    const init = { method, headers, ...(text === undefined ? {} : { body: text }), ...(signal ? { signal } : {}) };
     const response = await this.#fetch(url, init).catch((error: unknown) => {
       throw signal?.aborted ? error : unreachable(this.#base, error);
     });

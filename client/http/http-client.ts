@@ -1,4 +1,8 @@
 /** The client of who may reach a gateway, and neither the store nor Temporal: in Node and in browsers. */
+import type { ActiveTimer } from '../../workflows/agent-state/timers.ts';
+import type { ScheduledWorkItem } from '../../workflows/agent-state/work-items.ts';
+import type { AgentSummary } from '../../workflows/contract/agent-summary.ts';
+import type { WaitView, WakeAck, WakeDelivery, WorkPage } from '../../workflows/contract/agent-work.ts';
 import type { ApprovalAck, ApprovalFilter, ApprovalView } from '../../workflows/contract/approvals.ts';
 import type { SteerAck, StopAck } from '../../workflows/contract/control.ts';
 import type { AgentEvent } from '../../workflows/contract/events.ts';
@@ -23,6 +27,8 @@ import { isTerminal } from '../../workflows/protocol/turn.ts';
 import type {
   AgentHandle,
   AgentOptions,
+  AgentQuery,
+  AgentTriggers,
   AnswerInput,
   ClientApi,
   EventsOptions,
@@ -32,8 +38,11 @@ import type {
   SteerOptions,
   StreamOptions,
   ToolResultInput,
+  TriggerAck,
   TurnHandle,
+  WakeInput,
 } from '../api.ts';
+import { triggerDelivery } from '../deliveries.ts';
 import { runAgentId } from '../run-agent.ts';
 import type { Stall } from '../stalls.ts';
 import type { StreamPart } from '../stream-parts.ts';
@@ -88,8 +97,20 @@ export class AgentHttpClient implements ClientApi {
     return this.#items('/v1/spending', { by, since, limit });
   }
 
-  async *listAgents(): AsyncGenerator<AgentView, void> {
-    for await (const page of this.#gateway.pages<AgentView>('/v1/agents', { limit: 1_000 }, 'after')) yield* page;
+  async *listAgents(filter: AgentQuery = {}): AsyncGenerator<AgentView, void> {
+    const query = { ...agentSearch(filter), limit: 1_000 };
+    for await (const page of this.#gateway.pages<AgentView>('/v1/agents', query, 'after')) yield* page;
+  }
+
+  async countAgents(filter: AgentQuery = {}): Promise<number> {
+    const query = { ...agentSearch(filter), count: true, limit: 1 };
+    return (await this.#gateway.get<{ total: number }>('/v1/agents', query)).total;
+  }
+
+  async fireTrigger(token: string, delivery: WakeDelivery): Promise<TriggerAck> {
+    const { text, key } = triggerDelivery(delivery);
+    const headers = key === undefined ? {} : { 'idempotency-key': key };
+    return this.#gateway.send('POST', `/v1/wake/${encodeURIComponent(token)}`, text ?? undefined, headers);
   }
 
   async writeInstruction(text: string): Promise<string> {
@@ -109,8 +130,11 @@ export class AgentHttpClient implements ClientApi {
   }
 }
 
+const agentSearch = ({ posture, agentStatus, profile }: AgentQuery) => ({ posture, status: agentStatus, profile });
+
 class RemoteAgent<Output extends object = Fields> implements AgentHandle<Output> {
   readonly id: string;
+  readonly triggers: AgentTriggers;
   readonly #gateway: GatewayConnection;
   readonly #profile: string | undefined;
   readonly #path: string;
@@ -120,6 +144,7 @@ class RemoteAgent<Output extends object = Fields> implements AgentHandle<Output>
     this.#gateway = gateway;
     this.#profile = profile;
     this.#path = `/v1/agents/${encodeURIComponent(id)}`;
+    this.triggers = remoteTriggers(gateway, `${this.#path}/triggers`);
   }
 
   async enqueue(input: EnqueueInput): Promise<TurnHandle<Output>> {
@@ -146,13 +171,34 @@ class RemoteAgent<Output extends object = Fields> implements AgentHandle<Output>
     return (await this.#gateway.send<{ boxId: string }>('PUT', `${this.#path}/boxes`, body)).boxId;
   }
 
-  async get(): Promise<AgentView | null> {
+  async get(): Promise<AgentSummary | null> {
     try {
-      return await this.#gateway.get<AgentView>(this.#path);
+      return await this.#gateway.get<AgentSummary>(this.#path);
     } catch (error) {
       if (error instanceof CodedError && error.code === 'agent_not_found') return null;
       throw error;
     }
+  }
+
+  wake({ reason, key }: WakeInput): Promise<WakeAck> {
+    return this.#gateway.send('POST', `${this.#path}/wake`, key === undefined ? { reason } : { reason, key });
+  }
+
+  workItems(page: WorkPage = {}): Promise<readonly ScheduledWorkItem[]> {
+    return itemsOf(this.#gateway, `${this.#path}/work-items`, page);
+  }
+
+  waits(page: WorkPage = {}): Promise<readonly WaitView[]> {
+    return itemsOf(this.#gateway, `${this.#path}/waits`, page);
+  }
+
+  timers(): Promise<readonly ActiveTimer[]> {
+    return itemsOf(this.#gateway, `${this.#path}/timers`, {});
+  }
+
+  async cancelTimer(timerId: string): Promise<boolean> {
+    const path = `${this.#path}/timers/${encodeURIComponent(timerId)}`;
+    return (await this.#gateway.send<{ cancelled: boolean }>('DELETE', path)).cancelled;
   }
 
   async turns({ status, after, limit, last }: TurnFilter = {}): Promise<readonly TurnView<Output>[]> {
@@ -168,6 +214,18 @@ class RemoteAgent<Output extends object = Fields> implements AgentHandle<Output>
   events({ afterSeq, signal }: EventsOptions = {}): AsyncGenerator<AgentEvent, void> {
     return this.#gateway.events(`${this.#path}/events`, lastIdOf(afterSeq), signal);
   }
+}
+
+const remoteTriggers = (gateway: GatewayConnection, path: string): AgentTriggers => ({
+  list: (page = {}) => itemsOf(gateway, path, page),
+  create: ({ name }) => gateway.send('POST', path, { name }),
+  revoke: async (triggerId) =>
+    (await gateway.send<{ revoked: boolean }>('DELETE', `${path}/${encodeURIComponent(triggerId)}`)).revoked,
+});
+
+/** The items of one page. */
+async function itemsOf<T>(gateway: GatewayConnection, path: string, page: WorkPage): Promise<readonly T[]> {
+  return (await gateway.get<{ items: readonly T[] }>(path, { ...page })).items;
 }
 
 const lastIdOf = (afterSeq: number | undefined): string | undefined =>

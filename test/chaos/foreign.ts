@@ -72,7 +72,7 @@ export class Foreign {
   async #toRunningTurn(agentId: string, request: ForeignInput): Promise<boolean> {
     const { client, temporal, ledger } = this.#deps;
     const running = await patiently(ledger, 'a look at the agent', () => client.agent(agentId).get());
-    const through = running?.activeAgentTurnId ?? null;
+    const through = running?.agent.currentTurn?.agentTurnId ?? null;
     if (through === null) return false;
     const handle = temporal.workflow.getHandle(turnWorkflowId(agentId, through));
     try {

@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../activities/app/app.ts';
-import type { ClientApi } from '../../client/api.ts';
+import { AGENT_STATE_TOOLS } from '../../activities/tools/builtin/registry.ts';
+import type { AgentHandle, ClientApi } from '../../client/api.ts';
 import type { ModelAnswer } from '../../workers/model-server/completion.ts';
 import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
 import type { AgentEvent } from '../../workflows/contract/events.ts';
@@ -53,13 +54,16 @@ beforeAll(async () => {
   model = await startModelServer({
     answer: ({ messages }) => {
       const asked = messages.findLastIndex(({ role, content }) => role === 'user' && String(content).startsWith('['));
+      if (asked < 0) return says('nothing more');
       const script = JSON.parse(String(messages[asked]?.content)) as ModelAnswer[];
       const step = messages.slice(asked).filter(({ role }) => role === 'assistant').length;
       return script[step] ?? says('nothing more');
     },
   });
+  const counted = COUNTED.map((name) => defineAgent({ name }));
+  const keeper = defineAgent({ name: 'keeper', builtins: [...AGENT_STATE_TOOLS] });
   await harness.startWorker(
-    defineApp({ agents: [defineAgent({ name: 'tester' }), asking], tools: [book, outside] }),
+    defineApp({ agents: [defineAgent({ name: 'tester' }), asking, keeper, ...counted], tools: [book, outside] }),
     model,
   );
   gateway = await openGateway(harness);
@@ -70,13 +74,16 @@ afterAll(async () => {
   await model?.close();
 });
 
+/** Profiles of agents that are counted: one for each client. */
+const COUNTED = ['counted-directly', 'counted-over-http'];
+
 const newAgent = () => `agent-${v7()}`;
 const script = (...answers: ModelAnswer[]) => JSON.stringify(answers);
 
-describe.each<[string, () => ClientApi]>([
-  ['directly', () => harness.client],
-  ['over HTTP', () => gateway.client],
-])('a client that goes %s', (_, client) => {
+describe.each<[string, () => ClientApi, string | undefined]>([
+  ['directly', () => harness.client, COUNTED[0]],
+  ['over HTTP', () => gateway.client, COUNTED[1]],
+])('a client that goes %s', (_, client, profile = '') => {
   test('enqueues a turn, gets its result, and reads it in every way', async () => {
     const agent = client().agent(newAgent(), { profile: 'tester' });
     expect(await agent.get()).toBeNull();
@@ -85,7 +92,11 @@ describe.each<[string, () => ClientApi]>([
     const ended = await turn.result();
     expect(ended).toMatchObject({ status: 'success', agentId: agent.id, stepCount: 2 });
     expect(await turn.get()).toEqual(ended);
-    expect(await agent.get()).toMatchObject({ agentId: agent.id, status: 'idle', acceptedTurns: 1 });
+    expect(await agent.get()).toMatchObject({
+      identity: { agentId: agent.id, profile: 'tester' },
+      agent: { head: { status: 'idle' }, turnIndex: 1 },
+      schedulingPosture: { posture: 'idle' },
+    });
     expect((await agent.turns()).map(({ agentTurnId }) => agentTurnId)).toEqual([turn.id]);
     const kinds = (await all(turn.transcript())).map(({ kind }) => kind);
     expect(kinds).toEqual(['request', 'thought', 'call', 'result', 'thought', 'deliverable']);
@@ -165,10 +176,10 @@ describe.each<[string, () => ClientApi]>([
   test('stops and starts an agent, and replaces what it remembers', async () => {
     const agent = client().agent(newAgent(), { profile: 'tester' });
     await (await agent.enqueue({ instruction: script(says('A.')) })).result();
-    const boxId = (await agent.get())?.outputBoxId ?? '';
+    const boxId = (await agent.get())?.agent.head.outputBoxId ?? '';
     const note = await client().writeInstruction('remember this');
     const newBoxId = await agent.replaceOutputBox(boxId, [note]);
-    expect((await agent.get())?.outputBoxId).toBe(newBoxId);
+    expect((await agent.get())?.agent.head.outputBoxId).toBe(newBoxId);
     await expect(agent.replaceOutputBox(boxId, [])).rejects.toMatchObject({ code: 'box_unavailable' });
     expect(await agent.stop()).toEqual({ stoppedTurnId: null });
     await expect(agent.enqueue({ instruction: 'x' })).rejects.toMatchObject({ code: 'agent_stopped' });
@@ -190,6 +201,114 @@ describe.each<[string, () => ClientApi]>([
     const spent = await client().spending({ by: 'agent', since: 0 });
     expect(spent.find(({ of }) => of === agent.id)).toMatchObject({ turns: 3 });
     expect((await agent.turns({ last: 1 })).map(({ agentTurnId }) => agentTurnId)).toEqual([newest?.agentTurnId]);
+  });
+
+  test('finds and counts agents by what they are at', async () => {
+    const agents = [newAgent(), newAgent()].map((id) => client().agent(id, { profile }));
+    for (const agent of agents) await (await agent.enqueue({ instruction: script(says('A.')) })).result();
+    await agents[0]?.stop();
+    const idsOf = async (query: Parameters<ClientApi['listAgents']>[0]) =>
+      (await all(client().listAgents(query))).map(({ agentId }) => agentId);
+    expect((await idsOf({ profile })).toSorted()).toEqual(agents.map(({ id }) => id).toSorted());
+    expect(await idsOf({ profile, posture: 'archived' })).toEqual([agents[0]?.id]);
+    expect(await idsOf({ profile, agentStatus: 'stopped' })).toEqual([agents[0]?.id]);
+    expect(await idsOf({ profile, posture: 'idle' })).toEqual([agents[1]?.id]);
+    expect(await client().countAgents({ profile })).toBe(2);
+    expect(await client().countAgents({ profile, posture: 'idle' })).toBe(1);
+    expect(await client().countAgents({ profile, posture: 'blocked' })).toBe(0);
+    expect(await client().countAgents()).toBeGreaterThanOrEqual(2);
+  });
+
+  test('reads what an agent has between its turns, and cancels its timer (A5)', async () => {
+    const agent = client().agent(newAgent(), { profile: 'keeper' });
+    const turn = await agent.enqueue({
+      instruction: script(
+        calls('create_work_item', { objective: 'write the report', plan_status: 'needs_input' }),
+        calls('create_work_item', { objective: 'file it', plan_status: 'needs_input' }),
+        calls('set_timer', { after_seconds: 3_600, reason: 'see again' }),
+        calls('wait_for', { wake: 'external', reason: 'the figures' }),
+      ),
+    });
+    expect(await turn.result()).toMatchObject({ status: 'success' });
+    const items = await agent.workItems();
+    expect(items.map(({ objective }) => objective).toSorted()).toEqual(['file it', 'write the report']);
+    expect(items[0]).toMatchObject({ schedulingState: 'waiting_operator', revision: 1 });
+    expect(await agent.workItems({ open: true, limit: 1 })).toEqual(items.slice(0, 1));
+    expect(await agent.workItems({ after: items[0]?.workItemId ?? '' })).toEqual(items.slice(1));
+    expect(await agent.workItems({ after: 'work_0' })).toEqual([]);
+    const waits = await agent.waits({ open: true });
+    expect(waits).toMatchObject([{ kind: 'external', reason: 'the figures', status: 'active' }]);
+    const timers = await agent.timers();
+    expect(timers).toMatchObject([{ reason: 'see again', everyMs: null }]);
+    expect(await agent.get()).toMatchObject({
+      version: 1,
+      schedulingPosture: { posture: 'waiting_for_external', reason: 'the figures', waitId: waits[0]?.waitId },
+      closure: { outcome: 'waiting', waitingReason: 'awaiting_operator_input' },
+      workItems: items,
+      activeWaits: waits,
+      activeTimers: timers,
+      recentTurns: [{ agentTurnId: turn.id, status: 'success' }],
+    });
+    const timerId = timers[0]?.timerId ?? '';
+    expect(await client().agent(newAgent()).cancelTimer(timerId)).toBe(false);
+    expect(await agent.cancelTimer(timerId)).toBe(true);
+    expect(await agent.cancelTimer(timerId)).toBe(false);
+    expect(await agent.timers()).toEqual([]);
+  });
+
+  test('makes a trigger that wakes its agent, and revokes it', async () => {
+    const agent = client().agent(newAgent(), { profile: 'tester' });
+    await expect(agent.triggers.create({ name: 'mail' })).rejects.toMatchObject({ code: 'agent_not_found' });
+    await (await agent.enqueue({ instruction: script(says('A.')) })).result();
+    await expect(agent.triggers.create({ name: ' ' })).rejects.toMatchObject({ code: 'invalid_request' });
+    const { token, path, ...made } = await agent.triggers.create({ name: 'mail' });
+    expect(path).toBe(`/v1/wake/${token}`);
+    expect(made).toMatchObject({ name: 'mail', hits: 0, lastHitAt: null, revokedAt: null });
+    expect(await agent.triggers.list()).toEqual([made]);
+    const fire = (text: string | null, key?: string) =>
+      client().fireTrigger(token, { text, ...(key === undefined ? {} : { key }) });
+    expect(await fire(null)).toEqual({ disposition: 'noted' });
+    expect(await fire('a letter came', 'k-1')).toEqual({ disposition: 'woken' });
+    expect(await fire('a letter came', 'k-1')).toEqual({ disposition: 'duplicate' });
+    await nextTurn(agent, 2);
+    await expect(fire('x'.repeat(70_000))).rejects.toMatchObject({ code: 'payload_too_large' });
+    await expect(fire('x', 'k'.repeat(201))).rejects.toMatchObject({ code: 'invalid_request' });
+    await agent.stop();
+    await expect(fire('y')).rejects.toMatchObject({ code: 'agent_stopped' });
+    await agent.start();
+    const { triggerId } = made;
+    expect(await client().agent(newAgent()).triggers.revoke(triggerId)).toBe(false);
+    expect(await agent.triggers.revoke(triggerId)).toBe(true);
+    expect(await agent.triggers.revoke(triggerId)).toBe(true);
+    await expect(fire('z')).rejects.toMatchObject({ code: 'trigger_unknown' });
+    await expect(client().fireTrigger('wk_guessed', { text: 'z' })).rejects.toMatchObject({ code: 'trigger_unknown' });
+    expect(await agent.triggers.list({ open: true })).toEqual([]);
+    expect(await agent.triggers.list()).toMatchObject([{ triggerId, hits: 2, revokedAt: expect.any(Number) }]);
+  });
+
+  test('wakes an agent with a reason, once for each key', async () => {
+    const agent = client().agent(newAgent(), { profile: 'tester' });
+    await expect(agent.wake({ reason: 'go on' })).rejects.toMatchObject({ code: 'agent_not_found' });
+    await (await agent.enqueue({ instruction: script(says('A.')) })).result();
+    await expect(agent.wake({ reason: ' \n' })).rejects.toMatchObject({ code: 'invalid_request' });
+    await expect(agent.wake({ reason: 'x', key: '' })).rejects.toMatchObject({ code: 'invalid_request' });
+    await expect(agent.wake({ reason: 'x'.repeat(70_000) })).rejects.toMatchObject({ code: 'payload_too_large' });
+    expect(await agent.wake({ reason: 'go on', key: 'k' })).toEqual({ agentId: agent.id, disposition: 'woken' });
+    expect(await agent.wake({ reason: 'go on', key: 'k' })).toEqual({ agentId: agent.id, disposition: 'duplicate' });
+    expect(await nextTurn(agent, 2)).toMatchObject({ status: 'success' });
+    await agent.stop();
+    await expect(agent.wake({ reason: 'go on' })).rejects.toMatchObject({ code: 'agent_stopped' });
+  });
+
+  test('finds nothing at an agent that is not there', async () => {
+    const agent = client().agent(newAgent());
+    expect(await agent.get()).toBeNull();
+    expect(await agent.workItems()).toEqual([]);
+    expect(await agent.waits()).toEqual([]);
+    expect(await agent.timers()).toEqual([]);
+    expect(await agent.triggers.list()).toEqual([]);
+    expect(await agent.cancelTimer('timer_0')).toBe(false);
+    expect(await agent.triggers.revoke('trigger_0')).toBe(false);
   });
 
   test('follows an agent until it has had enough', async () => {
@@ -235,4 +354,13 @@ async function waitingOf(client: ClientApi, agentTurnId: string) {
   }
   stop.abort();
   return (await client.inbox({ limit: 1_000 })).filter((entry) => entry.agentTurnId === agentTurnId);
+}
+
+/** The turn of that number of the agent, once it has ended. */
+async function nextTurn(agent: AgentHandle, number: number) {
+  for (;;) {
+    const [turn] = await agent.turns({ after: number - 1, limit: 1 });
+    if (turn?.endedAt) return turn;
+    await harness.store.changed(200);
+  }
 }

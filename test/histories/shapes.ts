@@ -298,7 +298,7 @@ export const OTHERS: Readonly<Record<string, (recorder: Recorder, agentId: strin
     const handle = recorder.harness.temporal.client.workflow.getHandle(workflowId);
     await handle.signal('enqueue', { ...REQUEST, idempotencyKey: 'behind' });
     await handle.signal('enqueue', 'not a request');
-    while (((await recorder.harness.client.agent(agentId).get())?.queuedTurns ?? 0) === 0) await sleep(50);
+    while (((await recorder.harness.client.agent(agentId).get())?.agent.pending ?? 0) === 0) await sleep(50);
     await answerAll(turn);
     await ended(recorder, agentId, 2);
     return { workflowId };

@@ -197,7 +197,7 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
       const [callId = ''] = await suspended(turn);
       const handle = harness.temporal.client.workflow.getHandle(turnWorkflowId(agentId, turn.id));
       const queued = async (count: number) => {
-        while (((await harness.client.agent(agentId).get())?.queuedTurns ?? 0) < count)
+        while (((await harness.client.agent(agentId).get())?.agent.pending ?? 0) < count)
           await harness.store.changed(500);
       };
       await handle.signal('enqueue', { ...ANSWER, idempotencyKey: 'behind' });
@@ -254,7 +254,7 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
       const { events } = await handle.fetchHistory();
       const first = (events ?? []).find((event) => event.eventType === WORKFLOW_TASK_COMPLETED)?.eventId;
       await handle.signal('enqueue', ANSWER);
-      while (((await harness.client.agent(agentId).get())?.queuedTurns ?? 0) === 0) await harness.store.changed(500);
+      while (((await harness.client.agent(agentId).get())?.agent.pending ?? 0) === 0) await harness.store.changed(500);
       await workflowService.resetWorkflowExecution({
         namespace: harness.namespace,
         workflowExecution: { workflowId: handle.workflowId },

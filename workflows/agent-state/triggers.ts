@@ -9,3 +9,9 @@ export interface ActiveTrigger {
 
 /** The most triggers that an agent may have. */
 export const MOST_TRIGGERS = 100;
+/** The most characters of the name of a trigger. */
+export const MOST_NAME_CHARACTERS = 100;
+/** The most bytes of what one delivery says. */
+export const MOST_DELIVERY_BYTES = 64 * 1024;
+/** The most characters of the key by which a sender repeats a delivery. */
+export const MOST_KEY_CHARACTERS = 200;

@@ -213,6 +213,12 @@ export const FAILURES = {
     'The callback is none of this gateway.',
     'Use the whole URL as the tool made it, at a gateway with the same AGENTTURN_SIGNING_KEY.',
   ),
+  trigger_unknown: entry(
+    'request',
+    false,
+    'No trigger has this token.',
+    'Use the whole path as it was made, or have another trigger made if this one was revoked.',
+  ),
   payload_too_large: entry('request', false, 'A value is larger than allowed.', 'Write it as a card and pass its id.'),
   unauthenticated: entry(
     'request',

@@ -44,6 +44,7 @@ export async function fireTrigger(ctx: StoreContext, tokenHash: string, delivery
       .selectFrom('triggers')
       .select(['trigger_id', 'agent_id', 'name'])
       .where('token_hash', '=', tokenHash)
+      .where('revoked_at', 'is', null)
       .executeTakeFirst(),
   );
   if (!trigger) return null;
@@ -52,7 +53,7 @@ export async function fireTrigger(ctx: StoreContext, tokenHash: string, delivery
     const head = await lockHead(tx, agentId);
     await demandStarted(tx, agentId);
     if (await isRepeated(tx, triggerId, delivery)) return { agentId, ...nothing(agentId, 'duplicate') };
-    // Revoked meanwhile, or before.
+    // Revoked meanwhile.
     const hit = await tx.db
       .updateTable('triggers')
       .set(({ eb, ref }) => ({ hits: eb(ref('hits'), '+', 1), last_hit_at: tx.now }))

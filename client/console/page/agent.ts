@@ -1,9 +1,10 @@
 /** One agent: where it stands, its turns, a new request. */
-import type { AgentView, TurnView } from '../../../workflows/contract/views.ts';
+import type { AgentSummary } from '../../../workflows/contract/agent-summary.ts';
+import type { TurnView } from '../../../workflows/contract/views.ts';
 import { Children, fill, make } from './dom.ts';
 import { badge, count } from './format.ts';
 import { type GatewayCalls, RefusedError } from './gateway.ts';
-import { postureOf, rowTable, TURN_HEADS, turnRow } from './overview.ts';
+import { postureWord, rowTable, TURN_HEADS, turnRow } from './overview.ts';
 import { act, type PageView, poll } from './view.ts';
 
 const POLL_MS = 2_000;
@@ -27,7 +28,7 @@ export function agentView(calls: GatewayCalls, agentId: string): PageView {
   );
   const refresh = poll(POLL_MS, async (signal) => {
     const [agent, page] = await Promise.all([
-      calls.get<AgentView>(path, signal),
+      calls.get<AgentSummary>(path, signal),
       calls.get<{ readonly items: readonly TurnView[] }>(`${path}/turns?last=30`, signal),
     ]).catch((error: unknown) => {
       // Its first request makes it.
@@ -35,11 +36,12 @@ export function agentView(calls: GatewayCalls, agentId: string): PageView {
       throw error;
     });
     if (agent === null) return fill(facts, 'This agent has had no request yet.');
-    const { profile, acceptedTurns, queuedTurns } = agent;
+    const { identity, agent: at, lifecycle, schedulingPosture } = agent;
     fill(
       facts,
-      badge(postureOf(agent)),
-      ` ${profile ?? 'no profile'} · ${count(acceptedTurns)} turns · ${count(queuedTurns)} queued`,
+      badge(postureWord({ lifecycle: lifecycle.acceptsExternalMessages ? 'started' : 'stopped', ...at.head })),
+      ` ${identity.profile ?? 'no profile'} · ${count(at.turnIndex)} turns · ${count(at.pending)} queued`,
+      ` · ${schedulingPosture.reason}`,
     );
     rows.show(page.items.toReversed());
   });

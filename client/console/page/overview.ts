@@ -57,7 +57,11 @@ export function rowTable(label: string, heads: readonly string[]) {
 export const TURN_HEADS = ['Asked', 'Status', 'Agent', 'Steps', 'Cost', 'When'];
 
 /** Where an agent stands, in one word. */
-export const postureOf = ({ lifecycle, status, waitingForWorkers }: AgentView): string =>
+export const postureWord = ({
+  lifecycle,
+  status,
+  waitingForWorkers,
+}: Pick<AgentView, 'lifecycle' | 'status' | 'waitingForWorkers'>): string =>
   lifecycle === 'stopped' ? 'stopped' : waitingForWorkers ? 'no workers' : status;
 
 interface AgentLine extends AgentView {
@@ -78,7 +82,7 @@ function agentRow(agent: AgentView) {
     make('td', {}, agent.profile ?? '–'),
   );
   const update = (now: AgentLine) => {
-    const word = postureOf(now);
+    const word = postureWord(now);
     if (posture.textContent !== word) fill(posture, badge(word));
     fill(queue, count(now.queuedTurns));
     fill(cost, money(now.cost));

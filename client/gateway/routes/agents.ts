@@ -1,19 +1,24 @@
 /** Routes of agents: requests, lifecycle, memory, events. */
 import { z } from '@hono/zod-openapi';
+import { POSTURES } from '../../../workflows/agent-state/posture.ts';
+import { AGENT_STATUSES } from '../../../workflows/agent-state/status.ts';
+import type { AgentFilter } from '../../../workflows/contract/views.ts';
 import { enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { demandAgent, demandBox, seesCard } from '../access.ts';
+import { agentSchema, agentSummarySchema } from '../agent-schemas.ts';
 import { checkSeq, logEventsOf } from '../events.ts';
 import { type AnyRoute, route } from '../route.ts';
 import {
   agentParams,
-  agentSchema,
   behindId,
   enqueueAckSchema,
+  flag,
   limit,
   pageOf,
   place,
   status,
+  storeTime,
   turnSchema,
 } from '../schemas.ts';
 
@@ -81,16 +86,36 @@ const list = route({
   method: 'get',
   path: '/v1/agents',
   scope: 'read',
-  summary: 'List agents by id.',
-  query: z.strictObject({ after: behindId.optional(), limit }),
-  result: pageOf(agentSchema),
-  async handle({ store }, { caller, query: { after, limit: most = 100 } }) {
-    const items = await store.listAgents({
+  summary: 'List agents by id; with count, say how many there are.',
+  query: z.strictObject({
+    posture: z.enum(POSTURES).optional(),
+    status: z.enum(AGENT_STATUSES).optional(),
+    profile: behindId.optional(),
+    count: flag.optional(),
+    after: behindId.optional(),
+    limit,
+  }),
+  result: pageOf(agentSchema).extend({
+    total: z
+      .int()
+      .optional()
+      .openapi({ description: 'How many fit the query, on all pages; present with count=true.' }),
+    readAt: storeTime,
+  }),
+  async handle(
+    { store },
+    { caller, query: { after, limit: most = 100, count, posture, status: agentStatus, profile } },
+  ) {
+    const filter: AgentFilter = {
       ...caller.ownAgents,
-      ...(after === undefined ? {} : { after }),
-      limit: most,
-    });
-    return { items, next: items.length < most ? null : (items.at(-1)?.agentId ?? null) };
+      ...(posture === undefined ? {} : { posture }),
+      ...(agentStatus === undefined ? {} : { agentStatus }),
+      ...(profile === undefined ? {} : { profile }),
+    };
+    const readAt = Date.now() + store.clockAheadMs();
+    const total = count ? { total: await store.countAgents(filter) } : {};
+    const items = await store.listAgents({ ...filter, ...(after === undefined ? {} : { after }), limit: most });
+    return { items, next: items.length < most ? null : (items.at(-1)?.agentId ?? null), ...total, readAt };
   },
 });
 
@@ -98,9 +123,9 @@ const get = route({
   method: 'get',
   path: '/v1/agents/{agentId}',
   scope: 'read',
-  summary: 'Read an agent.',
+  summary: 'Read what an agent is at.',
   params: agentParams,
-  result: agentSchema,
+  result: agentSummarySchema,
   async handle({ client }, { caller, params: { agentId } }) {
     demandAgent(caller, agentId);
     const agent = await client.agent(agentId).get();

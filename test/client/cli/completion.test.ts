@@ -29,6 +29,8 @@ describe('completion', () => {
     [['doc'], ['doctor'], ['demo', 'demo-worker']],
     [['turn', 'show', '--'], ['--full', '--json', '--store'], ['--wait']],
     [['enqueue', 'ann', 'go', '--priority', ''], ['now', 'normal', 'background'], ['--json']],
+    [['agents', 'ls', '--posture', ''], ['archived', 'idle'], ['--json']],
+    [['triggers', ''], ['ls', 'create', 'revoke'], []],
     [['completion', ''], ['bash', 'zsh', 'fish', 'powershell'], []],
   ])('%j: %j, and not %j', async (words, some, none) => {
     const found = await offered(...words);
@@ -86,17 +88,19 @@ describe('a command that only reads', () => {
     process.on('exit', () => process.stdout.write(JSON.stringify([...loaded])));
   `)}`;
 
-  test.each([[['turn', 'show', 'nobody']], [['agents', 'ls', '--json']], [['turns', 'ls', '--json']]])(
-    '%j loads no client of Temporal, no model, no server and no other database',
-    async (args) => {
-      const { stdout } = await runCli(args, { env: { AGENTTURN_STORE: store, NODE_OPTIONS: `--import ${REPORTS}` } });
-      const loaded: string[] = JSON.parse(stdout.slice(stdout.lastIndexOf('[')));
-      expect(loaded).toEqual(expect.arrayContaining(['commander', 'better-sqlite3']));
-      const slow =
-        /^@temporalio\/(client|worker|workflow|core-bridge|activity|proto)$|^@grpc|^(openai|hono|pg|gpt-tokenizer|webpack)$/;
-      expect(loaded.filter((name) => slow.test(name))).toEqual([]);
-    },
-  );
+  test.each([
+    [['turn', 'show', 'nobody']],
+    [['agents', 'ls', '--json']],
+    [['turns', 'ls', '--json']],
+    [['work', 'ls', 'nobody']],
+  ])('%j loads no client of Temporal, no model, no server and no other database', async (args) => {
+    const { stdout } = await runCli(args, { env: { AGENTTURN_STORE: store, NODE_OPTIONS: `--import ${REPORTS}` } });
+    const loaded: string[] = JSON.parse(stdout.slice(stdout.lastIndexOf('[')));
+    expect(loaded).toEqual(expect.arrayContaining(['commander', 'better-sqlite3']));
+    const slow =
+      /^@temporalio\/(client|worker|workflow|core-bridge|activity|proto)$|^@grpc|^(openai|hono|pg|gpt-tokenizer|webpack)$/;
+    expect(loaded.filter((name) => slow.test(name))).toEqual([]);
+  });
 });
 
 test('exit codes are those of docs/operating.md', async () => {

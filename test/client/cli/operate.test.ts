@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { TurnHandle } from '../../../client/api.ts';
-import type { AgentView, TurnView } from '../../../workflows/contract/views.ts';
+import type { AgentSummary } from '../../../workflows/contract/agent-summary.ts';
 import { testApp } from '../../support/app.ts';
 import { BACKENDS } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
@@ -148,7 +148,7 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
     expect(stopped.code).toBe(0);
     expect(jsonOf(stopped)).toEqual({ agentId: 'dave', lifecycle: 'stopped', stoppedTurnId: turn.id });
     expect(await turn.get()).toMatchObject({ errorCode: 'stopped', reason: 'holiday' });
-    expect((await cli(['agents', 'ls'])).stdout).toMatch(/^dave +clerk +idle, stopped /m);
+    expect((await cli(['agents', 'ls'])).stdout).toMatch(/^dave +clerk +archived +stopped /m);
     const refused = await cli(['enqueue', 'dave', 'hi', '--profile', 'clerk', '--json']);
     expect(refused.code).toBe(1);
     expect(jsonOf(refused)).toMatchObject({ error: { code: 'agent_stopped' } });
@@ -159,29 +159,29 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
     expect(await queued.result(WAIT)).toMatchObject({ status: 'success' });
   });
 
-  test('agents get shows an agent and its last ten turns', async () => {
+  test('agents get shows what an agent is at and its last ten turns', async () => {
     const { cli } = installation;
     for (let i = 0; i < 11; i += 1) await (await enqueue('erin', 'hello')).result(WAIT);
     const turn = await enqueue('erin', 'person');
     await suspended(turn);
-    const { agent, turns } = jsonOf<{ agent: AgentView; turns: TurnView[] }>(
-      await cli(['agents', 'get', 'erin', '--json']),
-    );
-    expect(agent).toMatchObject({
-      agentId: 'erin',
-      lifecycle: 'started',
-      status: 'suspended',
-      turnEpoch: 12,
-      activeAgentTurnId: turn.id,
-      acceptedTurns: 12,
-      waitingToolCount: 1,
+    const summary = jsonOf<AgentSummary>(await cli(['agents', 'get', 'erin', '--json']));
+    expect(summary).toMatchObject({
+      identity: { agentId: 'erin', profile: 'clerk' },
+      agent: {
+        status: 'awake_running',
+        turnIndex: 12,
+        currentTurn: { agentTurnId: turn.id, status: 'suspended' },
+        head: { status: 'suspended', turnEpoch: 12, waitingToolCount: 1 },
+      },
+      schedulingPosture: { posture: 'active_turn', agentTurnId: turn.id },
+      lifecycle: { acceptsExternalMessages: true },
     });
-    expect(turns).toHaveLength(10);
-    expect(turns.at(-1)).toMatchObject({ agentTurnId: turn.id, status: 'suspended' });
+    expect(summary.recentTurns).toHaveLength(10);
+    expect(summary.recentTurns[0]).toMatchObject({ agentTurnId: turn.id, status: 'suspended' });
     const { stdout } = await cli(['agents', 'get', 'erin']);
     expect(stdout).toMatch(/^agent +erin, profile clerk, epoch 12$/m);
-    expect(stdout).toMatch(/^status +suspended$/m);
-    expect(stdout).toMatch(new RegExp(`^active +${turn.id}$`, 'm'));
+    expect(stdout).toMatch(/^status +awake_running$/m);
+    expect(stdout).toMatch(new RegExp(`^active +${turn.id}, suspended$`, 'm'));
     expect(stdout).toMatch(/^turns +12 accepted, 0 queued$/m);
     expect(stdout).toMatch(new RegExp(`^${turn.id} +suspended +12 +1 .* - +\\[script:person\\] go$`, 'm'));
   });
@@ -204,11 +204,11 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
       stall: { kind: 'workers', workerTarget: 'worker_nowhere' },
     });
     expect((await cli(['agents', 'ls'])).stdout).toMatch(
-      /^ivan +hermit +dispatched, waiting for workers of worker_nowhere /m,
+      /^ivan +hermit +active_turn +awake_running, dispatched, waiting for workers of worker_nowhere /m,
     );
     await turn.stop();
     expect((await cli(['turn', 'show', turn.id])).stdout).not.toContain('stalled');
-    expect((await cli(['agents', 'ls'])).stdout).toMatch(/^ivan +hermit +idle +/m);
+    expect((await cli(['agents', 'ls'])).stdout).toMatch(/^ivan +hermit +idle +(asleep|awake_idle) +/m);
   });
 
   test.each([['get'], ['stop'], ['start']])('agents %s of one that is not there is an error', async (command) => {

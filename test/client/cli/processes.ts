@@ -102,10 +102,13 @@ export function startCli(args: readonly string[], options: CliOptions = {}): Cli
   return new CliProcess(child);
 }
 
-/** In a pseudo-terminal, by `script` of util-linux. */
+/** In a pseudo-terminal, by `script` of util-linux. Its shell makes way for the process, so that Ctrl-C comes to this one alone. */
 export function startInTerminal(args: readonly string[], options: CliOptions = {}): CliProcess {
   const words = [process.execPath, PROGRAM, ...args].map((word) => `'${word.replaceAll("'", `'\\''`)}'`);
-  const child = spawn('script', ['-qec', words.join(' '), '/dev/null'], { ...placeOf(options), stdio: 'pipe' });
+  const child = spawn('script', ['-qec', `exec ${words.join(' ')}`, '/dev/null'], {
+    ...placeOf(options),
+    stdio: 'pipe',
+  });
   return new CliProcess(child);
 }
 

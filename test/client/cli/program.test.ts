@@ -80,6 +80,7 @@ describe('the command line', () => {
     [['events', '--agent', 'a', '--after', '-1'], /expected a whole number from 0 on/],
     [['events', '--agent', 'a', '--after', '1.5'], /expected a whole number from 0 on/],
     [['turn', 'steer', 't'], /missing required argument 'text'/],
+    [['agents', 'wake', 'a'], /missing required argument 'reason'/],
     [['agents', 'ls', '--limit', '0'], /expected a whole number from 1 to 10000/],
     [['verify', '--older-than', 'soon'], /expected a number of seconds above 0/],
     [['tool-result', 't', 'c', '--status', 'fine'], /Allowed choices are success, failed/],

@@ -278,8 +278,8 @@ describe('looking', () => {
       turnEpoch: 1,
     });
     const human = await cli(['agents', 'ls']);
-    expect(human.stdout).toMatch(/^AGENT +PROFILE +STATUS/);
-    expect(human.stdout).toMatch(/^kate +clerk +idle +1 +0 +0 /m);
+    expect(human.stdout).toMatch(/^AGENT +PROFILE +POSTURE +STATUS/);
+    expect(human.stdout).toMatch(/^kate +clerk +idle +(asleep|awake_idle) +0 +0 /m);
   });
 
   test('an unknown turn is turn_not_found', async () => {

@@ -50,6 +50,10 @@ async function everyRoute() {
     ['read', 'GET', '/v1/agents'],
     ['read', 'GET', agent],
     ['read', 'GET', `${agent}/turns`],
+    ['read', 'GET', `${agent}/work-items`],
+    ['read', 'GET', `${agent}/waits?open=true`],
+    ['read', 'GET', `${agent}/timers`],
+    ['read', 'GET', `${agent}/triggers?after=trigger_0`],
     ['read', 'GET', '/v1/turns'],
     ['read', 'GET', turn],
     ['read', 'GET', `${turn}/transcript`],
@@ -61,9 +65,13 @@ async function everyRoute() {
     ['write', 'POST', '/v1/cards', { text: 'a' }],
     ['write', 'POST', '/v1/boxes', { texts: ['a'] }],
     ['write', 'POST', `${agent}/turns`, { instruction: 'again' }],
+    ['write', 'POST', `${agent}/wake`, { reason: 'go on' }],
     ['write', 'POST', `${turn}/steer`, { text: 'a' }],
     ['write', 'POST', `${turn}/tool-results/c`, { status: 'success' }],
     ['approve', 'POST', `${turn}/approvals`, { callId: 'c', decision: 'denied' }],
+    ['operate', 'DELETE', `${agent}/timers/timer_0`],
+    ['operate', 'POST', `${agent}/triggers`, { name: 'mail' }],
+    ['operate', 'DELETE', `${agent}/triggers/trigger_0`],
     ['operate', 'PUT', `${turn}/budgets`, { maxSteps: 9 }],
     ['write', 'POST', `${turn}/stop`, {}],
     ['operate', 'POST', `${agent}/stop`, {}],
@@ -106,10 +114,14 @@ describe('who calls', () => {
     expect((await ask('GET', `/v1/turns/${own.agentTurnId}`)).status).toBe(200);
     const agent = `/v1/agents/${other.agentId}`;
     const turn = `/v1/turns/${other.agentTurnId}`;
-    for (const path of [agent, `${agent}/turns`, `${agent}/events`])
+    for (const path of ['', '/turns', '/events', '/work-items', '/waits', '/timers', '/triggers'].map(
+      (part) => agent + part,
+    ))
       expectProblem(await ask('GET', path), 404, 'agent_not_found');
     expectProblem(await ask('POST', `${agent}/turns`, { instruction: 'x', profile: 'tester' }), 404, 'agent_not_found');
     expectProblem(await ask('POST', `${agent}/stop`, {}), 404, 'agent_not_found');
+    expectProblem(await ask('POST', `${agent}/wake`, { reason: 'x' }), 404, 'agent_not_found');
+    expectProblem(await ask('DELETE', `${agent}/timers/timer_0`), 404, 'agent_not_found');
     for (const path of [
       turn,
       `${turn}/events`,
@@ -179,6 +191,9 @@ describe('what is wrong', () => {
     ['an agent id that is none', 'GET', '/v1/agents/..%2f..%2fetc', undefined, 400, 'invalid_request'],
     ['a broken escape', 'GET', '/v1/agents/%ff', undefined, 400, 'invalid_request'],
     ['an unknown query', 'GET', '/v1/agents?limt=1', undefined, 400, 'invalid_request'],
+    ['a posture that is none', 'GET', '/v1/agents?posture=lazy', undefined, 400, 'invalid_request'],
+    ['a wake without a reason', 'POST', '/v1/agents/a/wake', { reason: ' ' }, 400, 'invalid_request'],
+    ['an id of a timer that is none', 'DELETE', '/v1/agents/a/timers/a%20b', undefined, 400, 'invalid_request'],
     ['a limit out of bounds', 'GET', '/v1/agents?limit=100000', undefined, 400, 'invalid_request'],
     ['a status that is none', 'GET', '/v1/turns?status=done', undefined, 400, 'invalid_request'],
     ['a page that is none', 'GET', '/v1/turns?before=yesterday', undefined, 400, 'invalid_request'],

@@ -130,7 +130,7 @@ describe.each(BACKENDS)('control on %s', (backend) => {
     await suspended(next);
     await next.steer('[script:answer] instead');
     expect(await next.stop()).toMatchObject({ ack: 'stopped', droppedSteers: 1 });
-    expect(await harness.client.agent(agentId).get()).toMatchObject({ acceptedTurns: 3, queuedTurns: 0 });
+    expect(await harness.client.agent(agentId).get()).toMatchObject({ agent: { turnIndex: 3, pending: 0 } });
   });
 
   test('requests to a busy agent add nothing to any history (T10)', async () => {

@@ -101,7 +101,7 @@ describe('the watchdog', () => {
     while (!(await turn.get()).waitingForWorkers) await sleep(100);
     const waitingForWorkers = { workerTarget: 'nobody_b', since: expect.any(Number) };
     expect(await turn.get()).toMatchObject({ waitingForWorkers });
-    expect(await harness.client.agent(agentId).get()).toMatchObject({ waitingForWorkers });
+    expect(await harness.client.agent(agentId).get()).toMatchObject({ agent: { head: { waitingForWorkers } } });
     const said = (await harness.store.readEvents({ agentId })).flatMap((event) =>
       event.type === 'state' ? [event.payload.activity] : [],
     );
