@@ -153,8 +153,10 @@ export async function answerStep(
     readResult: (callId) => outlastOutage(signal, () => deps.store.readResult(fence, callId)),
     readWork: () => outlastOutage(signal, () => deps.store.readWork(fence)),
     summary: (agentId) => outlastOutage(signal, () => deps.store.agentSummary(agentId)),
-    hasDelegated: async (turnId) =>
-      (await outlastOutage(signal, () => deps.store.getTurn(turnId)))?.parent?.agentId === input.agentId,
+    delegated: async (turnId) => {
+      const turn = await outlastOutage(signal, () => deps.store.getTurn(turnId));
+      return turn?.parent?.agentId === input.agentId ? turn : null;
+    },
     finalReport: action.note?.kind === 'final_report',
   });
   const refusal = reply.refusal || (reply.finishReason === 'content_filter' ? 'stopped by the content filter' : '');

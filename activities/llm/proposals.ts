@@ -45,7 +45,7 @@ export interface ProposalContext {
   /** Reads the agent's work as it stands before this step. */
   readonly readWork: AnswerContext['work'];
   readonly summary: AnswerContext['summary'];
-  readonly hasDelegated: AnswerContext['hasDelegated'];
+  readonly delegated: AnswerContext['delegated'];
   /** In the final report other calls are not run: a call that must be alone in its message is alone there (K9). */
   readonly finalReport: boolean;
 }
@@ -68,10 +68,10 @@ export async function readProposals(streamed: readonly WireToolCall[], context: 
     seen.add(providerCallId);
     return { callId: id, providerCallId, name: wireName(call.name), arguments: call.arguments };
   });
-  const { profile, resultFields, readResult, summary, hasDelegated } = context;
+  const { profile, resultFields, readResult, summary, delegated } = context;
   const alone = streamed.length === 1 || context.finalReport;
   const work = new WorkOfStep(context.readWork);
-  const reads = { readResult, summary, hasDelegated, work: () => work.read() };
+  const reads = { readResult, summary, delegated, work: () => work.read() };
   const answering = { profile, resultFields, ...reads, alone, output: outputOf(context) };
   const calls: NewCall[] = [];
   // One after the other: each sees what those before it change.

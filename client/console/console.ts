@@ -16,9 +16,11 @@ const MODULES = [
   'dom',
   'format',
   'gateway',
+  'operate',
   'overview',
   'questions',
   'steps',
+  'summary',
   'turn',
   'view',
 ] as const;
@@ -61,9 +63,16 @@ function moduleText(name: string): string {
   return ending === '.js' ? text : browserCode(text);
 }
 
-/** TypeScript as browsers run it, with the names that the modules have there. */
+/**
+ * TypeScript as browsers run it: with the names that the modules have there, and without comments and blanks that nobody needs there. It goes
+ * by lines, so a module of the page has no template of several lines.
+ */
 export const browserCode = (source: string): string =>
-  stripTypeScriptTypes(source).replaceAll(/(from '\.\/[\w-]+)\.ts'/g, "$1.js'");
+  stripTypeScriptTypes(source)
+    .replaceAll(/^ *(\/\*\*[\s\S]*?\*\/|\/\/.*)$/gm, '')
+    .replaceAll(/\s+$/gm, '')
+    .replaceAll(/^( {2})+/gm, (indent) => '\t'.repeat(indent.length / 2))
+    .replaceAll(/(from '\.\/[\w-]+)\.ts'/g, "$1.js'");
 
 /** The page, its style and its modules, at `/console/`. */
 export function consoleApp(): Hono {

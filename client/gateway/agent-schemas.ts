@@ -164,6 +164,7 @@ export const agentSummarySchema = z
       currentWorkItemId: z.string().nullable(),
       autonomousTurns: z.int(),
       came: z.int(),
+      eventSeq: z.int(),
     }),
     schedulingPosture: posture,
     lifecycle: z.object({ acceptsExternalMessages: z.boolean(), operatorHint: z.string().nullable() }),

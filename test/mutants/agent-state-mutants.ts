@@ -59,8 +59,8 @@ export const AGENT_STATE_MUTANTS: readonly Mutant[] = [
     rule: 'A7',
     breaks: 'what a step has changed that was taken back counts',
     file: 'activities/store/agents/effects.ts',
-    find: `.filter(({ call_id }) => !takenBack.has(cardOf(call_id)))`,
-    replace: ``,
+    find: `.where('box_cards.hidden_reason', '=', 'rolled_back')`,
+    replace: `.where('box_cards.hidden_reason', '=', 'summarised')`,
     test: STORE,
   },
   {

@@ -30,7 +30,7 @@ export const proposalContext = ({
   readResult: async () => null,
   readWork: async () => ({ work: NO_WORK, nowMs: 1_000 }),
   summary: async () => null,
-  hasDelegated: async () => false,
+  delegated: async () => null,
   finalReport: false,
   ...more,
 });

@@ -136,7 +136,7 @@ function created(
     throw refused(`there are ${open} open work items, which is the most: complete some of them first`);
   const { objective, planStatus = 'ready', todoList = [], blockedBy = [], recheckAfterMs = null } = change;
   checkBlockers(work, workItemId, blockedBy);
-  const recheckAt = recheckAfterMs === null ? null : nowMs + recheckAfterMs;
+  const recheckAt = recheckOf(planStatus, recheckAfterMs === null ? null : nowMs + recheckAfterMs, nowMs);
   // Those that are made together keep their order.
   const createdAt = work.items.reduce((last, each) => Math.max(last, each.createdAt + 1), nowMs);
   const item: WorkItem = {
@@ -146,6 +146,10 @@ function created(
   return { ...work, items: [...work.items, item] };
 }
 
+/** When an item is come back to: one that needs a person is not forgotten. */
+const recheckOf = (planStatus: PlanStatus, recheckAt: number | null, nowMs: number): number | null =>
+  planStatus === 'needs_input' && recheckAt === null ? nowMs + DEFAULT_DEADLINE_MS : recheckAt;
+
 function updated(
   work: AgentWork,
   { workItemId, change }: Extract<WorkEffect, { type: 'update' }>,
@@ -154,11 +158,13 @@ function updated(
   const item = openItem(work, workItemId);
   const { recheckAfterMs, blockedBy, ...rest } = change;
   if (blockedBy) checkBlockers(work, workItemId, blockedBy);
+  const given = recheckAfterMs === null ? null : nowMs + (recheckAfterMs ?? 0);
+  const recheck = recheckAfterMs === undefined ? item.recheckAt : given;
   const after: WorkItem = {
     ...item,
     ...rest,
     ...(blockedBy ? { blockedBy } : {}),
-    ...(recheckAfterMs === undefined ? {} : { recheckAt: recheckAfterMs === null ? null : nowMs + recheckAfterMs }),
+    recheckAt: recheckOf(rest.planStatus ?? item.planStatus, recheck, nowMs),
   };
   return { ...work, items: replaced(work.items, touched(after, nowMs)) };
 }

@@ -37,6 +37,14 @@ const ENDS: Readonly<Partial<Record<TriggerKind, WaitKind>>> = {
   system_tick: 'system',
 };
 
-/** Whether the wait is over by something of that kind from that source. A person ends every wait for one. */
-export const endsWait = (wait: Pick<ActiveWait, 'kind' | 'resource'>, kind: TriggerKind, source: string): boolean =>
-  ENDS[kind] === wait.kind && (wait.kind === 'operator' || wait.resource === null || wait.resource === source);
+/** Whether the wait is over by something of that kind from that source. A person ends every wait for one; a time only its own. */
+export function endsWait(
+  { waitId, kind: waitedFor, resource }: Pick<ActiveWait, 'waitId' | 'kind' | 'resource'>,
+  kind: TriggerKind,
+  source: string,
+): boolean {
+  if (ENDS[kind] !== waitedFor) return false;
+  if (waitedFor === 'operator') return true;
+  if (waitedFor === 'timer' && resource === null) return source === waitId;
+  return resource === null || resource === source;
+}

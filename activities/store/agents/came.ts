@@ -16,7 +16,9 @@ export const cameBefore = (head: Holder, of: Sourced): Came | undefined =>
 /** The column with one thing more: of several from the same source the last counts. */
 export function withCame(head: Holder, came: Came): NonNullable<HeadRow['came']> {
   const known = cameBefore(head, came);
-  const one = { ...came, count: came.count + (known?.count ?? 0), cardId: came.cardId ?? known?.cardId ?? null };
+  // A turn ends once, however often it is told.
+  const count = came.kind === 'task_result' ? 1 : came.count + (known?.count ?? 0);
+  const one = { ...came, count, cardId: came.cardId ?? known?.cardId ?? null };
   return encoded([...cameOf(head).filter((each) => !isSame(each, came)), one]);
 }
 

@@ -1,5 +1,6 @@
 /** Times that have come for agents: deadlines and rechecks of waits, rechecks of work items, timers (A7–A9). */
 import { nextFiring } from '../../../workflows/agent-state/timers.ts';
+import { DEFAULT_DEADLINE_MS } from '../../../workflows/agent-state/waits.ts';
 import type { Came, DueWake } from '../../../workflows/contract/agent-work.ts';
 import type { Handover } from '../../../workflows/contract/lease.ts';
 import { read, type StoreContext, type Tx, write } from '../context.ts';
@@ -68,14 +69,19 @@ const FIRE: Readonly<Record<DueWake['of'], (tx: Tx, due: DueWake) => Promise<Cam
   timer: fireTimer,
 };
 
-async function fireRecheck({ db }: Tx, { id, dueAt }: DueWake): Promise<Came | null> {
+async function fireRecheck({ db, now }: Tx, { id, dueAt }: DueWake): Promise<Came | null> {
   const item = await db
-    .updateTable('work_items')
-    .set({ due_at: null, recheck_at: null })
+    .selectFrom('work_items')
+    .select(['objective', 'plan_status'])
     .where('work_item_id', '=', id)
     .where('due_at', '=', dueAt)
-    .returning('objective')
     .executeTakeFirst();
+  // One that needs a person is come back to until it does not.
+  const next = item?.plan_status === 'needs_input' ? now + DEFAULT_DEADLINE_MS : null;
+  if (item) {
+    const change = { due_at: next, recheck_at: next };
+    await db.updateTable('work_items').set(change).where('work_item_id', '=', id).execute();
+  }
   return item ? timeHasCome(id, `it is time to check work item ${id}: ${item.objective}`) : null;
 }
 
@@ -103,18 +109,20 @@ async function fireWait(tx: Tx, { id, dueAt }: DueWake): Promise<Came | null> {
     .where('due_at', '=', dueAt)
     .executeTakeFirst();
   if (!row) return null;
+  const wait = waitOf(row);
   const ended = await taskEnd(tx, row.agent_id, row);
   if (ended) {
-    await putOff(tx, id, { due_at: null });
+    // It is over when the turn begins that it makes; until then it keeps its time.
+    await putOff(tx, row, { due_at: waitDueAt(wait, tx.now) });
     return ended;
   }
   if (row.deadline <= tx.now) {
-    await endWaits(tx, row.agent_id, [waitOf(row)], 'expired', 'deadline');
+    await endWaits(tx, row.agent_id, [wait], 'expired', 'deadline');
     return timeHasCome(id, `the deadline has passed of what you waited for: ${row.reason}`);
   }
   const isRecheck = row.recheck_at !== null && row.recheck_at <= tx.now;
-  const rest = isRecheck ? { ...waitOf(row), recheckAt: null } : waitOf(row);
-  await putOff(tx, id, { recheck_at: rest.recheckAt, due_at: waitDueAt(rest, tx.now) });
+  const rest = isRecheck ? { ...wait, recheckAt: null } : wait;
+  await putOff(tx, row, { recheck_at: rest.recheckAt, due_at: waitDueAt(rest, tx.now) });
   return isRecheck ? timeHasCome(id, `it is time to check what you wait for: ${row.reason}`) : null;
 }
 
@@ -127,5 +135,6 @@ const timeHasCome = (source: string, reason: string): Came => ({
   due: true,
 });
 
-const putOff = ({ db }: Tx, waitId: string, change: Partial<Pick<WaitRow, 'recheck_at' | 'due_at'>>) =>
-  db.updateTable('waits').set(change).where('wait_id', '=', waitId).execute();
+/** Gives a wait another time, unless the end of the turn that it is for has given it one meanwhile. */
+const putOff = ({ db }: Tx, { wait_id, due_at }: WaitRow, change: Partial<Pick<WaitRow, 'recheck_at' | 'due_at'>>) =>
+  db.updateTable('waits').set(change).where('wait_id', '=', wait_id).where('due_at', '=', due_at).execute();

@@ -9,11 +9,10 @@ import type { Came, WorkReading } from '../../../workflows/contract/agent-work.t
 import type { WorkEvent } from '../../../workflows/contract/events.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
-import { resultCardId } from '../../ids.ts';
-import { ofFewLengths, type Reader, read, type StoreContext, type Tx } from '../context.ts';
+import { type Reader, read, type StoreContext, type Tx } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
 import { decodedOr, encoded } from '../schema/json.ts';
-import type { HeadRow } from '../schema/rows.ts';
+import { constant, type HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { updateHead } from '../turns/head.ts';
 import { withCame } from './came.ts';
@@ -52,27 +51,28 @@ type OfTurn = Pick<TurnRow, 'agent_turn_id' | 'output_box_id'>;
 /** What the turn has changed, in the order of its calls, without what was taken back. */
 async function keptEffects({ db }: Reader, { agent_turn_id, output_box_id }: OfTurn): Promise<readonly WorkEffect[]> {
   const rows = await db
-    .selectFrom('work_effects')
-    .selectAll()
+    .selectFrom('work_effects as e')
+    .select('effect')
     .where('agent_turn_id', '=', agent_turn_id)
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('cards')
+            .innerJoin('box_cards', 'box_cards.card_id', 'cards.card_id')
+            .select('cards.card_id')
+            .where('cards.agent_turn_id', '=', agent_turn_id)
+            .whereRef('cards.call_id', '=', 'e.call_id')
+            .where('cards.type', '=', constant('tool.result'))
+            .where('box_cards.box_id', '=', output_box_id)
+            .where('box_cards.hidden_reason', '=', 'rolled_back'),
+        ),
+      ),
+    )
     .orderBy('step_index')
     .orderBy('call_index')
     .execute();
-  if (rows.length === 0) return [];
-  const cardOf = (callId: string) => resultCardId(agent_turn_id, callId);
-  const hidden = await db
-    .selectFrom('box_cards')
-    .select('card_id')
-    .where('box_id', '=', output_box_id)
-    .where('card_id', 'in', ofFewLengths(rows.map(({ call_id }) => cardOf(call_id))))
-    .where('hidden_reason', '=', 'rolled_back')
-    .execute();
-  const takenBack = new Set(hidden.map(({ card_id }) => card_id));
   // One that cannot be read is none: the turn ends all the same.
-  const kept = rows
-    .filter(({ call_id }) => !takenBack.has(cardOf(call_id)))
-    .map(({ effect }) => decodedOr<WorkEffect | null>(effect, null));
-  return kept.filter((effect) => effect !== null);
+  return rows.map(({ effect }) => decodedOr<WorkEffect | null>(effect, null)).filter((effect) => effect !== null);
 }
 
 /** The work of the agent as its open turn sees it. */

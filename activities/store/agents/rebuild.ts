@@ -56,7 +56,7 @@ async function totalsOf({ db }: Tx, agentId: string) {
   for (let after = 0; ; ) {
     const rows = await db
       .selectFrom('turns')
-      .select(['agent_turn_id', 'accept_seq', 'turn_epoch', 'usage', 'cost', 'ended_at'])
+      .select(['agent_turn_id', 'accept_seq', 'turn_epoch', 'usage', 'cost', 'started_at', 'ended_at'])
       .where('agent_id', '=', agentId)
       .where('accept_seq', '>', after)
       .orderBy('accept_seq')
@@ -66,7 +66,8 @@ async function totalsOf({ db }: Tx, agentId: string) {
       if (row.turn_epoch === null || row.ended_at === null) continue;
       usage = addUsage(usage, spentBy(row));
       cost = cost === null || row.cost === null ? null : cost + row.cost;
-      if (last === null || row.turn_epoch > last.epoch) last = { id: row.agent_turn_id, epoch: row.turn_epoch };
+      if (row.started_at !== null && (last === null || row.turn_epoch > last.epoch))
+        last = { id: row.agent_turn_id, epoch: row.turn_epoch };
     }
     after = rows.at(-1)?.accept_seq ?? after;
     if (rows.length < PAGE) break;

@@ -77,8 +77,10 @@ const BY_SYSTEM = 'system';
 /** Wakes an agent as the system does. */
 export const wakeAgent = (ctx: StoreContext, agentId: string, delivery: WakeDelivery): Promise<Woken> =>
   write(ctx, agentId, async (tx) => {
+    // Locked, one that is not there would be made.
     await demandStarted(tx, agentId);
     const head = await lockHead(tx, agentId);
+    await demandStarted(tx, agentId);
     if (await isRepeated(tx, `${BY_SYSTEM}:${agentId}`, delivery)) return { agentId, ...nothing(agentId, 'duplicate') };
     const came = { kind: 'system_tick', source: BY_SYSTEM, reason: 'the agent was woken' } as const;
     // What is kept already makes no event when it comes again: its count tells it apart.

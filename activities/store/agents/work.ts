@@ -9,7 +9,7 @@ import { type Reader, type Tx, together } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
 import type { TimerRow, WaitRow, WorkItemRow } from '../schema/agent-rows.ts';
 import { decodedOr, encoded } from '../schema/json.ts';
-import { constant, type Db } from '../schema/rows.ts';
+import { constant, type Db, type HeadRow } from '../schema/rows.ts';
 
 /** What is read of an agent's head for its work. */
 interface WorkHead {
@@ -39,14 +39,49 @@ export async function openWork({ db }: Reader, head: WorkHead): Promise<AgentWor
 /** Of an agent's open work, what its posture follows from. */
 export type WorkOf = Pick<AgentWork, 'items' | 'waits'>;
 
-/** The open items and waits of each of these agents that has any, the oldest first. */
+/** The open items and waits of each of these few agents, the oldest first. */
 export async function openWorkOf(db: Db, agentIds: readonly string[]): Promise<ReadonlyMap<string, WorkOf>> {
   const found = new Map<string, WorkOf>();
-  // One by one: each is an entry of two partial indexes, and mostly there are few.
   for (const agentId of agentIds) {
     const [items, waits] = await together(db, selectOpenItems(db, agentId), selectActiveWaits(db, agentId));
     found.set(agentId, { items: items.map(workItemOf), waits: waits.map(waitOf) });
   }
+  return found;
+}
+
+/** The open items and waits of a page of agents, the oldest first. They come in the order of their ids, and are read from the first to the last one. */
+export async function openWorkBetween(
+  db: Db,
+  agents: readonly Pick<HeadRow, 'agent_id'>[],
+): Promise<ReadonlyMap<string, WorkOf>> {
+  const [first, last] = [agents[0]?.agent_id, agents.at(-1)?.agent_id];
+  if (first === undefined || last === undefined) return new Map();
+  const found = new Map(
+    agents.map(({ agent_id }) => [agent_id, { items: [] as WorkItem[], waits: [] as ActiveWait[] }]),
+  );
+  const [items, waits] = await together(
+    db,
+    db
+      .selectFrom('work_items')
+      .selectAll()
+      .where('agent_id', '>=', first)
+      .where('agent_id', '<=', last)
+      .where('state', '=', constant('open'))
+      .orderBy('agent_id')
+      .orderBy('created_at')
+      .orderBy('work_item_id'),
+    db
+      .selectFrom('waits')
+      .selectAll()
+      .where('agent_id', '>=', first)
+      .where('agent_id', '<=', last)
+      .where('status', '=', constant('active'))
+      .orderBy('agent_id')
+      .orderBy('created_at')
+      .orderBy('wait_id'),
+  );
+  for (const row of items) found.get(row.agent_id)?.items.push(workItemOf(row));
+  for (const row of waits) found.get(row.agent_id)?.waits.push(waitOf(row));
   return found;
 }
 
@@ -193,12 +228,18 @@ const itemRow = (agentId: string, item: WorkItem): WorkItemRow => ({
 const updateItem = (tx: Tx, item: WorkItem) =>
   tx.db.updateTable('work_items').set(changeable(item)).where('work_item_id', '=', item.workItemId).execute();
 
-/** How soon a wait for a turn is checked first: its end may have been committed while the wait was. */
-const FIRST_TASK_CHECK_MS = 2_000;
+/**
+ * How soon a wait for a turn is looked at, and how seldom: the end of the turn makes it due, but may have been committed while the wait was. The
+ * pause grows with the age of the wait.
+ */
+const TASK_CHECK_MS = { least: 2_000, most: 5 * 60_000 };
 
 /** When a wait is due next. */
-export const waitDueAt = ({ kind, recheckAt, deadline }: ActiveWait, now: number, isNew = false): number =>
-  Math.min(recheckAt ?? deadline, deadline, isNew && kind === 'task' ? now + FIRST_TASK_CHECK_MS : deadline);
+export function waitDueAt({ kind, recheckAt, deadline, createdAt }: ActiveWait, now: number): number {
+  const soonest = Math.min(recheckAt ?? deadline, deadline);
+  if (kind !== 'task') return soonest;
+  return Math.min(soonest, now + Math.min(TASK_CHECK_MS.most, Math.max(TASK_CHECK_MS.least, now - createdAt)));
+}
 
 const waitRow = (
   { agent_id, agent_turn_id }: { readonly agent_id: string; readonly agent_turn_id: string },
@@ -214,7 +255,7 @@ const waitRow = (
   status: 'active',
   recheck_at: wait.recheckAt,
   deadline: wait.deadline,
-  due_at: waitDueAt(wait, now, true),
+  due_at: waitDueAt(wait, now),
   agent_turn_id,
   created_at: wait.createdAt,
   ended_at: null,

@@ -4,12 +4,13 @@ import {
   type AgentPosture,
   type AgentSchedulingPosture,
   derivePosture,
+  type PostureFacts,
 } from '../../../workflows/agent-state/posture.ts';
 import { scheduled } from '../../../workflows/agent-state/work-items.ts';
 import type { AgentFilter, AgentPage, AgentView } from '../../../workflows/contract/views.ts';
-import { openWorkOf, type WorkOf } from '../agents/work.ts';
+import { openWorkBetween, openWorkOf, type WorkOf } from '../agents/work.ts';
 import { ofFewLengths, read, type StoreContext } from '../context.ts';
-import { constant, type Db, type Tables } from '../schema/rows.ts';
+import { constant, type Db, type HeadRow, type Tables } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { beginsWith } from './agent-prefixes.ts';
 
@@ -19,17 +20,19 @@ const SCANNED = 500;
 /** Lists agents by id. */
 export const listAgents = (ctx: StoreContext, page: AgentPage = {}): Promise<readonly AgentView[]> =>
   read(ctx, async ({ db }) => {
-    const { limit = 1_000, posture } = page;
-    const views: AgentView[] = [];
-    let { after } = page;
-    for (;;) {
-      const size = posture === undefined ? limit : Math.max(limit, SCANNED);
-      const ids = await pageOf(selectHeads(db, page), after, size);
-      for (const view of await viewsOf(db, ids))
-        if (posture === undefined || view.posture.posture === posture) views.push(view);
-      after = ids.at(-1);
-      if (views.length >= limit || ids.length < size) return views.slice(0, limit);
+    const { limit = 1_000, after, posture } = page;
+    if (posture === undefined || DECIDED.has(posture)) {
+      return viewsOf(
+        db,
+        (await headsOf(selectHeads(db, page), after, limit)).map(({ agent_id }) => agent_id),
+      );
     }
+    const found: string[] = [];
+    for await (const ids of withPosture(db, page, posture, after)) {
+      found.push(...ids);
+      if (found.length >= limit) break;
+    }
+    return viewsOf(db, found.slice(0, limit));
   });
 
 /** Counts agents. */
@@ -37,16 +40,36 @@ export const countAgents = (ctx: StoreContext, filter: AgentFilter = {}): Promis
   read(ctx, async ({ db }) => {
     const { posture } = filter;
     if (posture === undefined || DECIDED.has(posture)) return countOf(selectHeads(db, filter));
-    // Of those that have work, what they are at is derived one by one.
-    let found = posture === 'idle' ? await countOf(selectHeads(db, filter).where('head.has_work', '=', HAS_NONE)) : 0;
-    for (let after: string | undefined; ; ) {
-      const working = selectHeads(db, filter).where('head.has_work', '=', HAS_SOME);
-      const ids = await pageOf(working, after, SCANNED);
-      found += (await viewsOf(db, ids)).filter((view) => view.posture.posture === posture).length;
-      after = ids.at(-1);
-      if (ids.length < SCANNED) return found;
-    }
+    // Agents without work are idle; of the others, what they are at is derived.
+    const workless = selectHeads(db, filter).where('head.has_work', '=', HAS_NONE);
+    let count = posture === 'idle' ? await countOf(workless) : 0;
+    for await (const ids of withPosture(db, filter, posture, undefined, true)) count += ids.length;
+    return count;
   });
+
+/** The ids of agents with a posture that is derived, page by page; `working`: only of those that have work. */
+async function* withPosture(
+  db: Db,
+  filter: AgentFilter,
+  posture: AgentSchedulingPosture,
+  behind: string | undefined,
+  working = false,
+): AsyncGenerator<readonly string[], void> {
+  const query = selectHeads(db, filter);
+  const heads = working ? query.where('head.has_work', '=', HAS_SOME) : query;
+  for (let after = behind; ; ) {
+    const page = await headsOf(heads, after, SCANNED);
+    const work = await openWorkBetween(
+      db,
+      page.filter(({ has_work }) => has_work === 1),
+    );
+    yield page
+      .filter((head) => restingPosture(head, work.get(head.agent_id)).posture === posture)
+      .map(({ agent_id }) => agent_id);
+    after = page.at(-1)?.agent_id;
+    if (page.length < SCANNED) return;
+  }
+}
 
 async function countOf(query: ReturnType<typeof selectHeads>): Promise<number> {
   const { count } = await query
@@ -102,9 +125,11 @@ function mayHave(eb: Heads, posture: AgentSchedulingPosture) {
   }
 }
 
-/** A query for the ids of agents. It reads the heads alone where it can: of a page of a join, PostgreSQL may join more than the page. */
+/** A query for what a list needs of heads. It reads the heads alone where it can: of a page of a join, PostgreSQL may join more than the page. */
 function selectHeads(db: Db, { posture, agentStatus, profile, agentPrefixes }: AgentFilter) {
-  let query = db.selectFrom('agent_state_head as head').select('head.agent_id');
+  let query = db
+    .selectFrom('agent_state_head as head')
+    .select(['head.agent_id', 'head.agent_status', 'head.has_work', 'head.current_work_item_id']);
   if (agentPrefixes) query = query.where(beginsWith('head.agent_id', agentPrefixes));
   if (agentStatus !== undefined) query = query.where('head.agent_status', '=', agentStatus);
   if (profile !== undefined)
@@ -120,15 +145,10 @@ function selectHeads(db: Db, { posture, agentStatus, profile, agentPrefixes }: A
   return query;
 }
 
-async function pageOf(
-  query: ReturnType<typeof selectHeads>,
-  after: string | undefined,
-  limit: number,
-): Promise<readonly string[]> {
+const headsOf = (query: ReturnType<typeof selectHeads>, after: string | undefined, limit: number) => {
   const ordered = query.orderBy('head.agent_id').limit(limit);
-  const rows = await (after === undefined ? ordered : ordered.where('head.agent_id', '>', after)).execute();
-  return rows.map((row) => row.agent_id);
-}
+  return (after === undefined ? ordered : ordered.where('head.agent_id', '>', after)).execute();
+};
 
 /** Agents in one statement: so few that no planner finds it cheaper to read all there are. */
 const AGENTS_PER_QUERY = 8;
@@ -143,8 +163,11 @@ async function viewsOf(db: Db, ids: readonly string[]): Promise<readonly AgentVi
       .where('head.agent_id', 'in', some)
       .orderBy('agents.agent_id')
       .execute();
-    const working = rows.filter(({ has_work }) => has_work === 1).map(({ agent_id }) => agent_id);
-    const work = await openWorkOf(db, working);
+    const working = rows.filter(({ has_work }) => has_work === 1);
+    const work = await openWorkOf(
+      db,
+      working.map(({ agent_id }) => agent_id),
+    );
     for (const row of rows) views.push(agentView(row, work.get(row.agent_id)));
   }
   return views;
@@ -193,12 +216,19 @@ const agentView = (row: SelectedAgent, work: WorkOf | undefined): AgentView => (
 });
 
 /** What an agent is at, by its row and its open work. */
-export const postureOfRow = (row: SelectedAgent, { items, waits }: WorkOf = { items: [], waits: [] }): AgentPosture =>
+export const postureOfRow = (row: SelectedAgent, work?: WorkOf): AgentPosture =>
+  restingPosture(row, work, { activeAgentTurnId: row.active_agent_turn_id, queuedInput: Number(row.queued) });
+
+/** What an agent is at that has, unless it is said, no turn open and none queued. */
+const restingPosture = (
+  head: Pick<HeadRow, 'agent_status' | 'current_work_item_id'>,
+  { items, waits }: WorkOf = { items: [], waits: [] },
+  busy: Pick<PostureFacts, 'activeAgentTurnId' | 'queuedInput'> = { activeAgentTurnId: null, queuedInput: 0 },
+): AgentPosture =>
   derivePosture({
-    status: row.agent_status,
-    activeAgentTurnId: row.active_agent_turn_id,
-    queuedInput: Number(row.queued),
-    workItems: scheduled(items, waits, row.current_work_item_id),
+    status: head.agent_status,
+    ...busy,
+    workItems: scheduled(items, waits, head.current_work_item_id),
     waits,
   });
 

@@ -4,19 +4,17 @@ import { type RawBuilder, sql } from 'kysely';
 /** A query over agents for what breaks the promise; `within` restricts a column to the range that is checked. */
 type AgentsQuery<Row> = (within: (column: string) => RawBuilder<unknown>) => RawBuilder<Row>;
 
-const TIMES =
-  sql.raw(`(select w.agent_id, 'wait ' || w.wait_id as what, w.due_at, w.kind = 'task' as by_end from waits w where w.status = 'active'
-  union all select t.agent_id, 'timer ' || t.timer_id, t.due_at, 1 = 0 from timers t where t.next_at is not null
-  union all select i.agent_id, 'work item ' || i.work_item_id, i.due_at, 1 = 0 from work_items i
+const TIMES = sql.raw(`(select w.agent_id, 'wait ' || w.wait_id as what, w.due_at from waits w where w.status = 'active'
+  union all select t.agent_id, 'timer ' || t.timer_id, t.due_at from timers t where t.next_at is not null
+  union all select i.agent_id, 'work item ' || i.work_item_id, i.due_at from work_items i
     where i.state = 'open' and i.recheck_at is not null)`);
 
 /** The queries by the names of their checks. */
 export const workChecks = <Row>(): Readonly<Record<string, AgentsQuery<Row>>> => ({
-  // The end of a turn that is waited for is not a time any more as soon as it has come.
   time_never_comes: (within) => sql<Row>`
     select x.agent_id, null as agent_turn_id, x.what || ' is never due' as detail from ${TIMES} x
-    join agents a on a.agent_id = x.agent_id join agent_state_head h on h.agent_id = x.agent_id
-    where ${within('x.agent_id')} and x.due_at is null and a.lifecycle = 'started' and not (x.by_end and h.came is not null)`,
+    join agents a on a.agent_id = x.agent_id
+    where ${within('x.agent_id')} and x.due_at is null and a.lifecycle = 'started'`,
   time_of_stopped_agent: (within) => sql<Row>`
     select x.agent_id, null as agent_turn_id, x.what || ' is due, and its agent is stopped' as detail from ${TIMES} x
     join agents a on a.agent_id = x.agent_id

@@ -15,7 +15,7 @@ import type { TurnRow } from '../schema/turn-row.ts';
 import { isEnded } from '../schema/turn-states.ts';
 import { handOver } from './handover.ts';
 import { holds, lockHead, lostLease, updateHead } from './head.ts';
-import { abandoned, endOf, finishTurn, RESTING } from './terminal.ts';
+import { abandoned, endOf, finishTurn, lastTurn, RESTING } from './terminal.ts';
 import { lockedTurn, type MaybeHeld, turnOf } from './turns.ts';
 
 /** The end that a turn commits itself. */
@@ -84,7 +84,7 @@ export async function endTurn(tx: Tx, { head, turn }: Ended, commit: TurnCommit)
         status: 'idle',
         agent_status: RESTING,
         active_agent_turn_id: null,
-        last_agent_turn_id: turn.agent_turn_id,
+        ...lastTurn(turn),
         waiting_tool_count: 0,
         resume_deadline: null,
         updated_at: tx.now,

@@ -16,7 +16,7 @@ import { appendNew, insertCard } from '../cards/cards.ts';
 import type { Reader, Tx } from '../context.ts';
 import { appendEdge, appendEvent, appendNotices } from '../log/events.ts';
 import { decodedOr, encoded } from '../schema/json.ts';
-import { constant, contentOf } from '../schema/rows.ts';
+import { constant, contentOf, type HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import type { EndedTurn } from '../schema/turn-states.ts';
 import { deliverableOf, shownDeliverable } from './deliverables.ts';
@@ -137,6 +137,10 @@ export const RESTING = nextStatus(nextStatus('awake_running', 'end'), 'rest');
 export const spentBy = ({ usage }: Pick<TurnRow, 'usage'>): Usage =>
   decodedOr(usage, { input: 0, output: 0, cached: 0, estimated: true });
 
+/** A turn that never did anything leaves its agent with what the one before it did. */
+export const lastTurn = ({ agent_turn_id, started_at }: TurnRow): Partial<Pick<HeadRow, 'last_agent_turn_id'>> =>
+  started_at === null ? {} : { last_agent_turn_id: agent_turn_id };
+
 /** A turn that was cancelled in the queue leaves the head to the one that is open. */
 async function freeHead(tx: Tx, turn: TurnRow): Promise<void> {
   const { agent_id: agentId, agent_turn_id: agentTurnId, cost } = turn;
@@ -152,7 +156,7 @@ async function freeHead(tx: Tx, turn: TurnRow): Promise<void> {
       status: 'idle',
       agent_status: RESTING,
       active_agent_turn_id: null,
-      last_agent_turn_id: agentTurnId,
+      ...lastTurn(turn),
       waiting_tool_count: 0,
       resume_deadline: null,
       updated_at: tx.now,

@@ -12,6 +12,7 @@ import type { WorkEffect } from '../../../workflows/agent-state/effects.ts';
 import type { AgentSummary } from '../../../workflows/contract/agent-summary.ts';
 import type { WorkReading } from '../../../workflows/contract/agent-work.ts';
 import type { Delegation } from '../../../workflows/contract/delegation.ts';
+import type { TurnView } from '../../../workflows/contract/views.ts';
 import type { ToolError, ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import type { ResultFields } from '../../../workflows/protocol/enqueue.ts';
 import type { JsonObject, JsonValue } from '../../../workflows/protocol/json.ts';
@@ -53,8 +54,8 @@ export interface AnswerContext extends Offer {
   work(): Promise<WorkReading>;
   /** An agent as it stands; null when there is none. */
   summary(agentId: string): Promise<AgentSummary | null>;
-  /** Whether this agent has delegated the turn. */
-  hasDelegated(agentTurnId: string): Promise<boolean>;
+  /** A turn that this agent has delegated; null for any other. */
+  delegated(agentTurnId: string): Promise<Pick<TurnView, 'status' | 'errorCode' | 'deliverable'> | null>;
 }
 
 /** The call that a tool is asked to answer. */

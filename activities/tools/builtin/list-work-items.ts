@@ -5,7 +5,7 @@ import { answeredTool } from './builtin-tool.ts';
 import { itemView } from './work-tool.ts';
 
 /** Items that one call returns. */
-const MOST_ITEMS = 100;
+const MOST_ITEMS = 20;
 
 /** `list_work_items`: answers with the open work items, in the order in which they are gone on with. */
 export const listWorkItemsTool = answeredTool({

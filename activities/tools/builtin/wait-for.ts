@@ -2,8 +2,10 @@
 import { z } from 'zod';
 import type { WaitKind } from '../../../workflows/agent-state/waits.ts';
 import { WAIT_FOR } from '../../../workflows/protocol/builtins.ts';
+import { clip } from '../../../workflows/protocol/sizes.ts';
+import { isTerminal } from '../../../workflows/protocol/turn.ts';
 import { workId } from '../../ids.ts';
-import { type AnswerContext, answeredTool } from './builtin-tool.ts';
+import { type AnswerContext, answeredTool, type BuiltinAnswer } from './builtin-tool.ts';
 import { changed, itemId, msOf, secondsAhead, shortText } from './work-tool.ts';
 
 const WAKES = ['operator_input', 'task_result', 'external', 'timer', 'system'] as const;
@@ -36,7 +38,7 @@ export const waitFor = answeredTool({
   name: WAIT_FOR,
   kind: 'tool',
   description:
-    'Ends this turn. You get another one when what you wait for has come, or the deadline passes. What you say beside the call is the result of this turn.',
+    'Ends this turn. You get another one when what you wait for has come, or the deadline passes. What you say beside the call is the result of this turn. A delegated turn that has ended is told at once, and this turn goes on.',
   schema: schema
     .refine(({ wake, resource }) => wake !== 'task_result' || resource !== undefined, {
       error: 'task_result needs the agent_turn_id of the turn',
@@ -49,8 +51,8 @@ export const waitFor = answeredTool({
     ),
   answer: async (args, context, { callId }) => {
     const kind = KINDS[args.wake];
-    const unknown = await unknownTask(kind, args.resource, context);
-    if (unknown) return { error: { code: 'invalid_arguments', message: unknown, kind: 'recoverable' } };
+    const answered = kind === 'task' ? await answerOfTask(args.resource ?? '', context) : null;
+    if (answered) return answered;
     const waitId = workId('wait', callId);
     const { work } = await context.work();
     const effect = {
@@ -71,12 +73,18 @@ export const waitFor = answeredTool({
   },
 });
 
-/** Why a turn cannot be waited for; null when it can, and for whatever is no turn. */
-async function unknownTask(
-  kind: WaitKind,
-  resource: string | undefined,
-  { hasDelegated }: AnswerContext,
-): Promise<string | null> {
-  if (kind !== 'task' || resource === undefined || (await hasDelegated(resource))) return null;
-  return `you have delegated no turn ${resource.slice(0, 100)}; delegate_async returns the agent_turn_id of its turn`;
+/** The answer where a turn need not or cannot be waited for; null where it goes on. */
+async function answerOfTask(agentTurnId: string, { delegated }: AnswerContext): Promise<BuiltinAnswer | null> {
+  const turn = await delegated(agentTurnId);
+  if (!turn) {
+    const message = `you have delegated no turn ${agentTurnId.slice(0, 100)}; delegate_async returns the agent_turn_id of its turn`;
+    return { error: { code: 'invalid_arguments', message, kind: 'recoverable' } };
+  }
+  const { status, errorCode, deliverable } = turn;
+  if (!isTerminal(status)) return null;
+  const text = deliverable === null ? null : clip(JSON.stringify(deliverable), SHOWN_BYTES);
+  return { result: { ended: true, status, error_code: errorCode, deliverable: text } };
 }
+
+/** Bytes of what an ended turn has delivered. */
+const SHOWN_BYTES = 16 * 1024;

@@ -23,7 +23,9 @@ export const itemFields = {
     .optional()
     .describe('ready: it can be gone on with; needs_input: a person must say something first'),
   todo_list: z
-    .array(z.object({ text: shortText, state: z.enum(['pending', 'in_progress', 'completed']).default('pending') }))
+    .array(
+      z.object({ text: shortText.max(300), state: z.enum(['pending', 'in_progress', 'completed']).default('pending') }),
+    )
     .max(50)
     .optional()
     .describe('replaces the list before'),

@@ -33,6 +33,50 @@ export function fill(element: Element, ...contents: readonly Content[]): void {
   element.replaceChildren(...contents.filter((content) => content !== null));
 }
 
+/** What else there is to know, in small letters. */
+export const facts = (...contents: readonly Content[]): HTMLParagraphElement =>
+  make('p', { class: 'facts' }, ...contents);
+
+/** A section of a view with its title; `id` is that of the title. */
+export const titled = (id: string, title: string, ...contents: readonly Content[]): HTMLElement =>
+  make('section', { 'aria-labelledby': id }, make('h2', { id }, title), ...contents);
+
+/** A name and what it stands for, in a list of them. */
+export const figure = (name: string, ...value: readonly Content[]): Content =>
+  make('div', {}, make('dt', {}, name), make('dd', {}, ...value));
+
+const REACHABLE = 'a, [tabindex]';
+
+/** A part of the page that is made anew when what it shows has changed, and is not there while it shows nothing. */
+export class Part<Shown> {
+  readonly element: HTMLElement;
+  readonly #body = make('div');
+  readonly #render: (shown: Shown) => readonly Content[];
+  #text = '';
+
+  constructor(title: string, render: (shown: Shown) => readonly Content[]) {
+    this.element = make(
+      'section',
+      { 'aria-label': title || undefined, hidden: '' },
+      title === '' ? null : make('h3', {}, title),
+      this.#body,
+    );
+    this.#render = render;
+  }
+
+  show(shown: Shown): void {
+    const text = JSON.stringify(shown);
+    if (text === this.#text) return;
+    this.#text = text;
+    const contents = this.#render(shown).filter((content) => content !== null);
+    const held = [...this.#body.querySelectorAll(REACHABLE)].indexOf(document.activeElement ?? this.#body);
+    this.element.hidden = contents.length === 0;
+    this.#body.replaceChildren(...contents);
+    // Whoever reads along by keyboard stays where he is.
+    if (held >= 0) this.#body.querySelectorAll<HTMLElement>(REACHABLE)[held]?.focus({ preventScroll: true });
+  }
+}
+
 /** One child of an element for each item, told apart by `key`: a child stays while its item does, with what was typed into it. */
 export class Children<Item> {
   readonly #parent: Element;
@@ -71,3 +115,6 @@ export class Children<Item> {
     }
   }
 }
+
+/** What an error says. */
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -23,11 +23,12 @@ export function span(ms: number): string {
 const tickers: Readonly<Record<string, (ms: number) => string>> = {
   since: (ms) => `${span(ms)} ago`,
   until: (ms) => (ms >= 0 ? 'over' : `${span(-ms)} left`),
+  in: (ms) => (ms >= 0 ? 'now' : `in ${span(-ms)}`),
   for: (ms) => span(ms),
 };
 
-/** A time that is shown by how far it is from now, which goes on: `since` it, `until` it, or `for` how long since. Epoch ms. */
-export const ticking = (kind: 'since' | 'until' | 'for', at: number): HTMLTimeElement => {
+/** A time that is shown by how far it is from now, which goes on: `since` it, `until` it, `in` so long, `for` how long since. Epoch ms. */
+export const ticking = (kind: 'since' | 'until' | 'in' | 'for', at: number): HTMLTimeElement => {
   const element = make('time', { datetime: new Date(at).toISOString(), title: new Date(at).toLocaleString() });
   element.dataset.kind = kind;
   tick(element);
@@ -66,3 +67,11 @@ export function prettyJson(text: string): string {
 /** A word that says where something stands, in the colour for it. */
 export const badge = (word: string): HTMLSpanElement =>
   make('span', { class: 'badge', 'data-status': word }, word.replaceAll('_', ' '));
+
+/** A link to the view of a turn. */
+export const turnLink = (agentTurnId: string, text: string): HTMLAnchorElement =>
+  make('a', { href: `#/turns/${encodeURIComponent(agentTurnId)}` }, text);
+
+/** A link to the view of an agent. */
+export const agentLink = (agentId: string): HTMLAnchorElement =>
+  make('a', { href: `#/agents/${encodeURIComponent(agentId)}` }, agentId);

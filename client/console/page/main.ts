@@ -1,6 +1,6 @@
 /** The page: who is signed in, which view is shown, whether the gateway answers. */
 import { agentView } from './agent.ts';
-import { fill, make } from './dom.ts';
+import { fill, make, messageOf } from './dom.ts';
 import { type CallerFacts, GatewayCalls, RefusedError } from './gateway.ts';
 import { overview } from './overview.ts';
 import { turnView } from './turn.ts';
@@ -65,7 +65,7 @@ async function signIn(token: string): Promise<void> {
     signedIn.caller = await signedIn.get<CallerFacts>('caller');
   } catch (error) {
     if (error instanceof RefusedError && error.status >= 400 && error.status < 500) return signOut(error.message);
-    fill(problem, `${error instanceof Error ? error.message : String(error)}; trying again`);
+    fill(problem, `${messageOf(error)}; trying again`);
     setTimeout(() => void signIn(token), 2_000);
     return;
   }
@@ -82,7 +82,7 @@ function show(next: PageView | null): void {
   fill(problem, '');
   next.failed((error) => {
     if (error instanceof RefusedError && error.status === 401) return signOut(error.message);
-    fill(problem, error === null ? '' : error instanceof Error ? error.message : String(error));
+    fill(problem, error === null ? '' : messageOf(error));
   });
   document.title = `${next.title} – AgentTurn`;
   fill(main, next.element);

@@ -1,8 +1,9 @@
 /** All agents, what waits for people, and the turns of late. */
+
 import type { InboxEntry, Spending, TurnSummary } from '../../../workflows/contract/lists.ts';
 import type { AgentView } from '../../../workflows/contract/views.ts';
-import { Children, fill, make } from './dom.ts';
-import { badge, count, money, ticking } from './format.ts';
+import { Children, type Content, facts, fill, make, titled } from './dom.ts';
+import { agentLink, badge, count, money, ticking, turnLink } from './format.ts';
 import type { GatewayCalls } from './gateway.ts';
 import { type Question, questionForm, questionKey } from './questions.ts';
 import { type PageView, poll } from './view.ts';
@@ -20,13 +21,13 @@ export function turnRow(turn: Pick<TurnSummary, 'agentTurnId' | 'agentId' | 'acc
   const status = make('td');
   const steps = make('td', { class: 'number' });
   const cost = make('td', { class: 'number' });
-  const asked = make('a', { href: `#/turns/${encodeURIComponent(turn.agentTurnId)}` });
+  const asked = turnLink(turn.agentTurnId, '');
   const element = make(
     'tr',
     {},
     make('td', { class: 'wide' }, asked),
     status,
-    make('td', {}, make('a', { href: `#/agents/${encodeURIComponent(turn.agentId)}` }, turn.agentId)),
+    make('td', {}, agentLink(turn.agentId)),
     steps,
     cost,
     make('td', {}, ticking('since', turn.acceptedAt)),
@@ -56,13 +57,42 @@ export function rowTable(label: string, heads: readonly string[]) {
 /** The heads of a table of turns. */
 export const TURN_HEADS = ['Asked', 'Status', 'Agent', 'Steps', 'Cost', 'When'];
 
-/** Where an agent stands, in one word. */
-export const postureWord = ({
-  lifecycle,
-  status,
-  waitingForWorkers,
-}: Pick<AgentView, 'lifecycle' | 'status' | 'waitingForWorkers'>): string =>
-  lifecycle === 'stopped' ? 'stopped' : waitingForWorkers ? 'no workers' : status;
+/** All postures, as a filter offers them. */
+const POSTURES = [
+  'active_turn',
+  'has_queued_input',
+  'has_runnable_work',
+  'waiting_for_operator',
+  'waiting_for_task',
+  'waiting_for_external',
+  'blocked',
+  'idle',
+  'archived',
+  'unknown',
+] as const satisfies readonly AgentView['posture']['posture'][];
+
+/** What an agent is at, in words: its posture, and what else an operator is to see at once. */
+export const postureWords = (posture: string, isStopped: boolean, lacksWorkers: boolean): readonly Content[] => [
+  badge(posture),
+  isStopped ? ' ' : null,
+  isStopped ? badge('stopped') : null,
+  lacksWorkers ? ' ' : null,
+  lacksWorkers ? badge('no workers') : null,
+];
+
+/** The posture of the agents that are listed; it stays when the view is left. */
+let wanted = '';
+
+function postureFilter(changed: () => void): readonly Content[] {
+  const choose = (event: Event) => {
+    wanted = (event.target as HTMLSelectElement).value;
+    changed();
+  };
+  const options = POSTURES.map((posture) => make('option', { value: posture }, posture.replaceAll('_', ' ')));
+  const select = make('select', { id: 'posture', change: choose }, make('option', { value: '' }, 'all'), ...options);
+  select.value = wanted;
+  return [make('label', { for: 'posture' }, 'Posture'), select];
+}
 
 interface AgentLine extends AgentView {
   readonly cost: number | null;
@@ -70,20 +100,24 @@ interface AgentLine extends AgentView {
 
 function agentRow(agent: AgentView) {
   const posture = make('td');
+  const why = make('td', { class: 'wide' });
   const queue = make('td', { class: 'number' });
   const cost = make('td', { class: 'number' });
   const element = make(
     'tr',
     {},
-    make('td', { class: 'wide' }, make('a', { href: `#/agents/${encodeURIComponent(agent.agentId)}` }, agent.agentId)),
+    make('td', { class: 'wide' }, agentLink(agent.agentId)),
     posture,
+    why,
     queue,
     cost,
     make('td', {}, agent.profile ?? '–'),
   );
   const update = (now: AgentLine) => {
-    const word = postureWord(now);
-    if (posture.textContent !== word) fill(posture, badge(word));
+    const words = postureWords(now.posture.posture, now.lifecycle === 'stopped', now.waitingForWorkers !== null);
+    if (posture.textContent !== make('td', {}, ...words).textContent) fill(posture, ...words);
+    fill(why, now.posture.reason);
+    why.title = now.posture.reason;
     fill(queue, count(now.queuedTurns));
     fill(cost, money(now.cost));
   };
@@ -93,10 +127,10 @@ function agentRow(agent: AgentView) {
 /** The view of everything. */
 export function overview(calls: GatewayCalls): PageView {
   const inbox = make('div', { class: 'questions' });
-  const noQuestions = make('p', { class: 'facts' }, 'Nothing waits for anybody.');
-  const agents = rowTable('Agents', ['Agent', 'Posture', 'Queue', 'Cost, 7 days', 'Profile']);
+  const noQuestions = facts('Nothing waits for anybody.');
+  const agents = rowTable('Agents', ['Agent', 'Posture', 'Why', 'Queue', 'Cost, 7 days', 'Profile']);
   const turns = rowTable('Turns of late', TURN_HEADS);
-  const more = make('p', { class: 'facts' });
+  const more = facts();
   const questions = new Children<Question>(inbox, questionKey, (question) =>
     questionForm(calls, question, () => refresh.now()),
   );
@@ -106,7 +140,7 @@ export function overview(calls: GatewayCalls): PageView {
     const since = Date.now() - WEEK_MS;
     const [waiting, listed, late, spent] = await Promise.all([
       calls.get<Page<InboxEntry>>('inbox?limit=50', signal),
-      calls.get<Page<AgentView>>('agents?limit=200', signal),
+      calls.get<Page<AgentView>>(`agents?limit=200${wanted === '' ? '' : `&posture=${wanted}`}`, signal),
       calls.get<Page<TurnSummary>>('turns?limit=30', signal),
       calls.get<{ readonly items: readonly Spending[] }>(`spending?by=agent&since=${since}&limit=1000`, signal),
     ]);
@@ -115,23 +149,25 @@ export function overview(calls: GatewayCalls): PageView {
     noQuestions.hidden = waiting.items.length > 0;
     agentRows.show(listed.items.map((agent) => ({ ...agent, cost: costs.get(agent.agentId) ?? null })));
     turnRows.show(late.items);
-    fill(more, listed.next === null ? '' : 'The first 200 agents are shown; `agentturn agents ls` lists all.');
+    const none = wanted === '' ? 'No agent has had a request yet.' : 'No agent is at that.';
+    const some = listed.next === null ? '' : 'The first 200 agents are shown; `agentturn agents ls` lists all.';
+    fill(more, listed.items.length === 0 ? none : some);
   });
   const element = make(
     'div',
     { class: 'columns' },
-    make(
-      'section',
-      { 'aria-labelledby': 'inbox' },
-      make('h2', { id: 'inbox' }, 'Waits for people'),
-      noQuestions,
-      inbox,
-    ),
+    titled('inbox', 'Waits for people', noQuestions, inbox),
     make(
       'div',
       {},
-      make('section', { 'aria-labelledby': 'agents' }, make('h2', { id: 'agents' }, 'Agents'), agents.element, more),
-      make('section', { 'aria-labelledby': 'turns' }, make('h2', { id: 'turns' }, 'Turns of late'), turns.element),
+      titled(
+        'agents',
+        'Agents',
+        make('div', { class: 'filter' }, ...postureFilter(() => refresh.now())),
+        agents.element,
+        more,
+      ),
+      titled('turns', 'Turns of late', turns.element),
     ),
   );
   return { title: 'Overview', element, close: refresh.close, failed: refresh.failed };

@@ -1,6 +1,6 @@
 /** What waits for people, each with a form that answers it. */
-import { fill, make } from './dom.ts';
-import { badge, pretty, ticking } from './format.ts';
+import { facts, fill, make, messageOf } from './dom.ts';
+import { agentLink, badge, pretty, ticking, turnLink } from './format.ts';
 import type { GatewayCalls } from './gateway.ts';
 
 /** Something that waits for an answer from outside. */
@@ -86,7 +86,7 @@ export function questionForm(
       fill(said, ack === 'applied' ? 'Answered.' : `The answer was taken as: ${ack}.`);
       answered();
     } catch (error) {
-      fill(said, error instanceof Error ? error.message : String(error));
+      fill(said, messageOf(error));
     }
   };
   const buttons = kind === 'result' ? resultButtons() : answerButtons();
@@ -119,12 +119,10 @@ export function questionForm(
     'section',
     { class: 'question', 'aria-labelledby': titleId, 'data-call': callId },
     make('h3', { id: titleId }, TITLES[kind], ' ', tool === '' ? null : make('code', {}, tool), ' ', badge(kind)),
-    make(
-      'p',
-      { class: 'facts' },
-      make('a', { href: `#/agents/${encodeURIComponent(agentId)}` }, agentId),
+    facts(
+      agentLink(agentId),
       ' · ',
-      make('a', { href: `#/turns/${encodeURIComponent(agentTurnId)}` }, 'its turn'),
+      turnLink(agentTurnId, 'its turn'),
       ' · ',
       ticking('until', deadline),
       approvers.length > 0 ? ` · asked: ${approvers.join(', ')}` : null,
@@ -136,7 +134,7 @@ export function questionForm(
     input,
     kind === 'result' ? null : make('label', { for: note.id }, 'Reason'),
     kind === 'result' ? null : note,
-    may ? make('div', { class: 'buttons' }, ...buttons) : make('p', { class: 'facts' }, 'This token may not answer.'),
+    may ? make('div', { class: 'buttons' }, ...buttons) : facts('This token may not answer.'),
     said,
   );
   return { element };

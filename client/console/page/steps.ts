@@ -1,6 +1,6 @@
 /** The steps of a turn as they happen: texts, calls, progress, results. */
 import type { StreamedCall, StreamPart } from '../../stream-parts.ts';
-import { fill, make } from './dom.ts';
+import { facts, fill, make } from './dom.ts';
 import { badge, pretty, prettyJson, ticking } from './format.ts';
 
 /** The most steps that are on the page at once: a turn may have thousands. */
@@ -33,7 +33,7 @@ class StepElement {
   readonly #text = document.createTextNode('');
   readonly #reasoning = document.createTextNode('');
   readonly #thinking: HTMLElement;
-  readonly #note = make('p', { class: 'facts' });
+  readonly #note = facts();
   readonly #calls = make('ul', { class: 'calls' });
   /** Calls that the model is writing, by their place in its answer. */
   readonly #drafts = new Map<number, { readonly call: CallElement; readonly text: Text }>();
@@ -109,7 +109,7 @@ class StepElement {
 /** The steps of one turn, fed with the parts of its stream. */
 export class Steps {
   readonly element = make('div', { class: 'steps' });
-  readonly #earlier = make('p', { class: 'facts' });
+  readonly #earlier = facts();
   readonly #steps = new Map<number, StepElement>();
   readonly #calls = new Map<string, CallElement>();
 
@@ -160,7 +160,7 @@ export class Steps {
         );
         return;
       case 'progress':
-        fill(call.more, make('p', { class: 'facts' }, `Progress: ${pretty(part.progress)}`));
+        fill(call.more, facts(`Progress: ${pretty(part.progress)}`));
         return;
       case 'waiting':
         fill(call.status, badge('waiting'), ' ', ticking('until', part.deadline));

@@ -2,8 +2,8 @@
 import type { ApprovalView } from '../../../workflows/contract/approvals.ts';
 import type { EdgeView, TurnView } from '../../../workflows/contract/views.ts';
 import type { StreamPart } from '../../stream-parts.ts';
-import { Children, type Content, fill, make } from './dom.ts';
-import { badge, count, money, pretty, ticking } from './format.ts';
+import { Children, type Content, figure, fill, make } from './dom.ts';
+import { agentLink, badge, count, money, pretty, ticking, turnLink } from './format.ts';
 import type { GatewayCalls } from './gateway.ts';
 import { type Question, questionForm, questionKey } from './questions.ts';
 import { Steps } from './steps.ts';
@@ -88,14 +88,11 @@ export function turnView(calls: GatewayCalls, agentTurnId: string): PageView {
 /** Whether the end of the page is in view: then it follows what comes. */
 const isAtBottom = (): boolean => innerHeight + scrollY >= document.documentElement.scrollHeight - 40;
 
-const figure = (name: string, ...value: readonly Content[]): Content =>
-  make('div', {}, make('dt', {}, name), make('dd', {}, ...value));
-
 function figuresOf(turn: TurnView, webUi: string | null): readonly Content[] {
   const { agentId, agentTurnId, profile, cost, usage, stepCount, acceptedAt, endedAt, waitingForProvider } = turn;
   const workflow = encodeURIComponent(`agents/${agentId}/turns/${agentTurnId}`);
   return [
-    figure('Agent', make('a', { href: `#/agents/${encodeURIComponent(agentId)}` }, agentId)),
+    figure('Agent', agentLink(agentId)),
     figure('Profile', profile ?? '–'),
     figure('Cost', money(cost)),
     figure('Tokens', `${count(usage.input)} in, ${count(usage.output)} out`),
@@ -104,12 +101,7 @@ function figuresOf(turn: TurnView, webUi: string | null): readonly Content[] {
     endedAt === null ? null : figure('Took', `${((endedAt - acceptedAt) / 1_000).toFixed(1)} s`),
     turn.waitingForWorkers ? figure('Waits for workers', turn.waitingForWorkers.workerTarget) : null,
     waitingForProvider ? figure('Waits for its provider', waitingForProvider.message) : null,
-    turn.parent
-      ? figure(
-          'Asked by',
-          make('a', { href: `#/turns/${encodeURIComponent(turn.parent.agentTurnId)}` }, turn.parent.agentId),
-        )
-      : null,
+    turn.parent ? figure('Asked by', turnLink(turn.parent.agentTurnId, turn.parent.agentId)) : null,
     webUi === null
       ? null
       : figure(
@@ -154,7 +146,7 @@ function treeOf(agentTurnId: string, edges: readonly EdgeView[]): readonly Conte
     if (children.length === 0) return null;
     const items = children.map(({ targetAgentId, targetAgentTurnId }) => {
       const id = targetAgentTurnId ?? '';
-      const link = make('a', { href: `#/turns/${encodeURIComponent(id)}` }, targetAgentId ?? id);
+      const link = turnLink(id, targetAgentId ?? id);
       return make('li', {}, link, ' ', badge(ends.get(id) ?? 'open'), below(id));
     });
     return make('ul', {}, ...items);

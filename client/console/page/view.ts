@@ -1,4 +1,5 @@
 /** What all views have, and how they are kept up to date. */
+import { messageOf } from './dom.ts';
 
 /** One view of the page. */
 export interface PageView {
@@ -59,10 +60,10 @@ export function poll(everyMs: number, read: (signal: AbortSignal) => Promise<voi
 }
 
 /** Runs what somebody asked for, and says in `said` what became of it. */
-export async function act(said: Element, run: () => Promise<string>): Promise<void> {
+export async function act(said: Element, run: () => Promise<string | Node>): Promise<void> {
   try {
-    said.textContent = await run();
+    said.replaceChildren(await run());
   } catch (error) {
-    said.textContent = error instanceof Error ? error.message : String(error);
+    said.textContent = messageOf(error);
   }
 }

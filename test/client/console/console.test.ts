@@ -7,6 +7,7 @@ import type { Browser, Page } from 'playwright-core';
 import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../../activities/app/app.ts';
+import { AGENT_STATE_TOOLS } from '../../../activities/tools/builtin/registry.ts';
 import type { ModelAnswer } from '../../../workers/model-server/completion.ts';
 import { type ModelServer, startModelServer } from '../../../workers/model-server/wire.ts';
 import { launchBrowser } from '../../support/browser.ts';
@@ -42,6 +43,12 @@ const app = defineApp({
       model: { name: 'priced' },
       governance: { rules: [{ tool: 'book', action: 'ask', reason: 'it costs 100 or more' }] },
     }),
+    defineAgent({
+      name: 'planner',
+      model: { name: 'priced' },
+      builtins: [...AGENT_STATE_TOOLS],
+      delegationPolicy: { profiles: ['tester'] },
+    }),
     defineAgent({ name: 'guide', allowedTools: [], delegationPolicy: { profiles: ['tester'] } }),
   ],
   tools: [book, askPerson],
@@ -54,13 +61,41 @@ const calls = (name: string, args: object): ModelAnswer => ({
   content: `I call ${name}.`,
   toolCalls: [{ name, arguments: args }],
 });
+/** An answer, or how it follows from what the model has read. */
+type Answered = ModelAnswer | ((read: string) => ModelAnswer);
 /** What the model answers to a request, one answer for each step. */
-const scripts = new Map<string, readonly ModelAnswer[]>();
+const scripts = new Map<string, readonly Answered[]>();
 /** A request that is answered so. */
-function asks(instruction: string, ...answers: ModelAnswer[]): string {
+function asks(instruction: string, ...answers: Answered[]): string {
   scripts.set(instruction, answers);
   return instruction;
 }
+
+/** Has an agent make three work items, complete the first and wait for a person with the second. */
+async function plans(id: string, reason: string): Promise<void> {
+  const ask = asks(`Will it be sunny, ${id}?`, calls('ask_person', { question: 'Will it be sunny?' }));
+  const todo = (text: string, state: string) => ({ text, state });
+  const list = [todo('compare the prices', 'completed'), todo('book the one that is chosen', 'pending')];
+  const instruction = asks(
+    `Plan my trip to Rome, ${id}.`,
+    calls('create_work_item', { objective: 'Find flights to Rome' }),
+    calls('create_work_item', { objective: 'Book a flight to Rome', todo_list: list }),
+    (read) => calls('create_work_item', { objective: 'Write the itinerary', blocked_by: [itemIn(read, 1)] }),
+    completes(0),
+    (read) => calls('pick_work_item', { work_item_id: itemIn(read, 1) }),
+    calls('set_timer', { after_seconds: 40_000, every_seconds: 86_400, reason: 'look at the prices again' }),
+    calls('create_trigger', { name: 'the airline' }),
+    calls('delegate_async', { target_strategy: 'new', target_ref: 'tester', instruction: ask }),
+    calls('wait_for', { wake: 'operator_input', reason, recheck_after_seconds: 3_000 }),
+  );
+  await (await gateway.client.agent(id, { profile: 'planner' }).enqueue({ instruction })).result();
+}
+
+/** The id of the work item that was made first, second, third, in what the model has read. */
+const itemIn = (read: string, place: number): string => [...new Set(read.match(/work_[0-9a-f]{16}/g))][place] ?? '';
+
+const completes = (place: number) => (read: string) =>
+  calls('complete_work_item', { work_item_id: itemIn(read, place), result_summary: 'done' });
 
 let harness: Harness;
 let model: ModelServer;
@@ -78,7 +113,8 @@ beforeAll(async () => {
         [...scripts.keys()].find((instruction) => String(content).includes(instruction));
       const asked = messages.findLastIndex(({ role, content }) => role === 'user' && requested(content) !== undefined);
       const step = messages.slice(asked).filter(({ role }) => role === 'assistant').length;
-      return scripts.get(requested(messages[asked]?.content) ?? '')?.[step] ?? says('nothing more');
+      const answer = scripts.get(requested(messages[asked]?.content) ?? '')?.[step] ?? says('nothing more');
+      return typeof answer === 'function' ? answer(JSON.stringify(messages)) : answer;
     },
   });
   await harness.startWorker(app, model);
@@ -264,9 +300,130 @@ describe('the console', () => {
     await picture(page, 'delegation');
     await page.goto(`${gateway.server.url}/console/#/agents/${id}`);
     await page.getByRole('button', { name: 'Stop the agent' }).click();
+    // Nothing is stopped before the question is answered.
+    await page.getByRole('dialog').getByRole('button', { name: 'Leave it' }).click();
+    expect((await harness.client.agent(id).get())?.lifecycle).toBe('started');
+    await page.getByRole('button', { name: 'Stop the agent' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Stop it' }).click();
     await page.locator('.badge').getByText('stopped').waitFor();
+    expect(await page.getByLabel('A new request').isVisible()).toBe(false);
     await page.getByRole('button', { name: 'Start the agent' }).click();
-    await page.locator('.badge').getByText('idle').waitFor();
+    await page.locator('.posture .badge').getByText('idle').waitFor();
+  });
+
+  test('an agent that waits for a person is found by its posture, shows why and at what, and is answered', async () => {
+    const id = newAgent('planner');
+    const reason = 'Which of the two flights shall I book?';
+    await plans(id, reason);
+    const page = await open();
+    const row = page.getByRole('region', { name: 'Agents' }).getByRole('row').filter({ hasText: id });
+    await row.getByText('waiting for operator').waitFor();
+    expect(await row.textContent()).toContain(reason);
+    await page.getByLabel('Posture').selectOption('idle');
+    await row.waitFor({ state: 'detached' });
+    await page.getByLabel('Posture').selectOption('waiting_for_operator');
+    await row.waitFor();
+    await row.getByRole('link', { name: id }).click();
+
+    await page.locator('.posture').getByText('waiting for operator').waitFor();
+    expect(await page.locator('.posture').textContent()).toContain(reason);
+    expect(await page.locator('.hint').textContent()).toContain('it waits for a person');
+    const part = (name: string) => page.getByRole('region', { name, exact: true });
+    expect(await part('How its last turn left it').textContent()).toMatch(
+      /waiting awaiting operator input.*waits by wait_.*1 delegated turns are open/,
+    );
+    const items = part('Work items').locator('.items > li');
+    expect(await items.count()).toBe(2);
+    expect(await items.first().textContent()).toMatch(
+      /^waiting operator current Book a flight.*plan: ready.*Todo: 1 of 2 done.*completed compare.*pending book/,
+    );
+    expect(await items.last().textContent()).toMatch(/^blocked Write the itinerary.*blocked by work_/);
+    expect(await part('Waits').textContent()).toMatch(/for operator Which.*\d+ h.* left · looks again in \d+ min/);
+    expect(await part('Timers').textContent()).toMatch(/look at the prices againin \d+ h.*every 24 h/);
+    expect(await part('Triggers').textContent()).toMatch(/the airline.*0 hits · never hit/);
+    expect(await part('Delegated turns').textContent()).toMatch(/suspended|running/);
+    expect(await page.locator('.figures').textContent()).toMatch(/Tokens\d.*Cost\d/);
+    expect(await page.content()).not.toContain('/v1/wake/');
+    // A link to what stands behind the posture leads there by keyboard.
+    await page.locator('.posture').getByRole('link', { name: 'the wait' }).press('Enter');
+    expect(await page.evaluate<string>('document.activeElement.textContent')).toContain(reason);
+    for (const colorScheme of ['light', 'dark'] as const)
+      for (const width of WIDTHS) {
+        await page.emulateMedia({ colorScheme });
+        await page.setViewportSize({ width, height: 900 });
+        expect({ colorScheme, width, found: await seriousFindings(page) }).toEqual({ colorScheme, width, found: [] });
+        expect({ width, wider: await isWiderThanItsWindow(page) }).toEqual({ width, wider: false });
+      }
+    await page.emulateMedia({ colorScheme: 'light' });
+    await page.evaluate('document.activeElement.blur()');
+    await picture(page, 'agent');
+
+    await page
+      .getByLabel('Your answer')
+      .fill(asks(`Take the one at noon, ${id}.`, completes(1), completes(2), says('Booked.')));
+    await page.getByRole('button', { name: 'Answer' }).click();
+    await page.locator('.posture').getByText('idle').waitFor();
+    await part('Waits').waitFor({ state: 'hidden' });
+    await part('Work items').waitFor({ state: 'hidden' });
+    expect(await page.getByLabel('Your answer').isVisible()).toBe(false);
+    await page.getByRole('link', { name: /^Answered/ }).waitFor();
+    expect(await harness.store.listWaits(id)).toMatchObject([{ kind: 'operator', status: 'resolved' }]);
+  });
+
+  test('an agent with work is stopped after a question, marked, started, and woken with a reason', async () => {
+    const id = newAgent('planner');
+    await plans(id, 'Which of the two hotels shall I book?');
+    const page = await open(`agents/${id}`);
+    const stop = page.getByRole('button', { name: 'Stop the agent' });
+    await stop.focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog').getByLabel('Reason').waitFor();
+    expect(await seriousFindings(page)).toEqual([]);
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'hidden' });
+    await stop.press('Enter');
+    await page.getByRole('dialog').getByLabel('Reason').press('Enter');
+    await page.locator('.posture').getByText('archived').waitFor();
+    await page.locator('.posture').getByText('stopped', { exact: true }).waitFor();
+    expect(await page.locator('.hint').textContent()).toContain('agents start');
+    expect(await page.getByRole('region', { name: 'Work items' }).locator('.items > li').count()).toBe(2);
+    expect(await page.getByRole('textbox').filter({ visible: true }).count()).toBe(0);
+    await page.goto(`${gateway.server.url}/console/#/`);
+    const row = page.getByRole('region', { name: 'Agents' }).getByRole('row').filter({ hasText: id });
+    await row.getByText('stopped', { exact: true }).waitFor();
+    await page.goto(`${gateway.server.url}/console/#/agents/${id}`);
+    await page.getByRole('button', { name: 'Start the agent' }).click();
+    await page.locator('.posture').getByText('waiting for operator').waitFor();
+    const before = await harness.store.listTurns(id);
+    await page.getByLabel('Wake it, with a reason').fill('the airline is on strike');
+    await page.keyboard.press('Enter');
+    // It waits for a person, whom nothing of the system outranks (A4).
+    await page.getByText('It is told with the next turn that it makes.').waitFor();
+    await page.locator('.figures').getByText('Has come for it').waitFor();
+    expect(await harness.store.listTurns(id)).toHaveLength(before.length);
+  });
+
+  test('the view of an agent follows its events, before it is read again by itself', async () => {
+    const id = newAgent('tester');
+    const client = harness.client.agent(id, { profile: 'tester' });
+    await (await client.enqueue({ instruction: asks('Say hello once more.', says('Hello.')) })).result();
+    const page = await open();
+    // Where time stands still nothing is read by itself.
+    await page.clock.install();
+    await page.clock.pauseAt(Date.now() + 60_000);
+    const followed = page.waitForRequest(/\/events\?afterSeq=[1-9]/);
+    await page.goto(`${gateway.server.url}/console/#/agents/${id}`);
+    await page.locator('.posture').getByText('idle').waitFor();
+    await followed;
+    const asked = asks('Is it warm once more?', calls('ask_person', { question: 'Is it warm?' }));
+    const turn = await client.enqueue({ instruction: asked });
+    const isOpen = page.locator('.posture').getByText('active turn');
+    for (let rounds = 0; !(await isOpen.isVisible()); rounds += 1) {
+      expect(rounds).toBeLessThan(30);
+      await page.waitForTimeout(500);
+      await page.clock.runFor(50);
+    }
+    await turn.stop();
   });
 
   test('by keyboard alone an agent is found in the overview, and its turn', async () => {
@@ -341,6 +498,10 @@ describe('the console', () => {
     expect(reader.url()).not.toContain('token');
     await reader.getByText('This token may not answer.').waitFor();
     expect(await reader.getByRole('button').allInnerTexts()).toEqual(['Sign out']);
+    await reader.goto(`${gateway.server.url}/console/#/agents/${id}`);
+    await reader.locator('.posture').getByText('active turn').waitFor();
+    expect(await reader.getByRole('button').allInnerTexts()).toEqual(['Sign out']);
+    expect(await reader.getByRole('textbox').count()).toBe(0);
     await turn.stop();
   });
 
