@@ -4,6 +4,7 @@ import { testApp } from '../../support/app.ts';
 import { describeAdmission } from './conformance/admission.ts';
 import { describeAgentStatus } from './conformance/agent-status.ts';
 import { describeAgentWork } from './conformance/agent-work.ts';
+import { describeAgentWorkRaces } from './conformance/agent-work-races.ts';
 import { describeApprovals } from './conformance/approvals.ts';
 import { describeCalls } from './conformance/calls.ts';
 import { describeChunks } from './conformance/chunks.ts';
@@ -32,6 +33,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
     describeAdmission(bench);
     describeAgentStatus(bench);
     describeAgentWork(bench);
+    describeAgentWorkRaces(bench);
     describeHandover(bench, makeOpener);
     describeProfiles(bench, makeOpener);
     describeCalls(bench);

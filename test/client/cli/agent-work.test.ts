@@ -85,7 +85,7 @@ test('agents get shows what an agent is at, why, and all that shows it', async (
     'turns +1 accepted, 0 queued',
     'tokens +\\d+ in \\(\\d+ cached\\), \\d+ out',
     'cost +not known',
-    `${item} +waiting_operator +needs_input +1/2 +1 +- +write the report`,
+    `${item} +waiting_operator +needs_input +1/2 +1 +20\\S+Z +write the report`,
     `${wait} +external +active +20\\S+Z +- +- +the figures come`,
     `${timer} +20\\S+Z +120 min 0 s +see again`,
     `${trigger} +0 +- +20\\S+Z +- +figures`,

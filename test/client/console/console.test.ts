@@ -302,7 +302,7 @@ describe('the console', () => {
     await page.getByRole('button', { name: 'Stop the agent' }).click();
     // Nothing is stopped before the question is answered.
     await page.getByRole('dialog').getByRole('button', { name: 'Leave it' }).click();
-    expect((await harness.client.agent(id).get())?.lifecycle).toBe('started');
+    expect((await harness.client.agent(id).get())?.lifecycle.acceptsExternalMessages).toBe(true);
     await page.getByRole('button', { name: 'Stop the agent' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Stop it' }).click();
     await page.locator('.badge').getByText('stopped').waitFor();
@@ -330,7 +330,7 @@ describe('the console', () => {
     expect(await page.locator('.hint').textContent()).toContain('it waits for a person');
     const part = (name: string) => page.getByRole('region', { name, exact: true });
     expect(await part('How its last turn left it').textContent()).toMatch(
-      /waiting awaiting operator input.*waits by wait_.*1 delegated turns are open/,
+      /waiting awaiting operator input.*waits by wait_.*1 delegated turn is open/,
     );
     const items = part('Work items').locator('.items > li');
     expect(await items.count()).toBe(2);

@@ -148,6 +148,32 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       expect(await store.violations()).toEqual([]);
     });
 
+    test.each([
+      ['work', `update work_items set todo_list = 'no', blocked_by = 'no'`],
+      ['what has come', `update agent_state_head set came = 'no'`],
+      [
+        'an effect',
+        `insert into work_effects (agent_turn_id, call_id, step_index, call_index, effect) values ('t3', 'c', 1, 0, 'no')`,
+      ],
+      ['a profile', `update profiles set snapshot = 'no'`],
+    ])(
+      'of %s that cannot be read keeps no agent from ending its turn, being stopped, started and looked at (A7)',
+      async (_, statement) => {
+        const { store, plant } = await prepared();
+        await plant(
+          `insert into work_items (work_item_id, agent_id, revision, objective, state, plan_status, todo_list, blocked_by, continued_revision, created_at, updated_at)
+           values ('i', 'a', 1, 'x', 'open', 'ready', '[]', '[]', 0, 1, 1)`,
+        );
+        await plant(`update agent_state_head set has_work = 1`);
+        await plant(statement);
+        expect(await store.stopTurn('t3', 'enough')).toMatchObject({ ack: 'stopped' });
+        await store.setLifecycle('a', 'stopped', 'enough');
+        await store.setLifecycle('a', 'started', '');
+        expect(await store.agentSummary('a')).toMatchObject({ identity: { agentId: 'a' } });
+        expect(await store.listAgents()).toHaveLength(1);
+      },
+    );
+
     test('what is kept of an agent to be read quickly is built anew from the rows that decide (A5)', async () => {
       const { store, plant } = await prepared();
       expect(await store.rebuildAgent('a')).toEqual([]);
