@@ -83,8 +83,8 @@ export const AGENT_STATE_MUTANTS: readonly Mutant[] = [
     rule: 'A10',
     breaks: 'an agent goes on with work that did not change',
     file: 'activities/store/agents/own-turns.ts',
-    find: `if (!item || item.continued_revision >= revision) return false;`,
-    replace: `if (!item) return false;`,
+    find: `.whereRef('continued_revision', '<', 'revision')`,
+    replace: ``,
     test: STORE,
   },
   {

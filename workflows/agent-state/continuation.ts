@@ -1,5 +1,6 @@
 /** Whether something that comes for an agent makes a turn, and how it relates to what the agent was waiting for (A4). */
 import type { ClosureOutcome, WaitingReason } from './closure.ts';
+import type { ActiveWait, WaitKind } from './waits.ts';
 
 /** What may come for an agent. */
 export const TRIGGER_KINDS = [
@@ -85,4 +86,25 @@ function classOf({ kind, isWaiting, matched, saysSomething }: Case): Continuatio
   if (!isWaiting) return 'local_continuation';
   if (matched) return 'resume_expected_wait';
   return OVERRIDES.has(kind) ? 'resume_override' : 'liveness_only';
+}
+
+/** What ends which waits; what is not here ends none. */
+const ENDS: Readonly<Partial<Record<TriggerKind, WaitKind>>> = {
+  operator_input: 'operator',
+  task_result: 'task',
+  external_event: 'external',
+  timer_fire: 'timer',
+  system_tick: 'system',
+};
+
+/** Whether the wait is over by something of that kind from that source. A person ends every wait for one; a time only its own. */
+export function endsWait(
+  { waitId, kind: waitedFor, resource }: Pick<ActiveWait, 'waitId' | 'kind' | 'resource'>,
+  kind: TriggerKind,
+  source: string,
+): boolean {
+  if (ENDS[kind] !== waitedFor) return false;
+  if (waitedFor === 'operator') return true;
+  if (waitedFor === 'timer' && resource === null) return source === waitId;
+  return resource === null || resource === source;
 }

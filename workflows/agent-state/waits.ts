@@ -1,5 +1,4 @@
 /** What an agent waits for between its turns (A8). */
-import type { TriggerKind } from './continuation.ts';
 
 /** Who or what ends a wait. */
 export const WAIT_KINDS = ['operator', 'task', 'external', 'timer', 'system'] as const;
@@ -27,24 +26,3 @@ export interface ActiveWait {
 
 /** How long a wait lasts where nobody says: no agent rests silently for ever. */
 export const DEFAULT_DEADLINE_MS = 24 * 60 * 60_000;
-
-/** What ends which waits; what is not here ends none. */
-const ENDS: Readonly<Partial<Record<TriggerKind, WaitKind>>> = {
-  operator_input: 'operator',
-  task_result: 'task',
-  external_event: 'external',
-  timer_fire: 'timer',
-  system_tick: 'system',
-};
-
-/** Whether the wait is over by something of that kind from that source. A person ends every wait for one; a time only its own. */
-export function endsWait(
-  { waitId, kind: waitedFor, resource }: Pick<ActiveWait, 'waitId' | 'kind' | 'resource'>,
-  kind: TriggerKind,
-  source: string,
-): boolean {
-  if (ENDS[kind] !== waitedFor) return false;
-  if (waitedFor === 'operator') return true;
-  if (waitedFor === 'timer' && resource === null) return source === waitId;
-  return resource === null || resource === source;
-}

@@ -9,10 +9,9 @@
  */
 import { v7 } from 'uuid';
 import { type ClosureDecision, closureOf, type LastEnd } from '../../../workflows/agent-state/closure.ts';
-import { type ContinuationResolution, continuationOf } from '../../../workflows/agent-state/continuation.ts';
+import { type ContinuationResolution, continuationOf, endsWait } from '../../../workflows/agent-state/continuation.ts';
 import { type AgentWork, NO_WORK } from '../../../workflows/agent-state/effects.ts';
 import { derivePosture } from '../../../workflows/agent-state/posture.ts';
-import { endsWait } from '../../../workflows/agent-state/waits.ts';
 import { runnableItems, type ScheduledWorkItem, scheduled } from '../../../workflows/agent-state/work-items.ts';
 import type { Came } from '../../../workflows/contract/agent-work.ts';
 import type { Handover } from '../../../workflows/contract/lease.ts';

@@ -1,10 +1,10 @@
 /** What follows when a turn begins of an agent that waits or has work: which of its waits are over (A4, A8). */
-import type {
-  ContinuationClass,
-  ContinuationResolution,
-  TriggerKind,
+import {
+  type ContinuationClass,
+  type ContinuationResolution,
+  endsWait,
+  type TriggerKind,
 } from '../../../workflows/agent-state/continuation.ts';
-import { endsWait } from '../../../workflows/agent-state/waits.ts';
 import type { Came } from '../../../workflows/contract/agent-work.ts';
 import type { Tx } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
