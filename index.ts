@@ -3,6 +3,8 @@
  *
  * Invariant: it loads neither a database driver nor Temporal's native library.
  */
+import './workers/demand-node.ts';
+
 export {
   type Agent,
   type AgentDefinition,

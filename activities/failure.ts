@@ -64,12 +64,15 @@ function crossing(name: string, error: unknown): unknown {
   if (isMapped(error, cancellationSignal)) return error;
   const { cause } = error instanceof Error ? error : {};
   if (!(error instanceof CodedError) || cause !== undefined)
-    log.warn(`${name} failed`, { attempt: info.attempt, error: clip(redact(inFull(error)), LOGGED_BYTES) });
+    log.warn(`${name} failed`, { attempt: info.attempt, error: loggedError(error) });
   if (error instanceof CodedError) return toApplicationFailure(error);
   const message = `the activity ${name} failed in a way that nobody foresaw; the log of the worker says how`;
   const nonRetryable = info.attempt >= UNFORESEEN_ATTEMPTS;
   return ApplicationFailure.create({ message, type: 'internal_error', nonRetryable });
 }
+
+/** An error as the log of a worker has it: with its class, its stack and those of its causes, without secrets, and bounded. */
+export const loggedError = (error: unknown): string => clip(redact(inFull(error)), LOGGED_BYTES);
 
 /** The stack of an error and those of its causes. */
 function inFull(error: unknown): string {

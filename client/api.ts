@@ -252,7 +252,7 @@ export interface TurnHandle<Output extends object = Fields> {
    */
   answer(answer: AnswerInput): Promise<ApprovalAck>;
   /**
-   * New budgets, effective before the next model call; those left out stay (K9). Errors: `invalid_request`, `turn_not_found`,
+   * New budgets, effective before the next model call; those left out stay (K9). Errors: `invalid_request`, `turn_not_found`, `turn_ended`,
    * `budget_refused` where a delegated turn would get more than the turn it works for has left.
    */
   setBudgets(budgets: BudgetChange): Promise<void>;

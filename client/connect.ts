@@ -42,10 +42,32 @@ export async function reachTemporal<T>(address: string, connect: () => Promise<T
   try {
     return await connect();
   } catch (error) {
-    const cure = `start one with "${commandLine('dev')}", or set TEMPORAL_ADDRESS`;
-    throw new CodedError('temporal_unreachable', `no Temporal server answers at ${address}; ${cure}`, { cause: error });
+    const cure = `Start one with "${commandLine('dev')}", or correct TEMPORAL_ADDRESS.`;
+    throw new CodedError('temporal_unreachable', `no Temporal server answers at ${address}`, { cause: error, cure });
   }
 }
+
+/** The error for a namespace that a server does not have. */
+export const noNamespace = (namespace: string, at = '', cause?: unknown): CodedError => {
+  const cure = `Correct --namespace or TEMPORAL_NAMESPACE, or make it with "${commandLine('doctor --fix')}".`;
+  return new CodedError('namespace_not_found', `the Temporal server${at} has no namespace ${namespace}`, {
+    cause,
+    cure,
+  });
+};
+
+const GRPC_NOT_FOUND = 5;
+
+/** Whether an error says that the server has no such namespace; the services that the client wraps say it in a class, the others in words. */
+const lacksNamespace = (error: unknown): boolean =>
+  error instanceof NamespaceNotFoundError ||
+  (isGrpcServiceError(error) && error.code === GRPC_NOT_FOUND && /namespace/i.test(error.details));
+
+/** What an error of Temporal's client is to a caller: `namespace_not_found`, or else `temporal_unreachable` with the message. */
+export const temporalFailure = (error: Error, { options }: Client, message: string): CodedError =>
+  lacksNamespace(error)
+    ? noNamespace(options.namespace, '', error)
+    : new CodedError('temporal_unreachable', message, { cause: error });
 
 /** Whether an error says that the Temporal server did not answer, or not as it was asked. */
 export const isOfTemporal = (error: unknown): error is Error =>

@@ -7,11 +7,10 @@ import { type Client, type WorkflowExecutionDescription, WorkflowNotFoundError }
 import { optionalTsToMs } from '@temporalio/common/lib/time.js';
 import type { ProviderOutage } from '../workflows/contract/steps.ts';
 import type { MissingWorkers, ReadStore, TurnView } from '../workflows/contract/views.ts';
-import { CodedError } from '../workflows/protocol/failures.ts';
 import { targetOfQueue, turnWorkflowId } from '../workflows/protocol/ids.ts';
 import { clip } from '../workflows/protocol/sizes.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
-import { isOfTemporal } from './connect.ts';
+import { isOfTemporal, temporalFailure } from './connect.ts';
 import { queueFacts } from './queue-facts.ts';
 
 /** The activity of a turn that failed and is tried again, or that waits for a worker to take it. Times are in epoch ms. */
@@ -56,7 +55,7 @@ const BYTES = 500;
 
 /**
  * Why the turn does not go on; null for one that does, that is queued, that waits for a result, or that has ended. `queuedMs` is how long a
- * task of it may wait before its workers are asked about; three seconds when left out. Errors: `temporal_unreachable`, those of the store.
+ * task of it may wait before its workers are asked about; three seconds when left out. Errors: `temporal_unreachable`, `namespace_not_found`, those of the store.
  */
 export async function findStall(
   store: StallReader,
@@ -77,7 +76,7 @@ export async function findStall(
   } catch (error) {
     if (!isOfTemporal(error)) throw error;
     const message = `the Temporal server could not be asked about turn ${agentTurnId}: ${error.message}`;
-    throw new CodedError('temporal_unreachable', message, { cause: error });
+    throw temporalFailure(error, temporal, message);
   }
 }
 

@@ -5,17 +5,19 @@
  * The mark is a paused Temporal Schedule that never starts anything: it is created once by whoever is first, and no retention removes it.
  */
 import { type Client, ScheduleAlreadyRunning, ScheduleNotFoundError } from '@temporalio/client';
+import { NamespaceNotFoundError } from '@temporalio/common';
 import type { StoreIdentity } from '../workflows/contract/views.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { CONTROL_QUEUE } from '../workflows/protocol/ids.ts';
 import { commandLine } from './command-line.ts';
+import { noNamespace } from './connect.ts';
 
 /** The id of the schedule that is the mark. */
 export const STORE_MARK_ID = 'agentturn-store';
 
 const SERVER_MS = 10_000;
 
-/** The store that the namespace belongs to; null when it is not marked. Errors: those of the Temporal client. */
+/** The store that the namespace belongs to; null when it is not marked. Errors: `namespace_not_found`, those of the Temporal client. */
 export async function storeOfNamespace(client: Client): Promise<StoreIdentity | null> {
   try {
     const describe = () => client.schedule.getHandle(STORE_MARK_ID).describe();
@@ -24,6 +26,7 @@ export async function storeOfNamespace(client: Client): Promise<StoreIdentity | 
     return typeof storeId === 'string' ? { storeId, where: String(where) } : null;
   } catch (error) {
     if (error instanceof ScheduleNotFoundError) return null;
+    if (error instanceof NamespaceNotFoundError) throw noNamespace(client.options.namespace, '', error);
     throw error;
   }
 }
@@ -45,15 +48,27 @@ export async function takeNamespace(client: Client, ours: StoreIdentity): Promis
   await mark(client, ours);
 }
 
-/** Whether the namespace belongs to this store; false when it belongs to none. Errors: `store_mismatch` when it belongs to another one. */
-export function refuseOther(client: Client, ours: StoreIdentity, found: StoreIdentity | null): boolean {
+/**
+ * Whether the namespace belongs to this store; false when it belongs to none. `named` says whether somebody named the server, as opposed to one
+ * that was found on this machine. Errors: `store_mismatch` when it belongs to another store.
+ */
+export function refuseOther(client: Client, ours: StoreIdentity, found: StoreIdentity | null, named = true): boolean {
   if (!found || found.storeId === ours.storeId) return found !== null;
   const { namespace } = client.options;
-  throw new CodedError(
-    'store_mismatch',
-    `namespace ${namespace} belongs to the store ${found.where}, and this is ${ours.where}: name that store, or another namespace or ` +
-      `server; "${commandLine('doctor --fix')}" gives the namespace to this store`,
-  );
+  const belongs = `namespace ${namespace} belongs to the store ${found.where}, and this is ${ours.where}`;
+  if (!named)
+    throw new CodedError(
+      'store_mismatch',
+      `the server of this store does not run, and of the one that was found, ${belongs}`,
+      {
+        cure: `Start the server of this store with "${commandLine('dev')}", or name it with --temporal or TEMPORAL_ADDRESS.`,
+      },
+    );
+  throw new CodedError('store_mismatch', belongs, {
+    cure:
+      `Name the server of this store, another namespace, or the store that the namespace belongs to; where nothing works with that one any ` +
+      `more, "${commandLine('doctor --fix')}" gives the namespace to this store.`,
+  });
 }
 
 const mark = (client: Client, { storeId, where }: StoreIdentity): Promise<unknown> =>

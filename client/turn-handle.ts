@@ -31,8 +31,8 @@ import type {
   ToolResultInput,
   TurnHandle,
 } from './api.ts';
-import { commandLine } from './command-line.ts';
 import { followEvents } from './event-tail.ts';
+import { noTurn } from './no-turn.ts';
 import { findStall, type Stall } from './stalls.ts';
 import type { StreamPart } from './stream-parts.ts';
 import { everyEntry } from './transcript-pages.ts';
@@ -89,10 +89,7 @@ export class StoredTurn<Output extends object = Fields> implements TurnHandle<Ou
     const view = await this.#store.getTurn(this.id);
     // The schema of the agent was applied when the fields were submitted; whoever named its type says that it is this agent's.
     if (view) return view as unknown as TurnView<Output>;
-    throw new CodedError(
-      'turn_not_found',
-      `no turn ${this.id} in this store; ${commandLine('turns ls')} shows those it has`,
-    );
+    throw noTurn(this.id);
   }
 
   async result({ timeoutMs = Number.POSITIVE_INFINITY }: ResultOptions = {}): Promise<TurnView<Output>> {
@@ -177,9 +174,11 @@ export class StoredTurn<Output extends object = Fields> implements TurnHandle<Ou
     const found = await this.#store.setBudgets(this.id, parsed.data);
     if (!found) {
       const status = await this.#store.getTurnStatus(this.id);
-      const why =
-        status === null ? 'is not in this store' : `has ended as ${status}: only a turn that goes on has budgets`;
-      throw new CodedError('turn_not_found', `turn ${this.id} ${why}`);
+      if (status === null) throw noTurn(this.id);
+      throw new CodedError(
+        'turn_ended',
+        `turn ${this.id} has ended as ${status}: only a turn that goes on has budgets`,
+      );
     }
     if (found.changed) await this.#workflows.wake(found.agentId, this.id);
   }

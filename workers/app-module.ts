@@ -1,5 +1,6 @@
 /** Loading the app that a developer wrote: a module whose default export is `defineApp(...)`. */
-import { resolve } from 'node:path';
+import { existsSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { App } from '../activities/app/app.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
@@ -7,12 +8,16 @@ import { CodedError } from '../workflows/protocol/failures.ts';
 /** The app that a module exports by default. Throws `app_not_loaded`, which names the file and the reason. */
 export async function loadApp(modulePath: string): Promise<App> {
   const file = resolve(modulePath);
+  if (!existsSync(file))
+    throw new CodedError('app_not_loaded', `there is no file ${file}`, { cure: 'Name the file of the app.' });
   try {
     const module = (await import(pathToFileURL(file).href)) as { default?: unknown };
     if (isApp(module.default)) return module.default;
   } catch (error) {
-    throw new CodedError('app_not_loaded', `the app module ${file} could not be loaded: ${reasonOf(error)}`, {
+    const at = placeOf(error, file);
+    throw new CodedError('app_not_loaded', `the app module ${file} could not be loaded: ${reasonOf(error)}${at}`, {
       cause: error,
+      cure: 'Correct the module; --debug shows the whole stack.',
     });
   }
   throw new CodedError(
@@ -34,7 +39,22 @@ function reasonOf(error: unknown): string {
   if (code === 'ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING') {
     return 'Node runs no TypeScript from node_modules; copy the file into your project and name the copy';
   }
+  if (code === 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX')
+    return `${message}; Node only strips types: "erasableSyntaxOnly" in tsconfig.json finds what it cannot strip, such as an enum`;
   return message;
+}
+
+/**
+ * Where it went wrong, in code that is not this package's nor Node's, as ` (FILE:LINE)`; empty where that is not known, and where the words say it
+ * already.
+ */
+function placeOf(error: unknown, file: string): string {
+  if (!(error instanceof Error)) return '';
+  const shown = /(?:file:\/\/)?(\/[^\s()]+?:\d+)(?::\d+)?(?=[\s)]|$)/;
+  const lines = (error.stack ?? '').split('\n').filter((line) => line.includes('/'));
+  const ours = lines.find((line) => line.includes(dirname(file)) && !line.includes('/node_modules/'));
+  const [, place] = shown.exec(ours ?? '') ?? [];
+  return place === undefined || error.message.includes(place) ? '' : ` (${place})`;
 }
 
 const isApp = (value: unknown): value is App =>

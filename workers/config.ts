@@ -115,7 +115,12 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const given: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) if (value) given[name] = value;
   const parsed = environmentSchema.safeParse(given);
-  if (!parsed.success) throw new CodedError('invalid_config', `environment: ${z.prettifyError(parsed.error)}`);
+  if (!parsed.success) {
+    const wrong = parsed.error.issues.map(
+      ({ path: [name], message }) => `${String(name)} ${message}${cameIn(given, String(name))}`,
+    );
+    throw new CodedError('invalid_config', `environment: ${wrong.join('; ')}`);
+  }
   const vars = parsed.data;
   return {
     storeUrl: vars.AGENTTURN_STORE,
@@ -138,6 +143,13 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     cacheHome: vars.XDG_CACHE_HOME,
   };
 }
+
+/** Variables whose values are not to be printed, or may hold a password. */
+const SECRET = /KEY|TOKEN$|^AGENTTURN_STORE$/;
+
+/** What a variable holds, for an error about it. */
+const cameIn = (given: Readonly<Record<string, string>>, name: string): string =>
+  SECRET.test(name) || given[name] === undefined ? '' : `, and is ${JSON.stringify(given[name])}`;
 
 function temporalConfig(env: Record<string, string>): TemporalConfig | undefined {
   const { connectionOptions, namespace } = connectConfig(env);

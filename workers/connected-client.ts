@@ -82,7 +82,7 @@ export async function connectTo(
   const temporal = await connectClient(credentials ? { ...at, credentials } : at);
   try {
     const client = new ConnectedClient(await open(settings), temporal, verifyApprover);
-    await demandOwnNamespace(client);
+    await demandOwnNamespace(client, settings);
     return client;
   } catch (error) {
     await temporal.connection.close();
@@ -90,11 +90,11 @@ export async function connectTo(
   }
 }
 
-/** Closes the store of a client whose namespace belongs to another one. Errors: `store_mismatch`, those of the Temporal client. */
-async function demandOwnNamespace({ store, temporal }: ConnectedClient): Promise<void> {
-  const { refuseOther, storeOfNamespace } = await import('../client/store-mark.ts');
+/** Closes the store of a client whose namespace belongs to another one. Errors: those of `refuseOthers`. */
+async function demandOwnNamespace({ store, temporal }: ConnectedClient, settings: Settings): Promise<void> {
+  const { refuseOthers } = await import('./commands/locate-temporal.ts');
   try {
-    refuseOther(temporal.client, await store.identity(), await storeOfNamespace(temporal.client));
+    await refuseOthers(temporal.client, store, settings);
   } catch (error) {
     await store.close();
     throw error;

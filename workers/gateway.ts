@@ -1,4 +1,6 @@
 /** `agentturn/gateway`: what a client can do, over HTTP, as one function from a request to its response and as a server. */
+import './demand-node.ts';
+
 export { CallbackTokens } from '../client/gateway/callback-tokens.ts';
 export { type GatewayToken, keptToken, newToken, SCOPES, type Scope } from '../client/gateway/caller.ts';
 export { createGateway, type Gateway, type GatewayDeps } from '../client/gateway/gateway.ts';

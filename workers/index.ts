@@ -1,4 +1,6 @@
 /** `agentturn/worker`: start and stop workers in a process of your own. */
+import './demand-node.ts';
+
 export type { ModelOptions } from '../activities/llm/openai.ts';
 export {
   type CallbackOptions,

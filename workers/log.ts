@@ -10,7 +10,7 @@ import { inspect } from 'node:util';
 import { isNativeError } from 'node:util/types';
 import type { LogLevel } from '@temporalio/common';
 import { causesOf, describeError } from '../activities/failure.ts';
-import type { LogFormat } from './log-format.ts';
+import type { LogFormat, LogThreshold } from './log-format.ts';
 
 /** What an entry says. */
 export interface LoggedEntry {
@@ -42,11 +42,39 @@ export function logLine({ level, message, timestampNanos, meta = {} }: LoggedEnt
   return `${time} ${level.padEnd(5)} ${[oneLine(message), ...told].join(' ')}`;
 }
 
-/** A line that a command says, as an entry of the log. */
-export const saidLine = (message: string, format: LogFormat): string =>
-  format === 'text'
-    ? message
-    : logLine({ level: 'INFO', message, timestampNanos: BigInt(Date.now()) * 1_000_000n }, format);
+/** The levels of entries, the least important first. */
+const LEVELS: readonly LogLevel[] = ['TRACE', 'DEBUG', 'INFO', 'WARN', 'ERROR'];
+
+/** Whether an entry is important enough. */
+const reaches = (level: LogLevel, least: LogLevel): boolean => LEVELS.indexOf(level) >= LEVELS.indexOf(least);
+
+/** The level that a command is asked for; `--debug` asks for all. What tools say is shown where nothing is asked for. */
+export const levelOf = ({
+  logLevel,
+  debug,
+}: {
+  readonly logLevel?: LogThreshold;
+  readonly debug?: boolean;
+}): LogLevel => (logLevel ?? (debug ? 'debug' : 'info')).toUpperCase() as LogLevel;
+
+/** From which level on what is no tool's own line is shown: below warnings the runtime says much that nobody looks for. */
+export const runtimeLevel = (level: LogLevel): LogLevel => (level === 'INFO' ? 'WARN' : level);
+
+/** Whether an entry is shown in a log from `least` on; entries of tools are those of `context.logger`, which name their tool. */
+export const isShown = ({ level, meta }: Pick<LoggedEntry, 'level' | 'meta'>, least: LogLevel): boolean =>
+  reaches(level, meta?.sdkComponent === 'activity' && meta.tool !== undefined ? least : runtimeLevel(least));
+
+/** Takes a line that a command says; it is information unless another level is named. */
+export type Say = (line: string, level?: LogLevel) => void;
+
+/** Says the lines of a command in the form of its log, those of `least` and more important. */
+export const sayer =
+  (write: (line: string) => void, least: LogLevel, format: LogFormat): Say =>
+  (message, level = 'INFO') => {
+    if (!reaches(level, least)) return;
+    const timestampNanos = BigInt(Date.now()) * 1_000_000n;
+    write(format === 'text' ? message : logLine({ level, message, timestampNanos }, format));
+  };
 
 /** The value of a field as JSON can hold it. A tool may log anything, and no entry may fail who writes it. */
 function fieldOf(value: unknown, isDetailed: boolean): unknown {

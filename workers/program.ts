@@ -32,11 +32,12 @@ async function openClient(options: CommonOptions): Promise<OpenedClient> {
 }
 
 const findStall: CliEnvironment['findStall'] = async (store, agentTurnId, options) => {
-  const { locateTemporal } = await import('./commands/locate-temporal.ts');
+  const { locateTemporal, refuseOthers } = await import('./commands/locate-temporal.ts');
   const { connectClient } = await import('../client/connect.ts');
   const stalls = await import('../client/stalls.ts');
   const { client, connection } = await connectClient(await locateTemporal(settings(options)));
   try {
+    await refuseOthers(client, store, settings(options));
     return await stalls.findStall(store, client, agentTurnId);
   } finally {
     await connection.close();

@@ -2,7 +2,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { IllegalStateError } from '@temporalio/common';
 import { DefaultLogger, type LogLevel, Runtime, type RuntimeOptions } from '@temporalio/worker';
-import { logLine } from './log.ts';
+import { isShown, logLine, runtimeLevel } from './log.ts';
 import type { LogFormat } from './log-format.ts';
 
 /**
@@ -28,6 +28,8 @@ export function ensureRuntime(level: LogLevel): void {
 }
 
 function optionsOf(level: LogLevel, format: LogFormat): RuntimeOptions {
-  const logger = new DefaultLogger(level, (entry) => process.stderr.write(`${logLine(entry, format)}\n`));
-  return { logger, telemetryOptions: { logging: { filter: level, forward: {} } } };
+  const logger = new DefaultLogger(level, (entry) => {
+    if (isShown(entry, level)) process.stderr.write(`${logLine(entry, format)}\n`);
+  });
+  return { logger, telemetryOptions: { logging: { filter: runtimeLevel(level), forward: {} } } };
 }

@@ -1,4 +1,6 @@
 /** `agentturn/testing`: a model that answers as a test tells it to, on the wire that real models speak. */
+import './demand-node.ts';
+
 export type { ModelAnswer } from './model-server/completion.ts';
 export {
   attempts,

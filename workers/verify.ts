@@ -9,10 +9,9 @@
  */
 import { type Client, type WorkflowExecutionDescription, WorkflowNotFoundError } from '@temporalio/client';
 import { everyAgent } from '../client/agent-pages.ts';
-import { isOfTemporal } from '../client/connect.ts';
+import { isOfTemporal, temporalFailure } from '../client/connect.ts';
 import { findStall, type Stall } from '../client/stalls.ts';
 import type { AgentView, ReadStore, Violation } from '../workflows/contract/views.ts';
-import { CodedError } from '../workflows/protocol/failures.ts';
 import { AGENT_WORKFLOW_ID, TURN_WORKFLOW_ID, turnWorkflowId } from '../workflows/protocol/ids.ts';
 import { isTerminal } from '../workflows/protocol/turn.ts';
 
@@ -57,7 +56,7 @@ const MOST_STALLS = 100;
 
 /**
  * Passes on what is wrong, a page at a time, so that memory does not grow with it; returns how much was checked, and what could not be.
- * Throws `temporal_unreachable`, and the errors of the store.
+ * Throws `temporal_unreachable`, `namespace_not_found`, and the errors of the store.
  */
 export async function verifyInstallation(
   deps: VerifyDeps,
@@ -81,7 +80,7 @@ export async function verifyInstallation(
   } catch (error) {
     if (!isOfTemporal(error)) throw error;
     const message = `the Temporal server did not answer a question about namespace ${temporal.options.namespace}`;
-    throw new CodedError('temporal_unreachable', `${message} (${error.message})`, { cause: error });
+    throw temporalFailure(error, temporal, `${message} (${error.message})`);
   }
 }
 

@@ -4,6 +4,7 @@
  *
  * Invariant: a worker keeps no state of turns, so that any worker of a target may run any step (W1).
  */
+import { dirname, isAbsolute } from 'node:path';
 import { type LogLevel, type NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
 import type { App } from '../activities/app/app.ts';
 import { createActivities } from '../activities/index.ts';
@@ -17,12 +18,14 @@ import type { Store } from '../workflows/contract/store.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { CONTROL_QUEUE, DEFAULT_WORKER_TARGET, SEARCH_ATTRIBUTES, targetQueue } from '../workflows/protocol/ids.ts';
 import { connectWorker } from './connect.ts';
-import { requireModel } from './model-options.ts';
+import { modelName, requireModel } from './model-options.ts';
 import { watchFaults } from './process-faults.ts';
 import { ensureRuntime } from './runtime.ts';
+import { sharedWarning } from './shared-targets.ts';
 import { ensureSupervisorSchedule } from './supervision/schedule.ts';
 import { Supervisor, type SupervisorOptions, startSupervisor } from './supervision/supervisor.ts';
 import { missingSearchAttributes } from './temporal/search-attributes.ts';
+import { readServerRecord } from './temporal/server-record.ts';
 import { type WorkflowCode, workflowCode } from './workflow-code.ts';
 
 /** How far this machine's clock may be from that of the store before a worker warns of it. */
@@ -61,8 +64,8 @@ export interface WorkerDeps {
   /** Takes a line for the operator of the process; lines go to standard error when it is absent. */
   readonly log?: (line: string) => void;
   /**
-   * The least important level that Temporal's runtime logs; `WARN` when absent. A process has one runtime: it has the level of its first
-   * worker, or what the app said when it installed a runtime itself.
+   * The least important level of the log; `INFO` when absent, which shows what tools say and, of Temporal's runtime, warnings and errors. A process
+   * has one runtime: it has the level of its first worker, or what the app said when it installed a runtime itself.
    */
   readonly logLevel?: LogLevel;
 }
@@ -110,7 +113,7 @@ const MODEL_CURE =
 export async function startWorker(deps: WorkerDeps): Promise<RunningWorker> {
   const { targets = [DEFAULT_WORKER_TARGET], log = (line) => console.error(line) } = deps;
   requireModel(deps.model, MODEL_CURE);
-  ensureRuntime(deps.logLevel ?? 'WARN');
+  ensureRuntime(deps.logLevel ?? 'INFO');
   const connection = await connectWorker(deps.temporal.at);
   try {
     const { done, stop } = await start({ ...deps, connection, targets, log });
@@ -133,6 +136,7 @@ async function start(deps: ChosenDeps): Promise<RunningWorker> {
   await claimNamespace(deps.temporal.client, await deps.store.identity());
   await registerApp(deps);
   await tellOfOthers(deps);
+  await tellOfShared(deps);
   warnOfSkew(deps);
   if (deps.supervisor === 'schedule') await ensureSupervisorSchedule(deps.temporal.client);
   const { store } = deps;
@@ -221,6 +225,18 @@ async function tellOfOthers({ store, app, targets, log }: ChosenDeps): Promise<v
       `${names}: not in this app, but of the same worker target ${target}: turns of theirs that come to this worker are handed on to workers of their app, or wait for one; give an app a workerTarget of its own to keep them apart`,
     );
   }
+}
+
+/**
+ * Tells of a process on this machine that answers the same turns with another model: a dev whose data folder holds this store. Commands, which know
+ * the folder themselves, tell of it on their own.
+ */
+async function tellOfShared({ store, model, targets, ownsProcess, log }: ChosenDeps): Promise<void> {
+  const { where } = await store.identity();
+  if (ownsProcess || !isAbsolute(where)) return;
+  const { owner } = readServerRecord(dirname(where)) ?? {};
+  const shared = sharedWarning({ pid: process.pid, model: modelName(model), targets }, owner);
+  if (shared !== null) log(shared);
 }
 
 async function registerApp({ store, app, takeOver = false, log }: ChosenDeps): Promise<void> {

@@ -14,7 +14,7 @@ import type { ToolError, ToolResultContent } from '../../workflows/protocol/card
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
 import type { RetryPolicy } from '../../workflows/protocol/profile.ts';
-import { describeError } from '../failure.ts';
+import { describeError, loggedError } from '../failure.ts';
 import type { Holding } from '../heartbeat.ts';
 import { throughJson } from '../serialisable.ts';
 import type { RunnableTool, ToolContext } from '../tool.ts';
@@ -83,9 +83,9 @@ async function executeOnce(
     // The turn is ending, or this worker is: there is no result to speak of. A tool that finished all the same keeps its own.
     if (ended.aborted) throw ended.reason;
     if (timeout.aborted && !run.fault.aborted) return timedOut(name, timeoutMs);
-    const message = describeError(error);
-    log.info(`tool ${name} failed`, { callId: context.callId, execution: context.execution, error: message });
-    return failed({ code: codeOf(error), message, kind: 'recoverable' });
+    const { agentId, agentTurnId, callId, execution } = context;
+    log.warn(`tool ${name} failed`, { agentId, agentTurnId, callId, execution, error: loggedError(error) });
+    return failed({ code: codeOf(error), message: describeError(error), kind: 'recoverable' });
   }
 }
 

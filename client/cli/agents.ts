@@ -40,7 +40,7 @@ export async function printAgents(environment: CliEnvironment, options: AgentLis
       return 0;
     }
     const { agents, next } = await read();
-    if (json) io.out(JSON.stringify({ agents, next }));
+    if (json) io.out(JSON.stringify({ items: agents, next }));
     else for (const line of linesOf(options)(agents)) io.out(line);
     if (!json) tellMore(io, `agents ls${filterOf(options)} --limit ${limit}`, next);
     return 0;

@@ -8,7 +8,8 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { BudgetChange } from '../../workflows/protocol/profile.ts';
 import type { ClientApi } from '../api.ts';
 import { commandLine } from '../command-line.ts';
-import { byOption, jsonOf } from './arguments.ts';
+import { answerCommands } from './answers.ts';
+import { jsonOf } from './arguments.ts';
 import { type CliEnvironment, type CommonOptions, connected, PAGE, type PageOptions, tellMore } from './environment.ts';
 import { shortened, time } from './format.ts';
 import { placeOf } from './inbox.ts';
@@ -31,6 +32,8 @@ export interface ApproveOptions extends CommonOptions {
 }
 
 const ARGUMENTS_SHOWN = 200;
+/** Among how many waiting calls one is looked for. */
+const MOST_SEARCHED = 1_000;
 
 /** `approvals`: a page of what waits for people. Resolves with the exit code. */
 export async function printApprovals(
@@ -50,7 +53,7 @@ export async function printApprovals(
     const last = approvals.at(-1);
     const next = last && found.length > limit ? `${last.createdAt}:${last.agentTurnId}:${last.callId}` : null;
     if (json) {
-      io.out(JSON.stringify({ approvals, next }));
+      io.out(JSON.stringify({ items: approvals, next }));
       return 0;
     }
     const nothing = after === undefined ? 'nothing waits for approval' : 'no more';
@@ -72,16 +75,17 @@ function approvalLines(approval: ApprovalView): string[] {
       : `${status}${answeredBy === null ? '' : ` by ${answeredBy}`}`;
   const what =
     kind === 'budget' ? 'more budget' : `${tool} ${shortened(JSON.stringify(approval.arguments), ARGUMENTS_SHOWN)}`;
-  const budgets = kind === 'budget' ? ` --turn ${agentTurnId} --budgets '{"maxSteps":100}'` : '';
-  const answer = commandLine(`approve ${callId}${budgets}${byOption(approvers)}`);
   return [
     `${callId}  ${what}`,
     `    ${state}; agent ${agentId}, turn ${agentTurnId}`,
     `    ${reason}`,
     ...writtenLines(approval),
-    ...(status === 'waiting' ? [`    ${answer}   (or with --deny)`] : []),
+    ...(status === 'waiting' ? answers(approval).map((command) => `      ${command}`) : []),
   ];
 }
+
+const answers = ({ kind, ...question }: ApprovalView): string[] =>
+  answerCommands({ ...question, kind: kind === 'budget' ? 'budget' : 'approval' });
 
 /** An edit takes the place of what the model wrote, which is not always what will run. */
 function writtenLines({ arguments: args, written }: ApprovalView): string[] {
@@ -94,10 +98,12 @@ function writtenLines({ arguments: args, written }: ApprovalView): string[] {
 const MEANING = {
   applied: 'the answer is kept and the turn goes on',
   stale: 'the turn is over; nothing changed',
-  unknown: `nobody asked this, in this store; ${commandLine('approvals')} lists what waits`,
 } as const;
 
-function meaning({ ack, recorded }: ApprovalAck): string {
+/** An answer to a question that there is. */
+type KnownAck = ApprovalAck & { readonly ack: Exclude<ApprovalAck['ack'], 'unknown'> };
+
+function meaning({ ack, recorded }: KnownAck): string {
   if (ack !== 'duplicate') return MEANING[ack];
   const before = recorded ? `${recorded.status}${recorded.by === null ? '' : ` by ${recorded.by}`}` : 'answered';
   const how = recorded?.arguments
@@ -113,7 +119,23 @@ async function askedBy(client: ClientApi, callId: string): Promise<string | unde
   return asked?.agentTurnId;
 }
 
-/** `approve`: answers one question. Resolves with the exit code, 1 when the answer does not stand. Errors: `invalid_request`, `approval_refused`, `budget_refused`. */
+/** That nobody asked, or that something else is waited for. */
+async function nobodyAsked(client: ClientApi, callId: string): Promise<CodedError> {
+  const asked = (await client.inbox({ limit: MOST_SEARCHED })).find((entry) => entry.callId === callId);
+  const [command] = asked ? answerCommands(asked) : [];
+  if (command !== undefined)
+    return new CodedError('call_not_found', `call ${callId} waits for a result and not for approval`, {
+      cure: `Answer it with: ${command}`,
+    });
+  return new CodedError('call_not_found', `nobody asks about a call ${callId} in this store`, {
+    cure: `"${commandLine('inbox')}" lists what waits.`,
+  });
+}
+
+/**
+ * `approve`: answers one question. Resolves with the exit code, 1 when the answer does not stand. Errors: `invalid_request`, `call_not_found`,
+ * `approval_refused`, `budget_refused`.
+ */
 export const approve = (
   environment: CliEnvironment,
   callId: string,
@@ -122,17 +144,18 @@ export const approve = (
   connected(environment, options, async ({ client }) => {
     const { deny, by, reason, arguments: edited, budgets, json } = options;
     const turnId = turn ?? (await askedBy(client, callId));
-    const ack =
-      turnId === undefined
-        ? ({ ack: 'unknown' } as const)
-        : await client.turn(turnId).answer({
-            callId,
-            decision: deny ? 'denied' : 'approved',
-            by: by ?? userName(),
-            ...(reason === undefined ? {} : { reason }),
-            ...(edited === undefined ? {} : { arguments: objectOf('--arguments', edited) }),
-            ...(budgets === undefined ? {} : { budgets: budgetsFrom('--budgets', budgets) }),
-          });
+    const answer = {
+      callId,
+      decision: deny ? 'denied' : 'approved',
+      by: by ?? userName(),
+      ...(reason === undefined ? {} : { reason }),
+      ...(edited === undefined ? {} : { arguments: objectOf('--arguments', edited) }),
+      ...(budgets === undefined ? {} : { budgets: budgetsFrom('--budgets', budgets) }),
+    } as const;
+    if (turnId === undefined) throw await nobodyAsked(client, callId);
+    const { ack: fate, ...rest } = await client.turn(turnId).answer(answer);
+    if (fate === 'unknown') throw await nobodyAsked(client, callId);
+    const ack: KnownAck = { ...rest, ack: fate };
     environment.io.out(json ? JSON.stringify(ack) : `${ack.ack}: ${meaning(ack)}`);
     const stands = ack.recorded?.status === (deny ? 'denied' : 'approved') && isSame(ack, edited);
     return ack.ack === 'applied' || stands ? 0 : 1;
@@ -151,7 +174,7 @@ function userName(): string {
   }
 }
 
-/** `turn budgets`: gives a turn new budgets. Resolves with the exit code. Errors: `invalid_request`, `turn_not_found`, `budget_refused`. */
+/** `turn budgets`: gives a turn new budgets. Resolves with the exit code. Errors: `invalid_request`, `turn_not_found`, `turn_ended`, `budget_refused`. */
 export const changeBudgets = (
   environment: CliEnvironment,
   turnId: string,

@@ -52,6 +52,13 @@ export function pastTime(text: string): number {
   throw new InvalidArgumentError('expected how long ago, like 90m, 24h or 7d, or a date like 2026-01-31T00:00:00Z.');
 }
 
+/** The URL of a store; commander reports what is none. */
+export function storeUrl(text: string): string {
+  if (/^(sqlite:|postgres(ql)?:\/\/)./.test(text)) return text;
+  const file = text.includes(':') ? '' : ` A file is named by sqlite:${text}.`;
+  throw new InvalidArgumentError(`expected sqlite:PATH or postgres://....${file}`);
+}
+
 /** Names between commas. */
 export const nameList = (text: string): string[] => text.split(',').map((name) => name.trim());
 
@@ -61,8 +68,8 @@ export function jsonOf(option: string, text: string): z.infer<typeof json> {
     return json.parse(JSON.parse(text));
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    const hint = 'a text needs double quotes inside the shell quotes';
-    throw new CodedError('invalid_request', `${option} must be JSON (${reason}); ${hint}, e.g. '"done"'`);
+    const hint = /^\s*["[{]/.test(text) ? '' : `; a text needs double quotes inside the shell quotes, e.g. '"done"'`;
+    throw new CodedError('invalid_request', `${option} must be JSON (${reason})${hint}`);
   }
 }
 

@@ -2,21 +2,24 @@
  * The command line as a frame: commands come from builders, each of which adds its own. `workers/program.ts` composes them.
  *
  * Invariants
- * 1. Exit code 0: done; 1: it failed, with a code of the catalogue; 2: the command line itself was wrong.
+ * 1. Exit code 0: done; 1: it failed, with a code of the catalogue; 2: the command line itself was wrong, an option or an argument say.
  * 2. With `--json` standard output carries one JSON object and nothing else; `dev` and `worker` print it when they are ready, and one
  *    more line if they fail later; `events` prints one line for each event, and `agents ls --watch` one for each agent that changes.
  */
 
 import { Command, CommanderError } from 'commander';
 import { commandLine, programName } from '../command-line.ts';
+import { storeUrl } from './arguments.ts';
 import type { CliIo, CommonOptions } from './environment.ts';
-import { fail } from './failure.ts';
+import { fail, UsageError } from './failure.ts';
 
 /** What a builder of commands works with. */
 export interface Cli {
   readonly program: Command;
   /** Adds a command with the options that every command takes, to the program or to a command of it. */
   command(parent: Command, usage: string, description: string): Command;
+  /** As `command`, for one that asks the store alone: an option about a Temporal server would say nothing to it. */
+  storeCommand(parent: Command, usage: string, description: string): Command;
   /** Runs the body of a command, reports its failure and keeps its exit code. */
   run(options: CommonOptions, body: () => Promise<number>): Promise<void>;
 }
@@ -41,6 +44,7 @@ export async function runCli(
   const cli: Cli = {
     program,
     command: addCommand,
+    storeCommand: addStoreCommand,
     run: async (options, body) => {
       exitCode = await body().catch((error: unknown) => fail(io, options, error));
     },
@@ -50,8 +54,11 @@ export async function runCli(
     await program.parseAsync(argv, { from: 'user' });
     return exitCode;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    return fail(io, {}, error);
+    if (!(error instanceof CommanderError)) return fail(io, {}, error);
+    if (error.exitCode === 0) return 0;
+    // Commander has said it for people already.
+    const message = error.message.replace(/^error: /, '');
+    return argv.includes('--json') ? fail(io, { json: true }, new UsageError('invalid_request', message)) : 2;
   }
 }
 
@@ -66,17 +73,42 @@ const newProgram = (version: string, io: CliIo): Command =>
     .configureOutput({
       writeOut: (text) => io.out(text.trimEnd()),
       writeErr: (text) => io.err(text.trimEnd()),
+      outputError: (text, write) =>
+        write(MISPLACED.test(text) ? `${text.trimEnd()}: it goes behind the command\n` : text),
     });
 
+/** An option that every command takes is unknown where it stands before the command. */
+const MISPLACED = /unknown option '--(store|temporal|namespace|json|debug)'/;
+
+/** The command as it is typed, without the program. */
+const typed = (command: Command): string =>
+  command.parent?.parent ? `${typed(command.parent)} ${command.name()}` : command.name();
+
 const addCommand: Cli['command'] = (parent, usage, description) =>
-  parent
-    .command(usage)
-    .description(description)
-    .option('--store <url>', 'sqlite:PATH or postgres://... (AGENTTURN_STORE; default: sqlite:.agentturn/agentturn.db)')
+  addStoreCommand(parent, usage, description)
+    .configureOutput({ outputError: (text, write) => write(text) })
     .option(
       '--temporal <address>',
       'host:port of the Temporal server (TEMPORAL_ADDRESS; default: a running dev server)',
     )
-    .option('--namespace <name>', 'Temporal namespace (TEMPORAL_NAMESPACE; default: default)')
+    .option('--namespace <name>', 'Temporal namespace (TEMPORAL_NAMESPACE; default: default)');
+
+/** An option of other commands that this one would not look at. */
+const UNUSED = /unknown option '--(temporal|namespace)'/;
+
+const addStoreCommand: Cli['storeCommand'] = (parent, usage, description) => {
+  const command = parent.command(usage);
+  return command
+    .description(description)
+    .showHelpAfterError(`(${commandLine(`${typed(command)} --help`)} says what it takes)`)
+    .configureOutput({
+      outputError: (text, write) => write(UNUSED.test(text) ? `${text.trimEnd()}: it asks the store alone\n` : text),
+    })
+    .option(
+      '--store <url>',
+      'sqlite:PATH or postgres://... (AGENTTURN_STORE; default: sqlite:.agentturn/agentturn.db)',
+      storeUrl,
+    )
     .option('--json', 'print one JSON object')
     .option('--debug', 'print stacks and details of failures');
+};

@@ -8,9 +8,9 @@ import { pageSize, pastTime, seconds, sequence } from './arguments.ts';
 import type { Cli, CommandBuilder } from './cli.ts';
 import { type StopOptions, sendSteer, stopTurnCommand } from './control.ts';
 import { type EnqueueOptions, enqueue, runOnce } from './enqueue.ts';
-import type { CliEnvironment, CommonOptions, PageOptions } from './environment.ts';
+import type { CliEnvironment, CommonOptions } from './environment.ts';
 import { type EventsCommandOptions, printEvents } from './events.ts';
-import { printInbox } from './inbox.ts';
+import { type InboxOptions, printInbox } from './inbox.ts';
 import { printTree } from './tree.ts';
 import { type CostOptions, printCosts, printTurns, type TurnListOptions } from './turn-list.ts';
 import { printTurn, reportToolResult, type ToolResultOptions, type TurnShowOptions } from './turns.ts';
@@ -61,12 +61,12 @@ const requestOptions = (command: Command): Command =>
     .option('--wait', 'wait for the turn to end and print its deliverable')
     .option('--timeout <seconds>', 'how long to wait', seconds);
 
-function addTurns({ program, command, run }: Cli, environment: CliEnvironment): void {
+function addTurns({ program, command, storeCommand, run }: Cli, environment: CliEnvironment): void {
   const turn = program.command('turn').description('Look at turns, stop and steer them.');
   command(turn, 'show <turn>', 'Show a turn: steps, tools, tokens, waiting calls, deliverable.')
     .option('--full', 'and the whole conversation: what was asked, said, called and answered')
     .action((turnId: string, options: TurnShowOptions) => run(options, () => printTurn(environment, turnId, options)));
-  command(turn, 'tree <turn>', 'Draw what a request caused: its calls, and the turns it enqueued.').action(
+  storeCommand(turn, 'tree <turn>', 'Draw what a request caused: its calls, and the turns it enqueued.').action(
     (turnId: string, options: CommonOptions) => run(options, () => printTree(environment, turnId, options)),
   );
   command(turn, 'stop <turn>', 'End a turn now, queued or running.')
@@ -98,9 +98,9 @@ function addTurns({ program, command, run }: Cli, environment: CliEnvironment): 
     );
 }
 
-function addTurnLists({ program, command, run }: Cli, environment: CliEnvironment): void {
+function addTurnLists({ program, storeCommand, run }: Cli, environment: CliEnvironment): void {
   const turns = program.command('turns').description('Look at the turns of all agents.');
-  command(turns, 'ls', 'List turns, the newest first.')
+  storeCommand(turns, 'ls', 'List turns, the newest first.')
     .addOption(
       new Option('--status <status>', 'only these').choices(['open', 'ended', ...OPEN_STATUSES, ...TERMINAL_STATUSES]),
     )
@@ -110,7 +110,7 @@ function addTurnLists({ program, command, run }: Cli, environment: CliEnvironmen
     .option('--limit <number>', 'so many at most (default: 100)', pageSize)
     .option('--after <place>', 'those behind this one, as the page before has told')
     .action((options: TurnListOptions) => run(options, () => printTurns(environment, options)));
-  command(turns, 'costs', 'Add up what turns spent.')
+  storeCommand(turns, 'costs', 'Add up what turns spent.')
     .addOption(new Option('--by <what>', 'a line for each').choices(['agent', 'profile']).default('profile'))
     .addOption(
       new Option('--since <time>', 'accepted since then: 90m, 24h, 7d ago, or a date')
@@ -121,12 +121,17 @@ function addTurnLists({ program, command, run }: Cli, environment: CliEnvironmen
     .action((options: CostOptions) => run(options, () => printCosts(environment, options)));
 }
 
-function addApprovals({ program, command, run }: Cli, environment: CliEnvironment): void {
-  command(program, 'inbox', 'List all that waits for an answer from outside, with the commands that answer it.')
+function addApprovals({ program, command, storeCommand, run }: Cli, environment: CliEnvironment): void {
+  storeCommand(program, 'inbox', 'List all that waits for an answer from outside, with the commands that answer it.')
+    .option('--agent <agent>', 'only of this agent')
     .option('--limit <number>', 'so many at most (default: 100)', pageSize)
     .option('--after <place>', 'those behind this one, as the page before has told')
-    .action((options: PageOptions) => run(options, () => printInbox(environment, options)));
-  command(program, 'approvals', 'List what waits for a person: calls that need approval, budgets that are used up.')
+    .action((options: InboxOptions) => run(options, () => printInbox(environment, options)));
+  storeCommand(
+    program,
+    'approvals',
+    'List what waits for a person: calls that need approval, budgets that are used up.',
+  )
     .option('--turn <turn>', 'only of this turn and of all it delegated')
     .option('--agent <agent>', 'only of this agent')
     .option('--all', 'answered ones too')
@@ -143,8 +148,8 @@ function addApprovals({ program, command, run }: Cli, environment: CliEnvironmen
     .action((callId: string, options: ApproveOptions) => run(options, () => approve(environment, callId, options)));
 }
 
-function addEvents({ program, command, run }: Cli, environment: CliEnvironment): void {
-  command(program, 'events', 'Print the events of an agent or a turn, one line each, oldest first.')
+function addEvents({ program, storeCommand, run }: Cli, environment: CliEnvironment): void {
+  storeCommand(program, 'events', 'Print the events of an agent or a turn, one line each, oldest first.')
     .addOption(new Option('--agent <agent>', 'all events of this agent').conflicts('turn'))
     .option('--turn <turn>', 'the events of this turn')
     .option('--after <seq>', 'only events above this seq, the last one handled', sequence)

@@ -4,6 +4,7 @@ import type { StopAck } from '../../workflows/contract/control.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { AgentHandle, SteerOptions } from '../api.ts';
 import { commandLine } from '../command-line.ts';
+import { noTurn } from '../no-turn.ts';
 import { type CliEnvironment, type CommonOptions, connected } from './environment.ts';
 
 /** The options of `turn stop` and `agents stop`. */
@@ -16,23 +17,22 @@ const STOP_MEANING = {
   stopped: 'the turn has ended as failed/stopped; its agent goes on with the next one',
   canceled: 'the turn was still queued and will not run',
   already_ended: 'the turn had ended before; nothing changed',
-  unknown: 'no such turn in this store',
 } as const;
 
 const STEER_MEANING = {
   accepted: 'the model reads it before its next call; if the turn ends first, it is the next turn',
   stale: 'the turn has ended; enqueue the message as a request of its own',
-  unknown: 'no such turn in this store',
 } as const;
 
-/** `turn stop`: ends a turn. Resolves with the exit code, 1 for a turn that the store does not have. */
+/** `turn stop`: ends a turn. Resolves with the exit code. Errors: `turn_not_found`. */
 export const stopTurnCommand = (environment: CliEnvironment, turnId: string, options: StopOptions): Promise<number> =>
   connected(environment, options, async ({ client }) => {
     const ack = await client.turn(turnId).stop(options.reason);
+    if (ack.ack === 'unknown') throw noTurn(turnId);
     environment.io.out(
       options.json ? JSON.stringify(ack) : `${ack.ack}: ${STOP_MEANING[ack.ack]}${unreadText(ack, turnId)}`,
     );
-    return ack.ack === 'unknown' ? 1 : 0;
+    return 0;
   });
 
 /** What becomes of messages that a stopped turn had not read. */
@@ -42,7 +42,7 @@ function unreadText({ droppedSteers: unread }: StopAck, turnId: string): string 
   return `; ${went} with it: ${commandLine(`events --turn ${turnId}`)} shows what was dropped`;
 }
 
-/** `turn steer`: sends a message to a running turn. Resolves with the exit code. Errors: `invalid_request`, `inbox_full`, `idempotency_conflict`. */
+/** `turn steer`: sends a message to a running turn. Resolves with the exit code. Errors: `invalid_request`, `turn_not_found`, `inbox_full`, `idempotency_conflict`. */
 export async function sendSteer(
   environment: CliEnvironment,
   turnId: string,
@@ -53,6 +53,7 @@ export async function sendSteer(
   const text = message === '-' ? await io.readStdin() : message;
   return connected(environment, options, async ({ client }) => {
     const ack = await client.turn(turnId).steer(text, options);
+    if (ack.ack === 'unknown') throw noTurn(turnId);
     const place = ack.seq === undefined ? '' : ` (number ${ack.seq} of what came for this turn)`;
     io.out(options.json ? JSON.stringify(ack) : `${ack.ack}${place}: ${STEER_MEANING[ack.ack]}`);
     return ack.ack === 'accepted' ? 0 : 1;

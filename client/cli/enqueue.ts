@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import type { TurnView } from '../../workflows/contract/views.ts';
+import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import { type EnqueueInput, enqueueRequestSchema, requestedFieldsSchema } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { SIZES, utf8Bytes } from '../../workflows/protocol/sizes.ts';
@@ -9,10 +10,11 @@ import type { Priority } from '../../workflows/protocol/turn.ts';
 import type { ClientApi, TurnHandle } from '../api.ts';
 import { commandLine } from '../command-line.ts';
 import type { Stall } from '../stalls.ts';
+import { answerCommands } from './answers.ts';
 import { jsonOf, metadataOf } from './arguments.ts';
 import type { CliEnvironment, CliIo, CommonOptions } from './environment.ts';
 import { printFailure, turnFailure } from './failure.ts';
-import { deliverableText } from './format.ts';
+import { counted, deliverableText } from './format.ts';
 import { type HeldQueue, heldQueue, heldText, type QueueReader } from './held-queue.ts';
 import { stallText } from './stall.ts';
 import { watch } from './watch.ts';
@@ -50,7 +52,7 @@ export const enqueue = (
         `${agentId} runs as ${usual} by default: this turn runs as ${input.profile}, with the same memory`,
       );
     const turn = await agent.enqueue(input);
-    return { turn, behind: turn.ack?.position ? await whatHolds(client, agentId) : null };
+    return { turn, agentId, behind: turn.ack?.position ? await whatHolds(client, agentId) : null };
   });
 
 /** `run`: one turn of a new agent of that profile, and its end with `--wait`. Resolves with the exit code, as `enqueue` does. */
@@ -60,14 +62,15 @@ export const runOnce = (
   instruction: string,
   options: EnqueueOptions,
 ): Promise<number> =>
-  request(environment, instruction, options, async (client, input) => ({
-    turn: await client.run(profile, input),
-    behind: null,
-  }));
+  request(environment, instruction, options, async (client, input) => {
+    const turn = await client.run(profile, input);
+    return { turn, agentId: (await turn.get()).agentId, behind: null };
+  });
 
 /** A request that was accepted. */
 interface Sent {
   readonly turn: TurnHandle;
+  readonly agentId: string;
   /** What holds the queue in which the turn waits; null when it waits in none. */
   readonly behind: Behind | null;
 }
@@ -105,9 +108,9 @@ async function request(
   const opened = await openClient(options);
   try {
     const { client } = opened;
-    const { turn, behind } = await send(client, await withInput(client, asked, text, context));
+    const { turn, agentId, behind } = await send(client, await withInput(client, asked, text, context));
     if (options.wait) {
-      if (!options.json) io.err(`turn ${turn.id}, position ${turn.ack?.position}`);
+      if (!options.json) io.err(ackLine(turn, agentId));
       if (!options.json) for (const line of behindLines(behind)) io.err(line);
       const watching = options.json ? Promise.resolve() : watch(io, turn);
       // It only watches: when the wait ends early, what is closed under its feet must not count.
@@ -121,7 +124,7 @@ async function request(
       await watching;
       return printResult(io, options, view);
     }
-    printAck(io, options, turn, behind, await stallOf(turn));
+    printAck(io, options, turn, agentId, behind, await stallOf(turn));
     return 0;
   } finally {
     await opened.close();
@@ -191,16 +194,17 @@ async function withInput(
 function printAck(
   io: CliIo,
   { json }: EnqueueOptions,
-  { id, ack }: TurnHandle,
+  turn: TurnHandle,
+  agentId: string,
   behind: Behind | null,
   stall: Stall | null,
 ): void {
   if (json) {
     const held = behind?.held ? { held: behind.held } : {};
-    io.out(JSON.stringify({ ...ack, ...held, ...(stall ? { stall } : {}) }));
+    io.out(JSON.stringify({ ...turn.ack, ...held, ...(stall ? { stall } : {}) }));
     return;
   }
-  for (const line of [ackLine(id, ack), ...behindLines(behind)]) io.out(line);
+  for (const line of [ackLine(turn, agentId), ...behindLines(behind)]) io.out(line);
   if (stall) io.out(`stalled: ${stallText(stall)}`);
 }
 
@@ -211,8 +215,28 @@ async function resultOf(turn: TurnHandle, timeoutMs: number): Promise<TurnView> 
   } catch (error) {
     if (!(error instanceof CodedError) || error.code !== 'result_wait_timeout') throw error;
     const stall = await stallOf(turn);
-    throw stall ? new CodedError(error.code, `${error.message}; stalled: ${stallText(stall)}`) : error;
+    if (stall) throw new CodedError(error.code, `${error.message}; stalled: ${stallText(stall)}`);
+    throw await waitingForAnswer(turn, error);
   }
+}
+
+/** An error that says what is waited for, and how that is answered, where somebody outside must answer. */
+async function waitingForAnswer(turn: TurnHandle, error: CodedError): Promise<CodedError> {
+  const [first] = (await turn.get()).waiting.filter(({ tool }) => !isDelegation(tool));
+  if (!first) return error;
+  const { kind, tool, callId, approvers } = first;
+  const asks = kind === 'approval';
+  const waiting = {
+    kind: asks ? (tool === '' ? 'budget' : 'approval') : 'result',
+    agentTurnId: turn.id,
+    callId,
+    approvers,
+  } as const;
+  const [command] = answerCommands(waiting);
+  const what = asks ? `approval of ${tool || 'more budget'}` : `the result of ${tool}`;
+  return new CodedError(error.code, `${error.message}, once somebody answers: it waits for ${what}`, {
+    cure: `Answer it: ${command}`,
+  });
 }
 
 const behindLines = (behind: Behind | null): string[] => [
@@ -220,8 +244,10 @@ const behindLines = (behind: Behind | null): string[] => [
   ...(behind?.stall ? [`behind a turn that does not go on: ${stallText(behind.stall)}`] : []),
 ];
 
-const ackLine = (agentTurnId: string, ack: { position: number; status: string; duplicate: boolean } | undefined) =>
-  `turn ${agentTurnId}: ${ack?.status}, position ${ack?.position}${ack?.duplicate ? ' (accepted before)' : ''}`;
+function ackLine({ id, ack }: TurnHandle, agentId: string): string {
+  const before = ack?.position ? `, ${counted(ack.position, 'turn')} before it` : '';
+  return `turn ${id} of ${agentId}: ${ack?.status}${before}${ack?.duplicate ? ' (accepted before)' : ''}`;
+}
 
 /** Returns the exit code: 0 when the turn gave a result. */
 function printResult(io: CliIo, options: CommonOptions, view: TurnView): number {

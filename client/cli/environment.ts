@@ -54,8 +54,12 @@ export interface CliEnvironment {
   openStore(options: CommonOptions): Promise<ClientStore>;
   /** Opens the store, which must exist already, and connects to the server. */
   openClient(options: CommonOptions): Promise<OpenedClient>;
-  /** Why a turn of the store does not go on; asks the Temporal server too. Errors: those of `findStall`. */
-  findStall(store: StallReader, agentTurnId: string, options: CommonOptions): Promise<Stall | null>;
+  /** Why a turn of the store does not go on; asks the Temporal server too. Errors: those of `findStall`, `store_mismatch`. */
+  findStall(
+    store: StallReader & Pick<ClientStore, 'identity'>,
+    agentTurnId: string,
+    options: CommonOptions,
+  ): Promise<Stall | null>;
   /** Fires at the first Ctrl-C, which from this call on does not end the process; the second one does. */
   interruption(): AbortSignal;
 }

@@ -14,7 +14,8 @@ export interface ShownFailure {
 /** An error as it is shown: a code of the catalogue with its cure, or `internal_error`. */
 export function shownFailure(error: unknown): ShownFailure {
   if (error instanceof CodedError) {
-    return { code: error.code, message: error.message, cure: FAILURES[error.code].cure };
+    const { code, message, cure } = error;
+    return { code, message, cure: cure === FAILURES.invalid_request.cure ? MISTYPED : cure };
   }
   const message = error instanceof Error ? error.message : String(error);
   const cure = 'Run the command again with --debug for the stack, and report it.';
@@ -35,13 +36,23 @@ export function printFailure(io: Pick<CliIo, 'err'>, { code, message, cure }: Sh
   if (cure !== undefined) io.err(`cure: ${cure}`);
 }
 
-/** Returns the exit code. */
+/** An error in how a command was called: what an option or an argument says cannot be. */
+export class UsageError extends CodedError {}
+
+/** What is advised where nothing better than the catalogue is known: whoever types a command knows no fields. */
+const MISTYPED =
+  'Correct the option or the argument that the message names; --help behind the command says what it takes.';
+
+const isMistyped = (error: unknown): boolean =>
+  error instanceof UsageError || (error instanceof CodedError && error.code === 'invalid_request');
+
+/** Returns the exit code: 2 when the command line was wrong. */
 export function fail(io: CliIo, options: CommonOptions, error: unknown): number {
   const report = shownFailure(error);
   if (options.json) io.out(JSON.stringify({ error: report }));
   else printFailure(io, report);
   if (options.debug && error instanceof Error) io.err(stackOf(error));
-  return 1;
+  return isMistyped(error) ? 2 : 1;
 }
 
 function stackOf(error: Error): string {

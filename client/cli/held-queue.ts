@@ -1,6 +1,7 @@
 /** What holds the queue of an agent: a question to a person that its open turn waits for. */
 import type { AgentSummary } from '../../workflows/contract/agent-summary.ts';
 import type { ApprovalFilter, ApprovalView } from '../../workflows/contract/approvals.ts';
+import { commandLine } from '../command-line.ts';
 import { time } from './format.ts';
 
 /** The open turn of an agent that waits for a person, and what waits for that turn. */
@@ -36,10 +37,10 @@ export async function heldQueue(reader: QueueReader, agentId: string): Promise<H
 
 /** The turn that asks, in words, with the command that lists the question and says how to answer it. */
 export const heldText = (held: HeldQueue): string =>
-  `turn ${held.agentTurnId} waits for ${heldReason(held)}; agentturn approvals --agent ${held.agentId}`;
+  `turn ${held.agentTurnId}, which waits for ${heldReason(held)}: ${commandLine(`approvals --agent ${held.agentId}`)}`;
 
-/** What the turn itself is told to wait for, and who waits for it. */
+/** What is waited for, and how many turns wait for that. */
 export const heldReason = ({ tool, since, queuedTurns }: HeldQueue): string => {
-  const behind = queuedTurns === 1 ? '1 turn waits behind it' : `${queuedTurns} turns wait behind it`;
-  return `approval of ${tool ?? 'more budget'} since ${time(since)}, and ${behind}`;
+  const behind = queuedTurns === 1 ? ' (1 turn is queued)' : ` (${queuedTurns} turns are queued)`;
+  return `approval of ${tool ?? 'more budget'} since ${time(since)}${queuedTurns === 0 ? '' : behind}`;
 };

@@ -1,29 +1,34 @@
 /** `inbox`: all that waits for somebody outside, each with the commands that answer it. */
 import type { InboxEntry, InboxPlace } from '../../workflows/contract/lists.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import { commandLine } from '../command-line.ts';
-import { byOption } from './arguments.ts';
+import { answerCommands } from './answers.ts';
 import { type CliEnvironment, PAGE, type PageOptions, tellMore } from './environment.ts';
 import { counted, duration, shortened, time } from './format.ts';
 
 const ARGUMENTS_SHOWN = 400;
 
+/** The options of `inbox`. */
+export interface InboxOptions extends PageOptions {
+  readonly agent?: string;
+}
+
 /** `inbox`: a page of what waits. Resolves with the exit code. Errors: `invalid_request` for a malformed place. */
-export async function printInbox({ io, openStore }: CliEnvironment, options: PageOptions): Promise<number> {
-  const { after, limit = PAGE, json, ...more } = options;
+export async function printInbox({ io, openStore }: CliEnvironment, options: InboxOptions): Promise<number> {
+  const { agent, after, limit = PAGE, json, ...more } = options;
   const store = await openStore(more);
   try {
     const found = await store.listInbox({
+      ...(agent === undefined ? {} : { agentId: agent }),
       ...(after === undefined ? {} : { after: placeOf(after) }),
       limit: limit + 1,
     });
     const entries = found.slice(0, limit);
     const last = entries.at(-1);
     const next = last && found.length > limit ? `${last.createdAt}:${last.agentTurnId}:${last.callId}` : null;
-    if (json) io.out(JSON.stringify({ entries, next }));
+    if (json) io.out(JSON.stringify({ items: entries, next }));
     else if (entries.length === 0) io.out(after === undefined ? 'nothing waits for an answer' : 'no more');
     else for (const line of entries.flatMap((entry) => entryLines(entry, Date.now()))) io.out(line);
-    if (!json) tellMore(io, `inbox --limit ${limit}`, next);
+    if (!json) tellMore(io, `inbox${agent === undefined ? '' : ` --agent ${agent}`} --limit ${limit}`, next);
     return 0;
   } finally {
     await store.close();
@@ -54,23 +59,7 @@ function entryLines(entry: InboxEntry, now: number): string[] {
     `    ${tool === '' ? '' : `${WHAT[kind]} `}${reason ?? ''}`.trimEnd(),
     `    agent ${agentId}, turn ${agentTurnId}; for ${duration(Math.max(0, now - createdAt))}${behind}`,
     `    ${who} until ${time(deadline)}:`,
-    ...answers(entry).map((command) => `      ${command}`),
+    ...answerCommands(entry).map((command) => `      ${command}`),
     '',
-  ];
-}
-
-/** The commands that answer it. */
-function answers({ kind, callId, agentTurnId, approvers, written }: InboxEntry): string[] {
-  if (kind === 'result')
-    return [
-      commandLine(`tool-result ${agentTurnId} ${callId} --result '"words for the model, or any JSON"'`),
-      commandLine(`tool-result ${agentTurnId} ${callId} --error 'why there is none'`),
-    ];
-  const approve = commandLine(`approve ${callId} --turn ${agentTurnId}${byOption(approvers)}`);
-  if (kind === 'budget') return [`${approve} --budgets '{"maxSteps":100}'`, `${approve} --deny`];
-  return [
-    approve,
-    ...(written === null ? [] : [`${approve} --arguments '${JSON.stringify(written)}'`]),
-    `${approve} --deny --reason 'words for the model'`,
   ];
 }

@@ -57,5 +57,5 @@ function questionText({ status, reason, approvers, deadline, answeredBy, comment
   if (status === 'waiting') return `waits for approval by ${who} until ${time(deadline)}: ${reason}`;
   const by = answeredBy === null ? '' : ` by ${answeredBy}`;
   const at = answeredAt === null ? '' : ` at ${time(answeredAt)}`;
-  return `${status}${by}${at}: ${reason}${comment === null ? '' : `\n"${comment}"`}`;
+  return `asked because ${reason}\n${status}${by}${at}${comment === null ? '' : `: "${comment}"`}`;
 }

@@ -1,5 +1,5 @@
 /** `turn tree`. */
-import { CodedError } from '../../workflows/protocol/failures.ts';
+import { noTurn } from '../no-turn.ts';
 import { callTree, treeLines } from './call-tree.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
 
@@ -12,7 +12,7 @@ export async function printTree(
   const store = await openStore(options);
   try {
     const tree = callTree(turnId, await store.listEdges(turnId));
-    if (!tree) throw new CodedError('turn_not_found', `no edge of this store enqueues a turn ${turnId}`);
+    if (!tree) throw noTurn(turnId);
     for (const line of options.json ? [JSON.stringify({ tree })] : treeLines(tree)) io.out(line);
     return 0;
   } finally {

@@ -10,7 +10,6 @@ import { printWorkList, type WorkListOptions } from './work.ts';
 /** `triggers ls`: triggers of an agent, without their tokens. Resolves with the exit code. Errors: `agent_not_found`. */
 export const printTriggers = (environment: CliEnvironment, agentId: string, options: WorkListOptions) =>
   printWorkList(environment, agentId, options, {
-    name: 'triggers',
     command: 'triggers ls',
     empty: `no triggers; ${commandLine(`triggers create ${agentId} NAME`)} makes one`,
     read: (store, agent, page) => store.listTriggers(agent, page),

@@ -38,7 +38,7 @@ export async function printTurns({ io, openStore }: CliEnvironment, options: Tur
     const turns = found.slice(0, limit);
     const last = turns.at(-1);
     const next = last && found.length > limit ? `${last.acceptedAt}:${last.agentTurnId}` : null;
-    if (json) io.out(JSON.stringify({ turns, next }));
+    if (json) io.out(JSON.stringify({ items: turns, next }));
     else if (turns.length === 0) io.out(after === undefined ? 'no such turns' : 'no more');
     else for (const line of table(turnRows(turns))) io.out(line);
     if (!json) tellMore(io, `turns ls${filterOf(options)} --limit ${limit}`, next);
@@ -93,7 +93,7 @@ export async function printCosts({ io, openStore }: CliEnvironment, options: Cos
   const store = await openStore(more);
   try {
     const sums = await store.spending({ by, since, limit });
-    if (json) io.out(JSON.stringify({ by, since, spending: sums }));
+    if (json) io.out(JSON.stringify({ by, since, items: sums }));
     else if (sums.length === 0) io.out(`no turns since ${time(since)}`);
     else for (const line of table(costRows(by, sums))) io.out(line);
     return 0;
@@ -109,7 +109,7 @@ const costRows = (by: CostOptions['by'], sums: readonly Spending[]): string[][] 
     String(turns),
     String(failed),
     String(tokens),
-    cost.toFixed(4),
+    uncosted === turns ? '-' : cost.toFixed(4),
     uncosted === 0 ? '-' : counted(uncosted, 'turn'),
   ]),
 ];

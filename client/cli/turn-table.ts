@@ -4,7 +4,7 @@ import type { CallView, StepView, TurnView } from '../../workflows/contract/view
 import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import { shownTokens } from '../../workflows/protocol/turn.ts';
 import { commandLine } from '../command-line.ts';
-import { byOption } from './arguments.ts';
+import { answerCommands } from './answers.ts';
 import { deliverableText, duration, indent, shortened, table, time, valueLine } from './format.ts';
 import { type HeldQueue, heldReason, heldText } from './held-queue.ts';
 
@@ -91,18 +91,12 @@ function waitingLines(
 ): readonly string[] {
   if (isDelegation(tool))
     return [`  ${tool} until ${time(deadline)}: ${commandLine(`turn tree ${agentTurnId}`)} shows who answers`];
-  if (kind === 'approval') {
-    const budget = tool === '' ? ` --turn ${agentTurnId} --budgets '{...}'` : '';
-    return [
-      `  approval of ${tool || 'more budget'} until ${time(deadline)}; answer it with`,
-      `    ${commandLine(`approve ${callId}${budget}${byOption(approvers)}`)}`,
-    ];
-  }
+  const isApproval = kind === 'approval';
+  const waiting = { kind: isApproval ? (tool === '' ? 'budget' : 'approval') : 'result' } as const;
+  const commands = answerCommands({ ...waiting, agentTurnId, callId, approvers }).map((command) => `    ${command}`);
+  if (isApproval)
+    return [`  approval of ${tool || 'more budget'} until ${time(deadline)}; answer it with`, ...commands];
   const pending =
     deferred && `    a result was reported whose card is missing; tried again at ${time(deferred.nextRetryAt)}`;
-  return [
-    `  ${tool} until ${time(deadline)}; answer it with`,
-    `    ${commandLine(`tool-result ${agentTurnId} ${callId} --result '{...}'`)}`,
-    ...(pending ? [pending] : []),
-  ];
+  return [`  ${tool} until ${time(deadline)}; answer it with`, ...commands, ...(pending ? [pending] : [])];
 }

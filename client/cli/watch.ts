@@ -1,8 +1,10 @@
 /** What a person sees who waits for a turn: its events as they happen, and why it does not go on while nothing happens. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AgentEvent } from '../../workflows/contract/events.ts';
+import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { TurnHandle } from '../api.ts';
+import { answerCommands, type Waiting } from './answers.ts';
 import type { CliIo } from './environment.ts';
 import { TurnProgress } from './progress.ts';
 import { stallText } from './stall.ts';
@@ -19,7 +21,8 @@ export async function watch(io: CliIo, turn: TurnHandle): Promise<void> {
   try {
     const progress = new TurnProgress((await turn.get()).acceptedAt);
     for await (const event of turn.events())
-      for (const line of progress.lines(event)) if (io.live || isTrouble(event)) io.err(line);
+      for (const line of [...progress.lines(event), ...answersTo(event, turn.id)])
+        if (io.live || isTrouble(event)) io.err(line);
   } finally {
     ended.abort();
   }
@@ -29,8 +32,25 @@ export async function watch(io: CliIo, turn: TurnHandle): Promise<void> {
 /** Whether a turn that somebody waits for may go on only when a person does something. */
 const isTrouble = (event: AgentEvent): boolean =>
   event.type === 'provider' ||
-  (event.type === 'approval' && event.payload.phase === 'asked') ||
+  waitingIn(event) !== null ||
   (event.type === 'state' && event.payload.activity === 'waiting_for_workers');
+
+/** What the event says to wait for an answer from outside; null for any other event. */
+function waitingIn(event: AgentEvent): Pick<Waiting, 'kind' | 'callId'> | null {
+  if (event.type === 'approval' && event.payload.phase === 'asked')
+    return { kind: event.payload.tool === '' ? 'budget' : 'approval', callId: event.payload.callId };
+  if (event.type === 'call' && event.payload.phase === 'suspended' && !isDelegation(event.payload.tool))
+    return { kind: 'result', callId: event.payload.callId };
+  return null;
+}
+
+/** The command that answers what the event is about, as a line. */
+function answersTo(event: AgentEvent, agentTurnId: string): string[] {
+  const waiting = waitingIn(event);
+  return (waiting ? answerCommands({ ...waiting, agentTurnId }) : [])
+    .slice(0, 1)
+    .map((command) => `${' '.repeat(13)}${command}`);
+}
 
 /** Says each reason once, and of a provider that fails each attempt; the first one is an event of the turn, and is said with the events. */
 async function watchStalls(io: CliIo, turn: TurnHandle, ended: AbortSignal): Promise<void> {

@@ -17,8 +17,6 @@ export interface WorkListOptions extends PageOptions {
 
 /** One list of what an agent has. */
 export interface WorkList<T> {
-  /** The name of the list in JSON. */
-  readonly name: string;
   /** The command that prints it, without the agent. */
   readonly command: string;
   /** What is said where there is nothing. */
@@ -44,7 +42,7 @@ export async function printWorkList<T>(
     const items = found.slice(0, limit);
     const last = items.at(-1);
     const next = last !== undefined && found.length > limit ? list.id(last) : null;
-    if (json) io.out(JSON.stringify({ [list.name]: items, next }));
+    if (json) io.out(JSON.stringify({ items, next }));
     else if (items.length === 0) io.out(after === undefined ? list.empty : 'no more');
     else for (const line of table(list.rows(items))) io.out(line);
     if (!json) tellMore(io, `${list.command} ${agentId}${all ? ' --all' : ''} --limit ${limit}`, next);
@@ -57,7 +55,6 @@ export async function printWorkList<T>(
 /** `work ls`: work items of an agent. Resolves with the exit code. Errors: `agent_not_found`. */
 export const printWorkItems = (environment: CliEnvironment, agentId: string, options: WorkListOptions) =>
   printWorkList(environment, agentId, options, {
-    name: 'workItems',
     command: 'work ls',
     empty: 'no work items',
     read: (store, agent, page) => store.listWorkItems(agent, page),
@@ -68,7 +65,6 @@ export const printWorkItems = (environment: CliEnvironment, agentId: string, opt
 /** `waits ls`: what an agent waits for. Resolves with the exit code. Errors: `agent_not_found`. */
 export const printWaits = (environment: CliEnvironment, agentId: string, options: WorkListOptions) =>
   printWorkList(environment, agentId, options, {
-    name: 'waits',
     command: 'waits ls',
     empty: 'it waits for nothing',
     read: (store, agent, page) => store.listWaits(agent, page),

@@ -5,7 +5,8 @@
  * Invariant: the page loads from, and talks to, the gateway that serves it and nobody else.
  */
 import { readFileSync } from 'node:fs';
-import { stripTypeScriptTypes } from 'node:module';
+// By its object: an older Node, which has no such function, is to come as far as the sentence that says so.
+import nodeModule from 'node:module';
 import { Hono } from 'hono';
 import { html } from 'hono/html';
 import { secureHeaders } from 'hono/secure-headers';
@@ -68,7 +69,8 @@ function moduleText(name: string): string {
  * by lines, so a module of the page has no template of several lines.
  */
 export const browserCode = (source: string): string =>
-  stripTypeScriptTypes(source)
+  nodeModule
+    .stripTypeScriptTypes(source)
     .replaceAll(/^ *(\/\*\*[\s\S]*?\*\/|\/\/.*)$/gm, '')
     .replaceAll(/\s+$/gm, '')
     .replaceAll(/^( {2})+/gm, (indent) => '\t'.repeat(indent.length / 2))

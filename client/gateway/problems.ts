@@ -30,6 +30,8 @@ const STATUS: Partial<Record<FailureCode, number>> = {
   store_locked: 503,
   store_unavailable: 503,
   temporal_unreachable: 503,
+  namespace_not_found: 503,
+  store_mismatch: 503,
 };
 
 /** An error as it goes out. */
@@ -55,8 +57,9 @@ const RETRY_AFTER_S = 5;
 /** An error of the catalogue as a problem; any other is told without its words, which are for the log. */
 export function problemOf(error: unknown): Problem {
   const code = error instanceof CodedError ? error.code : 'internal_error';
-  const { message: title, cure, retryable } = FAILURES[code];
+  const { message: title, retryable } = FAILURES[code];
   const detail = error instanceof CodedError ? error.message : 'the gateway failed; its log has more';
+  const cure = error instanceof CodedError ? error.cure : FAILURES[code].cure;
   return { type: `${PROBLEM_TYPE}${code}`, title, status: STATUS[code] ?? 500, detail, code, retryable, cure };
 }
 

@@ -159,7 +159,7 @@ export class GatewayConnection {
 }
 
 const unreachable = (base: string, cause: unknown): CodedError =>
-  new CodedError('gateway_unreachable', `the gateway at ${base} does not answer; check the URL and that it runs`, {
+  new CodedError('gateway_unreachable', `the gateway at ${base || '(its URL is empty)'} does not answer`, {
     cause,
   });
 

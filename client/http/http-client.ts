@@ -76,9 +76,9 @@ export class AgentHttpClient implements ClientApi {
     return this.#items('/v1/approvals', { ...query, after: place, limit });
   }
 
-  async inbox({ after, limit = 100 }: InboxQuery = {}): Promise<readonly InboxEntry[]> {
+  async inbox({ agentId, after, limit = 100 }: InboxQuery = {}): Promise<readonly InboxEntry[]> {
     const place = after && `${after.createdAt}:${after.agentTurnId}:${after.callId}`;
-    return this.#items('/v1/inbox', { after: place, limit });
+    return this.#items('/v1/inbox', { agentId, after: place, limit });
   }
 
   async *turns(query: Omit<TurnQuery, 'before'> = {}): AsyncGenerator<TurnSummary, void> {

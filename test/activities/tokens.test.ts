@@ -23,7 +23,8 @@ describe('tokens', () => {
 
   test('of long runs without a boundary are counted piece by piece, in time that grows with their length (K15)', () => {
     const started = performance.now();
-    expect(countTokens('a'.repeat(200_000))).toBeGreaterThan(20_000);
-    expect(performance.now() - started).toBeLessThan(5_000);
+    expect(countTokens('a'.repeat(2_000_000))).toBeGreaterThan(200_000);
+    // A fraction of a second, and a quarter of an hour in time that grows with the square.
+    expect(performance.now() - started).toBeLessThan(60_000);
   });
 });

@@ -42,7 +42,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   'workers/demo/answerer': ['workers/model-server', 'activities/app/nearest.ts'],
   'workers/demo': ['workers', 'activities', 'client', 'workflows'],
   workers: ['activities', 'client', 'workflows', 'activities/index.ts'],
-  'index.ts': ['activities', 'client', 'workflows', 'workers/connected-client.ts'],
+  'index.ts': ['activities', 'client', 'workflows', 'workers/connected-client.ts', 'workers/demand-node.ts'],
   'kernel.ts': ['workflows/kernel', 'workflows/protocol'],
   scripts: ['workers', 'client/console'],
   examples: [],

@@ -170,7 +170,7 @@ describe.each<[string, () => ClientApi, string | undefined]>([
       errorCode: 'stopped',
       reason: expect.stringContaining('enough'),
     });
-    await expect(turn.setBudgets({ maxSteps: 61 })).rejects.toMatchObject({ code: 'turn_not_found' });
+    await expect(turn.setBudgets({ maxSteps: 61 })).rejects.toMatchObject({ code: 'turn_ended' });
   });
 
   test('stops and starts an agent, and replaces what it remembers', async () => {

@@ -1,6 +1,7 @@
 /** Each reason why a turn does not go on, made to happen on a real server and a real store, and what is said of it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { Client, Connection } from '@temporalio/client';
 import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../activities/app/app.ts';
@@ -121,11 +122,15 @@ describe.each(BACKENDS)('a turn on %s that does not go on says why', (backend) =
     expect(await turn.stall()).toBeNull();
   });
 
-  test('a server that does not answer is temporal_unreachable, and an unknown turn has no reason', async () => {
+  test('a server that does not answer, or lacks the namespace, is an error, and an unknown turn has no reason', async () => {
     const turn = await enqueue('hermit');
     const { client, connection } = await connectClient({ address: harness.address, namespace: 'no-such-namespace' });
-    await expect(findStall(harness.store, client, turn.id)).rejects.toMatchObject({ code: 'temporal_unreachable' });
+    await expect(findStall(harness.store, client, turn.id)).rejects.toMatchObject({ code: 'namespace_not_found' });
     await connection.close();
+    const silent = Connection.lazy({ address: '127.0.0.1:1' });
+    const nowhere = new Client({ connection: silent, namespace: harness.namespace });
+    await expect(findStall(harness.store, nowhere, turn.id)).rejects.toMatchObject({ code: 'temporal_unreachable' });
+    await silent.close();
     expect(await harness.client.turn('no-such-turn').stall()).toBeNull();
   });
 });

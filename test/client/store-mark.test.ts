@@ -1,5 +1,5 @@
 /** One namespace has one store: the first worker marks it, and whoever has another store is refused. */
-import { mkdtempSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from '@jest/globals';
@@ -12,6 +12,7 @@ import { startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { openStore } from '../../workers/open-store.ts';
 import { testApp } from '../support/app.ts';
 import { type Harness, openHarness } from '../support/harness.ts';
+import { emptyFolder, jsonOf, runCli } from './cli/processes.ts';
 
 const open: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -56,6 +57,42 @@ test('a client of another store is refused before it can write, and any client w
   await (await connectTo(settings, openNamedStore)).close();
   await claimNamespace(harness.temporal.client, await harness.store.identity());
   await expect(connectTo(settings, openNamedStore)).rejects.toMatchObject({ code: 'store_mismatch' });
+});
+
+test('while the server of a store is down, another one that was found is not taken for it', async () => {
+  const harness = await opened();
+  const { address, namespace } = harness;
+  const cwd = emptyFolder();
+  const folder = join(cwd, '.agentturn');
+  mkdirSync(folder);
+  const store = await otherStore(join(folder, 'agentturn.db'));
+  await store.registerProfiles([...testApp([], { name: 'guide' }).agents.values()]);
+  writeFileSync(join(folder, 'temporal-server.json'), JSON.stringify({ port: Number(address.split(':')[1]) }));
+  const cli = (...args: string[]) => runCli([...args, '--namespace', namespace, '--json'], { cwd });
+  const { agentTurnId } = jsonOf<{ agentTurnId: string }>(await cli('enqueue', 'ann', 'hi', '--profile', 'guide'));
+  await claimNamespace(harness.temporal.client, await harness.store.identity());
+  for (const args of [['enqueue', 'ann', 'hi'], ['verify']]) {
+    const { error } = jsonOf<{ error: { code: string; cure: string } }>(await cli(...args));
+    expect(error).toMatchObject({
+      code: 'store_mismatch',
+      cure: expect.stringMatching(/^Start the server of this store with ".* dev"/),
+    });
+    expect(error.cure).not.toContain('--fix');
+  }
+  const shown = await runCli(['turn', 'show', agentTurnId, '--namespace', namespace], { cwd });
+  expect(shown).toMatchObject({ code: 0, stderr: '' });
+  expect(shown.stdout).toMatch(/^stalled +not known: .*the server of this store does not run.* dev"/m);
+  const { findings } = jsonOf<{ findings: { check: string; problem?: string; ok: boolean | null }[] }>(
+    await cli('doctor'),
+  );
+  expect(
+    findings.flatMap(({ check, problem, ok }) =>
+      check === 'owner' || check === 'workers' ? [[check, ok, problem]] : [],
+    ),
+  ).toEqual([
+    ['owner', false, 'store_mismatch'],
+    ['workers', null, undefined],
+  ]);
 });
 
 test('of two that mark a namespace at once, one wins and the other is refused', async () => {

@@ -99,7 +99,9 @@ describe('the environment', () => {
   test('names all that is wrong at once', () => {
     const message = complaint({ AGENTTURN_STORE: 'x', OPENAI_BASE_URL: 'y' });
     expect(message).toContain('AGENTTURN_STORE');
-    expect(message).toContain('OPENAI_BASE_URL');
+    expect(message).toContain('OPENAI_BASE_URL must be an http(s) URL, and is "y"');
+    // It may hold a password.
+    expect(message).not.toContain('"x"');
   });
 
   test('has signing keys that are long enough, several with commas between them, and shows none in a complaint', () => {

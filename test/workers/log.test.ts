@@ -2,7 +2,7 @@
 import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/common';
-import { logLine, saidLine } from '../../workers/log.ts';
+import { isShown, levelOf, logLine, sayer } from '../../workers/log.ts';
 
 const at = BigInt(Date.UTC(2026, 0, 31)) * 1_000_000n;
 const cause = Object.assign(new Error('connect ECONNREFUSED\n  at 10.0.0.1'), { name: 'ConnectError' });
@@ -35,12 +35,33 @@ describe('a line of the log', () => {
       attempt: 3,
       error: expect.stringContaining('store_unavailable: the store does not answer'),
     });
-    expect(JSON.parse(saidLine('ready', 'json'))).toMatchObject({ level: 'INFO', message: 'ready' });
-    expect(saidLine('ready', 'text')).toBe('ready');
+    const lines: string[] = [];
+    const write = (said: string) => void lines.push(said);
+    sayer(write, 'INFO', 'text')('ready');
+    sayer(write, 'WARN', 'text')('not important enough');
+    sayer(write, 'WARN', 'json')('beware', 'WARN');
+    expect(lines).toEqual(['ready', expect.any(String)]);
+    expect(JSON.parse(lines[1] ?? '')).toMatchObject({ level: 'WARN', message: 'beware' });
   });
 
   test('has the stack where the level asks for details', () => {
     expect(logLine({ ...entry, level: 'DEBUG' }, 'json')).toContain('log.test.ts');
+  });
+
+  test('is shown where a tool said it that is important enough; of the runtime there are warnings, unless all is asked for', () => {
+    const info = (sdkComponent: string, tool?: string) => ({ level: 'INFO' as const, meta: { sdkComponent, tool } });
+    expect(levelOf({})).toBe('INFO');
+    expect(levelOf({ debug: true })).toBe('DEBUG');
+    expect(levelOf({ debug: true, logLevel: 'error' })).toBe('ERROR');
+    const shown = [
+      isShown(info('activity', 'print'), 'INFO'),
+      isShown(info('worker'), 'INFO'),
+      isShown(info('activity'), 'INFO'),
+    ];
+    expect(shown).toEqual([true, false, false]);
+    expect(isShown(info('activity', 'print'), 'WARN')).toBe(false);
+    expect(isShown({ level: 'WARN', meta: { sdkComponent: 'core' } }, 'INFO')).toBe(true);
+    expect(isShown(info('worker'), 'DEBUG')).toBe(true);
   });
 
   test('stays one line of bounded length whatever an entry holds, and ends where causes go in a circle', () => {

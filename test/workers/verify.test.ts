@@ -332,10 +332,10 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
     });
   });
 
-  test('a namespace that is not there is temporal_unreachable, by name', async () => {
+  test('a namespace that is not there is namespace_not_found, by name', async () => {
     const { client, connection } = await connectClient({ address: harness.address, namespace: 'no-such-namespace' });
     await expect(verify({ temporal: client })).rejects.toMatchObject({
-      code: 'temporal_unreachable',
+      code: 'namespace_not_found',
       message: expect.stringContaining('no-such-namespace'),
     });
     await connection.close();

@@ -1,8 +1,10 @@
 /** A worker that opens a connection of its own. */
 import { spawn } from 'node:child_process';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { startOfflineModel } from '../../workers/demo/answerer/offline.ts';
+import { removeServerRecord, writeServerRecord } from '../../workers/temporal/server-record.ts';
 import { startWorker, type WorkerDeps } from '../../workers/worker.ts';
 import { CliProcess } from '../client/cli/processes.ts';
 import { testApp } from '../support/app.ts';
@@ -40,6 +42,22 @@ describe('a worker without a connection', () => {
     await expect(start).rejects.toThrow(/doubled/);
   });
 
+  test('beside a process that answers the same turns with another model says so', async () => {
+    const lines: string[] = [];
+    const served = async (pid: number): Promise<void> => {
+      const owner = { pid, model: 'the offline model', targets: ['worker_generic'] };
+      writeServerRecord(dirname(harness.storePath), { port: 1, owner });
+      await (await startWorker({ ...deps(), log: (line) => void lines.push(line) })).stop();
+    };
+    await served(process.ppid);
+    expect(lines).toEqual([
+      expect.stringMatching(/serves worker_generic with scripted at .* with the offline model: a step may go/),
+    ]);
+    await served(process.pid);
+    expect(lines).toHaveLength(1);
+    removeServerRecord(dirname(harness.storePath));
+  });
+
   test.each([
     ['nothing', undefined],
     ['empty texts', ''],
@@ -48,6 +66,7 @@ describe('a worker without a connection', () => {
     await expect(startWorker({ ...deps(), model })).rejects.toMatchObject({
       code: 'invalid_config',
       message: expect.stringMatching(/OPENAI_API_KEY, OPENAI_BASE_URL or both .* model: \{ apiKey, baseUrl/),
+      cure: expect.stringMatching(/offline model, and startScriptedModel of agentturn\/testing/),
     });
   });
 

@@ -293,14 +293,12 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
 });
 
 describe('with no worker running', () => {
-  test('enqueue still acks at once, and the turns run when one starts (T3)', async () => {
+  test('enqueue acks, and the turns run when one starts (T3)', async () => {
     const harness = await openHarness();
     const model = await startScriptedModel({ scripts: { answer: [{ kind: 'message', content: 'done' }] } });
     try {
       const agent = harness.client.agent(newAgentId());
-      const startedAt = performance.now();
       const handles = await Promise.all([agent.enqueue(ANSWER), agent.enqueue(ANSWER)]);
-      expect(performance.now() - startedAt).toBeLessThan(2_000);
       await expect(handles[0]?.result({ timeoutMs: 50 })).rejects.toMatchObject({ code: 'result_wait_timeout' });
       await harness.startWorker(testApp([]), model);
       const views = await Promise.all(handles.map((handle) => handle.result(WAIT)));

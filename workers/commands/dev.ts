@@ -11,10 +11,10 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import { loadApp } from '../app-module.ts';
 import type { Config } from '../config.ts';
 import { builtInApp } from '../demo/app.ts';
-import { saidLine } from '../log.ts';
+import { levelOf, sayer } from '../log.ts';
 import { openStore, shownStore } from '../open-store.ts';
+import { sharedWarning } from '../shared-targets.ts';
 import type { TemporalServer } from '../temporal/server.ts';
-import type { ServerOwner } from '../temporal/server-record.ts';
 import { callbacksOf, devSigningKeys } from './callbacks.ts';
 import { type Cleanup, withCleanup } from './cleanup.ts';
 import { GATEWAY_PORT, type ServedGateway, serveGateway } from './gateway.ts';
@@ -57,7 +57,9 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     const warned = model.offline ? Promise.resolve(null) : modelWarning(model.options);
     warned.catch(() => {});
     const logFormat = options.log ?? config.logFormat;
-    const log = (line: string) => io.err(saidLine(line, logFormat));
+    const logLevel = levelOf(options);
+    const log = sayer(io.err, logLevel, logFormat);
+    const warn = (line: string) => log(line, 'WARN');
     log('starting...');
     const targets = targetsOf(app);
     const owner = { pid: process.pid, model: model.name, targets };
@@ -66,13 +68,17 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     const address = settings.temporal ?? { address: server.address, namespace: server.namespace };
     const backend = await openBackend(address, settings, cleanup);
     await prepareNamespace(backend);
-    const logLevel = options.debug ? 'DEBUG' : 'WARN';
     const signingKeys = devSigningKeys(settings);
     const { store } = backend;
     const callbacks = new CallbackTokens(signingKeys);
     // Before the worker, whose tools are told where it is.
-    const gateway = await devGateway({ at: address, store, callbacks, uiUrl: server.uiUrl, log }, settings, cleanup);
-    tellWebhooks(settings, { store, log }, cleanup);
+    const port = options.gatewayPort ?? config.gateway.port;
+    const gateway = await devGateway(
+      { at: address, store, callbacks, uiUrl: server.uiUrl, log },
+      { settings, port },
+      cleanup,
+    );
+    tellWebhooks(settings, { store, log: warn }, cleanup);
     const worker = await runWorker(
       backend,
       {
@@ -82,16 +88,20 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
         // What is edited here counts at once, also when it was so before.
         takeOver: true,
         callbacks: callbacksOf({ signingKeys }, config.gateway.url ?? gateway.url),
-        log,
+        log: warn,
         logLevel,
         logFormat,
       },
       cleanup,
     );
     const warning = await warned;
-    if (warning !== null) log(warning);
+    if (warning !== null) warn(warning);
     const shared = sharedWarning(owner, server.owner);
-    if (shared !== null) log(shared);
+    if (shared !== null) warn(shared);
+    if (server.owner)
+      warn(
+        `process ${server.owner.pid} runs everything of ${settings.dataDir} already: this one adds a worker and a gateway to it`,
+      );
     const agents = [...app.agents.keys()];
     const { address: temporal, namespace } = address;
     const where = { temporal, namespace, webUi: server.uiUrl ?? null, temporalPid: server.pid ?? null };
@@ -101,12 +111,15 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
       store: shownStore(settings.storeUrl),
       model: model.options.defaultModel,
       offline: model.offline,
+      modelUrl: model.options.baseUrl ?? null,
     };
     const request = (module && model.offline && callOf(app)) || '"your request"';
     if (options.json) io.out(JSON.stringify({ ready: { ...ready, app: name, agents, targets } }));
     else
       for (const line of readyLines(settings, server, {
-        announcement: model.announcement,
+        announcement: model.offline
+          ? `${model.announcement}; a program of yours uses it with OPENAI_BASE_URL=${model.options.baseUrl}`
+          : model.announcement,
         name,
         app,
         request,
@@ -157,20 +170,6 @@ export const targetsOf = (app: App): string[] => [
   ...new Set([...app.agents.values()].map((snapshot) => snapshot.profile.workerTarget)),
 ];
 
-/**
- * That the process which runs the server answers some of the same turns with another model, as a line for people; null when it does not, or
- * no other process is known.
- */
-function sharedWarning(ours: ServerOwner, theirs: ServerOwner | undefined): string | null {
-  if (!theirs || theirs.model === ours.model) return null;
-  const both = ours.targets.filter((target) => theirs.targets.includes(target));
-  if (both.length === 0) return null;
-  return (
-    `warning: this process serves ${both.join(', ')} with ${ours.model}, and process ${theirs.pid} serves the same data with ` +
-    `${theirs.model}: a step may go to either; stop one of them, or give both the same model`
-  );
-}
-
 /** The gateway of this process, and a token of this run that may do everything. */
 interface DevGateway {
   readonly url: string;
@@ -180,16 +179,20 @@ interface DevGateway {
 /** Serves HTTP on this machine, at the usual port where that is free. */
 async function devGateway(
   parts: Pick<ServedGateway, 'at' | 'store' | 'callbacks' | 'uiUrl' | 'log'>,
-  settings: Settings,
+  { settings, port }: { readonly settings: Settings; readonly port: number | undefined },
   cleanup: Cleanup,
 ): Promise<DevGateway> {
   const { token, kept } = newToken({ name: 'dev', scopes: [...SCOPES] });
   const tokens = [...knownTokens(settings), kept];
   const serve = (port: number) => serveGateway({ ...parts, tokens, listenAt: { host: '127.0.0.1', port } }, cleanup);
-  const { port } = settings.config.gateway;
-  const served = await serve(port ?? GATEWAY_PORT).catch((error: unknown) => {
-    if (port === undefined && error instanceof CodedError && error.code === 'port_in_use') return serve(0);
-    throw error;
+  const served = await serve(port ?? GATEWAY_PORT).catch(async (error: unknown) => {
+    if (port !== undefined || !(error instanceof CodedError) || error.code !== 'port_in_use') throw error;
+    const other = await serve(0);
+    parts.log(
+      `port ${GATEWAY_PORT} is taken, by another dev perhaps: the gateway of this one is at ${other.url}`,
+      'WARN',
+    );
+    return other;
   });
   return { url: served.url, token };
 }
@@ -228,6 +231,8 @@ function callOf({ tools }: App): string | null {
   const [tool] = tools.values();
   if (!tool) return null;
   const { properties = {}, required = [] } = tool.spec.parameters as ObjectSchema;
+  // An example that the schema refuses would be a bad one.
+  if (required.some((property) => properties[property]?.pattern ?? properties[property]?.format)) return null;
   const values = required.map((property) => [property, exampleOf(properties[property])]);
   return `'call ${tool.spec.name} ${JSON.stringify(Object.fromEntries(values))}'`;
 }
@@ -241,6 +246,8 @@ interface ValueSchema {
   readonly type?: unknown;
   readonly enum?: readonly unknown[];
   readonly minimum?: number;
+  readonly pattern?: string;
+  readonly format?: string;
 }
 
 function exampleOf({ type, enum: values, minimum = 1 }: ValueSchema = {}): unknown {

@@ -8,6 +8,7 @@ import type { CliIo } from '../../client/cli/environment.ts';
 import { table } from '../../client/cli/format.ts';
 import { connectClient } from '../../client/connect.ts';
 import type { Store } from '../../workflows/contract/store.ts';
+import { OPEN_STATUSES } from '../../workflows/protocol/turn.ts';
 import { loadApp } from '../app-module.ts';
 import type { Config } from '../config.ts';
 import { isConfigured } from '../model-options.ts';
@@ -47,10 +48,11 @@ export async function doctor(config: Config, io: CliIo, options: DoctorOptions):
 
 const SHOWN = { true: 'ok', false: 'WRONG', null: '-' } as const;
 
-const shown = ({ check, ok, problem, what, cure }: Finding): string[][] => [
-  [SHOWN[`${ok}`], check, problem === undefined ? what : `[${problem}] ${what}`],
-  ...(cure === undefined ? [] : [['', '', `cure: ${cure}`]]),
-];
+function shown({ check, ok, problem, what, cure }: Finding): string[][] {
+  const [first = '', ...more] = (problem === undefined ? what : `[${problem}] ${what}`).split('\n');
+  const below = [...more, ...(cure === undefined ? [] : `cure: ${cure}`.split('\n'))];
+  return [[SHOWN[`${ok}`], check, first], ...below.map((line) => ['', '', line])];
+}
 
 /** What is examined, and what was found so far. */
 interface Examination {
@@ -90,15 +92,39 @@ async function examine({ settings, app, fix, findings, cleanup }: Examination): 
     await judge('clock', () => clockOf(store));
     await judge('supervisor', () => supervisionOf(store));
   }
-  if (temporal && isReady && store) await judge('owner', () => ownerOf(temporal, store, fix));
+  const named = settings.temporal !== undefined;
+  if (temporal && isReady && store) await judge('owner', () => ownerOf(temporal, store, { fix, named }));
+  const isOthers = findings.some(({ check, ok }) => check === 'owner' && ok === false);
   const loaded = app === undefined ? null : await opened('app', () => loadApp(app));
   if (app === undefined) findings.push({ check: 'app', ...unchecked('none is named: --app or AGENTTURN_APP') });
   if (loaded) findings.push({ check: 'app', ...well(`${app} loads`) });
   if (loaded && store) await judge('versions', () => versionsOf(loaded, store));
   await judge('model', () => modelOf(settings.config, loaded));
   if (!temporal || !isReady || (app !== undefined && !loaded)) return;
+  if (isOthers) {
+    findings.push({ check: 'workers', ...unchecked('not asked: the server works with another store') });
+    return;
+  }
   const targets = loaded ? targetsOf(loaded) : await registeredTargets(settings, store);
-  for (const target of targets) await judge('workers', () => serviceOf(temporal, target));
+  const service = await Promise.all(
+    targets.map(async (target) => ({ target, ...(await serviceOf(temporal, target).catch(resultOfError)) })),
+  );
+  const isServed = service.some(({ ok }) => ok);
+  for (const { target, ...result } of service) {
+    // An agent of an app that ran here once, the demo say, is nothing that anybody waits for.
+    const isUnused =
+      !loaded && store && isServed && result.problem === 'target_not_served' && !(await hasOpenTurns(store, target));
+    findings.push({ check: 'workers', ...(isUnused ? unchecked(`${result.what}, which no open turn needs`) : result) });
+  }
+}
+
+/** Whether a turn of an agent that runs on the target has not ended. Errors: those of the store. */
+async function hasOpenTurns(store: Store, target: string): Promise<boolean> {
+  for (const { name, workerTarget } of await store.listProfiles()) {
+    if (workerTarget !== target) continue;
+    if ((await store.findTurns({ profile: name, status: OPEN_STATUSES, limit: 1 })).length > 0) return true;
+  }
+  return false;
 }
 
 /** Whether the endpoint answers, takes the credentials, and has the models of the app. Errors: `provider_error`, `provider_auth`. */

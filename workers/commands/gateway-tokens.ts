@@ -2,8 +2,8 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import type { CliIo } from '../../client/cli/environment.ts';
+import { UsageError } from '../../client/cli/failure.ts';
 import { type GatewayToken, gatewayTokenSchema, keptToken, newToken, SCOPES } from '../../client/gateway/caller.ts';
-import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Config } from '../config.ts';
 import { readPrivateList, writePrivateList } from './private-list.ts';
 import type { GatewayTokenOptions } from './process-commands.ts';
@@ -31,7 +31,7 @@ export async function gatewayToken(config: Config, io: CliIo, options: GatewayTo
   const wanted = gatewayTokenSchema
     .omit({ sha256: true })
     .safeParse({ name, scopes, ...(agents === undefined ? {} : { agents }) });
-  if (!wanted.success) throw new CodedError('invalid_config', `the token: ${z.prettifyError(wanted.error)}`);
+  if (!wanted.success) throw new UsageError('invalid_config', `the token: ${z.prettifyError(wanted.error)}`);
   const others = readTokens(file).filter((token) => token.name !== name);
   const { token, kept } = newToken(wanted.data);
   writePrivateList(file, [...others, kept]);

@@ -13,7 +13,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Config } from '../config.ts';
 import { type GatewayServer, type GatewayServerOptions, listen } from '../gateway-server.ts';
 import { keepHeapSmall } from '../heap.ts';
-import { saidLine } from '../log.ts';
+import { levelOf, type Say, sayer } from '../log.ts';
 import { reachability } from '../temporal/reachability.ts';
 import { callbackTokens } from './callbacks.ts';
 import { type Cleanup, withCleanup } from './cleanup.ts';
@@ -34,7 +34,7 @@ export function gateway(config: Config, io: CliIo, options: GatewayOptions): Pro
   const interrupt = new Interrupt();
   return withCleanup(async (cleanup) => {
     cleanup.add(() => interrupt.release());
-    const log = (line: string) => io.err(saidLine(line, options.log ?? config.logFormat));
+    const log = sayer(io.err, levelOf(options), options.log ?? config.logFormat);
     const tokens = knownTokens(settings);
     if (tokens.length === 0)
       throw new CodedError(
@@ -46,8 +46,10 @@ export function gateway(config: Config, io: CliIo, options: GatewayOptions): Pro
     const { host = '127.0.0.1', port = config.gateway.port ?? GATEWAY_PORT, webUi: uiUrl } = options;
     const at = await addressOf(settings);
     const callbacks = callbackTokens(config);
-    const server = await serveGateway({ at, store, tokens, callbacks, listenAt: { host, port }, uiUrl, log }, cleanup);
-    tellWebhooks(settings, { store, log }, cleanup);
+    const named = settings.temporal !== undefined;
+    const listenAt = { host, port };
+    const server = await serveGateway({ at, named, store, tokens, callbacks, listenAt, uiUrl, log }, cleanup);
+    tellWebhooks(settings, { store, log: (line) => log(line, 'WARN') }, cleanup);
     if (options.json)
       io.out(JSON.stringify({ ready: { url: server.url, temporal: at.address, namespace: at.namespace } }));
     else
@@ -73,6 +75,8 @@ async function addressOf(settings: Settings): Promise<TemporalAddress> {
 /** What a gateway is served with. */
 export interface ServedGateway {
   readonly at: TemporalAddress;
+  /** Whether somebody named that server, as opposed to one that was found; it counts as named when left out. */
+  readonly named?: boolean;
   readonly store: ClientStore;
   readonly tokens: readonly GatewayToken[];
   /** Knows the tokens of callbacks; none is known when left out. */
@@ -81,7 +85,7 @@ export interface ServedGateway {
   /** The address of Temporal's Web UI, where it is known. */
   readonly uiUrl?: string | undefined;
   /** Takes a line for the operator. */
-  readonly log: (line: string) => void;
+  readonly log: Say;
 }
 
 /**
@@ -89,17 +93,18 @@ export interface ServedGateway {
  * belongs to another store.
  */
 export async function serveGateway(
-  { at, store, tokens, callbacks, listenAt, uiUrl, log }: ServedGateway,
+  { at, named, store, tokens, callbacks, listenAt, uiUrl, log }: ServedGateway,
   cleanup: Cleanup,
 ): Promise<GatewayServer> {
   const connection = Connection.lazy({ ...at.credentials, address: at.address });
   cleanup.add(() => connection.close());
   const temporal = new Client({ connection, namespace: at.namespace });
   const temporalAnswers = reachability(connection);
-  if (await temporalAnswers()) refuseOther(temporal, await store.identity(), await storeOfNamespace(temporal));
+  if (await temporalAnswers()) refuseOther(temporal, await store.identity(), await storeOfNamespace(temporal), named);
   else
     log(
       `the Temporal server at ${at.address} does not answer: requests are refused until it does, and all can be read`,
+      'WARN',
     );
   const served = createGateway({
     client: new AgentClient({ temporal, store }),
@@ -108,7 +113,8 @@ export async function serveGateway(
     tokens,
     callbacks,
     webUi: uiUrl === undefined ? undefined : `${uiUrl}/namespaces/${at.namespace}/workflows`,
-    onError: (error) => log(`gateway: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`),
+    onError: (error) =>
+      log(`gateway: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`, 'ERROR'),
   });
   const server = await listen(served, listenAt);
   cleanup.add(() => server.close());

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { ModelOptions } from '../../activities/llm/openai.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { OFFLINE_MODEL, startOfflineModel } from '../demo/answerer/offline.ts';
-import { isConfigured } from '../model-options.ts';
+import { isConfigured, modelName } from '../model-options.ts';
 import type { Cleanup } from './cleanup.ts';
 
 const OPENAI_URL = 'https://api.openai.com/v1';
@@ -24,8 +24,7 @@ export interface ChosenModel {
 /** The configured model, or else the offline model on a server that `cleanup` closes. */
 export async function chooseModel(configured: ModelOptions, cleanup: Cleanup): Promise<ChosenModel> {
   if (isConfigured(configured)) {
-    const { defaultModel, baseUrl } = configured;
-    const name = `${defaultModel} at ${baseUrl ?? OPENAI_URL}`;
+    const name = modelName(configured);
     return { options: configured, offline: false, name, announcement: `model: ${name}` };
   }
   const server = await startOfflineModel();

@@ -4,22 +4,24 @@ import { nameList, portNumber, seconds, webAddress } from '../../client/cli/argu
 import type { Cli, CommandBuilder } from '../../client/cli/cli.ts';
 import type { CommonOptions } from '../../client/cli/environment.ts';
 import { TOPICS } from '../../workflows/contract/webhooks.ts';
-import { LOG_FORMATS, type LogFormat } from '../log-format.ts';
+import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogThreshold } from '../log-format.ts';
 
 /** The option that names the app's module. */
 export interface AppOptions extends CommonOptions {
   readonly app?: string;
 }
 
-/** The option that says how lines of the log are written. */
+/** The options that say how lines of the log are written, and which. */
 export interface LogOptions {
   readonly log?: LogFormat;
+  readonly logLevel?: LogThreshold;
 }
 
 /** The options of `dev`. */
 export interface DevOptions extends AppOptions, LogOptions {
   readonly port?: number;
   readonly uiPort?: number;
+  readonly gatewayPort?: number;
   readonly dataDir?: string;
 }
 
@@ -110,8 +112,14 @@ export const processCommands =
   ({ program, command, run }) => {
     const app = ['--app <module>', 'module whose default export is defineApp(...) (AGENTTURN_APP)'] as const;
     const dataDir = ['--data-dir <path>', 'folder for all data (default: .agentturn)'] as const;
-    const log = () =>
-      new Option('--log <format>', 'how lines of the log are written (AGENTTURN_LOG)').choices(LOG_FORMATS);
+    const logged = (of: Command): Command =>
+      of
+        .addOption(
+          new Option('--log <format>', 'how lines of the log are written (AGENTTURN_LOG)').choices(LOG_FORMATS),
+        )
+        .addOption(
+          new Option('--log-level <level>', 'the least important lines of it (default: info)').choices(LOG_LEVELS),
+        );
     program
       .command('init [folder]')
       .description('Write a small project: an app with one agent and one tool, and what it needs to run.')
@@ -120,18 +128,19 @@ export const processCommands =
       .action((folder: string | undefined, options: InitOptions) =>
         run(options, () => actions.init(folder === undefined ? options : { ...options, folder })),
       );
-    command(program, 'dev', 'Run everything on this machine: Temporal, store, model, worker.')
-      .option(...app)
-      .option('--port <number>', 'port of the Temporal server to start', portNumber)
-      .option('--ui-port <number>', 'port of its Web UI', portNumber)
-      .option(...dataDir)
-      .addOption(log())
-      .action((options: DevOptions) => run(options, () => actions.dev(options)));
-    command(program, 'worker', 'Run a worker for a Temporal server that runs already.')
-      .option(...app)
-      .option('--targets <names>', 'worker targets to serve, comma-separated (AGENTTURN_WORKER_TARGETS)', nameList)
-      .addOption(log())
-      .action((options: WorkerOptions) => run(options, () => actions.worker(options)));
+    logged(
+      command(program, 'dev', 'Run everything on this machine: Temporal, store, model, worker.')
+        .option(...app)
+        .option('--port <number>', 'port of the Temporal server to start', portNumber)
+        .option('--ui-port <number>', 'port of its Web UI', portNumber)
+        .option('--gateway-port <number>', 'port of the gateway (default: 7280; AGENTTURN_GATEWAY_PORT)', portNumber)
+        .option(...dataDir),
+    ).action((options: DevOptions) => run(options, () => actions.dev(options)));
+    logged(
+      command(program, 'worker', 'Run a worker for a Temporal server that runs already.')
+        .option(...app)
+        .option('--targets <names>', 'worker targets to serve, comma-separated (AGENTTURN_WORKER_TARGETS)', nameList),
+    ).action((options: WorkerOptions) => run(options, () => actions.worker(options)));
     const served = command(
       program,
       'gateway',
@@ -140,9 +149,8 @@ export const processCommands =
       .option('--host <address>', 'address to listen at (default: 127.0.0.1)')
       .option('--port <number>', 'port to listen at (default: 7280; AGENTTURN_GATEWAY_PORT)', portNumber)
       .option('--web-ui <url>', "address of Temporal's Web UI, for the links of the console", webAddress)
-      .option(...dataDir)
-      .addOption(log())
-      .action((options: GatewayOptions) => run(options, () => actions.gateway(options)));
+      .option(...dataDir);
+    logged(served).action((options: GatewayOptions) => run(options, () => actions.gateway(options)));
     command(
       served,
       'token <name>',

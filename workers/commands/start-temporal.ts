@@ -10,6 +10,7 @@ import { storeOfNamespace } from '../../client/store-mark.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { CONTROL_QUEUE, SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 import { openStore } from '../open-store.ts';
+import { isAlive } from '../shared-targets.ts';
 import { defaultCacheDir } from '../temporal/binary.ts';
 import { answersTcp, probeTemporal } from '../temporal/probe.ts';
 import { DEV_NAMESPACE, findOrStartTemporal, type TemporalServer } from '../temporal/server.ts';
@@ -120,12 +121,4 @@ export function lostTemporal({ started, pid }: TemporalServer, signal: AbortSign
     }, POLL_MS);
     signal.addEventListener('abort', () => clearInterval(timer), { once: true });
   });
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
 }

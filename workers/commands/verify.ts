@@ -7,7 +7,7 @@ import type { Violation } from '../../workflows/contract/views.ts';
 import type { Config } from '../config.ts';
 import { type StalledTurn, type Verification, verifyInstallation } from '../verify.ts';
 import { withCleanup } from './cleanup.ts';
-import { locateTemporal } from './locate-temporal.ts';
+import { locateTemporal, refuseOthers } from './locate-temporal.ts';
 import type { VerifyOptions } from './process-commands.ts';
 import { openExistingStore, settingsOf } from './settings.ts';
 
@@ -21,6 +21,7 @@ export function verify(config: Config, io: CliIo, options: VerifyOptions): Promi
     cleanup.add(() => connection.close());
     const store = await openExistingStore(settings);
     cleanup.add(() => store.close());
+    await refuseOthers(client, store, settings);
     const { olderThan } = options;
     const grace = olderThan === undefined ? {} : { graceMs: olderThan * 1_000 };
     return printVerification(io, options, (tell) => verifyInstallation({ store, temporal: client, ...grace }, tell));

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import type { CliIo } from '../../client/cli/environment.ts';
+import { UsageError } from '../../client/cli/failure.ts';
 import { shortened, table, time } from '../../client/cli/format.ts';
 import { newWebhook, type Webhook, webhookSchema } from '../../client/webhooks/webhook.ts';
 import { startWebhooks, type WebhooksOptions } from '../../client/webhooks/webhooks.ts';
@@ -51,7 +52,7 @@ export async function gatewayWebhook(config: Config, io: CliIo, options: Gateway
     format: options.format === undefined ? (before?.format ?? format) : format,
     ...(agents === undefined ? (before?.agents ? { agents: before.agents } : {}) : { agents }),
   });
-  if (!wanted.success) throw new CodedError('invalid_config', `the webhook: ${z.prettifyError(wanted.error)}`);
+  if (!wanted.success) throw new UsageError('invalid_config', `the webhook: ${z.prettifyError(wanted.error)}`);
   const made = newWebhook(wanted.data, before, rotate);
   writePrivateList(file, [...others, made]);
   const [secret = ''] = made.secrets;
@@ -92,7 +93,7 @@ export async function gatewayWebhooks(config: Config, io: CliIo, options: Gatewa
       agents: agents ?? null,
       ...shownView(views.get(id)),
     }));
-    if (options.json) io.out(JSON.stringify({ webhooks }));
+    if (options.json) io.out(JSON.stringify({ items: webhooks }));
     else if (webhooks.length === 0) io.out(`no webhooks in ${webhooksFile(settings)}`);
     else for (const line of table(rowsOf(webhooks))) io.out(line);
     return 0;

@@ -8,6 +8,7 @@ import { connectClient, type TemporalAddress, type TemporalClient } from '../../
 import type { Store } from '../../workflows/contract/store.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 import type { Config } from '../config.ts';
+import { runtimeLevel } from '../log.ts';
 import type { LogFormat } from '../log-format.ts';
 import { openStore } from '../open-store.ts';
 import { installRuntime } from '../runtime.ts';
@@ -69,7 +70,7 @@ export interface WorkerParts {
   readonly capacity?: WorkerCapacity;
   /** Takes a line for the user. */
   readonly log: (line: string) => void;
-  /** The least important level that Temporal's runtime logs. */
+  /** The least important level of the log. */
   readonly logLevel: LogLevel;
   /** How its lines are written; for people when absent. */
   readonly logFormat?: LogFormat;
@@ -79,7 +80,7 @@ export interface WorkerParts {
 export async function runWorker(backend: OpenedBackend, parts: WorkerParts, cleanup: Cleanup): Promise<RunningWorker> {
   const { logLevel, logFormat, supervisor = 'process', ...rest } = parts;
   installRuntime(logLevel, logFormat);
-  const [bundle] = await Promise.all([workflowCode(logLevel), loadTokenizer()]);
+  const [bundle] = await Promise.all([workflowCode(runtimeLevel(logLevel)), loadTokenizer()]);
   const { store, temporal } = backend;
   const where = { process: {}, schedule: 'schedule', none: null } as const;
   const deps = { temporal, store, bundle, ...rest, supervisor: where[supervisor], ownsProcess: true };

@@ -1,18 +1,20 @@
 /** `worker`: serves a Temporal server that runs already, until it is interrupted. */
 import type { App } from '../../activities/app/app.ts';
 import type { CliIo } from '../../client/cli/environment.ts';
-import { CodedError } from '../../workflows/protocol/failures.ts';
+import { UsageError } from '../../client/cli/failure.ts';
 import { WORKER_TARGET_PATTERN } from '../../workflows/protocol/ids.ts';
 import { loadApp } from '../app-module.ts';
 import type { Config } from '../config.ts';
-import { saidLine } from '../log.ts';
-import { requireModel } from '../model-options.ts';
+import { levelOf, sayer } from '../log.ts';
+import { modelName, requireModel } from '../model-options.ts';
 import { shownStore } from '../open-store.ts';
+import { sharedWarning } from '../shared-targets.ts';
+import { readServerRecord } from '../temporal/server-record.ts';
 import { callbacksOf } from './callbacks.ts';
 import { withCleanup } from './cleanup.ts';
 import { targetsOf } from './dev.ts';
 import { Interrupt } from './interrupt.ts';
-import { locateTemporal } from './locate-temporal.ts';
+import { locateTemporal, refuseOthers } from './locate-temporal.ts';
 import { modelWarning } from './model.ts';
 import type { WorkerOptions } from './process-commands.ts';
 import { settingsOf } from './settings.ts';
@@ -31,17 +33,24 @@ export function worker(config: Config, io: CliIo, options: WorkerOptions): Promi
     warned.catch(() => {});
     const address = await locateTemporal(settings);
     const backend = await openBackend(address, settings, cleanup);
-    const logLevel = options.debug ? 'DEBUG' : 'WARN';
+    await refuseOthers(backend.temporal.client, backend.store, settings);
+    const logLevel = levelOf(options);
     const { model, supervisor } = config;
     const logFormat = options.log ?? config.logFormat;
-    const log = (line: string) => io.err(saidLine(line, logFormat));
+    const log = sayer(io.err, logLevel, logFormat);
+    const warn = (line: string) => log(line, 'WARN');
     const callbacks = callbacksOf(config, config.gateway.url);
-    const parts = { app, model, targets, supervisor, callbacks, log, logLevel, logFormat } as const;
+    const parts = { app, model, targets, supervisor, callbacks, log: warn, logLevel, logFormat } as const;
     const running = await runWorker(backend, parts, cleanup);
+    const shared = sharedWarning(
+      { pid: process.pid, model: modelName(model), targets },
+      readServerRecord(settings.dataDir)?.owner,
+    );
+    if (shared !== null) warn(shared);
     const unserved = targetsOf(app).filter((target) => !targets.includes(target));
     const warning = await warned;
-    if (warning !== null) log(warning);
-    if (unserved.length > 0) log(`not served here, though agents of the app use them: ${unserved.join(', ')}`);
+    if (warning !== null) warn(warning);
+    if (unserved.length > 0) warn(`not served here, though agents of the app use them: ${unserved.join(', ')}`);
     const ready = {
       temporal: address.address,
       namespace: address.namespace,
@@ -62,11 +71,13 @@ export function worker(config: Config, io: CliIo, options: WorkerOptions): Promi
 /** Errors: `app_not_loaded`. */
 function loadNamedApp(module: string | undefined): Promise<App> {
   if (module !== undefined) return loadApp(module);
-  throw new CodedError('app_not_loaded', 'a worker needs an app: name its module with --app or AGENTTURN_APP');
+  throw new UsageError('app_not_loaded', 'a worker needs an app', {
+    cure: 'Name its module with --app or AGENTTURN_APP.',
+  });
 }
 
 function checkedTargets(targets: readonly string[]): readonly string[] {
   const wrong = targets.find((target) => !WORKER_TARGET_PATTERN.test(target));
   if (wrong === undefined) return targets;
-  throw new CodedError('invalid_config', `--targets: ${JSON.stringify(wrong)} does not match ${WORKER_TARGET_PATTERN}`);
+  throw new UsageError('invalid_config', `--targets: ${JSON.stringify(wrong)} does not match ${WORKER_TARGET_PATTERN}`);
 }

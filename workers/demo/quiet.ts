@@ -6,7 +6,8 @@ const SILENCE_MS = 3_000;
 /** What is said, and how long ago that was. */
 export class Quiet {
   readonly #out: (line: string) => void;
-  readonly #begun = performance.now();
+  /** When something else than this was said last. */
+  #saidAt = performance.now();
   #timer: NodeJS.Timeout | undefined;
   #isOver = false;
   /** How many questions are before the person. */
@@ -19,6 +20,7 @@ export class Quiet {
 
   /** Says a line. */
   readonly say = (line: string): void => {
+    this.#saidAt = performance.now();
     this.#out(line);
     this.#wait();
   };
@@ -48,8 +50,9 @@ export class Quiet {
     clearTimeout(this.#timer);
     if (this.#isOver || this.#open > 0) return;
     this.#timer = setTimeout(() => {
-      const seconds = ((performance.now() - this.#begun) / 1_000).toFixed(0);
-      this.say(`            ... still at it, ${seconds} s after its start`);
+      const seconds = ((performance.now() - this.#saidAt) / 1_000).toFixed(0);
+      this.#out(`            ... still at it, ${seconds} s after the last of these`);
+      this.#wait();
     }, SILENCE_MS);
   }
 }

@@ -7,7 +7,8 @@
  * 2. An attribute never changes its type: a clash is an error, not an update.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Connection } from '@temporalio/client';
+import { type Connection, isGrpcServiceError } from '@temporalio/client';
+import { noNamespace } from '../../client/connect.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { reasonOf } from './probe.ts';
 
@@ -16,11 +17,15 @@ export type SearchAttributes = Readonly<Record<string, 'Keyword' | 'Int'>>;
 
 /** The values of temporal.api.enums.v1.IndexedValueType. */
 const INDEXED_VALUE_TYPE = { Keyword: 2, Int: 3 } as const;
+const GRPC_NOT_FOUND = 5;
 const CALL_MS = 10_000;
 const USABLE_MS = 15_000;
 const POLL_MS = 50;
 
-/** The names that are not registered, in the order given. Throws `temporal_not_ready`, also when one is registered with another type. */
+/**
+ * The names that are not registered, in the order given. Throws `namespace_not_found`, and `temporal_not_ready`, also when one is registered with
+ * another type.
+ */
 export async function missingSearchAttributes(
   connection: Connection,
   namespace: string,
@@ -30,6 +35,7 @@ export async function missingSearchAttributes(
   const { customAttributes } = await connection
     .withDeadline(Date.now() + CALL_MS, () => operatorService.listSearchAttributes({ namespace }))
     .catch((error: unknown) => {
+      if (isGrpcServiceError(error) && error.code === GRPC_NOT_FOUND) throw noNamespace(namespace, '', error);
       throw notReady(`Cannot list the search attributes of namespace ${namespace}`, namespace, attributes, error);
     });
   const names = Object.keys(attributes);

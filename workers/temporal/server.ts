@@ -11,7 +11,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
-import type { TemporalCredentials } from '../../client/connect.ts';
+import { noNamespace, type TemporalCredentials } from '../../client/connect.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { type BinarySource, findTemporalBinary, type TemporalBinary } from './binary.ts';
 import { finalTail, type ServerChild, spawnServer } from './child.ts';
@@ -87,7 +87,7 @@ interface Ports {
 }
 
 /**
- * The server to use. Throws `temporal_unreachable` when the configured one does not answer, `port_in_use`, `temporal_unavailable` when
+ * The server to use. Throws `temporal_unreachable` when the configured one does not answer, `namespace_not_found` when it lacks the namespace, `port_in_use`, `temporal_unavailable` when
  * there is no binary, and `temporal_start_failed` when the dev server does not come up or its data folder is held.
  */
 export async function findOrStartTemporal(options: TemporalServerOptions): Promise<TemporalServer> {
@@ -118,13 +118,13 @@ async function useConfigured(configured: NonNullable<TemporalServerOptions['conf
   if (probe.healthy) {
     return existing(address, namespace, undefined, `Using the configured Temporal server at ${address}.`);
   }
+  if (probe.kind === 'no_namespace') throw noNamespace(namespace, ` at ${address}`);
   throw new CodedError(
     'temporal_unreachable',
-    probe.kind === 'no_namespace'
-      ? `The configured Temporal server at ${address} has no namespace ${namespace} (${probe.reason}). ` +
-          `Create it (temporal operator namespace create --address ${address} ${namespace}) or set TEMPORAL_NAMESPACE.`
-      : `The configured Temporal server at ${address} does not answer: ` +
-          `${probe.reason}. Start it, correct TEMPORAL_ADDRESS, or unset it to run a local dev server.`,
+    `The configured Temporal server at ${address} does not answer: ${probe.reason}`,
+    {
+      cure: 'Start it, correct TEMPORAL_ADDRESS, or unset it to run a local dev server.',
+    },
   );
 }
 

@@ -101,6 +101,8 @@ export type InboxPlace = Pick<InboxEntry, 'createdAt' | 'agentTurnId' | 'callId'
 export interface InboxQuery {
   /** Entries behind this one: the last one of a page gives the next page. */
   readonly after?: InboxPlace;
+  /** Of this agent; of all when left out. */
+  readonly agentId?: string;
   /** Of agents whose ids begin with one of these; of all when left out. */
   readonly agentPrefixes?: readonly string[];
   /** The most entries to list; 100 when left out. */

@@ -271,7 +271,13 @@ export const FAILURES = {
     'process',
     true,
     'The Temporal server does not answer.',
-    'Check TEMPORAL_ADDRESS and that the server runs.',
+    'Start the server (agentturn dev), or correct TEMPORAL_ADDRESS.',
+  ),
+  namespace_not_found: entry(
+    'process',
+    false,
+    'The Temporal server has no such namespace.',
+    'Correct --namespace or TEMPORAL_NAMESPACE, or make it (agentturn doctor --fix).',
   ),
   temporal_unavailable: entry(
     'process',
@@ -319,7 +325,7 @@ export const FAILURES = {
     'process',
     false,
     'The Temporal namespace belongs to another store.',
-    'Name the store that the message names, or another namespace or server.',
+    'Name the server of this store, another namespace, or the store that the message names.',
   ),
   store_locked: entry(
     'process',
@@ -361,13 +367,23 @@ export function isFailureCode(code: unknown): code is FailureCode {
   return typeof code === 'string' && Object.hasOwn(FAILURES, code);
 }
 
-/** An error with a code of the catalogue. Its message says what was expected, what came, and what to do. */
+/** What an error may be made with, besides its code and its message. */
+export interface CodedErrorOptions {
+  readonly cause?: unknown;
+  /** What to do about this very error, where something better can be said than what the catalogue says. */
+  readonly cure?: string;
+}
+
+/** An error with a code of the catalogue. Its message says what was expected and what came. */
 export class CodedError extends Error {
   readonly code: FailureCode;
+  /** What to do about it; a program that it ends prints this with the rest. */
+  readonly cure: string;
 
-  constructor(code: FailureCode, message: string, options?: { cause?: unknown }) {
+  constructor(code: FailureCode, message: string, { cure, ...options }: CodedErrorOptions = {}) {
     super(message, options);
     this.name = 'CodedError';
     this.code = code;
+    this.cure = cure ?? FAILURES[code].cure;
   }
 }

@@ -18,7 +18,7 @@ type OutsideRow = WaitingRow & { readonly agent_id: string; readonly queued_behi
 /** Lists what waits for somebody outside, the oldest first. Calls that wait for a delegated turn are not among them. */
 export const listInbox = (
   ctx: StoreContext,
-  { after, limit = 100, agentPrefixes }: InboxQuery = {},
+  { after, limit = 100, agentId, agentPrefixes }: InboxQuery = {},
 ): Promise<readonly InboxEntry[]> =>
   read(ctx, async (reader) => {
     let query = reader.db
@@ -29,6 +29,7 @@ export const listInbox = (
       .where('turn_waiting.status', '=', constant('waiting'))
       .where('turn_waiting.kind', 'in', ['tool', 'approval'])
       .limit(limit);
+    if (agentId !== undefined) query = query.where('turns.agent_id', '=', agentId);
     if (agentPrefixes) query = query.where(beginsWith('turns.agent_id', agentPrefixes));
     for (const column of PLACE) query = query.orderBy(column);
     if (after) {

@@ -2,7 +2,7 @@
  * The profile of a request: the one that it names, else that of its agent, else the one that is named like the agent. A request whose
  * profile is not there is refused when it is accepted, and so is one that would make all users of a profile share one agent.
  */
-import { closest } from 'fastest-levenshtein';
+import { distance } from 'fastest-levenshtein';
 import { sql } from 'kysely';
 import type { Profile } from '../../../workflows/protocol/profile.ts';
 import type { Reader } from '../context.ts';
@@ -35,26 +35,37 @@ export interface ChosenProfile {
  */
 export async function profileRefusal(reader: Reader, { agentId, name, head }: ChosenProfile): Promise<Refusal | null> {
   if (head) return name === agentId ? sharedRefusal(agentId, (await profileByHash(reader, head.hash)).profile) : null;
-  const nearest = await nearestRegistered(reader, name);
-  if (nearest === null) return null;
+  const registered = await registeredNames(reader, name);
+  if (registered === null) return null;
   const message =
     name === agentId
-      ? `agent ${agentId} has no profile, and none has its name: name one with the request (${nearest})`
-      : `no profile named ${name} is registered: ${nearest}`;
+      ? `agent ${agentId} has no profile, and none has its name: name one with the request (${registered})`
+      : `no profile is named ${name}: ${registered}`;
   return { code: 'profile_not_found', message };
 }
 
 /** Why a delegation cannot go to a profile of this name: no app has registered it. */
 export async function unregistered(reader: Reader, name: string): Promise<Refusal> {
-  const nearest = await nearestRegistered(reader, name);
-  const hint = nearest === null ? '' : `: ${nearest}`;
-  return { code: 'profile_not_found', message: `no profile named ${name} is registered${hint}` };
+  const registered = await registeredNames(reader, name);
+  const hint = registered === null ? '' : `: ${registered}`;
+  return { code: 'profile_not_found', message: `no profile is named ${name}${hint}` };
 }
 
-/** Which registered name is written most like this one; null when no app has registered any. */
-async function nearestRegistered(reader: Reader, name: string): Promise<string | null> {
+/** A name that differs in more than this share of its letters was not meant. */
+const MOST_DIFFERENT = 0.4;
+/** How many registered names are listed. */
+const MOST_LISTED = 10;
+
+/** Which names are registered, those first that are written most like this one; null when no app has registered any. */
+async function registeredNames(reader: Reader, name: string): Promise<string | null> {
   const names = await profileNames(reader);
-  return names.length === 0 ? null : `the nearest name that is registered is ${closest(name, names)}`;
+  const ranked = names.map((each) => ({ each, far: distance(name, each) })).sort((a, b) => a.far - b.far);
+  const [first] = ranked;
+  if (!first) return null;
+  const isMeant = first.far <= Math.max(name.length, first.each.length) * MOST_DIFFERENT;
+  const listed = ranked.slice(0, MOST_LISTED).map(({ each }) => each);
+  const more = names.length > listed.length ? ` and ${names.length - listed.length} more` : '';
+  return `${isMeant ? `did you mean ${first.each}? ` : ''}registered ${names.length === 1 ? 'is' : 'are'} ${listed.join(', ')}${more}`;
 }
 
 /**

@@ -123,10 +123,12 @@ const inbox = route({
   path: '/v1/inbox',
   scope: 'read',
   summary: 'List all that waits for somebody outside, oldest first.',
-  query: z.strictObject({ after: placeText, limit }),
+  query: z.strictObject({ agentId, after: placeText, limit }),
   result: pageOf(inboxEntrySchema),
-  async handle({ store }, { caller, query: { after, limit: most = MOST } }) {
+  async handle({ store }, { caller, query: { after, limit: most = MOST, ...filter } }) {
+    if (filter.agentId !== undefined) demandAgent(caller, filter.agentId);
     const items = await store.listInbox({
+      ...defined(filter),
       ...caller.ownAgents,
       ...(after === undefined ? {} : { after: questionPlace(after) }),
       limit: most,

@@ -92,6 +92,24 @@ describe('a tool', () => {
     ]);
   });
 
+  test('that throws is logged once, with the class of its error, the stack and the cause, without secrets (T20)', async () => {
+    const on = await call(
+      work(() => {
+        throw new TypeError('the printer is on fire', { cause: new Error('refused password=hunter2secret') });
+      }),
+    );
+    const environment = new Attempt();
+    await environment.of(on.run, on.input);
+    const { agentId, agentTurnId } = on.turn.fence;
+    expect(environment.logged).toMatchObject([
+      { level: 'WARN', message: 'tool work failed', meta: { agentId, agentTurnId, callId: on.callId, execution: 1 } },
+    ]);
+    const error = String(environment.logged[0]?.meta?.error);
+    expect(error).toMatch(/^TypeError: the printer is on fire\n +at .*run-tool\.test\.ts/);
+    expect(error).toContain('caused by Error: refused password=***');
+    expect(error).not.toContain('hunter2');
+  });
+
   test('says how far it is: its readers see the latest while it works, and each in the events (T5)', async () => {
     const finish = Promise.withResolvers<void>();
     const on = await call(

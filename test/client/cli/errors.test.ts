@@ -11,9 +11,10 @@ const DEAD = '127.0.0.1:1';
 async function failureOf(
   args: readonly string[],
   options: CliOptions = {},
+  code = 1,
 ): Promise<{ code: string; message: string }> {
   const ended = await runCli([...args, '--json'], options);
-  expect(ended.code).toBe(1);
+  expect(ended.code).toBe(code);
   const { error } = jsonOf<{ error: { code: string; message: string; cure: string } }>(ended);
   expect(error.cure).toMatch(/\w+/);
   return error;
@@ -25,7 +26,7 @@ describe('no Temporal server', () => {
   test('at the configured address: temporal_unreachable, and no store is made', async () => {
     const commands = [
       ['enqueue', 'alice', 'hi'],
-      ['tool-result', 't', 'c'],
+      ['tool-result', 't', 'c', '--result', '1'],
     ];
     await Promise.all(
       commands.map(async (args) => {
@@ -58,24 +59,32 @@ describe('no Temporal server', () => {
   });
 });
 
+/** A folder with a store, in which a server is recorded that runs. */
+async function recordedFolder(): Promise<string> {
+  const cwd = emptyFolder();
+  mkdirSync(join(cwd, '.agentturn'));
+  await (await openSqliteStore({ path: join(cwd, '.agentturn', 'agentturn.db') })).close();
+  const port = Number(sharedTemporal().split(':')[1]);
+  writeFileSync(join(cwd, '.agentturn', 'temporal-server.json'), JSON.stringify({ port }));
+  return cwd;
+}
+
 describe('a server that is found', () => {
   test('the one recorded in the data folder is used', async () => {
-    const cwd = emptyFolder();
-    mkdirSync(join(cwd, '.agentturn'));
-    await (await openSqliteStore({ path: join(cwd, '.agentturn', 'agentturn.db') })).close();
-    const port = Number(sharedTemporal().split(':')[1]);
-    writeFileSync(join(cwd, '.agentturn', 'temporal-server.json'), JSON.stringify({ port }));
+    const cwd = await recordedFolder();
     const ended = await runCli(['enqueue', 'recorded', 'hi', '--json'], { cwd });
     expect(ended.code).toBe(0);
     expect(jsonOf(ended)).toMatchObject({ status: 'queued' });
   });
 
-  test('a namespace it does not have is temporal_unreachable or not ready, by name', async () => {
+  test('a namespace it does not have is namespace_not_found, by name, whether the server was named or found', async () => {
+    const error = { code: 'namespace_not_found', message: expect.stringContaining('no-such-namespace') };
     const env = { TEMPORAL_ADDRESS: sharedTemporal(), TEMPORAL_NAMESPACE: 'no-such-namespace' };
-    expect(await failureOf(['demo'], { env })).toMatchObject({
-      code: 'temporal_unreachable',
-      message: expect.stringContaining('no-such-namespace'),
-    });
+    expect(await failureOf(['demo'], { env })).toMatchObject(error);
+    const cwd = await recordedFolder();
+    const asked = [['enqueue', 'a', 'hi'], ['verify']];
+    for (const args of asked)
+      expect(await failureOf([...args, '--namespace', 'no-such-namespace'], { cwd })).toMatchObject(error);
   });
 
   test('--namespace without a named server is invalid_config', async () => {
@@ -107,9 +116,10 @@ describe('the store', () => {
     const { code, message } = await failureOf(['agents', 'ls'], { env });
     expect(code).toBe('invalid_config');
     expect(message).toContain('AGENTTURN_STORE');
-    expect(await failureOf(['agents', 'ls', '--store', 'mysql://localhost/x'])).toMatchObject({
-      code: 'invalid_config',
-    });
+    const ended = await runCli(['agents', 'ls', '--store', 'foo.db', '--json']);
+    expect(ended.code).toBe(2);
+    const error = { code: 'invalid_request', message: expect.stringMatching(/--store.* sqlite:foo\.db/) };
+    expect(jsonOf(ended)).toMatchObject({ error });
   });
 
   test('one that is not there is not made by looking at it', async () => {
@@ -121,8 +131,10 @@ describe('the store', () => {
 
 describe('the app', () => {
   test.each([
-    ['not there', undefined, /could not be loaded/],
+    ['not there', undefined, /there is no file .*app\.ts$/],
     ['broken', 'export default (', /could not be loaded/],
+    ['that throws', "\n\nthrow new Error('boom at load');", /boom at load \(.*\/app\.ts:3\)/],
+    ['with an enum', 'enum A { B }\nexport default A;', /erasableSyntaxOnly.*\(.*app\.ts:1\)/],
     ['without an app', 'export default { agents: [] };', /default export/],
     ['that imports a file without its extension', `import './tools';`, /needs its extension/],
     ['with a mistake in a definition', undefined, /invalid/],
@@ -138,13 +150,13 @@ describe('the app', () => {
 
   test('a worker needs one, and a model', async () => {
     const env = { TEMPORAL_ADDRESS: sharedTemporal() };
-    expect(await failureOf(['worker'], { env })).toMatchObject({ code: 'app_not_loaded' });
+    expect(await failureOf(['worker'], { env }, 2)).toMatchObject({ code: 'app_not_loaded' });
     const app = new URL('fixture-app.ts', import.meta.url).pathname;
     expect(await failureOf(['worker', '--app', app], { env })).toMatchObject({
       code: 'invalid_config',
       message: expect.stringContaining('OPENAI_BASE_URL'),
     });
     const targets = ['worker', '--app', app, '--targets', 'a.b'];
-    expect(await failureOf(targets, { env })).toMatchObject({ code: 'invalid_config' });
+    expect(await failureOf(targets, { env }, 2)).toMatchObject({ code: 'invalid_config' });
   });
 });

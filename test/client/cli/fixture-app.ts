@@ -13,7 +13,10 @@ export default defineApp({
       description: 'adds',
       parameters: z.object({ a: z.number(), b: z.number() }),
       sideEffects: 'none',
-      execute: ({ a, b }) => ({ sum: a + b }),
+      execute: ({ a, b }, { logger }) => {
+        logger.info('adds');
+        return { sum: a + b };
+      },
     }),
     defineTool({
       name: 'refund',

@@ -6,8 +6,12 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
 import { runCli } from '../../../client/cli/cli.ts';
 import { clientCommands } from '../../../client/cli/client-commands.ts';
+import type { CliEnvironment } from '../../../client/cli/environment.ts';
+import { entryLines } from '../../../client/cli/transcript.ts';
+import { printCosts } from '../../../client/cli/turn-list.ts';
 import { commandLine } from '../../../client/command-line.ts';
 import type { Lease } from '../../../workflows/contract/lease.ts';
+import type { TranscriptEntry } from '../../../workflows/contract/transcript.ts';
 import { fenceOf, StoreBench } from '../../activities/store/store-bench.ts';
 
 const path = join(mkdtempSync(join(tmpdir(), 'agentturn-lists-')), 'agentturn.db');
@@ -59,9 +63,11 @@ describe('an operator', () => {
     expect(text).toMatch(new RegExp(`^${asked}  ask_person .*\\n    waits for its result\\n`, 'm'));
     expect(text).toContain(commandLine(`tool-result ${lease.agentTurnId} ${asked} --result`));
     const first = JSON.parse((await cli('inbox', '--limit', '1', '--json')).text);
-    expect(first.entries).toMatchObject([{ callId: paid }]);
+    expect(first.items).toMatchObject([{ callId: paid }]);
     const second = JSON.parse((await cli('inbox', '--after', first.next, '--json')).text);
-    expect(second).toMatchObject({ entries: [{ callId: asked }], next: null });
+    expect(second).toMatchObject({ items: [{ callId: asked }], next: null });
+    expect((await cli('inbox', '--agent', 'clerk-8')).text).toBe('nothing waits for an answer');
+    expect(JSON.parse((await cli('inbox', '--agent', 'clerk-7', '--json')).text).items).toHaveLength(2);
   });
 
   test('reads the whole conversation of a turn', async () => {
@@ -76,15 +82,40 @@ describe('an operator', () => {
     expect(text).toMatch(/waits for approval by anybody until .*: money leaves/);
   });
 
+  test('reads of a question why it was asked, and apart from that what was answered', () => {
+    const question = {
+      status: 'denied',
+      reason: 'it costs 100 or more',
+      approvers: [],
+      deadline: 1,
+      answeredBy: 'carol',
+      answeredAt: 0,
+      comment: 'no money',
+    };
+    const call = { kind: 'call', at: 0, hidden: null, tool: 'pay', callId: 'c', arguments: {}, question };
+    expect(entryLines(call as unknown as TranscriptEntry)[1]).toBe(
+      '    {}\n    asked because it costs 100 or more\n    denied by carol at 1970-01-01T00:00:00.000Z: "no money"',
+    );
+  });
+
   test('lists the turns of all agents and what they cost', async () => {
     const listed = JSON.parse((await cli('turns', 'ls', '--status', 'open', '--json')).text);
-    expect(listed.turns.map(({ status }: { status: string }) => status).toSorted()).toEqual(['queued', 'suspended']);
+    expect(listed.items.map(({ status }: { status: string }) => status).toSorted()).toEqual(['queued', 'suspended']);
     expect((await cli('turns', 'ls', '--status', 'failed')).text).toBe('no such turns');
     const page = JSON.parse((await cli('turns', 'ls', '--limit', '1', '--json')).text);
-    expect(JSON.parse((await cli('turns', 'ls', '--after', page.next, '--json')).text).turns).toHaveLength(1);
+    expect(JSON.parse((await cli('turns', 'ls', '--after', page.next, '--json')).text).items).toHaveLength(1);
     expect((await cli('turns', 'costs', '--by', 'agent', '--since', '1970-01-01')).text).toMatch(
       /^clerk-7 +2 +0 +12 /m,
     );
+  });
+
+  test('sees no cost where none is known, as opposed to one of nothing', async () => {
+    const spending = [{ of: 'clerk-7', turns: 2, failed: 0, tokens: 12, cost: 0, uncosted: 2 }];
+    const lines: string[] = [];
+    const io = { out: (line: string) => void lines.push(line), err: () => {}, live: false, readStdin: async () => '' };
+    const store = { spending: async () => spending, close: async () => {} };
+    await printCosts({ io, openStore: async () => store } as unknown as CliEnvironment, { by: 'agent', since: 0 });
+    expect(lines[1]).toMatch(/^clerk-7 +2 +0 +12 +- +2 turns$/);
   });
 
   test('is told what --since and --after take', async () => {
@@ -93,7 +124,7 @@ describe('an operator', () => {
       text: expect.stringContaining('24h'),
     });
     expect(await cli('turns', 'ls', '--after', 'x')).toMatchObject({
-      code: 1,
+      code: 2,
       text: expect.stringContaining('TIME:TURN'),
     });
   });

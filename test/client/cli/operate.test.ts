@@ -60,24 +60,24 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
     const since = new Date(question?.createdAt ?? 0).toISOString();
     const args = ['enqueue', 'olga', '[script:hello] go', '--profile', 'clerk'];
     const held = { agentTurnId: asking.id, callId: question?.callId, tool: 'refund', since: question?.createdAt };
-    const waits = `waits for approval of refund since ${since}, and`;
+    const waits = `waits for approval of refund since ${since}`;
     const first = await cli(args);
     expect(first.stdout).toContain(
-      `behind turn ${asking.id} ${waits} 1 turn waits behind it; agentturn approvals --agent olga`,
+      `behind turn ${asking.id}, which ${waits} (1 turn is queued): npm run agentturn -- approvals --agent olga`,
     );
     const second = jsonOf<{ agentTurnId: string }>(await cli([...args, '--json']));
     expect(second).toMatchObject({ position: 2, held: { ...held, queuedTurns: 2 } });
     const waited = await cli([...args, '--wait', '--timeout', '1']);
     expect(waited).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining(`behind turn ${asking.id} ${waits} 3 turns`),
+      stderr: expect.stringContaining(`behind turn ${asking.id}, which ${waits} (3 turns are queued)`),
     });
     const shown = await Promise.all([
       cli(['agents', 'get', 'olga']),
       cli(['turn', 'show', asking.id]),
       cli(['turn', 'show', second.agentTurnId]),
     ]);
-    for (const { stdout } of shown) expect(stdout).toContain(`${waits} 3 turns wait behind it`);
+    for (const { stdout } of shown) expect(stdout).toContain(`${waits} (3 turns are queued)`);
     const machine = [await cli(['agents', 'get', 'olga', '--json']), await cli(['turn', 'show', asking.id, '--json'])];
     for (const one of machine) expect(jsonOf(one)).toMatchObject({ held: { ...held, queuedTurns: 3 } });
     await asking.answer({ callId: question?.callId ?? '', decision: 'approved' });
@@ -96,7 +96,8 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
     expect((await active.get()).status).toBe('suspended');
     const unknown = await cli(['turn', 'stop', 'no-such-turn', '--json']);
     expect(unknown.code).toBe(1);
-    expect(jsonOf(unknown)).toEqual({ ack: 'unknown' });
+    const error = { code: 'turn_not_found', message: 'no turn no-such-turn in this store' };
+    expect(jsonOf(unknown)).toMatchObject({ error });
   });
 
   test('turn steer is read by the model before its next call', async () => {
@@ -121,9 +122,9 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
     expect(stale.code).toBe(1);
     expect(jsonOf(stale)).toEqual({ ack: 'stale', agentId: 'carol' });
     const unknown = await cli(['turn', 'steer', 'no-such-turn', 'hello?']);
-    expect(unknown).toMatchObject({ code: 1, stdout: expect.stringMatching(/^unknown: /) });
+    expect(unknown).toMatchObject({ code: 1, stderr: expect.stringMatching(/^error \[turn_not_found\]: .*\ncure: /) });
     const empty = await cli(['turn', 'steer', turn.id, '', '--json']);
-    expect(empty.code).toBe(1);
+    expect(empty.code).toBe(2);
     expect(jsonOf(empty)).toMatchObject({ error: { code: 'invalid_request' } });
   });
 
@@ -257,7 +258,11 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
     });
     const missing = await cli(['turn', 'tree', 'no-such-turn', '--json']);
     expect(missing.code).toBe(1);
-    expect(jsonOf(missing)).toMatchObject({ error: { code: 'turn_not_found' } });
+    expect(jsonOf(missing)).toMatchObject({
+      error: { code: 'turn_not_found', message: 'no turn no-such-turn in this store' },
+    });
+    const over = await cli(['turn', 'budgets', turn.id, '{"maxSteps":9}', '--json']);
+    expect(jsonOf(over)).toMatchObject({ error: { code: 'turn_ended' } });
   });
 });
 
@@ -268,7 +273,7 @@ describe('a mistyped store', () => {
     [['turn', 'steer', 't', 'x']],
     [['agents', 'stop', 'a']],
     [['agents', 'start', 'a']],
-    [['tool-result', 't', 'c']],
+    [['tool-result', 't', 'c', '--result', '1']],
     [['verify']],
     [['events', '--agent', 'a']],
     [['turn', 'tree', 't']],

@@ -1,6 +1,7 @@
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { inspect } from 'node:util';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
 import { runCli as runCommands } from '../../../client/cli/cli.ts';
@@ -84,6 +85,14 @@ describe('the command line', () => {
     [['agents', 'ls', '--limit', '0'], /expected a whole number from 1 to 10000/],
     [['verify', '--older-than', 'soon'], /expected a number of seconds above 0/],
     [['tool-result', 't', 'c', '--status', 'fine'], /Allowed choices are success, failed/],
+    [['tool-result', 't', 'c'], /say what the result is: --result JSON/],
+    [['tool-result', 't', 'c', '--result', '{"a":1'], /--result must be JSON \(.*\)\ncure: /],
+    [['enqueue', 'a', 'hi', '--metadata', 'foo'], /--metadata takes KEY=VALUE/],
+    [['enqueue', 'a', 'hi', '--result-fields', '{"x":1}'], /--result-fields: /],
+    [['turns', 'ls', '--store', 'foo.db'], /A file is named by sqlite:foo\.db/],
+    [['--store', 'sqlite:x.db', 'turns', 'ls'], /unknown option '--store': it goes behind the command/],
+    [['turns', 'ls', '--temporal', 'nohost'], /unknown option '--temporal': it asks the store alone/],
+    [['turn', 'steer'], /turn steer --help says what it takes/],
   ])('%j is wrong: commander says why, exit 2', async (argv, why) => {
     const { environment, recorded } = recorder();
     expect(await runCli(argv, environment)).toBe(2);
@@ -105,11 +114,14 @@ describe('the command line', () => {
 
   test('options arrive as values', async () => {
     const { environment, recorded } = recorder();
-    await runCli(['dev', '--port', '0', '--ui-port', '8234', '--data-dir', 'd', '--json'], environment);
+    await runCli(
+      ['dev', '--port', '0', '--ui-port', '8234', '--gateway-port', '7281', '--data-dir', 'd', '--json'],
+      environment,
+    );
     await runCli(['worker', '--targets', 'a, b', '--app', './app.ts'], environment);
     await runCli(['demo', 'why?', '--dir', 'docs', '--crash', '--answer', 'no'], environment);
     expect(recorded.calls).toEqual([
-      { command: 'dev', options: { port: 0, uiPort: 8234, dataDir: 'd', json: true } },
+      { command: 'dev', options: { port: 0, uiPort: 8234, gatewayPort: 7281, dataDir: 'd', json: true } },
       { command: 'worker', options: { targets: ['a', 'b'], app: './app.ts' } },
       { command: 'demo', options: { question: 'why?', dir: 'docs', crash: true, answer: 'no' } },
     ]);
@@ -133,6 +145,13 @@ describe('the command line', () => {
       { error: { code: 'port_in_use', message: 'port 1 is taken', cure } },
     ]);
     expect(recorded.err).toEqual([]);
+  });
+
+  test('an error that ends a program is printed by Node with its code and its cure', () => {
+    expect(inspect(new CodedError('port_in_use', 'port 1 is taken'))).toMatch(
+      /code: 'port_in_use',\s+cure: 'Stop that process/,
+    );
+    expect(new CodedError('port_in_use', 'port 1 is taken', { cure: 'Wait.' }).cure).toBe('Wait.');
   });
 
   test('a stack is shown only with --debug', async () => {
@@ -241,7 +260,7 @@ describe('lists', () => {
     expect([idsOf(third.out), third.err]).toEqual([['eve'], []]);
     expect((await listed('agents', 'ls', '--limit', '5')).err).toEqual([]);
     const machine = await listed('agents', 'ls', '--limit', '3', '--json');
-    expect(JSON.parse(machine.out.join(''))).toMatchObject({ agents: [{}, {}, { agentId: 'cid' }], next: 'cid' });
+    expect(JSON.parse(machine.out.join(''))).toMatchObject({ items: [{}, {}, { agentId: 'cid' }], next: 'cid' });
     expect(machine.err).toEqual([]);
   });
 
@@ -256,6 +275,6 @@ describe('lists', () => {
     expect(third.err).toEqual([]);
     const machine = await listed('approvals', '--limit', '5', '--json');
     expect(JSON.parse(machine.out.join(''))).toMatchObject({ next: null });
-    expect(await listed('approvals', '--after', 'there')).toMatchObject({ code: 1 });
+    expect(await listed('approvals', '--after', 'there')).toMatchObject({ code: 2 });
   });
 });

@@ -79,13 +79,15 @@ describe('enqueue', () => {
     const args = ['enqueue', 'bob', '-', '--profile', 'clerk', '--wait', '--timeout', '60'];
     const ended = await cli(args, { input: '[script:sum] 2+3?' });
     expect(ended).toMatchObject({ code: 0, stdout: 'it is 5\n' });
-    expect(ended.stderr).toMatch(/^turn [0-9a-f-]{36}, position 0$/m);
+    expect(ended.stderr).toMatch(/^turn [0-9a-f-]{36} of bob: dispatched$/m);
   });
 
   test('Ctrl-C ends --wait and not the turn, and says how to see it again', async () => {
     const waiting = startCli(['run', 'clerk', '[script:stuck] go', '--wait'], { env });
-    const [, id = ''] = await waiting.until(/^turn ([0-9a-f-]{36}), position 0$/m);
+    const [, id = ''] = await waiting.until(/^turn ([0-9a-f-]{36}) of run-[0-9a-f-]{36}: dispatched$/m);
     await suspended(harness.client.turn(id));
+    // A person who waits is told how the call is answered.
+    await waiting.until(new RegExp(`tool-result ${id} \\S+ --result `));
     const { code, stderr } = await waiting.end('SIGINT');
     expect(stderr).toMatch(new RegExp(`turn ${id} goes on without you; to see it again: .*turn show ${id}\n$`));
     expect(code).toBe(130);
@@ -105,7 +107,7 @@ describe('enqueue', () => {
 
   test('an agent that is only the name of a profile is refused, and both ways to do it are said', async () => {
     const refused = await cli(['enqueue', 'clerk', 'hello']);
-    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused).toMatchObject({ code: 2, stdout: '' });
     expect(refused.stderr).toContain('error [invalid_request]: clerk is a profile and not an agent');
     expect(refused.stderr).toContain('agentturn run clerk');
     expect(refused.stderr).toContain('agentturn enqueue ID … --profile clerk');
@@ -179,27 +181,26 @@ describe('enqueue', () => {
       ['run', 'clrek', 'hi'],
     ]) {
       const refused = jsonOf(await cli([...args, '--json']));
-      const message = expect.stringContaining('the nearest name that is registered is clerk');
+      const message = expect.stringContaining('did you mean clerk? registered are clerk, remote');
       expect(refused).toMatchObject({ error: { code: 'profile_not_found', message } });
     }
     expect(await harness.client.agent('oscar').get()).toBeNull();
   });
 
   test('--timeout ends the waiting, not the turn', async () => {
-    const args = [
-      'enqueue',
-      'grace',
-      '[script:stuck] sign',
-      '--profile',
-      'clerk',
-      '--wait',
-      '--timeout',
-      '0.5',
-      '--json',
-    ];
+    const request = { instruction: '[script:stuck] sign', profile: 'clerk', idempotencyKey: 'sign-1' };
+    await suspended(await harness.client.agent('grace').enqueue(request));
+    const asked = ['enqueue', 'grace', '[script:stuck] sign', '--profile', 'clerk', '--key', 'sign-1'];
+    const args = [...asked, '--wait', '--timeout', '0.5', '--json'];
     const ended = await cli(args);
     expect(ended.code).toBe(1);
-    expect(jsonOf(ended)).toMatchObject({ error: { code: 'result_wait_timeout' } });
+    expect(jsonOf(ended)).toMatchObject({
+      error: {
+        code: 'result_wait_timeout',
+        message: expect.stringContaining('it waits for the result of sign_off'),
+        cure: expect.stringMatching(/^Answer it: .* tool-result \S+ \S+ --result /),
+      },
+    });
   });
 
   test.each([
@@ -214,7 +215,7 @@ describe('enqueue', () => {
     ['a hostile profile', ['henry', 'hi', '--profile', 'a b'], /profile/],
   ])('%s is refused, and nothing is written', async (_, args, message) => {
     const refused = await cli(['enqueue', ...args, '--json']);
-    expect(refused.code).toBe(1);
+    expect(refused.code).toBe(2);
     const { error } = jsonOf<{ error: { code: string; message: string; cure: string } }>(refused);
     expect(error).toMatchObject({ code: 'invalid_request', message: expect.stringMatching(message) });
     expect(error.cure).not.toBe('');
@@ -240,8 +241,19 @@ describe('tool-result', () => {
 
     const report = (...more: string[]) => cli(['tool-result', turn.id, callId, '--json', ...more]);
     const malformed = await report('--result', 'yes');
-    expect(malformed.code).toBe(1);
+    expect(malformed.code).toBe(2);
     expect(jsonOf(malformed)).toMatchObject({ error: { code: 'invalid_request' } });
+    const forgotten = await report();
+    expect(forgotten.code).toBe(2);
+    expect(jsonOf(forgotten)).toMatchObject({ error: { message: expect.stringContaining('--result JSON') } });
+    const mistaken = jsonOf(await cli(['approve', callId, '--json']));
+    expect(mistaken).toMatchObject({
+      error: {
+        code: 'call_not_found',
+        message: `call ${callId} waits for a result and not for approval`,
+        cure: expect.stringContaining(`tool-result ${turn.id} ${callId}`),
+      },
+    });
     expect(jsonOf(await report('--status', 'running'))).toMatchObject({ ack: 'applied' });
     const applied = await report('--result', '{"signed":true}');
     expect(applied.code).toBe(0);
@@ -251,17 +263,17 @@ describe('tool-result', () => {
     const again = await report('--error', 'too late');
     expect(again.code).toBe(0);
     expect(jsonOf(again)).toMatchObject({ ack: 'duplicate' });
-    const human = await cli(['tool-result', turn.id, callId]);
+    const human = await cli(['tool-result', turn.id, callId, '--result', '1']);
     expect(human.stdout).toMatch(/^duplicate: /);
   });
 
   test('an unknown turn and a call of a turn that is over: exit 1', async () => {
-    const unknown = await cli(['tool-result', 'no-such-turn', 'c', '--json']);
+    const unknown = await cli(['tool-result', 'no-such-turn', 'c', '--result', '1', '--json']);
     expect(unknown.code).toBe(1);
-    expect(jsonOf(unknown)).toMatchObject({ ack: 'unknown' });
+    expect(jsonOf(unknown)).toMatchObject({ error: { code: 'turn_not_found' } });
     const turn = await harness.client.agent('judy').enqueue({ instruction: 'hi', profile: 'clerk' });
     await turn.result(WAIT);
-    const stale = await cli(['tool-result', turn.id, 'c', '--json']);
+    const stale = await cli(['tool-result', turn.id, 'c', '--result', '1', '--json']);
     expect(stale.code).toBe(1);
     expect(jsonOf(stale)).toMatchObject({ ack: 'stale' });
   });
@@ -271,8 +283,8 @@ describe('looking', () => {
   test('agents ls lists every agent', async () => {
     const turn = await harness.client.agent('kate').enqueue({ instruction: 'hi', profile: 'clerk' });
     await turn.result(WAIT);
-    const { agents } = jsonOf<{ agents: AgentView[] }>(await cli(['agents', 'ls', '--json']));
-    expect(agents.find((agent) => agent.agentId === 'kate')).toMatchObject({
+    const { items } = jsonOf<{ items: AgentView[] }>(await cli(['agents', 'ls', '--json']));
+    expect(items.find((agent) => agent.agentId === 'kate')).toMatchObject({
       profile: 'clerk',
       status: 'idle',
       turnEpoch: 1,

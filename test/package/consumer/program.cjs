@@ -21,10 +21,8 @@ async function main() {
   ]);
   const store = await openStore(AGENTTURN_STORE);
   const temporal = await connectClient({ address, namespace });
-  const began = performance.now();
   const app = defineApp({ agents: [agent], tools: [book] });
   const worker = await startWorker({ temporal, store, app, model: { baseUrl: model.url, defaultModel: 'scripted' } });
-  const workerReadyMs = Math.round(performance.now() - began);
   const client = new AgentClient({ temporal: temporal.client, store });
   const turn = await client.run('clerk-cjs', { instruction: 'Book a trip to Rome.' });
   const events = [];
@@ -39,7 +37,8 @@ async function main() {
   await temporal.connection.close();
   await store.close();
   await model.close();
-  console.log(JSON.stringify({ status, text: deliverable.text, events, workerReadyMs }));
+  const bundled = Object.keys(require.cache).some((file) => file.endsWith('/webpack/lib/Compiler.js'));
+  console.log(JSON.stringify({ status, text: deliverable.text, events, bundled }));
 }
 
 void main();

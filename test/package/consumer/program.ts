@@ -1,4 +1,5 @@
 /** What a user of the package may write: an app, a worker, a turn whose one call needs approval. Prints what came of it as JSON. */
+import { createRequire } from 'node:module';
 import { type AgentEvent, connect, defineAgent, defineApp, defineTool, type TurnView } from 'agentturn';
 import { startScriptedModel } from 'agentturn/testing';
 import { startWorker } from 'agentturn/worker';
@@ -23,14 +24,11 @@ const model = await startScriptedModel([
 ]);
 const events: AgentEvent['type'][] = [];
 let ended: TurnView;
-let workerReadyMs: number;
 {
   await using client = await connect();
-  const began = performance.now();
   const { temporal, store } = client;
   const options = { apiKey: undefined, baseUrl: model.url, defaultModel: 'scripted' };
   const worker = await startWorker({ temporal, store, app, model: options });
-  workerReadyMs = Math.round(performance.now() - began);
   const turn = await client.run('clerk', { instruction: 'Book a trip to Rome.' });
   for await (const event of turn.events()) {
     events.push(event.type);
@@ -42,4 +40,6 @@ let workerReadyMs: number;
   await worker.stop();
 }
 await model.close();
-console.log(JSON.stringify({ status: ended.status, text: ended.deliverable?.text, events, workerReadyMs }));
+const loaded = Object.keys(createRequire(import.meta.url).cache);
+const bundled = loaded.some((file) => file.endsWith('/webpack/lib/Compiler.js'));
+console.log(JSON.stringify({ status: ended.status, text: ended.deliverable?.text, events, bundled }));

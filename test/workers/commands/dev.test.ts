@@ -101,6 +101,9 @@ describe('dev', () => {
     const ended = await dev.end('SIGTERM');
     expect(ended.code).toBe(0);
     expect(ended.stderr).toContain('stopping');
+    // What a tool says to its logger, and nothing that the runtime says below a warning.
+    expect(ended.stderr).toMatch(/ INFO {2}adds .*tool=add/);
+    expect(ended.stderr.match(/ INFO /g)).toHaveLength(1);
     expect(existsSync(join(cwd, '.agentturn', 'temporal-server.json'))).toBe(false);
     const gone = await runCli(['run', 'clerk', 'hi', '--temporal', ready.temporal, '--json'], { cwd });
     expect(jsonOf(gone)).toMatchObject({ error: { code: 'temporal_unreachable' } });
@@ -115,6 +118,8 @@ describe('dev', () => {
     expect(stdout).toMatch(/^Started a Temporal dev server at 127\.0\.0\.1:\d+ on .*temporal\.db/m);
     expect(stdout).toMatch(/^Web UI: http:\/\/127\.0\.0\.1:\d+$/m);
     expect(stdout).toContain('model: offline, a weak rule-based stand-in and no language model; set OPENAI_API_KEY or');
+    // Another program can work with that model.
+    expect(stdout).toMatch(/a program of yours uses it with OPENAI_BASE_URL=http:\/\/127\.0\.0\.1:\d+\/v1$/m);
     expect(stdout).toContain('app: built-in demo');
   });
 
@@ -135,6 +140,8 @@ describe('dev', () => {
         /this process serves .*worker_generic.* with gpt-5-mini at http:\/\/127\.0\.0\.1:1\/v1, and process \d+/,
       );
       expect(told).toContain('serves the same data with the offline model');
+      expect(told).toMatch(/process \d+ runs everything of \.agentturn already: this one adds a worker and a gateway/);
+      expect(told).toMatch(/port 7280 is taken, by another dev perhaps: the gateway of this one is at http:/);
       expect(await started({})).not.toContain('serves the same data');
     } finally {
       await first.end('SIGTERM');

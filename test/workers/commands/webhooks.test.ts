@@ -95,8 +95,8 @@ test(
     expect(receiver.came.length).toBeLessThanOrEqual(120 + 3 * agents.length);
     let view: { sent?: number; agentsBehind?: number } = {};
     while (view.sent !== 120) [view = {}] = await harness.store.listWebhooks();
-    const listed = jsonOf<{ webhooks: unknown[] }>(await command('webhooks', '--json'));
-    expect(listed.webhooks).toMatchObject([{ name: 'pager', sent: 120, agentsBehind: 0, events: ['turn.ended'] }]);
+    const listed = jsonOf<{ items: unknown[] }>(await command('webhooks', '--json'));
+    expect(listed.items).toMatchObject([{ name: 'pager', sent: 120, agentsBehind: 0, events: ['turn.ended'] }]);
     expect((await command('webhooks')).stdout).toMatch(/NAME +SENT[\s\S]*pager +120 +0/);
     expect(await gateway.end('SIGTERM')).toMatchObject({ code: 0 });
     expect(await frozen?.end('SIGTERM')).toMatchObject({ code: 0 });

@@ -1,5 +1,5 @@
 /** What `doctor` finds: what is well, and what is wrong by its name, with its cure. */
-import { CodedError, FAILURES } from '../../../workflows/protocol/failures.ts';
+import { CodedError } from '../../../workflows/protocol/failures.ts';
 
 /** What is examined. */
 export type CheckName =
@@ -17,8 +17,6 @@ export type CheckName =
 
 /** What is wrong and is no code of the catalogue, with its cure. */
 export const DEFECTS = {
-  namespace_not_found:
-    'Register it with "temporal operator namespace create", or let --fix do it; or correct --namespace or TEMPORAL_NAMESPACE.',
   attributes_missing: 'Register them with "temporal operator search-attribute create", or let --fix do it.',
   clock_skew:
     'Set the clock of this machine, for example by NTP: log lines, and tools that ask for the time, follow it.',
@@ -69,6 +67,6 @@ export const wrong = (problem: DefectName, what: string): CheckResult => ({
 /** What an error of a check says. */
 export function resultOfError(error: unknown): CheckResult {
   if (!(error instanceof CodedError)) return { ok: false, problem: 'internal_error', what: String(error) };
-  const { code, message } = error;
-  return { ok: false, problem: code, what: message, cure: FAILURES[code].cure };
+  const { code, message, cure } = error;
+  return { ok: false, problem: code, what: message, cure };
 }

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isGrpcServiceError } from '@temporalio/client';
 import { msToTs } from '@temporalio/common/lib/time.js';
-import type { TemporalClient } from '../../../client/connect.ts';
+import { noNamespace, type TemporalClient } from '../../../client/connect.ts';
 import { queueFacts } from '../../../client/queue-facts.ts';
 import { refuseOther, storeOfNamespace, takeNamespace } from '../../../client/store-mark.ts';
 import type { ReadStore } from '../../../workflows/contract/views.ts';
@@ -27,11 +27,11 @@ export async function serverOf({ connection, at }: TemporalClient): Promise<Chec
   return well(`${at.address} answers: Temporal ${serverVersion || 'of an unknown version'}`);
 }
 
-/** Whether the namespace is there; with `fix` it is made. Errors: those of the Temporal client. */
+/** Whether the namespace is there; with `fix` it is made. Errors: `namespace_not_found`, those of the Temporal client. */
 export async function namespaceOf(temporal: TemporalClient, fix: boolean): Promise<CheckResult> {
   const { namespace } = temporal.at;
   if (await isThere(temporal)) return well(`namespace ${namespace} is there`);
-  if (!fix) return wrong('namespace_not_found', `the server has no namespace ${namespace}`);
+  if (!fix) throw noNamespace(namespace, ` at ${temporal.at.address}`);
   await temporal.connection.withDeadline(Date.now() + SERVER_MS, () =>
     temporal.connection.workflowService.registerNamespace({
       namespace,
@@ -84,16 +84,16 @@ export async function attributesOf({ connection, at }: TemporalClient, fix: bool
     : wrong('attributes_missing', `the namespace lacks the search attributes ${missing.join(', ')}`);
 }
 
-/** Whether the namespace belongs to this store; with `fix` it is given to it. Errors: `store_mismatch`. */
+/** Whether the namespace belongs to this store; with `fix` it is given to it. `named`: as for `refuseOther`. Errors: `store_mismatch`. */
 export async function ownerOf(
   { client }: TemporalClient,
   store: Pick<ReadStore, 'identity'>,
-  fix: boolean,
+  { fix, named }: { readonly fix: boolean; readonly named: boolean },
 ): Promise<CheckResult> {
   const ours = await store.identity();
   const found = await storeOfNamespace(client);
   if (fix && found?.storeId !== ours.storeId) await takeNamespace(client, ours);
-  else if (!refuseOther(client, ours, found))
+  else if (!refuseOther(client, ours, found, named))
     return unchecked('the namespace belongs to no store yet: the first worker gives it to its own');
   return well('the namespace belongs to this store');
 }

@@ -13,7 +13,7 @@ export function describeProfiles(bench: StoreBench, makeOpener: () => OpenStore)
   describe('the profile of a request', () => {
     test('that nobody has registered is refused with the nearest name, and no agent is made', async () => {
       const agentId = newAgent();
-      const message = expect.stringContaining('the nearest name that is registered is tester');
+      const message = expect.stringContaining('did you mean tester? registered');
       const refused = { kind: 'refused', code: 'profile_not_found', message };
       expect(await bench.accept(agentId, { profile: 'testre' })).toMatchObject(refused);
       expect(await bench.accept(agentId, { profile: undefined })).toMatchObject({

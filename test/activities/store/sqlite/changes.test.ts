@@ -42,6 +42,9 @@ test('a wait that could not begin leaves nothing behind: nobody is polled for af
   watcher.close();
 });
 
+/** Longer than a test may take: a wait that the change does not end fails it. */
+const HANGING_MS = 600_000;
+
 test('a poll that fails is tried again, and the change is found', async () => {
   const path = file();
   const writer = new SqliteDatabase(path);
@@ -50,12 +53,10 @@ test('a poll that fails is tried again, and the change is found', async () => {
   const { open, seen } = watched(path, [busy(), busy()]);
   const watcher = new ChangeWatcher(open);
   // What was committed before is news to a watcher that has not looked yet.
-  await watcher.wait(5_000);
-  const changed = watcher.wait(5_000);
-  const startedAt = performance.now();
+  await watcher.wait(HANGING_MS);
+  const changed = watcher.wait(HANGING_MS);
   writer.exec('insert into t values (1)');
   await changed;
-  expect(performance.now() - startedAt).toBeLessThan(2_000);
   expect(seen.polls).toBeGreaterThan(2);
   watcher.close();
   writer.close();

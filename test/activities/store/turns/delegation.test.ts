@@ -141,7 +141,7 @@ describe.each(STORES)('delegation on %s', (_, fresh) => {
       const lease = await bench.started(newAgent());
       const { callId } = await delegated(lease, { strategy: 'new', profile: 'docter' });
       const { error } = (await resultOf(lease, callId)) ?? {};
-      expect(error?.message).toContain('the nearest name that is registered is doctor');
+      expect(error?.message).toContain('did you mean doctor?');
     });
 
     test('by a profile without a policy, or to a stopped agent, is refused', async () => {
