@@ -1,2 +1,2 @@
 /** The version of the kernel, by which a burst knows that it runs the same as the workflow: scripts/kernel-version.ts writes it. */
-export const KERNEL_VERSION = 'cca64d047769de91';
+export const KERNEL_VERSION = 'e3569bba25c0a316';

@@ -96,7 +96,7 @@ test('agents get shows what an agent is at, why, and all that shows it', async (
 
 test('work and waits are listed and shown', async () => {
   await agentAfter('bob', 'plan');
-  const { workItems, next } = jsonOf<{ workItems: ScheduledWorkItem[]; next: null }>(
+  const { items: workItems, next } = jsonOf<{ items: ScheduledWorkItem[]; next: null }>(
     await cli(['work', 'ls', 'bob', '--json']),
   );
   expect([workItems.length, next]).toEqual([1, null]);
@@ -111,7 +111,7 @@ test('work and waits are listed and shown', async () => {
   expect((await cli(['waits', 'ls', 'bob', '--all'])).stdout).toMatch(
     /^wait_\w+ +external +active .* the figures come$/m,
   );
-  expect(jsonOf(await cli(['waits', 'ls', 'bob', '--json']))).toMatchObject({ waits: [{ kind: 'external' }] });
+  expect(jsonOf(await cli(['waits', 'ls', 'bob', '--json']))).toMatchObject({ items: [{ kind: 'external' }] });
   await agentAfter('idler', 'hello');
   expect((await cli(['work', 'ls', 'idler'])).stdout).toBe('no work items\n');
   expect((await cli(['waits', 'ls', 'idler'])).stdout).toBe('it waits for nothing\n');
@@ -135,7 +135,7 @@ test('triggers are made, listed and revoked, though no Temporal server answers',
   expect((await cli(more.split(' '), alone)).stdout).toContain(second.triggerId);
   const revoked = await cli(['triggers', 'revoke', 'cid', second.triggerId], alone);
   expect(revoked).toMatchObject({ code: 0, stdout: expect.stringContaining('is revoked') });
-  expect(jsonOf(await cli(['triggers', 'ls', 'cid', '--json'], alone))).toMatchObject({ triggers: [{ name: 'mail' }] });
+  expect(jsonOf(await cli(['triggers', 'ls', 'cid', '--json'], alone))).toMatchObject({ items: [{ name: 'mail' }] });
   expect((await cli(['triggers', 'ls', 'cid', '--all'], alone)).stdout).toContain(second.triggerId);
   expect(jsonOf(await cli(['triggers', 'revoke', 'cid', 'trigger_0', '--json'], alone))).toEqual(errorOf('not_found'));
   expect(jsonOf(await cli(['triggers', 'create', 'cid', ' ', '--json'], alone))).toEqual(errorOf('invalid_request'));
@@ -174,9 +174,7 @@ test('agents ls finds agents by what they are at, and goes on with the next page
     await agent.stop();
   }
   const listed = async (...more: string[]) =>
-    jsonOf<{ agents: AgentView[] }>(await cli(['agents', 'ls', '--json', ...more])).agents.map(
-      ({ agentId }) => agentId,
-    );
+    jsonOf<{ items: AgentView[] }>(await cli(['agents', 'ls', '--json', ...more])).items.map(({ agentId }) => agentId);
   expect(await listed('--posture', 'archived')).toEqual(expect.arrayContaining(['fay-1', 'fay-2']));
   expect(await listed('--status', 'stopped', '--profile', 'keeper')).toEqual(
     expect.arrayContaining(['fay-1', 'fay-2']),
@@ -217,4 +215,15 @@ test('agents ls --watch draws the list anew on a terminal when something has cha
   await terminal.until(drawn('archived'));
   terminal.type('\u0003');
   expect((await terminal.finished()).code).toBe(0);
+});
+
+test('rebuild looks at each agent, or at one, and says what was wrong', async () => {
+  const all = await cli(['rebuild']);
+  expect(all).toMatchObject({ code: 0 });
+  expect(all.stdout).toMatch(/^\d+ agents looked at$/m);
+  expect(jsonOf(await cli(['rebuild', 'ann', '--json']))).toEqual({ agents: 1, items: [] });
+  expect(await cli(['rebuild', 'nobody'])).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('agent_not_found'),
+  });
 });
