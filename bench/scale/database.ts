@@ -17,15 +17,17 @@ export interface RawDatabase {
   close(): Promise<void>;
 }
 
-export const openRaw = (storeUrl: string): Promise<RawDatabase> =>
+/** `live`: others have the store open. */
+export const openRaw = (storeUrl: string, live = false): Promise<RawDatabase> =>
   storeUrl.startsWith('sqlite:')
-    ? Promise.resolve(openSqlite(storeUrl.slice('sqlite:'.length)))
+    ? Promise.resolve(openSqlite(storeUrl.slice('sqlite:'.length), live))
     : openPostgres(storeUrl);
 
 /** Nothing is flushed while rows are written: a bench that dies starts anew. */
-function openSqlite(path: string): RawDatabase {
+function openSqlite(path: string, live: boolean): RawDatabase {
   const database = new SqliteDatabase(path, { timeout: 10_000 });
-  for (const pragma of ['journal_mode = memory', 'synchronous = off', 'cache_size = -1000000']) database.pragma(pragma);
+  const fast = ['journal_mode = memory', 'synchronous = off', 'cache_size = -1000000'];
+  for (const pragma of live ? [] : fast) database.pragma(pragma);
   return {
     rows: async (statement) => database.prepare(statement).all() as Row[],
     execute: async (statement) => {
@@ -39,7 +41,7 @@ function openSqlite(path: string): RawDatabase {
     padded: (number, digits) => `printf('%0${digits}d', ${number})`,
     close: async () => {
       database.exec('analyze');
-      database.pragma('journal_mode = wal');
+      if (!live) database.pragma('journal_mode = wal');
       database.close();
     },
   };
