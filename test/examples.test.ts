@@ -36,10 +36,11 @@ test('the kernel alone runs a turn: two calls, approval for one of them, an answ
   );
 });
 
-test('an agent is tested with a model that answers as it is told to', async () => {
+/** Runs an example beside a server and a store of its own, and returns what it prints. */
+async function printed(example: string): Promise<string> {
   const harness = await openHarness();
   try {
-    const { stdout } = await run(process.execPath, ['--conditions=agentturn:source', 'examples/03-test-an-agent.ts'], {
+    const { stdout } = await run(process.execPath, ['--conditions=agentturn:source', `examples/${example}`], {
       cwd: ROOT,
       env: {
         ...process.env,
@@ -48,8 +49,23 @@ test('an agent is tested with a model that answers as it is told to', async () =
         AGENTTURN_STORE: harness.storeUrl,
       },
     });
-    expect(stdout).toContain('the agent does as it should');
+    return stdout;
   } finally {
     await harness.close();
   }
+}
+
+test('an agent is tested with a model that answers as it is told to', async () => {
+  expect(await printed('03-test-an-agent.ts')).toContain('the agent does as it should');
+});
+
+test('an agent waits for something outside and for a person, and tells what it is at', async () => {
+  const lines = (await printed('04-an-agent-that-waits.ts')).trimEnd().split('\n');
+  // What it is at while it works depends on when it is asked.
+  expect(lines.filter((line) => /^(waiting|idle)/.test(line))).toEqual([
+    'waiting_for_external: the carrier brings the desk',
+    'waiting_for_operator: the desk has a scratch: is it kept?',
+    expect.stringMatching(/^idle: /),
+  ]);
+  expect(lines.at(-1)).toBe('the agent has done its work in six turns, and rested between them');
 });
