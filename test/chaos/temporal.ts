@@ -7,16 +7,17 @@ import { signal } from '../support/programs.ts';
 const START_ATTEMPTS = 5;
 
 export class ChaosTemporal {
-  readonly #dataDir: string;
+  readonly #place: Place;
   #server: TemporalServer;
 
-  private constructor(dataDir: string, server: TemporalServer) {
-    this.#dataDir = dataDir;
+  private constructor(place: Place, server: TemporalServer) {
+    this.#place = place;
     this.#server = server;
   }
 
-  static async start(dataDir: string): Promise<ChaosTemporal> {
-    return new ChaosTemporal(dataDir, await startServer(dataDir, 0));
+  static async start(dataDir: string, { webUi = false } = {}): Promise<ChaosTemporal> {
+    const place = { dataDir, headless: !webUi };
+    return new ChaosTemporal(place, await startServer(place, 0));
   }
 
   get address(): string {
@@ -27,6 +28,11 @@ export class ChaosTemporal {
     return this.#server.namespace;
   }
 
+  /** The address of the Web UI of the server that runs now; undefined for a server without one. */
+  get uiUrl(): string | undefined {
+    return this.#server.uiUrl;
+  }
+
   /** Ends the server, waits, and starts it again. */
   async restart(how: 'SIGKILL' | 'SIGTERM', gapMs: number): Promise<void> {
     const port = Number(this.address.split(':').at(-1));
@@ -35,7 +41,7 @@ export class ChaosTemporal {
     await sleep(gapMs);
     for (let attempt = 1; ; attempt += 1) {
       try {
-        this.#server = await startServer(this.#dataDir, port);
+        this.#server = await startServer(this.#place, port);
         return;
       } catch (error) {
         if (attempt === START_ATTEMPTS) throw error;
@@ -49,11 +55,15 @@ export class ChaosTemporal {
   }
 }
 
-const startServer = (dataDir: string, port: number): Promise<TemporalServer> =>
+interface Place {
+  readonly dataDir: string;
+  readonly headless: boolean;
+}
+
+const startServer = (place: Place, port: number): Promise<TemporalServer> =>
   findOrStartTemporal({
-    dataDir,
+    ...place,
     port,
-    headless: true,
     pathEnv: process.env.PATH ?? '',
     searchAttributes: SEARCH_ATTRIBUTES,
     log: () => {},

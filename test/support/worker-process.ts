@@ -1,4 +1,4 @@
-/** A worker in a process of its own, on the same code as production, for tests that kill or freeze it. Its app is holdingApp. */
+/** A worker in a process of its own, on the same code as production, for tests that kill or freeze it. */
 import { writeSync } from 'node:fs';
 import { STORE_WAIT_MS } from '../../workers/commands/worker-process.ts';
 import type { WorkerCapacity } from '../../workers/worker.ts';
@@ -6,8 +6,11 @@ import type { CommittedStep, Ending, Handover } from '../../workflows/contract/l
 import type { Store } from '../../workflows/contract/store.ts';
 import { holdingApp } from './holding-app.ts';
 import { startPlacedWorker, type WorkerPlace } from './placed-worker.ts';
+import { storyApp } from './story.ts';
 
 export interface WorkerProcessArgument extends WorkerPlace {
+  /** That of holding-app.ts when absent. */
+  readonly app?: 'holding' | 'story';
   readonly dir: string;
   readonly acceptor: boolean;
   readonly capacity: WorkerCapacity;
@@ -81,8 +84,8 @@ const isDecisive = (result: unknown): boolean => {
   return Boolean(handover ? handover.next : next);
 };
 
-const { acceptor, capacity, dieAfter, dieAt, freezeAfterClaim = false, ownsProcess = true } = argument;
-const worker = await startPlacedWorker(argument, holdingApp(argument.dir), {
+const { app = 'holding', acceptor, capacity, dieAfter, dieAt, freezeAfterClaim = false, ownsProcess = true } = argument;
+const worker = await startPlacedWorker(argument, app === 'story' ? storyApp : holdingApp(argument.dir), {
   acceptor,
   capacity,
   ownsProcess,
