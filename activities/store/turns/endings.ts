@@ -2,7 +2,7 @@
  * The two ways a leased turn ends: it commits its own end, or it is ended over its head. Both hand over to the agent's next turn in the
  * same transaction (T6, T7, T29).
  */
-import type { CommittedStep, Ending, Handover, TurnCommit } from '../../../workflows/contract/lease.ts';
+import type { CommittedStep, Ending, Handover, TurnCommit, TurnEnd } from '../../../workflows/contract/lease.ts';
 import type { StepCommit, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
 import type { SeenTurn } from '../../../workflows/contract/supervision.ts';
 import type { Fence, Termination } from '../../../workflows/protocol/turn.ts';
@@ -23,7 +23,7 @@ export const commitTurn = (ctx: StoreContext, fence: Fence, commit: TurnCommit):
   write(ctx, fence.agentId, async (tx) => {
     const { head, turn } = await lockedTurn(tx, fence);
     // A second run, or a turn that was ended over its head meanwhile: what is recorded stands.
-    if (isEnded(turn)) return { ended: await endOf(tx, turn), handover: withReport(await handOver(tx, head), turn) };
+    if (isEnded(turn)) return endingOf(turn, await endOf(tx, turn), await restingAfter(tx, head, turn));
     if (!holds(head, fence)) throw await lostLease(tx, fence);
     return endTurn(tx, { head, turn }, commit);
   });
@@ -92,9 +92,21 @@ export async function endTurn(tx: Tx, { head, turn }: Ended, commit: TurnCommit)
     : head;
   const worked = wasActive && turn.worked !== false ? await applyEffects(tx, after, turn) : after;
   const reported = turn.settlement === 'pending' ? { ...turn, settlement: 'due' as const } : turn;
-  const { resting, ...handover } = await handOver(tx, worked);
-  return { ended: resting ? { ...ended, agent: resting } : ended, handover: withReport(handover, reported) };
+  return endingOf(reported, ended, await handOver(tx, worked));
 }
+
+/** What follows when the end of a turn is told again. What the agent is at is said of its last turn alone. */
+async function restingAfter(tx: Tx, head: HeadRow, { agent_turn_id: agentTurnId }: TurnRow): Promise<Handover> {
+  const { resting, ...handover } = await handOver(tx, head);
+  return resting && head.last_agent_turn_id === agentTurnId ? { ...handover, resting } : handover;
+}
+
+/** An end with what the agent is at from then on. */
+const endingOf = (
+  turn: Pick<TurnRow, 'settlement' | 'agent_turn_id'>,
+  ended: TurnEnd,
+  { resting, ...handover }: Handover,
+): Ending => ({ ended: resting ? { ...ended, agent: resting } : ended, handover: withReport(handover, turn) });
 
 const withReport = (
   handover: Handover,

@@ -334,6 +334,22 @@ export function describeAgentWork(bench: StoreBench): void {
       expect(await listed({ profile: 'other' })).toEqual([]);
     });
 
+    test('are said to be at the same when an end is told again, until another turn has followed (A5)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      await effects(lease, 1, waitFor(id('wait')));
+      const agent = { posture: 'waiting_for_external', reason: 'the order is to come' };
+      const first = await bench.store.commitTurn(fenceOf(lease), SUCCESS);
+      expect(first).toMatchObject({ ended: { agent }, handover: { next: null } });
+      // Whoever has heard nothing of the first time learns the same.
+      expect(await bench.other.commitTurn(fenceOf(lease), SUCCESS)).toEqual(first);
+      const second = await bench.started(agentId);
+      await effects(second, 1);
+      await end(second);
+      expect((await bench.store.commitTurn(fenceOf(lease), SUCCESS)).ended).not.toHaveProperty('agent');
+      await clean();
+    });
+
     test('have a summary of what they have and have spent (A5)', async () => {
       const agentId = newAgent();
       const lease = await bench.started(agentId);
