@@ -4,7 +4,7 @@ import type { WorkEffect } from '../../../../workflows/agent-state/effects.ts';
 import { DEFAULT_DEADLINE_MS } from '../../../../workflows/agent-state/waits.ts';
 import type { DueWake } from '../../../../workflows/contract/agent-work.ts';
 import type { Lease } from '../../../../workflows/contract/lease.ts';
-import { fenceOf, newAgent, type StoreBench } from '../store-bench.ts';
+import { fenceOf, newAgent, type StoreBench, SUCCESS } from '../store-bench.ts';
 import { create, waitFor, workBench } from '../work-bench.ts';
 
 export function describeAgentWork(bench: StoreBench): void {
