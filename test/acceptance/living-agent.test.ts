@@ -147,6 +147,12 @@ describe.each(BACKENDS)('an agent on %s', (backend) => {
     expect((await harness.store.listWorkItems(agentId)).map(({ state }) => state)).toEqual(['completed', 'completed']);
     expect((await harness.store.listWaits(agentId)).map(({ status }) => status)).toEqual(['resolved', 'resolved']);
     expect(await harness.store.violations()).toEqual([]);
+    // Neither a wait nor a wake-up has a workflow: there is one for each turn.
+    const ofAgent = `AgentId = '${agentId}'`;
+    await seen(harness.store, async () =>
+      (await harness.temporal.client.workflow.count(ofAgent)).count >= 5 ? true : undefined,
+    );
+    expect((await harness.temporal.client.workflow.count(ofAgent)).count).toBe(5);
   });
 
   test('is woken at the deadline of its wait, and by its timer, with no workflow meanwhile (A8, A9, A12)', async () => {

@@ -27,15 +27,8 @@ import { updatePlan } from './update-plan.ts';
 import { updateWorkItem } from './update-work-item.ts';
 import { waitFor } from './wait-for.ts';
 
-/** All tools of the runtime, in the order in which they are offered. */
-export const BUILTIN_TOOLS: readonly BuiltinTool[] = [
-  delegateAsync,
-  askExpert,
-  submitResult,
-  readResultTool,
-  skill,
-  updatePlan,
-  now,
+/** Those with which an agent lives on between its turns. */
+const BETWEEN_TURNS: readonly BuiltinTool[] = [
   agentGet,
   createWorkItem,
   updateWorkItem,
@@ -48,24 +41,25 @@ export const BUILTIN_TOOLS: readonly BuiltinTool[] = [
   createTriggerTool,
 ];
 
+/** All tools of the runtime, in the order in which they are offered. */
+export const BUILTIN_TOOLS: readonly BuiltinTool[] = [
+  delegateAsync,
+  askExpert,
+  submitResult,
+  readResultTool,
+  skill,
+  updatePlan,
+  now,
+  ...BETWEEN_TURNS,
+];
+
 const BY_NAME: ReadonlyMap<string, BuiltinTool> = new Map(BUILTIN_TOOLS.map((tool) => [tool.name, tool]));
 
 /** The built-in tool of that name; undefined when there is none. */
 export const builtinTool = (name: string): BuiltinTool | undefined => BY_NAME.get(name);
 
 /** Names of the tools with which an agent lives on between its turns, for the field `builtins` of its profile. */
-export const AGENT_STATE_TOOLS: readonly string[] = [
-  agentGet,
-  createWorkItem,
-  updateWorkItem,
-  pickWorkItem,
-  listWorkItemsTool,
-  completeWorkItem,
-  waitFor,
-  setTimer,
-  cancelTimerTool,
-  createTriggerTool,
-].map(({ name }) => name);
+export const AGENT_STATE_TOOLS: readonly string[] = BETWEEN_TURNS.map(({ name }) => name);
 
 /** Names of the tools that a profile gets when its field `builtins` names them; the others are offered by what else it says. */
 export const OPTIONAL_BUILTINS: readonly string[] = BUILTIN_TOOLS.filter((tool) => !tool.offeredTo).map(

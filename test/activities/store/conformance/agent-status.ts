@@ -2,6 +2,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { fenceOf, newAgent, type StoreBench, SUCCESS } from '../store-bench.ts';
+import { waitFor, workBench } from '../work-bench.ts';
 
 export function describeAgentStatus(bench: StoreBench): void {
   describe('the status of an agent', () => {
@@ -57,5 +58,37 @@ export function describeAgentStatus(bench: StoreBench): void {
       await bench.store.commitTurn(fenceOf(open), SUCCESS);
       expect(await bench.store.violations()).toEqual([]);
     });
+
+    test.each(['idle', 'queued', 'running', 'suspended', 'waiting'] as const)(
+      'is stopped and started in whatever state it is, %s, however often, with its queue and its waits intact (A6)',
+      async (state) => {
+        const { effects, end, id, dueOf } = workBench(bench);
+        const agentId = newAgent();
+        const lease = await bench.started(agentId);
+        const queued = state === 'queued' ? await bench.accepted(agentId) : null;
+        if (state === 'suspended') await bench.suspended(lease);
+        if (state === 'waiting') await effects(lease, 1, waitFor(id('wait'), { deadlineMs: 1_000 }));
+        if (state === 'idle' || state === 'waiting') await end(lease);
+        const isOpen = state !== 'idle' && state !== 'waiting';
+        for (const round of [1, 2]) {
+          const { stoppedTurnId } = await bench.store.setLifecycle(agentId, 'stopped', 'test');
+          expect(stoppedTurnId).toBe(isOpen && round === 1 ? lease.agentTurnId : null);
+          expect(await bench.other.getAgent(agentId)).toMatchObject({
+            posture: { posture: 'archived' },
+            status: 'idle',
+          });
+        }
+        expect(await bench.accept(agentId)).toMatchObject({ kind: 'refused', code: 'agent_stopped' });
+        if (queued) expect(await bench.other.getTurnStatus(queued)).toBe('queued');
+        bench.now += 2_000;
+        expect(await dueOf(agentId)).toEqual([]);
+        for (const _ of ['once', 'again']) {
+          const { handover } = await bench.other.setLifecycle(agentId, 'started', '');
+          expect(handover.next?.agentTurnId ?? null).toBe(queued);
+        }
+        expect(await dueOf(agentId)).toHaveLength(state === 'waiting' ? 1 : 0);
+        expect(await bench.store.violations()).toEqual([]);
+      },
+    );
   });
 }
