@@ -33,8 +33,9 @@ describe('a call that waits for approval', () => {
         await worker.end('SIGKILL');
         await temporal.restart('SIGKILL', 500);
         expect(whatWasDone(dir)).toEqual([]);
-        const where = ['--store', harness.storeUrl, '--temporal', harness.address, '--namespace', harness.namespace];
-        const listed = await runScript('workers/main.ts', ['approvals', ...where]);
+        const store = ['--store', harness.storeUrl];
+        const where = [...store, '--temporal', harness.address, '--namespace', harness.namespace];
+        const listed = await runScript('workers/main.ts', ['approvals', ...store]);
         expect(listed).toContain('spend {"amount":7}');
         const answer = ['--arguments', '{"amount":5}', '--by', 'ann', '--json'];
         const ack = await runScript('workers/main.ts', ['approve', question?.callId ?? '', ...answer, ...where]);

@@ -41,6 +41,7 @@ describe('verify', () => {
     await harness.store.setLifecycle('carol', 'stopped', 'test');
     // Nothing leases a turn because somebody changed a row by hand.
     database.exec(`update agents set lifecycle = 'started' where agent_id = 'carol'`);
+    database.exec(`update agent_state_head set agent_status = 'asleep' where agent_id = 'carol'`);
     database.close();
     const quiet = jsonOf<Report>(await cli(['verify', '--json']));
     expect(quiet.violations.map((violation) => violation.check)).toEqual(['turn_without_task_event', 'event_gap']);
