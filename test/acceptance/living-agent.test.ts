@@ -10,7 +10,7 @@ import type { AgentSummary } from '../../workflows/contract/agent-summary.ts';
 import type { TurnView } from '../../workflows/contract/views.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
 import { testApp } from '../support/app.ts';
-import { say } from '../support/asking.ts';
+import { askTool, calls, say, suspended } from '../support/asking.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 import { seen } from '../support/wait.ts';
 
@@ -69,7 +69,7 @@ const scripts = {
     call('wait_for', { wake: 'timer', reason: 'x' }),
     say('nothing of it works'),
   ],
-  busy: [{ kind: 'message', content: 'x '.repeat(200), chunkDelayMs: 100 }],
+  busy: [calls('ask'), say('not busy any more')],
   endless: [{ kind: 'message', content: 'x '.repeat(4_000), chunkDelayMs: 200 }],
 } satisfies Record<string, readonly ScriptStep[]>;
 
@@ -82,7 +82,7 @@ describe.each(BACKENDS)('an agent on %s', (backend) => {
     harness = await openHarness(backend);
     model = await startScriptedModel({ scripts });
     workflows = new TurnWorkflows(harness.temporal.client, harness.store);
-    await harness.startWorker(testApp([], { builtins: [...AGENT_STATE_TOOLS] }), model);
+    await harness.startWorker(testApp([askTool], { builtins: [...AGENT_STATE_TOOLS] }), model);
   });
   afterAll(async () => {
     await harness?.close();
@@ -182,9 +182,13 @@ describe.each(BACKENDS)('an agent on %s', (backend) => {
   test('has one turn for 64 hits while it is busy (A9)', async () => {
     const agentId = newAgent();
     const turn = await ask(agentId, 'busy');
+    const [callId = ''] = await suspended(turn);
     const hit = await trigger(agentId);
-    const all = await Promise.all(Array.from({ length: 64 }, (_, n) => hit(`[script:late] hit ${n}`, `${n}`)));
-    expect(new Set(all)).toEqual(new Set(['kept']));
+    const lane = async (from: number) => {
+      for (let n = from; n < 64; n += 8) expect(await hit(`[script:late] hit ${n}`, `${n}`)).toBe('kept');
+    };
+    await Promise.all(Array.from({ length: 8 }, (_, from) => lane(from)));
+    await turn.toolResult({ callId, status: 'success', result: 1 });
     await turn.result();
     const { last } = await rested(agentId, 2);
     expect(last.instruction).toContain('(64 times, the last is shown)');
