@@ -74,9 +74,15 @@ export const stopAgent = (environment: CliEnvironment, agentId: string, options:
 /** `agents start`: makes an agent accept requests again. Errors: `invalid_request` for an agent the store does not have. */
 export const startAgent = (environment: CliEnvironment, agentId: string, options: CommonOptions): Promise<number> =>
   connected(environment, options, async ({ client }) => {
-    await (await known(client.agent(agentId))).start();
+    const agent = client.agent(agentId);
+    const before = await agent.get();
+    if (!before) throw noAgent(agentId);
+    await agent.start();
     const answer = { agentId, lifecycle: 'started' };
-    environment.io.out(options.json ? JSON.stringify(answer) : `${agentId} is started; what is queued runs`);
+    const change = before.lifecycle.acceptsExternalMessages
+      ? 'is started already; nothing changed'
+      : 'is started; what is queued runs';
+    environment.io.out(options.json ? JSON.stringify(answer) : `${agentId} ${change}`);
     return 0;
   });
 

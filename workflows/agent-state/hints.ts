@@ -26,7 +26,7 @@ export function operatorHint(facts: HintFacts): string | null {
       return closure.waitingReason === 'awaiting_operator_input' ? `it waits for a person: ${ask}` : null;
     case 'continuable':
       return maxAutonomousTurns !== null && autonomousTurns >= maxAutonomousTurns
-        ? `it has made ${autonomousTurns} turns by itself, which is the most; tell it to go on: ${ask}`
+        ? `it has made ${autonomousTurns === 1 ? '1 turn' : `${autonomousTurns} turns`} by itself, which is the most; tell it to go on: ${ask}`
         : `it goes on when its work changes or something comes: ${ask}`;
     default:
       return null;

@@ -121,7 +121,10 @@ function refusalOf(
     return { code: 'agent_busy', message: `agent ${agentId} is at work and a UI action does not wait` };
   }
   if (queued < maxQueuedTurns) return null;
-  return { code: 'inbox_full', message: `agent ${agentId} has ${queued} turns queued; retry later` };
+  return {
+    code: 'inbox_full',
+    message: `agent ${agentId} has ${queued === 1 ? '1 turn' : `${queued} turns`} queued; retry later`,
+  };
 }
 
 /** The answer to a request that was accepted before. A turn that has not started gives its lease again: the caller before may have gone. */

@@ -74,4 +74,4 @@ export const turnLink = (agentTurnId: string, text: string): HTMLAnchorElement =
 
 /** A link to the view of an agent. */
 export const agentLink = (agentId: string): HTMLAnchorElement =>
-  make('a', { href: `#/agents/${encodeURIComponent(agentId)}` }, agentId);
+  make('a', { href: `#/agents/${encodeURIComponent(agentId)}`, title: agentId }, agentId);

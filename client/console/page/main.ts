@@ -59,12 +59,18 @@ function signOut(said = ''): void {
   token.focus();
 }
 
+/** Why a token is not taken, as people read it. */
+const refused = ({ status, message }: RefusedError): string =>
+  status === 401
+    ? 'This token is not known here. `dev` prints a new one at each start; elsewhere ask whoever runs the gateway.'
+    : message;
+
 async function signIn(token: string): Promise<void> {
   const signedIn = new GatewayCalls(token);
   try {
     signedIn.caller = await signedIn.get<CallerFacts>('caller');
   } catch (error) {
-    if (error instanceof RefusedError && error.status >= 400 && error.status < 500) return signOut(error.message);
+    if (error instanceof RefusedError && error.status >= 400 && error.status < 500) return signOut(refused(error));
     fill(problem, `${messageOf(error)}; trying again`);
     setTimeout(() => void signIn(token), 2_000);
     return;
@@ -81,7 +87,7 @@ function show(next: PageView | null): void {
   if (!next) return;
   fill(problem, '');
   next.failed((error) => {
-    if (error instanceof RefusedError && error.status === 401) return signOut(error.message);
+    if (error instanceof RefusedError && error.status === 401) return signOut(refused(error));
     fill(problem, error === null ? '' : messageOf(error));
   });
   document.title = `${next.title} – AgentTurn`;

@@ -27,7 +27,7 @@ export function turnRow(turn: Pick<TurnSummary, 'agentTurnId' | 'agentId' | 'acc
     {},
     make('td', { class: 'wide' }, asked),
     status,
-    make('td', {}, agentLink(turn.agentId)),
+    make('td', { class: 'wide' }, agentLink(turn.agentId)),
     steps,
     cost,
     make('td', {}, ticking('since', turn.acceptedAt)),
@@ -36,6 +36,7 @@ export function turnRow(turn: Pick<TurnSummary, 'agentTurnId' | 'agentId' | 'acc
     if (status.textContent !== now.status) fill(status, badge(now.status));
     status.title = now.errorCode ?? '';
     fill(asked, now.asked === '' ? turn.agentTurnId : now.asked);
+    asked.title = asked.textContent ?? '';
     fill(steps, count(now.stepCount));
     fill(cost, money(now.cost));
   };
@@ -99,7 +100,7 @@ interface AgentLine extends AgentView {
 }
 
 function agentRow(agent: AgentView) {
-  const posture = make('td');
+  const posture = make('td', { class: 'badges' });
   const why = make('td', { class: 'wide' });
   const queue = make('td', { class: 'number' });
   const cost = make('td', { class: 'number' });
@@ -111,7 +112,7 @@ function agentRow(agent: AgentView) {
     why,
     queue,
     cost,
-    make('td', {}, agent.profile ?? '–'),
+    make('td', { class: 'cut', title: agent.profile ?? undefined }, agent.profile ?? '–'),
   );
   const update = (now: AgentLine) => {
     const words = postureWords(now.posture.posture, now.lifecycle === 'stopped', now.waitingForWorkers !== null);

@@ -200,7 +200,7 @@ const triggerItem = ({ triggerId, name, hits, lastHitAt }: Item<'activeExternalT
     {},
     make('p', {}, name),
     facts(
-      `${triggerId} · ${count(hits)} hits`,
+      `${triggerId} · ${count(hits)} ${hits === 1 ? 'hit' : 'hits'}`,
       ...(lastHitAt === null ? [' · never hit'] : [' · last ', ticking('since', lastHitAt)]),
     ),
   );

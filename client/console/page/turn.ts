@@ -22,7 +22,8 @@ export function turnView(calls: GatewayCalls, agentTurnId: string): PageView {
   const waiting = make('div', { class: 'questions' });
   const tree = make('div');
   const end = make('div');
-  const controls = make('div');
+  // Only what is known to be open is steered and stopped.
+  const controls = make('div', { hidden: '' });
   const steps = new Steps();
   let listener: (error: unknown) => void = () => {};
   const questions = new Children<Question>(waiting, questionKey, (question) =>

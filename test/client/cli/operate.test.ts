@@ -158,6 +158,8 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
     expect((await queued.get()).status).toBe('queued');
     expect(jsonOf(await cli(['agents', 'start', 'dave', '--json']))).toEqual({ agentId: 'dave', lifecycle: 'started' });
     expect(await queued.result(WAIT)).toMatchObject({ status: 'success' });
+    const started = await cli(['agents', 'start', 'dave']);
+    expect(started).toMatchObject({ code: 0, stdout: expect.stringMatching(/^dave is started already; /) });
   });
 
   test('agents get shows what an agent is at and its last ten turns', async () => {

@@ -476,6 +476,34 @@ describe('the console', () => {
     },
   );
 
+  test('a table fits its box, in which long ids are shortened', async () => {
+    const id = `run-${v7()}`;
+    const instruction = asks(`Say hello to everybody who is there, ${id}.`, says('Hello.'));
+    await (await gateway.client.agent(id, { profile: 'tester' }).enqueue({ instruction })).result();
+    const page = await open();
+    for (const place of ['', `agents/${id}`]) {
+      await page.goto(`${gateway.server.url}/console/#/${place}`);
+      const link = page.getByRole('region', { name: 'Turns' }).getByRole('link', { name: id, exact: true });
+      await link.waitFor();
+      expect(await link.getAttribute('title')).toBe(id);
+      for (const width of [900, 1_099, 1_100, 1_200]) {
+        await page.setViewportSize({ width, height: 900 });
+        const wider = await page.evaluate(`[...document.querySelectorAll('.scroll')]
+          .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
+          .map(({ ariaLabel, scrollWidth, clientWidth }) => [ariaLabel, scrollWidth, clientWidth].join(' '))`);
+        expect({ place, width, wider }).toEqual({ place, width, wider: [] });
+      }
+    }
+    await picture(page, 'tables');
+  });
+
+  test('a turn that is not there is neither steered nor stopped', async () => {
+    const page = await open('turns/none');
+    await page.getByRole('alert').getByText('none').waitFor();
+    expect(await page.getByRole('button').allInnerTexts()).toEqual(['Sign out']);
+    expect(await page.getByRole('textbox').count()).toBe(0);
+  });
+
   test('a token is asked for, kept out of the address, and refused when it is unknown; a reader gets no buttons', async () => {
     const page = await browser.newPage();
     pages.push(page);
@@ -483,7 +511,9 @@ describe('the console', () => {
     await page.goto(`${gateway.server.url}/console/`);
     await page.getByLabel(/Token of this gateway/).fill('wrong');
     await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByRole('alert').getByText('Authorization').waitFor();
+    const refusal = page.getByRole('alert').getByText('This token is not known here.');
+    await refusal.waitFor();
+    expect(await refusal.textContent()).not.toMatch(/Authorization|Bearer/);
     expect(await seriousFindings(page)).toEqual([]);
     await page.getByLabel(/Token of this gateway/).fill(ALL);
     await page.getByRole('button', { name: 'Sign in' }).click();

@@ -20,6 +20,11 @@ test.each<[string, Partial<HintFacts>, string | null]>([
     { closure: closure('continuable'), autonomousTurns: 3 },
     'has made 3 turns by itself',
   ],
+  [
+    'has made the only turn by itself',
+    { closure: closure('continuable'), autonomousTurns: 1, maxAutonomousTurns: 1 },
+    'has made 1 turn by itself',
+  ],
   ['can go on', { closure: closure('continuable') }, 'goes on when its work changes'],
   ['has a profile that nobody knows', { closure: closure('continuable'), maxAutonomousTurns: null }, 'goes on when'],
 ])('an operator is told what to do about an agent that %s (A3, A5)', (_, facts, expected) => {
