@@ -46,9 +46,6 @@ export interface AgentPosture {
   readonly taskId?: string;
 }
 
-/** The posture of an agent of which nothing could be read. */
-export const UNKNOWN_POSTURE: AgentPosture = { posture: 'unknown', reason: 'nothing of the agent could be read' };
-
 /** The posture of an agent with these facts. */
 export function derivePosture(facts: PostureFacts): AgentPosture {
   const { status, activeAgentTurnId, queuedInput, workItems, waits } = facts;
