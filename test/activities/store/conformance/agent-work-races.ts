@@ -147,6 +147,30 @@ export function describeAgentWorkRaces(bench: StoreBench): void {
     });
   });
 
+  describe('what a model or a caller writes', () => {
+    test('with half a character or a zero byte keeps no turn from its end (A7, A9)', async () => {
+      const odd = 'x\u0000\ud83d';
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      const a = id('a');
+      await effects(
+        lease,
+        1,
+        create(a, { objective: odd, todoList: [{ text: odd, state: 'pending' }], planStatus: 'needs_input' }),
+        waitFor(id('wait'), { reason: odd }),
+        { type: 'set_timer', timerId: id('timer'), reason: odd, afterMs: 1_000_000, everyMs: null },
+        { type: 'create_trigger', triggerId: id('trigger'), name: odd, tokenHash: id('hash') },
+      );
+      expect(await end(lease)).toBeNull();
+      const [item] = await bench.other.listWorkItems(agentId);
+      expect(item?.objective).toMatch(/^x/);
+      expect(item?.objective.isWellFormed()).toBe(true);
+      const trigger = { triggerId: id('trigger'), name: odd, tokenHash: id('hash') };
+      expect((await bench.store.createTrigger(agentId, trigger)).name).toMatch(/^x/);
+      await clean();
+    });
+  });
+
   describe('a wait', () => {
     test('for what is gone when the turn is committed ends at once (A8)', async () => {
       const agentId = newAgent();
