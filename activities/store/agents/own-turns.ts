@@ -21,7 +21,7 @@ import { instructionCardId } from '../../ids.ts';
 import { insertCard } from '../cards/cards.ts';
 import type { Reader, Tx } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
-import { encoded } from '../schema/json.ts';
+import { decodedOr, encoded } from '../schema/json.ts';
 import { constant, contentOf, type HeadRow } from '../schema/rows.ts';
 import type { QueuedTurn } from '../schema/turn-states.ts';
 import { shownDeliverable } from '../turns/deliverables.ts';
@@ -181,7 +181,7 @@ const lineageOf = async ({ db }: Reader, { last_agent_turn_id: lastId }: HeadRow
     ? undefined
     : db.selectFrom('turns').select(['depth', 'correlation_id']).where('agent_turn_id', '=', lastId).executeTakeFirst();
 
-/** What each has brought, by the id of its card. */
+/** What each has brought, by the id of its card. A card that cannot be read brings nothing: the end of a turn must not depend on it (T8). */
 async function textsOf({ db }: Reader, came: readonly Came[]): Promise<ReadonlyMap<string, string>> {
   const ids = came.flatMap(({ cardId }) => (cardId === null ? [] : [cardId]));
   if (ids.length === 0) return new Map();
@@ -190,8 +190,9 @@ async function textsOf({ db }: Reader, came: readonly Came[]): Promise<ReadonlyM
     .select(['card_id', 'type', 'content'])
     .where('card_id', 'in', ids)
     .execute();
+  const readable = rows.filter(({ content }) => decodedOr<unknown>(content, null) !== null);
   return new Map(
-    rows.map((row) => [
+    readable.map((row) => [
       row.card_id,
       row.type === 'task.deliverable'
         ? shownDeliverable(contentOf(row, row.type))

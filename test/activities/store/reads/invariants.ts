@@ -156,16 +156,21 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
         `insert into work_effects (agent_turn_id, call_id, step_index, call_index, effect) values ('t3', 'c', 1, 0, 'no')`,
       ],
       ['a profile', `update profiles set snapshot = 'no'`],
+      [
+        'a card that has come',
+        `update agent_state_head set came = '[{"kind":"task_result","source":"s","reason":"r","count":1,"cardId":"odd"}]'`,
+        `insert into cards (card_id, type, content, author, token_count, bytes, created_at) values ('odd', 'task.deliverable', 'no', 'x', 1, 1, 1)`,
+      ],
     ])(
       'of %s that cannot be read keeps no agent from ending its turn, being stopped, started and looked at (A7)',
-      async (_, statement) => {
+      async (_, ...statements) => {
         const { store, plant } = await prepared();
         await plant(
           `insert into work_items (work_item_id, agent_id, revision, objective, state, plan_status, todo_list, blocked_by, continued_revision, created_at, updated_at)
            values ('i', 'a', 1, 'x', 'open', 'ready', '[]', '[]', 0, 1, 1)`,
         );
         await plant(`update agent_state_head set has_work = 1`);
-        await plant(statement);
+        for (const statement of statements) await plant(statement);
         expect(await store.stopTurn('t3', 'enough')).toMatchObject({ ack: 'stopped' });
         await store.setLifecycle('a', 'stopped', 'enough');
         await store.setLifecycle('a', 'started', '');
