@@ -24,7 +24,6 @@ export type {
   AgentQuery,
   AgentTriggers,
   AnswerInput,
-  ClientApi,
   EventsOptions,
   MadeTrigger,
   ResultOptions,
@@ -37,6 +36,8 @@ export type {
   TurnHandle,
   WakeInput,
 } from './client/api.ts';
+export type { ChatHandle, ChatOptions, ChatQuery, SendOptions, SentMessage, SessionPart } from './client/chat/api.ts';
+export type { ClientApi } from './client/client-api.ts';
 export {
   connectClient,
   type TemporalAddress,
@@ -62,6 +63,14 @@ export type {
   WorkItem,
   WorkItemSchedulingState,
 } from './workflows/agent-state/work-items.ts';
+export type { ChatStep, ChatStepFact } from './workflows/chat/step.ts';
+export {
+  type ChatIdentity,
+  type ChatTerminal,
+  type EndedChatTurn,
+  type FailureClass,
+  terminalOf,
+} from './workflows/chat/terminal.ts';
 export type { AgentSummary, ChildSummary, TurnLine } from './workflows/contract/agent-summary.ts';
 export type {
   TriggerView,
@@ -79,14 +88,17 @@ export type {
   ApprovalStatus,
   ApprovalView,
 } from './workflows/contract/approvals.ts';
+export type { MessagePage, MessageStatus, MessageView, SessionView } from './workflows/contract/chat.ts';
 export type { SteerAck, StopAck } from './workflows/contract/control.ts';
 export type {
   AgentEvent,
   ApprovalEvent,
   CallEvent,
+  ChatStepEvent,
   ClosureEvent,
   ContinuationEvent,
   DroppedEvent,
+  MessageEvent,
   NoticeEvent,
   ProviderEvent,
   StateEvent,

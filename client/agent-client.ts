@@ -3,6 +3,7 @@ import type { Client } from '@temporalio/client';
 import { wakeTokenHash } from '../activities/wake-tokens.ts';
 import type { WakeDelivery } from '../workflows/contract/agent-work.ts';
 import type { ApprovalFilter, ApprovalView } from '../workflows/contract/approvals.ts';
+import type { SessionView } from '../workflows/contract/chat.ts';
 import type {
   InboxEntry,
   InboxQuery,
@@ -19,7 +20,12 @@ import type { JsonValue } from '../workflows/protocol/json.ts';
 import type { OutputOf } from '../workflows/protocol/output.ts';
 import { StoredAgent } from './agent-handle.ts';
 import { everyAgent } from './agent-pages.ts';
-import type { AgentHandle, AgentOptions, AgentQuery, ClientApi, RunInput, TriggerAck, TurnHandle } from './api.ts';
+import type { AgentHandle, AgentOptions, AgentQuery, RunInput, TriggerAck, TurnHandle } from './api.ts';
+import type { ChatHandle, ChatOptions, ChatQuery } from './chat/api.ts';
+import { StoredChat } from './chat/chat-handle.ts';
+import { sessionAgent } from './chat/envelope.ts';
+import { everySession } from './chat/session-pages.ts';
+import type { ClientApi } from './client-api.ts';
 import { triggerDelivery } from './deliveries.ts';
 import { runAgentId } from './run-agent.ts';
 import { type ApproverCheck, StoredTurn } from './turn-handle.ts';
@@ -58,6 +64,22 @@ export class AgentClient implements ClientApi {
 
   run<Agent = unknown>(profile: string, input: RunInput): Promise<TurnHandle<OutputOf<Agent>>> {
     return this.agent<Agent>(runAgentId(profile, input.idempotencyKey)).enqueue({ ...input, profile });
+  }
+
+  chat<Agent = unknown>(agentId: string, chatId: string, options: ChatOptions = {}): ChatHandle<OutputOf<Agent>> {
+    return new StoredChat<OutputOf<Agent>>({
+      ...options,
+      store: this.#store,
+      workflows: this.#workflows,
+      of: agentId,
+      chatId,
+      agent: this.agent<Agent>(sessionAgent(agentId, chatId)),
+      turn: (id) => this.#turn(id),
+    });
+  }
+
+  chats({ agentId }: ChatQuery = {}): AsyncGenerator<SessionView, void> {
+    return everySession(this.#store, agentId === undefined ? {} : { of: agentId });
   }
 
   turn<Agent = unknown>(agentTurnId: string): TurnHandle<OutputOf<Agent>> {

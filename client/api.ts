@@ -1,43 +1,17 @@
-/**
- * What a client of AgentTurn can do, whatever way it reaches the system: `AgentClient` goes to the store and to Temporal itself, and a client
- * over HTTP can do the same.
- *
- * Invariant: what a method acknowledges is in the store, and is never lost (T3).
- */
+/** What a client can do with one agent and with one turn, whatever way it reaches the system. The whole is `ClientApi`. */
 
 import type { z } from 'zod';
 import type { ActiveTimer } from '../workflows/agent-state/timers.ts';
 import type { ScheduledWorkItem } from '../workflows/agent-state/work-items.ts';
 import type { AgentSummary } from '../workflows/contract/agent-summary.ts';
-import type {
-  TriggerView,
-  WaitView,
-  WakeAck,
-  WakeDelivery,
-  WakeDisposition,
-  WorkPage,
-} from '../workflows/contract/agent-work.ts';
-import type {
-  ApprovalAck,
-  ApprovalFilter,
-  ApprovalView,
-  approvalAnswerSchema,
-} from '../workflows/contract/approvals.ts';
+import type { TriggerView, WaitView, WakeAck, WakeDisposition, WorkPage } from '../workflows/contract/agent-work.ts';
+import type { ApprovalAck, approvalAnswerSchema } from '../workflows/contract/approvals.ts';
 import type { SteerAck, StopAck } from '../workflows/contract/control.ts';
 import type { AgentEvent } from '../workflows/contract/events.ts';
-import type {
-  InboxEntry,
-  InboxQuery,
-  Spending,
-  SpendingQuery,
-  TurnQuery,
-  TurnSummary,
-} from '../workflows/contract/lists.ts';
 import type { TranscriptEntry } from '../workflows/contract/transcript.ts';
-import type { AgentFilter, AgentView, TurnFilter, TurnView } from '../workflows/contract/views.ts';
+import type { AgentFilter, TurnFilter, TurnView } from '../workflows/contract/views.ts';
 import type { EnqueueAck, EnqueueInput } from '../workflows/protocol/enqueue.ts';
-import type { JsonValue } from '../workflows/protocol/json.ts';
-import type { Fields, OutputOf } from '../workflows/protocol/output.ts';
+import type { Fields } from '../workflows/protocol/output.ts';
 import type { BudgetChange } from '../workflows/protocol/profile.ts';
 import type { ReportAck, toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 import type { Stall } from './stalls.ts';
@@ -91,49 +65,6 @@ export interface AgentTriggers {
 
 /** A request for one turn of a new agent, whose profile is named beside it. */
 export type RunInput = Omit<EnqueueInput, 'profile'>;
-
-/** The whole of what a client can do. */
-export interface ClientApi {
-  /**
-   * A handle for one agent: one memory, which exists from its first request on. `profile` is what its requests get that name none; it is
-   * needed unless the agent had a request before, or is the one agent of a `singleton` profile of its name. `agent<typeof weather>(id)`, with
-   * what `defineAgent` returned, types what its turns deliver. Errors: `invalid_request` for an id that is not one.
-   */
-  agent<Agent = unknown>(agentId: string, options?: AgentOptions): AgentHandle<OutputOf<Agent>>;
-  /**
-   * One turn of a new agent of that profile, which remembers nothing before and is never used again. With an idempotency key, the same call
-   * gives the same turn. Typed like that of an agent. Errors: those of `AgentHandle.enqueue`.
-   */
-  run<Agent = unknown>(profile: string, input: RunInput): Promise<TurnHandle<OutputOf<Agent>>>;
-  /** A handle for a turn of that id, typed like that of an agent. Whether there is such a turn, its methods say. */
-  turn<Agent = unknown>(agentTurnId: string): TurnHandle<OutputOf<Agent>>;
-  /**
-   * What waits for people, oldest first, at most `limit` (1,000): of all agents, of one agent, or of one turn and all it delegated (K7).
-   * The last one of a page is the next page's `after`.
-   */
-  approvals(filter?: ApprovalFilter): Promise<readonly ApprovalView[]>;
-  /** What waits for somebody outside, oldest first: approvals, larger budgets, results of tools that suspend. */
-  inbox(query?: InboxQuery): Promise<readonly InboxEntry[]>;
-  /** Turns of all agents, the newest first, read page by page: of a status, a profile, an agent, since a time. */
-  turns(query?: Omit<TurnQuery, 'before'>): AsyncGenerator<TurnSummary, void>;
-  /** What the turns since then spent, by agent or by profile, those that cost most first. */
-  spending(query: SpendingQuery): Promise<readonly Spending[]>;
-  /** Agents by id, read page by page: all, or those of a posture, a status, a profile. */
-  listAgents(filter?: AgentQuery): AsyncGenerator<AgentView, void>;
-  /** How many agents there are, exactly: all, or those of a posture, a status, a profile. */
-  countAgents(filter?: AgentQuery): Promise<number>;
-  /**
-   * What somebody outside does who has the token of a trigger and nothing else: wakes its agent, and is not told which one that is. With a key,
-   * the same delivery counts once. Errors: `trigger_unknown`, `agent_stopped`, `invalid_request`, `payload_too_large` (64 KiB).
-   */
-  fireTrigger(token: string, delivery: WakeDelivery): Promise<TriggerAck>;
-  /** Writes an instruction of more than 32 KiB; returns the id to pass as `instructionCardId` (T4). */
-  writeInstruction(text: string): Promise<string>;
-  /** Writes the output of a tool as a card; returns the id to pass as `toolResultCardId` (T18). */
-  writeResult(value: JsonValue): Promise<string>;
-  /** Writes cards that a turn may read and not write; returns the id to pass as `contextBoxId` (T24). */
-  writeContext(texts: readonly string[]): Promise<string>;
-}
 
 /** Which events are read. */
 export interface EventsOptions {
@@ -238,6 +169,12 @@ export interface TurnHandle<Output extends object = Fields> {
   stream(options?: StreamOptions): AsyncGenerator<StreamPart, void>;
   /** Ends the turn, queued or running. The ACK is final, and the `task` event of the turn is written by then (T8, T21). */
   stop(reason?: string): Promise<StopAck>;
+  /**
+   * Ends the turn so that its agent goes on with something else: messages that it has not read become the next turn (C8). The ACK is final.
+   */
+  interrupt(reason?: string): Promise<StopAck>;
+  /** As `interrupt`, and takes the turn out of what its agent remembers, as if it had not been (C8). */
+  rollback(reason?: string): Promise<StopAck>;
   /**
    * A message for the running turn: shown to the model before its next call, or run as the next turn if this one ends first (T22).
    * Errors: `invalid_request`, `inbox_full` (too many that it has not read), `idempotency_conflict`.

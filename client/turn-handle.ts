@@ -9,7 +9,7 @@ import {
   approvalAnswerSchema,
   budgetChangeSchema,
 } from '../workflows/contract/approvals.ts';
-import type { SteerAck, StopAck } from '../workflows/contract/control.ts';
+import type { BreakOff, SteerAck, StopAck } from '../workflows/contract/control.ts';
 import type { AgentEvent } from '../workflows/contract/events.ts';
 import type { ClientStore } from '../workflows/contract/store.ts';
 import type { TranscriptEntry } from '../workflows/contract/transcript.ts';
@@ -128,6 +128,21 @@ export class StoredTurn<Output extends object = Fields> implements TurnHandle<Ou
 
   async stop(reason = 'stopped by a client'): Promise<StopAck> {
     const { handover, ...ack } = await this.#store.stopTurn(this.id, reason);
+    const active = ack.ack === 'stopped' && ack.agentId ? { agentId: ack.agentId, agentTurnId: this.id } : null;
+    await this.#workflows.stopped(handover, active);
+    return ack;
+  }
+
+  interrupt(reason = 'interrupted by a client'): Promise<StopAck> {
+    return this.#breakOff({ reason });
+  }
+
+  rollback(reason = 'taken back by a client'): Promise<StopAck> {
+    return this.#breakOff({ reason, rollback: true });
+  }
+
+  async #breakOff(how: BreakOff): Promise<StopAck> {
+    const { handover, ...ack } = await this.#store.breakOffTurn(this.id, how);
     const active = ack.ack === 'stopped' && ack.agentId ? { agentId: ack.agentId, agentTurnId: this.id } : null;
     await this.#workflows.stopped(handover, active);
     return ack;

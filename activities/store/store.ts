@@ -4,6 +4,7 @@ import type { WakeStore, WorkStore } from '../../workflows/contract/agent-work.t
 import type { ApprovalStore } from '../../workflows/contract/approvals.ts';
 import type { CallStore } from '../../workflows/contract/calls.ts';
 import type { CardStore } from '../../workflows/contract/cards.ts';
+import type { ChatStore } from '../../workflows/contract/chat.ts';
 import type { ChunkStore } from '../../workflows/contract/chunks.ts';
 import type { ControlStore } from '../../workflows/contract/control.ts';
 import type { DelegationStore } from '../../workflows/contract/delegation.ts';
@@ -33,6 +34,9 @@ import { compareResult } from './calls/result-comparison.ts';
 import { closeStep, commitStep, openStep, readLedSteps } from './calls/steps.ts';
 import { replaceOutputBox, writeContextBox, writeInstructionCard, writeOutputCard } from './cards/boxes.ts';
 import { commitSummary, findSummary } from './cards/summaries.ts';
+import { getSession, listMessages, listSessions } from './chat/reads.ts';
+import { restoreSession } from './chat/restore.ts';
+import { sendMessage } from './chat/send.ts';
 import type { StoreContext } from './context.ts';
 import { appendChunks, dropChunks, readChunks } from './log/chunks.ts';
 import { listEdges } from './log/edges.ts';
@@ -59,7 +63,7 @@ import { readTranscript } from './reads/transcript.ts';
 import { findTurns, spending } from './reads/turn-lists.ts';
 import { turnStatusReader } from './reads/turn-status.ts';
 import { accept, recordDropped } from './turns/accept.ts';
-import { setBudgets, setLifecycle, steerTurn, stopTurn } from './turns/control.ts';
+import { breakOffTurn, setBudgets, setLifecycle, steerTurn, stopTurn } from './turns/control.ts';
 import { delegate } from './turns/delegation.ts';
 import { commitStepAndEnd, commitTurn, reapTurn } from './turns/endings.ts';
 import { leaseNext } from './turns/handover.ts';
@@ -143,7 +147,11 @@ const cards = (ctx: StoreContext): CardStore =>
 
 const profiles = (ctx: StoreContext): ProfileStore => bind(ctx, { registerProfiles, listProfiles, readProfile });
 
-const control = (ctx: StoreContext): ControlStore => bind(ctx, { stopTurn, steerTurn, setBudgets, setLifecycle });
+const control = (ctx: StoreContext): ControlStore =>
+  bind(ctx, { stopTurn, breakOffTurn, steerTurn, setBudgets, setLifecycle });
+
+const chats = (ctx: StoreContext): ChatStore =>
+  bind(ctx, { sendMessage, listMessages, getSession, listSessions, restoreSession });
 
 const supervision = (ctx: StoreContext): SupervisorStore =>
   bind(ctx, {
@@ -205,6 +213,7 @@ export const createStore = (ctx: StoreContext, backend: Backend): Store => ({
   ...cards(ctx),
   ...profiles(ctx),
   ...control(ctx),
+  ...chats(ctx),
   ...supervision(ctx),
   ...views(ctx),
   ...lists(ctx),

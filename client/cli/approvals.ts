@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { type ApprovalAck, type ApprovalView, budgetChangeSchema } from '../../workflows/contract/approvals.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { BudgetChange } from '../../workflows/protocol/profile.ts';
-import type { ClientApi } from '../api.ts';
+import type { ClientApi } from '../client-api.ts';
 import { commandLine } from '../command-line.ts';
 import { answerCommands } from './answers.ts';
 import { jsonOf } from './arguments.ts';

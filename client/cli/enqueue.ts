@@ -7,7 +7,8 @@ import { type EnqueueInput, enqueueRequestSchema, requestedFieldsSchema } from '
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { SIZES, utf8Bytes } from '../../workflows/protocol/sizes.ts';
 import type { Priority } from '../../workflows/protocol/turn.ts';
-import type { ClientApi, TurnHandle } from '../api.ts';
+import type { TurnHandle } from '../api.ts';
+import type { ClientApi } from '../client-api.ts';
 import { commandLine } from '../command-line.ts';
 import type { Stall } from '../stalls.ts';
 import { answerCommands } from './answers.ts';

@@ -1,7 +1,7 @@
 /** What the commands of a client need from the process they run in; `workers/program.ts` provides it. */
 
 import type { ClientStore } from '../../workflows/contract/store.ts';
-import type { ClientApi } from '../api.ts';
+import type { ClientApi } from '../client-api.ts';
 import { commandLine } from '../command-line.ts';
 import type { Stall, StallReader } from '../stalls.ts';
 

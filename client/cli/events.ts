@@ -5,6 +5,7 @@ import type { ClientStore } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { type EventRange, followEvents, storedEvents } from '../event-tail.ts';
 import { betweenTurnsText } from './between-turns.ts';
+import { chatStepText, messageText } from './chat-text.ts';
 import { noAgent } from './control.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
 import { duration, time, valueLine } from './format.ts';
@@ -77,6 +78,10 @@ function detailOf(event: AgentEvent): string {
       const { status, errorCode, deliverableCardId } = event.payload;
       return `${status}${errorCode === null ? '' : ` (${errorCode})`}, deliverable ${deliverableCardId}`;
     }
+    case 'message':
+      return messageText(event.payload);
+    case 'chat_step':
+      return chatStepText(event.payload);
     case 'dropped':
       return `${event.payload.what}: ${event.payload.reason}`;
     case 'work':

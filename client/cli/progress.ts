@@ -6,6 +6,7 @@
 import type { AgentEvent, CallEvent, ProviderEvent, StepEvent } from '../../workflows/contract/events.ts';
 import { noticeText } from '../../workflows/contract/notices.ts';
 import { betweenTurnsText } from './between-turns.ts';
+import { chatStepText, messageText } from './chat-text.ts';
 import { duration, time, valueLine } from './format.ts';
 
 /** That a turn waits for its provider, in words. */
@@ -48,6 +49,10 @@ export class TurnProgress {
         const { status, errorCode } = event.payload;
         return [this.#line(event, `ended: ${status}${errorCode === null ? '' : ` (${errorCode})`}`)];
       }
+      case 'message':
+        return [this.#line(event, messageText(event.payload))];
+      case 'chat_step':
+        return [this.#line(event, chatStepText(event.payload))];
       case 'dropped':
         return [this.#line(event, `dropped ${event.payload.what}: ${event.payload.reason}`)];
       case 'work':

@@ -4,7 +4,7 @@ import type { TurnView } from '../../workflows/contract/views.ts';
 import { CodedError, type FailureCode } from '../../workflows/protocol/failures.ts';
 import type { ToolResultReport } from '../../workflows/protocol/tool-result.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
-import type { ClientApi } from '../api.ts';
+import type { ClientApi } from '../client-api.ts';
 import { commandLine } from '../command-line.ts';
 import { noTurn } from '../no-turn.ts';
 import type { Stall } from '../stalls.ts';

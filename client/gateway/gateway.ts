@@ -15,7 +15,7 @@ import { z } from 'zod';
 import type { ClientStore } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { SIZES } from '../../workflows/protocol/sizes.ts';
-import type { ClientApi } from '../api.ts';
+import type { ClientApi } from '../client-api.ts';
 import { consoleApp } from '../console/console.ts';
 import type { CallbackTokens } from './callback-tokens.ts';
 import { type GatewayToken, Tokens } from './caller.ts';

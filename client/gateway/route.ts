@@ -4,7 +4,7 @@ import type { Context, MiddlewareHandler } from 'hono';
 import { z } from 'zod';
 import type { ClientStore } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
-import type { ClientApi } from '../api.ts';
+import type { ClientApi } from '../client-api.ts';
 import type { Caller, Scope } from './caller.ts';
 import type { ServerSentEvent, StreamEnding } from './event-stream.ts';
 import { problemSchema } from './schemas.ts';

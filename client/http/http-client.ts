@@ -4,6 +4,7 @@ import type { ScheduledWorkItem } from '../../workflows/agent-state/work-items.t
 import type { AgentSummary } from '../../workflows/contract/agent-summary.ts';
 import type { WaitView, WakeAck, WakeDelivery, WorkPage } from '../../workflows/contract/agent-work.ts';
 import type { ApprovalAck, ApprovalFilter, ApprovalView } from '../../workflows/contract/approvals.ts';
+import type { SessionView } from '../../workflows/contract/chat.ts';
 import type { SteerAck, StopAck } from '../../workflows/contract/control.ts';
 import type { AgentEvent } from '../../workflows/contract/events.ts';
 import type {
@@ -30,7 +31,6 @@ import type {
   AgentQuery,
   AgentTriggers,
   AnswerInput,
-  ClientApi,
   EventsOptions,
   ResultOptions,
   RunInput,
@@ -42,11 +42,15 @@ import type {
   TurnHandle,
   WakeInput,
 } from '../api.ts';
+import type { ChatHandle, ChatOptions, ChatQuery } from '../chat/api.ts';
+import { sessionAgent } from '../chat/envelope.ts';
+import type { ClientApi } from '../client-api.ts';
 import { triggerDelivery } from '../deliveries.ts';
 import { runAgentId } from '../run-agent.ts';
 import type { Stall } from '../stalls.ts';
 import type { StreamPart } from '../stream-parts.ts';
 import { type GatewayAddress, GatewayConnection } from './gateway-connection.ts';
+import { RemoteChat } from './remote-chat.ts';
 
 /** The client of a gateway. Besides what is said there, each method may throw `gateway_unreachable`, `unauthenticated`, `permission_denied`. */
 export class AgentHttpClient implements ClientApi {
@@ -64,6 +68,22 @@ export class AgentHttpClient implements ClientApi {
 
   run<Agent = unknown>(profile: string, input: RunInput): Promise<TurnHandle<OutputOf<Agent>>> {
     return this.agent<Agent>(runAgentId(profile, input.idempotencyKey)).enqueue({ ...input, profile });
+  }
+
+  chat<Agent = unknown>(agentId: string, chatId: string, options: ChatOptions = {}): ChatHandle<OutputOf<Agent>> {
+    return new RemoteChat<OutputOf<Agent>>({
+      ...options,
+      gateway: this.#gateway,
+      of: agentId,
+      chatId,
+      agent: this.agent<Agent>(sessionAgent(agentId, chatId)),
+      turn: (id) => this.turn<Agent>(id),
+    });
+  }
+
+  async *chats({ agentId }: ChatQuery = {}): AsyncGenerator<SessionView, void> {
+    for await (const page of this.#gateway.pages<SessionView>('/v1/chats', { agentId, limit: 200 }, 'after'))
+      yield* page;
   }
 
   turn<Agent = unknown>(agentTurnId: string): TurnHandle<OutputOf<Agent>> {
@@ -283,6 +303,14 @@ class RemoteTurn<Output extends object = Fields> implements TurnHandle<Output> {
 
   stop(reason?: string): Promise<StopAck> {
     return this.#gateway.send('POST', `${this.#path}/stop`, reason === undefined ? {} : { reason });
+  }
+
+  interrupt(reason?: string): Promise<StopAck> {
+    return this.#gateway.send('POST', `${this.#path}/interrupt`, reason === undefined ? {} : { reason });
+  }
+
+  rollback(reason?: string): Promise<StopAck> {
+    return this.#gateway.send('POST', `${this.#path}/rollback`, reason === undefined ? {} : { reason });
   }
 
   steer(text: string, { key }: SteerOptions = {}): Promise<SteerAck> {

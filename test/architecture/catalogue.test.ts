@@ -12,7 +12,7 @@ const read = (file: string): string => readFileSync(`${root}/${file}`, 'utf8');
 /** The codes of the table in T8, which tells how a turn can end. */
 const TURN_ENDS = [
   ...['max_steps_reached', 'budget_tokens', 'budget_wall_time', 'budget_tool_calls', 'budget_cost', 'no_progress'],
-  ...['stopped', 'canceled', 'dispatch_timeout', 'turn_timeout'],
+  ...['report_missing', 'stopped', 'canceled', 'dispatch_timeout', 'turn_timeout'],
   ...['provider_error', 'provider_auth', 'provider_refusal', 'context_overflow'],
   ...['policy_denied', 'milestone_exceeded', 'recursion_depth_exceeded', 'delegation_cycle'],
   ...['profile_not_found', 'invalid_request', 'context_build_error', 'box_unavailable'],

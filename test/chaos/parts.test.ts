@@ -108,8 +108,8 @@ describe('the checks of a run find', () => {
     ...{ agentTurnId: 't', agentId: 'a', status: 'success', errorCode: null, reason: null, turnEpoch: 1 },
     ...{ profile: 'chaos', instruction: '[plan note:0] Turn 1.', deliverable: { text: 'done' }, usage: theirs },
     ...{ deliverableCardId: 'd', outputBoxId: 'b', cost: null, engine: null, stepCount: 1, steps: [stepOf({})] },
-    ...{ waiting: [], waitingForWorkers: null, waitingForProvider: null, parent: null, depth: 0, acceptSeq: 1 },
-    ...{ acceptedAt: 1, leasedAt: 1, startedAt: 1, endedAt: 1 },
+    ...{ waiting: [], waitingForWorkers: null, waitingForProvider: null, parent: null, chat: null, depth: 0 },
+    ...{ acceptSeq: 1, acceptedAt: 1, leasedAt: 1, startedAt: 1, endedAt: 1 },
     ...change,
   });
   const found = (change: Partial<TurnView>) =>

@@ -13,6 +13,13 @@ export interface StopAck {
   readonly droppedSteers?: number;
 }
 
+/** How a turn is broken off. */
+export interface BreakOff {
+  /** Takes its cards out of what its agent remembers, as if it had not been. */
+  readonly rollback?: boolean;
+  readonly reason: string;
+}
+
 /** A stop, and what follows from it. */
 export interface Stopped extends StopAck {
   /** Null when nothing was ended. */
@@ -50,6 +57,11 @@ export interface ControlStore {
    * by the turn: one that has ended already stays as it is.
    */
   stopTurn(agentTurnId: string, reason: string): Promise<Stopped>;
+  /**
+   * Ends a turn as `stopTurn` does, but for its messages: those that it has not read become the agent's next turn. With `rollback` its cards are
+   * left out of what the agent remembers (C8). Idempotent as `stopTurn` is: an ended turn stays as it is, and is not rolled back.
+   */
+  breakOffTurn(agentTurnId: string, how: BreakOff): Promise<Stopped>;
   /**
    * Queues a message that the turn reads with its next step (T22). Idempotent by `key`: the same message again changes nothing; without a
    * key each call queues one. Errors: `inbox_full` when too many messages of the turn are unread; `idempotency_conflict` when the key

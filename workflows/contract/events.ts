@@ -3,6 +3,8 @@ import type { ClosureDecision } from '../agent-state/closure.ts';
 import type { ContinuationResolution, TriggerKind } from '../agent-state/continuation.ts';
 import type { WorkEffect } from '../agent-state/effects.ts';
 import type { WaitKind, WaitStatus } from '../agent-state/waits.ts';
+import type { ChatStepFact } from '../chat/step.ts';
+import type { QueuePolicy } from '../protocol/chat.ts';
 import type { FailureCode } from '../protocol/failures.ts';
 import type { JsonValue } from '../protocol/json.ts';
 import type { HeadStatus, TerminalStatus } from '../protocol/turn.ts';
@@ -84,6 +86,28 @@ export interface ApprovalEvent {
     /** Until when it waits, epoch ms. */
     readonly deadline?: number;
   };
+}
+
+/** A message has come for a session, and this is where it went (C8). It holds no content: that is in its row. */
+export interface MessageEvent {
+  readonly type: 'message';
+  readonly payload: {
+    readonly eventId: string;
+    readonly chatId: string;
+    /** Its place among all messages of the session, from 1. */
+    readonly seq: number;
+    readonly policy: QueuePolicy;
+    /** `turn`: it has made a turn. `collected`: a turn that waits has it too. `steered`: the open turn is told. */
+    readonly placement: 'turn' | 'collected' | 'steered' | 'rejected';
+    /** Why it was rejected. */
+    readonly reason?: string;
+  };
+}
+
+/** A step of a chat turn (C3). */
+export interface ChatStepEvent {
+  readonly type: 'chat_step';
+  readonly payload: ChatStepFact;
 }
 
 /** What the kernel did on its own account; written with the step, or the end, that follows (K4). */
@@ -171,6 +195,8 @@ export type EventBody =
   | CallEvent
   | ApprovalEvent
   | NoticeEvent
+  | MessageEvent
+  | ChatStepEvent
   | TaskEvent
   | DroppedEvent
   | WorkEvent

@@ -4,6 +4,7 @@
  */
 
 import type { AgentPosture } from '../agent-state/posture.ts';
+import type { ChatIdentity } from '../chat/terminal.ts';
 import type { DeliverableSource } from '../kernel/actions.ts';
 import type { ContextUnit } from '../kernel/context.ts';
 import type { KernelConfig } from '../kernel/state.ts';
@@ -48,6 +49,8 @@ export interface Lease extends Fence {
   readonly title: string;
   /** Present where the profile keeps titles private: then no words of the turn are shown in the Web UI. */
   readonly privateTitles?: true;
+  /** The chat whose turn it is; absent for all other turns (C2). */
+  readonly chat?: Pick<ChatIdentity, 'sessionId' | 'chatId'>;
   /** The turn that delegated this one; absent for a request from outside. */
   readonly parent?: Pick<Fence, 'agentId' | 'agentTurnId'>;
 }
@@ -105,6 +108,10 @@ export interface TurnCommit {
   readonly engine: EngineUsage | null;
   /** Places in the output box that a rollback takes out of view before the end (K13). */
   readonly hide?: readonly number[];
+  /** Puts its messages that were not read into the agent's next turn, also where somebody ended it on purpose (C8). */
+  readonly keepSteers?: true;
+  /** Takes all its cards out of view, its deliverable too (C8). */
+  readonly rollBack?: true;
   /** What the kernel did on its own account since the last step began. */
   readonly noticed?: readonly Notice[];
   /** The step that tells of these notices when an attempt has opened it: then they are not told again. Absent when none can have. */

@@ -14,6 +14,7 @@ import type { WakeStore, WorkStore } from './agent-work.ts';
 import type { ApprovalStore } from './approvals.ts';
 import type { CallStore } from './calls.ts';
 import type { CardStore } from './cards.ts';
+import type { ChatStore } from './chat.ts';
 import type { ChunkStore } from './chunks.ts';
 import type { ControlStore } from './control.ts';
 import type { DelegationStore } from './delegation.ts';
@@ -51,6 +52,7 @@ export interface ClientStore
     Omit<CardStore, 'readExtents'>,
     Pick<ChunkStore, 'readChunks'>,
     ControlStore,
+    ChatStore,
     WakeStore,
     SummaryStore,
     ReadStore,
@@ -67,6 +69,7 @@ export interface Store
     CardStore,
     ProfileStore,
     ControlStore,
+    ChatStore,
     SupervisorStore,
     ReadStore,
     ListStore,

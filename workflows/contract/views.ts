@@ -1,6 +1,7 @@
 /** What readers get: turns, agents, edges and events as they stand in the store. Times are in epoch ms by the store's clock. */
 import type { AgentPosture, AgentSchedulingPosture } from '../agent-state/posture.ts';
 import type { AgentStatus } from '../agent-state/status.ts';
+import type { ChatIdentity } from '../chat/terminal.ts';
 import type { ResultStatus, ToolError, ToolResultContent } from '../protocol/cards.ts';
 import type { JsonValue } from '../protocol/json.ts';
 import type { Fields } from '../protocol/output.ts';
@@ -24,6 +25,8 @@ export interface TurnView<Output extends object = Fields> {
   /** The profile it was leased with; while it is queued the one that the request names, null when it names none. */
   readonly profile: string | null;
   readonly instruction: string;
+  /** The chat whose messages made it; null for all other turns (C2). */
+  readonly chat: ChatIdentity | null;
   /** Null until the turn has ended. */
   readonly deliverable: Deliverable<Output> | null;
   /** Null until the turn has ended. */

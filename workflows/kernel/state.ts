@@ -15,6 +15,7 @@ import type { Exposure } from './exposure.ts';
 import { type FuseState, NO_STREAKS } from './fuse.ts';
 import { NO_SLOTS_TAKEN, type RateState } from './governance.ts';
 import { NOT_STARTED, type PhaseState } from './phase.ts';
+import type { Residency } from './pressure.ts';
 
 /** What the kernel must know of a profile and a request; it does not change while the turn runs. */
 export interface KernelConfig {
@@ -25,6 +26,8 @@ export interface KernelConfig {
   /** Whether `submit_result` is offered; the final report may use it (K9). */
   readonly submitResult: boolean;
   readonly context: ContextConfig;
+  /** With how much of it a result of an earlier turn is shown at most; the window decides alone when it is absent (C7). */
+  readonly snippets?: Exclude<Residency, 'full'>;
   /** Absent when every tool of the profile is always offered (K8). */
   readonly exposure?: Exposure;
   /** Absent when every call is allowed (K5). */

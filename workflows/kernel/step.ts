@@ -12,6 +12,7 @@ import type { Observation } from './actions.ts';
 import { onOperatorDecision } from './asking.ts';
 import { withChangedBudgets } from './budgets.ts';
 import { checkpointBeforeLastThought } from './checkpoint.ts';
+import { NO_MARKS } from './context.ts';
 import { done } from './ending.ts';
 import type { ApprovalsAnsweredEvent, BudgetsEvent, KernelEvent, StartEvent } from './events.ts';
 import { nextModelCall } from './funnel.ts';
@@ -60,6 +61,7 @@ export function step(state: KernelState, event: KernelEvent): StepOutcome {
 /** A conversation that is taken up again runs its unanswered calls before the model is called (K22). */
 function onStart(state: KernelState, event: StartEvent): StepOutcome {
   const { outputBoxId, earlier, instruction, transcript = [], pending = [], nowMs } = event;
+  const { snippets } = state.config;
   const started: KernelState = {
     ...state,
     startedAt: nowMs,
@@ -68,6 +70,7 @@ function onStart(state: KernelState, event: StartEvent): StepOutcome {
       ...state.context,
       earlier: earlier.filter((unit) => unit.boxId === outputBoxId),
       given: earlier.filter((unit) => unit.boxId !== outputBoxId),
+      marks: snippets ? { ...NO_MARKS, [snippets]: instruction[0] - 1 } : NO_MARKS,
       activityAt: nowMs,
     },
     handles: merge([instruction], transcript),

@@ -6,7 +6,8 @@ import { jsonSchema } from './json-schema.ts';
 import { SIZES, utf8Bytes } from './sizes.ts';
 import { PRIORITIES, type TurnStatus } from './turn.ts';
 
-const userId = z
+/** An id that a user makes (design §7). */
+export const userIdSchema = z
   .string()
   .regex(USER_ID_PATTERN, { error: 'must be 1 to 128 of letters, digits, ". _ ~ -", starting with a letter or digit' });
 
@@ -68,7 +69,7 @@ const requestFields = z.strictObject({
   contextBoxId: z.uuid().optional(),
   /** The box that the turn remembers and adds to, instead of the agent's own; a box of another agent is forked (T25). */
   outputBoxId: z.uuid().optional(),
-  profile: userId.optional(),
+  profile: userIdSchema.optional(),
   /** Takes the place of the profile's fields. */
   resultFields: requestedFieldsSchema.optional(),
   /** What must be true of the result; the model is shown it in every step (K14). */

@@ -94,6 +94,12 @@ export const FAILURES = {
   box_unavailable: entry('turn', false, 'A card box is missing or expired.', 'Pass an existing box id.'),
   terminated: entry('turn', true, 'The turn was closed from outside.', 'Enqueue the request again.'),
   worker_lost: entry('turn', true, 'The turn was lost with its worker or server.', 'Enqueue the request again.'),
+  report_missing: entry(
+    'turn',
+    true,
+    'The turn was found open after a restart and closed without a report.',
+    'Enqueue the request again.',
+  ),
   protocol_violation: entry('turn', false, 'The turn had no matching lease.', 'Start turns through enqueue only.'),
   internal_error: entry(
     'turn',
@@ -189,6 +195,7 @@ export const FAILURES = {
     'A delegated turn cannot get more than the turn it works for has left.',
     'Raise the budget of the turn that the message names first.',
   ),
+  invalid_input: entry('request', false, 'A chat message is malformed.', 'Correct the field that the message names.'),
   agent_busy: entry('request', true, 'The agent is at work.', 'Retry when it is idle, or enqueue without uiAction.'),
   inbox_full: entry('request', true, 'Too many turns are queued.', 'Retry later, or ask another agent.'),
   idempotency_conflict: entry(

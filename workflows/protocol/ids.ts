@@ -18,6 +18,9 @@ export const DEFAULT_WORKER_TARGET = 'worker_generic';
 /** Whether a value is an id as `USER_ID_PATTERN` describes it. */
 export const isUserId = (value: unknown): value is string => typeof value === 'string' && USER_ID_PATTERN.test(value);
 
+/** The id of the agent of a chat session: one agent for each chat that an agent is talked to in (C2). */
+export const sessionAgentId = (agentId: string, chatId: string): string => `${agentId}~${chatId}`;
+
 /** The workflow id of an agent's acceptor; its group is the agent id. */
 export const AGENT_WORKFLOW_ID = /^agents\/([^/]+)$/;
 /** The workflow id of a turn; its groups are the agent id and the turn id. */

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { AFTER_EXECUTION } from './cards.ts';
+import { chatSchema, inputPolicySchema } from './chat.ts';
 import { durationMs, durationMsOrZero } from './duration.ts';
 import { resultFieldsSchema } from './enqueue.ts';
 import { governanceSchema } from './governance.ts';
@@ -209,6 +210,10 @@ export const profileSchema = z.strictObject({
   /** The kinds of tool errors that take the step back, besides `fatal` and `user_interrupt` (K13). */
   rollbackOn: z.array(z.enum(['provider_failure', 'timeout', 'governance_denied'])).default([]),
   timeouts: timeoutsSchema.prefault({}),
+  /** How the agent's chats behave (C7, C8). */
+  chat: chatSchema.prefault({}),
+  /** What is denied before any model call; nothing when it is absent (C4). */
+  inputPolicy: inputPolicySchema.optional(),
   /**
    * For how long a step waits for a provider that fails or refuses the credentials, in ms, counted from the first failure; 0 means that the
    * first one ends the turn (W14).

@@ -1,4 +1,5 @@
 /** The details of a turn as Markdown, for the workflow page of the Web UI. Pure. */
+import { CHAT_STEPS, type ChatStep } from '../chat/step.ts';
 import { isDelegation } from '../protocol/builtins.ts';
 import { shownTime } from '../protocol/time.ts';
 import { shownTokens, type Usage } from '../protocol/turn.ts';
@@ -52,6 +53,8 @@ export interface Details {
   readonly agentTurnId: string;
   readonly profileName: string;
   readonly turnEpoch: number;
+  /** The chat whose turn it is, and which of its steps the turn is at; null for all other turns (C3). */
+  readonly chat: { readonly chatId: string; readonly step: ChatStep } | null;
   /** Null for a request from outside. */
   readonly parent: { readonly agentId: string; readonly agentTurnId: string } | null;
   readonly usage: Usage;
@@ -74,6 +77,7 @@ export function markdownOf(details: Details): string {
   const lines = [
     `**Goal:** ${escapeMarkdown(goal)}`,
     `**State:** ${state} · agent ${agentId} · profile ${profileName} · epoch ${turnEpoch}`,
+    ...chatLines(details),
     ...(parent ? [`**Delegated by** agent ${parent.agentId}, workflow \`${workflowOf(parent)}\``] : []),
     ...endLines(details),
     ...details.waiting.flatMap((line) => waitingLines(details, line)),
@@ -84,6 +88,13 @@ export function markdownOf(details: Details): string {
   ];
   return lines.filter((line) => line !== '').join('\n\n');
 }
+
+const chatLines = ({ chat }: Details): string[] =>
+  chat
+    ? [
+        `**Chat:** ${chat.chatId} · ${CHAT_STEPS.map((step) => (step === chat.step ? `**${step}**` : step)).join(' → ')}`,
+      ]
+    : [];
 
 const workflowOf = ({ agentId, agentTurnId }: Pick<Details, 'agentId' | 'agentTurnId'>): string =>
   `agents/${agentId}/turns/${agentTurnId}`;

@@ -1,5 +1,6 @@
 /** What the Web UI's workflow page says about a turn: the current details, as Markdown. Costs no history event. */
 import { log, setCurrentDetails } from '@temporalio/workflow';
+import type { ChatStep } from '../chat/step.ts';
 import type { Lease, TurnEnd } from '../contract/lease.ts';
 import type { StepOutcomeRecord } from '../contract/steps.ts';
 import { clip } from '../protocol/sizes.ts';
@@ -151,6 +152,14 @@ export class TurnDisplay {
     this.#render();
   }
 
+  /** Which step of a chat the turn is at, by what is shown of it (C3). */
+  #chatStep(): ChatStep {
+    if (this.#end) return 'record';
+    const last = this.#steps.at(-1);
+    if (!last) return 'decide';
+    return last.calls.size > 0 ? 'execute' : 'respond';
+  }
+
   #render(): void {
     const { show, warn } = this.#outlet;
     try {
@@ -162,8 +171,9 @@ export class TurnDisplay {
   }
 
   #details(): string {
-    const { agentId, agentTurnId, turnEpoch, title, profileName, parent = null } = this.#lease;
+    const { agentId, agentTurnId, turnEpoch, title, profileName, parent = null, chat } = this.#lease;
     return markdownOf({
+      chat: chat ? { chatId: chat.chatId, step: this.#chatStep() } : null,
       goal: title,
       state: this.#state,
       agentId,

@@ -29,6 +29,7 @@ import { stepCardId } from '../../ids.ts';
 import { keepEffect } from '../agents/effects.ts';
 import { hideCards } from '../cards/boxes.ts';
 import { type NewCard, writeNewCards } from '../cards/cards.ts';
+import { tellAnswer } from '../chat/steps.ts';
 import { type StoreContext, type Tx, write } from '../context.ts';
 import { appendEdge, appendEvent, appendNotices, appendState } from '../log/events.ts';
 import { decoded, encoded, type Json } from '../schema/json.ts';
@@ -58,7 +59,7 @@ export const openStep = (ctx: StoreContext, fence: Fence, begin: StepBegin): Pro
     // A step that is stored (the workflow was reset) changes nothing: the turn may be suspended behind it.
     if (!recorded) await startRunning(tx, locked, snapshot.profile.timeouts);
     if (!recorded && turn.waited) await actOnAnswers(tx, fence.agentTurnId);
-    if (hide.length > 0) await hideCards(tx, turn.output_box_id, hide, 'rolled_back');
+    if (hide.length > 0) await hideCards(tx, turn, hide, 'rolled_back');
     const request = decoded(turn.request);
     const { criteria = [] } = request;
     const resultFields = resultFieldsOf(request, snapshot);
@@ -225,8 +226,7 @@ export async function writeStep(tx: Tx, locked: Locked<TurnAtStep>, commit: Step
 /** Errors: `step_closed`, when the turn has gone on without this step (K13). */
 function refuseClosed({ agent_turn_id: agentTurnId, closed }: TurnAtStep, stepIndex: number): void {
   if (closed === null) return;
-  const message = `turn ${agentTurnId} has gone on without step ${stepIndex}: nothing was written`;
-  throw new CodedError('step_closed', message);
+  throw new CodedError('step_closed', `turn ${agentTurnId} went on without step ${stepIndex}: nothing was written`);
 }
 
 /** Gives up a step whose model call has failed; returns what an attempt has recorded of it all the same. */
@@ -393,6 +393,7 @@ function announce(tx: Tx, { head, turn }: Locked<TurnRow>, commit: StepCommit): 
   const tools = calls.map((call) => call.content.tool);
   const cardIds = [thoughtOf(turn, commit).cardId];
   appendEvent(tx, turn, { type: 'step', payload: { stepIndex, phase, tools, cardIds } });
+  if (turn.chat_id !== null) tellAnswer(tx, turn, stepIndex, tools);
   const currentTool = calls.find((call) => call.result === undefined)?.content.tool;
   if (currentTool !== undefined) appendState(tx, head, { activity: 'executing_tool', currentTool });
 }

@@ -11,9 +11,10 @@ import { contextBoxId, inputCardId, outputCardId } from '../../ids.ts';
 import { type StoreContext, type Tx, write } from '../context.ts';
 import { encoded } from '../schema/json.ts';
 import type { BoxRow, HiddenReason } from '../schema/rows.ts';
+import type { TurnRow } from '../schema/turn-row.ts';
 import { lockHead, updateHead } from '../turns/head.ts';
 import { createBox, insertCard } from './cards.ts';
-import { writeUnits } from './earlier-turns.ts';
+import { rewriteUnits, writeUnits } from './earlier-turns.ts';
 
 /** Writes a text as an instruction card for a later request; returns its id. */
 export async function writeInstructionCard(ctx: StoreContext, text: string): Promise<string> {
@@ -34,13 +35,46 @@ export async function writeOutputCard(ctx: StoreContext, value: JsonValue): Prom
 }
 
 /** Takes cards of a box out of view: they stay in the box, and are rendered no more (K13). */
-export async function hideCards(tx: Tx, boxId: string, seqs: readonly number[], reason: HiddenReason): Promise<void> {
+export async function hideCards(
+  tx: Tx,
+  { output_box_id: boxId, agent_turn_id: by }: Pick<TurnRow, 'agent_turn_id'> & { readonly output_box_id: string },
+  seqs: readonly number[],
+  reason: HiddenReason,
+): Promise<void> {
   await tx.db
     .updateTable('box_cards')
-    .set({ hidden_reason: reason })
+    .set({ hidden_reason: reason, hidden_by: by })
     .where('box_id', '=', boxId)
     .where('seq', 'in', seqs)
     .execute();
+}
+
+/**
+ * Takes all cards of a turn out of view, and puts back what its summaries have taken out of view: the box shows what it showed before the turn
+ * (C8). The turn is the last that wrote to the box.
+ */
+export async function hideTurn(
+  tx: Tx,
+  {
+    output_box_id: boxId,
+    agent_turn_id: by,
+    instruction_seq: first,
+  }: Pick<TurnRow, 'agent_turn_id' | 'instruction_seq'> & { readonly output_box_id: string },
+): Promise<void> {
+  if (first === null) return;
+  const places = tx.db.updateTable('box_cards').where('box_id', '=', boxId);
+  await places
+    .set({ hidden_reason: 'rolled_back', hidden_by: by })
+    .where('seq', '>=', first)
+    .where('hidden_reason', 'is', null)
+    .execute();
+  const shown = await places
+    .set({ hidden_reason: null, hidden_by: null })
+    .where('seq', '<', first)
+    .where('hidden_by', '=', by)
+    .returning('seq')
+    .execute();
+  if (shown.length > 0) await rewriteUnits(tx, boxId);
 }
 
 /** Writes texts as cards of a new context box; returns the id of the box. */

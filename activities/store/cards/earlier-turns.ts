@@ -86,6 +86,12 @@ export async function writeUnits(tx: Tx, boxId: string): Promise<void> {
   await insertUnits(tx, boxId, bounded(apart([...turns.values()].flatMap(unitOf))));
 }
 
+/** Writes anew all units of a box. The caller holds the head row of its owner. */
+export async function rewriteUnits(tx: Tx, boxId: string): Promise<void> {
+  await tx.db.deleteFrom('box_units').where('box_id', '=', boxId).execute();
+  await writeUnits(tx, boxId);
+}
+
 /** Writes anew the units in which cards of these places have left the view. */
 export async function shrinkUnits(tx: Tx, { boxId, fromSeq, toSeq }: BoxExtent): Promise<void> {
   const rows = await selectUnits(tx, boxId).where('to_seq', '>=', fromSeq).where('from_seq', '<=', toSeq).execute();

@@ -51,7 +51,7 @@ export const commitSummary = (ctx: StoreContext, fence: Fence, commit: SummaryCo
     const cardId = summaryCardId(agentTurnId, hide);
     const card = { cardId, type: 'context.summary', content: { text, usage, cost }, author: 'runtime' } as const;
     const tokens = await insertCard(tx, { ...card, agentTurnId, stepIndex });
-    for (const extent of hide) await hideExtent(tx, boxId, extent);
+    for (const extent of hide) await hideExtent(tx, boxId, agentTurnId, extent);
     for (const extent of hide) await shrinkUnits(tx, extent);
     const seq = await appendToBox(tx, { boxId, owner }, cardId);
     const spent = {
@@ -63,10 +63,10 @@ export const commitSummary = (ctx: StoreContext, fence: Fence, commit: SummaryCo
   });
 
 /** Takes an extent out of view; what an earlier summary or a rollback hid stays hidden for that reason. */
-async function hideExtent(tx: Tx, boxId: string, { fromSeq, toSeq }: BoxExtent): Promise<void> {
+async function hideExtent(tx: Tx, boxId: string, by: string, { fromSeq, toSeq }: BoxExtent): Promise<void> {
   await tx.db
     .updateTable('box_cards')
-    .set({ hidden_reason: 'summarised' })
+    .set({ hidden_reason: 'summarised', hidden_by: by })
     .where('box_id', '=', boxId)
     .where('seq', '>=', fromSeq)
     .where('seq', '<=', toSeq)

@@ -29,7 +29,8 @@ export function appendEvent(
   tx.outbox.addEvent({
     agent_id: of.agent_id,
     agent_turn_id: of.agent_turn_id,
-    subject: `evt.agent.${of.agent_id}.${body.type}`,
+    // Whoever follows the steps of an agent gets those of its chats with them.
+    subject: `evt.agent.${of.agent_id}.${body.type === 'chat_step' ? 'step' : body.type}`,
     type: body.type,
     payload: encoded(body.payload),
     message_id: messageId,

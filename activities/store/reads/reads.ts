@@ -1,5 +1,6 @@
 /** The read model. Reading writes nothing and takes no lock. */
 
+import type { ChatIdentity } from '../../../workflows/chat/terminal.ts';
 import type { BoxEntry, BoxPage, BoxView } from '../../../workflows/contract/cards.ts';
 import type { AgentEvent } from '../../../workflows/contract/events.ts';
 import type { ProviderOutage } from '../../../workflows/contract/steps.ts';
@@ -18,9 +19,9 @@ import { approversOf } from '../calls/approval-rows.ts';
 import { withoutAttempt } from '../calls/provider-outages.ts';
 import { toCard } from '../cards/cards.ts';
 import { ofFewLengths, read, type StoreContext, together } from '../context.ts';
-import { decoded } from '../schema/json.ts';
+import { decoded, decodedOr } from '../schema/json.ts';
 import { type CardRow, type ClaimRow, constant, contentOf, type Db, type StepRow } from '../schema/rows.ts';
-import type { TurnRow } from '../schema/turn-row.ts';
+import type { StoredRequest, TurnRow } from '../schema/turn-row.ts';
 import { missingWorkers } from './agents.ts';
 
 /** Reads a turn with its steps and calls; null when it was never accepted. */
@@ -47,6 +48,14 @@ export const listTurns = (
     return views;
   });
 
+/** How the chat of a turn is known; null for a turn of no chat (C2). */
+function chatOf(turn: TurnRow): ChatIdentity | null {
+  const { chat_id: chatId, agent_id: agentId, trace_id: traceId, correlation_id: correlationId } = turn;
+  if (chatId === null) return null;
+  const sessionId = decodedOr<StoredRequest | null>(turn.request, null)?.chat?.sessionId ?? agentId;
+  return { sessionId, chatId, traceId: traceId ?? '', correlationId: correlationId ?? '' };
+}
+
 /** The turn as readers see it, in two round trips at most. */
 async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
   const agentTurnId = turn.agent_turn_id;
@@ -69,6 +78,7 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     turnEpoch: turn.turn_epoch,
     profile: turn.profile_name,
     instruction: instruction ? contentOf(instruction, 'task.instruction').text : '',
+    chat: chatOf(turn),
     deliverable: deliverable ? contentOf(deliverable, 'task.deliverable') : null,
     deliverableCardId: turn.deliverable_card_id,
     outputBoxId: turn.output_box_id,

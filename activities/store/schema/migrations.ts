@@ -42,7 +42,7 @@ const boxes: Migration = ({ int }) => [
   `create table boxes (box_id text primary key, kind text not null, owner_agent_id text, parent_ids text not null,
      last_seq ${int} not null, created_at ${int} not null)`,
   `create table box_cards (box_id text not null, seq ${int} not null, card_id text not null, hidden_reason text,
-     primary key (box_id, seq), unique (box_id, card_id))`,
+     hidden_by text, primary key (box_id, seq), unique (box_id, card_id))`,
   // What is in view: however many cards have left it, nobody who renders a box reads them.
   `create index box_cards_shown on box_cards (box_id, seq) where hidden_reason is null`,
   // How much of a prompt each earlier turn takes (K15).
@@ -104,7 +104,7 @@ const turns: Migration = ({ int }) => [
   // What a turn is given it may spend with all that it delegates: a delegated one has a share of its caller's budgets (K20).
   `create table turns (agent_turn_id text primary key, agent_id text not null, accept_seq ${int} not null, lane ${int} not null,
      turn_epoch ${int}, status text not null, reason text, error_code text, request text not null, request_digest text not null,
-     idempotency_key text, instruction_card_id text not null, context_box_id text, output_box_id text, instruction_seq ${int},
+     idempotency_key text, instruction_card_id text not null, chat_id text, not_before ${int}, context_box_id text, output_box_id text, instruction_seq ${int},
      earlier text, budgets text, given_tokens ${int}, given_cost double precision, profile_name text, profile_hash text,
      worker_target text, deliverable_card_id text, depth ${int} not null, trace_id text, correlation_id text,
      parent_agent_id text, parent_agent_turn_id text, parent_step_index ${int}, parent_call_id text, settlement text,
@@ -162,6 +162,20 @@ const approvals: Migration = ({ int }) => [
   `create index approvals_by_call on approvals (call_id)`,
 ];
 
+/** Chat sessions and their messages. */
+const chats: Migration = ({ int }) => [
+  `create table chat_sessions (agent_id text primary key, session_id text not null unique, of_agent text not null, chat_id text not null,
+     first_sender text not null, several_senders ${int} not null, last_seq ${int} not null, created_at ${int} not null,
+     updated_at ${int} not null)`,
+  `create index chat_sessions_of on chat_sessions (of_agent, agent_id)`,
+  `create table chat_messages (agent_id text not null, seq ${int} not null, event_id text not null, chat_id text not null,
+     idempotency_key text not null, digest text not null, sender text not null, payload text not null, bytes ${int} not null,
+     policy text not null, placement text not null, agent_turn_id text, card_id text not null, reason text, trace_id text not null,
+     correlation_id text not null, causation_id text, sender_seq ${int}, timestamp_ms ${int} not null, created_at ${int} not null,
+     primary key (agent_id, seq), unique (agent_id, idempotency_key), unique (agent_id, event_id))`,
+  `create index chat_messages_by_turn on chat_messages (agent_turn_id, seq)`,
+];
+
 /** Edges and events. */
 const log: Migration = ({ autoId, int }) => [
   `create table execution_edges (edge_key text primary key, primitive text not null, phase text not null, kind text,
@@ -207,7 +221,9 @@ const webhooks: Migration = ({ int }) => [
 ];
 
 const firstSchema: Migration = (dialect) =>
-  [cards, boxes, agents, work, turns, calls, approvals, log, chunks, leases, webhooks].flatMap((part) => part(dialect));
+  [cards, boxes, agents, work, turns, calls, approvals, chats, log, chunks, leases, webhooks].flatMap((part) =>
+    part(dialect),
+  );
 
 const MIGRATIONS: readonly Migration[] = [firstSchema];
 

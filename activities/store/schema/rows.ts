@@ -17,6 +17,7 @@ import type { JsonObject, JsonValue } from '../../../workflows/protocol/json.ts'
 import type { ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
 import type { AgentLifecycle, HeadStatus, Usage } from '../../../workflows/protocol/turn.ts';
 import type { TimerRow, TriggerDeliveryRow, TriggerRow, WaitRow, WorkEffectRow, WorkItemRow } from './agent-rows.ts';
+import type { ChatMessageRow, ChatSessionRow } from './chat-rows.ts';
 import { decoded, type Json } from './json.ts';
 import type { ChunkRow, EdgeRow, EventRow, WebhookCursorRow, WebhookRow } from './log-rows.ts';
 import type { TurnRow } from './turn-row.ts';
@@ -65,6 +66,8 @@ export interface BoxCardRow {
   card_id: string;
   /** Null while the card is in view. */
   hidden_reason: HiddenReason | null;
+  /** The turn that took it out of view; null while it is in view. */
+  hidden_by: string | null;
 }
 
 /** Cards of a box that are in view together: one earlier turn, or the oldest ones together (K15). */
@@ -322,6 +325,8 @@ export interface Tables {
   webhook_cursors: WebhookCursorRow;
   schema_version: VersionRow;
   svc_leases: ServiceLeaseRow;
+  chat_sessions: ChatSessionRow;
+  chat_messages: ChatMessageRow;
 }
 
 /** The database, or an open transaction of it. */

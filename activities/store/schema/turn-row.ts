@@ -1,5 +1,6 @@
 /** The table of turns as Kysely sees it. */
 
+import type { ChatIdentity } from '../../../workflows/chat/terminal.ts';
 import type { Came } from '../../../workflows/contract/agent-work.ts';
 import type { ParentEndPolicy } from '../../../workflows/contract/delegation.ts';
 import type { ContextUnit } from '../../../workflows/kernel/context.ts';
@@ -18,6 +19,8 @@ export type SettlementState = 'pending' | 'due' | ReportAnswer;
 export type StoredRequest = Omit<EnqueueRequest, 'instruction'> & {
   /** What has come for the agent and made this turn; absent for a request, a delegation and a steer. */
   readonly came?: readonly Came[];
+  /** How the chat is known whose messages made this turn; absent for all other turns (C2). */
+  readonly chat?: Omit<ChatIdentity, 'correlationId'>;
 };
 
 /** A turn. What its status says of the columns that can be null is in schema/turn-states.ts. */
@@ -39,6 +42,10 @@ export interface TurnRow {
   request_digest: string;
   idempotency_key: string | null;
   instruction_card_id: string;
+  /** The chat whose messages made it; null for all other turns (C2). */
+  chat_id: string | null;
+  /** When it may be leased at the earliest: until then it collects messages; null where it need not wait (C8). */
+  not_before: number | null;
   /** The box that came with the request; null without one. */
   context_box_id: string | null;
   /** Null while it is queued. */

@@ -4,7 +4,13 @@
  */
 import { v7 } from 'uuid';
 import { nextStatus } from '../../../workflows/agent-state/status.ts';
-import type { BudgetsChanged, LifecycleChange, SteerAck, Stopped } from '../../../workflows/contract/control.ts';
+import type {
+  BreakOff,
+  BudgetsChanged,
+  LifecycleChange,
+  SteerAck,
+  Stopped,
+} from '../../../workflows/contract/control.ts';
 import type { Ending } from '../../../workflows/contract/lease.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { BudgetChange } from '../../../workflows/protocol/profile.ts';
@@ -16,14 +22,14 @@ import { syncHead } from '../calls/waiting-set.ts';
 import { createBox, insertCard } from '../cards/cards.ts';
 import { type StoreContext, type Tx, write } from '../context.ts';
 import { encodedText } from '../schema/json.ts';
+import type { HeadRow } from '../schema/rows.ts';
 import { isEnded } from '../schema/turn-states.ts';
 import { endTurn, reap } from './endings.ts';
 import { handOver } from './handover.ts';
 import { lockHead, updateHead } from './head.ts';
-import { putItem } from './inbox.ts';
 import { agentNotFound, rosterEntry } from './roster.ts';
 import { addBudgets } from './set-budgets.ts';
-import { countPendingSteers, steerKey } from './steers.ts';
+import { countPendingSteers, MOST_PENDING_STEERS, putSteer } from './steers.ts';
 import { abandoned, RESTING } from './terminal.ts';
 import { refuseUnfunded, writeForBudgets } from './tree-budgets.ts';
 import { type Locked, turnOf, writeToTurn } from './turns.ts';
@@ -48,6 +54,44 @@ export async function stopTurn(ctx: StoreContext, agentTurnId: string, reason: s
   return outcome ?? { ack: 'unknown', handover: null };
 }
 
+/**
+ * Ends a turn so that its agent goes on with something else (C8): its messages that were not read become the next turn. With `rollback` its cards
+ * leave what the agent remembers.
+ */
+export async function breakOffTurn(
+  ctx: StoreContext,
+  agentTurnId: string,
+  { rollback = false, reason }: BreakOff,
+): Promise<Stopped> {
+  const outcome = await writeToTurn<Stopped>(ctx, agentTurnId, async (tx, locked) => {
+    const { agent_id: agentId, status } = locked.turn;
+    if (isTerminal(status)) return { ack: 'already_ended', agentId, handover: null };
+    if (status === 'queued')
+      return { ack: 'canceled', agentId, handover: (await cancelQueued(tx, locked, reason)).handover };
+    const { handover } = await reap(tx, locked, stopped(reason), leaving(rollback));
+    return { ack: 'stopped', agentId, handover };
+  });
+  return outcome ?? { ack: 'unknown', handover: null };
+}
+
+/** Ends the open turn of this head, which the transaction holds, for a message that does not wait (C8). */
+export const endForMessage = async (
+  tx: Tx,
+  head: HeadRow,
+  ends: 'interrupt' | 'rollback',
+  eventId: string,
+): Promise<Ending> => {
+  const turn = await turnOf(tx, head.active_agent_turn_id ?? '');
+  const what = ends === 'interrupt' ? 'interrupted' : 'taken back';
+  return reap(tx, { head, turn }, stopped(`${what} for message ${eventId}`), leaving(ends === 'rollback'));
+};
+
+/** What a turn leaves that is broken off: what it was told and has not read and, unless it is taken back, its cards. */
+const leaving = (rollback: boolean) => ({
+  keepSteers: true as const,
+  ...(rollback ? { rollBack: true as const } : {}),
+});
+
 /** Ends a turn that was never leased, so it has no box yet; the head may belong to another turn and keeps its epoch. */
 async function cancelQueued(tx: Tx, { head, turn }: Locked, reason: string): Promise<Ending> {
   const { agent_id: owner, agent_turn_id: agentTurnId } = turn;
@@ -57,9 +101,6 @@ async function cancelQueued(tx: Tx, { head, turn }: Locked, reason: string): Pro
   const canceled = abandoned({ status: 'canceled', errorCode: 'canceled', reason });
   return endTurn(tx, { head, turn: { ...turn, output_box_id: boxId } }, canceled);
 }
-
-/** The most messages that a turn may have not read: all of them are read from the store with each step. */
-const MOST_PENDING_STEERS = 100;
 
 /** Queues a message for the next safe boundary of a turn; a turn that has ended is `stale` and nothing is kept. */
 export async function steerTurn(ctx: StoreContext, agentTurnId: string, text: string, key?: string): Promise<SteerAck> {
@@ -82,7 +123,7 @@ export async function steerTurn(ctx: StoreContext, agentTurnId: string, text: st
 async function queueSteer(tx: Tx, agentTurnId: string, steerId: string, text: string): Promise<number> {
   const card = { cardId: steerId, type: 'task.instruction', content: { text }, author: 'client' } as const;
   await insertCard(tx, { ...card, agentTurnId });
-  return putItem(tx, steerKey(agentTurnId, steerId));
+  return putSteer(tx, agentTurnId, steerId);
 }
 
 /** A message for a turn that its sender may repeat. */

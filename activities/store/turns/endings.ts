@@ -63,13 +63,18 @@ interface Ended {
 }
 
 /** Ends an open turn over its head: the epoch rises first, so that whatever is left of the turn can write nothing (T5, T7). */
-export async function reap(tx: Tx, { head, turn }: Ended, termination: Termination): Promise<Ending> {
+export async function reap(
+  tx: Tx,
+  { head, turn }: Ended,
+  termination: Termination,
+  leaving: Pick<TurnCommit, 'keepSteers' | 'rollBack'> = {},
+): Promise<Ending> {
   const turnEpoch = head.turn_epoch + 1;
   await updateHead(tx, head.agent_id, { turn_epoch: turnEpoch });
   // What it has changed of its agent's work it has not committed.
   await dropEffects(tx, turn.agent_turn_id);
   const ended = { head: { ...head, turn_epoch: turnEpoch }, turn: { ...turn, worked: false } };
-  return endTurn(tx, ended, abandoned(termination));
+  return endTurn(tx, ended, { ...abandoned(termination), ...leaving });
 }
 
 /** Ends a turn and hands over to the next one. */

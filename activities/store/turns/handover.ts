@@ -12,7 +12,7 @@ import type { Handover } from '../../../workflows/contract/lease.ts';
 import { FIRST_CHECK_MS } from '../../../workflows/supervision/check.ts';
 import { mayHaveOwnTurn, type OwnTurn, queueOwnTurn } from '../agents/own-turns.ts';
 import { beginningOf, resume } from '../agents/resuming.ts';
-import { type Reader, type StoreContext, type Tx, together, write } from '../context.ts';
+import { type StoreContext, type Tx, together, write } from '../context.ts';
 import { constant, type HeadRow } from '../schema/rows.ts';
 import type { Turn } from '../schema/turn-states.ts';
 import { heldHead, lockHead } from './head.ts';
@@ -82,12 +82,13 @@ async function leaseFrom(tx: Tx, locked: HeadRow, first: Turn): Promise<Handover
 /**
  * A query for the id alone: mostly there is none, and SQLite plans the statement anew at each use, the longer the more columns it names.
  */
-const selectNextQueued = ({ db }: Reader, agentId: string) =>
+const selectNextQueued = ({ db, now }: Pick<Tx, 'db' | 'now'>, agentId: string) =>
   db
     .selectFrom('turns')
     .select('agent_turn_id')
     .where('agent_id', '=', agentId)
     .where('status', '=', constant('queued'))
+    .where((eb) => eb.or([eb('not_before', 'is', null), eb('not_before', '<=', now)]))
     .orderBy('lane')
     .orderBy('accept_seq')
     .limit(1);

@@ -1,22 +1,11 @@
-/**
- * Leasing one queued turn (T1, T9).
- *
- * Invariants
- * 1. The lease raises the epoch by one and names the turn (T2).
- * 2. A turn that cannot start ends here, with its own task event (T8).
- * 3. What cannot be read of a turn, its profile or its instruction ends that turn and not the transaction, which may be the end of the turn
- *    before it (T8).
- */
-import { z } from 'zod';
 import { nextStatus } from '../../../workflows/agent-state/status.ts';
+import { snippetResidency } from '../../../workflows/chat/bounds.ts';
 import type { Lease } from '../../../workflows/contract/lease.ts';
 import { kernelConfig } from '../../../workflows/kernel/config.ts';
 import type { ContextUnit } from '../../../workflows/kernel/context.ts';
-import { storedRequestSchema } from '../../../workflows/protocol/enqueue.ts';
-import { CodedError, type FailureCode } from '../../../workflows/protocol/failures.ts';
 import type { Budgets, ProfileSnapshot, Timeouts } from '../../../workflows/protocol/profile.ts';
 import { clip } from '../../../workflows/protocol/sizes.ts';
-import { isTerminal, type Termination } from '../../../workflows/protocol/turn.ts';
+import type { Termination } from '../../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS, firstCheckAt } from '../../../workflows/supervision/check.ts';
 import { forkedBoxId, instructionCardId, outputBoxId } from '../../ids.ts';
 import { countTokens } from '../../tokens.ts';
@@ -24,19 +13,32 @@ import { resultFieldsOf } from '../calls/result-fields.ts';
 import { forkBox } from '../cards/boxes.ts';
 import { addToBox, appendToBox, createBox, insertCard } from '../cards/cards.ts';
 import { closeUnit, contextUnits } from '../cards/earlier-turns.ts';
+import { tellStep } from '../chat/steps.ts';
+import { chatVersion, contextHash, remembered } from '../chat/understanding.ts';
+import { withItsMessages } from '../chat/waiting-turn.ts';
 import { type Reader, type Tx, together } from '../context.ts';
 import { appendState } from '../log/events.ts';
-import { decoded, encoded, type Json } from '../schema/json.ts';
-import { type BoxRow, type CardRow, contentOf, type HeadRow } from '../schema/rows.ts';
+import { decoded, encoded } from '../schema/json.ts';
+import { type BoxRow, contentOf, type HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { leased, type Turn } from '../schema/turn-states.ts';
-import { sharedRefusal } from './chosen-profile.ts';
 import { updateHead } from './head.ts';
+import {
+  decodedOrNull,
+  type InstructionRow,
+  inputProblem,
+  instructionSchema,
+  parentProblem,
+  refusal,
+  requestProblem,
+  selectInstruction,
+  sharedProblem,
+  unreadable,
+} from './lease-refusals.ts';
 import { anyProfile, type CurrentProfile, profileAt, profileByHash, selectProfileHead } from './profiles.ts';
 import { rosterEntry } from './roster.ts';
 import { budgetsOf } from './set-budgets.ts';
 import { abandoned, finishTurn } from './terminal.ts';
-import { findTurn } from './turns.ts';
 
 const TITLE_BYTES = 120;
 
@@ -49,20 +51,26 @@ export type LeaseAttempt =
   | { readonly kind: 'too_early' };
 
 /** Leases the turn, or ends it where it cannot start. The caller holds the head row, which is idle. */
-export async function tryLease(tx: Tx, head: HeadRow, queued: Turn): Promise<LeaseAttempt> {
+export async function tryLease(tx: Tx, head: HeadRow, first: Turn): Promise<LeaseAttempt> {
+  const asked = await withItsMessages(tx, first).catch(unreadable);
+  const [queued, unasked] = 'reason' in asked && 'code' in asked ? [first, asked] : [asked as Turn, null];
   const profileName = queued.profile_name ?? (await rosterEntry(tx, queued.agent_id))?.profile ?? queued.agent_id;
   const [[profileHead], [card]] = await together(
     tx.db,
     selectProfileHead(tx, profileName),
     selectInstruction(tx, queued.instruction_card_id),
   );
-  const found = await profileAt(tx, profileHead).catch(unreadable);
+  const found = await profileFor(tx, queued, profileHead).catch(unreadable);
   const [profile, unfit] = found !== null && 'reason' in found ? [null, found] : [found, null];
   if (!profile && !unfit && !(await anyProfile(tx))) return { kind: 'too_early' };
   const problem =
-    unfit ?? sharedProblem(queued, profile) ?? (await parentProblem(tx, queued)) ?? requestProblem(queued, card);
-  const windowTokens = profile?.snapshot.profile.context.windowTokens ?? 0;
-  const boxes = await prepareBoxes(tx, head, queued, { windowTokens, isReadable: problem === null });
+    unasked ??
+    unfit ??
+    sharedProblem(queued, profile) ??
+    (await parentProblem(tx, queued)) ??
+    requestProblem(queued, card) ??
+    inputProblem(profile, card);
+  const boxes = await prepareBoxes(tx, head, queued, { profile, isReadable: problem === null });
   const turn = await dispatch(tx, head, queued, { profileName, profile, boxes });
   const refused = problem ?? refusal(profileName, profile !== null, boxes.missing);
   const made = refused ?? (await leaseOf(tx, turn, card).catch(unreadable));
@@ -74,7 +82,38 @@ export async function tryLease(tx: Tx, head: HeadRow, queued: Turn): Promise<Lea
     return { kind: 'rejected', turnEpoch: turn.turn_epoch };
   }
   appendState(tx, { agent_id: head.agent_id, ...headOf(tx, turn) });
+  if (turn.chat_id !== null) await tellBeginning(tx, turn, made, boxes);
   return { kind: 'leased', lease: made };
+}
+
+/** The profile that the turn gets: one of a chat with the bounds of chats. */
+async function profileFor(tx: Tx, turn: Turn, head: Parameters<typeof profileAt>[1]): Promise<CurrentProfile | null> {
+  const current = await profileAt(tx, head);
+  return current && turn.chat_id !== null ? chatVersion(tx, current) : current;
+}
+
+/** Tells that the turn of a chat has begun, and with what (C3). */
+async function tellBeginning(tx: Tx, turn: DispatchedRow, lease: Lease, { earlier, trimmed }: Boxes): Promise<void> {
+  const { turn_epoch: turnEpoch, agent_turn_id: agentTurnId } = turn;
+  const card = await selectInstruction(tx, turn.instruction_card_id).executeTakeFirstOrThrow();
+  const request = contentOf(card, 'task.instruction').text;
+  const objective = titleOf(request);
+  const { count } = await tx.db
+    .selectFrom('chat_messages')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('agent_turn_id', '=', agentTurnId)
+    .executeTakeFirstOrThrow();
+  tellStep(tx, turn, { step: 'receive', turnEpoch, messages: Number(count) });
+  tellStep(tx, turn, {
+    step: 'understand',
+    contextHash: contextHash({ profileHash: lease.profileHash, objective, request, units: earlier }),
+    objective: lease.privateTitles ? lease.title : objective,
+    sources: {
+      turns: earlier.length,
+      toolSnippets: earlier.filter(({ tokens: [all, , , least] }) => all > least).length,
+    },
+    trimmed,
+  });
 }
 
 /** The boxes of a turn that is leased. */
@@ -87,18 +126,21 @@ interface Boxes {
   readonly earlier: readonly ContextUnit[];
   /** Boxes that the request names and that are not there. */
   readonly missing: readonly string[];
+  /** How many units of earlier turns are left out, because the turn is one of a chat that remembers so many messages (C7). */
+  readonly trimmed: number;
 }
 
 /** How the boxes are to be read. */
 interface Reading {
-  /** The window of the model; 0 where the profile is not known. */
-  readonly windowTokens: number;
+  /** Null where it is not known. */
+  readonly profile: CurrentProfile | null;
   /** Whether the request can be read; of one that cannot, the agent's own box takes what is written down of its end. */
   readonly isReadable: boolean;
 }
 
 /** Finds or makes the boxes of the turn, and puts its instruction last into the output box (T24). */
-async function prepareBoxes(tx: Tx, head: HeadRow, turn: Turn, { windowTokens, isReadable }: Reading): Promise<Boxes> {
+async function prepareBoxes(tx: Tx, head: HeadRow, turn: Turn, { profile, isReadable }: Reading): Promise<Boxes> {
+  const windowTokens = profile?.snapshot.profile.context.windowTokens ?? 0;
   const asked = isReadable ? decoded(turn.request).outputBoxId : undefined;
   const { boxId, missing } = await outputBoxOf(tx, head, turn, asked);
   const context = await contextOf(tx, turn, windowTokens);
@@ -106,7 +148,10 @@ async function prepareBoxes(tx: Tx, head: HeadRow, turn: Turn, { windowTokens, i
   // What stands before the instruction, which is nothing for a new agent.
   const before = { boxId, beforeSeq: instructionSeq, isOwn: true };
   const own = instructionSeq === 1 ? [] : await contextUnits(tx, before, windowTokens);
-  return { boxId, instructionSeq, earlier: [...own, ...context.found], missing: [...missing, ...context.missing] };
+  const { units, trimmed } =
+    profile && turn.chat_id !== null ? remembered(own, profile.snapshot.profile) : { units: own, trimmed: 0 };
+  const earlier = [...units, ...context.found];
+  return { boxId, instructionSeq, earlier, missing: [...missing, ...context.missing], trimmed };
 }
 
 /**
@@ -241,78 +286,6 @@ function given(turn: Turn, ofProfile: Budgets) {
   return { given_tokens: maxTokens, given_cost: maxCost };
 }
 
-/** A query for the instruction card of a turn. */
-const selectInstruction = ({ db }: Reader, cardId: string) =>
-  db.selectFrom('cards').select(['type', 'content', 'token_count']).where('card_id', '=', cardId);
-
-type InstructionRow = Pick<CardRow, 'type' | 'content' | 'token_count'>;
-
-const instructionSchema = z.object({ text: z.string() });
-
-/** Why a turn cannot start. */
-interface LeaseRefusal {
-  readonly code: FailureCode;
-  readonly reason: string;
-}
-
-/**
- * The refusal of a turn whose rows cannot be read, which ends that one turn. Errors: those of the database, after which nothing more can be
- * written.
- */
-function unreadable(error: unknown): LeaseRefusal {
-  const isOfRows = error instanceof SyntaxError || error instanceof TypeError || error instanceof CodedError;
-  if (!isOfRows) throw error;
-  return { code: 'internal_error', reason: `what the store holds of it cannot be read: ${error.message}` };
-}
-
-/** A request that was accepted before any profile was known may turn out to be for an agent that is named like its profile. */
-function sharedProblem({ agent_id: agentId }: Turn, profile: CurrentProfile | null): LeaseRefusal | null {
-  const refused = profile && sharedRefusal(agentId, profile.snapshot.profile);
-  return refused && { code: refused.code, reason: refused.message };
-}
-
-/** A turn that was to end with its parent's is not started when that has ended without success; null for all others. */
-async function parentProblem(
-  reader: Reader,
-  { on_parent_end, parent_agent_turn_id: parentId }: Turn,
-): Promise<LeaseRefusal | null> {
-  if (on_parent_end !== 'stop' || parentId === null) return null;
-  const status = (await findTurn(reader, parentId))?.status ?? 'success';
-  if (!isTerminal(status) || status === 'success' || status === 'partial') return null;
-  return { code: 'canceled', reason: 'the turn that waited for it has ended' };
-}
-
-/** Why a row that somebody wrote by hand, or a program with a mistake, cannot be run; null when it can (T8). */
-function requestProblem(turn: Turn, card: InstructionRow | undefined): LeaseRefusal | null {
-  const refused = (reason: string): LeaseRefusal => ({ code: 'invalid_request', reason });
-  const cardId = turn.instruction_card_id;
-  if (card?.type !== 'task.instruction') return refused(`its instruction card ${cardId} is not in the store`);
-  if (!instructionSchema.safeParse(decodedOrNull(card.content)).success)
-    return refused(`its instruction card ${cardId} has no text`);
-  const { error } = storedRequestSchema.safeParse(decodedOrNull(turn.request));
-  return error ? refused(`its stored request is malformed: ${z.prettifyError(error)}`) : null;
-}
-
-function decodedOrNull(json: Json<unknown>): unknown {
-  try {
-    return decoded(json);
-  } catch {
-    return null;
-  }
-}
-
-/** Why a turn whose rows can be read cannot start; null when it can. */
-function refusal(profileName: string, profileKnown: boolean, missingBoxes: readonly string[]): LeaseRefusal | null {
-  if (!profileKnown) {
-    return {
-      code: 'profile_not_found',
-      reason: `no profile named ${profileName} is registered; start a worker whose app defines it`,
-    };
-  }
-  const [box] = missingBoxes;
-  return box === undefined ? null : { code: 'box_unavailable', reason: `box ${box} does not exist` };
-}
-
 /**
  * What the turn's workflow is started with, from the rows of its lease; `instruction` where the caller has read it. Errors:
  * `protocol_violation` when a part of the lease is missing; `profile_not_found`, `store_corrupt`.
@@ -326,6 +299,8 @@ export async function leaseOf(reader: Reader, row: TurnRow, instruction?: Instru
   const fields = resultFieldsOf(request, snapshot);
   const criteria = countTokens((request.criteria ?? []).join('\n'));
   const kernel = kernelConfig(snapshot, fields, fixedTokens(snapshot) + criteria);
+  const { windowTokens } = snapshot.profile.context;
+  const snippets = turn.chat_id === null ? undefined : snippetResidency(snapshot.profile.chat, windowTokens);
   return {
     agentId: turn.agent_id,
     agentTurnId: turn.agent_turn_id,
@@ -334,7 +309,7 @@ export async function leaseOf(reader: Reader, row: TurnRow, instruction?: Instru
     profileHash: turn.profile_hash,
     workerTarget: turn.worker_target,
     // Budgets may have been set while the turn was queued (K9).
-    kernel: { ...kernel, budgets: budgetsOf(turn, kernel.budgets) },
+    kernel: { ...kernel, budgets: budgetsOf(turn, kernel.budgets), ...(snippets ? { snippets } : {}) },
     timeouts: snapshot.profile.timeouts,
     outputBoxId: turn.output_box_id,
     earlier: decoded(turn.earlier),
@@ -344,6 +319,7 @@ export async function leaseOf(reader: Reader, row: TurnRow, instruction?: Instru
     ...(snapshot.profile.maxHistoryEvents === undefined ? {} : { maxEvents: snapshot.profile.maxHistoryEvents }),
     title: snapshot.profile.privateTitles ? `a turn of ${turn.profile_name}` : titleOf(text),
     ...(snapshot.profile.privateTitles ? { privateTitles: true as const } : {}),
+    ...(request.chat ? { chat: { sessionId: request.chat.sessionId, chatId: request.chat.chatId } } : {}),
     ...(turn.parent_agent_id === null || turn.parent_agent_turn_id === null
       ? {}
       : { parent: { agentId: turn.parent_agent_id, agentTurnId: turn.parent_agent_turn_id } }),

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { RegisteredProfile, Registration } from '../../../workflows/contract/profiles.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { type ProfileSnapshot, profileSchema } from '../../../workflows/protocol/profile.ts';
-import { type Reader, read, type StoreContext, write } from '../context.ts';
+import { type Reader, read, type StoreContext, type Tx, write } from '../context.ts';
 import { decoded, encodedText } from '../schema/json.ts';
 import type { ProfileRow } from '../schema/rows.ts';
 
@@ -48,6 +48,19 @@ export async function registerProfiles(
     }
     return outdated;
   });
+}
+
+/** Keeps a version that follows from another one, and that no turn gets by name. Idempotent by its content. */
+export async function keepVersion({ db, now }: Tx, version: ProfileSnapshot): Promise<CurrentProfile> {
+  const snapshot = encodedText(version);
+  const hash = hashOf(snapshot);
+  const { name } = version.profile;
+  await db
+    .insertInto('profiles')
+    .values({ hash, name, snapshot, created_at: now })
+    .onConflict((conflict) => conflict.column('hash').doNothing())
+    .execute();
+  return { hash, snapshot: version };
 }
 
 /** A query for the version of a name that new turns get. */

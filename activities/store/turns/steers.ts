@@ -13,11 +13,12 @@ import { clip } from '../../../workflows/protocol/sizes.ts';
 import { steerTurnId } from '../../ids.ts';
 import type { WrittenCard } from '../cards/cards.ts';
 import { appendToBox, toCard } from '../cards/cards.ts';
+import { messagesAmong, moveToWaitingTurn, rejectMessages } from '../chat/waiting-turn.ts';
 import type { Reader, Tx } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import type { WithLease } from '../schema/turn-states.ts';
-import { type InboxKey, markItem } from './inbox.ts';
+import { type InboxKey, markItem, putItem } from './inbox.ts';
 import { FRONT_LANE, insertTurn } from './turns.ts';
 
 /** The row of a steer in the turn's inbox. */
@@ -26,6 +27,13 @@ export const steerKey = (agentTurnId: string, cardId: string): InboxKey => ({
   kind: 'steer',
   ref: cardId,
 });
+
+/** The most messages that a turn may have not read: all of them are read from the store with each step. */
+export const MOST_PENDING_STEERS = 100;
+
+/** Puts a card behind all that came for the turn before; returns its place. */
+export const putSteer = (tx: Tx, agentTurnId: string, cardId: string): Promise<number> =>
+  putItem(tx, steerKey(agentTurnId, cardId));
 
 /**
  * The steers that wait, in the order they came. Showing them to the model takes none away: the call may fail, and the next one shows them
@@ -98,7 +106,10 @@ const DROPPED_BYTES = 400;
 
 /** Drops what a stopped turn never took, with an event each: who stops a turn does not want its messages to start another. */
 export async function dropSteers(tx: Tx, turn: TurnRow): Promise<void> {
-  for (const { cardId, content } of await pendingSteers(tx, turn.agent_turn_id)) {
+  const pending = await pendingSteers(tx, turn.agent_turn_id);
+  const messages = await messagesAmong(tx, turn.agent_turn_id, idsOf(pending));
+  await rejectMessages(tx, [...messages.values()], 'the turn was stopped before it read the message');
+  for (const { cardId, content } of pending) {
     const text = 'text' in content ? clip(String(content.text), DROPPED_BYTES) : '';
     const reason = `the turn was stopped before it read ${JSON.stringify(text)}`;
     appendEvent(tx, turn, { type: 'dropped', payload: { what: 'steer', reason } });
@@ -106,9 +117,21 @@ export async function dropSteers(tx: Tx, turn: TurnRow): Promise<void> {
   }
 }
 
-/** Makes turns of what a turn never took: the next ones, in order, before everything else in the queue. */
+const idsOf = (cards: readonly Card[]): string[] => cards.map(({ cardId }) => cardId);
+
+/**
+ * Makes turns of what a turn never took: the next ones, in order, before everything else in the queue. Messages of a chat become one with those
+ * that wait already (C8).
+ */
 export async function requeueSteers(tx: Tx, turn: TurnRow): Promise<void> {
-  for (const { cardId } of await pendingSteers(tx, turn.agent_turn_id)) {
+  const pending = await pendingSteers(tx, turn.agent_turn_id);
+  const messages = await messagesAmong(tx, turn.agent_turn_id, idsOf(pending));
+  await moveToWaitingTurn(tx, [...messages.values()]);
+  for (const { cardId } of pending) {
+    if (messages.has(cardId)) {
+      await markItem(tx, steerKey(turn.agent_turn_id, cardId), { status: 'requeued' });
+      continue;
+    }
     const profile = turn.profile_name === null ? {} : { profile: turn.profile_name };
     const correlation = turn.correlation_id === null ? {} : { correlationId: turn.correlation_id };
     await insertTurn(tx, {

@@ -11,8 +11,9 @@ import { FIRST_CHECK_MS } from '../../../workflows/supervision/check.ts';
 import { deliverableCardId } from '../../ids.ts';
 import { dropApprovals } from '../calls/approval-rows.ts';
 import { storeResult } from '../calls/results.ts';
-import { hideCards } from '../cards/boxes.ts';
+import { hideCards, hideTurn } from '../cards/boxes.ts';
 import { appendNew, insertCard } from '../cards/cards.ts';
+import { tellEnd } from '../chat/steps.ts';
 import type { Reader, Tx } from '../context.ts';
 import { appendEdge, appendEvent, appendNotices } from '../log/events.ts';
 import { decodedOr, encoded } from '../schema/json.ts';
@@ -68,18 +69,19 @@ export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: TurnCommit): P
   const { status, errorCode = null } = termination;
   const boxed = { ...turn, output_box_id: boxId };
   if (noticed.length > 0 && !(await isOpened(tx, agentTurnId, noticedWith))) appendNotices(tx, turn, noticed);
-  if (hide.length > 0) await hideCards(tx, boxId, hide, 'rolled_back');
+  if (hide.length > 0) await hideCards(tx, boxed, hide, 'rolled_back');
   const content = await deliverableOf(tx, turn, termination, deliverable);
   if (termination.status !== 'success') await cancelOpenCalls(tx, boxed);
   const cardId = deliverableCardId(agentTurnId);
   await insertCard(tx, { cardId, type: 'task.deliverable', content, author: agentId, agentTurnId });
   await appendNew(tx, { boxId, owner: agentId }, cardId);
+  if (commit.rollBack) await hideTurn(tx, boxed);
   await endRow(tx, turn, termination, commit.engine);
   if (turn.parent_agent_turn_id !== null) await wakeWaiters(tx, agentTurnId);
   if (turn.waited !== false) await closeWaits(tx, agentTurnId);
   await closeSteps(tx, turn, status === 'success' ? 'completed' : 'failed');
   await freeHead(tx, turn);
-  if (turn.steered !== false) await (isStop(termination) ? dropSteers : requeueSteers)(tx, turn);
+  if (turn.steered !== false) await (isStop(termination) && !commit.keepSteers ? dropSteers : requeueSteers)(tx, turn);
   if (status !== 'success' && status !== 'partial') await releaseChildren(tx, agentTurnId);
   appendEdge(tx, agentTurnId, {
     primitive: 'report',
@@ -90,6 +92,7 @@ export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: TurnCommit): P
     depth: turn.depth,
     trace_id: turn.trace_id,
   });
+  if (turn.chat_id !== null) tellEnd(tx, turn, { status, errorCode, reason: termination.reason ?? null });
   const payload = { status, errorCode, deliverableCardId: cardId, outputBoxId: boxId };
   appendEvent(tx, turn, { type: 'task', payload }, { topic: 'turn.ended' });
   const reason = termination.reason ?? null;

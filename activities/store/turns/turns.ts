@@ -50,6 +50,8 @@ export interface NewTurn {
   readonly origin?: TurnOrigin;
   /** As in `TurnOrigin`, where there is none; 0 when left out. */
   readonly depth?: number;
+  /** When it may be leased at the earliest; at once when left out. */
+  readonly notBefore?: number;
   readonly request: StoredRequest;
 }
 
@@ -76,7 +78,7 @@ export async function insertTurn(tx: Tx, queued: NewTurn): Promise<QueuedTurn> {
 /** The row of a turn that is queued: what only a lease or an end fills is null. */
 function rowOf(
   tx: Tx,
-  { agentId, agentTurnId, lane, instructionCardId, digest, request, origin, depth = 0 }: NewTurn,
+  { agentId, agentTurnId, lane, instructionCardId, digest, request, origin, depth = 0, notBefore }: NewTurn,
 ): QueuedTurn {
   return {
     agent_turn_id: agentTurnId,
@@ -91,6 +93,8 @@ function rowOf(
     request_digest: digest,
     idempotency_key: request.idempotencyKey ?? null,
     instruction_card_id: instructionCardId,
+    chat_id: request.chat?.chatId ?? null,
+    not_before: notBefore ?? null,
     context_box_id: request.contextBoxId ?? null,
     output_box_id: null,
     instruction_seq: null,
@@ -103,7 +107,7 @@ function rowOf(
     worker_target: null,
     deliverable_card_id: null,
     depth: origin?.depth ?? depth,
-    trace_id: request.traceparent?.split('-')[1] ?? null,
+    trace_id: request.chat?.traceId ?? request.traceparent?.split('-')[1] ?? null,
     correlation_id: request.correlationId ?? null,
     parent_agent_id: origin?.turn.agent_id ?? null,
     parent_agent_turn_id: origin?.turn.agent_turn_id ?? null,
@@ -111,8 +115,8 @@ function rowOf(
     parent_call_id: origin?.callId ?? null,
     settlement: origin?.awaited ? 'pending' : null,
     on_parent_end: origin?.onParentEnd ?? null,
-    // The end of the turn before it leases it: a queued turn needs no check of its own.
-    check_at: null,
+    // The end of the turn before it leases it: a queued turn needs no check of its own, unless it waits for a time.
+    check_at: notBefore ?? null,
     check_every: null,
     woken_at: null,
     no_workers_since: null,

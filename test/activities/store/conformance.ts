@@ -7,6 +7,7 @@ import { describeAgentWork } from './conformance/agent-work.ts';
 import { describeAgentWorkRaces } from './conformance/agent-work-races.ts';
 import { describeApprovals } from './conformance/approvals.ts';
 import { describeCalls } from './conformance/calls.ts';
+import { describeChats } from './conformance/chats.ts';
 import { describeChunks } from './conformance/chunks.ts';
 import { describeContext } from './conformance/context.ts';
 import { describeDeliveries } from './conformance/deliveries.ts';
@@ -41,6 +42,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
     describeProviderOutages(bench);
     describeDeliveries(bench);
     describeEndings(bench);
+    describeChats(bench);
     describeChunks(bench);
     describeContext(bench);
     describeLooks(bench);

@@ -1,0 +1,42 @@
+/** Reading sessions and their messages. */
+import type { MessagePage, MessageView, SessionPage, SessionView } from '../../../workflows/contract/chat.ts';
+import { read, type StoreContext } from '../context.ts';
+import { beginsWith } from '../reads/agent-prefixes.ts';
+import { messageView, selectMessages, selectSessions, sessionView } from './rows.ts';
+
+/** Lists messages of a session in their order. */
+export const listMessages = (
+  ctx: StoreContext,
+  agentId: string,
+  { after, limit = 100, last, agentTurnId }: MessagePage = {},
+): Promise<readonly MessageView[]> =>
+  read(ctx, async (reader) => {
+    let query = selectMessages(reader)
+      .where('chat_messages.agent_id', '=', agentId)
+      .orderBy('chat_messages.seq', last === undefined ? 'asc' : 'desc')
+      .limit(last ?? limit);
+    if (after !== undefined) query = query.where('chat_messages.seq', '>', after);
+    if (agentTurnId !== undefined) query = query.where('chat_messages.agent_turn_id', '=', agentTurnId);
+    const views = (await query.execute()).map(messageView);
+    return last === undefined ? views : views.reverse();
+  });
+
+/** Reads a session by its agent; null when there is none. */
+export const getSession = (ctx: StoreContext, agentId: string): Promise<SessionView | null> =>
+  read(ctx, async (reader) => {
+    const row = await selectSessions(reader).where('chat_sessions.agent_id', '=', agentId).executeTakeFirst();
+    return row ? sessionView(row) : null;
+  });
+
+/** Lists sessions by their agents. */
+export const listSessions = (
+  ctx: StoreContext,
+  { after, limit = 100, of, agentPrefixes }: SessionPage = {},
+): Promise<readonly SessionView[]> =>
+  read(ctx, async (reader) => {
+    let query = selectSessions(reader).orderBy('chat_sessions.agent_id').limit(limit);
+    if (after !== undefined) query = query.where('chat_sessions.agent_id', '>', after);
+    if (of !== undefined) query = query.where('chat_sessions.of_agent', '=', of);
+    if (agentPrefixes) query = query.where(beginsWith('chat_sessions.agent_id', agentPrefixes));
+    return (await query.execute()).map(sessionView);
+  });

@@ -1,0 +1,151 @@
+/**
+ * Writing a session that the store has lost, from a journal (C10).
+ *
+ * Invariant: what is written is what the turns themselves would have written, by the same functions: leases in the order of their epochs, ends
+ * with their one `task` event, and what the agent remembers. What the journal does not have, the calls of the turns, is not made up.
+ */
+import type { Restored, RestoredMessage, RestoredSession, RestoredTurn } from '../../../workflows/contract/chat.ts';
+import type { TurnCommit } from '../../../workflows/contract/lease.ts';
+import { CodedError } from '../../../workflows/protocol/failures.ts';
+import { sessionAgentId } from '../../../workflows/protocol/ids.ts';
+import { canonicalDigest } from '../../canonical.ts';
+import { stepCardId } from '../../ids.ts';
+import { writeNewCards } from '../cards/cards.ts';
+import { type StoreContext, type Tx, write } from '../context.ts';
+import type { ChatMessageRow } from '../schema/chat-rows.ts';
+import { leased } from '../schema/turn-states.ts';
+import { profileRefusal } from '../turns/chosen-profile.ts';
+import { endTurn } from '../turns/endings.ts';
+import { handOver } from '../turns/handover.ts';
+import { heldHead, lockHead, updateHead } from '../turns/head.ts';
+import { tryLease } from '../turns/lease.ts';
+import { selectProfileHead } from '../turns/profiles.ts';
+import { enrol } from '../turns/roster.ts';
+import { turnOf } from '../turns/turns.ts';
+import { messageRow, noteMessage, sessionWith } from './messages.ts';
+import { selectSessions } from './rows.ts';
+import { queueFor, writeMessageCard } from './waiting-turn.ts';
+
+/** Writes the session unless it is there. */
+export async function restoreSession(ctx: StoreContext, lost: RestoredSession): Promise<Restored> {
+  const agentId = sessionAgentId(lost.of, lost.chatId);
+  return write(ctx, agentId, async (tx) => {
+    const head = await lockHead(tx, agentId);
+    const known = await selectSessions(tx).where('chat_sessions.agent_id', '=', agentId).executeTakeFirst();
+    if (known) return { restored: false, waiting: 0, handover: null };
+    const name = lost.profile ?? lost.of;
+    const profileHead = await selectProfileHead(tx, name).executeTakeFirst();
+    const refused = await profileRefusal(tx, { agentId, name, head: profileHead });
+    if (refused) throw new CodedError(refused.code, refused.message);
+    const awake = await enrol(tx, head, { profile: name, parentAgentId: null });
+    if (awake !== head) await updateHead(tx, agentId, { agent_status: awake.agent_status });
+    const rows = new Map<string, ChatMessageRow>();
+    let severalSenders = false;
+    for (const each of lost.messages) {
+      const made = await rowOf(tx, agentId, lost, each);
+      ({ severalSenders } = made);
+      rows.set(made.row.event_id, made.row);
+    }
+    const restoring: Restoring = { lost, agentId, rows, severalSenders };
+    for (const turn of lost.turns) await restoreTurn(tx, restoring, turn);
+    return finish(tx, restoring);
+  });
+}
+
+interface Restoring {
+  readonly lost: RestoredSession;
+  readonly agentId: string;
+  /** The messages that no turn has yet, in their order. */
+  readonly rows: Map<string, ChatMessageRow>;
+  readonly severalSenders: boolean;
+}
+
+async function rowOf(
+  tx: Tx,
+  agentId: string,
+  { of, sessionId }: RestoredSession,
+  { message: told, policy }: RestoredMessage,
+): Promise<{ readonly row: ChatMessageRow; readonly severalSenders: boolean }> {
+  const message = { ...told, sessionId };
+  const session = await sessionWith(tx, agentId, { agentId: of, message });
+  const digest = canonicalDigest([of, message.chatId, message.sender, message.payload]);
+  const { severalSenders } = session;
+  return { row: messageRow(tx, { agentId, digest, policy, session, message }), severalSenders };
+}
+
+/** Queues a turn for these messages. */
+async function queueMessages(
+  tx: Tx,
+  { lost, rows, severalSenders }: Restoring,
+  eventIds: readonly string[],
+  agentTurnId?: string,
+): Promise<string | null> {
+  const taken = eventIds.flatMap((id) => rows.get(id) ?? []);
+  const [first] = taken;
+  if (!first) return null;
+  const setting = { sessionId: lost.sessionId, profile: null, front: false };
+  const turn = await queueFor(tx, first, agentTurnId === undefined ? setting : { ...setting, agentTurnId });
+  await writeMessageCard(tx, first, severalSenders, turn.agent_turn_id);
+  for (const row of taken) {
+    await noteMessage(tx, row, { to: row === first ? 'turn' : 'join' }, turn.agent_turn_id);
+    rows.delete(row.event_id);
+  }
+  return turn.agent_turn_id;
+}
+
+/** Leases the turn under the epoch that it had, and ends it as it ended. One whose messages are lost has nothing to be remembered by. */
+async function restoreTurn(tx: Tx, restoring: Restoring, ended: RestoredTurn): Promise<void> {
+  const { agentId } = restoring;
+  const agentTurnId = await queueMessages(tx, restoring, ended.eventIds, ended.agentTurnId);
+  if (agentTurnId === null) return;
+  const head = await heldHead(tx, agentId);
+  const turnEpoch = Math.max(head.turn_epoch, ended.turnEpoch - 1);
+  const attempt = await tryLease(tx, { ...head, turn_epoch: turnEpoch }, await turnOf(tx, agentTurnId));
+  // What the profile denies now ends denied, as it did.
+  if (attempt.kind !== 'leased') return;
+  const turn = leased(await turnOf(tx, agentTurnId));
+  const cardId = await writeAnswer(tx, turn, ended);
+  const { status, errorCode, reason, rolledBack } = ended;
+  const commit: TurnCommit = {
+    termination: { status, ...(errorCode === null ? {} : { errorCode }), ...(reason === null ? {} : { reason }) },
+    deliverable: status === 'success' && cardId !== null ? { from: 'thought', cardId } : { from: 'fallback' },
+    engine: null,
+    ...(rolledBack ? { rollBack: true as const } : {}),
+  };
+  await endTurn(tx, { head: await heldHead(tx, agentId), turn }, commit);
+}
+
+/** Writes what the turn said last; null where nothing is known of it. */
+async function writeAnswer(
+  tx: Tx,
+  { agent_turn_id: agentTurnId, agent_id: author, output_box_id: boxId }: ReturnType<typeof leased>,
+  { text }: RestoredTurn,
+): Promise<string | null> {
+  if (text === null) return null;
+  const cardId = stepCardId(agentTurnId, 1, 'agent.thought');
+  const card = {
+    cardId,
+    type: 'agent.thought',
+    content: { text, toolCalls: [] },
+    author,
+    agentTurnId,
+    stepIndex: 1,
+  } as const;
+  await writeNewCards(tx, { boxId, owner: author }, [card]);
+  return cardId;
+}
+
+/** Writes down what was rejected; the rest waits, and makes the next turn. */
+async function finish(tx: Tx, restoring: Restoring): Promise<Restored> {
+  const { lost, agentId, rows } = restoring;
+  for (const { message, rejected } of lost.messages) {
+    const row = rejected === null ? undefined : rows.get(message.eventId);
+    if (!row) continue;
+    await noteMessage(tx, row, { to: 'reject' }, null);
+    rows.delete(message.eventId);
+  }
+  const waiting = rows.size;
+  if (waiting > 0) await queueMessages(tx, restoring, [...rows.keys()]);
+  const handover = await handOver(tx, await heldHead(tx, agentId));
+  return { restored: true, waiting, handover };
+}

@@ -1,0 +1,110 @@
+/** One chat, as a client that reaches the store sees it. What it acknowledges is in the store first (C2). */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { MessagePage, MessageSent, MessageView, SessionView } from '../../workflows/contract/chat.ts';
+import type { ClientStore } from '../../workflows/contract/store.ts';
+import type { MessageEnvelope, MessageEnvelopeInput, MessagePayload } from '../../workflows/protocol/chat.ts';
+import { CodedError } from '../../workflows/protocol/failures.ts';
+import type { Fields } from '../../workflows/protocol/output.ts';
+import type { AgentHandle, ResultOptions, StreamOptions, TurnHandle } from '../api.ts';
+import type { TurnWorkflows } from '../turn-workflows.ts';
+import type { ChatHandle, ChatOptions, SendOptions, SentMessage, SessionPart } from './api.ts';
+import { checkedEnvelope, envelopeOf } from './envelope.ts';
+import { terminalOfMessage } from './sent-message.ts';
+import { followSession } from './session-stream.ts';
+
+/** What the handle of a chat is made of. */
+export interface StoredChatOptions<Output extends object> extends ChatOptions {
+  readonly store: ClientStore;
+  readonly workflows: TurnWorkflows;
+  /** The agent that is talked to. */
+  readonly of: string;
+  readonly chatId: string;
+  /** The agent of the session. */
+  readonly agent: AgentHandle<Output>;
+  readonly turn: (agentTurnId: string) => TurnHandle<Output>;
+}
+
+/** A chat whose rows this process can read and write. */
+export class StoredChat<Output extends object = Fields> implements ChatHandle<Output> {
+  readonly chatId: string;
+  readonly agent: AgentHandle<Output>;
+  readonly #options: StoredChatOptions<Output>;
+
+  constructor(options: StoredChatOptions<Output>) {
+    this.chatId = options.chatId;
+    this.agent = options.agent;
+    this.#options = options;
+  }
+
+  async send(said: string | MessagePayload, options: SendOptions = {}): Promise<SentMessage<Output>> {
+    return this.#take(envelopeOf(this.chatId, said, options), options);
+  }
+
+  async deliver(
+    envelope: MessageEnvelopeInput,
+    options: Pick<SendOptions, 'policy'> = {},
+  ): Promise<SentMessage<Output>> {
+    const checked = checkedEnvelope(envelope);
+    if (checked.chatId !== this.chatId)
+      throw new CodedError('invalid_input', `chatId: is ${checked.chatId}, and this is the chat ${this.chatId}`);
+    return this.#take(checked, options);
+  }
+
+  get(): Promise<SessionView | null> {
+    return this.#options.store.getSession(this.agent.id);
+  }
+
+  messages(page: MessagePage = {}): Promise<readonly MessageView[]> {
+    return this.#options.store.listMessages(this.agent.id, page);
+  }
+
+  stream(options: StreamOptions = {}): AsyncGenerator<SessionPart, void> {
+    return followSession(this.#options.store, { agentId: this.agent.id, ...options });
+  }
+
+  async #take(message: MessageEnvelope, { policy }: Pick<SendOptions, 'policy'>): Promise<SentMessage<Output>> {
+    const { store, of, profile } = this.#options;
+    const sent = await store.sendMessage({
+      agentId: of,
+      message,
+      ...(profile === undefined ? {} : { profile }),
+      ...(policy === undefined ? {} : { policy }),
+    });
+    if (sent.kind === 'refused') throw new CodedError(sent.code, sent.message);
+    await this.#carryOn(sent);
+    return this.#sent(sent);
+  }
+
+  /** The turn that was ended lets go, and the next one starts: at once, or when it has waited for further messages. */
+  async #carryOn({ endedTurnId, handover, waitMs }: MessageSent): Promise<void> {
+    const { workflows } = this.#options;
+    const ended = endedTurnId === null ? null : { agentId: this.agent.id, agentTurnId: endedTurnId };
+    await workflows.stopped(handover, ended);
+    // Where this process is gone by then, the supervisor does it.
+    if (waitMs > 0) void this.#startLater(waitMs).catch(() => {});
+  }
+
+  async #startLater(waitMs: number): Promise<void> {
+    const { store, workflows } = this.#options;
+    await sleep(waitMs, undefined, { ref: false });
+    await workflows.handOver(await store.leaseNext(this.agent.id));
+  }
+
+  #sent({ message, session, duplicate, endedTurnId }: MessageSent): SentMessage<Output> {
+    const { store, turn } = this.#options;
+    const { agentTurnId, seq } = message;
+    const find = async (): Promise<MessageView> => {
+      const [found] = await store.listMessages(this.agent.id, { after: seq - 1, limit: 1 });
+      return found ?? message;
+    };
+    return {
+      message,
+      session,
+      duplicate,
+      endedTurnId,
+      turn: agentTurnId === null ? null : turn(agentTurnId),
+      terminal: (options?: ResultOptions) =>
+        terminalOfMessage({ find, turn: (id) => turn(id) as unknown as TurnHandle }, options),
+    };
+  }
+}

@@ -1,0 +1,35 @@
+/** How messages of a chat are shown to a model (C8). Pure. */
+import type { MessagePayload, Sender } from '../protocol/chat.ts';
+
+/** A message as far as a model is shown it. */
+export interface ShownMessage {
+  readonly eventId: string;
+  readonly sender: Sender;
+  readonly payload: MessagePayload;
+}
+
+/**
+ * The text of the messages together, in their order, each still one by itself. One message of a session that has had one sender is its own
+ * words; else each says whose it is, and its text cannot be taken for the end of it.
+ */
+export function renderMessages(messages: readonly ShownMessage[], severalSenders: boolean): string {
+  const [only, ...more] = messages;
+  if (only && more.length === 0 && !severalSenders) return wordsOf(only.payload);
+  return messages.map(framed).join('\n\n');
+}
+
+const framed = ({ eventId, sender, payload }: ShownMessage): string =>
+  `<message id=${quoted(eventId)} from=${quoted(sender.agentId)}>\n${escaped('message', wordsOf(payload))}\n</message>`;
+
+const wordsOf = ({ text, attachments = [] }: MessagePayload): string =>
+  [
+    text,
+    ...attachments.map(
+      (each) => `<attachment name=${quoted(each.name)}>\n${escaped('attachment', each.text)}\n</attachment>`,
+    ),
+  ].join('\n\n');
+
+/** The text, in which nothing opens or closes an element of that name. */
+const escaped = (name: string, text: string): string => text.replace(new RegExp(`<(?=\\s*/?\\s*${name})`, 'giu'), '< ');
+
+const quoted = (text: string): string => JSON.stringify(text).replaceAll('<', '\\u003c');
