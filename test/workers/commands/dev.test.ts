@@ -2,7 +2,9 @@
 import { appendFileSync, existsSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, test } from '@jest/globals';
+import { GATEWAY_PORT } from '../../../workers/commands/gateway.ts';
 import { settingsOf } from '../../../workers/commands/settings.ts';
 import { startTemporal } from '../../../workers/commands/start-temporal.ts';
 import { readConfig } from '../../../workers/config.ts';
@@ -33,6 +35,19 @@ interface Ready {
     readonly agents: readonly string[];
     readonly targets: readonly string[];
   };
+}
+
+/** Holds the port, as soon as nobody else does: what runs beside this test may have it for a while. */
+async function takePort(port: number): Promise<AsyncDisposable> {
+  for (;;) {
+    const server = createServer();
+    const isTaken = await new Promise<boolean>((resolve) => {
+      server.once('error', () => resolve(false));
+      server.listen(port, '127.0.0.1', () => resolve(true));
+    });
+    if (isTaken) return { [Symbol.asyncDispose]: () => new Promise((resolve) => server.close(() => resolve())) };
+    await sleep(200);
+  }
 }
 
 describe('dev', () => {
@@ -125,6 +140,7 @@ describe('dev', () => {
 
   test('a second one on the same data says that the first one serves it with another model, where it does', async () => {
     const cwd = emptyFolder();
+    await using _taken = await takePort(GATEWAY_PORT);
     const first = startCli(['dev', '--app', APP, '--port', '0', '--ui-port', '0', '--json'], { cwd });
     const [line] = await first.until(/\{"ready".*\n/);
     const { temporal } = (JSON.parse(line) as Ready).ready;

@@ -41,7 +41,7 @@ describe('the demo', () => {
     expect(ended.stdout).toContain(
       'model: offline, a weak rule-based stand-in and no language model; set OPENAI_API_KEY or',
     );
-    expect(ended.stdout).toMatch(/^ +\d+\.\d\d s {2}step 1: model \d+ ms -> list_files$/m);
+    expect(ended.stdout).toMatch(/^ +\d+\.\d\d s {2}step 1: model [\d.]+ m?s -> list_files$/m);
     expect(ended.stdout).toMatch(/confirm_scope timeout \d+\.\d s/);
     expect(ended.stdout).toContain('guide/retries.md:3');
     expect(ended.stdout).toMatch(/^ok +every source exists and holds its quote literally/m);

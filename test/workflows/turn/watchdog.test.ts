@@ -78,9 +78,10 @@ describe('the watchdog', () => {
     const turn = await enqueue('watched', 'slow');
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
     const { agentId } = await turn.get();
-    const { events } = await harness.temporal.client.workflow
-      .getHandle(turnWorkflowId(agentId, turn.id))
-      .fetchHistory();
+    const workflow = harness.temporal.client.workflow.getHandle(turnWorkflowId(agentId, turn.id));
+    // The end of the turn is in the store before its last activity is in the history.
+    await workflow.result();
+    const { events } = await workflow.fetchHistory();
     const scheduled = events?.flatMap((event) => event.activityTaskScheduledEventAttributes ?? []) ?? [];
     expect(scheduled.map(({ heartbeatTimeout }) => Number(heartbeatTimeout?.seconds))).toEqual([2]);
     const started = events?.flatMap((event) => event.activityTaskStartedEventAttributes ?? []) ?? [];
