@@ -53,6 +53,7 @@ export interface ClientStore
     Pick<ChunkStore, 'readChunks'>,
     ControlStore,
     ChatStore,
+    Pick<ProfileStore, 'listProfiles'>,
     WakeStore,
     SummaryStore,
     ReadStore,
