@@ -55,9 +55,9 @@ export async function chosenAgent(
     ((await store.getSession(sessionAgentId(agent, chatId))) ?? (await store.getAgent(agent))) !== null;
   if (isKnown) return agent;
   const meant = nearestName(wanted, names);
-  const hint = meant === undefined ? '' : `did you mean ${meant}? `;
-  throw new CodedError('profile_not_found', `nobody is named ${wanted}: ${hint}there ${listed(names)}`, {
-    cure: `Name one of them: ${commandLine(`chat ${meant ?? names[0]}`)}`,
+  const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
+  throw new CodedError('profile_not_found', `no agent is named ${wanted}, there ${listed(names)}${hint}`, {
+    cure: `For example: ${commandLine(`chat ${meant ?? names[0]}`)}`,
   });
 }
 

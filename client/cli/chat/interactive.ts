@@ -14,14 +14,14 @@ import type { ClientApi } from '../../client-api.ts';
 import { commandLine } from '../../command-line.ts';
 import type { PersonTerminal } from '../environment.ts';
 import { shownFailure } from '../failure.ts';
-import { counted, table } from '../format.ts';
+import { counted } from '../format.ts';
 import { INTERRUPTED } from '../interrupted.ts';
 import { currentStall } from '../watch.ts';
 import { cursorToBegin } from './beginning.ts';
 import { PartPrinter } from './part-printer.ts';
 import { Questions } from './questions.ts';
 import { ChatScreen } from './screen.ts';
-import { agentLines, costLines, queueLines, statusLines } from './session-facts.ts';
+import { agentLines, costFacts, type Fact, queueLines, statusFacts } from './session-facts.ts';
 import { completedLine, policyNamed, SLASH_COMMANDS, type SlashName, typedLine } from './slash-commands.ts';
 import { WaitingMessages } from './waiting-messages.ts';
 
@@ -268,15 +268,15 @@ class TerminalChat {
         return this.#send(rest, 'steer');
       case '/queue':
         if (rest !== '') this.#setPolicy(rest);
-        return this.#facts(await queueLines({ chat }, this.#policy));
+        return this.#lines(await queueLines({ chat }, this.#policy));
       case '/status':
-        return this.#facts(await statusLines({ client, chat, turn }));
+        return this.#facts(await statusFacts({ client, chat, turn }));
       case '/cost':
-        return this.#facts(await costLines({ client, chat, turn }));
+        return this.#facts(await costFacts({ client, chat, turn }));
       case '/agents':
-        return this.#facts(await agentLines(client, profiles));
+        return this.#lines(await agentLines(client, profiles));
       case '/help':
-        return this.#facts(table(Object.entries(SLASH_COMMANDS).map(([word, does]) => [word, does])));
+        return this.#facts(Object.entries(SLASH_COMMANDS));
       case '/quit':
         return this.#left.resolve(0);
       default:
@@ -284,8 +284,15 @@ class TerminalChat {
     }
   }
 
-  #facts(lines: readonly string[]): void {
+  #lines(lines: readonly string[]): void {
+    this.#screen.print('');
     for (const line of lines) this.#screen.print(line, { head: '  ' });
+  }
+
+  #facts(facts: readonly Fact[]): void {
+    const width = Math.max(...facts.map(([about]) => about.length));
+    this.#screen.print('');
+    for (const [about, text] of facts) this.#screen.print(text, { head: `  ${about.padEnd(width)}  ` });
   }
 
   #setPolicy(word: string): void {

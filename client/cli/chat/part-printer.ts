@@ -5,6 +5,7 @@
  * 1. A message stands before what its turn answers, and what is written of one turn is not mixed with that of another.
  * 2. Text that was printed stays: where the model begins anew, that is said.
  */
+import type { MessageView } from '../../../workflows/contract/chat.ts';
 import type { CallView, TurnView } from '../../../workflows/contract/views.ts';
 import { isDelegation } from '../../../workflows/protocol/builtins.ts';
 import type { ChatHandle, SessionPart } from '../../chat/api.ts';
@@ -16,7 +17,7 @@ import { providerText } from '../progress.ts';
 import { effortText, turnFailureLines } from './endings.ts';
 import type { Questions } from './questions.ts';
 import type { ChatScreen, RowStyle, WaitingRow } from './screen.ts';
-import { clipped } from './text.ts';
+import { clipped, roughly } from './text.ts';
 import type { ChatLine, WaitingMessages } from './waiting-messages.ts';
 
 /** What the stream is printed with. */
@@ -52,7 +53,8 @@ export class PartPrinter {
   #step = 0;
   /** What the step says, as far as it is known. */
   #text = '';
-  #hasText = false;
+  /** Whether there is text right above, with which an answer goes on. */
+  #isOpen = false;
   #doing: string | null = null;
   readonly #calls = new Map<string, OpenCall>();
 
@@ -108,14 +110,22 @@ export class PartPrinter {
     screen.wait([...calls, ...row, ...waiting.rows()]);
   }
 
-  async #message({ seq, reason, placement }: PartOf<'message'>): Promise<void> {
-    const { chat, waiting, screen } = this.#setting;
+  async #message({ seq }: PartOf<'message'>): Promise<void> {
+    const { chat } = this.#setting;
     const [view] = await chat.messages({ after: seq - 1, limit: 1 });
-    if (!view) return;
-    if (placement !== 'rejected') return waiting.update(view);
-    const line = waiting.take(view.eventId) ?? { sender: view.sender.agentId, text: view.payload.text };
+    if (view) this.#update(view);
+  }
+
+  /** How a message stands now. A rejected one is shown where that is learnt. */
+  #update(view: MessageView): void {
+    const { waiting, screen } = this.#setting;
+    waiting.update(view);
+    if (view.status !== 'rejected') return;
+    const line = waiting.take(view.eventId);
+    if (!line) return;
+    screen.endStream();
     this.say(line);
-    screen.print(`rejected: ${reason ?? view.reason ?? 'a turn is at work'}`, { head: '✗ ', style: 'red' });
+    screen.print(`rejected: ${view.reason ?? 'a turn is at work'}`, { head: '✗ ', style: 'red' });
   }
 
   #begin(agentTurnId: string): void {
@@ -125,7 +135,7 @@ export class PartPrinter {
     this.#expected = null;
     this.#step = 0;
     this.#text = '';
-    this.#hasText = false;
+    this.#isOpen = false;
     this.#doing = 'thinking';
     this.#calls.clear();
     for (const line of waiting.takeOf(agentTurnId)) this.say(line);
@@ -149,7 +159,7 @@ export class PartPrinter {
     const { chat, waiting } = this.#setting;
     const first = waiting.firstSeq;
     if (first === undefined) return;
-    for (const view of await chat.messages({ after: first - 1 })) waiting.update(view);
+    for (const view of await chat.messages({ after: first - 1 })) this.#update(view);
   }
 
   async #body(part: Exclude<SessionPart, PartOf<'message'>>): Promise<void> {
@@ -192,8 +202,8 @@ export class PartPrinter {
 
   #says(delta: string): void {
     const { screen } = this.#setting;
-    if (!this.#hasText) screen.print('');
-    this.#hasText = true;
+    if (!this.#isOpen) screen.print('');
+    this.#isOpen = true;
     this.#text += delta;
     this.#doing = null;
     screen.stream(delta);
@@ -212,22 +222,20 @@ export class PartPrinter {
     if (call) this.#calls.set(callId, { ...call, says: `: ${valueLine(progress)}` });
   }
 
-  #suspended({ agentTurnId, callId, tool, deadline }: PartOf<'waiting'>): void {
-    const { screen } = this.#setting;
+  async #suspended({ agentTurnId, callId, tool, deadline }: PartOf<'waiting'>): Promise<void> {
+    const { screen, client } = this.#setting;
+    const { waiting } = await client.turn(agentTurnId).get();
     const call = this.#calls.get(callId);
     if (call) this.#calls.set(callId, { ...call, says: ': waits' });
+    // A question is shown where it is asked.
+    if (waiting.some((each) => each.callId === callId && each.kind === 'approval')) return;
     const args = call ? ` ${clipped(call.arguments, ARGUMENTS)}` : '';
-    const until = `until ${time(deadline)}`;
-    if (isDelegation(tool)) {
-      screen.print(`${tool}${args} waits for another agent ${until}`, { head: '  ', style: 'yellow' });
-      return;
-    }
-    screen.print(`${tool}${args} waits for a result from outside ${until}; it is brought by`, {
-      head: '  ',
-      style: 'yellow',
-    });
+    const whom = isDelegation(tool) ? 'another agent' : 'a result from outside';
+    const until = `for ${roughly(deadline - Date.now())}, until ${time(deadline)}`;
+    screen.print(`${tool}${args} waits for ${whom} ${until}`, { head: '  ', style: 'yellow' });
+    if (isDelegation(tool)) return;
     const [command = ''] = answerCommands({ kind: 'result', agentTurnId, callId });
-    screen.print(command, { head: '    ', style: 'dim' });
+    screen.print(`it is brought by: ${command}`, { head: '  ', style: 'dim' });
   }
 
   async #result(part: PartOf<'result'>): Promise<void> {
@@ -245,6 +253,7 @@ export class PartPrinter {
     const style: RowStyle = isGood ? 'green' : 'red';
     screen.print(`${tool} ${args}${state}${took}${why}`, { head: isGood ? '  ✓ ' : '  ✗ ', style });
     this.#doing = this.#calls.size === 0 ? 'thinking' : this.#doing;
+    this.#isOpen = false;
   }
 
   #answered({ agentTurnId, callId, tool, phase, by, reason }: PartOf<'approval'>): void {
@@ -267,6 +276,7 @@ export class PartPrinter {
       screen.print(deliverableText(deliverable));
     }
     const [failure, next] = turnFailureLines(view);
+    if (failure !== undefined && !this.#isOpen) screen.print('');
     if (failure !== undefined) screen.print(failure, { head: '✗ ', style: 'red' });
     if (next !== undefined) screen.print(next, { head: '  ' });
     screen.print(effortText(view), { head: '  ', style: 'dim' });

@@ -3,9 +3,9 @@ import { z } from 'zod';
 import { type ApprovalView, budgetChangeSchema } from '../../../workflows/contract/approvals.ts';
 import type { AnswerInput } from '../../api.ts';
 import type { ClientApi } from '../../client-api.ts';
-import { duration, time } from '../format.ts';
+import { time } from '../format.ts';
 import type { ChatScreen } from './screen.ts';
-import { clipped } from './text.ts';
+import { clipped, roughly } from './text.ts';
 
 /** An answer as somebody has written it: what it says, or what is wrong with it; null for a text that is none. */
 export type WrittenAnswer = { readonly answer: Omit<AnswerInput, 'callId' | 'by'> } | { readonly wrong: string } | null;
@@ -142,7 +142,7 @@ function detailsOf(
   return [
     ...(reason === '' ? [] : [`why: ${reason}`]),
     ...(written === null || other === JSON.stringify(args) ? [] : [`written by the model as ${other}`]),
-    `${who} for ${duration(Math.max(0, deadline - now))}, until ${time(deadline)}`,
+    `${who} for ${roughly(deadline - now)}, until ${time(deadline)}`,
     kind === 'budget'
       ? 'answer: {"maxSteps":100} or the like, or n [reason]'
       : 'answer: y, n [reason], or {…} to run it with other arguments',

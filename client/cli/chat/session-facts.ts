@@ -17,6 +17,9 @@ export interface FactsOf {
   readonly turn: string | null;
 }
 
+/** A fact with what it is about. */
+export type Fact = readonly [about: string, text: string];
+
 /** How many messages, or chats, are listed. */
 const MOST_LISTED = 20;
 const MESSAGES_READ = 100;
@@ -24,40 +27,42 @@ const TEXT_CHARACTERS = 60;
 const NO_USAGE: Usage = { input: 0, output: 0, cached: 0 };
 
 /** `/status`. Errors: those of the client. */
-export async function statusLines({ client, chat, turn }: FactsOf): Promise<readonly string[]> {
+export async function statusFacts({ client, chat, turn }: FactsOf): Promise<readonly Fact[]> {
   const [session, summary, waiting] = await Promise.all([chat.get(), chat.agent.get(), waitingMessages(chat)]);
-  if (!session || !summary) return ['nothing was said in this chat yet'];
+  if (!session || !summary) return [['chat', 'nothing was said in it yet']];
   const active = summary.agent.currentTurn?.agentTurnId ?? null;
   const { sessionId, agentId } = session;
-  return table([
+  return [
     ['chat', `${session.chatId} with ${session.of}`],
     ['session', sessionId === agentId ? agentId : `${sessionId}, agent ${agentId}`],
     ['messages', `${session.lastSeq}, ${waiting.length} waiting; the last at ${time(session.updatedAt)}`],
     ...(active === null
-      ? [['agent', postureText(summary.schedulingPosture)], ...(await lastTurnRows(client, turn))]
-      : await activeTurnRows(client, active)),
-  ]);
+      ? [['agent', postureText(summary.schedulingPosture)] as const, await lastTurnFact(client, turn)]
+      : await activeTurnFacts(client, active)),
+  ];
 }
 
-async function lastTurnRows(client: ClientApi, turn: string | null): Promise<string[][]> {
-  if (turn === null) return [['turn', 'none is at work']];
+async function lastTurnFact(client: ClientApi, turn: string | null): Promise<Fact> {
+  if (turn === null) return ['turn', 'none is at work'];
   const view = await client.turn(turn).get();
   const [failure] = turnFailureLines(view);
-  return [['turn', `none is at work; the last one, ${turn}, is ${failure ?? view.status}`]];
+  return ['turn', `none is at work; the last one, ${turn}: ${failure ?? view.status}`];
 }
 
-async function activeTurnRows(client: ClientApi, turn: string): Promise<string[][]> {
+async function activeTurnFacts(client: ClientApi, turn: string): Promise<readonly Fact[]> {
   const handle = client.turn(turn);
   const [view, stall] = await Promise.all([handle.get(), currentStall(handle)]);
   const since = duration(Math.max(0, Date.now() - (view.leasedAt ?? view.acceptedAt)));
-  const waits = view.waiting.map(({ kind, tool, deadline }) => [
-    'waits for',
-    `${kind === 'approval' ? `approval of ${tool || 'a larger budget'}` : `the result of ${tool}`} until ${time(deadline)}`,
-  ]);
+  const waits = view.waiting.map(
+    ({ kind, tool, deadline }): Fact => [
+      'waits for',
+      `${kind === 'approval' ? `approval of ${tool || 'a larger budget'}` : `the result of ${tool}`} until ${time(deadline)}`,
+    ],
+  );
   return [
     ['turn', `${turn}: ${view.status} for ${since}, ${counted(view.stepCount, 'step')}, ${spentText(view)}`],
     ...waits,
-    ...(stall.reason === '' || stall.whole === null ? [] : [['stalled', stall.whole]]),
+    ...(stall.whole === null ? [] : [['stalled', stall.whole] as const]),
   ];
 }
 
@@ -87,7 +92,7 @@ async function waitingMessages(chat: ChatHandle): Promise<readonly MessageView[]
 }
 
 /** `/cost`: of the last turn, and of the chat. Errors: those of the client. */
-export async function costLines({ client, chat, turn }: FactsOf): Promise<readonly string[]> {
+export async function costFacts({ client, chat, turn }: FactsOf): Promise<readonly Fact[]> {
   let usage = NO_USAGE;
   let cost: number | null = 0;
   let turns = 0;
@@ -97,12 +102,13 @@ export async function costLines({ client, chat, turn }: FactsOf): Promise<readon
     // A turn that has not had a step has cost nothing.
     if (each.stepCount > 0) cost = cost === null || each.cost === null ? null : cost + each.cost;
   }
-  if (turns === 0) return ['nothing was spent yet'];
+  if (turns === 0) return [['chat', 'nothing was spent yet']];
   const last = turn === null ? null : await client.turn(turn).get();
-  return table([
-    ...(last === null ? [] : [[isTerminal(last.status) ? 'last turn' : 'this turn', spentText(last)]]),
-    ['chat', `${spentText({ usage, cost })}, ${counted(turns, 'turn')}${cost === null ? '; no price is known' : ''}`],
-  ]);
+  const spent: Fact = [
+    'chat',
+    `${spentText({ usage, cost })}, ${counted(turns, 'turn')}${cost === null ? '; no price is known' : ''}`,
+  ];
+  return last === null ? [spent] : [[isTerminal(last.status) ? 'last turn' : 'this turn', spentText(last)], spent];
 }
 
 /** `/agents`: the agents that apps have registered, and the chats there are. Errors: those of the client. */

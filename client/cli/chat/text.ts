@@ -48,11 +48,21 @@ export const rowsOf = (text: string, columns: number): string[] =>
     .split('\n')
     .flatMap((line) => rowsOfLine(line, Math.max(1, columns)));
 
-/** The text on one row, and no wider than that. */
+/** The text on one row, and no wider than that; blanks before it stay. */
 export function clipped(text: string, columns: number): string {
-  const line = printable(text).replace(/\s+/g, ' ').trim();
+  const line = printable(text)
+    .replace(/(?<=\S)\s+/g, ' ')
+    .trimEnd();
   if (columnsOf(line) <= columns) return line;
   return `${line.slice(0, fitting(line, Math.max(1, columns - 1))).trimEnd()}…`;
+}
+
+/** How long something still waits, as people say it. */
+export function roughly(ms: number): string {
+  const seconds = Math.max(0, ms) / 1_000;
+  if (seconds < 100) return `${Math.round(seconds)} s`;
+  if (seconds < 100 * 60) return `${Math.round(seconds / 60)} min`;
+  return seconds < 48 * 3_600 ? `${Math.round(seconds / 3_600)} h` : `${Math.round(seconds / 86_400)} days`;
 }
 
 /** A text that comes in pieces, broken into rows as it comes. */

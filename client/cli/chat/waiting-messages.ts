@@ -70,9 +70,10 @@ export class WaitingMessages {
     return taken;
   }
 
-  /** The turn that the first one of them is in; null when none is. */
+  /** The turn that will have the first one of them, or has it; null when none will. */
   get firstTurn(): string | null {
-    return this.#ordered().find(({ agentTurnId }) => agentTurnId !== null)?.agentTurnId ?? null;
+    const first = this.#ordered().find(({ agentTurnId, status }) => agentTurnId !== null && status !== 'done');
+    return first?.agentTurnId ?? null;
   }
 
   /** How they are shown. */
