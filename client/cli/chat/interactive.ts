@@ -8,7 +8,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 } from 'uuid';
 import type { QueuePolicy } from '../../../workflows/protocol/chat.ts';
-import { CodedError } from '../../../workflows/protocol/failures.ts';
+import { CodedError, FAILURES, isFailureCode } from '../../../workflows/protocol/failures.ts';
 import type { ChatHandle } from '../../chat/api.ts';
 import type { ClientApi } from '../../client-api.ts';
 import { commandLine } from '../../command-line.ts';
@@ -60,9 +60,16 @@ export async function chatInteractively(setting: ChatSetting): Promise<number> {
 }
 
 /** What keeps something from going on, for now. */
-const isOutage = (error: unknown): error is CodedError =>
-  error instanceof CodedError &&
-  ['temporal_unreachable', 'gateway_unreachable', 'store_unavailable'].includes(error.code);
+const OUTAGES: readonly string[] = ['temporal_unreachable', 'gateway_unreachable', 'store_unavailable'];
+
+const isOutage = (error: unknown): error is CodedError => error instanceof CodedError && OUTAGES.includes(error.code);
+
+/** What a person can do about an outage; null for any other reason. */
+function outageText(reason: string): string | null {
+  if (!isFailureCode(reason) || !OUTAGES.includes(reason)) return null;
+  const { message, cure } = FAILURES[reason];
+  return `${message} ${cure}`;
+}
 
 class TerminalChat {
   readonly #setting: ChatSetting;
@@ -147,13 +154,13 @@ class TerminalChat {
   }
 
   /** Says once why something waits, and once that it goes on; null: it goes on. */
-  #trouble(of: string, reason: string | null, text: string | null = reason): void {
+  #trouble(of: string, reason: string | null, words: string | null = reason): void {
     const before = this.#troubles.get(of);
     if (reason === null) this.#troubles.delete(of);
     else this.#troubles.set(of, reason);
     if (reason === null && before !== undefined) this.#note('goes on');
-    else if (reason !== null && reason !== before && text !== null)
-      this.#screen.print(`waits: ${text}`, { head: '  ', style: 'yellow' });
+    const text = reason === null ? null : (outageText(reason) ?? words);
+    if (reason !== before && text !== null) this.#screen.print(`waits: ${text}`, { head: '  ', style: 'yellow' });
   }
 
   async #pause(ms: number): Promise<void> {
@@ -172,7 +179,7 @@ class TerminalChat {
         }
       } catch (error) {
         if (!isOutage(error)) throw error;
-        this.#trouble('stream', error.code, error.message);
+        this.#trouble('stream', error.code);
         await this.#pause(RETRY_MS);
       }
     }
@@ -245,15 +252,31 @@ class TerminalChat {
         else this.#printer.showWaiting();
         return;
       } catch (error) {
-        if (!isOutage(error)) {
-          this.#waiting.take(key);
-          this.#failed(error);
-          return this.#printer.showWaiting();
-        }
-        this.#trouble('send', error.code, `${error.message}; the message is sent again until it is taken`);
+        if (!isOutage(error)) return this.#refused(key, error);
+        this.#trouble('send', error.code);
+        if (await this.#isTaken(key)) return;
         await this.#pause(RETRY_MS);
       }
     }
+  }
+
+  #refused(key: string, error: unknown): void {
+    this.#waiting.take(key);
+    this.#failed(error);
+    this.#printer.showWaiting();
+  }
+
+  /** What is in the store is not sent again, though nobody could be told of it: the supervisor sees to its turn. */
+  async #isTaken(key: string): Promise<boolean> {
+    const messages = await this.#setting.chat.messages({ last: HISTORY }).catch(() => []);
+    const taken = messages.find(({ eventId }) => eventId === key);
+    if (!taken) return false;
+    this.#waiting.update(taken);
+    if (taken.status === 'processing' && taken.agentTurnId !== null) this.#printer.expect(taken.agentTurnId);
+    // It is the turn that waits now.
+    this.#troubles.set('turn', this.#troubles.get('send') ?? '');
+    this.#troubles.delete('send');
+    return true;
   }
 
   async #command(name: SlashName, rest: string): Promise<void> {

@@ -35,7 +35,7 @@ function rowsOfLine(text: string, columns: number): string[] {
   for (let end = fitting(rest, columns); end < rest.length; end = fitting(rest, columns)) {
     const fits = rest.slice(0, end);
     const blank = rest[end] === ' ' ? end : fits.lastIndexOf(' ');
-    const breaksAtWord = fits.slice(0, blank).trim() !== '';
+    const breaksAtWord = blank > 0 && fits.slice(0, blank).trim() !== '';
     rows.push((breaksAtWord ? rest.slice(0, blank) : fits).trimEnd());
     rest = breaksAtWord ? rest.slice(blank).replace(/^ +/, '') : rest.slice(end);
   }
@@ -46,7 +46,7 @@ function rowsOfLine(text: string, columns: number): string[] {
 export const rowsOf = (text: string, columns: number): string[] =>
   printable(text)
     .split('\n')
-    .flatMap((line) => rowsOfLine(line, Math.max(1, columns)));
+    .flatMap((line) => rowsOfLine(line, Math.max(1, columns)).map((row) => row.trimEnd()));
 
 /** The text on one row, and no wider than that; blanks before it stay. */
 export function clipped(text: string, columns: number): string {
@@ -65,9 +65,11 @@ export function roughly(ms: number): string {
   return seconds < 48 * 3_600 ? `${Math.round(seconds / 3_600)} h` : `${Math.round(seconds / 86_400)} days`;
 }
 
-/** A text that comes in pieces, broken into rows as it comes. */
+/** A text that comes in pieces, broken into rows as it comes: into those of the whole text. */
 export class TextFlow {
   #open = '';
+  /** Whether the open row goes on with a line that was broken, at whose beginning there are no blanks. */
+  #goesOn = false;
   /** The first half of a character whose second half is in the next piece. */
   #half = '';
 
@@ -80,18 +82,26 @@ export class TextFlow {
   add(piece: string, columns: number): readonly string[] {
     const [, whole = '', half = ''] = /^(.*?)([\ud800-\udbff]?)$/s.exec(this.#half + piece) ?? [];
     this.#half = half;
-    const rows = `${this.#open}${printable(whole)}`
-      .split('\n')
-      .flatMap((line) => rowsOfLine(line, Math.max(1, columns)));
-    this.#open = rows.pop() ?? '';
-    return rows;
+    const complete: string[] = [];
+    for (const [index, line] of `${this.#open}${printable(whole)}`.split('\n').entries()) {
+      if (index > 0) {
+        complete.push(this.#open.trimEnd());
+        this.#goesOn = false;
+      }
+      const rows = rowsOfLine(this.#goesOn ? line.replace(/^ +/, '') : line, Math.max(1, columns));
+      this.#goesOn ||= rows.length > 1;
+      this.#open = rows.pop() ?? '';
+      complete.push(...rows);
+    }
+    return complete;
   }
 
   /** Ends the text, and returns its last row; null when there is none. */
   end(): string | null {
     const last = this.#open;
     this.#open = '';
+    this.#goesOn = false;
     this.#half = '';
-    return last === '' ? null : last;
+    return last.trim() === '' ? null : last.trimEnd();
   }
 }
