@@ -83,7 +83,7 @@ export class PartPrinter {
     if (part.type === 'message') await this.#message(part);
     else {
       if (part.agentTurnId !== this.#turn) this.#begin(part.agentTurnId);
-      if ('stepIndex' in part && part.stepIndex !== this.#step) await this.#nextStep(part.stepIndex);
+      if ('stepIndex' in part && part.stepIndex !== this.#step) this.#nextStep(part.stepIndex);
       await this.#body(part);
     }
     this.showWaiting();
@@ -142,15 +142,19 @@ export class PartPrinter {
   }
 
   /** A message for the running turn is read before a step begins. */
-  async #nextStep(stepIndex: number): Promise<void> {
+  #nextStep(stepIndex: number): void {
     this.#step = stepIndex;
     this.#text = '';
     this.#doing = 'thinking';
-    if (this.#setting.waiting.isEmpty || this.#turn === null) return;
-    await this.#refresh();
-    for (const line of this.#setting.waiting.takeOf(this.#turn)) {
-      this.#setting.screen.endStream();
+    this.#sayRead();
+  }
+
+  #sayRead(): void {
+    const { waiting, screen } = this.#setting;
+    for (const line of this.#turn === null ? [] : waiting.takeOf(this.#turn)) {
+      screen.endStream();
       this.say(line);
+      this.#isOpen = false;
     }
   }
 
@@ -209,12 +213,16 @@ export class PartPrinter {
     screen.stream(delta);
   }
 
-  #stepEnds({ calls, refusal }: PartOf<'step'>): void {
-    const { screen } = this.#setting;
+  async #stepEnds({ calls, refusal }: PartOf<'step'>): Promise<void> {
+    const { screen, waiting } = this.#setting;
     screen.endStream();
     this.#doing = calls.length === 0 ? null : 'thinking';
     if (refusal !== undefined) screen.print(`the model refused: ${refusal}`, { head: '  ', style: 'yellow' });
     for (const call of calls) this.#calls.set(call.callId, { ...call, says: '' });
+    if (waiting.isEmpty) return;
+    await this.#refresh();
+    this.#sayRead();
+    waiting.endStep();
   }
 
   #progress({ callId, progress }: PartOf<'progress'>): void {
@@ -243,13 +251,15 @@ export class PartPrinter {
     const { agentTurnId, callId, tool, status, error } = part;
     const proposed = this.#calls.get(callId);
     this.#calls.delete(callId);
+    this.#setting.waiting.endStep();
     const view = await client.turn(agentTurnId).get();
     const call = view.steps.flatMap(({ calls }) => calls).find((each) => each.callId === callId);
     const args = clipped(argumentsOf(call) ?? proposed?.arguments ?? '', ARGUMENTS);
     const took = call?.durationMs == null ? '' : `  ${duration(call.durationMs)}`;
     const isGood = status === 'success';
     const state = isGood ? '' : `  ${status}`;
-    const why = error ? `: ${error.code}, ${valueLine(error.message)}` : '';
+    const code = error && error.code !== status ? `${error.code}, ` : '';
+    const why = error ? `: ${code}${valueLine(error.message)}` : '';
     const style: RowStyle = isGood ? 'green' : 'red';
     screen.print(`${tool} ${args}${state}${took}${why}`, { head: isGood ? '  ✓ ' : '  ✗ ', style });
     this.#doing = this.#calls.size === 0 ? 'thinking' : this.#doing;

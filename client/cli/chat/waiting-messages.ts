@@ -25,6 +25,8 @@ const MOST_ROWS = 6;
 /** The messages that wait, in their order. */
 export class WaitingMessages {
   readonly #waiting = new Map<string, ChatLine>();
+  /** Those that the next step reads; the store knows it only when that step is committed. */
+  readonly #due = new Set<string>();
   /** Those that were taken out. */
   readonly #said = new Set<string>();
 
@@ -63,9 +65,16 @@ export class WaitingMessages {
     return found;
   }
 
+  /** The next step of the turn reads what it is told by now. */
+  endStep(): void {
+    for (const { eventId, status } of this.#waiting.values()) if (status === 'steered') this.#due.add(eventId);
+  }
+
   /** Takes out those of the turn that it works on, in their order; with `all`, those too that it has not read. */
   takeOf(agentTurnId: string, all = false): readonly ChatLine[] {
-    const taken = this.#ordered().filter((line) => line.agentTurnId === agentTurnId && (all || isRead(line)));
+    const taken = this.#ordered().filter(
+      (line) => line.agentTurnId === agentTurnId && (all || isRead(line) || this.#due.has(line.eventId)),
+    );
     for (const { eventId } of taken) this.take(eventId);
     return taken;
   }
