@@ -135,6 +135,8 @@ export function queueFor(
       priority: front ? 'now' : 'normal',
       correlationId: row.correlation_id,
       chat: { sessionId, chatId: row.chat_id, traceId: row.trace_id },
+      // Tools are given it as they are given that of any request.
+      metadata: { chatId: row.chat_id, sessionId },
       ...(profile === null ? {} : { profile }),
     },
   });
