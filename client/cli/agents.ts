@@ -87,7 +87,7 @@ const HEADS = ['AGENT', 'PROFILE', 'POSTURE', 'STATUS', 'QUEUED', 'WAITING', 'CH
 
 const agentRow = (agent: AgentView): string[] => [
   agent.agentId,
-  agent.profile ?? '(by its name)',
+  agent.profile,
   agent.posture.posture,
   statusOf(agent),
   String(agent.queuedTurns),

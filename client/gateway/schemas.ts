@@ -155,7 +155,7 @@ export const turnSchema = z
     errorCode: z.string().nullable(),
     reason: z.string().nullable(),
     turnEpoch: z.int().nullable(),
-    profile: z.string().nullable(),
+    profile: z.string(),
     instruction: z.string(),
     deliverable: object.nullable(),
     deliverableCardId: z.string().nullable(),
@@ -183,7 +183,7 @@ export const turnSummarySchema = z
   .object({
     agentTurnId: z.string(),
     agentId: z.string(),
-    profile: z.string().nullable(),
+    profile: z.string(),
     status,
     errorCode: z.string().nullable(),
     reason: z.string().nullable(),
@@ -235,7 +235,7 @@ export const inboxEntrySchema = z
 /** What turns spent. */
 export const spendingSchema = z
   .object({
-    of: z.string().nullable(),
+    of: z.string(),
     turns: z.int(),
     failed: z.int(),
     tokens: z.int(),

@@ -203,6 +203,18 @@ describe.each<[string, () => ClientApi, string | undefined]>([
     expect((await agent.turns({ last: 1 })).map(({ agentTurnId }) => agentTurnId)).toEqual([newest?.agentTurnId]);
   });
 
+  test('says the profile of a turn that is queued, and finds it by that', async () => {
+    const agent = client().agent(newAgent());
+    const first = await agent.enqueue({ instruction: script(calls('outside', {})), profile: 'tester' });
+    const queued = await agent.enqueue({ instruction: script(says('A.')) });
+    expect(queued.ack?.status).toBe('queued');
+    expect(await queued.get()).toMatchObject({ status: 'queued', profile: 'tester' });
+    const found = await all(client().turns({ agentId: agent.id, profile: 'tester', status: ['queued'] }));
+    expect(found).toMatchObject([{ agentTurnId: queued.id, profile: 'tester' }]);
+    await first.stop();
+    expect((await queued.result()).profile).toBe('tester');
+  });
+
   test('finds and counts agents by what they are at', async () => {
     const agents = [newAgent(), newAgent()].map((id) => client().agent(id, { profile }));
     for (const agent of agents) await (await agent.enqueue({ instruction: script(says('A.')) })).result();

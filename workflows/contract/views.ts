@@ -21,8 +21,8 @@ export interface TurnView<Output extends object = Fields> {
   readonly reason: string | null;
   /** The epoch of its lease; null for a turn that was never leased. */
   readonly turnEpoch: number | null;
-  /** The profile it was leased with; while it is queued the one that the request names, null when it names none. */
-  readonly profile: string | null;
+  /** The profile that its request names, or else that of its agent. */
+  readonly profile: string;
   readonly instruction: string;
   /** Null until the turn has ended. */
   readonly deliverable: Deliverable<Output> | null;
@@ -117,8 +117,8 @@ export interface CallView {
 /** An agent: its head, and what the roster says of it. */
 export interface AgentView {
   readonly agentId: string;
-  /** The profile of its turns where a request names none, as its first request named it; null: the one that is named like the agent. */
-  readonly profile: string | null;
+  /** The profile of its turns where a request names none: that of its first request. */
+  readonly profile: string;
   /** What an operator wants of the agent; a stopped one refuses requests and keeps its queue (T10). */
   readonly lifecycle: AgentLifecycle;
   /** How far its open turn is; `idle` without one. */

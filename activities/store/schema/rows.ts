@@ -81,8 +81,8 @@ export interface BoxUnitRow {
 /** An agent on the roster. */
 export interface AgentRow {
   agent_id: string;
-  /** The profile of its turns where a request names none; null: the one that is named like the agent. */
-  profile: string | null;
+  /** The profile of its turns where a request names none: that of its first one, and never another. */
+  profile: string;
   lifecycle: Generated<AgentLifecycle>;
   /** The agent that made it by delegation; null for one that a request from outside made. */
   parent_agent_id: Generated<string | null>;

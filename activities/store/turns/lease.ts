@@ -33,7 +33,6 @@ import { leased, type Turn } from '../schema/turn-states.ts';
 import { sharedRefusal } from './chosen-profile.ts';
 import { updateHead } from './head.ts';
 import { anyProfile, type CurrentProfile, profileAt, profileByHash, selectProfileHead } from './profiles.ts';
-import { rosterEntry } from './roster.ts';
 import { budgetsOf } from './set-budgets.ts';
 import { abandoned, finishTurn } from './terminal.ts';
 import { findTurn } from './turns.ts';
@@ -50,10 +49,9 @@ export type LeaseAttempt =
 
 /** Leases the turn, or ends it where it cannot start. The caller holds the head row, which is idle. */
 export async function tryLease(tx: Tx, head: HeadRow, queued: Turn): Promise<LeaseAttempt> {
-  const profileName = queued.profile_name ?? (await rosterEntry(tx, queued.agent_id))?.profile ?? queued.agent_id;
   const [[profileHead], [card]] = await together(
     tx.db,
-    selectProfileHead(tx, profileName),
+    selectProfileHead(tx, queued.profile_name),
     selectInstruction(tx, queued.instruction_card_id),
   );
   const found = await profileAt(tx, profileHead).catch(unreadable);
@@ -63,8 +61,8 @@ export async function tryLease(tx: Tx, head: HeadRow, queued: Turn): Promise<Lea
     unfit ?? sharedProblem(queued, profile) ?? (await parentProblem(tx, queued)) ?? requestProblem(queued, card);
   const windowTokens = profile?.snapshot.profile.context.windowTokens ?? 0;
   const boxes = await prepareBoxes(tx, head, queued, { windowTokens, isReadable: problem === null });
-  const turn = await dispatch(tx, head, queued, { profileName, profile, boxes });
-  const refused = problem ?? refusal(profileName, profile !== null, boxes.missing);
+  const turn = await dispatch(tx, head, queued, { profile, boxes });
+  const refused = problem ?? refusal(queued.profile_name, profile !== null, boxes.missing);
   const made = refused ?? (await leaseOf(tx, turn, card).catch(unreadable));
   if ('reason' in made) {
     const status = made.code === 'canceled' ? 'canceled' : 'failed';
@@ -178,7 +176,6 @@ async function placeInstruction(tx: Tx, boxId: string, turn: Turn): Promise<numb
 
 /** What a lease is made of. */
 interface Dispatching {
-  readonly profileName: string;
   /** Null when the profile is not known, or cannot be read: then the turn ends at once. */
   readonly profile: CurrentProfile | null;
   readonly boxes: Boxes;
@@ -188,12 +185,7 @@ interface Dispatching {
 type DispatchedRow = TurnRow & { readonly turn_epoch: number; readonly output_box_id: string };
 
 /** Writes the lease to the row of the turn and to the head. */
-async function dispatch(
-  tx: Tx,
-  head: HeadRow,
-  queued: Turn,
-  { profileName, profile, boxes }: Dispatching,
-): Promise<DispatchedRow> {
+async function dispatch(tx: Tx, head: HeadRow, queued: Turn, { profile, boxes }: Dispatching): Promise<DispatchedRow> {
   // Clocks of several machines differ: a lease never looks older than the end of the turn before it.
   const leasedAt = Math.max(tx.now, head.updated_at);
   const definition = profile?.snapshot.profile;
@@ -203,7 +195,6 @@ async function dispatch(
     output_box_id: boxes.boxId,
     instruction_seq: boxes.instructionSeq,
     earlier: encoded(boxes.earlier),
-    profile_name: profileName,
     profile_hash: profile?.hash ?? null,
     worker_target: definition?.workerTarget ?? null,
     leased_at: leasedAt,

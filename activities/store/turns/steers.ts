@@ -109,7 +109,6 @@ export async function dropSteers(tx: Tx, turn: TurnRow): Promise<void> {
 /** Makes turns of what a turn never took: the next ones, in order, before everything else in the queue. */
 export async function requeueSteers(tx: Tx, turn: TurnRow): Promise<void> {
   for (const { cardId } of await pendingSteers(tx, turn.agent_turn_id)) {
-    const profile = turn.profile_name === null ? {} : { profile: turn.profile_name };
     const correlation = turn.correlation_id === null ? {} : { correlationId: turn.correlation_id };
     await insertTurn(tx, {
       agentId: turn.agent_id,
@@ -118,7 +117,8 @@ export async function requeueSteers(tx: Tx, turn: TurnRow): Promise<void> {
       instructionCardId: cardId,
       digest: '',
       origin: { turn, depth: turn.depth },
-      request: { priority: 'now', ...profile, ...correlation },
+      profile: turn.profile_name,
+      request: { priority: 'now', profile: turn.profile_name, ...correlation },
     });
     await markItem(tx, steerKey(turn.agent_turn_id, cardId), { status: 'requeued' });
   }

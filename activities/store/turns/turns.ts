@@ -50,6 +50,7 @@ export interface NewTurn {
   readonly origin?: TurnOrigin;
   /** As in `TurnOrigin`, where there is none; 0 when left out. */
   readonly depth?: number;
+  readonly profile: string;
   readonly request: StoredRequest;
 }
 
@@ -76,7 +77,7 @@ export async function insertTurn(tx: Tx, queued: NewTurn): Promise<QueuedTurn> {
 /** The row of a turn that is queued: what only a lease or an end fills is null. */
 function rowOf(
   tx: Tx,
-  { agentId, agentTurnId, lane, instructionCardId, digest, request, origin, depth = 0 }: NewTurn,
+  { agentId, agentTurnId, lane, instructionCardId, digest, profile, request, origin, depth = 0 }: NewTurn,
 ): QueuedTurn {
   return {
     agent_turn_id: agentTurnId,
@@ -98,7 +99,7 @@ function rowOf(
     budgets: null,
     given_tokens: origin?.share?.tokens ?? null,
     given_cost: origin?.share?.cost ?? null,
-    profile_name: request.profile ?? null,
+    profile_name: profile,
     profile_hash: null,
     worker_target: null,
     deliverable_card_id: null,

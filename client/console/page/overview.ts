@@ -112,7 +112,7 @@ function agentRow(agent: AgentView) {
     why,
     queue,
     cost,
-    make('td', { class: 'cut', title: agent.profile ?? undefined }, agent.profile ?? '–'),
+    make('td', { class: 'cut', title: agent.profile }, agent.profile),
   );
   const update = (now: AgentLine) => {
     const words = postureWords(now.posture.posture, now.lifecycle === 'stopped', now.waitingForWorkers !== null);

@@ -94,7 +94,7 @@ function figuresOf(turn: TurnView, webUi: string | null): readonly Content[] {
   const workflow = encodeURIComponent(`agents/${agentId}/turns/${agentTurnId}`);
   return [
     figure('Agent', agentLink(agentId)),
-    figure('Profile', profile ?? '–'),
+    figure('Profile', profile),
     figure('Cost', money(cost)),
     figure('Tokens', `${count(usage.input)} in, ${count(usage.output)} out`),
     figure('Steps', count(stepCount)),
