@@ -130,7 +130,12 @@ export class AgentHttpClient implements ClientApi {
   }
 }
 
-const agentSearch = ({ posture, agentStatus, profile }: AgentQuery) => ({ posture, status: agentStatus, profile });
+const agentSearch = ({ posture, agentStatus, profile, oneShot }: AgentQuery) => ({
+  posture,
+  status: agentStatus,
+  profile,
+  oneShot,
+});
 
 class RemoteAgent<Output extends object = Fields> implements AgentHandle<Output> {
   readonly id: string;

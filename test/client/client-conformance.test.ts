@@ -231,6 +231,22 @@ describe.each<[string, () => ClientApi, string | undefined]>([
     expect(await client().countAgents()).toBeGreaterThanOrEqual(2);
   });
 
+  test('leaves one-shot agents out of its lists once they have ended, unless they are asked for', async () => {
+    const turn = await client().run(profile, { instruction: script(calls('outside', {})) });
+    await waitingOf(client(), turn.id);
+    const { agentId } = await turn.get();
+    const isListed = async (oneShot?: 'with' | 'only') => {
+      const query = { profile, ...(oneShot === undefined ? {} : { oneShot }) };
+      const ids = (await all(client().listAgents(query))).map((agent) => agent.agentId);
+      expect(await client().countAgents(query)).toBe(ids.length);
+      return ids.includes(agentId);
+    };
+    expect([await isListed(), await isListed('only')]).toEqual([true, false]);
+    await turn.stop();
+    expect([await isListed(), await isListed('with'), await isListed('only')]).toEqual([false, true, true]);
+    expect(await client().agent(agentId).get()).not.toBeNull();
+  });
+
   test('reads what an agent has between its turns, and cancels its timer (A5)', async () => {
     const agent = client().agent(newAgent(), { profile: 'keeper' });
     const turn = await agent.enqueue({

@@ -192,6 +192,11 @@ export interface AgentFilter {
   readonly agentStatus?: AgentStatus;
   /** The profile of its requests that name none. */
   readonly profile?: string;
+  /**
+   * Whether one-shot agents count, those of `run`, whose turn has ended and that have nothing else: `with` the others, or they `only`. They
+   * are left out where nothing is said.
+   */
+  readonly oneShot?: 'with' | 'only';
   /** Agents whose ids begin with one of these; all when left out. */
   readonly agentPrefixes?: readonly string[];
 }

@@ -60,9 +60,11 @@ const agents: Migration = ({ int }) => [
   `create table agent_state_head (agent_id text primary key, status text not null, agent_status text not null, turn_epoch ${int} not null,
      active_agent_turn_id text, acting ${int} not null default 0, output_box_id text, waiting_tool_count ${int} not null,
      resume_deadline ${int}, has_work ${int} not null default 0, current_work_item_id text, came text, closure text,
-     autonomous_turns ${int} not null default 0, last_agent_turn_id text,
+     autonomous_turns ${int} not null default 0, last_agent_turn_id text, one_shot_ended ${int} not null default 0,
      total_input ${int} not null default 0, total_output ${int} not null default 0, total_cached ${int} not null default 0,
      total_estimated ${int} not null default 0, total_cost double precision, accept_seq ${int} not null, event_seq ${int} not null, updated_at ${int} not null)`,
+  // Lists leave one-shot agents out that have ended, however many there are, and read no row of them.
+  `create index heads_by_one_shot_ended on agent_state_head (one_shot_ended, agent_id)`,
 ];
 
 /** What agents have between their turns: work, and what they wait for. */

@@ -135,6 +135,8 @@ export interface HeadRow {
   autonomous_turns: number;
   /** The turn that was open last; null for an agent that has had none. */
   last_agent_turn_id: string | null;
+  /** 1 for a one-shot agent whose turn has ended and that has nothing else, 0 for all others. */
+  one_shot_ended: number;
   /** Tokens of its ended turns. */
   total_input: number;
   total_output: number;

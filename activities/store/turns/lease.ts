@@ -203,7 +203,8 @@ async function dispatch(tx: Tx, head: HeadRow, queued: Turn, { profile, boxes }:
   } as const;
   await tx.db.updateTable('turns').set(lease).where('agent_turn_id', '=', queued.agent_turn_id).execute();
   const turn = { ...queued, ...lease };
-  await updateHead(tx, turn.agent_id, { ...headOf(tx, turn), agent_status: nextStatus(head.agent_status, 'lease') });
+  const agent_status = nextStatus(head.agent_status, 'lease');
+  await updateHead(tx, turn.agent_id, { ...headOf(tx, turn), agent_status, one_shot_ended: 0 });
   return turn;
 }
 
