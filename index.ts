@@ -79,6 +79,7 @@ export type {
   ApprovalStatus,
   ApprovalView,
 } from './workflows/contract/approvals.ts';
+export type { CallNode, LooseNode, TreeNode, TurnNode } from './workflows/contract/call-tree.ts';
 export type { SteerAck, StopAck } from './workflows/contract/control.ts';
 export type {
   AgentEvent,

@@ -61,9 +61,10 @@ beforeAll(async () => {
     },
   });
   const counted = COUNTED.map((name) => defineAgent({ name }));
+  const guide = defineAgent({ name: 'guide', allowedTools: [], delegationPolicy: { profiles: ['tester'] } });
   const keeper = defineAgent({ name: 'keeper', builtins: [...AGENT_STATE_TOOLS] });
   await harness.startWorker(
-    defineApp({ agents: [defineAgent({ name: 'tester' }), asking, keeper, ...counted], tools: [book, outside] }),
+    defineApp({ agents: [defineAgent({ name: 'tester' }), asking, guide, keeper, ...counted], tools: [book, outside] }),
     model,
   );
   gateway = await openGateway(harness);
@@ -108,6 +109,29 @@ describe.each<[string, () => ClientApi, string | undefined]>([
     expect(parts.map(({ type }) => type)).toEqual(['step', 'result', 'text', 'step', 'end']);
     expect(await all(turn.stream({ cursor: parts[1]?.cursor ?? '' }))).toEqual(parts.slice(2));
     expect(await turn.stall()).toBeNull();
+  });
+
+  test('reads the tree of a turn: its calls below it, and below a call the turn that it made', async () => {
+    const asks = calls('ask_expert', { profile: 'tester', question: script(calls('book', { price: 4 }), says('Ok.')) });
+    const turn = await client().run('guide', { instruction: script(asks, says('Done.')) });
+    await turn.result();
+    const tree = await turn.tree();
+    expect(tree).toMatchObject({
+      ...{ node: 'turn', agentTurnId: turn.id, status: 'success', depth: 0 },
+      children: [
+        {
+          ...{ node: 'call', tool: 'ask_expert', status: 'answered', stepIndex: 1 },
+          children: [
+            {
+              ...{ node: 'turn', status: 'success', depth: 1 },
+              children: [{ node: 'call', tool: 'book', status: 'answered', children: [] }],
+            },
+          ],
+        },
+      ],
+    });
+    expect(await harness.client.turn(turn.id).tree()).toEqual(tree);
+    await expect(client().turn(v7()).tree()).rejects.toMatchObject({ code: 'turn_not_found' });
   });
 
   test('runs a turn of a new agent, and the same one again with an idempotency key', async () => {

@@ -162,6 +162,14 @@ export interface EdgeView {
   readonly depth: number;
   readonly traceId: string | null;
   readonly createdAt: number;
+  /** Of an enqueue: the other edges of the turn that it made are left out, because the list is long enough without them. */
+  readonly unread?: true;
+}
+
+/** How far the edges of a tree are read: no further turn beyond so many edges, and none that so many turns lead to. */
+export interface EdgeBounds {
+  readonly edges: number;
+  readonly levels: number;
 }
 
 /** One broken part of the promise, found in the rows of the store. */
@@ -250,7 +258,7 @@ export interface ReadStore {
   /** Counts agents, exactly. */
   countAgents(filter?: AgentFilter): Promise<number>;
   /** Lists the edges of a turn and, recursively, of the turns it enqueued, oldest first; calls of one step in their order. */
-  listEdges(agentTurnId: string): Promise<readonly EdgeView[]>;
+  listEdges(agentTurnId: string, bounds?: EdgeBounds): Promise<readonly EdgeView[]>;
   /** Reads events of an agent or of one of its turns, oldest first. */
   readEvents(filter: EventFilter): Promise<readonly AgentEvent[]>;
   /** Checks the rows of the store and returns what breaks the promise, at most `limit` (1,000) findings; empty when all is well. */
