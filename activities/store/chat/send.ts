@@ -146,7 +146,7 @@ async function place(tx: Tx, placing: Placing): Promise<MessageSent | Refusal> {
   const row = messageRow(tx, { agentId, digest, policy, session, message: input.message });
   const waiting = (await selectWaitingTurn(tx, agentId).executeTakeFirst())?.agent_turn_id ?? null;
   const placement = placementOf(policy, await momentOf(tx, head, { row, waiting, profile }));
-  const placed = { session, profile: input.profile ?? null, waiting, chat };
+  const placed = { session, profile: name, waiting, chat };
   if (placement.ends && waiting !== null) await moveToFront(tx, agentId);
   const { turnId, made } = await carryOut(tx, awake, row, placement, placed);
   await noteMessage(tx, row, placement, turnId);
@@ -182,7 +182,7 @@ async function momentOf(tx: Tx, head: HeadRow, { row, waiting, profile }: Situat
 /** What a message is placed with. */
 interface Placed {
   readonly session: Session;
-  readonly profile: string | null;
+  readonly profile: string;
   readonly waiting: string | null;
   readonly chat: ChatConfig | undefined;
 }
