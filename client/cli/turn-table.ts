@@ -32,7 +32,7 @@ function headRows(view: TurnView, held: HeldQueue | null, stall: string | null):
   const why = [errorCode === null ? '' : ` (${errorCode})`, reason === null ? '' : `: ${reason}`].join('');
   return [
     ['turn', agentTurnId],
-    ['agent', `${agentId}, profile ${profile ?? '(not chosen yet)'}, epoch ${turnEpoch ?? '(not leased yet)'}`],
+    ['agent', `${agentId}, profile ${profile}, epoch ${turnEpoch ?? '(not leased yet)'}`],
     ['status', `${status}${why}`],
     ...chatRows(view),
     ...(stall === null ? [] : [['stalled', stall]]),
