@@ -1,5 +1,5 @@
 /**
- * A chat with a person at a terminal: what is typed goes out, what comes is printed, and both at once.
+ * A chat with a person at a terminal: what is typed goes out, what comes is printed, and both at once (C11).
  *
  * Invariants
  * 1. What was typed is sent in its order, and once, however often it must be tried; the person can do anything else meanwhile.

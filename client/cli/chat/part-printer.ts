@@ -16,7 +16,7 @@ import { deliverableText, duration, time, valueLine } from '../format.ts';
 import { providerText } from '../progress.ts';
 import { effortText, turnFailureLines } from './endings.ts';
 import type { Questions } from './questions.ts';
-import type { ChatScreen, RowStyle, WaitingRow } from './screen.ts';
+import type { ChatScreen, LiveRow, RowStyle } from './screen.ts';
 import { clipped, roughly } from './text.ts';
 import type { ChatLine, WaitingMessages } from './waiting-messages.ts';
 
@@ -100,13 +100,13 @@ export class PartPrinter {
   showWaiting(): void {
     const { screen, waiting } = this.#setting;
     const calls = [...this.#calls.values()].map(
-      ({ tool, arguments: args, says }): WaitingRow => ({
+      ({ tool, arguments: args, says }): LiveRow => ({
         text: `  · ${tool} ${clipped(args, ARGUMENTS)}${says}`,
         style: 'dim',
       }),
     );
     const doing = calls.length > 0 ? null : this.#turn !== null ? this.#doing : this.#expected && 'is sent';
-    const row: WaitingRow[] = doing === null ? [] : [{ text: `  · ${doing}`, style: 'dim' }];
+    const row: LiveRow[] = doing === null ? [] : [{ text: `  · ${doing}`, style: 'dim' }];
     screen.wait([...calls, ...row, ...waiting.rows()]);
   }
 

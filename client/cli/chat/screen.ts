@@ -17,7 +17,7 @@ import { clipped, columnsOf, rowsOf, TextFlow } from './text.ts';
 export type RowStyle = Parameters<typeof styleText>[0];
 
 /** A row that is drawn over when something changes. */
-export interface WaitingRow {
+export interface LiveRow {
   readonly text: string;
   readonly style?: RowStyle;
 }
@@ -52,7 +52,7 @@ export class ChatScreen {
   readonly #filter = new PasteFilter(this.#folded);
   readonly #flow = new TextFlow();
   readonly #lines: Interface;
-  #waiting: readonly WaitingRow[] = [];
+  #waiting: readonly LiveRow[] = [];
   /** The rows above the line as they were drawn last. */
   #drawn: readonly string[] = [];
   /** How far below the beginning of the line the cursor is, where readline does not know: behind a line that was sent. */
@@ -123,7 +123,7 @@ export class ChatScreen {
   }
 
   /** Shows these rows above the line, in place of those that were shown there. */
-  wait(rows: readonly WaitingRow[]): void {
+  wait(rows: readonly LiveRow[]): void {
     this.#waiting = rows;
     this.#draw([]);
   }

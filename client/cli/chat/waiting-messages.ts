@@ -5,7 +5,7 @@
  * Invariant: each message is taken out once, and then stands before what its turn answers.
  */
 import type { MessageStatus, MessageView } from '../../../workflows/contract/chat.ts';
-import type { WaitingRow } from './screen.ts';
+import type { LiveRow } from './screen.ts';
 
 /** A message of somebody in the chat. */
 export interface ChatLine {
@@ -86,11 +86,11 @@ export class WaitingMessages {
   }
 
   /** How they are shown. */
-  rows(): readonly WaitingRow[] {
+  rows(): readonly LiveRow[] {
     const lines = this.#ordered();
     const shown = lines
       .slice(0, MOST_ROWS)
-      .map(({ sender, text, status }): WaitingRow => ({ text: `(${status}) ${sender}> ${text}`, style: 'dim' }));
+      .map(({ sender, text, status }): LiveRow => ({ text: `(${status}) ${sender}> ${text}`, style: 'dim' }));
     const more = lines.length - shown.length;
     return more === 0 ? shown : [...shown, { text: `and ${more} more, see /queue`, style: 'dim' }];
   }

@@ -27,7 +27,7 @@ const chat = (input: string, ...more: readonly string[]) =>
 const handle = (chatId: string): ChatHandle => installation.harness.client.chat('clerk', chatId);
 
 describe('a piped message', () => {
-  test('prints its answer and nothing else, and is remembered', async () => {
+  test('prints its answer and nothing else, and is remembered (C11)', async () => {
     expect(await chat('[script:sum] 2+3?\n', '--chat', 'sum')).toEqual({ code: 0, stdout: 'it is 5\n', stderr: '' });
     const [message] = await handle('sum').messages();
     expect(message).toMatchObject({

@@ -101,7 +101,7 @@ afterAll(async () => {
 });
 
 describe('a chat at a terminal', () => {
-  test('a call is shown with its arguments, a steer with its status, a question is answered, and the end says what it took', async () => {
+  test('a call is shown with its arguments, a steer with its status, a question is answered, and the end says what it took (C11)', async () => {
     const terminal = await openChat();
     await terminal.send('My chair, order A-7, is broken. Can I have my money back?');
     await terminal.until(/^ann> My chair.*\n(.*\n)*Let me look at the order\.\n *· find_order \{"order":"A-7"\}$/m);
@@ -121,7 +121,7 @@ describe('a chat at a terminal', () => {
     await picture(terminal, 'chat-terminal');
   });
 
-  test('an answer is shown while it is written, in whole words, and what is typed meanwhile stays below it', async () => {
+  test('an answer is shown while it is written, in whole words, and what is typed meanwhile stays below it (C11)', async () => {
     const terminal = await openChat('--chat', 'stream');
     await terminal.send('where is it?');
     await terminal.until(/^The order has left/m);
@@ -133,7 +133,7 @@ describe('a chat at a terminal', () => {
     expect(rows.filter((row) => row.startsWith('ann>'))).toHaveLength(2);
   });
 
-  test('Ctrl-C ends the turn and says so, what waits is next, and where nothing runs Ctrl-C leaves', async () => {
+  test('Ctrl-C ends the turn and says so, what waits is next, and where nothing runs Ctrl-C leaves (C11)', async () => {
     const terminal = await openChat('--chat', 'stop');
     await terminal.send('wait for ever');
     await terminal.until(/· find_order \{"order":"never"\}/);
@@ -152,7 +152,7 @@ describe('a chat at a terminal', () => {
     await terminal.until(/^ended: 0$/m);
   });
 
-  test('a person who leaves is told that the turn goes on, and sees the rest later; the commands say how things stand', async () => {
+  test('a person who leaves is told that the turn goes on, and sees the rest later; the commands say how things stand (C11)', async () => {
     const terminal = await openChat('--chat', 'later');
     await terminal.send('hold it');
     await held.asked.promise;
@@ -177,7 +177,7 @@ describe('a chat at a terminal', () => {
     await again.until(/^ann> first \[\+1 line #1\]$/m);
   });
 
-  test('two people in one chat see what the other writes, and the answers', async () => {
+  test('two people in one chat see what the other writes, and the answers (C11)', async () => {
     const [ann, bob] = [await openChat('--chat', 'both'), new TmuxTerminal()];
     terminals.push(bob);
     const words = [process.execPath, '--conditions=agentturn:source', PROGRAM, 'chat', '--as', 'bob', '--chat', 'both'];
@@ -192,7 +192,7 @@ describe('a chat at a terminal', () => {
   });
 });
 
-test('a server that dies while somebody chats is waited for, and the turn goes on when it is back', async () => {
+test('a server that dies while somebody chats is waited for, and the turn goes on when it is back (C11)', async () => {
   const terminal = await openChat('--chat', 'outage');
   await terminal.send('where is it?');
   await terminal.until(/^The order has left/m);
