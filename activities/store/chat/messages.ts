@@ -1,7 +1,9 @@
 /** Writing sessions and messages. The caller holds the head row of the session's agent. */
 import type { Placement } from '../../../workflows/chat/placement.ts';
+import { renderMessages } from '../../../workflows/chat/rendering.ts';
 import type { SendMessage } from '../../../workflows/contract/chat.ts';
-import { type MessageEnvelope, payloadBytes, type QueuePolicy } from '../../../workflows/protocol/chat.ts';
+import type { MessageEnvelope, QueuePolicy } from '../../../workflows/protocol/chat.ts';
+import { utf8Bytes } from '../../../workflows/protocol/sizes.ts';
 import { messageCardId } from '../../ids.ts';
 import type { Tx } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
@@ -16,42 +18,48 @@ export interface Session {
   readonly severalSenders: boolean;
 }
 
-/** Begins the session, or goes on with it, for one more message. */
+/** Begins the session, or goes on with it, for one more message; null where another chat has its id. */
 export async function sessionWith(
   tx: Tx,
   agentId: string,
   { agentId: of, message }: Pick<SendMessage, 'agentId' | 'message'>,
-): Promise<Session> {
+): Promise<Session | null> {
   const sender = message.sender.agentId;
-  const row = await tx.db
+  const known = await tx.db
+    .updateTable('chat_sessions')
+    .set((eb) => ({
+      last_seq: eb('last_seq', '+', 1),
+      several_senders: eb.case().when('first_sender', '=', sender).then(eb.ref('several_senders')).else(1).end(),
+      updated_at: tx.now,
+    }))
+    .where('agent_id', '=', agentId)
+    .returning(SESSION)
+    .executeTakeFirst();
+  const row = known ?? (await begun(tx, agentId, of, message));
+  if (!row) return null;
+  return { sessionId: row.session_id, seq: row.last_seq, severalSenders: row.several_senders === 1 };
+}
+
+const SESSION = ['session_id', 'last_seq', 'several_senders'] as const;
+
+/** The session with its first message; undefined where another chat has its id. */
+const begun = (tx: Tx, agentId: string, of: string, message: MessageEnvelope) =>
+  tx.db
     .insertInto('chat_sessions')
     .values({
       agent_id: agentId,
       session_id: message.sessionId ?? agentId,
       of_agent: of,
       chat_id: message.chatId,
-      first_sender: sender,
+      first_sender: message.sender.agentId,
       several_senders: 0,
       last_seq: 1,
       created_at: tx.now,
       updated_at: tx.now,
     })
-    .onConflict((conflict) =>
-      conflict.column('agent_id').doUpdateSet((eb) => ({
-        last_seq: eb('chat_sessions.last_seq', '+', 1),
-        several_senders: eb
-          .case()
-          .when('chat_sessions.first_sender', '=', sender)
-          .then(eb.ref('chat_sessions.several_senders'))
-          .else(1)
-          .end(),
-        updated_at: tx.now,
-      })),
-    )
-    .returning(['session_id', 'last_seq', 'several_senders'])
-    .executeTakeFirstOrThrow();
-  return { sessionId: row.session_id, seq: row.last_seq, severalSenders: row.several_senders === 1 };
-}
+    .onConflict((conflict) => conflict.doNothing())
+    .returning(SESSION)
+    .executeTakeFirst();
 
 /** A message that is to be written. */
 export interface NewMessage {
@@ -62,8 +70,9 @@ export interface NewMessage {
   readonly message: MessageEnvelope;
 }
 
-/** What stands around a message where a model is shown it, and its row beside its texts, in bytes. */
-const FRAME_BYTES = 64;
+/** How much room a message takes in a turn: what a model is shown of it, with who has sent it, as JSON. */
+const shownBytes = ({ eventId, sender, payload }: MessageEnvelope): number =>
+  utf8Bytes(JSON.stringify(renderMessages([{ eventId, sender, payload }], true)));
 
 /** The row of a message before it is placed. */
 export const messageRow = (tx: Tx, { agentId, digest, policy, session, message }: NewMessage): ChatMessageRow => ({
@@ -75,7 +84,7 @@ export const messageRow = (tx: Tx, { agentId, digest, policy, session, message }
   digest,
   sender: encodedText(message.sender),
   payload: encodedText(message.payload),
-  bytes: payloadBytes(message.payload) + message.eventId.length + FRAME_BYTES,
+  bytes: shownBytes(message),
   policy,
   placement: 'turn',
   agent_turn_id: null,

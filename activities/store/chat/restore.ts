@@ -68,6 +68,7 @@ async function rowOf(
 ): Promise<{ readonly row: ChatMessageRow; readonly severalSenders: boolean }> {
   const message = { ...told, sessionId };
   const session = await sessionWith(tx, agentId, { agentId: of, message });
+  if (!session) throw new CodedError('invalid_input', `sessionId: ${sessionId} is the session of another chat`);
   const digest = canonicalDigest([of, message.chatId, message.sender, message.payload]);
   const { severalSenders } = session;
   return { row: messageRow(tx, { agentId, digest, policy, session, message }), severalSenders };

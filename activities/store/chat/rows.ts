@@ -1,6 +1,11 @@
 /** Rows of sessions and messages, and what readers get of them (C2, C8). */
 import type { MessageStatus, MessageView, SessionView } from '../../../workflows/contract/chat.ts';
-import type { MessagePayload, Sender } from '../../../workflows/protocol/chat.ts';
+import {
+  type MessagePayload,
+  payloadFieldsSchema,
+  type Sender,
+  senderSchema,
+} from '../../../workflows/protocol/chat.ts';
 import { isTerminal, type TurnStatus } from '../../../workflows/protocol/turn.ts';
 import type { Reader } from '../context.ts';
 import type { ChatMessageRow, ChatSessionRow } from '../schema/chat-rows.ts';
@@ -13,10 +18,11 @@ const NOBODY: Sender = { agentId: 'unknown' };
 
 /** What the message says. */
 export const payloadOf = ({ payload }: Pick<ChatMessageRow, 'payload'>): MessagePayload =>
-  decodedOr(payload, UNREADABLE);
+  payloadFieldsSchema.safeParse(decodedOr<unknown>(payload, null)).data ?? UNREADABLE;
 
 /** Who has written the message. */
-export const senderOf = ({ sender }: Pick<ChatMessageRow, 'sender'>): Sender => decodedOr(sender, NOBODY);
+export const senderOf = ({ sender }: Pick<ChatMessageRow, 'sender'>): Sender =>
+  senderSchema.safeParse(decodedOr<unknown>(sender, null)).data ?? NOBODY;
 
 /** A message with what its status follows from. */
 export type PlacedMessage = ChatMessageRow & {
