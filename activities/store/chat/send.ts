@@ -50,22 +50,28 @@ export async function sendMessage(ctx: StoreContext, input: SendMessage): Promis
   const agentId = sessionAgentId(input.agentId, message.chatId);
   const digest = canonicalDigest([input.agentId, message.chatId, message.sender, message.payload]);
   return write(ctx, agentId, async (tx) => {
-    const known = selectMessages(tx)
+    const likeIt = selectMessages(tx)
       .where('chat_messages.agent_id', '=', agentId)
-      .where('chat_messages.idempotency_key', '=', message.idempotencyKey);
-    const [head, [before], [sessionRow], [own], [base]] = await lockHeadWith(
+      .where((eb) =>
+        eb.or([
+          eb('chat_messages.idempotency_key', '=', message.idempotencyKey),
+          eb('chat_messages.event_id', '=', message.eventId),
+        ]),
+      );
+    const [head, known, [session], [own], [base]] = await lockHeadWith(
       tx,
       agentId,
-      known,
+      likeIt,
       selectSessions(tx).where('chat_sessions.agent_id', '=', agentId),
       selectRosterEntry(tx, agentId),
       selectRosterEntry(tx, input.agentId),
     );
+    const before = known.find(({ idempotency_key: key }) => key === message.idempotencyKey);
     if (before) return before.digest === digest ? sentBefore(tx, head, before.seq) : conflict(agentId, input);
     const name = input.profile ?? own?.profile ?? base?.profile ?? input.agentId;
     const profileHead = await selectProfileHead(tx, name).executeTakeFirst();
     const refused =
-      (await sessionRefusal(tx, agentId, input, sessionRow?.session_id)) ??
+      sessionRefusal(agentId, input, session?.session_id, known.length > 0) ??
       (await profileRefusal(tx, { agentId, name, head: profileHead }));
     const outcome = refused ?? (await place(tx, { head, agentId, digest, name, input, profileHead, isNew: !own }));
     if ('code' in outcome) {
@@ -83,13 +89,12 @@ const conflict = (agentId: string, { message }: SendMessage): RefusedRequest => 
 });
 
 /** Why the message cannot be of this session; null when it can (C1, C2). */
-async function sessionRefusal(
-  { db }: Tx,
+function sessionRefusal(
   agentId: string,
   { message: { sessionId, eventId } }: SendMessage,
   known: string | undefined,
-): Promise<Refusal | null> {
-  const invalid = (field: string, what: string): Refusal => ({ code: 'invalid_input', message: `${field}: ${what}` });
+  isDoubled: boolean,
+): Refusal | null {
   if (known !== undefined && sessionId !== undefined && sessionId !== known)
     return invalid('sessionId', `the session of this chat is ${known}; leave sessionId out, or send that one`);
   if (known === undefined && sessionId !== undefined && sessionId !== agentId && sessionId.includes('~'))
@@ -97,16 +102,12 @@ async function sessionRefusal(
       'sessionId',
       `${sessionId} is what the session of another chat is called by itself; send one without ~`,
     );
-  const doubled = await db
-    .selectFrom('chat_messages')
-    .select('seq')
-    .where('agent_id', '=', agentId)
-    .where('event_id', '=', eventId)
-    .executeTakeFirst();
-  return doubled
+  return isDoubled
     ? invalid('eventId', `${eventId} was sent with another idempotencyKey; repeat it with the same one`)
     : null;
 }
+
+const invalid = (field: string, what: string): Refusal => ({ code: 'invalid_input', message: `${field}: ${what}` });
 
 /** What became of a message that is sent again. A turn that has not started gives its lease again: the caller before may have gone. */
 async function sentBefore(tx: Tx, head: HeadRow, seq: number): Promise<MessageSent> {
@@ -150,12 +151,18 @@ async function place(tx: Tx, placing: Placing): Promise<MessageSent | Refusal> {
   const chat = profile?.snapshot.profile.chat;
   const policy = input.policy ?? chat?.queuePolicy ?? 'collect';
   const session = await sessionWith(tx, agentId, input);
-  if (!session) return taken(input);
+  if (!session) {
+    const wanted = input.message.sessionId ?? agentId;
+    return invalid('sessionId', `${wanted} is the session of another chat; send one that is not used yet`);
+  }
   const awake = placing.isNew ? await enrol(tx, head, { profile: name, parentAgentId: null }) : head;
   const row = messageRow(tx, { agentId, digest, policy, session, message: input.message });
-  const waiting = (await selectWaitingTurn(tx, agentId).executeTakeFirst())?.agent_turn_id ?? null;
-  const placement = placementOf(policy, await momentOf(tx, head, { row, waiting, profile, session, input }));
-  const placed = { session, profile: input.profile ?? null, waiting, chat };
+  const last = await selectWaitingTurn(tx, agentId).executeTakeFirst();
+  const waiting = last?.agent_turn_id ?? null;
+  // A message for another profile is in a turn of that profile.
+  const joins = last?.profile_name === name ? waiting : null;
+  const placement = placementOf(policy, await momentOf(tx, head, { row, waiting, joins, profile, session, input }));
+  const placed = { session, profile: name, waiting, chat };
   if (placement.ends && waiting !== null) await moveToFront(tx, agentId);
   const { turnId, made } = await carryOut(tx, awake, row, placement, placed);
   await noteMessage(tx, row, placement, turnId);
@@ -172,26 +179,24 @@ function nothingReadable(error: unknown): null {
   return null;
 }
 
-const taken = ({ message: { sessionId = 'its own id' } }: SendMessage): Refusal => ({
-  code: 'invalid_input',
-  message: `sessionId: ${sessionId} is the session of another chat; send one that is not used yet`,
-});
-
 interface Situation {
   readonly session: Session;
   readonly input: SendMessage;
   readonly row: ChatMessageRow;
   readonly waiting: string | null;
+  /** The turn that waits, where it may take the message; else null. */
+  readonly joins: string | null;
   readonly profile: CurrentProfile | null;
 }
 
 /** What the session is at. */
-async function momentOf(tx: Tx, head: HeadRow, { row, waiting, profile, session, input: { message } }: Situation) {
+async function momentOf(tx: Tx, head: HeadRow, situation: Situation) {
+  const { row, waiting, joins, profile, session, input } = situation;
   const active = head.status === 'idle' ? null : head.active_agent_turn_id;
   const { profile: definition } = profile?.snapshot ?? {};
-  const room = waiting !== null && (await hasRoom(tx, waiting, row.bytes, collectedBytes(definition)));
+  const room = joins !== null && (await hasRoom(tx, joins, row.bytes, collectedBytes(definition)));
   // What the policy denies, no model is told: it makes a turn, which says so.
-  const denied = deniedBy(definition?.inputPolicy, renderMessages([message], session.severalSenders)) !== null;
+  const denied = deniedBy(definition?.inputPolicy, renderMessages([input.message], session.severalSenders)) !== null;
   return {
     active: active !== null,
     waiting: waiting === null ? ('none' as const) : room ? ('room' as const) : ('full' as const),
@@ -206,7 +211,7 @@ async function momentOf(tx: Tx, head: HeadRow, { row, waiting, profile, session,
 /** What a message is placed with. */
 interface Placed {
   readonly session: Session;
-  readonly profile: string | null;
+  readonly profile: string;
   readonly waiting: string | null;
   readonly chat: ChatConfig | undefined;
 }

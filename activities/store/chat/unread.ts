@@ -8,6 +8,7 @@ import type { Reader, Tx } from '../context.ts';
 import type { ChatMessageRow } from '../schema/chat-rows.ts';
 import { constant } from '../schema/rows.ts';
 import { tellMessage } from './messages.ts';
+import { selectSessions } from './rows.ts';
 import { fits, type Held, hasSeveralSenders, moveToFront, queueFor, writeMessageCard } from './waiting-turn.ts';
 
 /** The messages among these steers of a turn, which have not been read, in their order. */
@@ -115,12 +116,9 @@ class Dealer {
   /** A turn that begins with this message. */
   async #made(row: ChatMessageRow): Promise<string> {
     const { agentId } = this.#table;
-    const session = await this.#tx.db
-      .selectFrom('chat_sessions')
-      .select('session_id')
-      .where('agent_id', '=', agentId)
-      .executeTakeFirst();
-    const setting = { sessionId: session?.session_id ?? agentId, profile: null, front: true };
+    const session = await selectSessions(this.#tx).where('chat_sessions.agent_id', '=', agentId).executeTakeFirst();
+    const { session_id: sessionId, profile } = session ?? { session_id: agentId, profile: agentId };
+    const setting = { sessionId, profile, front: true };
     const { agent_turn_id: agentTurnId } = await queueFor(this.#tx, row, setting);
     // One that was collected before has no card of its own yet.
     await writeMessageCard(this.#tx, row, await hasSeveralSenders(this.#tx, agentId), agentTurnId);

@@ -24,7 +24,7 @@ import { payloadOf, senderOf } from './rows.ts';
 export const selectWaitingTurn = ({ db }: Reader, agentId: string) =>
   db
     .selectFrom('turns')
-    .select('agent_turn_id')
+    .select(['agent_turn_id', 'profile_name'])
     .where('agent_id', '=', agentId)
     .where('status', '=', constant('queued'))
     .where('chat_id', 'is not', null)
@@ -127,8 +127,8 @@ export async function withItsMessages(tx: Tx, turn: Turn): Promise<Turn> {
 /** What a turn of messages is made of besides its first message. */
 export interface WaitingTurn {
   readonly sessionId: string;
-  /** The profile that the sender has named; null where none was. */
-  readonly profile: string | null;
+  /** The profile that it is leased with. */
+  readonly profile: string;
   /** Whether it goes before everything else that waits. */
   readonly front: boolean;
   /** When it may be leased at the earliest; at once when left out. */
@@ -149,12 +149,14 @@ export function queueFor(
     lane: front ? FRONT_LANE : PRIORITIES.indexOf('normal'),
     instructionCardId: row.card_id,
     digest: '',
+    profile,
     ...(notBefore === undefined ? {} : { notBefore }),
     request: {
       priority: front ? 'now' : 'normal',
       correlationId: row.correlation_id,
       chat: { sessionId, chatId: row.chat_id, traceId: row.trace_id },
-      ...(profile === null ? {} : { profile }),
+      // Tools are given it as they are given that of any request.
+      metadata: { chatId: row.chat_id, sessionId },
     },
   });
 }

@@ -88,6 +88,19 @@ export function describeChatEdges(bench: StoreBench, makeOpener: () => OpenStore
       expect((await drained(session, next)).flat()).toEqual(['m2']);
     });
 
+    test('for another profile are in a turn of that profile, in their order (C8)', async () => {
+      const session = new Session(bench);
+      const lease = await session.started('m0');
+      const profile = await profileNamed(bench, {});
+      await session.sent('m1');
+      await bench.store.sendMessage({ agentId: session.of, profile, message: messageOf('m2') });
+      await bench.store.sendMessage({ agentId: session.of, message: messageOf('m3') });
+      const next = (await session.ended(lease)) as Lease;
+      const second = (await session.ended(next)) as Lease;
+      expect([next.profileName, second.profileName]).toEqual(['tester', profile]);
+      expect((await drained(session, second)).flat()).toEqual(['m3']);
+    });
+
     test('that moved, or were dropped, are told of once more (C8)', async () => {
       const session = new Session(bench);
       const lease = await session.started('one');
