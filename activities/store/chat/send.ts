@@ -44,34 +44,34 @@ import {
   writeMessageCard,
 } from './waiting-turn.ts';
 
+const selectKnown = ({ db }: Tx, agentId: string) =>
+  db.selectFrom('chat_messages').select(['seq', 'digest']).where('agent_id', '=', agentId);
+
 /** Takes a message for a session. */
 export async function sendMessage(ctx: StoreContext, input: SendMessage): Promise<MessageSent | RefusedRequest> {
   const { message } = input;
   const agentId = sessionAgentId(input.agentId, message.chatId);
   const digest = canonicalDigest([input.agentId, message.chatId, message.sender, message.payload]);
   return write(ctx, agentId, async (tx) => {
-    const likeIt = selectMessages(tx)
-      .where('chat_messages.agent_id', '=', agentId)
-      .where((eb) =>
-        eb.or([
-          eb('chat_messages.idempotency_key', '=', message.idempotencyKey),
-          eb('chat_messages.event_id', '=', message.eventId),
-        ]),
-      );
-    const [head, known, [session], [own], [base]] = await lockHeadWith(
+    // Two queries, for a planner may go through all messages of the session to find either.
+    const [byKey, byEvent] = [
+      selectKnown(tx, agentId).where('idempotency_key', '=', message.idempotencyKey),
+      selectKnown(tx, agentId).where('event_id', '=', message.eventId),
+    ];
+    const [head, [before], [doubled], [session], [own], [base]] = await lockHeadWith(
       tx,
       agentId,
-      likeIt,
+      byKey,
+      byEvent,
       selectSessions(tx).where('chat_sessions.agent_id', '=', agentId),
       selectRosterEntry(tx, agentId),
       selectRosterEntry(tx, input.agentId),
     );
-    const before = known.find(({ idempotency_key: key }) => key === message.idempotencyKey);
     if (before) return before.digest === digest ? sentBefore(tx, head, before.seq) : conflict(agentId, input);
     const name = input.profile ?? own?.profile ?? base?.profile ?? input.agentId;
     const profileHead = await selectProfileHead(tx, name).executeTakeFirst();
     const refused =
-      sessionRefusal(agentId, input, session?.session_id, known.length > 0) ??
+      sessionRefusal(agentId, input, session?.session_id, doubled !== undefined) ??
       (await profileRefusal(tx, { agentId, name, head: profileHead }));
     const outcome = refused ?? (await place(tx, { head, agentId, digest, name, input, profileHead, isNew: !own }));
     if ('code' in outcome) {

@@ -6,10 +6,17 @@
  */
 import type { Reader, Tx } from '../context.ts';
 import type { ChatMessageRow } from '../schema/chat-rows.ts';
-import { constant } from '../schema/rows.ts';
 import { tellMessage } from './messages.ts';
 import { selectSessions } from './rows.ts';
-import { fits, type Held, hasSeveralSenders, moveToFront, queueFor, writeMessageCard } from './waiting-turn.ts';
+import {
+  fits,
+  type Held,
+  hasSeveralSenders,
+  isWaiting,
+  moveToFront,
+  queueFor,
+  writeMessageCard,
+} from './waiting-turn.ts';
 
 /** The messages among these steers of a turn, which have not been read, in their order. */
 export async function unreadMessages(
@@ -61,8 +68,8 @@ async function waitingBehind({ db }: Reader, agentId: string, seq: number) {
         .as('last'),
     ])
     .where('agent_id', '=', agentId)
-    .where('status', '=', constant('queued'))
-    .where('chat_id', 'is not', null)
+    .where(isWaiting)
+    .orderBy('lane')
     .orderBy('accept_seq')
     .execute();
   const turns = waiting

@@ -5,6 +5,7 @@
  * 1. A message that is not rejected is in one turn. Of the turns that wait, only the last one takes more messages.
  * 2. What a turn is asked follows from its messages in their order, when it is leased: until then it may get more.
  */
+import type { ExpressionBuilder } from 'kysely';
 import { v7 } from 'uuid';
 import { withChatBounds } from '../../../workflows/chat/bounds.ts';
 import { renderMessages, type ShownMessage } from '../../../workflows/chat/rendering.ts';
@@ -15,10 +16,22 @@ import { collectedCardId } from '../../ids.ts';
 import { insertCard } from '../cards/cards.ts';
 import type { Reader, Tx } from '../context.ts';
 import type { ChatMessageRow } from '../schema/chat-rows.ts';
-import { constant } from '../schema/rows.ts';
+import { constant, type Tables } from '../schema/rows.ts';
 import type { QueuedTurn, Turn } from '../schema/turn-states.ts';
 import { FRONT_LANE, insertTurn } from '../turns/turns.ts';
 import { payloadOf, senderOf } from './rows.ts';
+
+/**
+ * Whether a turn of an agent is one of messages that waits. The order of the turns that wait is that of their lanes, then that in which they
+ * were accepted: all that are there are moved to the front before one is queued there. The lane, which all have, leads planners to the index
+ * of what is queued.
+ */
+export const isWaiting = (eb: ExpressionBuilder<Tables, 'turns'>) =>
+  eb.and([
+    eb('turns.status', '=', constant('queued')),
+    eb('turns.lane', '>=', FRONT_LANE),
+    eb('turns.chat_id', 'is not', null),
+  ]);
 
 /** A query for the turn that takes more messages: the last one of the session that waits. */
 export const selectWaitingTurn = ({ db }: Reader, agentId: string) =>
@@ -26,8 +39,8 @@ export const selectWaitingTurn = ({ db }: Reader, agentId: string) =>
     .selectFrom('turns')
     .select(['agent_turn_id', 'profile_name'])
     .where('agent_id', '=', agentId)
-    .where('status', '=', constant('queued'))
-    .where('chat_id', 'is not', null)
+    .where(isWaiting)
+    .orderBy('lane', 'desc')
     .orderBy('accept_seq', 'desc')
     .limit(1);
 
@@ -167,7 +180,7 @@ export async function waitNoLonger(tx: Tx, agentId: string): Promise<void> {
     .updateTable('turns')
     .set({ not_before: null })
     .where('agent_id', '=', agentId)
-    .where('status', '=', constant('queued'))
+    .where(isWaiting)
     .where('not_before', 'is not', null)
     .execute();
 }
@@ -178,7 +191,6 @@ export async function moveToFront(tx: Tx, agentId: string): Promise<void> {
     .updateTable('turns')
     .set({ lane: FRONT_LANE, not_before: null, check_at: null })
     .where('agent_id', '=', agentId)
-    .where('status', '=', constant('queued'))
-    .where('chat_id', 'is not', null)
+    .where(isWaiting)
     .execute();
 }
