@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import type { Lease } from '../../../../workflows/contract/lease.ts';
 import { testApp } from '../../../support/app.ts';
-import { messageOf, profileNamed, Session } from '../chat-session.ts';
+import { messageOf, profileNamed, Session } from '../chat/session.ts';
 import { fenceOf, newAgent, type OpenStore, type StoreBench } from '../store-bench.ts';
 
 /** The words that begin with `m` and a number, in the order in which a text has them. */

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import type { Lease, TurnCommit } from '../../../../workflows/contract/lease.ts';
-import { messageOf, profileNamed, Session } from '../chat-session.ts';
+import { messageOf, profileNamed, Session } from '../chat/session.ts';
 import { fenceOf, newAgent, type StoreBench, SUCCESS } from '../store-bench.ts';
 
 const answering = (cardId: string): TurnCommit => ({ ...SUCCESS, deliverable: { from: 'thought', cardId } });

@@ -4,7 +4,7 @@ import { CHECK_NAMES } from '../../../../activities/store/reads/invariants.ts';
 import type { StepCommit } from '../../../../workflows/contract/steps.ts';
 import type { Store } from '../../../../workflows/contract/store.ts';
 import { testApp } from '../../../support/app.ts';
-import { messageOf } from '../chat-session.ts';
+import { messageOf } from '../chat/session.ts';
 
 export interface PlantedStore {
   readonly store: Store;

@@ -17,7 +17,7 @@ import { openStore } from '../../../../workers/open-store.ts';
 import type { SendMessage } from '../../../../workflows/contract/chat.ts';
 import type { Store } from '../../../../workflows/contract/store.ts';
 import { freshSchemaUrl } from '../../../support/postgres.ts';
-import { messageOf } from '../chat-session.ts';
+import { messageOf } from '../chat/session.ts';
 
 const TURNS = 20_000;
 const LONGEST_MS = 240_000;

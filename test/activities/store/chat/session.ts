@@ -1,11 +1,11 @@
 /** A chat session of a store, and what is sent to it. */
 import { v7 } from 'uuid';
-import type { MessageSent, SendMessage } from '../../../workflows/contract/chat.ts';
-import type { Lease, TurnCommit } from '../../../workflows/contract/lease.ts';
-import { type MessageEnvelope, messageEnvelopeSchema } from '../../../workflows/protocol/chat.ts';
-import type { ProfileInput } from '../../../workflows/protocol/profile.ts';
-import { testApp } from '../../support/app.ts';
-import { fenceOf, newAgent, type StoreBench, SUCCESS } from './store-bench.ts';
+import type { MessageSent, SendMessage } from '../../../../workflows/contract/chat.ts';
+import type { Lease, TurnCommit } from '../../../../workflows/contract/lease.ts';
+import { type MessageEnvelope, messageEnvelopeSchema } from '../../../../workflows/protocol/chat.ts';
+import type { ProfileInput } from '../../../../workflows/protocol/profile.ts';
+import { testApp } from '../../../support/app.ts';
+import { fenceOf, newAgent, type StoreBench, SUCCESS } from '../store-bench.ts';
 
 /** A message as a client completes it. */
 export function messageOf(text: string, more: Partial<MessageEnvelope> = {}): MessageEnvelope {
