@@ -96,7 +96,7 @@ export class StoredChat<Output extends object = Fields> implements ChatHandle<Ou
       endedTurnId,
       turn: agentTurnId === null ? null : turn(agentTurnId),
       terminal: (options?: ResultOptions) =>
-        terminalOfMessage({ find, turn: (id) => turn(id) as unknown as TurnHandle }, options),
+        terminalOfMessage({ session, find, turn: (id) => turn(id) as unknown as TurnHandle }, options),
     };
   }
 }

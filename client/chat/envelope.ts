@@ -3,6 +3,7 @@ import { v7 } from 'uuid';
 import { z } from 'zod';
 import type { SendMessage } from '../../workflows/contract/chat.ts';
 import {
+  chatIdSchema,
   type MessageEnvelope,
   type MessageEnvelopeInput,
   type MessagePayload,
@@ -66,11 +67,15 @@ const senderFrom = (sender: Sender | string): Sender => (typeof sender === 'stri
 /** The id of the session's agent. Errors: `invalid_input`, for an agent or a chat whose ids are none, or too long together (C2). */
 export function sessionAgent(agentId: string, chatId: string): string {
   const id = sessionAgentId(agentId, chatId);
-  const wrong = !isUserId(agentId) ? ['agentId', agentId] : !isUserId(chatId) ? ['chatId', chatId] : null;
+  const wrong = !isUserId(agentId)
+    ? ['agentId', agentId]
+    : !chatIdSchema.safeParse(chatId).success
+      ? ['chatId', chatId]
+      : null;
   if (wrong)
     throw new CodedError(
       'invalid_input',
-      `${wrong[0]}: must be 1 to 128 of letters, digits, ". _ ~ -", starting with a letter or digit, and is ${JSON.stringify(wrong[1]?.slice(0, 100))}`,
+      `${wrong[0]}: must be 1 to 128 of letters, digits, ". _ -", starting with a letter or digit, and is ${JSON.stringify(wrong[1]?.slice(0, 100))}`,
     );
   if (isUserId(id)) return id;
   throw new CodedError(
