@@ -5,7 +5,6 @@
  * with their one `task` event, and what the agent remembers. What the journal does not have, the calls of the turns, is not made up.
  */
 import type { Restored, RestoredMessage, RestoredSession, RestoredTurn } from '../../../workflows/contract/chat.ts';
-import type { TurnCommit } from '../../../workflows/contract/lease.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { sessionAgentId } from '../../../workflows/protocol/ids.ts';
 import { canonicalDigest } from '../../canonical.ts';
@@ -15,12 +14,14 @@ import { type StoreContext, type Tx, write } from '../context.ts';
 import type { ChatMessageRow } from '../schema/chat-rows.ts';
 import { leased } from '../schema/turn-states.ts';
 import { profileRefusal } from '../turns/chosen-profile.ts';
+import { cancelQueued } from '../turns/control.ts';
 import { endTurn } from '../turns/endings.ts';
 import { handOver } from '../turns/handover.ts';
 import { heldHead, lockHead, updateHead } from '../turns/head.ts';
 import { tryLease } from '../turns/lease.ts';
 import { selectProfileHead } from '../turns/profiles.ts';
 import { enrol } from '../turns/roster.ts';
+import type { StoredCommit } from '../turns/terminal.ts';
 import { turnOf } from '../turns/turns.ts';
 import { messageRow, noteMessage, sessionWith } from './messages.ts';
 import { selectSessions } from './rows.ts';
@@ -99,29 +100,36 @@ async function restoreTurn(tx: Tx, restoring: Restoring, ended: RestoredTurn): P
   const agentTurnId = await queueMessages(tx, restoring, ended.eventIds, ended.agentTurnId);
   if (agentTurnId === null) return;
   const head = await heldHead(tx, agentId);
+  const { status, errorCode, reason, rolledBack, deliverable } = ended;
+  if (ended.turnEpoch === null) {
+    await cancelQueued(tx, { head, turn: await turnOf(tx, agentTurnId) }, reason ?? '');
+    return;
+  }
   const turnEpoch = Math.max(head.turn_epoch, ended.turnEpoch - 1);
-  const attempt = await tryLease(tx, { ...head, turn_epoch: turnEpoch }, await turnOf(tx, agentTurnId));
-  // What the profile denies now ends denied, as it did.
+  // What the profile denies now was answered then.
+  const how = { unjudged: true };
+  const attempt = await tryLease(tx, { ...head, turn_epoch: turnEpoch }, await turnOf(tx, agentTurnId), how);
   if (attempt.kind !== 'leased') return;
   const turn = leased(await turnOf(tx, agentTurnId));
-  const cardId = await writeAnswer(tx, turn, ended);
-  const { status, errorCode, reason, rolledBack } = ended;
-  const commit: TurnCommit = {
+  await writeAnswer(tx, turn, ended);
+  const commit: StoredCommit = {
     termination: { status, ...(errorCode === null ? {} : { errorCode }), ...(reason === null ? {} : { reason }) },
-    deliverable: status === 'success' && cardId !== null ? { from: 'thought', cardId } : { from: 'fallback' },
+    deliverable: { from: 'fallback' },
+    ...(deliverable === null ? {} : { delivered: deliverable }),
     engine: null,
     ...(rolledBack ? { rollBack: true as const } : {}),
   };
   await endTurn(tx, { head: await heldHead(tx, agentId), turn }, commit);
 }
 
-/** Writes what the turn said last; null where nothing is known of it. */
+/** Writes what the turn said last; nothing where it is not known, or where it has submitted fields, which its deliverable shows. */
 async function writeAnswer(
   tx: Tx,
   { agent_turn_id: agentTurnId, agent_id: author, output_box_id: boxId }: ReturnType<typeof leased>,
-  { text }: RestoredTurn,
-): Promise<string | null> {
-  if (text === null) return null;
+  { deliverable }: RestoredTurn,
+): Promise<void> {
+  const text = deliverable?.text ?? deliverable?.fallback?.lastThought;
+  if (text === undefined) return;
   const cardId = stepCardId(agentTurnId, 1, 'agent.thought');
   const card = {
     cardId,
@@ -132,7 +140,6 @@ async function writeAnswer(
     stepIndex: 1,
   } as const;
   await writeNewCards(tx, { boxId, owner: author }, [card]);
-  return cardId;
 }
 
 /** Writes down what was rejected; the rest waits, and makes the next turn. */
@@ -141,7 +148,7 @@ async function finish(tx: Tx, restoring: Restoring): Promise<Restored> {
   for (const { message, rejected } of lost.messages) {
     const row = rejected === null ? undefined : rows.get(message.eventId);
     if (!row) continue;
-    await noteMessage(tx, row, { to: 'reject' }, null);
+    await noteMessage(tx, { ...row, reason: rejected }, { to: 'reject' }, null);
     rows.delete(message.eventId);
   }
   const waiting = rows.size;
