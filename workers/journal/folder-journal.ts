@@ -223,7 +223,8 @@ async function mapped<T>(path: string, body: () => Promise<T>): Promise<T> {
   try {
     return await body();
   } catch (error) {
-    if (error instanceof CodedError || !(error instanceof Error) || !('syscall' in error)) throw error;
-    throw new CodedError('journal_unavailable', `${path}: ${error.message}`, { cause: error });
+    const { syscall, message } = (error ?? {}) as NodeJS.ErrnoException;
+    if (error instanceof CodedError || syscall === undefined) throw error;
+    throw new CodedError('journal_unavailable', `${path}: ${message}`, { cause: error });
   }
 }

@@ -29,11 +29,15 @@ export async function readHistory(folder: string, sessionId: string): Promise<Jo
   }
 }
 
+/** A turn that has begun, and the place of the last message that had come by then. */
+type BegunTurn = Extract<JournalLine, { type: 'turn' }> & { readonly messagesBefore: number };
+
 /** Lines of a session, one after the other. */
 class History {
   readonly #messages = new Map<string, RestoredMessage>();
   readonly #turns: RestoredTurn[] = [];
-  #open: Extract<JournalLine, { type: 'turn' }> | null = null;
+  #open: BegunTurn | null = null;
+  #messagesBefore = 0;
   #lastSeq = 0;
 
   /** Takes the next line; a repetition changes nothing. */
@@ -43,6 +47,7 @@ class History {
     switch (line.type) {
       case 'message': {
         const { messageSeq: seq, policy, message, placement, reason = '' } = line;
+        this.#messagesBefore = Math.max(this.#messagesBefore, seq);
         this.#messages.set(message.eventId, {
           seq,
           policy,
@@ -52,11 +57,10 @@ class History {
         return;
       }
       case 'turn':
-        this.#open = line;
+        this.#open = { ...line, messagesBefore: this.#messagesBefore };
         return;
       case 'terminal':
-        if (this.#open?.turnId === line.turnId) this.#open = null;
-        this.#turns.push(endedTurn(line));
+        this.#end(line);
         for (const { eventId, reason } of line.rejected ?? []) this.#reject(eventId, reason);
     }
   }
@@ -69,13 +73,23 @@ class History {
     return { header, session: { sessionId, of, chatId, profile, messages, turns }, openTurnId: open?.turnId ?? null };
   }
 
+  #end(line: TerminalLine): void {
+    const begun = this.#open?.turnId === line.turnId ? this.#open : null;
+    // Of what came while it was open it was steered by some; those too are there when it is leased again.
+    const messages = line.eventIds.map((id) => this.#messages.get(id)?.seq ?? 0);
+    const { messagesBefore } = begun ?? { messagesBefore: this.#messagesBefore };
+    this.#turns.push(endedTurn(line, Math.max(messagesBefore, ...messages)));
+    if (begun) this.#open = null;
+  }
+
   #reject(eventId: string, reason: string): void {
     const message = this.#messages.get(eventId);
     if (message) this.#messages.set(eventId, { ...message, rejected: reason });
   }
 }
 
-const endedTurn = (line: TerminalLine): RestoredTurn => ({
+const endedTurn = (line: TerminalLine, messagesBefore: number): RestoredTurn => ({
+  messagesBefore,
   agentTurnId: line.turnId,
   turnEpoch: line.epoch,
   eventIds: line.eventIds,
@@ -87,7 +101,8 @@ const endedTurn = (line: TerminalLine): RestoredTurn => ({
 });
 
 /** What it was steered by it may not have been told, and makes the next turn. */
-const closedTurn = ({ turnId, epoch, eventIds }: Extract<JournalLine, { type: 'turn' }>): RestoredTurn => ({
+const closedTurn = ({ turnId, epoch, eventIds, messagesBefore }: BegunTurn): RestoredTurn => ({
+  messagesBefore,
   agentTurnId: turnId,
   turnEpoch: epoch,
   eventIds,

@@ -106,6 +106,8 @@ export interface RestoredTurn {
   readonly agentTurnId: string;
   /** The epoch of its lease; null for one that was cancelled while it waited. */
   readonly turnEpoch: number | null;
+  /** The place of the last message that had come when it was leased, or when it was cancelled. */
+  readonly messagesBefore: number;
   /** The messages that it took, in their order; each is `done` with it. */
   readonly eventIds: readonly string[];
   readonly status: TerminalStatus;
@@ -123,6 +125,7 @@ export interface RestoredSession {
   readonly of: string;
   readonly chatId: string;
   readonly profile: string | null;
+  /** In their order. */
   readonly messages: readonly RestoredMessage[];
   /** Its turns, in the order in which they ended. */
   readonly turns: readonly RestoredTurn[];

@@ -40,15 +40,12 @@ export async function restoreSession(ctx: StoreContext, lost: RestoredSession): 
     if (refused) throw new CodedError(refused.code, refused.message);
     const awake = await enrol(tx, head, { profile: name, parentAgentId: null });
     if (awake !== head) await updateHead(tx, agentId, { agent_status: awake.agent_status });
-    const rows = new Map<string, ChatMessageRow>();
-    let severalSenders = false;
-    for (const each of lost.messages) {
-      const made = await rowOf(tx, agentId, lost, each);
-      ({ severalSenders } = made);
-      rows.set(made.row.event_id, made.row);
+    const restoring: Restoring = { lost, agentId, coming: [...lost.messages], rows: new Map() };
+    for (const turn of lost.turns) {
+      await takeMessages(tx, restoring, turn.messagesBefore);
+      await restoreTurn(tx, restoring, turn);
     }
-    const restoring: Restoring = { lost, agentId, rows, severalSenders };
-    for (const turn of lost.turns) await restoreTurn(tx, restoring, turn);
+    await takeMessages(tx, restoring, Number.POSITIVE_INFINITY);
     return finish(tx, restoring);
   });
 }
@@ -56,9 +53,24 @@ export async function restoreSession(ctx: StoreContext, lost: RestoredSession): 
 interface Restoring {
   readonly lost: RestoredSession;
   readonly agentId: string;
-  /** The messages that no turn has yet, in their order. */
-  readonly rows: Map<string, ChatMessageRow>;
+  /** The messages that have not come yet, in their order. */
+  readonly coming: RestoredMessage[];
+  /** The messages that have come and that no turn has, in their order. */
+  readonly rows: Map<string, TakenMessage>;
+}
+
+/** A message, and whether the session had several senders when it came. */
+interface TakenMessage {
+  readonly row: ChatMessageRow;
   readonly severalSenders: boolean;
+}
+
+/** Lets the messages come up to this place: a turn is shown, as it was, whose words they are only if several had written by then. */
+async function takeMessages(tx: Tx, { lost, agentId, coming, rows }: Restoring, upTo: number): Promise<void> {
+  for (let next = coming[0]; next && next.seq <= upTo; next = coming[0]) {
+    rows.set(next.message.eventId, await rowOf(tx, agentId, lost, next));
+    coming.shift();
+  }
 }
 
 async function rowOf(
@@ -66,7 +78,7 @@ async function rowOf(
   agentId: string,
   { of, sessionId }: RestoredSession,
   { message: told, policy }: RestoredMessage,
-): Promise<{ readonly row: ChatMessageRow; readonly severalSenders: boolean }> {
+): Promise<TakenMessage> {
   const message = { ...told, sessionId };
   const session = await sessionWith(tx, agentId, { agentId: of, message });
   const digest = canonicalDigest([of, message.chatId, message.sender, message.payload]);
@@ -77,7 +89,7 @@ async function rowOf(
 /** Queues a turn for these messages. */
 async function queueMessages(
   tx: Tx,
-  { lost, rows, severalSenders }: Restoring,
+  { lost, rows }: Restoring,
   eventIds: readonly string[],
   agentTurnId?: string,
 ): Promise<string | null> {
@@ -85,10 +97,10 @@ async function queueMessages(
   const [first] = taken;
   if (!first) return null;
   const setting = { sessionId: lost.sessionId, profile: null, front: false };
-  const turn = await queueFor(tx, first, agentTurnId === undefined ? setting : { ...setting, agentTurnId });
-  await writeMessageCard(tx, first, severalSenders, turn.agent_turn_id);
-  for (const row of taken) {
-    await noteMessage(tx, row, { to: row === first ? 'turn' : 'join' }, turn.agent_turn_id);
+  const turn = await queueFor(tx, first.row, agentTurnId === undefined ? setting : { ...setting, agentTurnId });
+  await writeMessageCard(tx, first.row, first.severalSenders, turn.agent_turn_id);
+  for (const { row } of taken) {
+    await noteMessage(tx, row, { to: row === first.row ? 'turn' : 'join' }, turn.agent_turn_id);
     rows.delete(row.event_id);
   }
   return turn.agent_turn_id;
@@ -146,7 +158,7 @@ async function writeAnswer(
 async function finish(tx: Tx, restoring: Restoring): Promise<Restored> {
   const { lost, agentId, rows } = restoring;
   for (const { message, rejected } of lost.messages) {
-    const row = rejected === null ? undefined : rows.get(message.eventId);
+    const row = rejected === null ? undefined : rows.get(message.eventId)?.row;
     if (!row) continue;
     await noteMessage(tx, { ...row, reason: rejected }, { to: 'reject' }, null);
     rows.delete(message.eventId);

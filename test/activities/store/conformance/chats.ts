@@ -10,7 +10,7 @@ import { testApp } from '../../../support/app.ts';
 import { fenceOf, newAgent, type StoreBench, SUCCESS } from '../store-bench.ts';
 
 /** A message as a client completes it. */
-function messageOf(text: string, more: Partial<MessageEnvelope> = {}): MessageEnvelope {
+export function messageOf(text: string, more: Partial<MessageEnvelope> = {}): MessageEnvelope {
   const eventId = v7();
   return messageEnvelopeSchema.parse({
     eventId,
@@ -27,7 +27,7 @@ function messageOf(text: string, more: Partial<MessageEnvelope> = {}): MessageEn
 }
 
 /** A session, and what is sent to it. */
-class Session {
+export class Session {
   readonly of = newAgent();
   readonly agentId = `${this.of}~c1`;
   readonly bench: StoreBench;
@@ -449,7 +449,7 @@ export function describeChats(bench: StoreBench): void {
     });
     const turn = (agentTurnId: string, turnEpoch: number, eventIds: string[]) => ({
       ...{ agentTurnId, turnEpoch, eventIds, status: 'success' as const, errorCode: null, reason: null },
-      ...{ deliverable: { text: `answer ${turnEpoch}` }, rolledBack: false },
+      ...{ deliverable: { text: `answer ${turnEpoch}` }, rolledBack: false, messagesBefore: 5 },
     });
     const [first, second, third] = [v7(), v7(), v7()];
     const lost = {
