@@ -2,6 +2,7 @@
 import type { App } from '../../activities/app/app.ts';
 import type { CliIo } from '../../client/cli/environment.ts';
 import { connectClient } from '../../client/connect.ts';
+import { claimNamespace } from '../../client/store-mark.ts';
 import { TurnWorkflows } from '../../client/turn-workflows.ts';
 import type { Config } from '../config.ts';
 import { FolderJournal } from '../journal/folder-journal.ts';
@@ -53,6 +54,7 @@ export async function recoverFirst(
   { app, journal, log }: DevRecovery,
 ): Promise<void> {
   if ((await journal.sessionIds()).length === 0) return;
+  await claimNamespace(temporal.client, await store.identity());
   await registerApp({ store, app, takeOver: true, log });
   const workflows = new TurnWorkflows(temporal.client, store, journal);
   const recovery = await recover({ journal, store, temporal: temporal.client, workflows });

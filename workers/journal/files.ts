@@ -18,7 +18,7 @@ export async function openToRead(path: string): Promise<FileHandle | null> {
 export const openToAppend = (path: string): Promise<FileHandle> => open(path, O_RDWR | O_APPEND | O_NOFOLLOW);
 
 /** Makes what the directory says of its files last. */
-async function syncFolder(path: PathLike): Promise<void> {
+export async function syncFolder(path: PathLike): Promise<void> {
   const folder = await open(path, O_RDONLY);
   try {
     await folder.sync();

@@ -7,8 +7,9 @@
  * 2. A journal says the log of one store. That of another store is written anew once the store has what it says (C10), and never mixed.
  * 3. A journal is made, and made anew, in one step: there is no moment at which it is not there, or has a part of its lines.
  */
+import { existsSync } from 'node:fs';
 import { readdir, unlink } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { makeFolder } from '../../activities/folder.ts';
 import type { JournalLine, SessionLine } from '../../workflows/chat/journal.ts';
 import type { ChatStore, SessionView } from '../../workflows/contract/chat.ts';
@@ -17,7 +18,7 @@ import type { ReadStore } from '../../workflows/contract/views.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { isUserId } from '../../workflows/protocol/ids.ts';
 import { type Checkpoint, readCheckpoint, writeCheckpoint } from './checkpoint.ts';
-import { isMissing, openToAppend, replaceFile } from './files.ts';
+import { isMissing, openToAppend, replaceFile, syncFolder } from './files.ts';
 import { withLock } from './folder-lock.ts';
 import { corrupt, lineText, SessionReader, sessionPath } from './session-file.ts';
 
@@ -74,9 +75,17 @@ export class FolderJournal implements SessionJournal {
   async #writing(session: SessionView, body: (storeId: string) => Promise<void>): Promise<void> {
     const { storeId } = await this.#store.identity();
     await mapped(sessionPath(this.folder, session.sessionId), async () => {
-      for (const kind of ['sessions', 'checkpoints', 'locks']) makeFolder(join(this.folder, kind));
+      await this.#makeFolders();
       await withLock(this.folder, session.sessionId, () => body(storeId));
     });
+  }
+
+  async #makeFolders(): Promise<void> {
+    const folders = ['sessions', 'checkpoints', 'locks'].map((kind) => join(this.folder, kind));
+    if (folders.every((folder) => existsSync(folder))) return;
+    for (const folder of folders) makeFolder(folder);
+    await syncFolder(this.folder);
+    await syncFolder(dirname(resolve(this.folder)));
   }
 
   async #bringUp(session: SessionView, storeId: string): Promise<void> {

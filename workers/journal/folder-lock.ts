@@ -7,7 +7,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import Database from 'better-sqlite3';
+import type { Database } from 'better-sqlite3';
 import { isBusy } from '../../activities/store/sqlite/errors.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 
@@ -28,12 +28,14 @@ export async function withLock<T>(folder: string, sessionId: string, body: () =>
   }
 }
 
-async function take(file: string): Promise<Database.Database> {
+async function take(file: string): Promise<Database> {
+  // Only processes that keep a journal need the driver.
+  const { default: Driver } = await import('better-sqlite3');
   const until = performance.now() + WAIT_MS;
   for (;;) {
-    let lock: Database.Database | undefined;
+    let lock: Database | undefined;
     try {
-      lock = new Database(file, { timeout: 0 });
+      lock = new Driver(file, { timeout: 0 });
       lock.exec('BEGIN EXCLUSIVE');
       return lock;
     } catch (error) {

@@ -9,6 +9,7 @@
  */
 import type { Client } from '@temporalio/client';
 import type { TurnWorkflows } from '../../client/turn-workflows.ts';
+import type { Handover } from '../../workflows/contract/lease.ts';
 import type { Store } from '../../workflows/contract/store.ts';
 import type { AgentView } from '../../workflows/contract/views.ts';
 import { CodedError, type FailureCode } from '../../workflows/protocol/failures.ts';
@@ -25,6 +26,7 @@ export interface RecoveryDeps {
   readonly journal: FolderJournal;
   readonly store: Store;
   readonly temporal: Client;
+  /** With the same journal: it has the end of a turn before the next one starts. */
   readonly workflows: TurnWorkflows;
 }
 
@@ -78,15 +80,20 @@ export async function recover(deps: RecoveryDeps): Promise<Recovery> {
 async function recoverSession(deps: RecoveryDeps, sessionId: string): Promise<RecoveredSession> {
   const { store, journal, workflows } = deps;
   const agentId = await agentOf(journal.folder, sessionId);
-  const lost = (await store.getSession(agentId)) === null;
-  const written = lost ? await restore(deps, sessionId) : { restored: false, closedTurnId: null };
+  const written = (await store.getSession(agentId)) === null ? await restore(deps, sessionId) : null;
   // What the store says of its turns: also of one that another recovery has closed.
   await journal.record(agentId);
-  const { closedTurnId, runs } = written.restored ? { ...written, runs: false } : await closeOpenTurn(deps, agentId);
-  if (closedTurnId !== null && !written.restored) await journal.record(agentId);
-  if (!runs) await workflows.handOver(await store.leaseNext(agentId));
+  const { closedTurnId, handover } = written ?? (await closeOpenTurn(deps, agentId));
+  if (handover) await workflows.handOver(handover);
   const { activeAgentTurnId = null } = (await store.getAgent(agentId)) ?? {};
-  return { sessionId, restored: written.restored, closedTurnId, nextTurnId: activeAgentTurnId };
+  return { sessionId, restored: written !== null, closedTurnId, nextTurnId: activeAgentTurnId };
+}
+
+/** A session whose open turn was seen to. */
+interface SeenTo {
+  readonly closedTurnId: string | null;
+  /** What is to be carried out for its agent to go on; null where a turn runs. */
+  readonly handover: Handover | null;
 }
 
 /** The agent of the session whose journal this is. Errors: `journal_corrupt`. */
@@ -102,14 +109,11 @@ async function agentOf(folder: string, sessionId: string): Promise<string> {
   }
 }
 
-/** Writes a session that the store has lost, with its open turn closed. */
-async function restore(
-  { store, journal }: RecoveryDeps,
-  sessionId: string,
-): Promise<Pick<RecoveredSession, 'restored' | 'closedTurnId'>> {
+/** Writes a session that the store has lost, with its open turn closed; null where another recovery was first. */
+async function restore({ store, journal }: RecoveryDeps, sessionId: string): Promise<SeenTo | null> {
   const { session, openTurnId } = await readHistory(journal.folder, sessionId);
-  const { restored } = await store.restoreSession(session);
-  return { restored, closedTurnId: restored ? openTurnId : null };
+  const { restored, handover } = await store.restoreSession(session);
+  return restored ? { closedTurnId: openTurnId, handover } : null;
 }
 
 /** How a turn ends that nothing works on any more. */
@@ -119,21 +123,19 @@ const CLOSED: Termination = { status: 'failed', errorCode: 'report_missing', rea
 const TRIES = 5;
 
 /** Closes the open turn of an agent unless its workflow runs, or has only not begun: then it is started. */
-async function closeOpenTurn(
-  { store, temporal }: RecoveryDeps,
-  agentId: string,
-): Promise<{ readonly closedTurnId: string | null; readonly runs: boolean }> {
+async function closeOpenTurn({ store, temporal }: RecoveryDeps, agentId: string): Promise<SeenTo> {
   for (let tries = 0; tries < TRIES; tries += 1) {
     const agent = await store.getAgent(agentId);
     const open = agent && openTurnOf(agent);
     if (!open) break;
     const { kind } = await workflowFacts(temporal, open);
-    if (kind === 'running') return { closedTurnId: null, runs: true };
+    if (kind === 'running') return { closedTurnId: null, handover: null };
     // Nothing was done for it yet, so that nothing is lost: its lease is given again.
     if (kind === 'missing' && open.status === 'dispatched') break;
-    if (await store.reapTurn(open, CLOSED)) return { closedTurnId: open.agentTurnId, runs: false };
+    const handover = await store.reapTurn(open, CLOSED);
+    if (handover) return { closedTurnId: open.agentTurnId, handover };
   }
-  return { closedTurnId: null, runs: false };
+  return { closedTurnId: null, handover: await store.leaseNext(agentId) };
 }
 
 /** The open turn of an agent as it is seen now; null for one that is idle. */
