@@ -162,7 +162,10 @@ describe.each(STORES)('the journal of a session on %s', (_, makeOpener) => {
     const { journal, folder, id, session } = await talked();
     const path = sessionPath(folder, id);
     const lines = readFileSync(path, 'utf8').split('\n');
-    appendFileSync(path, `${lines[4]}\n${lines[5]}\n`);
+    const { lastSeq, lastTurn } = checkpointOf(folder, id);
+    appendFileSync(path, `${lines[2]}\n${lines[3]}\n`);
+    await journal.record(id);
+    expect(checkpointOf(folder, id)).toMatchObject({ lastSeq, lastTurn });
     await session.sent('three');
     await journal.record(id);
     const seqs = linesOf(folder, id).map(({ seq }) => seq);
