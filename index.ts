@@ -88,6 +88,7 @@ export type {
   ApprovalStatus,
   ApprovalView,
 } from './workflows/contract/approvals.ts';
+export type { CallNode, LooseNode, TreeNode, TurnNode } from './workflows/contract/call-tree.ts';
 export type { MessagePage, MessageStatus, MessageView, SessionView } from './workflows/contract/chat.ts';
 export type { SteerAck, StopAck } from './workflows/contract/control.ts';
 export type {

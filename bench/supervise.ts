@@ -74,8 +74,8 @@ const idleAgentRows = (): readonly string[] => [
      resume_deadline, accept_seq, event_seq, updated_at)
      ${numbers(IDLE_AGENTS)} select 'idle-' || i, 'idle', 'asleep', 1, null, null, 0, null, 1, 0, 0 from n`,
   `insert into turns (agent_turn_id, agent_id, accept_seq, lane, turn_epoch, status, request, request_digest,
-     instruction_card_id, depth, usage, step_count, accepted_at)
-     ${numbers(IDLE_AGENTS)} select 'ended-' || i, 'idle-' || i, 1, 1, 1, 'success', '{}', '', '', 0, '{}', 1, 0 from n`,
+     instruction_card_id, profile_name, depth, usage, step_count, accepted_at)
+     ${numbers(IDLE_AGENTS)} select 'ended-' || i, 'idle-' || i, 1, 1, 1, 'success', '{}', '', '', '${PROFILE}', 0, '{}', 1, 0 from n`,
   'analyze',
 ];
 

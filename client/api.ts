@@ -6,6 +6,7 @@ import type { ScheduledWorkItem } from '../workflows/agent-state/work-items.ts';
 import type { AgentSummary } from '../workflows/contract/agent-summary.ts';
 import type { TriggerView, WaitView, WakeAck, WakeDisposition, WorkPage } from '../workflows/contract/agent-work.ts';
 import type { ApprovalAck, approvalAnswerSchema } from '../workflows/contract/approvals.ts';
+import type { TurnNode } from '../workflows/contract/call-tree.ts';
 import type { SteerAck, StopAck } from '../workflows/contract/control.ts';
 import type { AgentEvent } from '../workflows/contract/events.ts';
 import type { TranscriptEntry } from '../workflows/contract/transcript.ts';
@@ -160,6 +161,11 @@ export interface TurnHandle<Output extends object = Fields> {
    * not see any more. Errors: `turn_not_found`.
    */
   transcript(): AsyncGenerator<TranscriptEntry, void>;
+  /**
+   * What the turn caused: its calls, and the turns that they or it made, with theirs. Of a tree of more than 10,000 edges the nearest turns; those
+   * that are left out are `not_read`, and their own tree has what is below them. Errors: `turn_not_found`.
+   */
+  tree(): Promise<TurnNode>;
   /** The turn's events from `afterSeq` on, each once, in order, up to and with its `task` event. Errors: `turn_not_found`. */
   events(options?: EventsOptions): AsyncGenerator<AgentEvent, void>;
   /**

@@ -55,9 +55,9 @@ export interface ClientApi {
   turns(query?: Omit<TurnQuery, 'before'>): AsyncGenerator<TurnSummary, void>;
   /** What the turns since then spent, by agent or by profile, those that cost most first. */
   spending(query: SpendingQuery): Promise<readonly Spending[]>;
-  /** Agents by id, read page by page: all, or those of a posture, a status, a profile. */
+  /** Agents by id, read page by page: those of a posture, a status, a profile; without one-shot agents that have ended, unless asked for. */
   listAgents(filter?: AgentQuery): AsyncGenerator<AgentView, void>;
-  /** How many agents there are, exactly: all, or those of a posture, a status, a profile. */
+  /** How many agents `listAgents` would list, exactly. */
   countAgents(filter?: AgentQuery): Promise<number>;
   /**
    * What somebody outside does who has the token of a trigger and nothing else: wakes its agent, and is not told which one that is. With a key,

@@ -9,6 +9,7 @@ import {
   approvalAnswerSchema,
   budgetChangeSchema,
 } from '../workflows/contract/approvals.ts';
+import type { TurnNode } from '../workflows/contract/call-tree.ts';
 import type { BreakOff, SteerAck, StopAck } from '../workflows/contract/control.ts';
 import type { AgentEvent } from '../workflows/contract/events.ts';
 import type { ClientStore } from '../workflows/contract/store.ts';
@@ -31,6 +32,7 @@ import type {
   ToolResultInput,
   TurnHandle,
 } from './api.ts';
+import { readCallTree } from './call-tree.ts';
 import { followEvents } from './event-tail.ts';
 import { noTurn } from './no-turn.ts';
 import { findStall, type Stall } from './stalls.ts';
@@ -109,6 +111,12 @@ export class StoredTurn<Output extends object = Fields> implements TurnHandle<Ou
 
   stall({ queuedMs }: StallOptions = {}): Promise<Stall | null> {
     return findStall(this.#store, this.#temporal, this.id, queuedMs);
+  }
+
+  async tree(): Promise<TurnNode> {
+    const tree = await readCallTree(this.#store, this.id);
+    if (tree) return tree;
+    throw noTurn(this.id);
   }
 
   async *transcript(): AsyncGenerator<TranscriptEntry, void> {

@@ -69,3 +69,19 @@ test('an agent waits for something outside and for a person, and tells what it i
   ]);
   expect(lines.at(-1)).toBe('the agent has done its work in six turns, and rested between them');
 });
+
+test('two people share a chat: what they write meanwhile becomes one turn, in which each is named (C8)', async () => {
+  const lines = (await printed('05-a-chat-with-two-people.ts')).trimEnd().split('\n');
+  expect(lines).toEqual([
+    'ann: Find us a table for two. (processing)',
+    'bob: a window seat (queued)',
+    'ann: a late start (collected)',
+    'host: Noted: bob wants a window seat; ann wants a late start.',
+  ]);
+});
+
+test('two agents chat with each other, and each remembers what was said (C5)', async () => {
+  const lines = (await printed('06-two-agents-that-chat.ts')).trimEnd().split('\n');
+  expect(lines).toHaveLength(6);
+  expect(lines.slice(0, 2)).toEqual(['pupil: Why is the sky blue?', 'teacher: Air scatters blue light most.']);
+});

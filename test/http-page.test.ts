@@ -54,7 +54,7 @@ test('the walk works as it is printed', async () => {
   expect(output).toContain('"booked":"Rome"');
   expect(output).toContain('"price":200');
   expect(output).toContain('"answeredBy":"dev"');
-  expect(output).toContain('"primitive":"enqueue"');
+  expect(output).toMatch(/\{"node":"turn",.*"children":\[\{"node":"call",.*"tool":"book"/m);
   expect(output).toMatch(/"ack":"(stopped|canceled)"/);
   expect(output).toMatch(/\{"disposition":"(woken|kept)"\}\{"disposition":"duplicate"\}/);
   expect(output).toContain('"revoked":true');

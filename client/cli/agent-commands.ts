@@ -21,6 +21,8 @@ export function addAgents({ program, command, storeCommand, run }: Cli, environm
     .addOption(new Option('--posture <posture>', 'only those that are at this').choices(POSTURES))
     .addOption(new Option('--status <status>', 'only those that do this').choices(AGENT_STATUSES))
     .option('--profile <name>', 'only of this profile')
+    .addOption(new Option('--all', 'also one-shot agents whose turn has ended').conflicts('oneShot'))
+    .option('--one-shot', 'only one-shot agents whose turn has ended')
     .option('--watch', 'show what changes, until Ctrl-C')
     .option('--limit <number>', 'so many at most (default: 100)', pageSize)
     .option('--after <agent>', 'those behind this one')

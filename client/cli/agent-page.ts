@@ -31,7 +31,7 @@ function headRows(summary: AgentSummary, held: HeldQueue | null): string[][] {
   const { usage, cost } = model;
   const workers = waitingForWorkers === null ? '' : `, waiting for workers of ${waitingForWorkers.workerTarget}`;
   return [
-    ['agent', `${identity.agentId}, profile ${identity.profile ?? '(by its name)'}, epoch ${turnEpoch}`],
+    ['agent', `${identity.agentId}, profile ${identity.profile}, epoch ${turnEpoch}`],
     ...(identity.parentAgentId === null ? [] : [['child of', identity.parentAgentId]]),
     ['posture', postureText(schedulingPosture)],
     ['status', `${agent.status}${workers}`],

@@ -1,6 +1,7 @@
 /** `turn tree`. */
+import { readCallTree } from '../call-tree.ts';
 import { noTurn } from '../no-turn.ts';
-import { callTree, treeLines } from './call-tree.ts';
+import { treeLines } from './call-tree.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
 
 /** `turn tree`: draws what a request caused. Resolves with the exit code. Errors: `turn_not_found`. */
@@ -11,9 +12,9 @@ export async function printTree(
 ): Promise<number> {
   const store = await openStore(options);
   try {
-    const tree = callTree(turnId, await store.listEdges(turnId));
+    const tree = await readCallTree(store, turnId);
     if (!tree) throw noTurn(turnId);
-    for (const line of options.json ? [JSON.stringify({ tree })] : treeLines(tree)) io.out(line);
+    for (const line of options.json ? [JSON.stringify(tree)] : treeLines(tree)) io.out(line);
     return 0;
   } finally {
     await store.close();

@@ -67,7 +67,7 @@ const turnRows = (turns: readonly TurnSummary[]): string[][] => [
   ...turns.map((turn) => [
     time(turn.acceptedAt),
     turn.agentId,
-    turn.profile ?? '-',
+    turn.profile,
     turn.errorCode === null ? turn.status : `${turn.status} (${turn.errorCode})`,
     String(turn.stepCount),
     String(turn.usage.input + turn.usage.output),
@@ -105,7 +105,7 @@ export async function printCosts({ io, openStore }: CliEnvironment, options: Cos
 const costRows = (by: CostOptions['by'], sums: readonly Spending[]): string[][] => [
   [by.toUpperCase(), 'TURNS', 'FAILED', 'TOKENS', 'COST', 'WITHOUT A KNOWN COST'],
   ...sums.map(({ of, turns, failed, tokens, cost, uncosted }) => [
-    of ?? '-',
+    of,
     String(turns),
     String(failed),
     String(tokens),

@@ -31,7 +31,7 @@ function headRows(view: TurnView, held: HeldQueue | null, stall: string | null):
   const why = [errorCode === null ? '' : ` (${errorCode})`, reason === null ? '' : `: ${reason}`].join('');
   return [
     ['turn', agentTurnId],
-    ['agent', `${agentId}, profile ${profile ?? '(not chosen yet)'}, epoch ${turnEpoch ?? '(not leased yet)'}`],
+    ['agent', `${agentId}, profile ${profile}, epoch ${turnEpoch ?? '(not leased yet)'}`],
     ['status', `${status}${why}`],
     ...(stall === null ? [] : [['stalled', stall]]),
     ...heldRows(view, held),

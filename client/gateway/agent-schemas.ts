@@ -26,7 +26,7 @@ const HEAD_STATUSES = ['idle', 'dispatched', 'running', 'suspended'] as const;
 export const agentSchema = z
   .object({
     agentId: z.string(),
-    profile: z.string().nullable(),
+    profile: z.string(),
     lifecycle: z.enum(['started', 'stopped']),
     status: z.enum(HEAD_STATUSES),
     agentStatus: z.enum(AGENT_STATUSES),
@@ -145,7 +145,7 @@ export const agentSummarySchema = z
       visibility: z.enum(['public', 'private']),
       ownership: z.enum(['self_owned', 'parent_supervised']),
       parentAgentId: z.string().nullable(),
-      profile: z.string().nullable(),
+      profile: z.string(),
       createdAt: storeTime,
     }),
     agent: z.object({

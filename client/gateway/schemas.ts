@@ -155,7 +155,7 @@ export const turnSchema = z
     errorCode: z.string().nullable(),
     reason: z.string().nullable(),
     turnEpoch: z.int().nullable(),
-    profile: z.string().nullable(),
+    profile: z.string(),
     instruction: z.string(),
     deliverable: object.nullable(),
     deliverableCardId: z.string().nullable(),
@@ -183,7 +183,7 @@ export const turnSummarySchema = z
   .object({
     agentTurnId: z.string(),
     agentId: z.string(),
-    profile: z.string().nullable(),
+    profile: z.string(),
     status,
     errorCode: z.string().nullable(),
     reason: z.string().nullable(),
@@ -235,7 +235,7 @@ export const inboxEntrySchema = z
 /** What turns spent. */
 export const spendingSchema = z
   .object({
-    of: z.string().nullable(),
+    of: z.string(),
     turns: z.int(),
     failed: z.int(),
     tokens: z.int(),
@@ -254,10 +254,43 @@ export const transcriptEntrySchema = z
   })
   .openapi('TranscriptEntry');
 
-/** Who caused what. */
-export const edgeSchema = z
-  .looseObject({ primitive: z.string(), phase: z.string(), kind: z.string().nullable(), createdAt: storeTime })
-  .openapi('Edge');
+const TREE_NODE = {
+  type: 'object',
+  description: 'A call, a turn, or an edge without its partner.',
+  properties: {
+    node: { type: 'string', enum: ['call', 'turn', 'loose'] },
+    callId: { type: ['string', 'null'] },
+    tool: { type: 'string' },
+    agentTurnId: { type: 'string' },
+    agentId: { type: ['string', 'null'] },
+    stepIndex: { type: ['integer', 'null'] },
+    status: { type: 'string' },
+    startedAt: { type: 'integer' },
+    endedAt: { type: ['integer', 'null'] },
+    children: { type: 'array', items: { $ref: '#/components/schemas/TreeNode' } },
+  },
+  required: ['node', 'startedAt'],
+} as const;
+
+/** What a turn caused. A schema of zod that names itself has no name in the document. */
+export const treeSchema = z
+  .object({
+    node: z.literal('turn'),
+    agentTurnId: z.string(),
+    agentId: z.string().nullable(),
+    stepIndex: z.int().nullable(),
+    status: z.string().openapi({
+      description:
+        'How it ended, `open` until then; `not_read` where the tree is too large: ask for the tree of that turn.',
+    }),
+    depth: z.int(),
+    correlationId: z.string().nullable(),
+    traceId: z.string().nullable(),
+    startedAt: storeTime,
+    endedAt: storeTime.nullable(),
+    children: z.array(z.record(z.string(), z.unknown()).openapi('TreeNode', TREE_NODE as never)),
+  })
+  .openapi('Tree');
 
 /** A card; its content follows from its type. */
 export const cardSchema = z

@@ -4,6 +4,7 @@ import type { ScheduledWorkItem } from '../../workflows/agent-state/work-items.t
 import type { AgentSummary } from '../../workflows/contract/agent-summary.ts';
 import type { WaitView, WakeAck, WakeDelivery, WorkPage } from '../../workflows/contract/agent-work.ts';
 import type { ApprovalAck, ApprovalFilter, ApprovalView } from '../../workflows/contract/approvals.ts';
+import type { TurnNode } from '../../workflows/contract/call-tree.ts';
 import type { SessionView } from '../../workflows/contract/chat.ts';
 import type { SteerAck, StopAck } from '../../workflows/contract/control.ts';
 import type { AgentEvent } from '../../workflows/contract/events.ts';
@@ -150,7 +151,12 @@ export class AgentHttpClient implements ClientApi {
   }
 }
 
-const agentSearch = ({ posture, agentStatus, profile }: AgentQuery) => ({ posture, status: agentStatus, profile });
+const agentSearch = ({ posture, agentStatus, profile, oneShot }: AgentQuery) => ({
+  posture,
+  status: agentStatus,
+  profile,
+  oneShot,
+});
 
 class RemoteAgent<Output extends object = Fields> implements AgentHandle<Output> {
   readonly id: string;
@@ -287,6 +293,10 @@ class RemoteTurn<Output extends object = Fields> implements TurnHandle<Output> {
 
   async stall({ queuedMs }: StallOptions = {}): Promise<Stall | null> {
     return (await this.#gateway.get<{ stall: Stall | null }>(`${this.#path}/stall`, { queuedMs })).stall;
+  }
+
+  tree(): Promise<TurnNode> {
+    return this.#gateway.get(`${this.#path}/tree`);
   }
 
   async *transcript(): AsyncGenerator<TranscriptEntry, void> {

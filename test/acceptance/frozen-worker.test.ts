@@ -157,7 +157,7 @@ describe('a worker frozen between the claim of a call and its effect', () => {
 
 /** All that the store says of every agent: turns, events, and what is in their boxes. */
 async function everything({ client, store }: Harness): Promise<unknown> {
-  const agents = await Array.fromAsync(client.listAgents());
+  const agents = await Array.fromAsync(client.listAgents({ oneShot: 'with' }));
   return Promise.all(
     agents.map(async ({ agentId }) => {
       const turns = await store.listTurns(agentId);

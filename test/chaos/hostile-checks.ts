@@ -42,7 +42,7 @@ function malformed({ instruction, deliverable, steps }: TurnView): Problem[] {
 
 function wrongUsage(ledger: Ledger, { profile, instruction, usage, steps }: TurnView): Problem[] {
   const hostile = hostilePart(instruction);
-  const uncounted = isUncounted(profile ?? '');
+  const uncounted = isUncounted(profile);
   const spent = steps.map((step, index) => ({ index, usage: step.usage })).filter((step) => step.usage !== null);
   if (uncounted && spent.length > 0) ledger.count('turns without a count of tokens');
   const mustBeOurs = (index: number) => uncounted || (hostile !== undefined && index === hostile.step);

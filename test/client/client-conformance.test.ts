@@ -62,9 +62,10 @@ beforeAll(async () => {
     },
   });
   const counted = COUNTED.map((name) => defineAgent({ name }));
+  const guide = defineAgent({ name: 'guide', allowedTools: [], delegationPolicy: { profiles: ['tester'] } });
   const keeper = defineAgent({ name: 'keeper', builtins: [...AGENT_STATE_TOOLS] });
   await harness.startWorker(
-    defineApp({ agents: [defineAgent({ name: 'tester' }), asking, keeper, ...counted], tools: [book, outside] }),
+    defineApp({ agents: [defineAgent({ name: 'tester' }), asking, guide, keeper, ...counted], tools: [book, outside] }),
     model,
   );
   gateway = await openGateway(harness);
@@ -109,6 +110,29 @@ describe.each<[string, () => ClientApi, string | undefined]>([
     expect(parts.map(({ type }) => type)).toEqual(['step', 'result', 'text', 'step', 'end']);
     expect(await all(turn.stream({ cursor: parts[1]?.cursor ?? '' }))).toEqual(parts.slice(2));
     expect(await turn.stall()).toBeNull();
+  });
+
+  test('reads the tree of a turn: its calls below it, and below a call the turn that it made', async () => {
+    const asks = calls('ask_expert', { profile: 'tester', question: script(calls('book', { price: 4 }), says('Ok.')) });
+    const turn = await client().run('guide', { instruction: script(asks, says('Done.')) });
+    await turn.result();
+    const tree = await turn.tree();
+    expect(tree).toMatchObject({
+      ...{ node: 'turn', agentTurnId: turn.id, status: 'success', depth: 0 },
+      children: [
+        {
+          ...{ node: 'call', tool: 'ask_expert', status: 'answered', stepIndex: 1 },
+          children: [
+            {
+              ...{ node: 'turn', status: 'success', depth: 1 },
+              children: [{ node: 'call', tool: 'book', status: 'answered', children: [] }],
+            },
+          ],
+        },
+      ],
+    });
+    expect(await harness.client.turn(turn.id).tree()).toEqual(tree);
+    await expect(client().turn(v7()).tree()).rejects.toMatchObject({ code: 'turn_not_found' });
   });
 
   test('runs a turn of a new agent, and the same one again with an idempotency key', async () => {
@@ -204,6 +228,18 @@ describe.each<[string, () => ClientApi, string | undefined]>([
     expect((await agent.turns({ last: 1 })).map(({ agentTurnId }) => agentTurnId)).toEqual([newest?.agentTurnId]);
   });
 
+  test('says the profile of a turn that is queued, and finds it by that', async () => {
+    const agent = client().agent(newAgent());
+    const first = await agent.enqueue({ instruction: script(calls('outside', {})), profile: 'tester' });
+    const queued = await agent.enqueue({ instruction: script(says('A.')) });
+    expect(queued.ack?.status).toBe('queued');
+    expect(await queued.get()).toMatchObject({ status: 'queued', profile: 'tester' });
+    const found = await all(client().turns({ agentId: agent.id, profile: 'tester', status: ['queued'] }));
+    expect(found).toMatchObject([{ agentTurnId: queued.id, profile: 'tester' }]);
+    await first.stop();
+    expect((await queued.result()).profile).toBe('tester');
+  });
+
   test('finds and counts agents by what they are at', async () => {
     const agents = [newAgent(), newAgent()].map((id) => client().agent(id, { profile }));
     for (const agent of agents) await (await agent.enqueue({ instruction: script(says('A.')) })).result();
@@ -218,6 +254,22 @@ describe.each<[string, () => ClientApi, string | undefined]>([
     expect(await client().countAgents({ profile, posture: 'idle' })).toBe(1);
     expect(await client().countAgents({ profile, posture: 'blocked' })).toBe(0);
     expect(await client().countAgents()).toBeGreaterThanOrEqual(2);
+  });
+
+  test('leaves one-shot agents out of its lists once they have ended, unless they are asked for', async () => {
+    const turn = await client().run(profile, { instruction: script(calls('outside', {})) });
+    await waitingOf(client(), turn.id);
+    const { agentId } = await turn.get();
+    const isListed = async (oneShot?: 'with' | 'only') => {
+      const query = { profile, ...(oneShot === undefined ? {} : { oneShot }) };
+      const ids = (await all(client().listAgents(query))).map((agent) => agent.agentId);
+      expect(await client().countAgents(query)).toBe(ids.length);
+      return ids.includes(agentId);
+    };
+    expect([await isListed(), await isListed('only')]).toEqual([true, false]);
+    await turn.stop();
+    expect([await isListed(), await isListed('with'), await isListed('only')]).toEqual([false, true, true]);
+    expect(await client().agent(agentId).get()).not.toBeNull();
   });
 
   test('reads what an agent has between its turns, and cancels its timer (A5)', async () => {

@@ -112,7 +112,7 @@ async function main(): Promise<boolean> {
     const passes: boolean[] = [await isValid(bin, url), await held(program, url, { scope: 'none', token: null })];
     const withToken = (scope: string): Pass => ({ scope, token: tokens.get(scope) ?? '', without: ENDLESS });
     for (const scope of ['read', 'approve', 'operate']) passes.push(await held(program, url, withToken(scope)));
-    const made = await Array.fromAsync(client.listAgents());
+    const made = await Array.fromAsync(client.listAgents({ oneShot: 'with' }));
     if (made.length > 0) console.log(`WRONG: ${made.length} agents were made without scope write`);
     passes.push(made.length === 0, await held(program, url, withToken('write')));
     passes.push(await held(program, url, { scope: 'all', token, without: ENDLESS }));

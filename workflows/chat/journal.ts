@@ -22,7 +22,8 @@ export const sessionLineSchema = z.object({
   /** The agent that was named when the session was begun. */
   of: z.string().min(1),
   chatId: z.string().min(1),
-  profile: z.string().nullable(),
+  /** The profile of its turns. */
+  profile: z.string().min(1),
   at: z.int().nonnegative(),
 });
 /** The first line of a journal. */

@@ -38,8 +38,8 @@ export interface AgentSummary {
     readonly ownership: 'self_owned' | 'parent_supervised';
     /** Null for an agent that a request from outside made. */
     readonly parentAgentId: string | null;
-    /** The profile of its turns where a request names none; null: the one that is named like the agent. */
-    readonly profile: string | null;
+    /** The profile of its turns where a request names none: that of its first request. */
+    readonly profile: string;
     readonly createdAt: number;
   };
   readonly agent: {

@@ -68,8 +68,8 @@ export interface SessionView {
   /** The agent that was named when it was begun. */
   readonly of: string;
   readonly chatId: string;
-  /** The profile of its turns; null: the one that is named like its agent. */
-  readonly profile: string | null;
+  /** The profile of its turns, where a message names no other. */
+  readonly profile: string;
   /** How many messages it has. */
   readonly lastSeq: number;
   readonly createdAt: number;
@@ -124,7 +124,7 @@ export interface RestoredSession {
   readonly sessionId: string;
   readonly of: string;
   readonly chatId: string;
-  readonly profile: string | null;
+  readonly profile: string;
   /** In their order. */
   readonly messages: readonly RestoredMessage[];
   /** Its turns, in the order in which they ended. */

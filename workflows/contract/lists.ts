@@ -27,8 +27,8 @@ export interface TurnQuery {
 /** A turn in a list, without its steps. */
 export interface TurnSummary extends TurnPlace {
   readonly agentId: string;
-  /** The profile it was leased with; while it is queued the one that the request names, null when it names none. */
-  readonly profile: string | null;
+  /** The profile that its request names, or else that of its agent. */
+  readonly profile: string;
   readonly status: TurnStatus;
   /** Null while the turn has not ended, and when it succeeded. */
   readonly errorCode: string | null;
@@ -48,8 +48,8 @@ export interface TurnSummary extends TurnPlace {
 
 /** What is added up of the turns of one agent, or of one profile. */
 export interface Spending {
-  /** The agent or the profile; null for turns that were never leased and name no profile. */
-  readonly of: string | null;
+  /** The agent or the profile. */
+  readonly of: string;
   readonly turns: number;
   readonly failed: number;
   /** Input and output tokens. */

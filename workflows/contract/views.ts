@@ -22,8 +22,8 @@ export interface TurnView<Output extends object = Fields> {
   readonly reason: string | null;
   /** The epoch of its lease; null for a turn that was never leased. */
   readonly turnEpoch: number | null;
-  /** The profile it was leased with; while it is queued the one that the request names, null when it names none. */
-  readonly profile: string | null;
+  /** The profile that its request names, or else that of its agent. */
+  readonly profile: string;
   readonly instruction: string;
   /** The chat whose messages made it; null for all other turns (C2). */
   readonly chat: ChatIdentity | null;
@@ -120,8 +120,8 @@ export interface CallView {
 /** An agent: its head, and what the roster says of it. */
 export interface AgentView {
   readonly agentId: string;
-  /** The profile of its turns where a request names none, as its first request named it; null: the one that is named like the agent. */
-  readonly profile: string | null;
+  /** The profile of its turns where a request names none: that of its first request. */
+  readonly profile: string;
   /** What an operator wants of the agent; a stopped one refuses requests and keeps its queue (T10). */
   readonly lifecycle: AgentLifecycle;
   /** How far its open turn is; `idle` without one. */
@@ -165,6 +165,14 @@ export interface EdgeView {
   readonly depth: number;
   readonly traceId: string | null;
   readonly createdAt: number;
+  /** Of an enqueue: the other edges of the turn that it made are left out, because the list is long enough without them. */
+  readonly unread?: true;
+}
+
+/** How far the edges of a tree are read: no further turn beyond so many edges, and none that so many turns lead to. */
+export interface EdgeBounds {
+  readonly edges: number;
+  readonly levels: number;
 }
 
 /** One broken part of the promise, found in the rows of the store. */
@@ -195,6 +203,11 @@ export interface AgentFilter {
   readonly agentStatus?: AgentStatus;
   /** The profile of its requests that name none. */
   readonly profile?: string;
+  /**
+   * Whether one-shot agents count, those of `run`, whose turn has ended and that have nothing else: `with` the others, or they `only`. They
+   * are left out where nothing is said.
+   */
+  readonly oneShot?: 'with' | 'only';
   /** Agents whose ids begin with one of these; all when left out. */
   readonly agentPrefixes?: readonly string[];
 }
@@ -248,7 +261,7 @@ export interface ReadStore {
   /** Counts agents, exactly. */
   countAgents(filter?: AgentFilter): Promise<number>;
   /** Lists the edges of a turn and, recursively, of the turns it enqueued, oldest first; calls of one step in their order. */
-  listEdges(agentTurnId: string): Promise<readonly EdgeView[]>;
+  listEdges(agentTurnId: string, bounds?: EdgeBounds): Promise<readonly EdgeView[]>;
   /** Reads events of an agent or of one of its turns, oldest first. */
   readEvents(filter: EventFilter): Promise<readonly AgentEvent[]>;
   /** Checks the rows of the store and returns what breaks the promise, at most `limit` (1,000) findings; empty when all is well. */

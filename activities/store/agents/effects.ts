@@ -128,7 +128,7 @@ export async function applyEffects(tx: Tx, head: HeadRow, turn: TurnRow): Promis
     if (ended) came = withCame({ came }, ended);
   }
   if (work === before && came === head.came) return head;
-  const change = { has_work: 1, current_work_item_id: work.currentId, came };
+  const change = { has_work: 1, one_shot_ended: 0, current_work_item_id: work.currentId, came };
   await updateHead(tx, head.agent_id, change);
   return { ...head, ...change };
 }

@@ -138,10 +138,13 @@ async function itemToContinue(tx: Tx, head: HeadRow, { items }: AgentFacts): Pro
   return item && head.autonomous_turns < (await mostOwnTurns(tx, head.agent_id)) ? item : undefined;
 }
 
+/** The profile of an agent that has had a turn. */
+const profileOf = async (reader: Reader, agentId: string): Promise<string> =>
+  (await rosterEntry(reader, agentId))?.profile ?? agentId;
+
 /** How many turns in a row the agent may make by itself; none while its profile cannot be read. */
 async function mostOwnTurns(tx: Tx, agentId: string): Promise<number> {
-  const name = (await rosterEntry(tx, agentId))?.profile ?? agentId;
-  const head = await selectProfileHead(tx, name).executeTakeFirst();
+  const head = await selectProfileHead(tx, await profileOf(tx, agentId)).executeTakeFirst();
   const profile = await profileAt(tx, head).catch(() => null);
   return profile?.snapshot.profile.maxAutonomousTurns ?? 0;
 }
@@ -171,6 +174,7 @@ async function queueFor(tx: Tx, head: HeadRow, came: readonly Came[]): Promise<Q
     instructionCardId: cardId,
     digest: '',
     depth: before?.depth ?? 0,
+    profile: await profileOf(tx, agentId),
     request: { priority: 'normal', came, ...(before?.correlation_id ? { correlationId: before.correlation_id } : {}) },
   });
 }

@@ -2,6 +2,8 @@
  * Building anew what the head of an agent says of rows that lie elsewhere: counts, sums, times, its status. The rows decide; the head is the copy
  * that is read often.
  */
+
+import { isOneShotAgent } from '../../../workflows/agent-state/one-shot.ts';
 import type { AgentStatus } from '../../../workflows/agent-state/status.ts';
 import { addUsage, NO_USAGE, type Usage } from '../../../workflows/protocol/turn.ts';
 import { type StoreContext, type Tx, write } from '../context.ts';
@@ -29,7 +31,8 @@ export const rebuildAgent = (ctx: StoreContext, agentId: string): Promise<readon
     const after = { ...head, ...change };
     const isStopped = entry.lifecycle === 'stopped';
     const agent_status = isStopped ? 'stopped' : await statusOf(tx, after);
-    const wrong = Object.entries({ ...change, agent_status }).filter(
+    const one_shot_ended = hasEndedOneShot({ ...after, agent_status }) ? 1 : 0;
+    const wrong = Object.entries({ ...change, agent_status, one_shot_ended }).filter(
       ([name, value]) => !isSame(head[name as keyof HeadRow], value),
     );
     if (wrong.length > 0) await updateHead(tx, agentId, Object.fromEntries(wrong));
@@ -94,6 +97,9 @@ async function hasWork({ db }: Tx, agentId: string): Promise<boolean> {
   }
   return false;
 }
+
+const hasEndedOneShot = ({ agent_id, agent_status, accept_seq, has_work }: HeadRow): boolean =>
+  isOneShotAgent(agent_id) && agent_status === 'asleep' && accept_seq === 1 && has_work === 0;
 
 /** What an agent does that an operator has not stopped. */
 async function statusOf(tx: Tx, head: HeadRow): Promise<AgentStatus> {

@@ -28,7 +28,7 @@ export async function insertTrigger(
       created_at: tx.now,
     })
     .execute();
-  await updateHead(tx, agentId, { has_work: 1 });
+  await updateHead(tx, agentId, { has_work: 1, one_shot_ended: 0 });
 }
 
 /** Makes a trigger. */

@@ -16,42 +16,46 @@ export interface Session {
   readonly severalSenders: boolean;
 }
 
-/** Begins the session, or goes on with it, for one more message. */
+/** Begins the session, or goes on with it, for one more message; null where its id is that of another chat's session. */
 export async function sessionWith(
   tx: Tx,
   agentId: string,
   { agentId: of, message }: Pick<SendMessage, 'agentId' | 'message'>,
-): Promise<Session> {
+): Promise<Session | null> {
   const sender = message.sender.agentId;
-  const row = await tx.db
-    .insertInto('chat_sessions')
-    .values({
-      agent_id: agentId,
-      session_id: message.sessionId ?? agentId,
-      of_agent: of,
-      chat_id: message.chatId,
-      first_sender: sender,
-      several_senders: 0,
-      last_seq: 1,
-      created_at: tx.now,
-      updated_at: tx.now,
-    })
-    .onConflict((conflict) =>
-      conflict.column('agent_id').doUpdateSet((eb) => ({
-        last_seq: eb('chat_sessions.last_seq', '+', 1),
-        several_senders: eb
-          .case()
-          .when('chat_sessions.first_sender', '=', sender)
-          .then(eb.ref('chat_sessions.several_senders'))
-          .else(1)
-          .end(),
-        updated_at: tx.now,
-      })),
-    )
-    .returning(['session_id', 'last_seq', 'several_senders'])
-    .executeTakeFirstOrThrow();
-  return { sessionId: row.session_id, seq: row.last_seq, severalSenders: row.several_senders === 1 };
+  const first = {
+    agent_id: agentId,
+    session_id: message.sessionId ?? agentId,
+    of_agent: of,
+    chat_id: message.chatId,
+    first_sender: sender,
+    several_senders: 0,
+    last_seq: 1,
+    created_at: tx.now,
+    updated_at: tx.now,
+  };
+  const begun = tx.db.insertInto('chat_sessions').values(first);
+  const row =
+    (await goneOnWith(tx, agentId, sender)) ??
+    (await begun
+      .onConflict((conflict) => conflict.doNothing())
+      .returning(['session_id', 'last_seq', 'several_senders'])
+      .executeTakeFirst());
+  return row ? { sessionId: row.session_id, seq: row.last_seq, severalSenders: row.several_senders === 1 } : null;
 }
+
+/** Counts one more message of a session that is there; undefined where it is not. */
+const goneOnWith = ({ db, now }: Tx, agentId: string, sender: string) =>
+  db
+    .updateTable('chat_sessions')
+    .set((eb) => ({
+      last_seq: eb('last_seq', '+', 1),
+      several_senders: eb.case().when('first_sender', '=', sender).then(eb.ref('several_senders')).else(1).end(),
+      updated_at: now,
+    }))
+    .where('agent_id', '=', agentId)
+    .returning(['session_id', 'last_seq', 'several_senders'])
+    .executeTakeFirst();
 
 /** A message that is to be written. */
 export interface NewMessage {

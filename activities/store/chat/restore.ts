@@ -34,7 +34,7 @@ export async function restoreSession(ctx: StoreContext, lost: RestoredSession): 
     const head = await lockHead(tx, agentId);
     const known = await selectSessions(tx).where('chat_sessions.agent_id', '=', agentId).executeTakeFirst();
     if (known) return { restored: false, waiting: 0, handover: null };
-    const name = lost.profile ?? lost.of;
+    const name = lost.profile;
     const profileHead = await selectProfileHead(tx, name).executeTakeFirst();
     const refused = await profileRefusal(tx, { agentId, name, head: profileHead });
     if (refused) throw new CodedError(refused.code, refused.message);
@@ -81,6 +81,7 @@ async function rowOf(
 ): Promise<TakenMessage> {
   const message = { ...told, sessionId };
   const session = await sessionWith(tx, agentId, { agentId: of, message });
+  if (!session) throw new CodedError('invalid_input', `sessionId: ${sessionId} is the session of another chat`);
   const digest = canonicalDigest([of, message.chatId, message.sender, message.payload]);
   const { severalSenders } = session;
   return { row: messageRow(tx, { agentId, digest, policy, session, message }), severalSenders };
@@ -96,7 +97,7 @@ async function queueMessages(
   const taken = eventIds.flatMap((id) => rows.get(id) ?? []);
   const [first] = taken;
   if (!first) return null;
-  const setting = { sessionId: lost.sessionId, profile: null, front: false };
+  const setting = { sessionId: lost.sessionId, profile: lost.profile, front: false };
   const turn = await queueFor(tx, first.row, agentTurnId === undefined ? setting : { ...setting, agentTurnId });
   await writeMessageCard(tx, first.row, first.severalSenders, turn.agent_turn_id);
   for (const { row } of taken) {

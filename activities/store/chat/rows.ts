@@ -67,12 +67,12 @@ export const messageView = (row: PlacedMessage): MessageView => ({
 export const selectSessions = ({ db }: Reader) =>
   db
     .selectFrom('chat_sessions')
-    .leftJoin('agents', 'agents.agent_id', 'chat_sessions.agent_id')
+    .innerJoin('agents', 'agents.agent_id', 'chat_sessions.agent_id')
     .selectAll('chat_sessions')
     .select('agents.profile');
 
 /** The session as readers see it. */
-export const sessionView = (row: ChatSessionRow & { readonly profile: string | null }): SessionView => ({
+export const sessionView = (row: ChatSessionRow & { readonly profile: string }): SessionView => ({
   sessionId: row.session_id,
   agentId: row.agent_id,
   of: row.of_agent,

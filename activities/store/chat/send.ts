@@ -39,22 +39,28 @@ export async function sendMessage(ctx: StoreContext, input: SendMessage): Promis
   const agentId = sessionAgentId(input.agentId, message.chatId);
   const digest = canonicalDigest([input.agentId, message.chatId, message.sender, message.payload]);
   return write(ctx, agentId, async (tx) => {
-    const known = selectMessages(tx)
+    const likeIt = selectMessages(tx)
       .where('chat_messages.agent_id', '=', agentId)
-      .where('chat_messages.idempotency_key', '=', message.idempotencyKey);
-    const [head, [before], [sessionRow], [own], [base]] = await lockHeadWith(
+      .where((eb) =>
+        eb.or([
+          eb('chat_messages.idempotency_key', '=', message.idempotencyKey),
+          eb('chat_messages.event_id', '=', message.eventId),
+        ]),
+      );
+    const [head, known, [session], [own], [base]] = await lockHeadWith(
       tx,
       agentId,
-      known,
+      likeIt,
       selectSessions(tx).where('chat_sessions.agent_id', '=', agentId),
       selectRosterEntry(tx, agentId),
       selectRosterEntry(tx, input.agentId),
     );
+    const before = known.find(({ idempotency_key: key }) => key === message.idempotencyKey);
     if (before) return before.digest === digest ? sentBefore(tx, head, before.seq) : conflict(agentId, input);
     const name = input.profile ?? own?.profile ?? base?.profile ?? input.agentId;
     const profileHead = await selectProfileHead(tx, name).executeTakeFirst();
     const refused =
-      (await sessionRefusal(tx, agentId, input, sessionRow?.session_id)) ??
+      sessionRefusal(input, session?.session_id, known.length > 0) ??
       (await profileRefusal(tx, { agentId, name, head: profileHead }));
     const outcome = refused ?? (await place(tx, { head, agentId, digest, name, input, profileHead, isNew: !own }));
     if ('code' in outcome) {
@@ -72,33 +78,19 @@ const conflict = (agentId: string, { message }: SendMessage): RefusedRequest => 
 });
 
 /** Why the message cannot be of this session; null when it can (C1, C2). */
-async function sessionRefusal(
-  { db }: Tx,
-  agentId: string,
+function sessionRefusal(
   { message: { sessionId, eventId } }: SendMessage,
   known: string | undefined,
-): Promise<Refusal | null> {
-  const invalid = (field: string, what: string): Refusal => ({ code: 'invalid_input', message: `${field}: ${what}` });
+  isDoubled: boolean,
+): Refusal | null {
   if (known !== undefined && sessionId !== undefined && sessionId !== known)
     return invalid('sessionId', `the session of this chat is ${known}; leave sessionId out, or send that one`);
-  const wanted = known ?? sessionId ?? agentId;
-  const other = await db
-    .selectFrom('chat_sessions')
-    .select('agent_id')
-    .where('session_id', '=', wanted)
-    .where('agent_id', '!=', agentId)
-    .executeTakeFirst();
-  if (other) return invalid('sessionId', `${wanted} is the session of another chat; send one that is not used yet`);
-  const doubled = await db
-    .selectFrom('chat_messages')
-    .select('seq')
-    .where('agent_id', '=', agentId)
-    .where('event_id', '=', eventId)
-    .executeTakeFirst();
-  return doubled
+  return isDoubled
     ? invalid('eventId', `${eventId} was sent with another idempotencyKey; repeat it with the same one`)
     : null;
 }
+
+const invalid = (field: string, what: string): Refusal => ({ code: 'invalid_input', message: `${field}: ${what}` });
 
 /** What became of a message that is sent again. A turn that has not started gives its lease again: the caller before may have gone. */
 async function sentBefore(tx: Tx, head: HeadRow, seq: number): Promise<MessageSent> {
@@ -141,12 +133,16 @@ async function place(tx: Tx, placing: Placing): Promise<MessageSent | Refusal> {
   const profile = await profileAt(tx, placing.profileHead).catch(() => null);
   const chat = profile?.snapshot.profile.chat;
   const policy = input.policy ?? chat?.queuePolicy ?? 'collect';
-  const awake = placing.isNew ? await enrol(tx, head, { profile: name, parentAgentId: null }) : head;
   const session = await sessionWith(tx, agentId, input);
+  if (!session) {
+    const wanted = input.message.sessionId ?? agentId;
+    return invalid('sessionId', `${wanted} is the session of another chat; send one that is not used yet`);
+  }
+  const awake = placing.isNew ? await enrol(tx, head, { profile: name, parentAgentId: null }) : head;
   const row = messageRow(tx, { agentId, digest, policy, session, message: input.message });
   const waiting = (await selectWaitingTurn(tx, agentId).executeTakeFirst())?.agent_turn_id ?? null;
   const placement = placementOf(policy, await momentOf(tx, head, { row, waiting, profile }));
-  const placed = { session, profile: input.profile ?? null, waiting, chat };
+  const placed = { session, profile: name, waiting, chat };
   if (placement.ends && waiting !== null) await moveToFront(tx, agentId);
   const { turnId, made } = await carryOut(tx, awake, row, placement, placed);
   await noteMessage(tx, row, placement, turnId);
@@ -182,7 +178,7 @@ async function momentOf(tx: Tx, head: HeadRow, { row, waiting, profile }: Situat
 /** What a message is placed with. */
 interface Placed {
   readonly session: Session;
-  readonly profile: string | null;
+  readonly profile: string;
   readonly waiting: string | null;
   readonly chat: ChatConfig | undefined;
 }

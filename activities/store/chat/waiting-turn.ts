@@ -16,7 +16,7 @@ import type { ChatMessageRow } from '../schema/chat-rows.ts';
 import { constant } from '../schema/rows.ts';
 import type { QueuedTurn, Turn } from '../schema/turn-states.ts';
 import { FRONT_LANE, insertTurn } from '../turns/turns.ts';
-import { payloadOf, senderOf } from './rows.ts';
+import { payloadOf, selectSessions, senderOf } from './rows.ts';
 
 /** A query for the turn that takes more messages: the last one of the session that waits. */
 export const selectWaitingTurn = ({ db }: Reader, agentId: string) =>
@@ -108,8 +108,8 @@ export async function withItsMessages(tx: Tx, turn: Turn): Promise<Turn> {
 /** What a turn of messages is made of besides its first message. */
 export interface WaitingTurn {
   readonly sessionId: string;
-  /** The profile that the sender has named; null where none was. */
-  readonly profile: string | null;
+  /** The profile that it is leased with. */
+  readonly profile: string;
   /** Whether it goes before everything else that waits. */
   readonly front: boolean;
   /** When it may be leased at the earliest; at once when left out. */
@@ -130,12 +130,14 @@ export function queueFor(
     lane: front ? FRONT_LANE : PRIORITIES.indexOf('normal'),
     instructionCardId: row.card_id,
     digest: '',
+    profile,
     ...(notBefore === undefined ? {} : { notBefore }),
     request: {
       priority: front ? 'now' : 'normal',
       correlationId: row.correlation_id,
       chat: { sessionId, chatId: row.chat_id, traceId: row.trace_id },
-      ...(profile === null ? {} : { profile }),
+      // Tools are given it as they are given that of any request.
+      metadata: { chatId: row.chat_id, sessionId },
     },
   });
 }
@@ -188,13 +190,9 @@ export async function moveToWaitingTurn(tx: Tx, messages: readonly ChatMessageRo
 }
 
 /** What turns of the session are made with where no message says otherwise. */
-const settingOf = async ({ db }: Reader, agentId: string): Promise<Pick<WaitingTurn, 'sessionId' | 'profile'>> => {
-  const session = await db
-    .selectFrom('chat_sessions')
-    .select('session_id')
-    .where('agent_id', '=', agentId)
-    .executeTakeFirst();
-  return { sessionId: session?.session_id ?? agentId, profile: null };
+const settingOf = async (reader: Reader, agentId: string): Promise<Pick<WaitingTurn, 'sessionId' | 'profile'>> => {
+  const session = await selectSessions(reader).where('chat_sessions.agent_id', '=', agentId).executeTakeFirstOrThrow();
+  return { sessionId: session.session_id, profile: session.profile };
 };
 
 /** Writes down that nothing came of messages: their turn was stopped before it read them. */

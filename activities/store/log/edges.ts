@@ -1,46 +1,53 @@
 /** Edges as clients see them: enough to draw the whole call tree of a request (T26). */
-import type { EdgeView } from '../../../workflows/contract/views.ts';
+import type { EdgeBounds, EdgeView } from '../../../workflows/contract/views.ts';
 import { ofFewLengths, read, type StoreContext } from '../context.ts';
 import type { EdgeRow } from '../schema/log-rows.ts';
 import type { Db } from '../schema/rows.ts';
 
 /** Turns in one statement. */
 const TURNS_PER_QUERY = 512;
+/** Turns in one statement where a bound may come after each. */
+const FEW_TURNS = 16;
 
 /**
  * Lists the edges of a turn and of those it enqueued. Level by level: a planner may read all edges there are for a recursion in one
  * statement.
  */
-export const listEdges = (ctx: StoreContext, agentTurnId: string): Promise<readonly EdgeView[]> =>
+export const listEdges = (ctx: StoreContext, agentTurnId: string, bounds?: EdgeBounds): Promise<readonly EdgeView[]> =>
   read(ctx, async ({ db }) => {
+    const { edges: most, levels } = bounds ?? { edges: Number.POSITIVE_INFINITY, levels: Number.POSITIVE_INFINITY };
+    const atOnce = bounds ? FEW_TURNS : TURNS_PER_QUERY;
     const edges = new Map<string, EdgeRow>();
-    const turns = new Set([agentTurnId]);
-    for (let level = [agentTurnId]; level.length > 0; ) {
-      const caused = await edgesOf(db, 'source_agent_turn_id', level);
-      for (const edge of [...caused, ...(await edgesOf(db, 'target_agent_turn_id', level))])
-        edges.set(edge.edge_key, edge);
-      const enqueued = caused.flatMap((edge) =>
-        edge.primitive === 'enqueue' ? (edge.target_agent_turn_id ?? []) : [],
-      );
-      level = [...new Set(enqueued)].filter((id) => !turns.has(id));
-      for (const id of level) turns.add(id);
+    const known = new Set([agentTurnId]);
+    let level = [agentTurnId];
+    for (let depth = 0; level.length > 0 && depth < levels && edges.size < most; depth += 1) {
+      const next: string[] = [];
+      let read = 0;
+      for (; read < level.length && edges.size < most; read += atOnce) {
+        for (const edge of await edgesOf(db, level.slice(read, read + atOnce))) {
+          edges.set(edge.edge_key, edge);
+          const id = madeTurn(edge);
+          if (id === null || known.has(id)) continue;
+          known.add(id);
+          next.push(id);
+        }
+      }
+      level = [...level.slice(read), ...next];
     }
-    return [...edges.values()].sort(chronologically).map(edgeView);
+    const unread = new Set(level);
+    return [...edges.values()].sort(chronologically).map((row) => edgeView(row, unread));
   });
 
-/** The edges that begin, or end, at these turns. */
-async function edgesOf(
-  db: Db,
-  column: 'source_agent_turn_id' | 'target_agent_turn_id',
-  ids: readonly string[],
-): Promise<EdgeRow[]> {
-  const found: EdgeRow[] = [];
-  for (let from = 0; from < ids.length; from += TURNS_PER_QUERY) {
-    const some = ofFewLengths(ids.slice(from, from + TURNS_PER_QUERY));
-    for (const edge of await db.selectFrom('execution_edges').selectAll().where(column, 'in', some).execute())
-      found.push(edge);
-  }
-  return found;
+/** The turn that an edge enqueues. */
+const madeTurn = ({ primitive, target_agent_turn_id: id }: EdgeRow): string | null =>
+  primitive === 'enqueue' ? id : null;
+
+/** The edges that begin, or end, at these turns, the oldest first. */
+async function edgesOf(db: Db, ids: readonly string[]): Promise<EdgeRow[]> {
+  const some = ofFewLengths(ids);
+  const at = (column: 'source_agent_turn_id' | 'target_agent_turn_id') =>
+    db.selectFrom('execution_edges').selectAll().where(column, 'in', some).execute();
+  return [...(await at('source_agent_turn_id')), ...(await at('target_agent_turn_id'))].sort(chronologically);
 }
 
 const RANKS = { tool_call: 1, enqueue: 2, join: 3, report: 4 } as const;
@@ -61,7 +68,7 @@ const chronologically = (a: EdgeRow, b: EdgeRow): number =>
   (a.source_step_index ?? 0) - (b.source_step_index ?? 0) ||
   (a.call_index ?? 0) - (b.call_index ?? 0);
 
-const edgeView = (row: EdgeRow): EdgeView => ({
+const edgeView = (row: EdgeRow, unread: ReadonlySet<string>): EdgeView => ({
   primitive: row.primitive,
   phase: row.phase,
   kind: row.kind,
@@ -75,4 +82,5 @@ const edgeView = (row: EdgeRow): EdgeView => ({
   depth: row.depth,
   traceId: row.trace_id,
   createdAt: row.created_at,
+  ...(unread.has(madeTurn(row) ?? '') ? { unread: true as const } : {}),
 });

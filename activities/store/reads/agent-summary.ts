@@ -31,8 +31,8 @@ export const agentSummary = (ctx: StoreContext, agentId: string): Promise<AgentS
     const { work, closure } = await agentFacts(reader, row, activeChildren.length);
     const open = row.active_agent_turn_id;
     const active = (open === null ? undefined : await findTurn(reader, open)) ?? null;
-    const name = row.profile ?? agentId;
-    const profile = await profileAt(reader, await selectProfileHead(reader, name).executeTakeFirst()).catch(() => null);
+    const head = await selectProfileHead(reader, row.profile).executeTakeFirst();
+    const profile = await profileAt(reader, head).catch(() => null);
     const rests = active === null && Number(row.queued) === 0;
     const closed = rests ? closure : null;
     const child = row.parent_agent_id !== null;

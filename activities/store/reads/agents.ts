@@ -126,10 +126,11 @@ function mayHave(eb: Heads, posture: AgentSchedulingPosture) {
 }
 
 /** A query for what a list needs of heads. It reads the heads alone where it can: of a page of a join, PostgreSQL may join more than the page. */
-function selectHeads(db: Db, { posture, agentStatus, profile, agentPrefixes }: AgentFilter) {
+function selectHeads(db: Db, { posture, agentStatus, profile, agentPrefixes, oneShot }: AgentFilter) {
   let query = db
     .selectFrom('agent_state_head as head')
     .select(['head.agent_id', 'head.agent_status', 'head.has_work', 'head.current_work_item_id']);
+  if (oneShot !== 'with') query = query.where('head.one_shot_ended', '=', sql.lit(oneShot === 'only' ? 1 : 0));
   if (agentPrefixes) query = query.where(beginsWith('head.agent_id', agentPrefixes));
   if (agentStatus !== undefined) query = query.where('head.agent_status', '=', agentStatus);
   if (profile !== undefined)

@@ -69,7 +69,7 @@ export async function spending(
   ctx: StoreContext,
   { by, since, limit = 100, agentPrefixes }: SpendingQuery,
 ): Promise<Spending[]> {
-  const sums = new Map<string | null, Spending>();
+  const sums = new Map<string, Spending>();
   for (let before: TurnPlace | undefined; ; ) {
     const page = await spentBy(ctx, {
       since,

@@ -53,16 +53,18 @@ const boxes: Migration = ({ int }) => [
 /** The roster, the profiles, and the head of each agent. */
 const agents: Migration = ({ int }) => [
   // What the operator wants of the agent: a stopped one accepts and leases nothing (T10).
-  `create table agents (agent_id text primary key, profile text, lifecycle text not null default 'started',
+  `create table agents (agent_id text primary key, profile text not null, lifecycle text not null default 'started',
      parent_agent_id text, created_at ${int} not null)`,
   `create table profiles (hash text primary key, name text not null, snapshot text not null, created_at ${int} not null)`,
   `create table profile_heads (name text primary key, hash text not null, revision ${int} not null, updated_at ${int} not null)`,
   `create table agent_state_head (agent_id text primary key, status text not null, agent_status text not null, turn_epoch ${int} not null,
      active_agent_turn_id text, acting ${int} not null default 0, output_box_id text, waiting_tool_count ${int} not null,
      resume_deadline ${int}, has_work ${int} not null default 0, current_work_item_id text, came text, closure text,
-     autonomous_turns ${int} not null default 0, last_agent_turn_id text,
+     autonomous_turns ${int} not null default 0, last_agent_turn_id text, one_shot_ended ${int} not null default 0,
      total_input ${int} not null default 0, total_output ${int} not null default 0, total_cached ${int} not null default 0,
      total_estimated ${int} not null default 0, total_cost double precision, accept_seq ${int} not null, event_seq ${int} not null, updated_at ${int} not null)`,
+  // Lists leave one-shot agents out that have ended, however many there are, and read no row of them.
+  `create index heads_by_one_shot_ended on agent_state_head (one_shot_ended, agent_id)`,
 ];
 
 /** What agents have between their turns: work, and what they wait for. */
@@ -105,7 +107,7 @@ const turns: Migration = ({ int }) => [
   `create table turns (agent_turn_id text primary key, agent_id text not null, accept_seq ${int} not null, lane ${int} not null,
      turn_epoch ${int}, status text not null, reason text, error_code text, request text not null, request_digest text not null,
      idempotency_key text, instruction_card_id text not null, chat_id text, not_before ${int}, context_box_id text, output_box_id text, instruction_seq ${int},
-     earlier text, budgets text, given_tokens ${int}, given_cost double precision, profile_name text, profile_hash text,
+     earlier text, budgets text, given_tokens ${int}, given_cost double precision, profile_name text not null, profile_hash text,
      worker_target text, deliverable_card_id text, depth ${int} not null, trace_id text, correlation_id text,
      parent_agent_id text, parent_agent_turn_id text, parent_step_index ${int}, parent_call_id text, settlement text,
      on_parent_end text, check_at ${int}, check_every ${int}, woken_at ${int}, no_workers_since ${int}, workers_since ${int},

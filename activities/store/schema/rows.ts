@@ -84,8 +84,8 @@ export interface BoxUnitRow {
 /** An agent on the roster. */
 export interface AgentRow {
   agent_id: string;
-  /** The profile of its turns where a request names none; null: the one that is named like the agent. */
-  profile: string | null;
+  /** The profile of its turns where a request names none: that of its first one, and never another. */
+  profile: string;
   lifecycle: Generated<AgentLifecycle>;
   /** The agent that made it by delegation; null for one that a request from outside made. */
   parent_agent_id: Generated<string | null>;
@@ -138,6 +138,8 @@ export interface HeadRow {
   autonomous_turns: number;
   /** The turn that was open last; null for an agent that has had none. */
   last_agent_turn_id: string | null;
+  /** 1 for a one-shot agent whose turn has ended and that has nothing else, 0 for all others. */
+  one_shot_ended: number;
   /** Tokens of its ended turns. */
   total_input: number;
   total_output: number;

@@ -63,8 +63,8 @@ export interface TurnRow {
   given_tokens: number | null;
   /** What it was given in money; null where there is no limit. */
   given_cost: number | null;
-  /** The profile it was leased with; while it is queued the one that the request names, null when it names none. */
-  profile_name: string | null;
+  /** The one that its request names, or else that of its agent. */
+  profile_name: string;
   /** The version of the profile; null while it is queued, and for a turn that could not be leased because the profile is not known. */
   profile_hash: string | null;
   /** Null where `profile_hash` is. */

@@ -20,7 +20,6 @@ export interface LeaseColumns {
   readonly output_box_id: string;
   readonly instruction_seq: number;
   readonly earlier: Json<readonly ContextUnit[]>;
-  readonly profile_name: string;
   readonly profile_hash: string;
   readonly worker_target: string;
   readonly leased_at: number;
@@ -54,7 +53,6 @@ const LEASE_COLUMNS: readonly (keyof LeaseColumns)[] = [
   'output_box_id',
   'instruction_seq',
   'earlier',
-  'profile_name',
   'profile_hash',
   'worker_target',
   'leased_at',

@@ -18,7 +18,7 @@ import { forgetNewHead, lockHead, lockHeadWith, updateHead } from './head.ts';
 import { leaseOf } from './lease.ts';
 import type { Refusal } from './refusal.ts';
 import { enrol, type RosterEntry } from './roster.ts';
-import { insertTurn, selectTurn, turnOf } from './turns.ts';
+import { insertTurn, type NewTurn, selectTurn, turnOf } from './turns.ts';
 
 /** The digest of a request without its key, keys sorted: two requests are the same when their digests are. */
 function digestOf(request: EnqueueRequest): string {
@@ -57,8 +57,8 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
       await forgetNewHead(tx, head);
       return { kind: 'refused', ...refused };
     }
-    const awake = inbox.entry ? head : await enrol(tx, head, { profile: request.profile ?? null, parentAgentId: null });
-    const turn = await queue(tx, input, agentTurnId, digest);
+    const awake = inbox.entry ? head : await enrol(tx, head, { profile: name, parentAgentId: null });
+    const turn = await queue(tx, input, { agentTurnId, profile: name, digest });
     const first = inbox.queued === 0 ? turn : undefined;
     const idle = head.status === 'idle';
     const lease = idle ? (await handOver(tx, awake, first)).next : null;
@@ -173,8 +173,7 @@ async function missingReference({ db }: Reader, request: EnqueueRequest): Promis
 async function queue(
   tx: Tx,
   { agentId, request }: AcceptInput,
-  agentTurnId: string,
-  digest: string,
+  { agentTurnId, profile, digest }: Pick<NewTurn, 'agentTurnId' | 'profile' | 'digest'>,
 ): Promise<QueuedTurn> {
   const cardId = request.instructionCardId ?? instructionCardId(agentTurnId);
   if (request.instruction !== undefined) {
@@ -183,7 +182,7 @@ async function queue(
   }
   const { instruction: _, ...rest } = request;
   const lane = PRIORITIES.indexOf(request.priority);
-  return insertTurn(tx, { agentId, agentTurnId, lane, instructionCardId: cardId, digest, request: rest });
+  return insertTurn(tx, { agentId, agentTurnId, lane, instructionCardId: cardId, digest, profile, request: rest });
 }
 
 /** Writes down, once, that a message of a foreign client could not be used and why. */

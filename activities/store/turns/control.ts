@@ -183,6 +183,7 @@ export const setLifecycle = (
     }
     const active = head.active_agent_turn_id;
     const ended = active === null ? null : await reap(tx, { head, turn: await turnOf(tx, active) }, stopped(reason));
-    await updateHead(tx, agentId, { agent_status: nextStatus(ended ? RESTING : head.agent_status, 'stop') });
+    const agent_status = nextStatus(ended ? RESTING : head.agent_status, 'stop');
+    await updateHead(tx, agentId, { agent_status, one_shot_ended: 0 });
     return { stoppedTurnId: active, handover: ended?.handover ?? (await handOver(tx, head)) };
   });

@@ -137,7 +137,7 @@ const nameOf = (target: DelegationTarget): string => (target.strategy === 'new' 
 /** The profile of an agent; null for one that is not there. */
 async function profileOfAgent(reader: Reader, agentId: string): Promise<string | null> {
   const entry = await rosterEntry(reader, agentId);
-  return entry ? (entry.profile ?? agentId) : null;
+  return entry?.profile ?? null;
 }
 
 const allows = (policy: DelegationPolicy | undefined, profile: string, tags: readonly string[]): boolean =>
@@ -207,8 +207,8 @@ async function queueChild(
   const { stepIndex } = call;
   const awaited = waitMs !== undefined;
   const origin = { turn, depth: turn.depth + 1, stepIndex, callId, awaited, onParentEnd, share };
-  const child = { agentId, agentTurnId, lane: NORMAL_LANE, instructionCardId: cardId, digest: '', origin, request };
-  await insertTurn(tx, child);
+  const queue = { lane: NORMAL_LANE, instructionCardId: cardId, digest: '' };
+  await insertTurn(tx, { agentId, agentTurnId, ...queue, origin, profile, request });
 }
 
 /** What the new turn reads besides its instruction: what the caller remembers up to this step, or a box that is the caller's (T25). */

@@ -41,6 +41,7 @@ export async function lockHeadWith<Q extends readonly Compilable[]>(
       closure: null,
       autonomous_turns: 0,
       last_agent_turn_id: null,
+      one_shot_ended: 0,
       total_input: 0,
       total_output: 0,
       total_cached: 0,

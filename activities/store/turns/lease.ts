@@ -36,7 +36,6 @@ import {
   unreadable,
 } from './lease-refusals.ts';
 import { anyProfile, type CurrentProfile, profileAt, profileByHash, selectProfileHead } from './profiles.ts';
-import { rosterEntry } from './roster.ts';
 import { budgetsOf } from './set-budgets.ts';
 import { abandoned, finishTurn } from './terminal.ts';
 
@@ -62,10 +61,9 @@ export async function tryLease(
 ): Promise<LeaseAttempt> {
   const asked = await withItsMessages(tx, first).catch(unreadable);
   const [queued, unasked] = 'reason' in asked && 'code' in asked ? [first, asked] : [asked as Turn, null];
-  const profileName = queued.profile_name ?? (await rosterEntry(tx, queued.agent_id))?.profile ?? queued.agent_id;
   const [[profileHead], [card]] = await together(
     tx.db,
-    selectProfileHead(tx, profileName),
+    selectProfileHead(tx, queued.profile_name),
     selectInstruction(tx, queued.instruction_card_id),
   );
   const found = await profileFor(tx, queued, profileHead).catch(unreadable);
@@ -79,8 +77,8 @@ export async function tryLease(
     requestProblem(queued, card) ??
     (unjudged ? null : inputProblem(profile, card));
   const boxes = await prepareBoxes(tx, head, queued, { profile, isReadable: problem === null });
-  const turn = await dispatch(tx, head, queued, { profileName, profile, boxes });
-  const refused = problem ?? refusal(profileName, profile !== null, boxes.missing);
+  const turn = await dispatch(tx, head, queued, { profile, boxes });
+  const refused = problem ?? refusal(queued.profile_name, profile !== null, boxes.missing);
   const made = refused ?? (await leaseOf(tx, turn, card).catch(unreadable));
   if ('reason' in made) {
     const status = made.code === 'canceled' ? 'canceled' : 'failed';
@@ -231,7 +229,6 @@ async function placeInstruction(tx: Tx, boxId: string, turn: Turn): Promise<numb
 
 /** What a lease is made of. */
 interface Dispatching {
-  readonly profileName: string;
   /** Null when the profile is not known, or cannot be read: then the turn ends at once. */
   readonly profile: CurrentProfile | null;
   readonly boxes: Boxes;
@@ -241,12 +238,7 @@ interface Dispatching {
 type DispatchedRow = TurnRow & { readonly turn_epoch: number; readonly output_box_id: string };
 
 /** Writes the lease to the row of the turn and to the head. */
-async function dispatch(
-  tx: Tx,
-  head: HeadRow,
-  queued: Turn,
-  { profileName, profile, boxes }: Dispatching,
-): Promise<DispatchedRow> {
+async function dispatch(tx: Tx, head: HeadRow, queued: Turn, { profile, boxes }: Dispatching): Promise<DispatchedRow> {
   // Clocks of several machines differ: a lease never looks older than the end of the turn before it.
   const leasedAt = Math.max(tx.now, head.updated_at);
   const definition = profile?.snapshot.profile;
@@ -256,7 +248,6 @@ async function dispatch(
     output_box_id: boxes.boxId,
     instruction_seq: boxes.instructionSeq,
     earlier: encoded(boxes.earlier),
-    profile_name: profileName,
     profile_hash: profile?.hash ?? null,
     worker_target: definition?.workerTarget ?? null,
     leased_at: leasedAt,
@@ -265,7 +256,8 @@ async function dispatch(
   } as const;
   await tx.db.updateTable('turns').set(lease).where('agent_turn_id', '=', queued.agent_turn_id).execute();
   const turn = { ...queued, ...lease };
-  await updateHead(tx, turn.agent_id, { ...headOf(tx, turn), agent_status: nextStatus(head.agent_status, 'lease') });
+  const agent_status = nextStatus(head.agent_status, 'lease');
+  await updateHead(tx, turn.agent_id, { ...headOf(tx, turn), agent_status, one_shot_ended: 0 });
   return turn;
 }
 

@@ -8,8 +8,8 @@ import type { HeadRow } from '../schema/rows.ts';
 
 /** What the roster says of an agent. */
 export interface RosterEntry {
-  /** The profile of its turns where a request names none; null: the one that is named like the agent. */
-  readonly profile: string | null;
+  /** The profile of its turns where a request names none. */
+  readonly profile: string;
   readonly lifecycle: AgentLifecycle;
   /** The agent that made it by delegation; null for one that a request from outside made. */
   readonly parent_agent_id: string | null;
@@ -32,7 +32,7 @@ export const rosterEntry = (reader: Reader, agentId: string): Promise<RosterEntr
 
 /** What is known of an agent that a turn is accepted for. */
 export interface NewAgent {
-  readonly profile: string | null;
+  readonly profile: string;
   /** The agent that makes it by delegation; null for a request from outside. */
   readonly parentAgentId: string | null;
 }

@@ -132,7 +132,6 @@ export async function requeueSteers(tx: Tx, turn: TurnRow): Promise<void> {
       await markItem(tx, steerKey(turn.agent_turn_id, cardId), { status: 'requeued' });
       continue;
     }
-    const profile = turn.profile_name === null ? {} : { profile: turn.profile_name };
     const correlation = turn.correlation_id === null ? {} : { correlationId: turn.correlation_id };
     await insertTurn(tx, {
       agentId: turn.agent_id,
@@ -141,7 +140,8 @@ export async function requeueSteers(tx: Tx, turn: TurnRow): Promise<void> {
       instructionCardId: cardId,
       digest: '',
       origin: { turn, depth: turn.depth },
-      request: { priority: 'now', ...profile, ...correlation },
+      profile: turn.profile_name,
+      request: { priority: 'now', profile: turn.profile_name, ...correlation },
     });
     await markItem(tx, steerKey(turn.agent_turn_id, cardId), { status: 'requeued' });
   }

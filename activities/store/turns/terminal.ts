@@ -2,6 +2,8 @@
  * The end of a turn, in one transaction and this order: deliverable card in the output box → turn row terminal and head idle →
  * exactly one `task` event (T6, T7).
  */
+import { sql } from 'kysely';
+import { isOneShotAgent } from '../../../workflows/agent-state/one-shot.ts';
 import { nextStatus } from '../../../workflows/agent-state/status.ts';
 import type { TurnCommit, TurnEnd } from '../../../workflows/contract/lease.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
@@ -150,6 +152,8 @@ export const spentBy = ({ usage }: Pick<TurnRow, 'usage'>): Usage =>
 export const lastTurn = ({ agent_turn_id, started_at }: TurnRow): Partial<Pick<HeadRow, 'last_agent_turn_id'>> =>
   started_at === null ? {} : { last_agent_turn_id: agent_turn_id };
 
+const isFirstOfOneShot = ({ agent_id, accept_seq }: TurnRow): boolean => accept_seq === 1 && isOneShotAgent(agent_id);
+
 /** A turn that was cancelled in the queue leaves the head to the one that is open. */
 async function freeHead(tx: Tx, turn: TurnRow): Promise<void> {
   const { agent_id: agentId, agent_turn_id: agentTurnId, cost } = turn;
@@ -166,6 +170,7 @@ async function freeHead(tx: Tx, turn: TurnRow): Promise<void> {
       agent_status: RESTING,
       active_agent_turn_id: null,
       ...lastTurn(turn),
+      ...(isFirstOfOneShot(turn) ? { one_shot_ended: sql<number>`case when has_work = 0 then 1 else 0 end` } : {}),
       waiting_tool_count: 0,
       resume_deadline: null,
       updated_at: tx.now,

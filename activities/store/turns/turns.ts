@@ -52,6 +52,8 @@ export interface NewTurn {
   readonly depth?: number;
   /** When it may be leased at the earliest; at once when left out. */
   readonly notBefore?: number;
+  /** The profile that it is leased with. */
+  readonly profile: string;
   readonly request: StoredRequest;
 }
 
@@ -78,7 +80,7 @@ export async function insertTurn(tx: Tx, queued: NewTurn): Promise<QueuedTurn> {
 /** The row of a turn that is queued: what only a lease or an end fills is null. */
 function rowOf(
   tx: Tx,
-  { agentId, agentTurnId, lane, instructionCardId, digest, request, origin, depth = 0, notBefore }: NewTurn,
+  { agentId, agentTurnId, lane, instructionCardId, digest, profile, request, origin, depth = 0, notBefore }: NewTurn,
 ): QueuedTurn {
   return {
     agent_turn_id: agentTurnId,
@@ -102,7 +104,7 @@ function rowOf(
     budgets: null,
     given_tokens: origin?.share?.tokens ?? null,
     given_cost: origin?.share?.cost ?? null,
-    profile_name: request.profile ?? null,
+    profile_name: profile,
     profile_hash: null,
     worker_target: null,
     deliverable_card_id: null,

@@ -83,8 +83,10 @@ export const postureWords = (posture: string, isStopped: boolean, lacksWorkers: 
 
 /** The posture of the agents that are listed; it stays when the view is left. */
 let wanted = '';
+/** Whether one-shot agents are listed whose turn has ended; it stays, too. */
+let withOneShot = false;
 
-function postureFilter(changed: () => void): readonly Content[] {
+function agentFilter(changed: () => void): readonly Content[] {
   const choose = (event: Event) => {
     wanted = (event.target as HTMLSelectElement).value;
     changed();
@@ -92,8 +94,23 @@ function postureFilter(changed: () => void): readonly Content[] {
   const options = POSTURES.map((posture) => make('option', { value: posture }, posture.replaceAll('_', ' ')));
   const select = make('select', { id: 'posture', change: choose }, make('option', { value: '' }, 'all'), ...options);
   select.value = wanted;
-  return [make('label', { for: 'posture' }, 'Posture'), select];
+  const turnOver = (event: Event) => {
+    withOneShot = (event.target as HTMLInputElement).checked;
+    changed();
+  };
+  const box = make('input', { id: 'one-shot', type: 'checkbox', change: turnOver });
+  box.checked = withOneShot;
+  return [
+    make('label', { for: 'posture' }, 'Posture'),
+    select,
+    ' ',
+    box,
+    ' ',
+    make('label', { for: 'one-shot' }, 'with one-shot agents that have ended'),
+  ];
 }
+
+const agentQuery = (): string => `${wanted === '' ? '' : `&posture=${wanted}`}${withOneShot ? '&oneShot=with' : ''}`;
 
 interface AgentLine extends AgentView {
   readonly cost: number | null;
@@ -112,7 +129,7 @@ function agentRow(agent: AgentView) {
     why,
     queue,
     cost,
-    make('td', { class: 'cut', title: agent.profile ?? undefined }, agent.profile ?? '–'),
+    make('td', { class: 'cut', title: agent.profile }, agent.profile),
   );
   const update = (now: AgentLine) => {
     const words = postureWords(now.posture.posture, now.lifecycle === 'stopped', now.waitingForWorkers !== null);
@@ -141,7 +158,7 @@ export function overview(calls: GatewayCalls): PageView {
     const since = Date.now() - WEEK_MS;
     const [waiting, listed, late, spent] = await Promise.all([
       calls.get<Page<InboxEntry>>('inbox?limit=50', signal),
-      calls.get<Page<AgentView>>(`agents?limit=200${wanted === '' ? '' : `&posture=${wanted}`}`, signal),
+      calls.get<Page<AgentView>>(`agents?limit=200${agentQuery()}`, signal),
       calls.get<Page<TurnSummary>>('turns?limit=30', signal),
       calls.get<{ readonly items: readonly Spending[] }>(`spending?by=agent&since=${since}&limit=1000`, signal),
     ]);
@@ -150,7 +167,7 @@ export function overview(calls: GatewayCalls): PageView {
     noQuestions.hidden = waiting.items.length > 0;
     agentRows.show(listed.items.map((agent) => ({ ...agent, cost: costs.get(agent.agentId) ?? null })));
     turnRows.show(late.items);
-    const none = wanted === '' ? 'No agent has had a request yet.' : 'No agent is at that.';
+    const none = wanted === '' ? 'There is no agent to show yet.' : 'No agent is at that.';
     const some = listed.next === null ? '' : 'The first 200 agents are shown; `agentturn agents ls` lists all.';
     fill(more, listed.items.length === 0 ? none : some);
   });
@@ -164,7 +181,7 @@ export function overview(calls: GatewayCalls): PageView {
       titled(
         'agents',
         'Agents',
-        make('div', { class: 'filter' }, ...postureFilter(() => refresh.now())),
+        make('div', { class: 'filter' }, ...agentFilter(() => refresh.now())),
         agents.element,
         more,
       ),

@@ -101,7 +101,7 @@ function figuresOf({ identity, agent, model, execution }: Figures, webUi: string
   const about = usage.estimated ? '~' : '';
   return [
     figure('Status', words(agent.status)),
-    figure('Profile', identity.profile ?? '–'),
+    figure('Profile', identity.profile),
     name === null ? null : figure('Model', name),
     figure('Tokens', `${about}${count(usage.input)} in, ${about}${count(usage.output)} out`),
     figure('Cost', money(cost)),

@@ -1,6 +1,7 @@
 /** One turn, live: its steps, what it waits for, its cost, what it delegated, its end. */
 import type { ApprovalView } from '../../../workflows/contract/approvals.ts';
-import type { EdgeView, TurnView } from '../../../workflows/contract/views.ts';
+import type { TurnNode } from '../../../workflows/contract/call-tree.ts';
+import type { TurnView } from '../../../workflows/contract/views.ts';
 import type { StreamPart } from '../../stream-parts.ts';
 import { Children, type Content, figure, fill, make } from './dom.ts';
 import { agentLink, badge, count, money, pretty, ticking, turnLink } from './format.ts';
@@ -30,19 +31,19 @@ export function turnView(calls: GatewayCalls, agentTurnId: string): PageView {
     questionForm(calls, question, () => refresh.now()),
   );
   const refresh = poll(POLL_MS, async (signal) => {
-    const [turn, approvals, edges] = await Promise.all([
+    const [turn, approvals, caused] = await Promise.all([
       calls.get<TurnView>(path, signal),
       calls.get<{ readonly items: readonly ApprovalView[] }>(
         `approvals?agentTurnId=${encodeURIComponent(agentTurnId)}`,
         signal,
       ),
-      calls.get<{ readonly items: readonly EdgeView[] }>(`${path}/tree`, signal),
+      calls.get<TurnNode>(`${path}/tree`, signal),
     ]);
     if (status.textContent !== turn.status) fill(status, badge(turn.status));
     fill(asked, turn.instruction);
     fill(facts, ...figuresOf(turn, calls.caller.webUi));
     questions.show(questionsOf(turn, approvals.items));
-    fill(tree, ...treeOf(agentTurnId, edges.items));
+    fill(tree, ...treeOf(caused));
     controls.hidden = ENDED.includes(turn.status);
     fill(end, ...endOf(turn));
     // Nothing changes any more.
@@ -94,7 +95,7 @@ function figuresOf(turn: TurnView, webUi: string | null): readonly Content[] {
   const workflow = encodeURIComponent(`agents/${agentId}/turns/${agentTurnId}`);
   return [
     figure('Agent', agentLink(agentId)),
-    figure('Profile', profile ?? '–'),
+    figure('Profile', profile),
     figure('Cost', money(cost)),
     figure('Tokens', `${count(usage.input)} in, ${count(usage.output)} out`),
     figure('Steps', count(stepCount)),
@@ -130,30 +131,21 @@ function questionsOf(turn: TurnView, approvals: readonly ApprovalView[]): readon
 }
 
 /** The turns that this one, and what it delegated, caused. */
-function treeOf(agentTurnId: string, edges: readonly EdgeView[]): readonly Content[] {
-  const enqueued = edges.filter(
-    ({ primitive, phase, sourceAgentTurnId }) =>
-      primitive === 'enqueue' && phase === 'request' && sourceAgentTurnId !== null,
-  );
-  const ends = new Map(
-    edges
-      .filter(({ primitive, callId }) => primitive === 'report' && callId === null)
-      .map((edge) => [edge.sourceAgentTurnId, edge.kind]),
-  );
-  const below = (parent: string): Content => {
-    const children = enqueued.filter(
-      ({ sourceAgentTurnId, targetAgentTurnId }) => sourceAgentTurnId === parent && targetAgentTurnId !== parent,
-    );
-    if (children.length === 0) return null;
-    const items = children.map(({ targetAgentId, targetAgentTurnId }) => {
-      const id = targetAgentTurnId ?? '';
-      const link = turnLink(id, targetAgentId ?? id);
-      return make('li', {}, link, ' ', badge(ends.get(id) ?? 'open'), below(id));
-    });
-    return make('ul', {}, ...items);
-  };
-  const list = below(agentTurnId);
+function treeOf(root: TurnNode): readonly Content[] {
+  const list = below(root);
   return list === null ? [] : [make('h3', {}, 'Delegated'), list];
+}
+
+function below({ children }: TurnNode): Content {
+  const turns = children.flatMap((child): readonly TurnNode[] => {
+    if (child.node === 'call') return child.children;
+    return child.node === 'turn' ? [child] : [];
+  });
+  const items = turns.map((turn) => {
+    const link = turnLink(turn.agentTurnId, turn.agentId ?? turn.agentTurnId);
+    return make('li', {}, link, ' ', badge(turn.status), below(turn));
+  });
+  return items.length === 0 ? null : make('ul', {}, ...items);
 }
 
 function endOf({ status, errorCode, reason, deliverable }: TurnView): readonly Content[] {

@@ -91,6 +91,9 @@ const list = route({
     posture: z.enum(POSTURES).optional(),
     status: z.enum(AGENT_STATUSES).optional(),
     profile: behindId.optional(),
+    oneShot: z.enum(['with', 'only']).optional().openapi({
+      description: 'One-shot agents whose turn has ended, left out where this is: with the others, or only they.',
+    }),
     count: flag.optional(),
     after: behindId.optional(),
     limit,
@@ -104,13 +107,14 @@ const list = route({
   }),
   async handle(
     { store },
-    { caller, query: { after, limit: most = 100, count, posture, status: agentStatus, profile } },
+    { caller, query: { after, limit: most = 100, count, posture, status: agentStatus, profile, oneShot } },
   ) {
     const filter: AgentFilter = {
       ...caller.ownAgents,
       ...(posture === undefined ? {} : { posture }),
       ...(agentStatus === undefined ? {} : { agentStatus }),
       ...(profile === undefined ? {} : { profile }),
+      ...(oneShot === undefined ? {} : { oneShot }),
     };
     const readAt = Date.now() + store.clockAheadMs();
     const total = count ? { total: await store.countAgents(filter) } : {};

@@ -8,11 +8,11 @@ import { checkSeq, logEventsOf, streamPartsOf } from '../events.ts';
 import { type AnyRoute, type GatewayContext, route } from '../route.ts';
 import {
   callParams,
-  edgeSchema,
   limit,
   pageOf,
   place,
   transcriptEntrySchema,
+  treeSchema,
   turnParams,
   turnSchema,
   waitSeconds,
@@ -97,12 +97,11 @@ const tree = route({
   method: 'get',
   path: '/v1/turns/{agentTurnId}/tree',
   scope: 'read',
-  summary: 'The call tree: who caused what, from this turn on.',
+  summary: 'The call tree: what the turn caused, each call and turn below what made it.',
   params: turnParams,
-  result: z.object({ items: z.array(edgeSchema) }),
-  async handle({ store }, { caller, params: { agentTurnId } }) {
-    await agentOfTurn(store, caller, agentTurnId);
-    return { items: await store.listEdges(agentTurnId) };
+  result: treeSchema,
+  async handle(context, { caller, params: { agentTurnId } }) {
+    return (await turnOf(context, caller, agentTurnId)).tree();
   },
 });
 

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import * as mini from 'zod/mini';
 import { z as zod3 } from 'zod/v3';
 import { defineTool, type ToolDefinition } from '../../../activities/app/app.ts';
+import type { SerialisableReturn } from '../../../activities/serialisable.ts';
 import type { JsonValue } from '../../../workflows/protocol/json.ts';
 
 interface Weather {
@@ -76,8 +77,14 @@ export const refused = (method: WithMethod, anything: object) => [
   defineTool({ ...base, execute: () => new Point() }),
   // @ts-expect-error nor a Map
   defineTool({ ...base, execute: () => new Map([['a', 1]]) }),
+  // @ts-expect-error nor a Set, nor one in a member
+  defineTool({ ...base, execute: async () => ({ seen: new Set([1]) }) }),
+  // @ts-expect-error nor a promise that nobody awaits
+  defineTool({ ...base, execute: () => ({ later: Promise.resolve(1) }) }),
   // @ts-expect-error nor a bigint
   defineTool({ ...base, execute: () => 1n }),
+  // @ts-expect-error nor one of a union
+  defineTool({ ...base, execute: ({ city }) => (city === '' ? 1n : city) }),
   // @ts-expect-error nor a function
   defineTool({ ...base, execute: () => () => 1 }),
   // @ts-expect-error undefined in a list would become null
@@ -85,6 +92,36 @@ export const refused = (method: WithMethod, anything: object) => [
   // @ts-expect-error an object may be a function
   defineTool({ ...base, execute: () => anything }),
 ];
+
+const NO_BIGINT =
+  'the result of a tool must be JSON, which has no bigint: return String(n), or Number(n) where it fits';
+const NO_FUNCTION =
+  'the result of a tool must be JSON, which has no functions or methods: leave it out, or give its object a toJSON()';
+
+/** What is refused is expected to be a sentence, which the compiler prints: why it is none, and what to return. */
+export const said = {
+  bigint: NO_BIGINT satisfies SerialisableReturn<bigint>,
+  promise: Promise.resolve(NO_BIGINT) satisfies SerialisableReturn<Promise<bigint>>,
+  member: { list: [{ id: NO_BIGINT, name: '' }] } satisfies SerialisableReturn<{
+    list: { id: bigint; name: string }[];
+  }>,
+  method: { city: '', refresh: NO_FUNCTION } satisfies SerialisableReturn<WithMethod>,
+  function: NO_FUNCTION satisfies SerialisableReturn<() => number>,
+  symbol:
+    'the result of a tool must be JSON, which has no symbols: return its description' satisfies SerialisableReturn<symbol>,
+  map: 'the result of a tool must be JSON, which empties a Map: return Object.fromEntries(map)' satisfies SerialisableReturn<
+    Map<string, number>
+  >,
+  set: 'the result of a tool must be JSON, which empties a Set: return [...set]' satisfies SerialisableReturn<
+    Set<number>
+  >,
+  later: { later: 'the result of a tool must be JSON, which has no promises: await it' } satisfies SerialisableReturn<{
+    later: Promise<number>;
+  }>,
+  list: [
+    'the result of a tool must be JSON, which has no undefined in lists: return null',
+  ] satisfies SerialisableReturn<undefined[]>,
+};
 
 /** A function that is passed on in a variable has the plain type. */
 export const passedOn = (execute: NonNullable<ToolDefinition<typeof parameters>['execute']>) =>

@@ -187,6 +187,25 @@ test('agents ls finds agents by what they are at, and goes on with the next page
   expect(await cli(['agents', 'ls', '--posture', 'lazy'])).toMatchObject({ code: 2 });
 });
 
+test('agents ls leaves one-shot agents out that have ended, says so, and shows them when asked', async () => {
+  const ended = await harness.client.run('keeper', { instruction: 'hello' });
+  const { agentId } = await ended.result(WAIT);
+  const seen = async (...more: string[]) => {
+    const { stdout, stderr } = await cli(['agents', 'ls', '--profile', 'keeper', ...more]);
+    return { isShown: stdout.includes(agentId), stderr };
+  };
+  const without = await seen();
+  expect(without.isShown).toBe(false);
+  const hint = /^1 one-shot agent whose turn has ended is left out: .*agents ls --profile keeper --all\n$/;
+  expect(without.stderr).toMatch(hint);
+  expect(await seen('--all')).toEqual({ isShown: true, stderr: '' });
+  const { items } = jsonOf<{ items: AgentView[] }>(await cli(['agents', 'ls', '--one-shot', '--json']));
+  expect(items.map((agent) => agent.agentId)).toEqual([agentId]);
+  const none = await cli(['agents', 'ls', '--after', '~', '--all']);
+  expect(none).toMatchObject({ code: 0, stderr: '' });
+  expect(await cli(['agents', 'ls', '--all', '--one-shot'])).toMatchObject({ code: 2 });
+});
+
 test('agents ls --watch prints what changes, and ends with Ctrl-C', async () => {
   const args = ['agents', 'ls', '--watch', '--posture', 'archived'];
   const [lines, json] = [startCli(args, { env }), startCli([...args, '--json'], { env })];

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import Database from 'better-sqlite3';
 import pg from 'pg';
-import { callTree, treeLines } from '../../../client/cli/call-tree.ts';
+import { callTree } from '../../../client/call-tree.ts';
+import { treeLines } from '../../../client/cli/call-tree.ts';
 import { openStore } from '../../../workers/open-store.ts';
 import type { Store } from '../../../workflows/contract/store.ts';
 import type { EdgeView } from '../../../workflows/contract/views.ts';
@@ -95,6 +96,17 @@ describe('the call tree', () => {
     expect(tree && treeLines(tree)).toHaveLength(2);
   });
 
+  test('of very many calls is made in a moment, whatever order their results came in', () => {
+    const ids = Array.from({ length: 20_000 }, (_, index) => `c${index}`);
+    const busy = [
+      edge(0, { primitive: 'enqueue', ...ALICE }),
+      ...ids.map((callId) => edge(1, { primitive: 'tool_call', kind: 'add', callId, ...BY_ALICE, sourceStepIndex: 1 })),
+      ...ids.toReversed().map((callId) => edge(2, { primitive: 'report', kind: 'tool_result', callId, ...ALICE })),
+    ];
+    const { children = [] } = callTree('t1', busy) ?? {};
+    expect(children.map((child) => child.node === 'call' && child.status)).toEqual(ids.map(() => 'answered'));
+  });
+
   test('of a turn that nothing enqueued is null', () => {
     expect(callTree('t9', EDGES)).toBeNull();
   });
@@ -145,6 +157,20 @@ describe.each(['sqlite', 'postgres'])('edges of delegated turns on %s', (backend
       expect(await targets('stranger')).toEqual(['stranger']);
       const tree = callTree('root', await store.listEdges('root'));
       expect(tree?.children).toMatchObject([{ agentTurnId: 'child', children: [{ agentTurnId: 'grandchild' }] }]);
+      // No further turn is read beyond so many edges, or levels, and the one that is left out says so.
+      for (const bounds of [
+        { edges: 3, levels: 9 },
+        { edges: 9, levels: 2 },
+      ]) {
+        const cut = callTree('root', await store.listEdges('root', bounds));
+        expect(cut?.children).toMatchObject([
+          {
+            agentTurnId: 'child',
+            status: 'open',
+            children: [{ agentTurnId: 'grandchild', status: 'not_read', children: [] }],
+          },
+        ]);
+      }
       await enqueuedBy('grandchild', 'root');
       expect((await targets('root')).sort()).toEqual(['child', 'grandchild', 'root']);
     } finally {

@@ -25,7 +25,7 @@ async function asking(): Promise<{ readonly lease: Lease; readonly paid: string;
   await bench.store.askApprovals(fenceOf(lease), [{ callId: paid, kind: 'call', tool: 'pay', reason: 'money leaves' }]);
   bench.now += 1;
   await bench.store.suspendCall(fenceOf(lease), asked, 60_000);
-  await bench.accepted('clerk-7');
+  await bench.accepted('clerk-7', { profile: undefined });
   return { lease, paid, asked };
 }
 
@@ -108,6 +108,13 @@ describe('an operator', () => {
     expect((await cli('turns', 'costs', '--by', 'agent', '--since', '1970-01-01')).text).toMatch(
       /^clerk-7 +2 +0 +12 /m,
     );
+  });
+
+  test('reads the profile of a queued turn, and finds it by that', async () => {
+    const queued = await cli('turns', 'ls', '--status', 'queued', '--profile', 'tester');
+    expect(queued.text).toMatch(/ clerk-7 +tester +queued /);
+    const [{ agentTurnId }] = JSON.parse((await cli('turns', 'ls', '--status', 'queued', '--json')).text).items;
+    expect((await cli('turn', 'show', agentTurnId)).text).toContain('clerk-7, profile tester, epoch (not leased yet)');
   });
 
   test('sees no cost where none is known, as opposed to one of nothing', async () => {

@@ -247,7 +247,8 @@ describe.each(BACKENDS)('operating on %s', (backend) => {
     expect(person).toMatch(/^└─ \+[\d.]+ m?s {2}step 2 sign_off: open$/);
     await turn.toolResult({ callId, status: 'success', result: 'yes' });
     await turn.result(WAIT);
-    const { tree } = jsonOf<{ tree: object }>(await cli(['turn', 'tree', turn.id, '--json']));
+    const tree = jsonOf<object>(await cli(['turn', 'tree', turn.id, '--json']));
+    expect(await turn.tree()).toEqual(tree);
     expect(tree).toMatchObject({
       node: 'turn',
       agentTurnId: turn.id,

@@ -481,6 +481,11 @@ describe('the console', () => {
     const instruction = asks(`Say hello to everybody who is there, ${id}.`, says('Hello.'));
     await (await gateway.client.agent(id, { profile: 'tester' }).enqueue({ instruction })).result();
     const page = await open();
+    const ofAgent = page.getByRole('region', { name: 'Agents' }).getByRole('link', { name: id, exact: true });
+    await page.getByRole('region', { name: 'Agents' }).getByRole('row').nth(1).waitFor();
+    expect(await ofAgent.count()).toBe(0);
+    await page.getByLabel('with one-shot agents that have ended').check();
+    await ofAgent.waitFor();
     for (const place of ['', `agents/${id}`]) {
       await page.goto(`${gateway.server.url}/console/#/${place}`);
       const link = page.getByRole('region', { name: 'Turns' }).getByRole('link', { name: id, exact: true });

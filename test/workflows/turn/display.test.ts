@@ -1,6 +1,7 @@
 /** What the Web UI is told of a turn, without a workflow around it. */
 import { describe, expect, test } from '@jest/globals';
 import type { Lease } from '../../../workflows/contract/lease.ts';
+import type { StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
 import { shownTime } from '../../../workflows/protocol/time.ts';
 import { type DisplayOutlet, TurnDisplay } from '../../../workflows/turn/display.ts';
 
@@ -40,5 +41,24 @@ describe('the display of a turn', () => {
     expect(to.warnings).toHaveLength(2);
     expect(to.warnings[0]).toContain('cannot be shown');
     expect(to.shown.at(-1)).toMatch(/^\*\*State:\*\* success\n\n.*the log of the worker says why/);
+  });
+
+  test('says which of its six steps a chat turn is at, and nothing of it for all other turns (C3)', () => {
+    const to = outlet();
+    const chat = { sessionId: 'a~c', chatId: 'c' };
+    const display = new TurnDisplay({ ...lease, chat }, undefined, to);
+    const at = () => /\*\*Chat:\*\* c · .*\*\*(\w+)\*\*/.exec(to.shown.at(-1) ?? '')?.[1];
+    expect(at()).toBe('decide');
+    const step = { latencyMs: 1, usage: { input: 1, output: 1, cached: 0 }, cost: 0, calls: [] };
+    const call = { callId: 'x', tool: 'look_up', digest: 'd' };
+    display.thought({ ...step, stepIndex: 1, calls: [call] } as unknown as StepOutcomeRecord);
+    expect(at()).toBe('execute');
+    display.thought({ ...step, stepIndex: 2 } as unknown as StepOutcomeRecord);
+    expect(at()).toBe('respond');
+    const where = { agentTurnId: 't', deliverableCardId: 'c', outputBoxId: 'b' };
+    display.end({ ...where, status: 'success', errorCode: null, reason: null });
+    expect(at()).toBe('record');
+    new TurnDisplay(lease, undefined, to);
+    expect(to.shown.at(-1)).not.toContain('Chat');
   });
 });

@@ -2,7 +2,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import type { ApprovalFilter, ApprovalView } from '../../../../workflows/contract/approvals.ts';
-import type { AgentView } from '../../../../workflows/contract/views.ts';
+import type { AgentFilter, AgentView } from '../../../../workflows/contract/views.ts';
 import { fenceOf, newAgent, type StoreBench } from '../store-bench.ts';
 
 export function describePages(bench: StoreBench): void {
@@ -20,6 +20,40 @@ export function describePages(bench: StoreBench): void {
       }
       expect(found.map(({ agentId }) => agentId)).toEqual(ids);
       for (const view of found) expect(view).toEqual(await bench.store.getAgent(view.agentId));
+    });
+
+    test('of agents leave one-shot agents out whose turn has ended, unless they are asked for', async () => {
+      const prefix = 'run-';
+      const ids = Array.from({ length: 6 }, () => `${prefix}${v7()}`);
+      const [ended = '', twice = '', triggered = '', stopped = '', failed = '', open = ''] = ids;
+      for (const agentId of [ended, twice, triggered, stopped]) await bench.ended(await bench.started(agentId));
+      await bench.ended(await bench.started(twice));
+      const trigger = v7();
+      await bench.store.createTrigger(triggered, { triggerId: trigger, name: 'mail', tokenHash: trigger });
+      await bench.store.setLifecycle(stopped, 'stopped', 'test');
+      await bench.store.stopTurn((await bench.started(failed)).agentTurnId, 'enough');
+      await bench.started(open);
+      const named = `${prefix}of-a-user`;
+      await bench.ended(await bench.started(named));
+      const listed = async (filter: AgentFilter) => {
+        const found: string[] = [];
+        for (let after = ''; ; after = found.at(-1) ?? '') {
+          const page = await bench.other.listAgents({ agentPrefixes: [prefix], ...filter, after, limit: 2 });
+          found.push(...page.map(({ agentId }) => agentId));
+          if (page.length < 2) break;
+        }
+        expect(await bench.other.countAgents({ agentPrefixes: [prefix], ...filter })).toBe(found.length);
+        return found;
+      };
+      const others = [twice, triggered, stopped, open, named];
+      expect(await listed({})).toEqual(others.toSorted());
+      expect(await listed({ oneShot: 'only' })).toEqual([ended, failed].toSorted());
+      expect(await listed({ oneShot: 'with' })).toEqual([...ids, named].toSorted());
+      expect(await listed({ posture: 'idle', profile: 'tester' })).toEqual([twice, triggered, named].toSorted());
+      expect(await listed({ posture: 'idle', oneShot: 'only' })).toEqual([ended, failed].toSorted());
+      for (const agentId of [...ids, named]) expect(await bench.store.rebuildAgent(agentId)).toEqual([]);
+      await bench.started(ended);
+      expect(await listed({ oneShot: 'only' })).toEqual([failed]);
     });
 
     test('of turns are oldest first; each page begins behind the last one of the page before', async () => {

@@ -41,6 +41,32 @@ export function describeProfiles(bench: StoreBench, makeOpener: () => OpenStore)
       expect(await bench.accept(newAgent(), { profile: shared })).toMatchObject({ kind: 'accepted' });
     });
 
+    test('is known of a queued turn: the one that it names, that of its agent, or the one that is named like the agent', async () => {
+      const [agentId, single] = [newAgent(), `single-${v7()}`];
+      await register(single, true);
+      const other = `other-${v7()}`;
+      await register(other);
+      await bench.started(agentId);
+      await bench.accepted(agentId, { profile: undefined });
+      await bench.accepted(agentId, { profile: other });
+      await bench.started(single, { profile: undefined });
+      await bench.accepted(single, { profile: undefined });
+      const profilesOf = async (of: string) => {
+        const shown = (await bench.other.listTurns(of)).map(({ profile }) => profile);
+        const listed = (await bench.other.findTurns({ agentId: of, status: ['queued'] })).map(({ profile }) => profile);
+        expect(listed.toSorted()).toEqual(shown.slice(1).toSorted());
+        return shown;
+      };
+      expect(await profilesOf(agentId)).toEqual(['tester', 'tester', other]);
+      expect(await profilesOf(single)).toEqual([single, single]);
+      const found = await bench.other.findTurns({ agentId, profile: 'tester', status: ['queued'] });
+      expect(found).toHaveLength(1);
+      expect(await bench.other.findTurns({ profile: single })).toHaveLength(2);
+      expect(await bench.other.getAgent(single)).toMatchObject({ profile: single });
+      expect(await bench.other.listAgents({ profile: single })).toMatchObject([{ agentId: single }]);
+      expect((await bench.other.agentSummary(single))?.identity.profile).toBe(single);
+    });
+
     test('that was not known when the request was accepted does not make a profile an agent either (T8)', async () => {
       const store = await makeOpener()(() => bench.now);
       const request = { instruction: 'do it', priority: 'normal' } as const;

@@ -346,7 +346,7 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       const { store, plant } = await prepared();
       const numbers = 'with recursive n(i) as (select 1 union all select i + 1 from n where i < 12000)';
       await plant(`insert into turns (agent_turn_id, agent_id, accept_seq, lane, status, request, request_digest, instruction_card_id,
-        depth, usage, step_count, accepted_at) ${numbers} select 'q' || i, 'q', i, 1, 'queued', '{}', '', '', 0, '{}', 0, 1 from n`);
+        profile_name, depth, usage, step_count, accepted_at) ${numbers} select 'q' || i, 'q', i, 1, 'queued', '{}', '', '', 'tester', 0, '{}', 0, 1 from n`);
       const found: string[] = [];
       for await (const page of store.violationPages()) {
         expect(page.length).toBeLessThanOrEqual(1_000);

@@ -284,6 +284,8 @@ async function unusual(store: Store): Promise<void> {
   await store.readWork(fence);
   await store.agentSummary(agentId);
   await store.listAgents({ posture: 'waiting_for_external', limit: 10 });
+  await store.listAgents({ after: 'agent-x', limit: 10 });
+  await store.listAgents({ after: 'agent-x', oneShot: 'only', limit: 10 });
   await store.getTurnStatus(agentTurnId);
   await store.stopTurn(agentTurnId, 'enough');
   const copy = await store.accept({ agentId: 'copies-a-box', request: { ...request, outputBoxId: boxId } });
