@@ -24,10 +24,10 @@ const checkpointSchema = z.object({
   offset: z.int().positive(),
 });
 /** How far a journal is. */
-export type Checkpoint = z.output<typeof checkpointSchema>;
+export type JournalCheckpoint = z.output<typeof checkpointSchema>;
 
 /** Reads a checkpoint; null where there is none that can be read. */
-export async function readCheckpoint(folder: string, sessionId: string): Promise<Checkpoint | null> {
+export async function readCheckpoint(folder: string, sessionId: string): Promise<JournalCheckpoint | null> {
   const file = await openToRead(sessionPath(folder, sessionId, 'checkpoints'));
   if (!file) return null;
   try {
@@ -42,7 +42,7 @@ export async function readCheckpoint(folder: string, sessionId: string): Promise
 }
 
 /** Writes a checkpoint in the place of the one before. */
-export const writeCheckpoint = (folder: string, checkpoint: Checkpoint): Promise<void> =>
+export const writeCheckpoint = (folder: string, checkpoint: JournalCheckpoint): Promise<void> =>
   replaceFile(sessionPath(folder, checkpoint.sessionId, 'checkpoints'), async (file) => {
     await file.writeFile(`${JSON.stringify(checkpoint)}\n`);
   });

@@ -17,7 +17,7 @@ import type { JournalStore, SessionJournal } from '../../workflows/contract/jour
 import type { ReadStore } from '../../workflows/contract/views.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { isUserId } from '../../workflows/protocol/ids.ts';
-import { type Checkpoint, readCheckpoint, writeCheckpoint } from './checkpoint.ts';
+import { type JournalCheckpoint, readCheckpoint, writeCheckpoint } from './checkpoint.ts';
 import { isMissing, openToAppend, replaceFile, syncFolder } from './files.ts';
 import { withLock } from './folder-lock.ts';
 import { corrupt, lineText, SessionReader, sessionPath } from './session-file.ts';
@@ -28,7 +28,7 @@ export type JournalSource = JournalStore & Pick<ChatStore, 'getSession' | 'listM
 /** How far a journal is, and what its file has. */
 interface Standing {
   readonly header: SessionLine;
-  readonly checkpoint: Checkpoint;
+  readonly checkpoint: JournalCheckpoint;
   /** Whether the checkpoint is the one on disk. */
   readonly isKept: boolean;
   /** Whether something stands behind the last whole line. */
@@ -177,7 +177,7 @@ async function firstMessage(reader: SessionReader): Promise<string | null> {
 }
 
 /** The checkpoint of a journal that has only its first line. */
-const beginning = ({ sessionId, storeId }: SessionLine, offset: number): Checkpoint => ({
+const beginning = ({ sessionId, storeId }: SessionLine, offset: number): JournalCheckpoint => ({
   version: 1,
   sessionId,
   storeId,
@@ -189,7 +189,7 @@ const beginning = ({ sessionId, storeId }: SessionLine, offset: number): Checkpo
 });
 
 /** The checkpoint behind one more line, which a repetition does not move. */
-function advanced(before: Checkpoint, line: JournalLine): Checkpoint {
+function advanced(before: JournalCheckpoint, line: JournalLine): JournalCheckpoint {
   if (line.seq <= before.lastSeq) return before;
   const now = { ...before, lastSeq: line.seq, cursor: Math.max(before.cursor, line.seq) };
   if (line.type === 'message' || (line.type === 'terminal' && line.epoch === null)) return now;

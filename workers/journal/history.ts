@@ -1,5 +1,5 @@
 /** What a journal says of a session, put together so that a store which has lost the session can write it anew (C10). */
-import type { JournalLine, SessionLine, TerminalLine } from '../../workflows/chat/journal.ts';
+import type { BeginningLine, JournalLine, SessionLine, TerminalLine } from '../../workflows/chat/journal.ts';
 import type { RestoredMessage, RestoredSession, RestoredTurn } from '../../workflows/contract/chat.ts';
 import { corrupt, SessionReader } from './session-file.ts';
 
@@ -30,7 +30,7 @@ export async function readHistory(folder: string, sessionId: string): Promise<Jo
 }
 
 /** A turn that has begun, and the place of the last message that had come by then. */
-type BegunTurn = Extract<JournalLine, { type: 'turn' }> & { readonly messagesBefore: number };
+type BegunTurn = BeginningLine & { readonly messagesBefore: number };
 
 /** Lines of a session, one after the other. */
 class History {

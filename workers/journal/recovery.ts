@@ -19,7 +19,7 @@ import { workflowFacts } from '../supervision/facts.ts';
 import { sideBySide } from '../supervision/side-by-side.ts';
 import type { FolderJournal } from './folder-journal.ts';
 import { RECOVERED, readHistory } from './history.ts';
-import { SessionReader } from './session-file.ts';
+import { corrupt, SessionReader } from './session-file.ts';
 
 /** What a recovery works with. */
 export interface RecoveryDeps {
@@ -103,7 +103,7 @@ async function agentOf(folder: string, sessionId: string): Promise<string> {
     const first = await reader?.first();
     if (first?.line.sessionId === sessionId) return sessionAgentId(first.line.of, first.line.chatId);
     const what = first ? `it is the journal of session ${first.line.sessionId}` : 'line 1 cannot be read: it is torn';
-    throw new CodedError('journal_corrupt', `${reader?.path ?? sessionId}: ${what}`);
+    throw corrupt(reader?.path ?? sessionId, what);
   } finally {
     await reader?.close();
   }

@@ -9,15 +9,12 @@
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import {
-  type JournalLine,
-  journalLineSchema,
-  type SessionLine,
-  sessionLineSchema,
-} from '../../workflows/chat/journal.ts';
+import { commandLine } from '../../client/command-line.ts';
+import type { JournalLine, SessionLine } from '../../workflows/chat/journal.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { isUserId } from '../../workflows/protocol/ids.ts';
 import { openToRead } from './files.ts';
+import { journalLineSchema, sessionLineSchema } from './lines.ts';
 
 const NEWLINE = 0x0a;
 const CHUNK_BYTES = 256 * 1024;
@@ -144,7 +141,9 @@ function jsonOr<T>(text: string, other: T): unknown {
 
 /** That a journal cannot be used as it is. */
 export const corrupt = (path: string, what: string): CodedError =>
-  new CodedError('journal_corrupt', `${path}: ${what}`);
+  new CodedError('journal_corrupt', `${path}: ${what}`, {
+    cure: `Write it anew from the store with "${commandLine('rebuild --journal')}"; where the store is lost, mend or remove what the message names.`,
+  });
 
 /** A line as it is written. */
 export const lineText = (line: SessionLine | JournalLine): string => `${JSON.stringify(line)}\n`;

@@ -4,85 +4,80 @@
  *
  * Invariant: a line says what one event of the log says, under the number of that event, and never changes: the same log gives the same lines.
  */
-import { z } from 'zod';
-import { messageEnvelopeSchema, QUEUE_POLICIES } from '../protocol/chat.ts';
-import { type Deliverable, TERMINAL_STATUSES } from '../protocol/turn.ts';
-import { FAILURE_CLASSES } from './terminal.ts';
-
-/** The number of the event that the line says, and when that was, epoch ms by the store's clock. */
-const place = { seq: z.int().positive(), at: z.int().nonnegative() };
+import type { MessageEnvelope, QueuePolicy } from '../protocol/chat.ts';
+import type { Deliverable, TerminalStatus } from '../protocol/turn.ts';
+import type { ChatTerminal } from './terminal.ts';
 
 /** The first line: whose journal it is, and which store's log it says. */
-export const sessionLineSchema = z.object({
-  seq: z.literal(0),
-  type: z.literal('session'),
-  version: z.literal(1),
-  storeId: z.string().min(1),
-  sessionId: z.string().min(1),
+export interface SessionLine {
+  readonly seq: 0;
+  readonly type: 'session';
+  readonly version: 1;
+  readonly storeId: string;
+  readonly sessionId: string;
   /** The agent that was named when the session was begun. */
-  of: z.string().min(1),
-  chatId: z.string().min(1),
+  readonly of: string;
+  readonly chatId: string;
   /** The profile of its turns. */
-  profile: z.string().min(1),
-  at: z.int().nonnegative(),
-});
-/** The first line of a journal. */
-export type SessionLine = z.output<typeof sessionLineSchema>;
+  readonly profile: string;
+  /** When it was begun, epoch ms by the store's clock. */
+  readonly at: number;
+}
+
+/** The place of a line. */
+interface LinePlace {
+  /** The number of the event that the line says. */
+  readonly seq: number;
+  /** When that was, epoch ms by the store's clock. */
+  readonly at: number;
+}
 
 /** A message has come, and this is where it went. */
-const messageLineSchema = z.object({
-  ...place,
-  type: z.literal('message'),
+export interface MessageLine extends LinePlace {
+  readonly type: 'message';
   /** Its place among all messages of the session, from 1. */
-  messageSeq: z.int().positive(),
-  policy: z.enum(QUEUE_POLICIES),
-  placement: z.enum(['turn', 'collected', 'steered', 'rejected']),
+  readonly messageSeq: number;
+  readonly policy: QueuePolicy;
+  readonly placement: 'turn' | 'collected' | 'steered' | 'rejected';
   /** The turn that it went into; null where it was rejected. */
-  turnId: z.string().nullable(),
-  reason: z.string().optional(),
-  message: messageEnvelopeSchema,
-});
+  readonly turnId: string | null;
+  /** Why it was rejected. */
+  readonly reason?: string | undefined;
+  readonly message: MessageEnvelope;
+}
 
 /** A turn has begun. */
-const turnLineSchema = z.object({
-  ...place,
-  type: z.literal('turn'),
-  turnId: z.string().min(1),
-  epoch: z.int().positive(),
-  contextHash: z.string(),
+export interface BeginningLine extends LinePlace {
+  readonly type: 'turn';
+  readonly turnId: string;
+  readonly epoch: number;
+  readonly contextHash: string;
   /** The messages that it begins with, in their order. */
-  eventIds: z.array(z.string()),
-});
+  readonly eventIds: readonly string[];
+}
 
 /** A turn has ended. */
-const terminalLineSchema = z.object({
-  ...place,
-  type: z.literal('terminal'),
-  turnId: z.string().min(1),
+export interface TerminalLine extends LinePlace {
+  readonly type: 'terminal';
+  readonly turnId: string;
   /** Null for a turn that was cancelled while it waited. */
-  epoch: z.int().positive().nullable(),
-  status: z.enum(['completed', 'failed', 'denied']),
+  readonly epoch: number | null;
+  readonly status: ChatTerminal['status'];
   /** The status of the turn itself. */
-  outcome: z.enum(TERMINAL_STATUSES),
-  failure: z
-    .object({ class: z.enum(FAILURE_CLASSES), code: z.string(), reason: z.string(), nextAction: z.string() })
-    .optional(),
-  deliverable: z.custom<Deliverable>((value) => typeof value === 'object').nullable(),
-  traceId: z.string(),
-  correlationId: z.string(),
+  readonly outcome: TerminalStatus;
+  readonly failure?: ChatTerminal['failure'];
+  readonly deliverable: Deliverable | null;
+  readonly traceId: string;
+  readonly correlationId: string;
   /** All messages that it took, those that it was steered by too, in their order. */
-  eventIds: z.array(z.string()),
+  readonly eventIds: readonly string[];
   /** Messages that it was not told of before it was stopped. */
-  rejected: z.array(z.object({ eventId: z.string(), reason: z.string() })).optional(),
+  readonly rejected?: readonly { readonly eventId: string; readonly reason: string }[] | undefined;
   /** Its cards are left out of what the session remembers. */
-  rolledBack: z.literal(true).optional(),
+  readonly rolledBack?: true | undefined;
   /** It was closed by recovery. */
-  recovered: z.literal(true).optional(),
-});
+  readonly recovered?: true | undefined;
+}
 
-/** A line behind the first one. */
-export const journalLineSchema = z.discriminatedUnion('type', [messageLineSchema, turnLineSchema, terminalLineSchema]);
 /** A line of a journal behind its first one. */
-export type JournalLine = z.output<typeof journalLineSchema>;
-/** The line that says how a turn has ended. */
-export type TerminalLine = z.output<typeof terminalLineSchema>;
+export type JournalLine = MessageLine | BeginningLine | TerminalLine;

@@ -340,18 +340,8 @@ export const FAILURES = {
     'The store is locked by another process.',
     'Stop the process that holds it, then retry.',
   ),
-  journal_unavailable: entry(
-    'process',
-    true,
-    'The journal of a session cannot be written.',
-    'Make the folder that the message names writable and give its disk room; what waits goes on by itself.',
-  ),
-  journal_corrupt: entry(
-    'process',
-    true,
-    'A line of the journal of a session cannot be read, or does not fit the store.',
-    'Write the journal anew from the store with "agentturn rebuild --journal"; where the store is lost, mend or remove the line that the message names.',
-  ),
+  journal_unavailable: entry('process', true, 'A session journal cannot be written.', 'Make its folder writable.'),
+  journal_corrupt: entry('process', true, 'A session journal cannot be read.', 'Run agentturn rebuild --journal.'),
   stale_epoch: entry(
     'process',
     false,
