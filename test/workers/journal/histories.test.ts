@@ -41,11 +41,9 @@ const happening = fc.oneof(
 type Happening = typeof happening extends fc.Arbitrary<infer T> ? T : never;
 
 describe.each(STORES)('a journal of any history on %s', (_, makeOpener) => {
-  const bench = new StoreBench(
-    makeOpener,
-    testApp([], { inputPolicy: { deny: [{ contains: ['secret'], reason: 'no secrets' }] } }),
-  );
-  const other = new StoreBench(makeOpener, testApp([]));
+  const denying = (...contains: string[]) => testApp([], { inputPolicy: { deny: [{ contains, reason: 'not that' }] } });
+  const bench = new StoreBench(makeOpener, denying('secret'));
+  const other = new StoreBench(makeOpener, denying('secret', 'forbidden'));
 
   /** Carries out what happens; a turn that answers reads what it was steered by before. */
   async function live(session: Session, journal: FolderJournal, what: readonly Happening[]): Promise<void> {
@@ -113,7 +111,8 @@ describe.each(STORES)('a journal of any history on %s', (_, makeOpener) => {
         expect(await keptMemory(other.store, session.agentId)).toEqual(await keptMemory(bench.store, session.agentId));
         const ends = async ({ store }: StoreBench) =>
           (await store.listTurns(session.agentId, { limit: 1_000 }))
-            .filter(({ endedAt }) => endedAt !== null)
+            // What had only waited makes a turn of its own.
+            .filter(({ agentTurnId }) => lost.turns.some((turn) => turn.agentTurnId === agentTurnId))
             .map(({ agentTurnId, status, errorCode, reason, deliverable }) => ({
               agentTurnId,
               status,
@@ -124,8 +123,19 @@ describe.each(STORES)('a journal of any history on %s', (_, makeOpener) => {
             .sort((a, b) => (a.agentTurnId < b.agentTurnId ? -1 : 1));
         expect(await ends(other)).toEqual(await ends(bench));
       }),
-      { numRuns: 40 },
+      { numRuns: Number(process.env.AGENTTURN_TEST_HISTORIES ?? 40) },
     );
     expect(await other.store.violations()).toEqual([]);
+  });
+
+  test('a turn that answered what its profile denies by now stays as it ended (C10)', async () => {
+    const session = new Session(bench);
+    const folder = newFolder();
+    await answer(await session.started('forbidden by now'), 'answered');
+    await new FolderJournal(folder, bench.store).record(session.agentId);
+    await other.store.restoreSession((await readHistory(folder, session.agentId)).session);
+    expect(await other.store.listTurns(session.agentId)).toMatchObject([
+      { status: 'success', deliverable: { text: 'answer of 1' } },
+    ]);
   });
 });

@@ -54,7 +54,10 @@ export async function keptMessages(store: Store, agentId: string): Promise<objec
 export async function keptMemory(store: Store, agentId: string): Promise<string[]> {
   const { outputBoxId } = (await store.getAgent(agentId)) ?? {};
   const cards = await store.readBox(outputBoxId ?? '');
+  // One that was cancelled while another was open has its card among those of that one.
+  const canceled = await store.listTurns(agentId, { status: 'canceled', limit: 1_000 });
   return cards.flatMap(({ card }) => {
+    if (canceled.some(({ agentTurnId }) => agentTurnId === card.agentTurnId)) return [];
     // What a turn was steered by is a part of what it is asked in a session that is restored.
     if (card.type === 'task.instruction') return card.content.text.match(/first|(?:said|secret) \d+/g) ?? [];
     return card.type === 'task.deliverable' ? [`delivered ${JSON.stringify(card.content)}`] : [];
