@@ -9,7 +9,7 @@ import type { Fields } from '../../workflows/protocol/output.ts';
 import type { AgentHandle, ResultOptions, StreamOptions, TurnHandle } from '../api.ts';
 import type { TurnWorkflows } from '../turn-workflows.ts';
 import type { ChatHandle, ChatOptions, SendOptions, SentMessage, SessionPart } from './api.ts';
-import { checkedEnvelope, envelopeOf } from './envelope.ts';
+import { checkedDelivery, envelopeIn, envelopeOf } from './envelope.ts';
 import { terminalOfMessage } from './sent-message.ts';
 import { followSession } from './session-stream.ts';
 
@@ -46,10 +46,7 @@ export class StoredChat<Output extends object = Fields> implements ChatHandle<Ou
     envelope: MessageEnvelopeInput,
     options: Pick<SendOptions, 'policy'> = {},
   ): Promise<SentMessage<Output>> {
-    const checked = checkedEnvelope(envelope);
-    if (checked.chatId !== this.chatId)
-      throw new CodedError('invalid_input', `chatId: is ${checked.chatId}, and this is the chat ${this.chatId}`);
-    return this.#take(checked, options);
+    return this.#take(envelopeIn(this.chatId, envelope), options);
   }
 
   get(): Promise<SessionView | null> {
@@ -66,12 +63,7 @@ export class StoredChat<Output extends object = Fields> implements ChatHandle<Ou
 
   async #take(message: MessageEnvelope, { policy }: Pick<SendOptions, 'policy'>): Promise<SentMessage<Output>> {
     const { store, of, profile } = this.#options;
-    const sent = await store.sendMessage({
-      agentId: of,
-      message,
-      ...(profile === undefined ? {} : { profile }),
-      ...(policy === undefined ? {} : { policy }),
-    });
+    const sent = await store.sendMessage({ agentId: of, message, ...checkedDelivery({ policy, profile }) });
     if (sent.kind === 'refused') throw new CodedError(sent.code, sent.message);
     await this.#carryOn(sent);
     return this.#sent(sent);
