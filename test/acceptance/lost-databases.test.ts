@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { type ConnectedClient, connect } from '../../workers/connected-client.ts';
 import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
 import { terminalOf } from '../../workflows/chat/terminal.ts';
+import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { type CliProcess, emptyFolder, jsonOf, runCli, startCli } from '../client/cli/processes.ts';
 import { WAIT } from '../support/wait.ts';
 import { linesOf } from '../workers/journal/journal-bench.ts';
@@ -78,13 +79,17 @@ describe('after the loss of both databases', () => {
         ({ type }) => type === 'task',
       );
       expect(tasks).toHaveLength(1);
-      expect(await (await again.send('who am I?')).terminal(WAIT)).toMatchObject({
+      const asked = await again.send('who am I?');
+      expect(await asked.terminal(WAIT)).toMatchObject({
         status: 'completed',
         deliverable: { text: 'heard who am I?' },
       });
       const shown = JSON.stringify(model.requests.at(-1)?.messages);
       for (const words of ['my name is Ada', 'heard my name is Ada', 'hold on', 'who am I?'])
         expect(shown).toContain(words);
+      // The store has the end first, and the journal before the workflow closes.
+      const workflow = turnWorkflowId('clerk~c1', asked.turn?.id ?? '');
+      await second.client.temporal.client.workflow.getHandle(workflow).result();
       const ends = linesOf(data, 'clerk~c1').filter((line) => line.type === 'terminal');
       expect(ends).toMatchObject([{ status: 'completed' }, { turnId: lost, recovered: true }, { status: 'completed' }]);
       const recovered = await runCli(['recover', '--json'], { cwd });
