@@ -1,6 +1,7 @@
 /** One chat, as a client that reaches the store sees it. What it acknowledges is in the store first (C2). */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MessagePage, MessageSent, MessageView, SessionView } from '../../workflows/contract/chat.ts';
+import type { SessionJournal } from '../../workflows/contract/journal.ts';
 import type { ClientStore } from '../../workflows/contract/store.ts';
 import type { MessageEnvelope, MessageEnvelopeInput, MessagePayload } from '../../workflows/protocol/chat.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
@@ -16,6 +17,7 @@ import { followSession } from './session-stream.ts';
 export interface StoredChatOptions<Output extends object> extends ChatOptions {
   readonly store: ClientStore;
   readonly workflows: TurnWorkflows;
+  readonly journal: SessionJournal | undefined;
   /** The agent that is talked to. */
   readonly of: string;
   readonly chatId: string;
@@ -69,9 +71,11 @@ export class StoredChat<Output extends object = Fields> implements ChatHandle<Ou
 
   /** The turn that was ended lets go, and the next one starts: at once, or when it has waited for further messages. */
   async #carryOn({ endedTurnId, handover, waitMs }: MessageSent): Promise<void> {
-    const { workflows } = this.#options;
+    const { workflows, journal } = this.#options;
     const ended = endedTurnId === null ? null : { agentId: this.agent.id, agentTurnId: endedTurnId };
     await workflows.stopped(handover, ended);
+    // With a handover it has been written.
+    if (handover === null) await journal?.record(this.agent.id);
     // Where this process is gone by then, the supervisor does it.
     if (waitMs > 0) void this.#startLater(waitMs).catch(() => {});
   }
