@@ -10,7 +10,7 @@ import type { AgentEvent } from '../../../workflows/contract/events.ts';
 import type { JournalPage } from '../../../workflows/contract/journal.ts';
 import { type Deliverable, isTerminal } from '../../../workflows/protocol/turn.ts';
 import { ofFewLengths, type Reader, read, type StoreContext } from '../context.ts';
-import { chatOf, toEvent } from '../reads/reads.ts';
+import { chatIdentityOf, toEvent } from '../reads/reads.ts';
 import type { ChatMessageRow } from '../schema/chat-rows.ts';
 import { decodedOr, type Json } from '../schema/json.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
@@ -109,7 +109,14 @@ function turnLine(event: EventOf<'chat_step'>, { row, messages }: JournaledTurn)
 
 function terminalLine(event: EventOf<'task'>, { row, messages, deliverable }: JournaledTurn): JournalLine[] {
   const { agent_turn_id: agentTurnId, status: outcome, error_code: errorCode, reason } = row;
-  const terminal = terminalOf({ agentTurnId, status: outcome, errorCode, reason, deliverable, chat: chatOf(row) });
+  const terminal = terminalOf({
+    agentTurnId,
+    status: outcome,
+    errorCode,
+    reason,
+    deliverable,
+    chat: chatIdentityOf(row),
+  });
   if (!terminal || !isTerminal(outcome)) return [];
   const { turnId, status, failure, traceId, correlationId } = terminal;
   const rejected = messages

@@ -51,7 +51,7 @@ export const listTurns = (
   });
 
 /** How the chat of a turn is known; null for a turn of no chat (C2). */
-export function chatOf(turn: TurnRow): ChatIdentity | null {
+export function chatIdentityOf(turn: TurnRow): ChatIdentity | null {
   const { chat_id: chatId, agent_id: agentId, trace_id: traceId, correlation_id: correlationId } = turn;
   if (chatId === null) return null;
   const sessionId = decodedOr<StoredRequest | null>(turn.request, null)?.chat?.sessionId ?? agentId;
@@ -80,7 +80,7 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     turnEpoch: turn.turn_epoch,
     profile: turn.profile_name,
     instruction: instruction ? contentOf(instruction, 'task.instruction').text : '',
-    chat: chatOf(turn),
+    chat: chatIdentityOf(turn),
     deliverable: deliverable ? contentOf(deliverable, 'task.deliverable') : null,
     deliverableCardId: turn.deliverable_card_id,
     outputBoxId: turn.output_box_id,
