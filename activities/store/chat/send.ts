@@ -17,7 +17,7 @@ import type { RefusedRequest } from '../../../workflows/protocol/enqueue.ts';
 import { sessionAgentId } from '../../../workflows/protocol/ids.ts';
 import { canonicalDigest } from '../../canonical.ts';
 import { type StoreContext, type Tx, write } from '../context.ts';
-import type { ChatMessageRow, ChatSessionRow } from '../schema/chat-rows.ts';
+import type { ChatMessageRow } from '../schema/chat-rows.ts';
 import type { HeadRow } from '../schema/rows.ts';
 import type { QueuedTurn } from '../schema/turn-states.ts';
 import { admissionRefusal } from '../turns/accept.ts';
@@ -71,7 +71,7 @@ export async function sendMessage(ctx: StoreContext, input: SendMessage): Promis
     const name = input.profile ?? own?.profile ?? base?.profile ?? input.agentId;
     const profileHead = await selectProfileHead(tx, name).executeTakeFirst();
     const refused =
-      sessionRefusal(agentId, input, session, doubled !== undefined) ??
+      sessionRefusal(agentId, input, session?.session_id, doubled !== undefined) ??
       (await profileRefusal(tx, { agentId, name, head: profileHead }));
     const outcome = refused ?? (await place(tx, { head, agentId, digest, name, input, profileHead, isNew: !own }));
     if ('code' in outcome) {
@@ -91,14 +91,10 @@ const conflict = (agentId: string, { message }: SendMessage): RefusedRequest => 
 /** Why the message cannot be of this session; null when it can (C1, C2). */
 function sessionRefusal(
   agentId: string,
-  { agentId: of, message: { chatId, sessionId, eventId } }: SendMessage,
-  session: Pick<ChatSessionRow, 'session_id' | 'of_agent' | 'chat_id'> | undefined,
+  { message: { sessionId, eventId } }: SendMessage,
+  known: string | undefined,
   isDoubled: boolean,
 ): Refusal | null {
-  const known = session?.session_id;
-  // Ids may have a tilde themselves: two pairs of agent and chat can name one session's agent.
-  if (session && (session.of_agent !== of || session.chat_id !== chatId))
-    return invalid('chatId', `${agentId} is the session of ${session.of_agent} in ${session.chat_id}; take another id`);
   if (known !== undefined && sessionId !== undefined && sessionId !== known)
     return invalid('sessionId', `the session of this chat is ${known}; leave sessionId out, or send that one`);
   if (known === undefined && sessionId !== undefined && sessionId !== agentId && sessionId.includes('~'))

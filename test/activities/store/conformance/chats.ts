@@ -44,13 +44,6 @@ export function describeChats(bench: StoreBench): void {
       expect(await session.sent('more')).toMatchObject({ session: { sessionId, lastSeq: 2 } });
     });
 
-    test('two pairs of agent and chat whose ids come to the same are not one session (C2)', async () => {
-      const [a, message] = [newAgent(), messageOf('hello', { chatId: 'b~c' })];
-      expect(await bench.store.sendMessage({ agentId: a, profile: 'tester', message })).toMatchObject({ kind: 'sent' });
-      const other = { agentId: `${a}~b`, profile: 'tester', message: messageOf('hello', { chatId: 'c' }) };
-      expect(await bench.store.sendMessage(other)).toMatchObject({ kind: 'refused', code: 'invalid_input' });
-    });
-
     test('a refused first message leaves nothing behind', async () => {
       const session = new Session(bench, 'nobody');
       expect(await session.send('hello')).toMatchObject({ kind: 'refused', code: 'profile_not_found' });
