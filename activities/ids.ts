@@ -45,8 +45,9 @@ export const summaryCardId = (agentTurnId: string, hide: readonly BoxExtent[]): 
 export const steerIdFor = (agentTurnId: string, key: string): string => derive('steer', agentTurnId, key);
 /** The id of the card with which a message of a chat steers a turn, or begins one (C8). */
 export const messageCardId = (agentId: string, eventId: string): string => derive('message', agentId, eventId);
-/** The id of the card with the messages that a turn has collected (C8). */
-export const collectedCardId = (agentTurnId: string): string => derive('instruction', agentTurnId, 'collected');
+/** The id of the card with the messages that a turn has collected, which have these places in their session (C8). */
+export const collectedCardId = (agentTurnId: string, seqs: readonly number[]): string =>
+  derive('instruction', agentTurnId, ...seqs);
 /** The id of the turn that a message becomes which its own turn did not consume (T22). */
 export const steerTurnId = (steerId: string): string => derive('steer', steerId);
 /** The id of the turn that a delegation call makes. */

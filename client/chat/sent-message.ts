@@ -1,11 +1,12 @@
 /** A message that was taken, and the end of the turn that it comes to be in. */
 import { type ChatTerminal, terminalOf } from '../../workflows/chat/terminal.ts';
-import type { MessageView } from '../../workflows/contract/chat.ts';
+import type { MessageView, SessionView } from '../../workflows/contract/chat.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { ResultOptions, TurnHandle } from '../api.ts';
 
 /** What the end of a message is found with. */
 export interface MessageFinder {
+  readonly session: Pick<SessionView, 'sessionId'>;
   /** The message as it stands. */
   find(): Promise<MessageView>;
   turn(agentTurnId: string): TurnHandle;
@@ -13,18 +14,19 @@ export interface MessageFinder {
 
 /** Waits for the end of the turn that has the message; one that its turn has not read is in another turn by then (C8). */
 export async function terminalOfMessage(
-  { find, turn }: MessageFinder,
+  { find, turn, session: { sessionId } }: MessageFinder,
   { timeoutMs = Number.POSITIVE_INFINITY }: ResultOptions = {},
 ): Promise<ChatTerminal> {
   const deadline = Date.now() + timeoutMs;
   for (;;) {
-    const { agentTurnId, status, reason, eventId } = await find();
+    const { agentTurnId, status, reason, eventId, chatId, traceId, correlationId } = await find();
     if (status === 'rejected' || agentTurnId === null)
       throw new CodedError('agent_busy', `message ${eventId} was rejected: ${reason ?? 'the session was busy'}`);
     const view = await turn(agentTurnId).result({ timeoutMs: Math.max(0, deadline - Date.now()) });
     if ((await find()).agentTurnId !== agentTurnId) continue;
-    const terminal = terminalOf(view);
+    // A message may steer a turn that the agent was given otherwise: then its own ids say which chat the end belongs to.
+    const terminal = terminalOf({ ...view, chat: view.chat ?? { sessionId, chatId, traceId, correlationId } });
     if (terminal) return terminal;
-    throw new CodedError('internal_error', `turn ${agentTurnId} has message ${eventId} and is of no chat`);
+    throw new CodedError('internal_error', `turn ${agentTurnId} of message ${eventId} has ended as ${view.status}`);
   }
 }

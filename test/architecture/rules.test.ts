@@ -13,12 +13,14 @@ const read = (file: string): string => readFileSync(`${root}/${file}`, 'utf8');
 
 const KERNEL = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 22];
 const WIRE = ['W14', 'W15', 'W16', 'W17'];
+const CHAT = ['C9', 'C10'];
 const AGENT_STATE = Array.from({ length: 12 }, (_, index) => `A${index + 1}`);
 const RULES = [
   ...Array.from({ length: 30 }, (_, index) => `T${index + 1}`),
   ...KERNEL.map((rule) => `K${rule}`),
   ...WIRE,
   ...AGENT_STATE,
+  ...CHAT,
 ];
 
 /** The codes that end a test's name: `… (T2, W9)`. Comments name rules too, but do not end in a quote. */

@@ -10,11 +10,14 @@ export interface ShownMessage {
 
 /**
  * The text of the messages together, in their order, each still one by itself. One message of a session that has had one sender is its own
- * words; else each says whose it is, and its text cannot be taken for the end of it.
+ * words, unless they look like a message of somebody; else each says whose it is, and its text cannot be taken for the end of it.
  */
 export function renderMessages(messages: readonly ShownMessage[], severalSenders: boolean): string {
   const [only, ...more] = messages;
-  if (only && more.length === 0 && !severalSenders) return wordsOf(only.payload);
+  if (only && more.length === 0 && !severalSenders) {
+    const words = wordsOf(only.payload);
+    if (escaped('message', words) === words) return words;
+  }
   return messages.map(framed).join('\n\n');
 }
 

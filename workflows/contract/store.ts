@@ -18,6 +18,7 @@ import type { ChatStore } from './chat.ts';
 import type { ChunkStore } from './chunks.ts';
 import type { ControlStore } from './control.ts';
 import type { DelegationStore } from './delegation.ts';
+import type { JournalStore } from './journal.ts';
 import type { LeaseStore } from './lease.ts';
 import type { ListStore } from './lists.ts';
 import type { ProfileStore } from './profiles.ts';
@@ -54,6 +55,7 @@ export interface ClientStore
     ControlStore,
     ChatStore,
     Pick<ProfileStore, 'listProfiles'>,
+    JournalStore,
     WakeStore,
     SummaryStore,
     ReadStore,
@@ -71,6 +73,7 @@ export interface Store
     ProfileStore,
     ControlStore,
     ChatStore,
+    JournalStore,
     SupervisorStore,
     ReadStore,
     ListStore,

@@ -58,7 +58,8 @@ const id = z
   .max(256)
   .regex(/^[^\0\p{Surrogate}]*$/u, { error: 'must have neither NUL nor lone surrogates' });
 
-const payloadFields = z.strictObject({
+/** What a message says, whatever its size. */
+export const payloadFieldsSchema = z.strictObject({
   text: z.string().regex(/\S/u, { error: 'must say something' }),
   /** Texts that come with the message. */
   attachments: z
@@ -67,15 +68,18 @@ const payloadFields = z.strictObject({
     .optional(),
 });
 /** What a message says. */
-export type MessagePayload = z.output<typeof payloadFields>;
+export type MessagePayload = z.output<typeof payloadFieldsSchema>;
 
 /** The size of what a message says: bytes of UTF-8 as JSON, in which cards and rows have it. */
 export const payloadBytes = (said: MessagePayload): number => utf8Bytes(JSON.stringify(said));
 
-const payload = payloadFields.refine((each) => payloadBytes(each) <= MESSAGE_BYTES, {
+const payload = payloadFieldsSchema.refine((each) => payloadBytes(each) <= MESSAGE_BYTES, {
   error: `the text and its attachments must be at most ${MESSAGE_BYTES} bytes of JSON together`,
   path: ['text'],
 });
+
+/** The id of a chat: without the sign that joins it to that of the agent, so that no two chats have one session (C2). */
+export const chatIdSchema = userIdSchema.regex(/^[^~]*$/, { error: 'must have no ~' });
 
 /** Who has written a message. What it is, a person or an agent, makes no difference (C5). */
 export const senderSchema = z.strictObject({
@@ -88,7 +92,7 @@ export type Sender = z.output<typeof senderSchema>;
 /** The envelope of a message, complete (C1). */
 export const messageEnvelopeSchema = z.strictObject({
   eventId: id,
-  chatId: userIdSchema,
+  chatId: chatIdSchema,
   /** The id of the session; that of its agent when left out. */
   sessionId: userIdSchema.optional(),
   /** The place that the sender's side gives the message; it is kept, and decides nothing. */

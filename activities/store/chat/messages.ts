@@ -1,7 +1,9 @@
 /** Writing sessions and messages. The caller holds the head row of the session's agent. */
 import type { Placement } from '../../../workflows/chat/placement.ts';
+import { renderMessages } from '../../../workflows/chat/rendering.ts';
 import type { SendMessage } from '../../../workflows/contract/chat.ts';
-import { type MessageEnvelope, payloadBytes, type QueuePolicy } from '../../../workflows/protocol/chat.ts';
+import type { MessageEnvelope, QueuePolicy } from '../../../workflows/protocol/chat.ts';
+import { utf8Bytes } from '../../../workflows/protocol/sizes.ts';
 import { messageCardId } from '../../ids.ts';
 import type { Tx } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
@@ -66,8 +68,9 @@ export interface NewMessage {
   readonly message: MessageEnvelope;
 }
 
-/** What stands around a message where a model is shown it, and its row beside its texts, in bytes. */
-const FRAME_BYTES = 64;
+/** How much room a message takes in a turn: what a model is shown of it, with who has sent it, as JSON. */
+const shownBytes = ({ eventId, sender, payload }: MessageEnvelope): number =>
+  utf8Bytes(JSON.stringify(renderMessages([{ eventId, sender, payload }], true)));
 
 /** The row of a message before it is placed. */
 export const messageRow = (tx: Tx, { agentId, digest, policy, session, message }: NewMessage): ChatMessageRow => ({
@@ -79,7 +82,7 @@ export const messageRow = (tx: Tx, { agentId, digest, policy, session, message }
   digest,
   sender: encodedText(message.sender),
   payload: encodedText(message.payload),
-  bytes: payloadBytes(message.payload) + message.eventId.length + FRAME_BYTES,
+  bytes: shownBytes(message),
   policy,
   placement: 'turn',
   agent_turn_id: null,
@@ -103,7 +106,7 @@ export async function noteMessage(
   agentTurnId: string | null,
 ): Promise<void> {
   const placement = PLACEMENTS[to];
-  const reason = to === 'reject' ? 'the session is busy, and the message was not to wait' : null;
+  const reason = to === 'reject' ? (row.reason ?? 'the session is busy, and the message was not to wait') : null;
   await tx.db
     .insertInto('chat_messages')
     .values({ ...row, placement, agent_turn_id: agentTurnId, reason })

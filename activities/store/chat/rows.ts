@@ -1,6 +1,11 @@
 /** Rows of sessions and messages, and what readers get of them (C2, C8). */
 import type { MessageStatus, MessageView, SessionView } from '../../../workflows/contract/chat.ts';
-import type { MessagePayload, Sender } from '../../../workflows/protocol/chat.ts';
+import {
+  type MessagePayload,
+  payloadFieldsSchema,
+  type Sender,
+  senderSchema,
+} from '../../../workflows/protocol/chat.ts';
 import { isTerminal, type TurnStatus } from '../../../workflows/protocol/turn.ts';
 import type { Reader } from '../context.ts';
 import type { ChatMessageRow, ChatSessionRow } from '../schema/chat-rows.ts';
@@ -13,10 +18,11 @@ const NOBODY: Sender = { agentId: 'unknown' };
 
 /** What the message says. */
 export const payloadOf = ({ payload }: Pick<ChatMessageRow, 'payload'>): MessagePayload =>
-  decodedOr(payload, UNREADABLE);
+  payloadFieldsSchema.safeParse(decodedOr<unknown>(payload, null)).data ?? UNREADABLE;
 
 /** Who has written the message. */
-export const senderOf = ({ sender }: Pick<ChatMessageRow, 'sender'>): Sender => decodedOr(sender, NOBODY);
+export const senderOf = ({ sender }: Pick<ChatMessageRow, 'sender'>): Sender =>
+  senderSchema.safeParse(decodedOr<unknown>(sender, null)).data ?? NOBODY;
 
 /** A message with what its status follows from. */
 export type PlacedMessage = ChatMessageRow & {
@@ -24,19 +30,25 @@ export type PlacedMessage = ChatMessageRow & {
   readonly steer_status: InboxRow['status'] | null;
 };
 
-/** A query for messages with what their status follows from. */
+/** A query for messages with what their status follows from: each by itself, so that no planner goes through all turns for a page. */
 export const selectMessages = ({ db }: Reader) =>
   db
     .selectFrom('chat_messages')
-    .leftJoin('turns', 'turns.agent_turn_id', 'chat_messages.agent_turn_id')
-    .leftJoin('turn_inbox', (join) =>
-      join
-        .onRef('turn_inbox.agent_turn_id', '=', 'chat_messages.agent_turn_id')
-        .onRef('turn_inbox.ref', '=', 'chat_messages.card_id')
-        .on('turn_inbox.kind', '=', 'steer'),
-    )
     .selectAll('chat_messages')
-    .select(['turns.status as turn_status', 'turn_inbox.status as steer_status']);
+    .select((eb) => [
+      eb
+        .selectFrom('turns')
+        .select('turns.status')
+        .whereRef('turns.agent_turn_id', '=', 'chat_messages.agent_turn_id')
+        .as('turn_status'),
+      eb
+        .selectFrom('turn_inbox')
+        .select('turn_inbox.status')
+        .whereRef('turn_inbox.agent_turn_id', '=', 'chat_messages.agent_turn_id')
+        .where('turn_inbox.kind', '=', 'steer')
+        .whereRef('turn_inbox.ref', '=', 'chat_messages.card_id')
+        .as('steer_status'),
+    ]);
 
 function statusOf({ placement, turn_status, steer_status }: PlacedMessage): MessageStatus {
   if (placement === 'rejected') return 'rejected';
@@ -67,9 +79,19 @@ export const messageView = (row: PlacedMessage): MessageView => ({
 export const selectSessions = ({ db }: Reader) =>
   db
     .selectFrom('chat_sessions')
-    .innerJoin('agents', 'agents.agent_id', 'chat_sessions.agent_id')
     .selectAll('chat_sessions')
-    .select('agents.profile');
+    .select((eb) =>
+      eb.fn
+        .coalesce(
+          eb
+            .selectFrom('agents')
+            .select('agents.profile')
+            .whereRef('agents.agent_id', '=', 'chat_sessions.agent_id')
+            .$asScalar(),
+          'chat_sessions.of_agent',
+        )
+        .as('profile'),
+    );
 
 /** The session as readers see it. */
 export const sessionView = (row: ChatSessionRow & { readonly profile: string }): SessionView => ({

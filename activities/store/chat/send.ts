@@ -7,7 +7,9 @@
  * 2. A turn that is ended for a message has its own `task` event, and hands over to the turn with the message in the same transaction.
  */
 import { nextStatus } from '../../../workflows/agent-state/status.ts';
+import { deniedBy } from '../../../workflows/chat/input-policy.ts';
 import { type Placement, placementOf } from '../../../workflows/chat/placement.ts';
+import { renderMessages } from '../../../workflows/chat/rendering.ts';
 import type { MessageSent, SendMessage } from '../../../workflows/contract/chat.ts';
 import type { Handover } from '../../../workflows/contract/lease.ts';
 import type { ChatConfig } from '../../../workflows/protocol/chat.ts';
@@ -24,6 +26,7 @@ import { endForMessage } from '../turns/control.ts';
 import { handOver } from '../turns/handover.ts';
 import { forgetNewHead, lockHeadWith, updateHead } from '../turns/head.ts';
 import { leaseOf } from '../turns/lease.ts';
+import { unreadable } from '../turns/lease-refusals.ts';
 import { type CurrentProfile, profileAt, selectProfileHead } from '../turns/profiles.ts';
 import type { Refusal } from '../turns/refusal.ts';
 import { enrol, selectRosterEntry } from '../turns/roster.ts';
@@ -31,7 +34,18 @@ import { countPendingSteers, MOST_PENDING_STEERS, putSteer } from '../turns/stee
 import { turnOf } from '../turns/turns.ts';
 import { messageRow, noteMessage, type Session, sessionWith } from './messages.ts';
 import { messageView, selectMessages, selectSessions, sessionView } from './rows.ts';
-import { hasRoom, moveToFront, queueFor, selectWaitingTurn, writeMessageCard } from './waiting-turn.ts';
+import {
+  collectedBytes,
+  hasRoom,
+  moveToFront,
+  queueFor,
+  selectWaitingTurn,
+  waitNoLonger,
+  writeMessageCard,
+} from './waiting-turn.ts';
+
+const selectKnown = ({ db }: Tx, agentId: string) =>
+  db.selectFrom('chat_messages').select(['seq', 'digest']).where('agent_id', '=', agentId);
 
 /** Takes a message for a session. */
 export async function sendMessage(ctx: StoreContext, input: SendMessage): Promise<MessageSent | RefusedRequest> {
@@ -39,28 +53,25 @@ export async function sendMessage(ctx: StoreContext, input: SendMessage): Promis
   const agentId = sessionAgentId(input.agentId, message.chatId);
   const digest = canonicalDigest([input.agentId, message.chatId, message.sender, message.payload]);
   return write(ctx, agentId, async (tx) => {
-    const likeIt = selectMessages(tx)
-      .where('chat_messages.agent_id', '=', agentId)
-      .where((eb) =>
-        eb.or([
-          eb('chat_messages.idempotency_key', '=', message.idempotencyKey),
-          eb('chat_messages.event_id', '=', message.eventId),
-        ]),
-      );
-    const [head, known, [session], [own], [base]] = await lockHeadWith(
+    // Two queries, for a planner may go through all messages of the session to find either.
+    const [byKey, byEvent] = [
+      selectKnown(tx, agentId).where('idempotency_key', '=', message.idempotencyKey),
+      selectKnown(tx, agentId).where('event_id', '=', message.eventId),
+    ];
+    const [head, [before], [doubled], [session], [own], [base]] = await lockHeadWith(
       tx,
       agentId,
-      likeIt,
+      byKey,
+      byEvent,
       selectSessions(tx).where('chat_sessions.agent_id', '=', agentId),
       selectRosterEntry(tx, agentId),
       selectRosterEntry(tx, input.agentId),
     );
-    const before = known.find(({ idempotency_key: key }) => key === message.idempotencyKey);
     if (before) return before.digest === digest ? sentBefore(tx, head, before.seq) : conflict(agentId, input);
     const name = input.profile ?? own?.profile ?? base?.profile ?? input.agentId;
     const profileHead = await selectProfileHead(tx, name).executeTakeFirst();
     const refused =
-      sessionRefusal(input, session?.session_id, known.length > 0) ??
+      sessionRefusal(agentId, input, session?.session_id, doubled !== undefined) ??
       (await profileRefusal(tx, { agentId, name, head: profileHead }));
     const outcome = refused ?? (await place(tx, { head, agentId, digest, name, input, profileHead, isNew: !own }));
     if ('code' in outcome) {
@@ -79,12 +90,18 @@ const conflict = (agentId: string, { message }: SendMessage): RefusedRequest => 
 
 /** Why the message cannot be of this session; null when it can (C1, C2). */
 function sessionRefusal(
+  agentId: string,
   { message: { sessionId, eventId } }: SendMessage,
   known: string | undefined,
   isDoubled: boolean,
 ): Refusal | null {
   if (known !== undefined && sessionId !== undefined && sessionId !== known)
     return invalid('sessionId', `the session of this chat is ${known}; leave sessionId out, or send that one`);
+  if (known === undefined && sessionId !== undefined && sessionId !== agentId && sessionId.includes('~'))
+    return invalid(
+      'sessionId',
+      `${sessionId} is what the session of another chat is called by itself; send one without ~`,
+    );
   return isDoubled
     ? invalid('eventId', `${eventId} was sent with another idempotencyKey; repeat it with the same one`)
     : null;
@@ -130,7 +147,7 @@ async function place(tx: Tx, placing: Placing): Promise<MessageSent | Refusal> {
   const { head, agentId, digest, name, input } = placing;
   const refused = await admissionRefusal(tx, head);
   if (refused) return refused;
-  const profile = await profileAt(tx, placing.profileHead).catch(() => null);
+  const profile = await profileAt(tx, placing.profileHead).catch(nothingReadable);
   const chat = profile?.snapshot.profile.chat;
   const policy = input.policy ?? chat?.queuePolicy ?? 'collect';
   const session = await sessionWith(tx, agentId, input);
@@ -140,8 +157,11 @@ async function place(tx: Tx, placing: Placing): Promise<MessageSent | Refusal> {
   }
   const awake = placing.isNew ? await enrol(tx, head, { profile: name, parentAgentId: null }) : head;
   const row = messageRow(tx, { agentId, digest, policy, session, message: input.message });
-  const waiting = (await selectWaitingTurn(tx, agentId).executeTakeFirst())?.agent_turn_id ?? null;
-  const placement = placementOf(policy, await momentOf(tx, head, { row, waiting, profile }));
+  const last = await selectWaitingTurn(tx, agentId).executeTakeFirst();
+  const waiting = last?.agent_turn_id ?? null;
+  // A message for another profile is in a turn of that profile.
+  const joins = last?.profile_name === name ? waiting : null;
+  const placement = placementOf(policy, await momentOf(tx, head, { row, waiting, joins, profile, session, input }));
   const placed = { session, profile: name, waiting, chat };
   if (placement.ends && waiting !== null) await moveToFront(tx, agentId);
   const { turnId, made } = await carryOut(tx, awake, row, placement, placed);
@@ -153,25 +173,38 @@ async function place(tx: Tx, placing: Placing): Promise<MessageSent | Refusal> {
   return { ...(await sentNow(tx, agentId, row.seq)), duplicate: false, endedTurnId, handover, waitMs };
 }
 
+/** Of a profile that cannot be read nothing is known; the turn that needs it ends (T8). Errors: those of the database. */
+function nothingReadable(error: unknown): null {
+  unreadable(error);
+  return null;
+}
+
 interface Situation {
+  readonly session: Session;
+  readonly input: SendMessage;
   readonly row: ChatMessageRow;
   readonly waiting: string | null;
+  /** The turn that waits, where it may take the message; else null. */
+  readonly joins: string | null;
   readonly profile: CurrentProfile | null;
 }
 
-/** A window while no worker has registered the profile: a small one, for what is collected may have to fit it. */
-const UNKNOWN_WINDOW_TOKENS = 8_000;
-
 /** What the session is at. */
-async function momentOf(tx: Tx, head: HeadRow, { row, waiting, profile }: Situation) {
+async function momentOf(tx: Tx, head: HeadRow, situation: Situation) {
+  const { row, waiting, joins, profile, session, input } = situation;
   const active = head.status === 'idle' ? null : head.active_agent_turn_id;
-  const windowTokens = profile?.snapshot.profile.context.windowTokens ?? UNKNOWN_WINDOW_TOKENS;
-  const room = waiting !== null && (await hasRoom(tx, waiting, { bytes: row.bytes, windowTokens }));
+  const { profile: definition } = profile?.snapshot ?? {};
+  const room = joins !== null && (await hasRoom(tx, joins, row.bytes, collectedBytes(definition)));
+  // What the policy denies, no model is told: it makes a turn, which says so.
+  const denied = deniedBy(definition?.inputPolicy, renderMessages([input.message], session.severalSenders)) !== null;
   return {
     active: active !== null,
     waiting: waiting === null ? ('none' as const) : room ? ('room' as const) : ('full' as const),
     steerable:
-      row.policy === 'steer' && active !== null && (await countPendingSteers(tx, active)) < MOST_PENDING_STEERS,
+      row.policy === 'steer' &&
+      active !== null &&
+      !denied &&
+      (await countPendingSteers(tx, active)) < MOST_PENDING_STEERS,
   };
 }
 
@@ -203,7 +236,9 @@ async function carryOut(
       return { turnId: active, made: null };
     }
     case 'turn': {
-      const wait = head.status === 'idle' && chat ? chat.debounceMs : 0;
+      // A turn that is full waits for nothing any more, and neither does what comes behind it.
+      if (waiting !== null) await waitNoLonger(tx, row.agent_id);
+      const wait = head.status === 'idle' && waiting === null && chat ? chat.debounceMs : 0;
       const notBefore = wait > 0 ? { notBefore: tx.now + wait } : {};
       const made = await queueFor(tx, row, {
         sessionId: session.sessionId,
@@ -217,13 +252,12 @@ async function carryOut(
   }
 }
 
-/** Leases the next turn of an agent that is idle. */
+/** Leases the next turn of an agent that is idle; the agent is awake while the turn that was made waits. */
 async function leaseWhenIdle(tx: Tx, head: HeadRow, made: QueuedTurn): Promise<Handover | null> {
   if (head.status !== 'idle') return null;
-  if (made.not_before === null) {
-    const handover = await handOver(tx, head);
-    if (handover.next) return handover;
-  }
+  const handover = made.not_before === null ? await handOver(tx, head) : null;
+  // On its way to the front the turn itself may have been found to be one that cannot start (T8).
+  if (handover?.next || (handover && (await turnOf(tx, made.agent_turn_id)).status !== 'queued')) return handover;
   await updateHead(tx, head.agent_id, { agent_status: nextStatus(head.agent_status, 'wake') });
-  return null;
+  return handover;
 }

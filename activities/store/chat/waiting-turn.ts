@@ -5,48 +5,76 @@
  * 1. A message that is not rejected is in one turn. Of the turns that wait, only the last one takes more messages.
  * 2. What a turn is asked follows from its messages in their order, when it is leased: until then it may get more.
  */
+import type { ExpressionBuilder } from 'kysely';
 import { v7 } from 'uuid';
+import { withChatBounds } from '../../../workflows/chat/bounds.ts';
 import { renderMessages, type ShownMessage } from '../../../workflows/chat/rendering.ts';
 import { MOST_COLLECTED } from '../../../workflows/protocol/chat.ts';
+import type { Profile } from '../../../workflows/protocol/profile.ts';
 import { PRIORITIES } from '../../../workflows/protocol/turn.ts';
 import { collectedCardId } from '../../ids.ts';
 import { insertCard } from '../cards/cards.ts';
 import type { Reader, Tx } from '../context.ts';
 import type { ChatMessageRow } from '../schema/chat-rows.ts';
-import { constant } from '../schema/rows.ts';
+import { constant, type Tables } from '../schema/rows.ts';
 import type { QueuedTurn, Turn } from '../schema/turn-states.ts';
 import { FRONT_LANE, insertTurn } from '../turns/turns.ts';
-import { payloadOf, selectSessions, senderOf } from './rows.ts';
+import { payloadOf, senderOf } from './rows.ts';
+
+/**
+ * Whether a turn of an agent is one of messages that waits. The order of the turns that wait is that of their lanes, then that in which they
+ * were accepted: all that are there are moved to the front before one is queued there. The lane, which all have, leads planners to the index
+ * of what is queued.
+ */
+export const waitsForMessages = (eb: ExpressionBuilder<Tables, 'turns'>) =>
+  eb.and([
+    eb('turns.status', '=', constant('queued')),
+    eb('turns.lane', '>=', FRONT_LANE),
+    eb('turns.chat_id', 'is not', null),
+  ]);
 
 /** A query for the turn that takes more messages: the last one of the session that waits. */
 export const selectWaitingTurn = ({ db }: Reader, agentId: string) =>
   db
     .selectFrom('turns')
-    .select('agent_turn_id')
+    .select(['agent_turn_id', 'profile_name'])
     .where('agent_id', '=', agentId)
-    .where('status', '=', constant('queued'))
-    .where('chat_id', 'is not', null)
+    .where(waitsForMessages)
+    .orderBy('lane', 'desc')
     .orderBy('accept_seq', 'desc')
     .limit(1);
 
 /** The bytes that one turn collects at most, whatever the window of its model: with what JSON adds to them they fit a card. */
 const MOST_BYTES = 256 * 1024;
 
-/** A token has more than one byte, so that most of the window is left for everything else. */
-const collectedBytes = (windowTokens: number): number => Math.min(MOST_BYTES, windowTokens);
+/** A window while no worker has registered the profile: a small one, for what is collected may have to fit it. */
+const UNKNOWN_WINDOW_TOKENS = 8_000;
 
-/** Whether so many more bytes have room in the turn. A turn takes its first message whatever its size. */
-export async function hasRoom(
-  { db }: Reader,
-  agentTurnId: string,
-  { bytes, windowTokens }: { readonly bytes: number; readonly windowTokens: number },
-): Promise<boolean> {
+/**
+ * How many bytes a turn of the profile collects: those of its window with the bounds of chats (C7). A token has more than one byte, so that
+ * most of the window is left for everything else.
+ */
+export const collectedBytes = (profile: Profile | undefined): number =>
+  Math.min(MOST_BYTES, profile ? withChatBounds(profile).context.windowTokens : UNKNOWN_WINDOW_TOKENS);
+
+/** How much a turn holds. */
+export interface Held {
+  readonly count: number;
+  readonly bytes: number;
+}
+
+/** Whether so many more bytes have room beside what a turn holds. */
+export const hasRoomFor = (held: Held, bytes: number, most: number): boolean =>
+  held.count < MOST_COLLECTED && held.bytes + bytes <= most;
+
+/** Whether so many more bytes have room in the turn, which takes so many at most. It takes its first message whatever its size. */
+export async function hasRoom({ db }: Reader, agentTurnId: string, bytes: number, most: number): Promise<boolean> {
   const held = await db
     .selectFrom('chat_messages')
     .select((eb) => [eb.fn.countAll<number>().as('count'), eb.fn.sum<number>('bytes').as('bytes')])
     .where('agent_turn_id', '=', agentTurnId)
     .executeTakeFirstOrThrow();
-  return Number(held.count) < MOST_COLLECTED && Number(held.bytes) + bytes <= collectedBytes(windowTokens);
+  return hasRoomFor({ count: Number(held.count), bytes: Number(held.bytes) }, bytes, most);
 }
 
 /** Whether the model is told whose words it reads. */
@@ -88,7 +116,11 @@ export async function withItsMessages(tx: Tx, turn: Turn): Promise<Turn> {
   const [first] = rows;
   // One that was collected by itself has no card of its own yet.
   if (!first || (rows.length === 1 && first.card_id === turn.instruction_card_id)) return turn;
-  const cardId = collectedCardId(agentTurnId);
+  // A turn that was composed, and came too early to be leased, has got more since: what it is asked is another card then.
+  const cardId = collectedCardId(
+    agentTurnId,
+    rows.map(({ seq }) => seq),
+  );
   const text = renderMessages(rows.map(shown), await hasSeveralSenders(tx, agentId));
   await insertCard(tx, {
     cardId,
@@ -142,66 +174,23 @@ export function queueFor(
   });
 }
 
+/** Lets the turns that wait for further messages begin as soon as they can. */
+export async function waitNoLonger(tx: Tx, agentId: string): Promise<void> {
+  await tx.db
+    .updateTable('turns')
+    .set({ not_before: null })
+    .where('agent_id', '=', agentId)
+    .where(waitsForMessages)
+    .where('not_before', 'is not', null)
+    .execute();
+}
+
 /** Lets the messages that wait go before everything else in the queue, and at once; among them their order stays. */
 export async function moveToFront(tx: Tx, agentId: string): Promise<void> {
   await tx.db
     .updateTable('turns')
     .set({ lane: FRONT_LANE, not_before: null, check_at: null })
     .where('agent_id', '=', agentId)
-    .where('status', '=', constant('queued'))
-    .where('chat_id', 'is not', null)
+    .where(waitsForMessages)
     .execute();
-}
-
-/** The messages among these steers of a turn, by their cards. */
-export async function messagesAmong(
-  { db }: Reader,
-  agentTurnId: string,
-  cardIds: readonly string[],
-): Promise<ReadonlyMap<string, ChatMessageRow>> {
-  const rows = await db
-    .selectFrom('chat_messages')
-    .selectAll()
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('placement', '=', 'steered')
-    .execute();
-  const wanted = new Set(cardIds);
-  return new Map(rows.filter((row) => wanted.has(row.card_id)).map((row) => [row.card_id, row]));
-}
-
-/** Moves messages that a turn has not read into the turn that waits, or into one that goes first: none is lost, and their order stays (T22). */
-export async function moveToWaitingTurn(tx: Tx, messages: readonly ChatMessageRow[]): Promise<void> {
-  const [first] = messages;
-  if (!first) return;
-  const { agent_id: agentId } = first;
-  const setting = { ...(await settingOf(tx, agentId)), front: true };
-  let into = (await selectWaitingTurn(tx, agentId).executeTakeFirst())?.agent_turn_id ?? null;
-  if (into !== null) await moveToFront(tx, agentId);
-  for (const row of messages) {
-    const joins = into !== null && (await hasRoom(tx, into, { bytes: row.bytes, windowTokens: MOST_BYTES }));
-    if (!joins) into = (await queueFor(tx, row, setting)).agent_turn_id;
-    await tx.db
-      .updateTable('chat_messages')
-      .set({ agent_turn_id: into, placement: joins ? 'collected' : 'turn' })
-      .where('agent_id', '=', agentId)
-      .where('seq', '=', row.seq)
-      .execute();
-  }
-}
-
-/** What turns of the session are made with where no message says otherwise. */
-const settingOf = async (reader: Reader, agentId: string): Promise<Pick<WaitingTurn, 'sessionId' | 'profile'>> => {
-  const session = await selectSessions(reader).where('chat_sessions.agent_id', '=', agentId).executeTakeFirstOrThrow();
-  return { sessionId: session.session_id, profile: session.profile };
-};
-
-/** Writes down that nothing came of messages: their turn was stopped before it read them. */
-export async function rejectMessages(tx: Tx, messages: readonly ChatMessageRow[], reason: string): Promise<void> {
-  for (const { agent_id: agentId, seq } of messages)
-    await tx.db
-      .updateTable('chat_messages')
-      .set({ placement: 'rejected', reason })
-      .where('agent_id', '=', agentId)
-      .where('seq', '=', seq)
-      .execute();
 }

@@ -11,6 +11,7 @@ import { MESSAGE_TOKENS } from '../../../workflows/kernel/pressure.ts';
 import { type StoreContext, scan } from '../context.ts';
 import type { Db } from '../schema/rows.ts';
 import { overdrawn } from '../turns/tree-budgets.ts';
+import { chatChecks } from './chat-invariants.ts';
 import { workChecks } from './work-invariants.ts';
 
 /** A row that breaks the promise. */
@@ -227,7 +228,9 @@ const CHECKS: Readonly<Record<string, Check>> = {
         select sum(${sql.lit(MESSAGE_TOKENS)} + c.token_count) from box_cards p join cards c on c.card_id = p.card_id
         where p.box_id = b.box_id and p.hidden_reason is null and c.type not in ('tool.call', 'tool.output')), 0)`,
   ),
-  ...Object.fromEntries(Object.entries(workChecks<Found>()).map(([name, find]) => [name, overAgents(find)])),
+  ...Object.fromEntries(
+    Object.entries({ ...workChecks<Found>(), ...chatChecks<Found>() }).map(([name, find]) => [name, overAgents(find)]),
+  ),
 };
 
 /** The check whose sums go down whole trees: they are added up here, not by the database. */

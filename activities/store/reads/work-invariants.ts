@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely';
 
 /** A query over agents for what breaks the promise; `within` restricts a column to the range that is checked. */
-type AgentsQuery<Row> = (within: (column: string) => RawBuilder<unknown>) => RawBuilder<Row>;
+export type AgentsQuery<Row> = (within: (column: string) => RawBuilder<unknown>) => RawBuilder<Row>;
 
 const TIMES = sql.raw(`(select w.agent_id, 'wait ' || w.wait_id as what, w.due_at from waits w where w.status = 'active'
   union all select t.agent_id, 'timer ' || t.timer_id, t.due_at from timers t where t.next_at is not null

@@ -49,8 +49,16 @@ export type LeaseAttempt =
   /** No worker has registered any profile in this store yet: nothing can be said of the one that is asked for. */
   | { readonly kind: 'too_early' };
 
-/** Leases the turn, or ends it where it cannot start. The caller holds the head row, which is idle. */
-export async function tryLease(tx: Tx, head: HeadRow, first: Turn): Promise<LeaseAttempt> {
+/**
+ * Leases the turn, or ends it where it cannot start. The caller holds the head row, which is idle. `unjudged`: the policy of its profile does not
+ * judge what it is asked, because it was judged before.
+ */
+export async function tryLease(
+  tx: Tx,
+  head: HeadRow,
+  first: Turn,
+  { unjudged = false }: { readonly unjudged?: boolean } = {},
+): Promise<LeaseAttempt> {
   const asked = await withItsMessages(tx, first).catch(unreadable);
   const [queued, unasked] = 'reason' in asked && 'code' in asked ? [first, asked] : [asked as Turn, null];
   const [[profileHead], [card]] = await together(
@@ -67,7 +75,7 @@ export async function tryLease(tx: Tx, head: HeadRow, first: Turn): Promise<Leas
     sharedProblem(queued, profile) ??
     (await parentProblem(tx, queued)) ??
     requestProblem(queued, card) ??
-    inputProblem(profile, card);
+    (unjudged ? null : inputProblem(profile, card));
   const boxes = await prepareBoxes(tx, head, queued, { profile, isReadable: problem === null });
   const turn = await dispatch(tx, head, queued, { profile, boxes });
   const refused = problem ?? refusal(queued.profile_name, profile !== null, boxes.missing);
@@ -75,6 +83,7 @@ export async function tryLease(tx: Tx, head: HeadRow, first: Turn): Promise<Leas
   if ('reason' in made) {
     const status = made.code === 'canceled' ? 'canceled' : 'failed';
     const termination: Termination = { status, errorCode: made.code, reason: made.reason };
+    if (turn.chat_id !== null) await tellReceipt(tx, turn);
     await finishTurn(tx, turn, abandoned(termination));
     await closeUnit(tx, boxes.boxId);
     return { kind: 'rejected', turnEpoch: turn.turn_epoch };
@@ -92,16 +101,10 @@ async function profileFor(tx: Tx, turn: Turn, head: Parameters<typeof profileAt>
 
 /** Tells that the turn of a chat has begun, and with what (C3). */
 async function tellBeginning(tx: Tx, turn: DispatchedRow, lease: Lease, { earlier, trimmed }: Boxes): Promise<void> {
-  const { turn_epoch: turnEpoch, agent_turn_id: agentTurnId } = turn;
   const card = await selectInstruction(tx, turn.instruction_card_id).executeTakeFirstOrThrow();
   const request = contentOf(card, 'task.instruction').text;
   const objective = titleOf(request);
-  const { count } = await tx.db
-    .selectFrom('chat_messages')
-    .select((eb) => eb.fn.countAll<number>().as('count'))
-    .where('agent_turn_id', '=', agentTurnId)
-    .executeTakeFirstOrThrow();
-  tellStep(tx, turn, { step: 'receive', turnEpoch, messages: Number(count) });
+  await tellReceipt(tx, turn);
   tellStep(tx, turn, {
     step: 'understand',
     contextHash: contextHash({ profileHash: lease.profileHash, objective, request, units: earlier }),
@@ -112,6 +115,16 @@ async function tellBeginning(tx: Tx, turn: DispatchedRow, lease: Lease, { earlie
     },
     trimmed,
   });
+}
+
+/** Tells that the turn of a chat has its messages and the lease of its session, whether it can start or not (C3). */
+async function tellReceipt(tx: Tx, turn: DispatchedRow): Promise<void> {
+  const { count } = await tx.db
+    .selectFrom('chat_messages')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('agent_turn_id', '=', turn.agent_turn_id)
+    .executeTakeFirstOrThrow();
+  tellStep(tx, turn, { step: 'receive', turnEpoch: turn.turn_epoch, messages: Number(count) });
 }
 
 /** The boxes of a turn that is leased. */

@@ -9,16 +9,20 @@
 
 import { MESSAGE_TOKENS } from '../../../workflows/kernel/pressure.ts';
 import type { Card } from '../../../workflows/protocol/cards.ts';
+import { CodedError } from '../../../workflows/protocol/failures.ts';
+import type { Profile } from '../../../workflows/protocol/profile.ts';
 import { clip } from '../../../workflows/protocol/sizes.ts';
 import { steerTurnId } from '../../ids.ts';
 import type { WrittenCard } from '../cards/cards.ts';
 import { appendToBox, toCard } from '../cards/cards.ts';
-import { messagesAmong, moveToWaitingTurn, rejectMessages } from '../chat/waiting-turn.ts';
+import { moveToWaitingTurns, rejectMessages, unreadMessages } from '../chat/unread.ts';
+import { collectedBytes } from '../chat/waiting-turn.ts';
 import type { Reader, Tx } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import type { WithLease } from '../schema/turn-states.ts';
 import { type InboxKey, markItem, putItem } from './inbox.ts';
+import { profileByHash } from './profiles.ts';
 import { FRONT_LANE, insertTurn } from './turns.ts';
 
 /** The row of a steer in the turn's inbox. */
@@ -107,8 +111,8 @@ const DROPPED_BYTES = 400;
 /** Drops what a stopped turn never took, with an event each: who stops a turn does not want its messages to start another. */
 export async function dropSteers(tx: Tx, turn: TurnRow): Promise<void> {
   const pending = await pendingSteers(tx, turn.agent_turn_id);
-  const messages = await messagesAmong(tx, turn.agent_turn_id, idsOf(pending));
-  await rejectMessages(tx, [...messages.values()], 'the turn was stopped before it read the message');
+  const messages = await unreadMessages(tx, turn.agent_turn_id, idsOf(pending));
+  await rejectMessages(tx, messages, 'the turn was stopped before it read the message');
   for (const { cardId, content } of pending) {
     const text = 'text' in content ? clip(String(content.text), DROPPED_BYTES) : '';
     const reason = `the turn was stopped before it read ${JSON.stringify(text)}`;
@@ -120,15 +124,16 @@ export async function dropSteers(tx: Tx, turn: TurnRow): Promise<void> {
 const idsOf = (cards: readonly Card[]): string[] => cards.map(({ cardId }) => cardId);
 
 /**
- * Makes turns of what a turn never took: the next ones, in order, before everything else in the queue. Messages of a chat become one with those
- * that wait already (C8).
+ * Makes turns of what a turn never took: the next ones, in order, before everything else in the queue. Messages of a chat join those that wait
+ * already (C8).
  */
 export async function requeueSteers(tx: Tx, turn: TurnRow): Promise<void> {
   const pending = await pendingSteers(tx, turn.agent_turn_id);
-  const messages = await messagesAmong(tx, turn.agent_turn_id, idsOf(pending));
-  await moveToWaitingTurn(tx, [...messages.values()]);
+  const messages = await unreadMessages(tx, turn.agent_turn_id, idsOf(pending));
+  await moveToWaitingTurns(tx, messages, collectedBytes(await profileOf(tx, turn)));
+  const moved = new Set(messages.map(({ card_id }) => card_id));
   for (const { cardId } of pending) {
-    if (messages.has(cardId)) {
+    if (moved.has(cardId)) {
       await markItem(tx, steerKey(turn.agent_turn_id, cardId), { status: 'requeued' });
       continue;
     }
@@ -144,5 +149,16 @@ export async function requeueSteers(tx: Tx, turn: TurnRow): Promise<void> {
       request: { priority: 'now', profile: turn.profile_name, ...correlation },
     });
     await markItem(tx, steerKey(turn.agent_turn_id, cardId), { status: 'requeued' });
+  }
+}
+
+/** The profile of the turn; undefined where it cannot be read, on which no end depends (T8). */
+async function profileOf(tx: Tx, { profile_hash: hash }: TurnRow): Promise<Profile | undefined> {
+  if (hash === null) return undefined;
+  try {
+    return (await profileByHash(tx, hash)).profile;
+  } catch (error) {
+    if (error instanceof CodedError) return undefined;
+    throw error;
   }
 }

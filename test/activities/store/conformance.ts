@@ -7,6 +7,7 @@ import { describeAgentWork } from './conformance/agent-work.ts';
 import { describeAgentWorkRaces } from './conformance/agent-work-races.ts';
 import { describeApprovals } from './conformance/approvals.ts';
 import { describeCalls } from './conformance/calls.ts';
+import { describeChatEdges } from './conformance/chat-edges.ts';
 import { describeChats } from './conformance/chats.ts';
 import { describeChunks } from './conformance/chunks.ts';
 import { describeContext } from './conformance/context.ts';
@@ -43,6 +44,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
     describeDeliveries(bench);
     describeEndings(bench);
     describeChats(bench);
+    describeChatEdges(bench, makeOpener);
     describeChunks(bench);
     describeContext(bench);
     describeLooks(bench);

@@ -42,6 +42,7 @@ async function cli(...argv: readonly string[]): Promise<{ readonly code: number;
     findStall: async () => null,
     terminal: () => null,
     interruption: () => AbortSignal.abort(),
+    writeJournals: no,
   };
   const code = await runCli(argv, { version: '0', io }, [clientCommands(environment)]);
   return { code, text: lines.join('\n') };

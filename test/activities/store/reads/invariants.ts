@@ -4,6 +4,7 @@ import { CHECK_NAMES } from '../../../../activities/store/reads/invariants.ts';
 import type { StepCommit } from '../../../../workflows/contract/steps.ts';
 import type { Store } from '../../../../workflows/contract/store.ts';
 import { testApp } from '../../../support/app.ts';
+import { messageOf } from '../chat/session.ts';
 
 export interface PlantedStore {
   readonly store: Store;
@@ -19,6 +20,12 @@ const question = (turn: string, call: string, status: string): string =>
 const wait = (id: string, dueAt: string, kind: string, workItem = 'null'): string =>
   `insert into waits (wait_id, agent_id, work_item_id, kind, reason, status, deadline, due_at, agent_turn_id, created_at)
      values ('${id}', 'a', ${workItem}, ${kind}, 'r', 'active', 5, ${dueAt}, 't1', 1)`;
+
+const chat = (seq: number, turn: string, placement: string): string =>
+  `insert into chat_messages (agent_id, seq, event_id, chat_id, idempotency_key, digest, sender, payload, bytes, policy, placement,
+      agent_turn_id, card_id, trace_id, correlation_id, timestamp_ms, created_at)
+     values ('a', ${seq}, 'e${seq}', 'c', 'k${seq}', 'd', '{"agentId":"ann"}', '{"text":"x"}', 1, 'collect', '${placement}',
+      ${turn}, 'card-${seq}', 't', 'c', 1, 1)`;
 
 /** What breaks after two finished turns `t1`, `t2` and a running one `t3` of agent `a`, and what must find it. */
 const PLANTS: Readonly<Record<string, readonly string[]>> = {
@@ -93,6 +100,21 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
   effect_of_ended_turn: [
     `insert into work_effects (agent_turn_id, call_id, step_index, call_index, effect) values ('t1', 'c', 1, 0, '{}')`,
   ],
+  message_without_turn: [chat(1, `'gone'`, 'collected')],
+  message_gap: [
+    `insert into chat_sessions (agent_id, session_id, of_agent, chat_id, first_sender, several_senders, last_seq, created_at, updated_at)
+       values ('a', 'a', 'a', 'c', 'ann', 0, 2, 1, 1)`,
+    chat(2, `'t3'`, 'turn'),
+  ],
+  steered_message_lost: [
+    chat(1, `'t1'`, 'steered'),
+    `insert into turn_inbox (agent_turn_id, kind, ref, seq, status, created_at) values ('t1', 'steer', 'card-1', 1, 'requeued', 1)`,
+  ],
+  chat_turn_without_messages: [
+    `update turns set chat_id = 'c' where agent_turn_id = 't1'`,
+    chat(1, `'t1'`, 'rejected'),
+  ],
+  messages_reordered: [chat(1, `'t2'`, 'turn'), chat(2, `'t1'`, 'turn')],
   event_gap: [`delete from events where seq = 2`],
   box_gap: [`delete from box_cards where seq = 2`],
   memory_wrong: [
@@ -228,6 +250,30 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       const { handover } = await store.stopTurn('open', 'test');
       expect(handover).toMatchObject({ next: { agentTurnId: 'good' }, more: false });
       expect(await store.getTurn('bad')).toMatchObject({ status: 'failed', errorCode: 'invalid_request' });
+      expect(await store.violations()).toEqual([]);
+    });
+
+    test.each([
+      ['a sender', `update chat_messages set sender = '{}' where event_id = 'e2'`],
+      ['words', `update chat_messages set payload = '{"text":7,"attachments":"no"}' where event_id = 'e2'`],
+      ['all of it', `update chat_messages set payload = 'no', sender = 'no' where event_id = 'e2'`],
+    ])('a message of which %s cannot be read keeps no session from going on (T8, C8)', async (_, statement) => {
+      planted = await open();
+      const { store, plant } = planted;
+      await store.registerProfiles([...testApp([]).agents.values()]);
+      const send = (n: number, policy: 'collect' | 'steer') =>
+        store.sendMessage({
+          ...{ agentId: 'a', profile: 'tester', policy },
+          message: messageOf(`m${n}`, { eventId: `e${n}`, chatId: 'c' }),
+        });
+      const sent = await send(1, 'collect');
+      const open1 = sent.kind === 'sent' ? (sent.message.agentTurnId ?? '') : '';
+      await send(2, 'collect');
+      await send(3, 'steer');
+      await plant(statement);
+      expect(await store.listMessages('a~c')).toMatchObject([{}, { sender: { agentId: expect.any(String) } }, {}]);
+      const { handover } = await store.breakOffTurn(open1, { reason: 'enough' });
+      expect((await store.getTurn(handover?.next?.agentTurnId ?? ''))?.instruction).toContain('m3');
       expect(await store.violations()).toEqual([]);
     });
 

@@ -14,8 +14,10 @@ import { Rounds } from '../../../../bench/scale/rounds.ts';
 import { agentIdAt, LONG_AGENT } from '../../../../bench/scale/seed.ts';
 import { PROFILE } from '../../../../bench/workload.ts';
 import { openStore } from '../../../../workers/open-store.ts';
+import type { SendMessage } from '../../../../workflows/contract/chat.ts';
 import type { Store } from '../../../../workflows/contract/store.ts';
 import { freshSchemaUrl } from '../../../support/postgres.ts';
+import { messageOf } from '../chat/session.ts';
 
 const TURNS = 20_000;
 const LONGEST_MS = 240_000;
@@ -44,12 +46,21 @@ const NARROW: Readonly<Record<string, readonly string[]>> = {
   turns_agent_id_accept_seq_key: ['agent_id', 'accept_seq'],
   sqlite_autoindex_events_1: ['agent_id', 'seq'],
   events_agent_id_seq_key: ['agent_id', 'seq'],
+  sqlite_autoindex_chat_messages_1: ['agent_id', 'seq'],
+  chat_messages_pkey: ['agent_id', 'seq'],
+  sqlite_autoindex_chat_messages_2: ['agent_id', 'idempotency_key'],
+  chat_messages_agent_id_idempotency_key_key: ['agent_id', 'idempotency_key'],
+  sqlite_autoindex_chat_messages_3: ['agent_id', 'event_id'],
+  chat_messages_agent_id_event_id_key: ['agent_id', 'event_id'],
 };
 /** They have a few rows in any store. */
 const SMALL = new Set(['profiles', 'profile_heads', 'svc_leases', 'deferred_reports']);
 
 /** What they have is no more than there are open turns, or is read from its beginning, as far as a page goes. */
-const WHOLE = new Set(['turns_open', 'approvals_waiting', 'heads_with_work', 'turns_queue']);
+const WHOLE = new Set([
+  ...['turns_open', 'approvals_waiting', 'heads_with_work', 'turns_queue'],
+  ...['sqlite_autoindex_chat_sessions_1', 'chat_sessions_pkey'],
+]);
 
 /** Rows of one thing that agents have between their turns: one of each agent but the one with the long box, which has very many. */
 function workOf(table: string): string {
@@ -92,6 +103,16 @@ const MORE = [
   `insert into work_effects (agent_turn_id, call_id, step_index, call_index, effect)
      select agent_turn_id, agent_turn_id || '-call', 1, 0, '{}' from turns where status = 'success'`,
   `insert into trigger_deliveries (trigger_id, delivery_key, created_at) select 'trigger-' || agent_turn_id, 'key', accepted_at from turns`,
+  // A session with very many messages, and as many sessions with one.
+  ...["'talker~c'", "'talker-' || agent_turn_id"].flatMap((agent) => [
+    `insert into chat_messages (agent_id, seq, event_id, chat_id, idempotency_key, digest, sender, payload, bytes, policy, placement,
+        agent_turn_id, card_id, trace_id, correlation_id, timestamp_ms, created_at)
+       select ${agent}, row_number() over (order by agent_turn_id), 'e-' || agent_turn_id, 'c', 'k-' || agent_turn_id, '',
+        '{"agentId":"ann"}', '{"text":"x"}', 100, 'collect', 'turn', agent_turn_id, ${agent} || agent_turn_id, '', '', 1, 1 from turns`,
+    `insert into chat_sessions (agent_id, session_id, of_agent, chat_id, first_sender, several_senders, last_seq, created_at, updated_at)
+       select agent_id, agent_id, 'talker', 'c', 'ann', 0, max(seq), 1, 1 from chat_messages where agent_id like 'talker%'
+       group by agent_id on conflict (agent_id) do nothing`,
+  ]),
   `update agent_state_head set has_work = 1 where agent_id in (select agent_id from work_items)`,
   `update turns set parent_agent_turn_id = 'caller-' || agent_turn_id, parent_call_id = 'call' where accept_seq = 3`,
 ];
@@ -104,6 +125,11 @@ function problemsOf({ text }: Sent, accesses: readonly Access[]): string[] {
     if (index === undefined) return SMALL.has(on) ? [] : [`reads ${on} as a whole: ${text}`];
     if (/hidden_reason" is null/.test(text) && /^(?:sqlite_autoindex_box_cards_1|box_cards_pkey)$/.test(index))
       return [`passes the hidden cards: ${text}`];
+    if (
+      /"(?:chat_id|not_before)" is/.test(text) &&
+      /^(?:sqlite_autoindex_turns_2|turns_agent_id_accept_seq_key)$/.test(index)
+    )
+      return [`passes turns that do not wait: ${text}`];
     const isWhole = columns.every((column) => column === '') && !WHOLE.has(index);
     if (isWhole) return [`reads ${index} as a whole: ${text}`];
     const needed = /"call_id" = [?$]/.test(text) && index === 'cards_by_turn' ? ['call_id'] : (NARROW[index] ?? []);
@@ -293,6 +319,35 @@ async function unusual(store: Store): Promise<void> {
   await wakeUps(store);
 }
 
+/** What is said in the session with the most messages, and read of it. */
+async function chats(store: Store): Promise<void> {
+  const said = async (more: Partial<SendMessage>) => {
+    const sent = await store.sendMessage({
+      agentId: 'talker',
+      profile: PROFILE,
+      message: messageOf('x', { chatId: 'c' }),
+      ...more,
+    });
+    if (sent.kind !== 'sent') throw new Error(sent.message);
+    return sent;
+  };
+  const first = await said({});
+  for (const policy of ['collect', 'steer', 'collect', 'interrupt', 'steer', 'rollback', 'reject'] as const)
+    await said({ policy });
+  const repeated = { message: messageOf('x', { chatId: 'c', idempotencyKey: 'again', eventId: 'again' }) };
+  await said(repeated);
+  await said(repeated);
+  const agentTurnId = first.message.agentTurnId ?? '';
+  for (const page of [{}, { after: 5, limit: 1 }, { last: 10 }, { agentTurnId }])
+    await store.listMessages('talker~c', page);
+  await store.getSession('talker~c');
+  for (const page of [{}, { after: 'talker' }, { of: 'talker' }, { of: 'talker', after: 'talker' }])
+    await store.listSessions({ ...page, limit: 10 });
+  await said({ policy: 'steer' });
+  const agent = await store.getAgent('talker~c');
+  await store.stopTurn(agent?.activeAgentTurnId ?? '', 'enough');
+}
+
 /** What comes for an agent between its turns. */
 async function wakeUps(store: Store): Promise<void> {
   const trigger = { triggerId: 'new', name: 'x', tokenHash: 'new' };
@@ -345,6 +400,7 @@ describe.each(BACKENDS)('the statements of a turn on $name', ({ fresh, listen, p
       await rounds.supervise();
       await rounds.read(agentIdAt(7));
       await unusual(store);
+      await chats(store);
     } finally {
       listener.stop();
       await store.close();
