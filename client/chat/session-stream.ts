@@ -16,7 +16,9 @@ import { checkCursor, type FollowStreamOptions, followStream } from '../turn-str
 import type { SessionPart } from './api.ts';
 
 /** What a session is followed by. */
-type SessionStore = Parameters<typeof followEvents>[0] & Parameters<typeof followStream>[0];
+type SessionStore = Parameters<typeof followEvents>[0] &
+  Parameters<typeof followStream>[0] &
+  Pick<ReadStore, 'getTurn'>;
 
 /** How far a reader has come. */
 interface SessionPlace {
@@ -115,7 +117,7 @@ class SessionReader {
     for (;;) {
       const { from, got } = await this.#race();
       if (this.#signal.aborted) return null;
-      const part = from === 'session' ? this.#takeEvent(got) : this.#takePart(got);
+      const part = from === 'session' ? await this.#takeEvent(got) : this.#takePart(got);
       if (part !== undefined) return part;
     }
   }
@@ -132,10 +134,10 @@ class SessionReader {
   }
 
   /** The part that an event is; undefined where it is none. */
-  #takeEvent({ done, value }: IteratorResult<AgentEvent, void>): SessionPart | null | undefined {
+  async #takeEvent({ done, value }: IteratorResult<AgentEvent, void>): Promise<SessionPart | null | undefined> {
     this.#nextEvent = null;
     if (done) return null;
-    if (value.type === 'chat_step' && value.payload.step === 'receive' && value.agentTurnId !== null) {
+    if (await this.#begins(value)) {
       if (this.#turn) this.#held = value;
       else this.#begin(value);
       return undefined;
@@ -143,6 +145,15 @@ class SessionReader {
     this.#place = { ...this.#place, seq: value.seq };
     if (value.type !== 'message') return undefined;
     return { type: 'message', agentTurnId: value.agentTurnId, ...value.payload, cursor: cursorOf(this.#place) };
+  }
+
+  /** Whether a turn begins with the event: it was leased, or has ended without that, as one does that is denied. */
+  async #begins(event: AgentEvent): Promise<boolean> {
+    if (event.type !== 'chat_step' || event.agentTurnId === null) return false;
+    const { payload } = event;
+    if (payload.step === 'receive') return true;
+    if (payload.step !== 'decide' || (payload.path !== 'deny' && payload.path !== 'fail')) return false;
+    return (await this.#store.getTurn(event.agentTurnId))?.leasedAt === null;
   }
 
   #begin({ seq, agentTurnId }: AgentEvent): void {

@@ -1,6 +1,7 @@
 /** Values on the command line that need more than text. */
 import { InvalidArgumentError } from 'commander';
 import { z } from 'zod';
+import { chatIdSchema } from '../../workflows/protocol/chat.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { isUserId } from '../../workflows/protocol/ids.ts';
 
@@ -60,10 +61,16 @@ export function storeUrl(text: string): string {
   throw new InvalidArgumentError(`expected sqlite:PATH or postgres://....${file}`);
 }
 
-/** An id that users make, of a chat say; commander reports what is none. */
-export function userIdText(text: string): string {
+/** Who writes in a chat; commander reports what is no id. */
+export function senderId(text: string): string {
   if (isUserId(text)) return text;
   throw new InvalidArgumentError('expected 1 to 128 of letters, digits, ". _ ~ -", starting with a letter or digit.');
+}
+
+/** The id of a chat; commander reports what is none. */
+export function chatIdText(text: string): string {
+  if (chatIdSchema.safeParse(text).success) return text;
+  throw new InvalidArgumentError('expected 1 to 128 of letters, digits, ". _ -", starting with a letter or digit.');
 }
 
 /** Names between commas. */

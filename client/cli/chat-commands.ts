@@ -1,7 +1,7 @@
 /** The commands of chats: `chat`, `chats ls` and `chats messages`. */
 import { type Command, Option } from 'commander';
 import { QUEUE_POLICIES } from '../../workflows/protocol/chat.ts';
-import { pageSize, userIdText } from './arguments.ts';
+import { chatIdText, pageSize, senderId } from './arguments.ts';
 import type { ChatCommandOptions } from './chat/chat.ts';
 import { type ChatListOptions, printChats, printMessages } from './chats.ts';
 import type { Cli } from './cli.ts';
@@ -15,11 +15,11 @@ export function addChats(cli: Cli, environment: CliEnvironment): void {
   command(program, 'chat [agent]', 'Chat with an agent. Piped input is one message, whose answer is printed.')
     .addOption(
       new Option('--chat <id>', 'which chat with it: each has a memory of its own')
-        .argParser(userIdText)
+        .argParser(chatIdText)
         .default(DEFAULT_CHAT),
     )
     .option('--profile <name>', 'agent definition of the app (default: that of the agent, or the one of its name)')
-    .option('--as <name>', 'who writes (default: the user of this machine)', userIdText)
+    .option('--as <name>', 'who writes (default: the user of this machine)', senderId)
     .addOption(
       new Option(
         '--policy <policy>',

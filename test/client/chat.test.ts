@@ -256,6 +256,24 @@ describe.each<readonly [string, Backend, 'directly' | 'over HTTP']>([
     expect(ended.deliverable?.text).toBe('heard 2: and be brief');
   });
 
+  test('the stream of a session has the end of a turn that was denied before it began, once (C4, C8)', async () => {
+    const chat = newChat('careful');
+    const denied = await chat.send('my password is x');
+    await (await chat.send('hello')).terminal();
+    const read = async (wanted: number, cursor?: string): Promise<readonly SessionPart[]> => {
+      const parts: SessionPart[] = [];
+      for await (const part of chat.stream(cursor === undefined ? {} : { cursor })) {
+        parts.push(part);
+        if (parts.filter(({ type }) => type === 'end').length === wanted) break;
+      }
+      return parts;
+    };
+    const parts = await read(2);
+    const [first] = parts.filter(({ type }) => type === 'end');
+    expect(first).toMatchObject({ agentTurnId: denied.turn?.id, status: 'failed', errorCode: 'policy_denied' });
+    expect((await read(1, first?.cursor)).some(({ agentTurnId }) => agentTurnId === denied.turn?.id)).toBe(false);
+  });
+
   test('the stream of a session has its messages and each part of its turns once, also for a reader who comes back (C8)', async () => {
     const chat = newChat();
     const parts: SessionPart[] = [];

@@ -58,6 +58,8 @@ export class ChatScreen {
   /** How far below the beginning of the line the cursor is, where readline does not know: behind a line that was sent. */
   #below: number | null = null;
   #prompt = '';
+  /** How wide the terminal was when the line was drawn last. */
+  #width: number;
   #isOpen = true;
   /** Whether there may still be keys. */
   #isReading = true;
@@ -67,9 +69,11 @@ export class ChatScreen {
     this.#terminal = terminal;
     this.#keys = keys;
     const { input, output } = terminal;
+    this.#width = this.#columnsNow();
     output.write(PASTE_MARKS.on);
     input.setRawMode(true);
     input.pipe(this.#filter);
+    const others = output.listeners('resize');
     this.#lines = createInterface({
       input: this.#filter,
       output,
@@ -88,12 +92,15 @@ export class ChatScreen {
       this.#isReading = false;
       if (this.#isOpen) keys.end();
     });
+    // Readline counts the rows of its line by the new width and goes up by those of the old one.
+    for (const listener of output.listeners('resize'))
+      if (!others.includes(listener)) output.off('resize', listener as () => void);
     output.on('resize', this.#resized);
   }
 
   /** How wide a row may be: one column less than there is, so that no terminal breaks it. */
   get columns(): number {
-    return Math.max(20, (this.#terminal.output.columns ?? 80) - 1);
+    return Math.max(20, this.#columnsNow() - 1);
   }
 
   /** Shows what the person is asked for before the line. */
@@ -153,11 +160,20 @@ export class ChatScreen {
     input.pause();
   }
 
-  readonly #resized = () => this.#draw([]);
+  /** The terminal has broken the rows anew; readline still goes up by as many rows as there were before. */
+  readonly #resized = () => {
+    const before = this.#width;
+    this.#width = this.#columnsNow();
+    this.#draw([], Math.floor(columnsOf(this.#prompt + this.#lines.line.slice(0, this.#lines.cursor)) / before));
+  };
+
+  #columnsNow(): number {
+    return this.#terminal.output.columns || 80;
+  }
 
   #sent(line: string): void {
     // The cursor is one row below the line, whose rows stay to be drawn over.
-    this.#below = Math.floor(columnsOf(this.#prompt + line) / (this.#terminal.output.columns ?? 80)) + 1;
+    this.#below = Math.floor(columnsOf(this.#prompt + line) / this.#width) + 1;
     this.#draw([]);
     const text = this.#folded.unfold(line);
     if (text.trim() !== '') this.#keys.line(text);
@@ -178,14 +194,15 @@ export class ChatScreen {
 
   /** To the beginning of what is drawn over. */
   #rowsAbove(): string {
-    const width = this.#terminal.output.columns ?? 80;
+    const width = this.#width;
     // A terminal that has become narrower has broken them.
     const rows = this.#drawn.reduce((sum, row) => sum + Math.max(1, Math.ceil(columnsOf(row) / width)), 0);
     const up = rows + (this.#below ?? this.#lines.getCursorPos().rows);
     return `\r${up === 0 ? '' : `\u001b[${up}A`}`;
   }
 
-  #draw(rows: readonly string[]): void {
+  /** `drawnAt`: in which row of the line readline has left the cursor. */
+  #draw(rows: readonly string[], drawnAt = this.#lines.getCursorPos().rows): void {
     if (!this.#isOpen) return;
     const { output } = this.#terminal;
     const start = `${this.#rowsAbove()}${CLEAR_BELOW}`;
@@ -193,7 +210,7 @@ export class ChatScreen {
     const waiting = this.#waiting.map(({ text, style }) => this.#painted(clipped(text, this.columns), style));
     this.#drawn = [...(open === '' ? [] : [open]), ...waiting];
     // Readline goes up by as many rows as its cursor was below the beginning of the line before it draws.
-    const down = '\n'.repeat(this.#below === null ? this.#lines.getCursorPos().rows : 0);
+    const down = '\n'.repeat(this.#below === null ? drawnAt : 0);
     this.#below = null;
     output.cork();
     output.write(`${start}${[...rows, ...this.#drawn].map((row) => `${row}\n`).join('')}${down}`);

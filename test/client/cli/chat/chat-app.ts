@@ -8,6 +8,7 @@ export default defineApp({
   agents: [
     defineAgent({
       name: 'assistant',
+      inputPolicy: { deny: [{ contains: ['password'], reason: 'secrets stay out of chats' }] },
       governance: { rules: [{ tool: 'refund', action: 'ask', reason: 'refunds are money' }] },
     }),
   ],

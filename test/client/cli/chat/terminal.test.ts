@@ -111,7 +111,8 @@ describe('a chat at a terminal', () => {
     open('A-7');
     const asked = await terminal.until(/^run refund\? \[y\/n\/\{…\}\] thank$/m);
     expect(asked).toMatch(/^ {2}✓ find_order \{"order":"A-7"\} {2}\S+ m?s$/m);
-    expect(asked).toMatch(/^ann> 200 is enough, I keep the chair$/m);
+    // The message stands where it was read: before what was said to it.
+    expect(asked).toMatch(/^ann> 200 is enough, I keep the chair\n\nIt arrived broken/m);
     expect(asked).toMatch(/^\? may refund run with \{"order":"A-7","amount":250\}\?\n {2}why: refunds are money\n/m);
     await terminal.press('C-u');
     await terminal.send('{"order":"A-7","amount":200}');
@@ -131,6 +132,16 @@ describe('a chat at a terminal', () => {
     const first = rows.findIndex((row) => row.startsWith('The order has left'));
     expect(rows.slice(first, first + 4).join(' ')).toContain(LONG);
     expect(rows.filter((row) => row.startsWith('ann>'))).toHaveLength(2);
+    // A line that is longer than a row is drawn over as a whole when it is sent, and when the terminal becomes another size.
+    await terminal.type(` will it be here, ${'at the very latest, '.repeat(5)}please?`);
+    await terminal.until(/^ann> and when will it be here(.*\n)+.*please\?$/m);
+    await terminal.resize(100, 24);
+    await terminal.until(/^ann> and when.{85,}$/m);
+    await terminal.resize(80, 24);
+    await terminal.press('Enter');
+    const sent = await terminal.until(/^heard: and when(.*\n)+.* out\n+ann>$/m);
+    expect(sent.split('\n').filter((row) => row.includes('and when'))).toHaveLength(2);
+    expect(sent.match(/please\?/g)).toHaveLength(2);
   });
 
   test('Ctrl-C ends the turn and says so, what waits is next, and where nothing runs Ctrl-C leaves (C11)', async () => {
@@ -187,6 +198,9 @@ describe('a chat at a terminal', () => {
     await bob.until(/^ann> is anybody here\?\n\nheard: is anybody here\?$/m);
     await bob.send('yes, me');
     await ann.until(/^bob> yes, me\n\nheard: /m);
+    await ann.send('my password is x');
+    // Before any step of its turn, the message stands above its end.
+    await bob.until(/^ann> my password is x\n\n✗ denied \[policy_denied\]: secrets stay\n.*\n {2}next: Ask for/m);
     expect(await bob.screen({ colours: true })).not.toContain('\u001b');
     expect(await ann.screen({ colours: true })).toContain('\u001b');
   });
