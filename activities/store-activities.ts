@@ -11,6 +11,7 @@ import type {
 import type { ApprovalStore, EditedCall, RecordedAnswer } from '../workflows/contract/approvals.ts';
 import type { CallStore } from '../workflows/contract/calls.ts';
 import type { InboxItem } from '../workflows/contract/inbox.ts';
+import type { SessionJournal } from '../workflows/contract/journal.ts';
 import type { Ending, LeaseStore, TurnEnd } from '../workflows/contract/lease.ts';
 import type { StepStore } from '../workflows/contract/steps.ts';
 import type { ApprovalDecision } from '../workflows/kernel/events.ts';
@@ -52,10 +53,12 @@ export interface StoreActivityDeps {
   readonly store: LeaseStore & StepStore & CallStore & ApprovalStore;
   readonly app: App;
   readonly workflows: HandoverExecutor;
+  /** Keeps journals of chat sessions; none are kept when absent. */
+  readonly journal?: SessionJournal | undefined;
 }
 
 /** The local activities of the workflows. Each is one transaction of the store, or one for each message of a foreign client. */
-export const createStoreActivities = ({ store, app, workflows }: StoreActivityDeps): StoreActivities => ({
+export const createStoreActivities = ({ store, app, workflows, journal }: StoreActivityDeps): StoreActivities => ({
   async acceptInline({ agentId, requests }) {
     const drop = (messageId: string, reason: string) =>
       store.recordDropped(agentId, messageId, { what: 'enqueue', reason });
@@ -83,25 +86,30 @@ export const createStoreActivities = ({ store, app, workflows }: StoreActivityDe
     return { ...state, ...(items ? { items: items.map((item) => withFacts(app, item)) } : {}) };
   },
 
-  commitTurn: turnCommitter({ store, workflows }),
+  commitTurn: turnCommitter({ store, workflows, journal }),
 });
 
-/** A function that ends a turn, and starts and tells who waits for that. Errors: those of the store. */
+/** A function that ends a turn, and starts and tells who waits for that. Errors: those of store and journal. */
 export const turnCommitter = ({
   store,
-  workflows,
-}: Pick<StoreActivityDeps, 'workflows'> & { readonly store: Pick<LeaseStore, 'commitTurn'> }) => {
-  const handOver = endingTeller({ workflows });
+  ...told
+}: Pick<StoreActivityDeps, 'workflows' | 'journal'> & { readonly store: Pick<LeaseStore, 'commitTurn'> }) => {
+  const handOver = endingTeller(told);
   return async ({ agentId, agentTurnId, turnEpoch, acting, privateTitles, ...commit }: CommitTurnInput) => {
     const fence = { agentId, agentTurnId, turnEpoch, ...(acting === undefined ? {} : { acting }) };
     return handOver(await store.commitTurn(fence, commit), privateTitles);
   };
 };
 
-/** A function that starts and tells who waited for the end of a turn that is committed; `privateTitles`: the end is told without its words. */
+/**
+ * A function that starts and tells who waited for the end of a turn that is committed; `privateTitles`: the end is told without its words. The
+ * journal has the end of a chat turn before anything follows from it (C3, C9): where it cannot be written the turn waits for that, and another
+ * attempt finds the recorded end. Errors: those of the journal.
+ */
 export const endingTeller =
-  ({ workflows }: Pick<StoreActivityDeps, 'workflows'>) =>
+  ({ workflows, journal }: Pick<StoreActivityDeps, 'workflows' | 'journal'>) =>
   async ({ ended, handover }: Ending, privateTitles?: true): Promise<TurnEnd> => {
+    await journal?.record(handover.agentId);
     await tryHandOver(workflows, handover);
     const { deliverable: _, agent: __, ...wordless } = ended;
     return privateTitles ? wordless : ended;

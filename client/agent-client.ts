@@ -4,6 +4,7 @@ import { wakeTokenHash } from '../activities/wake-tokens.ts';
 import type { WakeDelivery } from '../workflows/contract/agent-work.ts';
 import type { ApprovalFilter, ApprovalView } from '../workflows/contract/approvals.ts';
 import type { SessionView } from '../workflows/contract/chat.ts';
+import type { SessionJournal } from '../workflows/contract/journal.ts';
 import type {
   InboxEntry,
   InboxQuery,
@@ -41,6 +42,8 @@ export interface AgentClientOptions {
    * answer gives is believed (K7).
    */
   readonly verifyApprover?: ApproverCheck;
+  /** Keeps journals of chat sessions: it has what this client sends, and how it ends turns (C9). None are kept when left out. */
+  readonly journal?: SessionJournal | undefined;
 }
 
 /** The client of a process that reaches the store and Temporal by itself. */
@@ -52,7 +55,7 @@ export class AgentClient implements ClientApi {
   constructor(options: AgentClientOptions) {
     this.#options = options;
     this.#store = options.store;
-    this.#workflows = new TurnWorkflows(options.temporal, options.store);
+    this.#workflows = new TurnWorkflows(options.temporal, options.store, options.journal);
   }
 
   agent<Agent = unknown>(agentId: string, options: AgentOptions = {}): AgentHandle<OutputOf<Agent>> {
@@ -71,6 +74,7 @@ export class AgentClient implements ClientApi {
       ...options,
       store: this.#store,
       workflows: this.#workflows,
+      journal: this.#options.journal,
       of: agentId,
       chatId,
       agent: this.agent<Agent>(sessionAgent(agentId, chatId)),

@@ -9,6 +9,7 @@ import {
   type WorkflowHandle,
   WorkflowNotFoundError,
 } from '@temporalio/client';
+import type { SessionJournal } from '../workflows/contract/journal.ts';
 import type { Handover, Lease } from '../workflows/contract/lease.ts';
 import type { ClientStore } from '../workflows/contract/store.ts';
 import { wakeSignal } from '../workflows/messages/messages.ts';
@@ -42,10 +43,17 @@ const ABOUT_A_TURN = [
 export class TurnWorkflows {
   readonly #temporal: Client;
   readonly #store: Pick<ClientStore, 'leaseNext' | 'settleDelegation'>;
+  readonly #journal: SessionJournal | undefined;
 
-  constructor(temporal: Client, store: Pick<ClientStore, 'leaseNext' | 'settleDelegation'>) {
+  /** `journal`: where this process writes down what became of a session before it hands the agent over. */
+  constructor(
+    temporal: Client,
+    store: Pick<ClientStore, 'leaseNext' | 'settleDelegation'>,
+    journal?: SessionJournal | undefined,
+  ) {
     this.#temporal = temporal;
     this.#store = store;
+    this.#journal = journal;
   }
 
   /** Starts the workflow that the lease names; one that runs, or has run, is left alone (T29). Errors: `temporal_unreachable`. */
@@ -95,14 +103,15 @@ export class TurnWorkflows {
   }
 
   /**
-   * Carries out what follows from a transaction: starts what it leased, tells the parents that wait. All of it is tried before the first
-   * error is thrown. Errors: `temporal_unreachable`, the store's.
+   * Carries out what follows from a transaction: writes the journal, starts what it leased, tells the parents that wait. All of it is tried
+   * before the first error is thrown: a worker waits for the journal itself. Errors: `temporal_unreachable`, those of store and journal.
    */
   async handOver(handover: Handover): Promise<void> {
     const deadline = Date.now() + HANDOVER_MS;
     const errors: unknown[] = [];
     const trying = (work: Promise<void>) => work.catch((error: unknown) => void errors.push(error));
     let step = handover;
+    if (this.#journal) await trying(this.#journal.record(handover.agentId));
     for (;;) {
       const { agentId, next, more, settlements } = step;
       await Promise.all(

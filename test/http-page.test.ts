@@ -59,6 +59,7 @@ test('the walk works as it is printed', async () => {
   expect(output).toMatch(/\{"disposition":"(woken|kept)"\}\{"disposition":"duplicate"\}/);
   expect(output).toContain('"revoked":true');
   expect(output).toMatch(/"agentId":"ann","disposition":"(woken|kept)"/);
+  expect(output).toMatch(/Send the next message[^\n]*\ncompleted\n/);
   expect(output).toMatch(/"total":\d+,"readAt":\d+/);
 });
 

@@ -49,6 +49,7 @@ const environmentSchema = z.object({
   AGENTTURN_MODEL: z.string().min(1).default(DEFAULT_MODEL),
   AGENTTURN_WORKER_TARGETS: targets.default([DEFAULT_WORKER_TARGET]),
   AGENTTURN_LOG: z.enum(LOG_FORMATS).default('text'),
+  AGENTTURN_JOURNAL: z.string().min(1).optional(),
   AGENTTURN_SUPERVISOR: z.enum(['process', 'schedule', 'none']).default('process'),
   AGENTTURN_GATEWAY_PORT: port.optional(),
   AGENTTURN_GATEWAY_TOKEN: z.string().min(16, { error: 'must have at least 16 characters' }).optional(),
@@ -81,6 +82,8 @@ export interface Config {
   readonly workerTargets: readonly string[];
   /** Where the supervisor of this installation runs: in its worker processes, as a Temporal Schedule, or not by this process. */
   readonly supervisor: 'process' | 'schedule' | 'none';
+  /** The folder with the journals of chat sessions; null where they are switched off, undefined when the environment says nothing. */
+  readonly journal: string | null | undefined;
   /** How lines of the log are written. */
   readonly logFormat: LogFormat;
   /** What a gateway takes from the environment; each undefined when it names none. */
@@ -128,6 +131,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     appModule: vars.AGENTTURN_APP,
     workerTargets: vars.AGENTTURN_WORKER_TARGETS,
     supervisor: vars.AGENTTURN_SUPERVISOR,
+    journal: vars.AGENTTURN_JOURNAL === 'off' ? null : vars.AGENTTURN_JOURNAL,
     logFormat: vars.AGENTTURN_LOG,
     gateway: {
       port: vars.AGENTTURN_GATEWAY_PORT,

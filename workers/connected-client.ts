@@ -4,9 +4,10 @@
  * Invariant: what a client may do without is loaded when it is needed. A process that only imports this file has neither a database driver
  * nor Temporal's native library in memory; one that connects has the driver of its own store.
  */
-import { AgentClient } from '../client/agent-client.ts';
+import { AgentClient, type AgentClientOptions } from '../client/agent-client.ts';
 import type { TemporalAddress, TemporalClient } from '../client/connect.ts';
 import type { ApproverCheck } from '../client/turn-handle.ts';
+import type { SessionJournal } from '../workflows/contract/journal.ts';
 import type { Store } from '../workflows/contract/store.ts';
 import type { Settings } from './commands/settings.ts';
 
@@ -29,8 +30,12 @@ export class ConnectedClient extends AgentClient {
   readonly temporal: TemporalClient;
 
   /** Takes over what was opened: `close` closes both. */
-  constructor(store: Store, temporal: TemporalClient, verifyApprover?: ApproverCheck) {
-    super({ temporal: temporal.client, store, ...(verifyApprover ? { verifyApprover } : {}) });
+  constructor(
+    store: Store,
+    temporal: TemporalClient,
+    options: Pick<AgentClientOptions, 'verifyApprover' | 'journal'> = {},
+  ) {
+    super({ ...options, temporal: temporal.client, store });
     this.store = store;
     this.temporal = temporal;
   }
@@ -81,13 +86,23 @@ export async function connectTo(
   // The connection first: a request that no server can be told of is not accepted.
   const temporal = await connectClient(credentials ? { ...at, credentials } : at);
   try {
-    const client = new ConnectedClient(await open(settings), temporal, verifyApprover);
+    const store = await open(settings);
+    const journal = await journalOf(settings, store);
+    const client = new ConnectedClient(store, temporal, { ...(verifyApprover ? { verifyApprover } : {}), journal });
     await demandOwnNamespace(client, settings);
     return client;
   } catch (error) {
     await temporal.connection.close();
     throw error;
   }
+}
+
+/** The journal that this installation keeps on this machine; undefined where it keeps none. */
+async function journalOf(settings: Settings, store: Store): Promise<SessionJournal | undefined> {
+  const { keepsJournal } = await import('./commands/settings.ts');
+  if (!keepsJournal(settings)) return undefined;
+  const { devJournal } = await import('./commands/journals.ts');
+  return devJournal(settings, store);
 }
 
 /** Closes the store of a client whose namespace belongs to another one. Errors: those of `refuseOthers`. */

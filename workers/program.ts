@@ -50,6 +50,8 @@ const environment: CliEnvironment = {
   openStore: async (options) => openExistingStore(settings(options)),
   openClient,
   interruption: () => new Interrupt().signal,
+  writeJournals: async (store, session, options) =>
+    (await import('./commands/journals.ts')).writeJournals(settings(options), store, session),
 };
 
 const processes: ProcessActions = {
@@ -66,6 +68,7 @@ const processes: ProcessActions = {
   },
   demoWorker: async (options) => (await import('./demo/child-worker.ts')).demoWorker(config(), io, options),
   doctor: async (options) => (await import('./commands/doctor.ts')).doctor(config(), io, options),
+  recover: async (options) => (await import('./commands/recover.ts')).recoverCommand(config(), io, options),
   verify: async (options) => (await import('./commands/verify.ts')).verify(config(), io, options),
 };
 

@@ -14,6 +14,7 @@ import { type CallbackCall, CallbackTokens, callbackAddress } from '../client/ga
 import { claimNamespace } from '../client/store-mark.ts';
 import { TurnWorkflows } from '../client/turn-workflows.ts';
 import type { SupervisorActivities } from '../workflows/contract/activities.ts';
+import type { SessionJournal } from '../workflows/contract/journal.ts';
 import type { Store } from '../workflows/contract/store.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { CONTROL_QUEUE, DEFAULT_WORKER_TARGET, SEARCH_ATTRIBUTES, targetQueue } from '../workflows/protocol/ids.ts';
@@ -52,6 +53,8 @@ export interface WorkerDeps {
    * for a worker that serves a sandbox.
    */
   readonly supervisor?: Pick<SupervisorOptions, 'everyMs' | 'leaseMs' | 'orphansEveryMs'> | 'schedule' | null;
+  /** Keeps journals of chat sessions: a turn's beginning and its end wait for it (C9). None are kept when absent. */
+  readonly journal?: SessionJournal | undefined;
   /** What `context.callbackUrl()` of tools is made of; when absent it throws `callbacks_not_configured`. */
   readonly callbacks?: CallbackOptions | undefined;
   /**
@@ -143,7 +146,8 @@ async function start(deps: ChosenDeps): Promise<RunningWorker> {
   const temporal = deps.temporal.client;
   const workflows = new TurnWorkflows(temporal, store);
   const onError = (error: unknown) => deps.log(`supervisor: ${String(error)}`);
-  const scheduled = new Supervisor({ store, temporal, onError });
+  const { journal } = deps;
+  const scheduled = new Supervisor({ store, temporal, journal, onError });
   const callbackUrl = callbackUrls(deps.callbacks);
   const ours = createActivities({ ...deps, workflows, model: openAiModel(deps.model), callbackUrl });
   const activities = { ...ours, supervise: () => scheduled.once() } satisfies SupervisorActivities & typeof ours;
@@ -156,7 +160,7 @@ async function start(deps: ChosenDeps): Promise<RunningWorker> {
   const stopLoop =
     supervisor === null || supervisor === 'schedule'
       ? async () => {}
-      : startSupervisor({ ...supervisor, store, temporal, onError });
+      : startSupervisor({ ...supervisor, store, temporal, journal, onError });
   // A scheduled pass that has outlived its activity must not go on with a store that is closed.
   const stopSupervisor = async () => {
     await Promise.all([stopLoop(), scheduled.release().catch(onError)]);
@@ -239,7 +243,13 @@ async function tellOfShared({ store, model, targets, ownsProcess, log }: ChosenD
   if (shared !== null) log(shared);
 }
 
-async function registerApp({ store, app, takeOver = false, log }: ChosenDeps): Promise<void> {
+/** Registers the agents of an app, and tells of those whose definition is another one than the app's. Errors: those of the store. */
+export async function registerApp({
+  store,
+  app,
+  takeOver = false,
+  log,
+}: Pick<ChosenDeps, 'store' | 'app' | 'takeOver' | 'log'>): Promise<void> {
   const { agents, revision } = app;
   const outdated = await store.registerProfiles([...agents.values()], { revision, takeOver });
   if (outdated.length === 0) return;

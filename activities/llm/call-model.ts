@@ -11,6 +11,7 @@ import type { BetweenSteps } from '../../workflows/contract/between-steps.ts';
 import type { CallStore } from '../../workflows/contract/calls.ts';
 import type { CardStore } from '../../workflows/contract/cards.ts';
 import type { InboxMark } from '../../workflows/contract/inbox.ts';
+import type { SessionJournal } from '../../workflows/contract/journal.ts';
 import type { LeaseStore } from '../../workflows/contract/lease.ts';
 import type { ProfileStore } from '../../workflows/contract/profiles.ts';
 import type {
@@ -55,6 +56,8 @@ export interface ModelDeps {
   readonly model: Model;
   /** Where answers go while they are written. */
   readonly chunks: ChunkWriter;
+  /** Keeps journals of chat sessions; none are kept when absent. */
+  readonly journal?: SessionJournal | undefined;
 }
 
 /**
@@ -95,9 +98,9 @@ const fenceOf = ({ agentId, agentTurnId, turnEpoch, acting }: Fence): Fence => (
 
 const markOf = ({ inboxRead }: InboxMark): InboxMark => (inboxRead === undefined ? {} : { inboxRead });
 
-/** Opens the step of a model call. Errors: those of the store. */
+/** Opens the step of a model call; before the first one of a chat turn its journal has that it began (C9). Errors: those of store and journal. */
 export async function beginStep(
-  { store }: Pick<ModelDeps, 'store'>,
+  { store, journal }: Pick<ModelDeps, 'store' | 'journal'>,
   input: ModelCallInput,
   { signal }: Holding,
 ): Promise<OpenedStep> {
@@ -112,6 +115,7 @@ export async function beginStep(
     ...(room === undefined ? {} : { room }),
     ...(ledBy ? { ledBy } : {}),
   };
+  if (stepIndex === 1) await journal?.record(input.agentId);
   const opening = await outlastOutage(signal, () => store.openStep(fenceOf(input), begin));
   return { opening, foundAt: performance.now() };
 }

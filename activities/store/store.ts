@@ -8,6 +8,7 @@ import type { ChatStore } from '../../workflows/contract/chat.ts';
 import type { ChunkStore } from '../../workflows/contract/chunks.ts';
 import type { ControlStore } from '../../workflows/contract/control.ts';
 import type { DelegationStore } from '../../workflows/contract/delegation.ts';
+import type { JournalStore } from '../../workflows/contract/journal.ts';
 import type { LeaseStore } from '../../workflows/contract/lease.ts';
 import type { ListStore } from '../../workflows/contract/lists.ts';
 import type { ProfileStore } from '../../workflows/contract/profiles.ts';
@@ -34,6 +35,7 @@ import { compareResult } from './calls/result-comparison.ts';
 import { closeStep, commitStep, openStep, readLedSteps } from './calls/steps.ts';
 import { replaceOutputBox, writeContextBox, writeInstructionCard, writeOutputCard } from './cards/boxes.ts';
 import { commitSummary, findSummary } from './cards/summaries.ts';
+import { readJournal } from './chat/journal.ts';
 import { getSession, listMessages, listSessions } from './chat/reads.ts';
 import { restoreSession } from './chat/restore.ts';
 import { sendMessage } from './chat/send.ts';
@@ -150,8 +152,8 @@ const profiles = (ctx: StoreContext): ProfileStore => bind(ctx, { registerProfil
 const control = (ctx: StoreContext): ControlStore =>
   bind(ctx, { stopTurn, breakOffTurn, steerTurn, setBudgets, setLifecycle });
 
-const chats = (ctx: StoreContext): ChatStore =>
-  bind(ctx, { sendMessage, listMessages, getSession, listSessions, restoreSession });
+const chats = (ctx: StoreContext): ChatStore & JournalStore =>
+  bind(ctx, { sendMessage, listMessages, getSession, listSessions, restoreSession, readJournal });
 
 const supervision = (ctx: StoreContext): SupervisorStore =>
   bind(ctx, {

@@ -27,7 +27,7 @@ export interface SentMessage<Output extends object = Fields> {
   /** The message as it stood then: its status says whether it runs, waits, steers or was rejected. */
   readonly message: MessageView;
   readonly session: SessionView;
-  /** Whether it had been sent before with the same key. */
+  /** Whether it had come before with the same key: sent by the caller, or by a client that got no answer and sent it again. */
   readonly duplicate: boolean;
   /** The turn that was ended for it; null where none was. */
   readonly endedTurnId: string | null;

@@ -1,6 +1,7 @@
 /** One chat, as a client that reaches the store sees it. What it acknowledges is in the store first (C2). */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MessagePage, MessageSent, MessageView, SessionView } from '../../workflows/contract/chat.ts';
+import type { SessionJournal } from '../../workflows/contract/journal.ts';
 import type { ClientStore } from '../../workflows/contract/store.ts';
 import type { MessageEnvelope, MessageEnvelopeInput, MessagePayload } from '../../workflows/protocol/chat.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
@@ -8,7 +9,7 @@ import type { Fields } from '../../workflows/protocol/output.ts';
 import type { AgentHandle, ResultOptions, StreamOptions, TurnHandle } from '../api.ts';
 import type { TurnWorkflows } from '../turn-workflows.ts';
 import type { ChatHandle, ChatOptions, SendOptions, SentMessage, SessionPart } from './api.ts';
-import { checkedEnvelope, envelopeOf } from './envelope.ts';
+import { checkedDelivery, envelopeIn, envelopeOf } from './envelope.ts';
 import { terminalOfMessage } from './sent-message.ts';
 import { followSession } from './session-stream.ts';
 
@@ -16,6 +17,7 @@ import { followSession } from './session-stream.ts';
 export interface StoredChatOptions<Output extends object> extends ChatOptions {
   readonly store: ClientStore;
   readonly workflows: TurnWorkflows;
+  readonly journal: SessionJournal | undefined;
   /** The agent that is talked to. */
   readonly of: string;
   readonly chatId: string;
@@ -44,10 +46,7 @@ export class StoredChat<Output extends object = Fields> implements ChatHandle<Ou
     envelope: MessageEnvelopeInput,
     options: Pick<SendOptions, 'policy'> = {},
   ): Promise<SentMessage<Output>> {
-    const checked = checkedEnvelope(envelope);
-    if (checked.chatId !== this.chatId)
-      throw new CodedError('invalid_input', `chatId: is ${checked.chatId}, and this is the chat ${this.chatId}`);
-    return this.#take(checked, options);
+    return this.#take(envelopeIn(this.chatId, envelope), options);
   }
 
   get(): Promise<SessionView | null> {
@@ -64,12 +63,7 @@ export class StoredChat<Output extends object = Fields> implements ChatHandle<Ou
 
   async #take(message: MessageEnvelope, { policy }: Pick<SendOptions, 'policy'>): Promise<SentMessage<Output>> {
     const { store, of, profile } = this.#options;
-    const sent = await store.sendMessage({
-      agentId: of,
-      message,
-      ...(profile === undefined ? {} : { profile }),
-      ...(policy === undefined ? {} : { policy }),
-    });
+    const sent = await store.sendMessage({ agentId: of, message, ...checkedDelivery({ policy, profile }) });
     if (sent.kind === 'refused') throw new CodedError(sent.code, sent.message);
     await this.#carryOn(sent);
     return this.#sent(sent);
@@ -77,9 +71,11 @@ export class StoredChat<Output extends object = Fields> implements ChatHandle<Ou
 
   /** The turn that was ended lets go, and the next one starts: at once, or when it has waited for further messages. */
   async #carryOn({ endedTurnId, handover, waitMs }: MessageSent): Promise<void> {
-    const { workflows } = this.#options;
+    const { workflows, journal } = this.#options;
     const ended = endedTurnId === null ? null : { agentId: this.agent.id, agentTurnId: endedTurnId };
     await workflows.stopped(handover, ended);
+    // With a handover it has been written.
+    if (handover === null) await journal?.record(this.agent.id);
     // Where this process is gone by then, the supervisor does it.
     if (waitMs > 0) void this.#startLater(waitMs).catch(() => {});
   }

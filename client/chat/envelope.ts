@@ -1,19 +1,41 @@
 /** Envelopes of messages: completed for who only says something, and checked (C1). */
 import { v7 } from 'uuid';
+import { z } from 'zod';
+import type { SendMessage } from '../../workflows/contract/chat.ts';
 import {
   chatIdSchema,
   type MessageEnvelope,
+  type MessageEnvelopeInput,
   type MessagePayload,
   messageEnvelopeSchema,
+  QUEUE_POLICIES,
   type Sender,
 } from '../../workflows/protocol/chat.ts';
+import { userIdSchema } from '../../workflows/protocol/enqueue.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { isUserId, sessionAgentId } from '../../workflows/protocol/ids.ts';
 import type { SendOptions } from './api.ts';
 
 /** The envelope as it is to be taken. Errors: `invalid_input`, which names each field that is missing or wrong. */
-export function checkedEnvelope(value: unknown): MessageEnvelope {
-  const parsed = messageEnvelopeSchema.safeParse(value);
+export const checkedEnvelope = (value: unknown): MessageEnvelope => checkedInput(messageEnvelopeSchema, value);
+
+/** The envelope as it is to be taken in that chat. Errors: `invalid_input`. */
+export function envelopeIn(chatId: string, value: MessageEnvelopeInput): MessageEnvelope {
+  const checked = checkedEnvelope(value);
+  if (checked.chatId === chatId) return checked;
+  throw new CodedError('invalid_input', `chatId: is ${checked.chatId}, and this is the chat ${chatId}`);
+}
+
+const deliverySchema = z.object({ policy: z.enum(QUEUE_POLICIES).optional(), profile: userIdSchema.optional() });
+
+/** What goes beside an envelope: the policy, and the profile of the session's turns. Errors: `invalid_input`, which names each that is wrong. */
+export function checkedDelivery(value: unknown): Pick<SendMessage, 'policy' | 'profile'> {
+  const { policy, profile } = checkedInput(deliverySchema, value);
+  return { ...(policy === undefined ? {} : { policy }), ...(profile === undefined ? {} : { profile }) };
+}
+
+function checkedInput<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
+  const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the message'}: ${message}`);
   throw new CodedError('invalid_input', problems.join('; '));

@@ -7,11 +7,12 @@
  */
 
 import type { AgentEvent } from '../../workflows/contract/events.ts';
+import type { ReadStore } from '../../workflows/contract/views.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { StreamOptions } from '../api.ts';
 import { followEvents } from '../event-tail.ts';
 import type { StreamPart } from '../stream-parts.ts';
-import { type FollowStreamOptions, followStream } from '../turn-stream.ts';
+import { checkCursor, type FollowStreamOptions, followStream } from '../turn-stream.ts';
 import type { SessionPart } from './api.ts';
 
 /** What a session is followed by. */
@@ -40,6 +41,25 @@ function placeOf(cursor: string | undefined): SessionPlace {
   );
 }
 
+/** The place of the cursor. Errors: `invalid_request` for one that this session has not come to, or that is of another one. */
+export async function checkSessionCursor(
+  store: Pick<ReadStore, 'readEvents'>,
+  { agentId, cursor }: { readonly agentId: string; readonly cursor: string | undefined },
+): Promise<SessionPlace> {
+  const place = placeOf(cursor);
+  const { seq, turn, part } = place;
+  // Events of a turn are found by the turn alone: whose it is they say themselves.
+  const [event] = seq === 0 ? [] : await store.readEvents({ agentId, afterSeq: seq - 1, limit: 1 });
+  const [began] = turn === '' ? [] : await store.readEvents({ agentId, agentTurnId: turn, limit: 1 });
+  if ((seq !== 0 && event?.seq !== seq) || (turn !== '' && began?.agentId !== agentId))
+    throw new CodedError(
+      'invalid_request',
+      `the cursor is not of the session of ${agentId}: pass the "cursor" of the last part of its stream that was handled`,
+    );
+  if (part !== '') await checkCursor(store, { agentId, agentTurnId: turn, cursor: part });
+  return place;
+}
+
 type Next =
   | { readonly from: 'session'; readonly got: IteratorResult<AgentEvent, void> }
   | { readonly from: 'turn'; readonly got: IteratorResult<StreamPart, void> };
@@ -49,7 +69,8 @@ export async function* followSession(
   store: SessionStore,
   { agentId, cursor, signal }: StreamOptions & { readonly agentId: string },
 ): AsyncGenerator<SessionPart, void> {
-  const reader = new SessionReader(store, { agentId, place: placeOf(cursor), signal });
+  const place = await checkSessionCursor(store, { agentId, cursor });
+  const reader = new SessionReader(store, { agentId, place, signal });
   try {
     for (let part = await reader.next(); part !== null; part = await reader.next()) yield part;
   } finally {

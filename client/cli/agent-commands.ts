@@ -7,7 +7,7 @@ import { pageSize } from './arguments.ts';
 import type { Cli } from './cli.ts';
 import { type StopOptions, startAgent, stopAgent, type WakeOptions, wakeAgentCommand } from './control.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
-import { rebuildAgents } from './rebuild.ts';
+import { type RebuildOptions, rebuildAgents, rebuildJournals } from './rebuild.ts';
 import { makeTrigger, printTriggers, revokeTriggerCommand } from './triggers.ts';
 import { printWaits, printWorkItem, printWorkItems, type WorkListOptions } from './work.ts';
 
@@ -45,9 +45,11 @@ export function addAgents({ program, command, storeCommand, run }: Cli, environm
     program,
     'rebuild [agent]',
     'Build anew what is kept of agents to be read quickly: counts, sums, times, statuses.',
-  ).action((agentId: string | undefined, options: CommonOptions) =>
-    run(options, () => rebuildAgents(environment, agentId, options)),
-  );
+  )
+    .option('--journal', 'write the journals of chat sessions anew instead, in AGENTTURN_JOURNAL or the data folder')
+    .action((agentId: string | undefined, options: RebuildOptions) =>
+      run(options, () => (options.journal ? rebuildJournals : rebuildAgents)(environment, agentId, options)),
+    );
 }
 
 /** Adds `work`, `waits` and `triggers`. */

@@ -1,5 +1,6 @@
 /** What the commands of a client need from the process they run in; `workers/program.ts` provides it. */
 
+import type { SessionView } from '../../workflows/contract/chat.ts';
 import type { ClientStore } from '../../workflows/contract/store.ts';
 import type { ClientApi } from '../client-api.ts';
 import { commandLine } from '../command-line.ts';
@@ -60,6 +61,12 @@ export interface CliEnvironment {
     agentTurnId: string,
     options: CommonOptions,
   ): Promise<Stall | null>;
+  /** Writes the journals of all sessions anew from the store, or that of one, and tells where. Errors: `journal_unavailable`. */
+  writeJournals(
+    store: ClientStore,
+    session: SessionView | undefined,
+    options: CommonOptions,
+  ): Promise<{ readonly folder: string; readonly sessions: number }>;
   /** Fires at the first Ctrl-C, which from this call on does not end the process; the second one does. */
   interruption(): AbortSignal;
 }

@@ -1,7 +1,13 @@
-/** `rebuild`: what is kept of agents to be read quickly is built anew from the rows that decide (A5). */
+/** `rebuild`: what is kept to be read quickly, or beside the store, is built anew from the rows that decide (A5, C9). */
 import { everyAgent } from '../agent-pages.ts';
 import { noAgent } from './control.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
+
+/** The options of `rebuild`. */
+export interface RebuildOptions extends CommonOptions {
+  /** Whether journals are written anew, instead of what the store keeps. */
+  readonly journal?: boolean;
+}
 
 /** Builds one agent anew, or all of them one by one, and prints those that were wrong. Errors: `agent_not_found`. */
 export async function rebuildAgents(
@@ -24,6 +30,25 @@ export async function rebuildAgents(
     }
     if (options.json) io.out(JSON.stringify({ agents: seen, items }));
     else io.out(`${seen} ${seen === 1 ? 'agent' : 'agents'} looked at`);
+    return 0;
+  } finally {
+    await store.close();
+  }
+}
+
+/** Writes the journals of all chat sessions anew from the store, or that of one (C9). Errors: `agent_not_found`, `journal_unavailable`. */
+export async function rebuildJournals(
+  { io, openStore, writeJournals }: CliEnvironment,
+  agentId: string | undefined,
+  options: CommonOptions,
+): Promise<number> {
+  const store = await openStore(options);
+  try {
+    const session = agentId === undefined ? undefined : await store.getSession(agentId);
+    if (session === null) throw noAgent(agentId ?? '');
+    const { folder, sessions } = await writeJournals(store, session, options);
+    if (options.json) io.out(JSON.stringify({ journal: folder, sessions }));
+    else io.out(`${sessions} ${sessions === 1 ? 'journal' : 'journals'} written in ${folder}`);
     return 0;
   } finally {
     await store.close();

@@ -14,6 +14,8 @@ import { secureHeaders } from 'hono/secure-headers';
 const MODULES = [
   'main',
   'agent',
+  'chat',
+  'chats',
   'dom',
   'format',
   'gateway',
@@ -50,7 +52,7 @@ const page = html`<!doctype html>
 </head>
 <body>
 <a class="skip" href="#main">To the content</a>
-<header><h1><a href="#/">AgentTurn</a></h1><div id="account"></div></header>
+<header><h1><a href="#/">AgentTurn</a></h1><nav><a href="#/chats">Chats</a></nav><div id="account"></div></header>
 <p id="problem" role="alert"></p>
 <main id="main" tabindex="-1"><noscript>The console needs JavaScript.</noscript></main>
 </body>

@@ -10,8 +10,10 @@ export async function* logEventsOf(events: AsyncIterable<AgentEvent>): AsyncGene
   for await (const event of events) yield { id: String(event.seq), event: event.type, data: event };
 }
 
-/** Parts with their cursor as id. */
-export async function* streamPartsOf(parts: AsyncIterable<StreamPart>): AsyncGenerator<ServerSentEvent, void> {
+/** Parts of a turn's stream, or of a session's, with their cursor as id. */
+export async function* streamPartsOf(
+  parts: AsyncIterable<Pick<StreamPart, 'cursor'> & { readonly type: string }>,
+): AsyncGenerator<ServerSentEvent, void> {
   for await (const part of parts) yield { id: part.cursor, event: part.type, data: part };
 }
 

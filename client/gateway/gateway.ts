@@ -7,6 +7,7 @@
  *    The token of a callback is in its path, and is for one call; that of a trigger too, and wakes one agent.
  * 2. Each error is a problem with a code of the catalogue; words of errors that nobody foresaw go to the log, and not out.
  */
+import { isUtf8 } from 'node:buffer';
 import { OpenAPIHono } from '@hono/zod-openapi';
 import type { Context, MiddlewareHandler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
@@ -27,6 +28,7 @@ import { AGENT_WORK_ROUTES } from './routes/agent-work.ts';
 import { AGENT_ROUTES } from './routes/agents.ts';
 import { addCallbacks, CALLBACK_ROUTE } from './routes/callbacks.ts';
 import { CHAT_ROUTES } from './routes/chat.ts';
+import { MESSAGE_ROUTES } from './routes/chats.ts';
 import { LIST_ROUTES } from './routes/lists.ts';
 import { TURN_ROUTES } from './routes/turns.ts';
 import { addWake, WAKE_ROUTE } from './routes/wake.ts';
@@ -65,6 +67,7 @@ const ROUTES: readonly AnyRoute[] = [
   ...AGENT_ROUTES,
   ...AGENT_WORK_ROUTES,
   ...TURN_ROUTES,
+  ...MESSAGE_ROUTES,
   ...CHAT_ROUTES,
   ...LIST_ROUTES,
 ];
@@ -85,7 +88,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
   addWake(app, deps.client, reachable(deps.temporalAnswers));
   app.all(WAKE_ROUTE.path.replace('{token}', ':token'), wrongPath([WAKE_ROUTE]));
   const bounded = bodyLimit({ maxSize: BODY_BYTES, onError: () => problemResponse(tooLarge(BODY_BYTES)) });
-  app.use('/v1/*', known(new Tokens(deps.tokens), accounts), reachable(deps.temporalAnswers), bounded);
+  app.use('/v1/*', known(new Tokens(deps.tokens), accounts), reachable(deps.temporalAnswers), bounded, utf8);
   const context: GatewayContext = {
     client: deps.client,
     store: deps.store,
@@ -170,6 +173,13 @@ const reachable =
     await next();
     if (!answers) c.res.headers.set('agentturn-temporal', 'unreachable');
   };
+
+/** Refuses a body with bytes that are no UTF-8: decoded, it would say something that nobody has sent. */
+const utf8: MiddlewareHandler<GatewayEnv> = async (c, next) => {
+  if (c.req.method !== 'GET' && !isUtf8(await c.req.arrayBuffer()))
+    throw new CodedError('invalid_request', 'the body has bytes that are no UTF-8; send JSON as UTF-8');
+  return next();
+};
 
 function addDocument(app: OpenAPIHono<GatewayEnv>): void {
   app.openAPIRegistry.registerComponent('securitySchemes', 'bearer', { type: 'http', scheme: 'bearer' });

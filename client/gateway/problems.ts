@@ -3,6 +3,7 @@ import { CodedError, FAILURES, type FailureCode } from '../../workflows/protocol
 
 /** The statuses of codes; that of every other code is 500. */
 const STATUS: Partial<Record<FailureCode, number>> = {
+  invalid_input: 400,
   invalid_request: 400,
   unauthenticated: 401,
   permission_denied: 403,

@@ -52,7 +52,7 @@ export interface RouteDefinition<P extends Shape, Q extends Shape, B extends z.Z
   readonly query?: Q;
   readonly body?: B;
   /** The status of the good answer; 200 when left out. */
-  readonly status?: 200 | 201;
+  readonly status?: 200 | 201 | 202;
   /** What comes back; `events` for server-sent events. */
   readonly result: z.ZodType | 'events';
   /** The status of another good answer; it has no body where there is no `result`. */

@@ -146,6 +146,14 @@ const waiting = z.object({
 /** That nobody serves a worker target. */
 export const lackedWorkers = z.object({ workerTarget: z.string(), since: storeTime });
 
+/** How a chat turn is known to the outside. */
+export const chatIdentity = z.object({
+  sessionId: z.string(),
+  chatId: z.string(),
+  traceId: z.string(),
+  correlationId: z.string(),
+});
+
 /** A turn. */
 export const turnSchema = z
   .object({
@@ -157,6 +165,7 @@ export const turnSchema = z
     turnEpoch: z.int().nullable(),
     profile: z.string(),
     instruction: z.string(),
+    chat: chatIdentity.nullable(),
     deliverable: object.nullable(),
     deliverableCardId: z.string().nullable(),
     outputBoxId: z.string().nullable(),

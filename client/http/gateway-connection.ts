@@ -1,8 +1,9 @@
 /**
  * Requests to a gateway, by `fetch` alone: it runs in Node and in browsers.
  *
- * Invariant: nothing that could have an effect is sent twice. What reads, and what follows events, is tried again for a while when the gateway is
- * away.
+ * Invariant: nothing has its effect twice. What reads, what follows events, and what counts once by a key of its own is tried again for a while when
+ * the gateway is away; anything else that may have come there is sent once. What was refused because this caller asks too often had no effect: it is
+ * sent again when the gateway says, whatever it is.
  */
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { CodedError, isFailureCode } from '../../workflows/protocol/failures.ts';
@@ -14,7 +15,7 @@ export interface GatewayAddress {
   readonly token: string;
   /** What requests are sent by; the platform's `fetch` when left out. */
   readonly fetch?: typeof fetch;
-  /** How long what reads is tried again while the gateway is away, ms; a minute when left out. */
+  /** How long what reads is tried again while the gateway is away, and all that asks too often, ms; a minute when left out. */
   readonly patienceMs?: number;
 }
 
@@ -37,7 +38,7 @@ const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
 
 /** The codes of a gateway that may be back soon. */
-const AWAY: readonly string[] = ['gateway_unreachable', 'store_unavailable', 'store_locked', 'too_many_requests'];
+const AWAY: readonly string[] = ['gateway_unreachable', 'store_unavailable', 'store_locked'];
 
 const isAway = (error: unknown): boolean => error instanceof CodedError && AWAY.includes(error.code);
 
@@ -59,6 +60,11 @@ export class GatewayConnection {
   /** Reads, again and again for a while where the gateway is away. Errors: those of `send`. */
   get<T>(path: string, query: GatewayQuery = {}): Promise<T> {
     return this.#patiently(() => this.#json<T>('GET', path, query));
+  }
+
+  /** Sends a body that has a key by which it counts once, again and again for a while where the gateway is away. Errors: those of `send`. */
+  sendKeyed<T>(path: string, body: object): Promise<T> {
+    return this.#patiently(() => this.#json<T>('POST', path, {}, body));
   }
 
   /** Sends a body once: an object as JSON, a text as it is. Errors: `gateway_unreachable`, and what the gateway answers with. */
@@ -138,11 +144,18 @@ export class GatewayConnection {
     };
     const url = `${this.#base}${path}${searchOf(query)}`;
     const init = { method, headers, ...(text === undefined ? {} : { body: text }), ...(signal ? { signal } : {}) };
-    const response = await this.#fetch(url, init).catch((error: unknown) => {
-      throw signal?.aborted ? error : unreachable(this.#base, error);
-    });
-    if (response.ok) return response;
-    throw errorOf(await response.json().catch(() => null), response.status);
+    const until = Date.now() + this.#patienceMs;
+    for (;;) {
+      const response = await this.#fetch(url, init).catch((error: unknown) => {
+        throw signal?.aborted ? error : unreachable(this.#base, error);
+      });
+      if (response.ok) return response;
+      const error = errorOf(await response.json().catch(() => null), response.status);
+      const waitMs = Number(response.headers.get('retry-after') ?? Number.NaN) * 1_000;
+      const isOften = error.code === 'too_many_requests' && Date.now() + waitMs <= until;
+      if (!isOften || signal?.aborted) throw error;
+      await pause(waitMs, signal);
+    }
   }
 
   async #patiently<T>(attempt: () => Promise<T>, signal?: AbortSignal): Promise<T> {

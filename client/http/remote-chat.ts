@@ -5,7 +5,7 @@ import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Fields } from '../../workflows/protocol/output.ts';
 import type { AgentHandle, ResultOptions, StreamOptions, TurnHandle } from '../api.ts';
 import type { ChatHandle, ChatOptions, SendOptions, SentMessage, SessionPart } from '../chat/api.ts';
-import { checkedEnvelope, envelopeOf } from '../chat/envelope.ts';
+import { checkedDelivery, envelopeIn, envelopeOf } from '../chat/envelope.ts';
 import { terminalOfMessage } from '../chat/sent-message.ts';
 import type { GatewayConnection } from './gateway-connection.ts';
 
@@ -43,7 +43,7 @@ export class RemoteChat<Output extends object = Fields> implements ChatHandle<Ou
     envelope: MessageEnvelopeInput,
     options: Pick<SendOptions, 'policy'> = {},
   ): Promise<SentMessage<Output>> {
-    return this.#take(checkedEnvelope(envelope), options);
+    return this.#take(envelopeIn(this.chatId, envelope), options);
   }
 
   async get(): Promise<SessionView | null> {
@@ -69,12 +69,8 @@ export class RemoteChat<Output extends object = Fields> implements ChatHandle<Ou
   async #take(message: MessageEnvelope, { policy }: Pick<SendOptions, 'policy'>): Promise<SentMessage<Output>> {
     const { gateway, of, profile } = this.#options;
     const path = `/v1/agents/${encodeURIComponent(of)}/messages`;
-    const body = {
-      ...message,
-      ...(policy === undefined ? {} : { policy }),
-      ...(profile === undefined ? {} : { profile }),
-    };
-    return this.#sent(await gateway.send<Sent>('POST', path, body));
+    const body = { ...message, ...checkedDelivery({ policy, profile }) };
+    return this.#sent(await gateway.sendKeyed<Sent>(path, body));
   }
 
   #sent({ message, session, duplicate, endedTurnId }: Sent): SentMessage<Output> {

@@ -1,12 +1,45 @@
-/** A chat with a real worker, server and model, on both stores: policies, ends, and the stream of a session (C2, C4, C5, C8). */
+/** A chat with a real worker, server and model, by both clients and on both stores: policies, ends, and the stream of a session (C1, C2, C4, C8). */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../activities/app/app.ts';
 import type { ChatHandle, SessionPart } from '../../client/chat/api.ts';
+import type { ClientApi } from '../../client/client-api.ts';
 import type { ModelAnswer } from '../../workers/model-server/completion.ts';
 import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import type { MessageEnvelopeInput } from '../../workflows/protocol/chat.ts';
+import { BACKENDS, type Backend, type Harness, openHarness } from '../support/harness.ts';
+import { type GatewayBench, openGateway } from './gateway/bench.ts';
+
+/** A value that is wrong for each field of an envelope; undefined for one that must be there. */
+const MALFORMED: readonly (readonly [string, unknown])[] = [
+  ...[
+    'eventId',
+    'chatId',
+    'timestampMs',
+    'type',
+    'sender',
+    'idempotencyKey',
+    'traceId',
+    'correlationId',
+    'payload',
+  ].map((field) => [field, undefined] as const),
+  ...[['eventId', 'x'.repeat(257)] as const, ['eventId', 'a\0'] as const, ['eventId', 1] as const],
+  ...[['chatId', '../x'] as const, ['chatId', 'x'.repeat(129)] as const, ['chatId', ''] as const],
+  ...[['sessionId', '../x'] as const, ['sessionId', '~'] as const, ['seq', -1] as const, ['seq', 1.5] as const],
+  ...[['timestampMs', 'now'] as const, ['timestampMs', -1] as const, ['type', 'chat.shout'] as const],
+  ...[
+    ['sender', 'ann'] as const,
+    ['sender', { agentId: '../x' }] as const,
+    ['sender', { agentId: 'a', x: 1 }] as const,
+  ],
+  ...[['idempotencyKey', ''] as const, ['idempotencyKey', '\ud800'] as const, ['traceId', ''] as const],
+  ...[['correlationId', {}] as const, ['causationId', null] as const, ['payload', 'hello'] as const],
+  ...[['payload', { text: ' \n' }] as const, ['payload', { text: 'x', more: 1 }] as const],
+  ['payload', { text: 'x', attachments: [{ name: '', text: 'x' }] }],
+  ['payload', { text: 'x'.repeat(10_000_000) }],
+  ['payload', { text: '\u0001'.repeat(44_000) }],
+];
 
 const says = (content: string): ModelAnswer => ({ kind: 'message', content });
 
@@ -14,8 +47,12 @@ const says = (content: string): ModelAnswer => ({ kind: 'message', content });
 const lastAsked = (messages: readonly { role: string; content?: unknown }[]): string =>
   String(messages.findLast(({ role }) => role === 'user')?.content ?? '');
 
-describe.each(BACKENDS)('a chat on %s', (backend) => {
+describe.each<readonly [string, Backend, 'directly' | 'over HTTP']>([
+  ...BACKENDS.map((backend) => [`directly on ${backend}`, backend, 'directly'] as const),
+  ['over HTTP', 'sqlite', 'over HTTP'],
+])('a chat %s', (_, backend, way) => {
   let harness: Harness;
+  let gateway: GatewayBench | null = null;
   let model: ModelServer;
   /** Holds a tool until the test lets it go; one that is stopped goes at once. */
   const gates = new Map<string, PromiseWithResolvers<void>>();
@@ -55,13 +92,22 @@ describe.each(BACKENDS)('a chat on %s', (backend) => {
       inputPolicy: { deny: [{ contains: ['password'], reason: 'secrets are not discussed' }] },
     });
     await harness.startWorker(defineApp({ agents: [defineAgent({ name: 'friend' }), careful], tools: [hold] }), model);
+    if (way === 'over HTTP') gateway = await openGateway(harness);
   });
   afterAll(async () => {
+    await gateway?.server.close();
     await harness?.close();
     await model?.close();
   });
 
-  const newChat = (profile = 'friend'): ChatHandle => harness.client.chat(profile, `c-${v7()}`);
+  const client = (): ClientApi => gateway?.client ?? harness.client;
+  const newChat = (profile = 'friend'): ChatHandle => client().chat(profile, `c-${v7()}`);
+  /** Whether a turn of it is at work, in its tool. */
+  const atWork = async (chat: ChatHandle) => {
+    const sent = await chat.send(`hold ${chat.chatId}`);
+    await gate(`${chat.chatId} began`).promise;
+    return sent;
+  };
 
   test('remembers what was said, and ends each turn with one terminal (C2, C4)', async () => {
     const chat = newChat();
@@ -78,6 +124,94 @@ describe.each(BACKENDS)('a chat on %s', (backend) => {
     expect((await chat.messages()).map(({ status }) => status)).toEqual(['done', 'done']);
   });
 
+  test('a session is there from its first message on, and is listed with what it has (C2)', async () => {
+    const chat = newChat();
+    expect(await chat.get()).toBeNull();
+    expect(await chat.messages()).toEqual([]);
+    const sent = await chat.send('hello', { sender: 'ann', key: 'k-1', sessionId: `s-${chat.chatId}` });
+    expect(sent).toMatchObject({
+      duplicate: false,
+      endedTurnId: null,
+      message: { seq: 1, sender: { agentId: 'ann' }, policy: 'collect', eventId: 'k-1' },
+      session: { sessionId: `s-${chat.chatId}`, agentId: chat.agent.id, of: 'friend', chatId: chat.chatId, lastSeq: 1 },
+    });
+    const again = await chat.send('hello', { sender: 'ann', key: 'k-1' });
+    expect([again.duplicate, again.turn?.id]).toEqual([true, sent.turn?.id]);
+    await expect(chat.send('other', { sender: 'ann', key: 'k-1' })).rejects.toMatchObject({
+      code: 'idempotency_conflict',
+    });
+    await sent.terminal();
+    await (await chat.send('again')).terminal();
+    expect(await chat.get()).toMatchObject({ chatId: chat.chatId, lastSeq: 2 });
+    const all = await chat.messages();
+    expect(await chat.messages({ after: 1 })).toEqual(all.slice(1));
+    expect(await chat.messages({ last: 1 })).toEqual(all.slice(1));
+    expect(await chat.messages({ limit: 1 })).toEqual(all.slice(0, 1));
+    expect(await chat.messages({ agentTurnId: sent.turn?.id ?? '' })).toEqual(all.slice(0, 1));
+    const listed = await Array.fromAsync(client().chats({ agentId: 'friend' }));
+    expect(listed).toContainEqual(await chat.get());
+    expect(await Array.fromAsync(client().chats({ agentId: chat.agent.id }))).toEqual([]);
+    expect((await sent.turn?.get())?.chat).toMatchObject({ chatId: chat.chatId, correlationId: 'k-1' });
+  });
+
+  test('what is malformed is refused by the field it names, and starts nothing (C1)', async () => {
+    const chat = newChat();
+    const envelope: MessageEnvelopeInput = {
+      ...{ eventId: v7(), chatId: chat.chatId, timestampMs: 1, type: 'chat.message', sender: { agentId: 'ann' } },
+      ...{ idempotencyKey: 'k', traceId: 't', correlationId: 'c', payload: { text: 'hello' } },
+    };
+    for (const [field, value] of MALFORMED) {
+      const wrong = { ...envelope, [field]: value } as MessageEnvelopeInput;
+      await expect(chat.deliver(wrong)).rejects.toMatchObject({
+        code: 'invalid_input',
+        message: expect.stringMatching(new RegExp(`(^|; )${field}[.:]`)),
+      });
+    }
+    await expect(chat.deliver({ ...envelope, chatId: 'another' })).rejects.toMatchObject({ code: 'invalid_input' });
+    await expect(chat.deliver(envelope, { policy: 'shout' as never })).rejects.toMatchObject({
+      code: 'invalid_input',
+      message: expect.stringMatching(/^policy: /),
+    });
+    await expect(client().chat('nobody', chat.chatId).send('hello')).rejects.toMatchObject({
+      code: 'profile_not_found',
+    });
+    expect([await chat.get(), await chat.agent.get()]).toEqual([null, null]);
+    expect(await harness.store.readEvents({ agentId: chat.agent.id })).toEqual([]);
+    expect(await (await chat.deliver(envelope)).terminal()).toMatchObject({ status: 'completed', traceId: 't' });
+  });
+
+  test('a message that does not wait is rejected while a turn is open, and has no terminal (C8)', async () => {
+    const chat = newChat();
+    const first = await atWork(chat);
+    const no = await chat.send('no', { policy: 'reject' });
+    expect([no.message.status, no.turn, no.message.agentTurnId]).toEqual(['rejected', null, null]);
+    await expect(no.terminal()).rejects.toMatchObject({ code: 'agent_busy' });
+    await expect(first.terminal({ timeoutMs: 0 })).rejects.toMatchObject({ code: 'result_wait_timeout' });
+    gate(chat.chatId).resolve();
+    expect(await first.terminal()).toMatchObject({ status: 'completed' });
+  });
+
+  test.each(['interrupt', 'rollback'] as const)('a turn ends by its %s, and the next one goes on (C8)', async (end) => {
+    const chat = newChat();
+    const first = await atWork(chat);
+    const steer = await chat.send('quick', { policy: 'steer' });
+    expect(await first.turn?.[end]('enough')).toMatchObject({ ack: 'stopped' });
+    expect(await first.turn?.get()).toMatchObject({ status: 'failed', errorCode: 'stopped', reason: 'enough' });
+    expect(await steer.terminal()).toMatchObject({
+      status: 'completed',
+      deliverable: { text: end === 'rollback' ? 'heard 1: quick' : 'heard 2: quick' },
+    });
+    expect(await first.turn?.[end]()).toMatchObject({ ack: 'already_ended' });
+  });
+
+  test('a cursor of another session leads nowhere', async () => {
+    const [chat, other] = [newChat(), newChat()];
+    await (await chat.send('hello')).terminal();
+    const turn = (await (await other.send('hello')).terminal()).turnId;
+    for (const cursor of ['x', '1/2', `1/${turn}/`, `0/${turn}/`, 'zzzz//', '../../1//'])
+      await expect(chat.stream({ cursor }).next()).rejects.toMatchObject({ code: 'invalid_request' });
+  });
+
   test('denies before the model is asked, and says what to do (C4)', async () => {
     const asked = model.requests.length;
     const sent = await newChat('careful').send('my password is x');
@@ -90,8 +224,7 @@ describe.each(BACKENDS)('a chat on %s', (backend) => {
 
   test('an interrupt ends the turn at work, and its terminal says so (C4, C8)', async () => {
     const chat = newChat();
-    const first = await chat.send(`hold ${chat.chatId}`);
-    await gate(`${chat.chatId} began`).promise;
+    const first = await atWork(chat);
     const second = await chat.send('never mind', { policy: 'interrupt' });
     expect(second.endedTurnId).toBe(first.turn?.id);
     expect(await first.terminal()).toMatchObject({
@@ -107,16 +240,14 @@ describe.each(BACKENDS)('a chat on %s', (backend) => {
   test('a rollback is as if the turn had not been (C8)', async () => {
     const chat = newChat();
     await (await chat.send('hello')).terminal();
-    await chat.send(`hold ${chat.chatId}`);
-    await gate(`${chat.chatId} began`).promise;
+    await atWork(chat);
     const next = await chat.send('something else', { policy: 'rollback' });
     expect(await next.terminal()).toMatchObject({ deliverable: { text: 'heard 2: something else' } });
   });
 
   test('a steer that comes before the end is read, and one that comes after makes the next turn (C8)', async () => {
     const chat = newChat();
-    const first = await chat.send(`hold ${chat.chatId}`);
-    await gate(`${chat.chatId} began`).promise;
+    const first = await atWork(chat);
     const steer = await chat.send('and be brief', { policy: 'steer' });
     expect(steer.message.status).toBe('steered');
     gate(chat.chatId).resolve();
@@ -137,8 +268,7 @@ describe.each(BACKENDS)('a chat on %s', (backend) => {
         if (ends === 2) break;
       }
     })();
-    await chat.send(`hold ${chat.chatId}`);
-    await gate(`${chat.chatId} began`).promise;
+    await atWork(chat);
     await chat.send('two');
     await chat.send('three');
     await chat.send('no', { policy: 'reject' });

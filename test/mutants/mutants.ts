@@ -1,6 +1,7 @@
 /** One broken rule each, in the order of the rules; test/architecture/rules.test.ts lists the rules that have none yet. */
 import { AGENT_STATE_MUTANTS } from './agent-state-mutants.ts';
 import { CHAT_MUTANTS } from './chat-mutants.ts';
+import { JOURNAL_MUTANTS } from './journal-mutants.ts';
 import { KERNEL_MUTANTS } from './kernel-mutants.ts';
 import type { Mutant } from './mutant.ts';
 import { WIRE_MUTANTS } from './wire-mutants.ts';
@@ -463,6 +464,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   ...KERNEL_MUTANTS,
   ...WIRE_MUTANTS,
+  ...JOURNAL_MUTANTS,
   ...AGENT_STATE_MUTANTS,
   ...CHAT_MUTANTS,
 ];

@@ -4,6 +4,7 @@ import { connectClient } from '../../client/connect.ts';
 import { openStore } from '../../workers/open-store.ts';
 import { installRuntime } from '../../workers/runtime.ts';
 import { type RunningWorker, startWorker, type WorkerDeps } from '../../workers/worker.ts';
+import type { SessionJournal } from '../../workflows/contract/journal.ts';
 import type { Store } from '../../workflows/contract/store.ts';
 
 /** The servers that a worker talks to, and the bundle of the workflows that is made once for all processes. */
@@ -22,6 +23,8 @@ export interface PlacedWorkerOptions extends Partial<Pick<WorkerDeps, 'acceptor'
   readonly storeWaitMs?: number;
   /** Takes the place of the store, which it is given. */
   readonly wrapStore?: (store: Store) => Store;
+  /** Makes the journal of chat sessions; none is kept when absent. */
+  readonly journalOf?: (store: Store) => SessionJournal;
 }
 
 /** The endpoint of the model as a worker is told of it. */
@@ -31,12 +34,21 @@ export const modelAt = (modelUrl: string) => ({ apiKey: 'test', baseUrl: modelUr
 export async function startPlacedWorker(
   { address, namespace, storeUrl, modelUrl, bundlePath }: WorkerPlace,
   app: App,
-  { logLevel = 'WARN', storeWaitMs, wrapStore = (store) => store, capacity, ...more }: PlacedWorkerOptions = {},
+  {
+    logLevel = 'WARN',
+    storeWaitMs,
+    wrapStore = (store) => store,
+    journalOf,
+    capacity,
+    ...more
+  }: PlacedWorkerOptions = {},
 ): Promise<RunningWorker> {
   installRuntime(logLevel);
+  const store = wrapStore(await openStore(storeUrl, storeWaitMs === undefined ? {} : { waitMs: storeWaitMs }));
   return startWorker({
     temporal: await connectClient({ address, namespace }),
-    store: wrapStore(await openStore(storeUrl, storeWaitMs === undefined ? {} : { waitMs: storeWaitMs })),
+    store,
+    journal: journalOf?.(store),
     app,
     model: modelAt(modelUrl),
     bundle: { codePath: bundlePath },

@@ -1,7 +1,9 @@
 /** A worker in a process of its own, on the same code as production, for tests that kill or freeze it. */
 import { writeSync } from 'node:fs';
 import { STORE_WAIT_MS } from '../../workers/commands/worker-process.ts';
+import { FolderJournal } from '../../workers/journal/folder-journal.ts';
 import type { WorkerCapacity } from '../../workers/worker.ts';
+import type { SessionJournal } from '../../workflows/contract/journal.ts';
 import type { CommittedStep, Ending, Handover } from '../../workflows/contract/lease.ts';
 import type { Store } from '../../workflows/contract/store.ts';
 import { holdingApp } from './holding-app.ts';
@@ -18,6 +20,8 @@ export interface WorkerProcessArgument extends WorkerPlace {
   readonly dieAfter?: FaultPoint;
   /** The process kills itself right before or right after its n-th call of this method of the store, from 1. */
   readonly dieAt?: StoreCall;
+  /** The folder of journals, and before which of its records the process kills itself, from 1; none is kept when absent. */
+  readonly journal?: { readonly folder: string; readonly dieBefore: number };
   /** The process freezes right after it has claimed a call for the first time, says so, and goes on when it gets SIGCONT. */
   readonly freezeAfterClaim?: boolean;
   /** Default yes, as in the processes that our commands start. */
@@ -78,6 +82,21 @@ function freezing(store: Store, once: boolean): Store {
   return { ...store, claimCall };
 }
 
+function dyingJournal(
+  store: Store,
+  { folder, dieBefore }: NonNullable<WorkerProcessArgument['journal']>,
+): SessionJournal {
+  const journal = new FolderJournal(folder, store);
+  let records = 0;
+  return {
+    record(agentId) {
+      records += 1;
+      if (records === dieBefore) process.kill(process.pid, 'SIGKILL');
+      return journal.record(agentId);
+    },
+  };
+}
+
 const isDecisive = (result: unknown): boolean => {
   if (result === null) return false;
   const { ending, handover = ending?.handover, next } = result as Partial<CommittedStep & Ending & Handover>;
@@ -85,11 +104,13 @@ const isDecisive = (result: unknown): boolean => {
 };
 
 const { app = 'holding', acceptor, capacity, dieAfter, dieAt, freezeAfterClaim = false, ownsProcess = true } = argument;
+const { journal } = argument;
 const worker = await startPlacedWorker(argument, app === 'story' ? storyApp : holdingApp(argument.dir), {
   acceptor,
   capacity,
   ownsProcess,
   storeWaitMs: STORE_WAIT_MS,
+  ...(journal ? { journalOf: (store) => dyingJournal(store, journal) } : {}),
   wrapStore: (store) => freezing(dyingAt(doomed(store, dieAfter), dieAt), freezeAfterClaim),
 });
 // A fault that no tool is to blame for, when the test writes something.

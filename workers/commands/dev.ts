@@ -20,8 +20,10 @@ import { type Cleanup, withCleanup } from './cleanup.ts';
 import { GATEWAY_PORT, type ServedGateway, serveGateway } from './gateway.ts';
 import { knownTokens } from './gateway-tokens.ts';
 import { Interrupt } from './interrupt.ts';
+import { devJournal } from './journals.ts';
 import { chooseModel, modelWarning } from './model.ts';
 import type { DevOptions } from './process-commands.ts';
+import { recoverFirst } from './recover.ts';
 import { type Settings, settingsOf } from './settings.ts';
 import { lostTemporal, startTemporal } from './start-temporal.ts';
 import { tellWebhooks } from './webhooks.ts';
@@ -70,11 +72,14 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     await prepareNamespace(backend);
     const signingKeys = devSigningKeys(settings);
     const { store } = backend;
+    const journal = devJournal(settings, store);
+    // Before anybody can send a message: a session that begins anew under its old name could not be restored any more.
+    if (journal) await recoverFirst(backend, { app, journal, log });
     const callbacks = new CallbackTokens(signingKeys);
     // Before the worker, whose tools are told where it is.
     const port = options.gatewayPort ?? config.gateway.port;
     const gateway = await devGateway(
-      { at: address, store, callbacks, uiUrl: server.uiUrl, log },
+      { at: address, store, journal, callbacks, uiUrl: server.uiUrl, log },
       { settings, port },
       cleanup,
     );
@@ -87,6 +92,7 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
         targets,
         // What is edited here counts at once, also when it was so before.
         takeOver: true,
+        journal,
         callbacks: callbacksOf({ signingKeys }, config.gateway.url ?? gateway.url),
         log: warn,
         logLevel,
@@ -178,7 +184,7 @@ interface DevGateway {
 
 /** Serves HTTP on this machine, at the usual port where that is free. */
 async function devGateway(
-  parts: Pick<ServedGateway, 'at' | 'store' | 'callbacks' | 'uiUrl' | 'log'>,
+  parts: Pick<ServedGateway, 'at' | 'store' | 'journal' | 'callbacks' | 'uiUrl' | 'log'>,
   { settings, port }: { readonly settings: Settings; readonly port: number | undefined },
   cleanup: Cleanup,
 ): Promise<DevGateway> {

@@ -23,12 +23,13 @@ import {
   well,
   wrong,
 } from './doctor/findings.ts';
+import { journalOf } from './doctor/journal.ts';
 import { clockOf, storeAnswer, supervisionOf, versionsOf } from './doctor/store.ts';
 import { attributesOf, namespaceOf, ownerOf, serverOf, serviceOf } from './doctor/temporal.ts';
 import { locateTemporal } from './locate-temporal.ts';
 import { unknownModels } from './model.ts';
 import type { AppOptions } from './process-commands.ts';
-import { openExistingStore, type Settings, settingsOf } from './settings.ts';
+import { keepsJournal, openExistingStore, type Settings, settingsOf } from './settings.ts';
 
 /** What doctor is asked for. */
 export interface DoctorOptions extends AppOptions {
@@ -91,6 +92,7 @@ async function examine({ settings, app, fix, findings, cleanup }: Examination): 
     await judge('store', () => storeAnswer(store));
     await judge('clock', () => clockOf(store));
     await judge('supervisor', () => supervisionOf(store));
+    if (keepsJournal(settings)) await judge('journal', () => journalOf(settings, store));
   }
   const named = settings.temporal !== undefined;
   if (temporal && isReady && store) await judge('owner', () => ownerOf(temporal, store, { fix, named }));

@@ -8,6 +8,7 @@ import type { CallbackTokens } from '../../client/gateway/callback-tokens.ts';
 import type { GatewayToken } from '../../client/gateway/caller.ts';
 import { createGateway } from '../../client/gateway/gateway.ts';
 import { refuseOther, storeOfNamespace } from '../../client/store-mark.ts';
+import type { SessionJournal } from '../../workflows/contract/journal.ts';
 import type { ClientStore } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Config } from '../config.ts';
@@ -19,6 +20,7 @@ import { callbackTokens } from './callbacks.ts';
 import { type Cleanup, withCleanup } from './cleanup.ts';
 import { knownTokens, tokensFile } from './gateway-tokens.ts';
 import { Interrupt } from './interrupt.ts';
+import { namedJournal } from './journals.ts';
 import { locateTemporal, PREFERRED_PORT } from './locate-temporal.ts';
 import type { GatewayOptions } from './process-commands.ts';
 import { openExistingStore, type Settings, settingsOf } from './settings.ts';
@@ -48,7 +50,9 @@ export function gateway(config: Config, io: CliIo, options: GatewayOptions): Pro
     const callbacks = callbackTokens(config);
     const named = settings.temporal !== undefined;
     const listenAt = { host, port };
-    const server = await serveGateway({ at, named, store, tokens, callbacks, listenAt, uiUrl, log }, cleanup);
+    const journal = namedJournal(config, store);
+    const parts = { at, named, store, journal, tokens, callbacks, listenAt, uiUrl, log };
+    const server = await serveGateway(parts, cleanup);
     tellWebhooks(settings, { store, log: (line) => log(line, 'WARN') }, cleanup);
     if (options.json)
       io.out(JSON.stringify({ ready: { url: server.url, temporal: at.address, namespace: at.namespace } }));
@@ -78,6 +82,8 @@ export interface ServedGateway {
   /** Whether somebody named that server, as opposed to one that was found; it counts as named when left out. */
   readonly named?: boolean;
   readonly store: ClientStore;
+  /** Keeps journals of chat sessions; none are kept when left out. */
+  readonly journal?: SessionJournal | undefined;
   readonly tokens: readonly GatewayToken[];
   /** Knows the tokens of callbacks; none is known when left out. */
   readonly callbacks?: CallbackTokens | undefined;
@@ -93,7 +99,7 @@ export interface ServedGateway {
  * belongs to another store.
  */
 export async function serveGateway(
-  { at, named, store, tokens, callbacks, listenAt, uiUrl, log }: ServedGateway,
+  { at, named, store, journal, tokens, callbacks, listenAt, uiUrl, log }: ServedGateway,
   cleanup: Cleanup,
 ): Promise<GatewayServer> {
   const connection = Connection.lazy({ ...at.credentials, address: at.address });
@@ -107,7 +113,7 @@ export async function serveGateway(
       'WARN',
     );
   const served = createGateway({
-    client: new AgentClient({ temporal, store }),
+    client: new AgentClient({ temporal, store, journal }),
     store,
     temporalAnswers,
     tokens,

@@ -85,6 +85,13 @@ export interface InitOptions extends Pick<CommonOptions, 'json' | 'debug'> {
   readonly folder?: string;
 }
 
+/** The options of `recover`. */
+export interface RecoverOptions extends CommonOptions {
+  /** The folder with the journals. */
+  readonly journal?: string;
+  readonly dataDir?: string;
+}
+
 /** The options of `verify`. */
 export interface VerifyOptions extends CommonOptions {
   /** Seconds for which store and server may be out of step: what is so for a shorter time is still on its way. */
@@ -103,6 +110,7 @@ export interface ProcessActions {
   demo(options: DemoOptions): Promise<number>;
   demoWorker(options: DemoWorkerOptions): Promise<number>;
   doctor(options: AppOptions & { readonly fix?: boolean }): Promise<number>;
+  recover(options: RecoverOptions): Promise<number>;
   verify(options: VerifyOptions): Promise<number>;
 }
 
@@ -203,10 +211,18 @@ function addWebhookCommands(
     .action((options: GatewayWebhooksOptions) => run(options, () => actions.gatewayWebhooks(options)));
 }
 
-/** Adds `doctor` and `verify`, which are listed last. */
+/** Adds `recover`, `doctor` and `verify`, which are listed last. */
 export const checkCommands =
-  (actions: Pick<ProcessActions, 'doctor' | 'verify'>): CommandBuilder =>
+  (actions: Pick<ProcessActions, 'recover' | 'doctor' | 'verify'>): CommandBuilder =>
   ({ program, command, run }) => {
+    command(
+      program,
+      'recover',
+      'Close what the journals of chat sessions have left open, and write sessions that the store has lost.',
+    )
+      .option('--journal <folder>', 'folder with the journals (AGENTTURN_JOURNAL; default: the data folder)')
+      .option('--data-dir <path>', 'folder for all data (default: .agentturn)')
+      .action((options: RecoverOptions) => run(options, () => actions.recover(options)));
     command(
       program,
       'doctor',

@@ -56,6 +56,10 @@ function sqliteFile(storeUrl: string | undefined): string | undefined {
   return storeUrl?.startsWith('sqlite:') ? storeUrl.slice('sqlite:'.length) : undefined;
 }
 
+/** Whether journals of chat sessions are kept on this machine: where a folder is named, and where a `dev` keeps them in its data folder. */
+export const keepsJournal = ({ config: { journal }, dataDir }: Settings): boolean =>
+  typeof journal === 'string' || (journal === undefined && existsSync(join(dataDir, 'sessions')));
+
 /**
  * Opens the store of a command that only reads or changes what is there: a mistyped path is an error, not a new and empty store. Throws
  * `store_unavailable`, and what `openStore` throws.

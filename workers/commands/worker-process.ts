@@ -5,6 +5,7 @@ import type { ModelOptions } from '../../activities/llm/openai.ts';
 import { loadTokenizer } from '../../activities/tokens.ts';
 import { AgentClient } from '../../client/agent-client.ts';
 import { connectClient, type TemporalAddress, type TemporalClient } from '../../client/connect.ts';
+import type { SessionJournal } from '../../workflows/contract/journal.ts';
 import type { Store } from '../../workflows/contract/store.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 import type { Config } from '../config.ts';
@@ -64,6 +65,8 @@ export interface WorkerParts {
   readonly supervisor?: Config['supervisor'];
   /** Whether the app's definitions of agents take the place of all others in the store; they do not when absent. */
   readonly takeOver?: boolean;
+  /** Keeps journals of chat sessions; none are kept when absent. */
+  readonly journal?: SessionJournal | undefined;
   /** Where third parties deliver results of calls; nowhere when absent. */
   readonly callbacks?: CallbackOptions | undefined;
   /** What the worker does at once; the defaults of a worker when absent. */

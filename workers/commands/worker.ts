@@ -14,6 +14,7 @@ import { callbacksOf } from './callbacks.ts';
 import { withCleanup } from './cleanup.ts';
 import { targetsOf } from './dev.ts';
 import { Interrupt } from './interrupt.ts';
+import { namedJournal } from './journals.ts';
 import { locateTemporal, refuseOthers } from './locate-temporal.ts';
 import { modelWarning } from './model.ts';
 import type { WorkerOptions } from './process-commands.ts';
@@ -40,7 +41,8 @@ export function worker(config: Config, io: CliIo, options: WorkerOptions): Promi
     const log = sayer(io.err, logLevel, logFormat);
     const warn = (line: string) => log(line, 'WARN');
     const callbacks = callbacksOf(config, config.gateway.url);
-    const parts = { app, model, targets, supervisor, callbacks, log: warn, logLevel, logFormat } as const;
+    const journal = namedJournal(config, backend.store);
+    const parts = { app, model, targets, supervisor, journal, callbacks, log: warn, logLevel, logFormat } as const;
     const running = await runWorker(backend, parts, cleanup);
     const shared = sharedWarning(
       { pid: process.pid, model: modelName(model), targets },

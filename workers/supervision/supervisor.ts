@@ -15,6 +15,7 @@ import type { Client } from '@temporalio/client';
 import { TurnWorkflows } from '../../client/turn-workflows.ts';
 import type { ChunkStore } from '../../workflows/contract/chunks.ts';
 import type { DelegationStore } from '../../workflows/contract/delegation.ts';
+import type { SessionJournal } from '../../workflows/contract/journal.ts';
 import type { DueTurn, SupervisorLease, SupervisorPass } from '../../workflows/contract/supervision.ts';
 import { type CheckDeps, checkTurn, Queues, storeNow } from './check-turn.ts';
 import { ClosedWorkflows, type ListingDeps, RunningWorkflows } from './listing.ts';
@@ -35,6 +36,8 @@ export interface SupervisorOptions {
   readonly leaseMs?: number;
   /** The pause between two searches for workflows that no turn owns; 5 min when absent. */
   readonly orphansEveryMs?: number;
+  /** Keeps journals of chat sessions: what the supervisor ends is in them. None are kept when absent. */
+  readonly journal?: SessionJournal | undefined;
   /** Takes each error that a pass has survived. */
   readonly onError: (error: unknown) => void;
 }
@@ -78,10 +81,10 @@ export class Supervisor {
   #dropAt = 0;
 
   constructor(options: SupervisorOptions) {
-    const { store, temporal, orphansEveryMs, leaseMs = LEASE_MS } = options;
+    const { store, temporal, journal, orphansEveryMs, leaseMs = LEASE_MS } = options;
     this.#options = options;
     this.#leaseMs = leaseMs;
-    this.#deps = { store, temporal, workflows: new TurnWorkflows(temporal, store) };
+    this.#deps = { store, temporal, workflows: new TurnWorkflows(temporal, store, journal) };
     this.#closed = new ClosedWorkflows({ store, temporal });
     this.#running = new RunningWorkflows({ store, temporal }, orphansEveryMs);
   }

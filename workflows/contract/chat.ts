@@ -1,6 +1,7 @@
 /** Chat sessions and their messages (C1, C2, C8): a session is an agent, and a message goes into one of its turns, or is rejected. */
 import type { MessageEnvelope, MessagePayload, QueuePolicy, Sender } from '../protocol/chat.ts';
 import type { RefusedRequest } from '../protocol/enqueue.ts';
+import type { Deliverable, TerminalStatus } from '../protocol/turn.ts';
 import type { Handover } from './lease.ts';
 
 /**
@@ -103,14 +104,17 @@ export interface SessionPage {
 /** A turn of a session as a journal has it (C9). */
 export interface RestoredTurn {
   readonly agentTurnId: string;
-  readonly turnEpoch: number;
+  /** The epoch of its lease; null for one that was cancelled while it waited. */
+  readonly turnEpoch: number | null;
+  /** The place of the last message that had come when it was leased, or when it was cancelled. */
+  readonly messagesBefore: number;
   /** The messages that it took, in their order; each is `done` with it. */
   readonly eventIds: readonly string[];
-  readonly status: 'success' | 'failed' | 'partial' | 'timeout' | 'canceled';
+  readonly status: TerminalStatus;
   readonly errorCode: string | null;
   readonly reason: string | null;
-  /** What it delivered, as text; null where nothing is known. */
-  readonly text: string | null;
+  /** What it delivered; null where nothing is known. */
+  readonly deliverable: Deliverable | null;
   /** Whether its cards are left out of what the session remembers. */
   readonly rolledBack: boolean;
 }
@@ -121,8 +125,9 @@ export interface RestoredSession {
   readonly of: string;
   readonly chatId: string;
   readonly profile: string;
+  /** In their order. */
   readonly messages: readonly RestoredMessage[];
-  /** Its turns that have ended, in the order of their epochs. */
+  /** Its turns, in the order in which they ended. */
   readonly turns: readonly RestoredTurn[];
 }
 

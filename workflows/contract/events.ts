@@ -125,6 +125,8 @@ export interface TaskEvent {
     readonly errorCode: string | null;
     readonly deliverableCardId: string;
     readonly outputBoxId: string;
+    /** Present where its cards are left out of what its agent remembers (C8). */
+    readonly rolledBack?: true;
   };
 }
 

@@ -18,6 +18,7 @@ import type { ChatStore } from './chat.ts';
 import type { ChunkStore } from './chunks.ts';
 import type { ControlStore } from './control.ts';
 import type { DelegationStore } from './delegation.ts';
+import type { JournalStore } from './journal.ts';
 import type { LeaseStore } from './lease.ts';
 import type { ListStore } from './lists.ts';
 import type { ProfileStore } from './profiles.ts';
@@ -53,6 +54,7 @@ export interface ClientStore
     Pick<ChunkStore, 'readChunks'>,
     ControlStore,
     ChatStore,
+    JournalStore,
     WakeStore,
     SummaryStore,
     ReadStore,
@@ -70,6 +72,7 @@ export interface Store
     ProfileStore,
     ControlStore,
     ChatStore,
+    JournalStore,
     SupervisorStore,
     ReadStore,
     ListStore,

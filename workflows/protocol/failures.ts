@@ -340,6 +340,8 @@ export const FAILURES = {
     'The store is locked by another process.',
     'Stop the process that holds it, then retry.',
   ),
+  journal_unavailable: entry('process', true, 'A session journal cannot be written.', 'Make its folder writable.'),
+  journal_corrupt: entry('process', true, 'A session journal cannot be read.', 'Run agentturn rebuild --journal.'),
   stale_epoch: entry(
     'process',
     false,

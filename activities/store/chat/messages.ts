@@ -106,7 +106,7 @@ export async function noteMessage(
   agentTurnId: string | null,
 ): Promise<void> {
   const placement = PLACEMENTS[to];
-  const reason = to === 'reject' ? 'the session is busy, and the message was not to wait' : null;
+  const reason = to === 'reject' ? (row.reason ?? 'the session is busy, and the message was not to wait') : null;
   await tx.db
     .insertInto('chat_messages')
     .values({ ...row, placement, agent_turn_id: agentTurnId, reason })

@@ -5,7 +5,6 @@
  * with their one `task` event, and what the agent remembers. What the journal does not have, the calls of the turns, is not made up.
  */
 import type { Restored, RestoredMessage, RestoredSession, RestoredTurn } from '../../../workflows/contract/chat.ts';
-import type { TurnCommit } from '../../../workflows/contract/lease.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { sessionAgentId } from '../../../workflows/protocol/ids.ts';
 import { canonicalDigest } from '../../canonical.ts';
@@ -15,12 +14,14 @@ import { type StoreContext, type Tx, write } from '../context.ts';
 import type { ChatMessageRow } from '../schema/chat-rows.ts';
 import { leased } from '../schema/turn-states.ts';
 import { profileRefusal } from '../turns/chosen-profile.ts';
+import { cancelQueued } from '../turns/control.ts';
 import { endTurn } from '../turns/endings.ts';
 import { handOver } from '../turns/handover.ts';
 import { heldHead, lockHead, updateHead } from '../turns/head.ts';
 import { tryLease } from '../turns/lease.ts';
 import { selectProfileHead } from '../turns/profiles.ts';
 import { enrol } from '../turns/roster.ts';
+import type { StoredCommit } from '../turns/terminal.ts';
 import { turnOf } from '../turns/turns.ts';
 import { messageRow, noteMessage, sessionWith } from './messages.ts';
 import { selectSessions } from './rows.ts';
@@ -39,15 +40,12 @@ export async function restoreSession(ctx: StoreContext, lost: RestoredSession): 
     if (refused) throw new CodedError(refused.code, refused.message);
     const awake = await enrol(tx, head, { profile: name, parentAgentId: null });
     if (awake !== head) await updateHead(tx, agentId, { agent_status: awake.agent_status });
-    const rows = new Map<string, ChatMessageRow>();
-    let severalSenders = false;
-    for (const each of lost.messages) {
-      const made = await rowOf(tx, agentId, lost, each);
-      ({ severalSenders } = made);
-      rows.set(made.row.event_id, made.row);
+    const restoring: Restoring = { lost, agentId, coming: [...lost.messages], rows: new Map() };
+    for (const turn of lost.turns) {
+      await takeMessages(tx, restoring, turn.messagesBefore);
+      await restoreTurn(tx, restoring, turn);
     }
-    const restoring: Restoring = { lost, agentId, rows, severalSenders };
-    for (const turn of lost.turns) await restoreTurn(tx, restoring, turn);
+    await takeMessages(tx, restoring, Number.POSITIVE_INFINITY);
     return finish(tx, restoring);
   });
 }
@@ -55,9 +53,24 @@ export async function restoreSession(ctx: StoreContext, lost: RestoredSession): 
 interface Restoring {
   readonly lost: RestoredSession;
   readonly agentId: string;
-  /** The messages that no turn has yet, in their order. */
-  readonly rows: Map<string, ChatMessageRow>;
+  /** The messages that have not come yet, in their order. */
+  readonly coming: RestoredMessage[];
+  /** The messages that have come and that no turn has, in their order. */
+  readonly rows: Map<string, TakenMessage>;
+}
+
+/** A message, and whether the session had several senders when it came. */
+interface TakenMessage {
+  readonly row: ChatMessageRow;
   readonly severalSenders: boolean;
+}
+
+/** Lets the messages come up to this place: a turn is shown, as it was, whose words they are only if several had written by then. */
+async function takeMessages(tx: Tx, { lost, agentId, coming, rows }: Restoring, upTo: number): Promise<void> {
+  for (let next = coming[0]; next && next.seq <= upTo; next = coming[0]) {
+    rows.set(next.message.eventId, await rowOf(tx, agentId, lost, next));
+    coming.shift();
+  }
 }
 
 async function rowOf(
@@ -65,7 +78,7 @@ async function rowOf(
   agentId: string,
   { of, sessionId }: RestoredSession,
   { message: told, policy }: RestoredMessage,
-): Promise<{ readonly row: ChatMessageRow; readonly severalSenders: boolean }> {
+): Promise<TakenMessage> {
   const message = { ...told, sessionId };
   const session = await sessionWith(tx, agentId, { agentId: of, message });
   if (!session) throw new CodedError('invalid_input', `sessionId: ${sessionId} is the session of another chat`);
@@ -77,7 +90,7 @@ async function rowOf(
 /** Queues a turn for these messages. */
 async function queueMessages(
   tx: Tx,
-  { lost, rows, severalSenders }: Restoring,
+  { lost, rows }: Restoring,
   eventIds: readonly string[],
   agentTurnId?: string,
 ): Promise<string | null> {
@@ -85,10 +98,10 @@ async function queueMessages(
   const [first] = taken;
   if (!first) return null;
   const setting = { sessionId: lost.sessionId, profile: lost.profile, front: false };
-  const turn = await queueFor(tx, first, agentTurnId === undefined ? setting : { ...setting, agentTurnId });
-  await writeMessageCard(tx, first, severalSenders, turn.agent_turn_id);
-  for (const row of taken) {
-    await noteMessage(tx, row, { to: row === first ? 'turn' : 'join' }, turn.agent_turn_id);
+  const turn = await queueFor(tx, first.row, agentTurnId === undefined ? setting : { ...setting, agentTurnId });
+  await writeMessageCard(tx, first.row, first.severalSenders, turn.agent_turn_id);
+  for (const { row } of taken) {
+    await noteMessage(tx, row, { to: row === first.row ? 'turn' : 'join' }, turn.agent_turn_id);
     rows.delete(row.event_id);
   }
   return turn.agent_turn_id;
@@ -100,29 +113,36 @@ async function restoreTurn(tx: Tx, restoring: Restoring, ended: RestoredTurn): P
   const agentTurnId = await queueMessages(tx, restoring, ended.eventIds, ended.agentTurnId);
   if (agentTurnId === null) return;
   const head = await heldHead(tx, agentId);
+  const { status, errorCode, reason, rolledBack, deliverable } = ended;
+  if (ended.turnEpoch === null) {
+    await cancelQueued(tx, { head, turn: await turnOf(tx, agentTurnId) }, reason ?? '');
+    return;
+  }
   const turnEpoch = Math.max(head.turn_epoch, ended.turnEpoch - 1);
-  const attempt = await tryLease(tx, { ...head, turn_epoch: turnEpoch }, await turnOf(tx, agentTurnId));
-  // What the profile denies now ends denied, as it did.
+  // What the profile denies now was answered then.
+  const how = { unjudged: true };
+  const attempt = await tryLease(tx, { ...head, turn_epoch: turnEpoch }, await turnOf(tx, agentTurnId), how);
   if (attempt.kind !== 'leased') return;
   const turn = leased(await turnOf(tx, agentTurnId));
-  const cardId = await writeAnswer(tx, turn, ended);
-  const { status, errorCode, reason, rolledBack } = ended;
-  const commit: TurnCommit = {
+  await writeAnswer(tx, turn, ended);
+  const commit: StoredCommit = {
     termination: { status, ...(errorCode === null ? {} : { errorCode }), ...(reason === null ? {} : { reason }) },
-    deliverable: status === 'success' && cardId !== null ? { from: 'thought', cardId } : { from: 'fallback' },
+    deliverable: { from: 'fallback' },
+    ...(deliverable === null ? {} : { delivered: deliverable }),
     engine: null,
     ...(rolledBack ? { rollBack: true as const } : {}),
   };
   await endTurn(tx, { head: await heldHead(tx, agentId), turn }, commit);
 }
 
-/** Writes what the turn said last; null where nothing is known of it. */
+/** Writes what the turn said last; nothing where it is not known, or where it has submitted fields, which its deliverable shows. */
 async function writeAnswer(
   tx: Tx,
   { agent_turn_id: agentTurnId, agent_id: author, output_box_id: boxId }: ReturnType<typeof leased>,
-  { text }: RestoredTurn,
-): Promise<string | null> {
-  if (text === null) return null;
+  { deliverable }: RestoredTurn,
+): Promise<void> {
+  const text = deliverable?.text ?? deliverable?.fallback?.lastThought;
+  if (text === undefined) return;
   const cardId = stepCardId(agentTurnId, 1, 'agent.thought');
   const card = {
     cardId,
@@ -133,16 +153,15 @@ async function writeAnswer(
     stepIndex: 1,
   } as const;
   await writeNewCards(tx, { boxId, owner: author }, [card]);
-  return cardId;
 }
 
 /** Writes down what was rejected; the rest waits, and makes the next turn. */
 async function finish(tx: Tx, restoring: Restoring): Promise<Restored> {
   const { lost, agentId, rows } = restoring;
   for (const { message, rejected } of lost.messages) {
-    const row = rejected === null ? undefined : rows.get(message.eventId);
+    const row = rejected === null ? undefined : rows.get(message.eventId)?.row;
     if (!row) continue;
-    await noteMessage(tx, row, { to: 'reject' }, null);
+    await noteMessage(tx, { ...row, reason: rejected }, { to: 'reject' }, null);
     rows.delete(message.eventId);
   }
   const waiting = rows.size;

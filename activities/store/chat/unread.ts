@@ -9,12 +9,12 @@ import type { ChatMessageRow } from '../schema/chat-rows.ts';
 import { tellMessage } from './messages.ts';
 import { selectSessions } from './rows.ts';
 import {
-  fits,
   type Held,
+  hasRoomFor,
   hasSeveralSenders,
-  isWaiting,
   moveToFront,
   queueFor,
+  waitsForMessages,
   writeMessageCard,
 } from './waiting-turn.ts';
 
@@ -68,7 +68,7 @@ async function waitingBehind({ db }: Reader, agentId: string, seq: number) {
         .as('last'),
     ])
     .where('agent_id', '=', agentId)
-    .where(isWaiting)
+    .where(waitsForMessages)
     .orderBy('lane')
     .orderBy('accept_seq')
     .execute();
@@ -106,7 +106,7 @@ class Dealer {
 
   async deal(row: ChatMessageRow): Promise<void> {
     const own = this.#turns.indexOf(row.agent_turn_id ?? '');
-    const hasRoom = this.#at >= 0 && fits(this.#held, row.bytes, this.#table.most);
+    const hasRoom = this.#at >= 0 && hasRoomFor(this.#held, row.bytes, this.#table.most);
     if (own > this.#at || !hasRoom) {
       this.#at = Math.max(own, this.#at + 1);
       this.#held = { count: 0, bytes: 0 };

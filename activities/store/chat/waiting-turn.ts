@@ -26,7 +26,7 @@ import { payloadOf, senderOf } from './rows.ts';
  * were accepted: all that are there are moved to the front before one is queued there. The lane, which all have, leads planners to the index
  * of what is queued.
  */
-export const isWaiting = (eb: ExpressionBuilder<Tables, 'turns'>) =>
+export const waitsForMessages = (eb: ExpressionBuilder<Tables, 'turns'>) =>
   eb.and([
     eb('turns.status', '=', constant('queued')),
     eb('turns.lane', '>=', FRONT_LANE),
@@ -39,7 +39,7 @@ export const selectWaitingTurn = ({ db }: Reader, agentId: string) =>
     .selectFrom('turns')
     .select(['agent_turn_id', 'profile_name'])
     .where('agent_id', '=', agentId)
-    .where(isWaiting)
+    .where(waitsForMessages)
     .orderBy('lane', 'desc')
     .orderBy('accept_seq', 'desc')
     .limit(1);
@@ -64,7 +64,7 @@ export interface Held {
 }
 
 /** Whether so many more bytes have room beside what a turn holds. */
-export const fits = (held: Held, bytes: number, most: number): boolean =>
+export const hasRoomFor = (held: Held, bytes: number, most: number): boolean =>
   held.count < MOST_COLLECTED && held.bytes + bytes <= most;
 
 /** Whether so many more bytes have room in the turn, which takes so many at most. It takes its first message whatever its size. */
@@ -74,7 +74,7 @@ export async function hasRoom({ db }: Reader, agentTurnId: string, bytes: number
     .select((eb) => [eb.fn.countAll<number>().as('count'), eb.fn.sum<number>('bytes').as('bytes')])
     .where('agent_turn_id', '=', agentTurnId)
     .executeTakeFirstOrThrow();
-  return fits({ count: Number(held.count), bytes: Number(held.bytes) }, bytes, most);
+  return hasRoomFor({ count: Number(held.count), bytes: Number(held.bytes) }, bytes, most);
 }
 
 /** Whether the model is told whose words it reads. */
@@ -180,7 +180,7 @@ export async function waitNoLonger(tx: Tx, agentId: string): Promise<void> {
     .updateTable('turns')
     .set({ not_before: null })
     .where('agent_id', '=', agentId)
-    .where(isWaiting)
+    .where(waitsForMessages)
     .where('not_before', 'is not', null)
     .execute();
 }
@@ -191,6 +191,6 @@ export async function moveToFront(tx: Tx, agentId: string): Promise<void> {
     .updateTable('turns')
     .set({ lane: FRONT_LANE, not_before: null, check_at: null })
     .where('agent_id', '=', agentId)
-    .where(isWaiting)
+    .where(waitsForMessages)
     .execute();
 }

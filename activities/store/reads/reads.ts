@@ -1,5 +1,6 @@
 /** The read model. Reading writes nothing and takes no lock. */
 
+import type { Selectable } from 'kysely';
 import type { ChatIdentity } from '../../../workflows/chat/terminal.ts';
 import type { BoxEntry, BoxPage, BoxView } from '../../../workflows/contract/cards.ts';
 import type { AgentEvent } from '../../../workflows/contract/events.ts';
@@ -20,6 +21,7 @@ import { withoutAttempt } from '../calls/provider-outages.ts';
 import { toCard } from '../cards/cards.ts';
 import { ofFewLengths, read, type StoreContext, together } from '../context.ts';
 import { decoded, decodedOr } from '../schema/json.ts';
+import type { EventRow } from '../schema/log-rows.ts';
 import { type CardRow, type ClaimRow, constant, contentOf, type Db, type StepRow } from '../schema/rows.ts';
 import type { StoredRequest, TurnRow } from '../schema/turn-row.ts';
 import { missingWorkers } from './agents.ts';
@@ -49,7 +51,7 @@ export const listTurns = (
   });
 
 /** How the chat of a turn is known; null for a turn of no chat (C2). */
-function chatOf(turn: TurnRow): ChatIdentity | null {
+export function chatIdentityOf(turn: TurnRow): ChatIdentity | null {
   const { chat_id: chatId, agent_id: agentId, trace_id: traceId, correlation_id: correlationId } = turn;
   if (chatId === null) return null;
   const sessionId = decodedOr<StoredRequest | null>(turn.request, null)?.chat?.sessionId ?? agentId;
@@ -78,7 +80,7 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     turnEpoch: turn.turn_epoch,
     profile: turn.profile_name,
     instruction: instruction ? contentOf(instruction, 'task.instruction').text : '',
-    chat: chatOf(turn),
+    chat: chatIdentityOf(turn),
     deliverable: deliverable ? contentOf(deliverable, 'task.deliverable') : null,
     deliverableCardId: turn.deliverable_card_id,
     outputBoxId: turn.output_box_id,
@@ -221,19 +223,20 @@ export const readEvents = (ctx: StoreContext, filter: EventFilter): Promise<read
       ? query.where('agent_id', '=', agentId)
       : query.where('agent_turn_id', '=', agentTurnId)
     ).execute();
-    return rows.map(
-      (row) =>
-        ({
-          id: row.id,
-          agentId: row.agent_id,
-          seq: row.seq,
-          agentTurnId: row.agent_turn_id,
-          type: row.type,
-          payload: decoded(row.payload),
-          createdAt: row.created_at,
-        }) as AgentEvent,
-    );
+    return rows.map(toEvent);
   });
+
+/** The event of a row. */
+export const toEvent = (row: Selectable<EventRow>): AgentEvent =>
+  ({
+    id: row.id,
+    agentId: row.agent_id,
+    seq: row.seq,
+    agentTurnId: row.agent_turn_id,
+    type: row.type,
+    payload: decoded(row.payload),
+    createdAt: row.created_at,
+  }) as AgentEvent;
 
 /** Reads a box in its order: what is in view, or all of it. */
 export const readBox = (ctx: StoreContext, boxId: string, all = false, page?: BoxPage): Promise<readonly BoxEntry[]> =>

@@ -93,7 +93,7 @@ const leaving = (rollback: boolean) => ({
 });
 
 /** Ends a turn that was never leased, so it has no box yet; the head may belong to another turn and keeps its epoch. */
-async function cancelQueued(tx: Tx, { head, turn }: Locked, reason: string): Promise<Ending> {
+export async function cancelQueued(tx: Tx, { head, turn }: Locked, reason: string): Promise<Ending> {
   const { agent_id: owner, agent_turn_id: agentTurnId } = turn;
   const boxId = head.output_box_id ?? outputBoxId(owner);
   await createBox(tx, { box_id: boxId, kind: 'output', owner_agent_id: owner });

@@ -15,7 +15,7 @@ import type { TurnRow } from '../schema/turn-row.ts';
 import { isEnded } from '../schema/turn-states.ts';
 import { handOver } from './handover.ts';
 import { holds, lockHead, lostLease, updateHead } from './head.ts';
-import { abandoned, endOf, finishTurn, lastTurn, RESTING } from './terminal.ts';
+import { abandoned, endOf, finishTurn, lastTurn, RESTING, type StoredCommit } from './terminal.ts';
 import { lockedTurn, type MaybeHeld, turnOf } from './turns.ts';
 
 /** The end that a turn commits itself. */
@@ -78,7 +78,7 @@ export async function reap(
 }
 
 /** Ends a turn and hands over to the next one. */
-export async function endTurn(tx: Tx, { head, turn }: Ended, commit: TurnCommit): Promise<Ending> {
+export async function endTurn(tx: Tx, { head, turn }: Ended, commit: StoredCommit): Promise<Ending> {
   const ended = await finishTurn(tx, turn, commit);
   const wasActive = head.active_agent_turn_id === turn.agent_turn_id;
   // A turn that was cancelled in the queue leaves its deliverable among the cards of the open one, whose unit takes it in.

@@ -49,8 +49,16 @@ export type LeaseAttempt =
   /** No worker has registered any profile in this store yet: nothing can be said of the one that is asked for. */
   | { readonly kind: 'too_early' };
 
-/** Leases the turn, or ends it where it cannot start. The caller holds the head row, which is idle. */
-export async function tryLease(tx: Tx, head: HeadRow, first: Turn): Promise<LeaseAttempt> {
+/**
+ * Leases the turn, or ends it where it cannot start. The caller holds the head row, which is idle. `unjudged`: the policy of its profile does not
+ * judge what it is asked, because it was judged before.
+ */
+export async function tryLease(
+  tx: Tx,
+  head: HeadRow,
+  first: Turn,
+  { unjudged = false }: { readonly unjudged?: boolean } = {},
+): Promise<LeaseAttempt> {
   const asked = await withItsMessages(tx, first).catch(unreadable);
   const [queued, unasked] = 'reason' in asked && 'code' in asked ? [first, asked] : [asked as Turn, null];
   const [[profileHead], [card]] = await together(
@@ -67,7 +75,7 @@ export async function tryLease(tx: Tx, head: HeadRow, first: Turn): Promise<Leas
     sharedProblem(queued, profile) ??
     (await parentProblem(tx, queued)) ??
     requestProblem(queued, card) ??
-    inputProblem(profile, card);
+    (unjudged ? null : inputProblem(profile, card));
   const boxes = await prepareBoxes(tx, head, queued, { profile, isReadable: problem === null });
   const turn = await dispatch(tx, head, queued, { profile, boxes });
   const refused = problem ?? refusal(queued.profile_name, profile !== null, boxes.missing);

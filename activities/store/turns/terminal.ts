@@ -8,7 +8,7 @@ import { nextStatus } from '../../../workflows/agent-state/status.ts';
 import type { TurnCommit, TurnEnd } from '../../../workflows/contract/lease.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { clip } from '../../../workflows/protocol/sizes.ts';
-import type { Termination, Usage } from '../../../workflows/protocol/turn.ts';
+import type { Deliverable, Termination, Usage } from '../../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS } from '../../../workflows/supervision/check.ts';
 import { deliverableCardId } from '../../ids.ts';
 import { dropApprovals } from '../calls/approval-rows.ts';
@@ -56,6 +56,11 @@ const REASON_BYTES = 2_000;
 const clipped = (termination: Termination): Termination =>
   termination.reason === undefined ? termination : { ...termination, reason: clip(termination.reason, REASON_BYTES) };
 
+/** An end as this store may write it: besides what a turn commits, what it has delivered before the store lost it (C10). */
+export interface StoredCommit extends TurnCommit {
+  readonly delivered?: Deliverable;
+}
+
 /** A turn that has the box in which its end is written down. */
 type Boxed = MaybeHeld & { readonly output_box_id: string };
 
@@ -63,7 +68,7 @@ type Boxed = MaybeHeld & { readonly output_box_id: string };
  * Writes the end of the turn. The caller holds the head row, and has checked that the turn has not ended. Errors: `protocol_violation` for
  * a turn without a box.
  */
-export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: TurnCommit): Promise<TurnEnd> {
+export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: StoredCommit): Promise<TurnEnd> {
   const { agent_turn_id: agentTurnId, agent_id: agentId, output_box_id: boxId } = turn;
   if (boxId === null) throw new CodedError('protocol_violation', `turn ${agentTurnId} was never leased`);
   const { deliverable, hide = [], noticed = [], noticedWith } = commit;
@@ -72,7 +77,7 @@ export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: TurnCommit): P
   const boxed = { ...turn, output_box_id: boxId };
   if (noticed.length > 0 && !(await isOpened(tx, agentTurnId, noticedWith))) appendNotices(tx, turn, noticed);
   if (hide.length > 0) await hideCards(tx, boxed, hide, 'rolled_back');
-  const content = await deliverableOf(tx, turn, termination, deliverable);
+  const content = commit.delivered ?? (await deliverableOf(tx, turn, termination, deliverable));
   if (termination.status !== 'success') await cancelOpenCalls(tx, boxed);
   const cardId = deliverableCardId(agentTurnId);
   await insertCard(tx, { cardId, type: 'task.deliverable', content, author: agentId, agentTurnId });
@@ -95,7 +100,8 @@ export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: TurnCommit): P
     trace_id: turn.trace_id,
   });
   if (turn.chat_id !== null) tellEnd(tx, turn, { status, errorCode, reason: termination.reason ?? null });
-  const payload = { status, errorCode, deliverableCardId: cardId, outputBoxId: boxId };
+  const rolledBack = commit.rollBack ? { rolledBack: true as const } : {};
+  const payload = { status, errorCode, deliverableCardId: cardId, outputBoxId: boxId, ...rolledBack };
   appendEvent(tx, turn, { type: 'task', payload }, { topic: 'turn.ended' });
   const reason = termination.reason ?? null;
   const words = shownDeliverable(content);

@@ -59,6 +59,7 @@ export function agentView(calls: GatewayCalls, agentId: string): PageView {
     'div',
     {},
     make('h2', {}, 'Agent ', agentId),
+    facts(make('a', { href: `#/chats/${encodeURIComponent(agentId)}` }, 'Chats with it')),
     none,
     make(
       'div',

@@ -72,6 +72,10 @@ export const badge = (word: string): HTMLSpanElement =>
 export const turnLink = (agentTurnId: string, text: string): HTMLAnchorElement =>
   make('a', { href: `#/turns/${encodeURIComponent(agentTurnId)}` }, text);
 
+/** A link to the view of a chat. */
+export const chatLink = (agentId: string, chatId: string): HTMLAnchorElement =>
+  make('a', { href: `#/chats/${encodeURIComponent(agentId)}/${encodeURIComponent(chatId)}`, title: chatId }, chatId);
+
 /** A link to the view of an agent. */
 export const agentLink = (agentId: string): HTMLAnchorElement =>
   make('a', { href: `#/agents/${encodeURIComponent(agentId)}`, title: agentId }, agentId);

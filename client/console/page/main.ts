@@ -1,5 +1,7 @@
 /** The page: who is signed in, which view is shown, whether the gateway answers. */
 import { agentView } from './agent.ts';
+import { chatView } from './chat.ts';
+import { chatsView } from './chats.ts';
 import { fill, make, messageOf } from './dom.ts';
 import { type CallerFacts, GatewayCalls, RefusedError } from './gateway.ts';
 import { overview } from './overview.ts';
@@ -96,16 +98,17 @@ function show(next: PageView | null): void {
 }
 
 /** The views by the beginning of the address behind `#/`. */
-const VIEWS: Readonly<Record<string, (calls: GatewayCalls, id: string) => PageView>> = {
+const VIEWS: Readonly<Record<string, (calls: GatewayCalls, id: string, chatId: string) => PageView>> = {
   agents: agentView,
   turns: turnView,
+  chats: (signedIn, id, chatId) => (chatId === '' ? chatsView(signedIn, id) : chatView(signedIn, id, chatId)),
 };
 
 function route(): void {
   if (!calls) return;
-  const [, name = '', id = ''] = location.hash.split('/');
-  const open = id === '' ? undefined : VIEWS[name];
-  show(open ? open(calls, decodeURIComponent(id)) : overview(calls));
+  const [, name = '', id = '', chatId = ''] = location.hash.split('/').map(decodeURIComponent);
+  const open = id === '' && name !== 'chats' ? undefined : VIEWS[name];
+  show(open ? open(calls, id, chatId) : overview(calls));
 }
 
 addEventListener('hashchange', () => {

@@ -8,7 +8,7 @@ import { agentLink, badge, count, money, pretty, ticking, turnLink } from './for
 import type { GatewayCalls } from './gateway.ts';
 import { type Question, questionForm, questionKey } from './questions.ts';
 import { Steps } from './steps.ts';
-import { act, type PageView, poll } from './view.ts';
+import { act, atBottom, type PageView, poll } from './view.ts';
 
 /** How often figures are read that no part of the stream announces. */
 const POLL_MS = 5_000;
@@ -53,9 +53,7 @@ export function turnView(calls: GatewayCalls, agentTurnId: string): PageView {
   const follow = async () => {
     const lost = (isLost: boolean) => listener(isLost ? new Error('the stream broke; it is opened again') : null);
     for await (const part of calls.events<StreamPart>(`${path}/stream`, gone.signal, lost)) {
-      const bottom = isAtBottom();
-      steps.take(part);
-      if (bottom) scrollTo({ top: document.documentElement.scrollHeight });
+      atBottom(() => steps.take(part));
       if (part.type !== 'text' && part.type !== 'reasoning' && part.type !== 'call_delta') refresh.now();
     }
   };
@@ -86,9 +84,6 @@ export function turnView(calls: GatewayCalls, agentTurnId: string): PageView {
     },
   };
 }
-
-/** Whether the end of the page is in view: then it follows what comes. */
-const isAtBottom = (): boolean => innerHeight + scrollY >= document.documentElement.scrollHeight - 40;
 
 function figuresOf(turn: TurnView, webUi: string | null): readonly Content[] {
   const { agentId, agentTurnId, profile, cost, usage, stepCount, acceptedAt, endedAt, waitingForProvider } = turn;

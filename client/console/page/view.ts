@@ -59,6 +59,13 @@ export function poll(everyMs: number, read: (signal: AbortSignal) => Promise<voi
   };
 }
 
+/** Changes the page, which follows what comes where its end is in view. */
+export function atBottom(change: () => void): void {
+  const isAtEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 40;
+  change();
+  if (isAtEnd) scrollTo({ top: document.documentElement.scrollHeight });
+}
+
 /** Runs what somebody asked for, and says in `said` what became of it. */
 export async function act(said: Element, run: () => Promise<string | Node>): Promise<void> {
   try {

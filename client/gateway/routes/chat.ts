@@ -1,18 +1,16 @@
 /** Routes of chat front ends: the UI message stream of the AI SDK, as `useChat` sends and takes it. */
 import { z } from '@hono/zod-openapi';
-import type { EdgeView } from '../../../workflows/contract/views.ts';
+import { QUEUE_POLICIES } from '../../../workflows/protocol/chat.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
-import { OPEN_STATUSES } from '../../../workflows/protocol/turn.ts';
-import type { TurnHandle } from '../../api.ts';
+import type { AgentHandle, TurnHandle } from '../../api.ts';
+import type { ChatHandle } from '../../chat/api.ts';
 import { checkCursor } from '../../turn-stream.ts';
-import { agentOfTurn, demandAgent } from '../access.ts';
 import type { Caller } from '../caller.ts';
 import { type CallState, type MessageStart, UiMessage } from '../chat/chunks.ts';
+import { chatAgentParams, chatParams } from '../chat-schemas.ts';
 import type { ServerSentEvent, StreamEnding } from '../event-stream.ts';
 import { type AnyRoute, type GatewayContext, route } from '../route.ts';
-import { agentParams } from '../schemas.ts';
-
-const chatId = z.string().min(1).max(256);
+import { callerAsSender, chatOf } from './chats.ts';
 
 const approvalSchema = z.looseObject({ approved: z.boolean().optional(), reason: z.string().max(1_000).optional() });
 
@@ -39,10 +37,11 @@ type Message = z.output<typeof messageSchema>;
 /** What `DefaultChatTransport` sends; only the last message counts, because the agent remembers the others. */
 const chatBody = z
   .looseObject({
-    id: chatId,
+    id: chatParams.shape.chatId,
     messages: z.array(z.unknown()).min(1),
     trigger: z.enum(['submit-message', 'regenerate-message']).default('submit-message'),
     profile: z.string().optional(),
+    policy: z.enum(QUEUE_POLICIES).optional(),
   })
   .openapi('ChatRequest');
 
@@ -57,26 +56,27 @@ const chat = route({
   method: 'post',
   path: '/v1/agents/{agentId}/chat',
   scope: 'write',
-  summary:
-    'One message of a chat: a turn, or answers to approvals, and its stream as chunks of a UI message (useChat).',
-  params: agentParams,
+  summary: 'One message of a chat, or answers to approvals, and its turn as chunks of a UI message (useChat).',
+  params: chatAgentParams,
   body: chatBody,
   result: 'events',
   async handle(context, { caller, params: { agentId }, body }) {
-    demandAgent(caller, agentId);
+    const { id: chatId, policy, profile, trigger } = body;
+    const chat = chatOf(context, caller, { agentId, chatId }, profile === undefined ? {} : { profile });
     const last = messageSchema.safeParse(body.messages.at(-1));
     if (!last.success) throw new CodedError('invalid_request', `the last message: ${z.prettifyError(last.error)}`);
     const message = last.data;
-    if (message.role === 'assistant') return answered(context, caller, agentId, message);
+    if (message.role === 'assistant') return answered(context, caller, chat, message);
     if (message.role === 'system') throw new CodedError('invalid_request', 'the last message must be of the user');
-    const turn = await context.client.agent(agentId).enqueue({
-      instruction: textOf(message),
-      correlationId: body.id,
-      ...(body.profile === undefined ? {} : { profile: body.profile }),
-      // The same message asked again on purpose is another request.
-      ...(body.trigger === 'submit-message' ? { idempotencyKey: `chat/${message.id}` } : {}),
+    const { turn } = await chat.send(textOf(message), {
+      sender: callerAsSender(caller),
+      correlationId: chatId,
+      ...(policy === undefined ? {} : { policy }),
+      // The same message asked again on purpose is another one.
+      ...(trigger === 'submit-message' ? { key: `chat/${message.id}` } : {}),
     });
-    return messageOf(context, caller, turn, { agentId, agentTurnId: turn.id });
+    if (turn) return messageOf(context, caller, turn, { agentId: chat.agent.id, agentTurnId: turn.id });
+    throw new CodedError('agent_busy', `a turn of chat ${chatId} is open, and the message was not to wait for its end`);
   },
 });
 
@@ -95,11 +95,12 @@ const OVER: readonly string[] = ['output-available', 'output-error', 'output-den
 async function answered(
   context: GatewayContext,
   caller: Caller,
-  agentId: string,
+  { chatId, agent }: ChatHandle,
   { id: agentTurnId, parts, metadata }: Message,
 ): Promise<Response> {
-  if ((await agentOfTurn(context.store, caller, agentTurnId)) !== agentId)
-    throw new CodedError('turn_not_found', `agent ${agentId} has no turn ${agentTurnId}`);
+  const agentId = agent.id;
+  if ((await context.store.getTurn(agentTurnId))?.agentId !== agentId)
+    throw new CodedError('turn_not_found', `chat ${chatId} has no turn ${agentTurnId}`);
   const answers = parts.filter(({ state, approval }) => state === 'approval-responded' && approval !== undefined);
   const cursor = metadata?.cursor;
   if (answers.length === 0 || cursor === undefined) {
@@ -130,28 +131,22 @@ const resume = route({
   scope: 'read',
   summary:
     "The message that is being written in a chat, from its beginning; 204 when there is none (useChat's resume).",
-  params: agentParams.extend({ chatId }),
+  params: chatParams,
   result: 'events',
   also: { status: 204, description: 'No turn of this chat is open.' },
-  async handle(context, { caller, params: { agentId, chatId: wanted } }) {
-    demandAgent(caller, agentId);
-    const turns = await context.client.agent(agentId).turns({ last: LATEST });
-    const open = turns.filter(({ status }) => OPEN.includes(status));
-    for (const { agentTurnId } of open.toReversed()) {
-      const edges = await context.store.listEdges(agentTurnId);
-      if (!edges.some((edge) => isRequest(edge, agentTurnId, wanted))) continue;
-      return messageOf(context, caller, context.client.turn(agentTurnId), { agentId, agentTurnId });
-    }
-    return new Response(null, { status: 204 });
+  async handle(context, { caller, params }) {
+    const { agent } = chatOf(context, caller, params);
+    const agentTurnId = await openTurnOf(context, agent);
+    if (agentTurnId === null) return new Response(null, { status: 204 });
+    return messageOf(context, caller, context.client.turn(agentTurnId), { agentId: agent.id, agentTurnId });
   },
 });
 
-const OPEN: readonly string[] = OPEN_STATUSES;
-/** How many turns of an agent are looked at for the one of a chat. */
-const LATEST = 20;
-
-const isRequest = ({ primitive, targetAgentTurnId, correlationId }: EdgeView, turnId: string, chat: string): boolean =>
-  primitive === 'enqueue' && targetAgentTurnId === turnId && correlationId === chat;
+/** The open turn of an agent, else the first one that waits; null where there is none. */
+async function openTurnOf({ store }: GatewayContext, agent: AgentHandle): Promise<string | null> {
+  const active = (await store.getAgent(agent.id))?.activeAgentTurnId ?? null;
+  return active ?? (await agent.turns({ status: 'queued', limit: 1 }))[0]?.agentTurnId ?? null;
+}
 
 const messageOf = (
   context: GatewayContext,

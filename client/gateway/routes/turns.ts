@@ -1,9 +1,13 @@
-/** Routes of turns: read, follow, steer, answer, stop. */
+/** Routes of turns: read, follow, steer, answer, stop, break off. */
 import { z } from '@hono/zod-openapi';
+import { terminalOf } from '../../../workflows/chat/terminal.ts';
+import type { TurnView } from '../../../workflows/contract/views.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
+import type { TurnHandle } from '../../api.ts';
 import { checkCursor } from '../../turn-stream.ts';
 import { agentOfTurn } from '../access.ts';
 import type { Caller } from '../caller.ts';
+import { terminalSchema } from '../chat-schemas.ts';
 import { checkSeq, logEventsOf, streamPartsOf } from '../events.ts';
 import { type AnyRoute, type GatewayContext, route } from '../route.ts';
 import {
@@ -31,16 +35,23 @@ const get = route({
   summary: 'Read a turn; with waitSeconds, when it has ended or the time is over.',
   params: turnParams,
   query: z.strictObject({ waitSeconds }),
-  result: turnSchema,
+  result: turnSchema.extend({
+    terminal: terminalSchema
+      .nullable()
+      .openapi({ description: 'The one end of a turn of a chat; null while it is open, and for other turns.' }),
+  }),
   async handle(context, { caller, params: { agentTurnId }, query: { waitSeconds: wait = 0 } }) {
     const turn = await turnOf(context, caller, agentTurnId);
-    if (wait === 0) return turn.get();
-    return turn.result({ timeoutMs: wait * 1_000 }).catch((error: unknown) => {
-      if (error instanceof CodedError && error.code === 'result_wait_timeout') return turn.get();
-      throw error;
-    });
+    const view = wait === 0 ? await turn.get() : await endWithin(turn, wait * 1_000);
+    return { ...view, terminal: terminalOf(view) };
   },
 });
+
+const endWithin = (turn: TurnHandle, timeoutMs: number): Promise<TurnView> =>
+  turn.result({ timeoutMs }).catch((error: unknown) => {
+    if (error instanceof CodedError && error.code === 'result_wait_timeout') return turn.get();
+    throw error;
+  });
 
 const events = route({
   method: 'get',
@@ -121,18 +132,32 @@ const stall = route({
 
 const ack = (...answers: readonly [string, ...string[]]) => z.looseObject({ ack: z.enum(answers) });
 
-const stop = route({
-  method: 'post',
-  path: '/v1/turns/{agentTurnId}/stop',
-  scope: 'write',
-  summary: 'Stop a turn, queued or running.',
-  params: turnParams,
-  body: z.strictObject({ reason: z.string().max(1_000).optional() }),
-  result: ack('stopped', 'canceled', 'already_ended', 'unknown'),
-  async handle(context, { caller, params: { agentTurnId }, body: { reason } }) {
-    return (await turnOf(context, caller, agentTurnId)).stop(reason ?? `stopped by ${caller.name}`);
-  },
-});
+/** A route that ends a turn; `done` says what somebody has done to it who gives no reason. */
+const ending = (name: 'stop' | 'interrupt' | 'rollback', done: string, summary: string): AnyRoute =>
+  route({
+    method: 'post',
+    path: `/v1/turns/{agentTurnId}/${name}`,
+    scope: 'write',
+    summary,
+    params: turnParams,
+    body: z.strictObject({ reason: z.string().max(1_000).optional() }),
+    result: ack('stopped', 'canceled', 'already_ended', 'unknown'),
+    async handle(context, { caller, params: { agentTurnId }, body: { reason } }) {
+      return (await turnOf(context, caller, agentTurnId))[name](reason ?? `${done} by ${caller.name}`);
+    },
+  });
+
+const stop = ending('stop', 'stopped', 'Stop a turn, queued or running.');
+const interrupt = ending(
+  'interrupt',
+  'interrupted',
+  'End a turn so that its agent goes on with something else: messages that it has not read become the next turn.',
+);
+const rollback = ending(
+  'rollback',
+  'taken back',
+  'As interrupt, and take the turn out of what its agent remembers, as if it had not been.',
+);
 
 const steer = route({
   method: 'post',
@@ -233,6 +258,8 @@ export const TURN_ROUTES: readonly AnyRoute[] = [
   tree,
   stall,
   stop,
+  interrupt,
+  rollback,
   steer,
   report,
   answer,

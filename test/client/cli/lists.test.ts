@@ -41,6 +41,7 @@ async function cli(...argv: readonly string[]): Promise<{ readonly code: number;
     openClient: no,
     findStall: async () => null,
     interruption: () => AbortSignal.abort(),
+    writeJournals: no,
   };
   const code = await runCli(argv, { version: '0', io }, [clientCommands(environment)]);
   return { code, text: lines.join('\n') };

@@ -51,6 +51,8 @@ function recorder(
     openClient: unexpected,
     findStall: unexpected,
     interruption: () => AbortSignal.abort(),
+    writeJournals: unexpected,
+    recover: unexpected,
     verify: unexpected,
     doctor: unexpected,
     init: note('init', async () => 0),

@@ -18,7 +18,7 @@ import { ALL, type GatewayBench, openGateway } from '../gateway/bench.ts';
 /** Where pictures of the pages go; none are taken when it is not set. */
 const SCREENSHOTS = process.env.AGENTTURN_SCREENSHOTS;
 const WIDTHS = [400, 1_400] as const;
-const PAGE_BYTES = 60 * 1_024;
+const PAGE_BYTES = 72 * 1_024;
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 const book = defineTool({
@@ -444,6 +444,95 @@ describe('the console', () => {
     }
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: `Agent ${id}` }).waitFor();
+  });
+
+  test('a chat is begun, written in and followed; what comes while a turn is open is collected, and answered next', async () => {
+    const chatId = newAgent('chat');
+    const page = await open('chats');
+    await page.getByLabel('An agent, or the name of a profile').fill('tester');
+    await page.getByLabel('A name for the chat').fill(chatId);
+    await page.getByRole('button', { name: 'Begin a chat' }).click();
+    await page.getByText('Nothing was said yet.').waitFor();
+    const message = page.getByLabel(/Your message/);
+    const say = async (text: string) => {
+      await message.fill(text);
+      await message.press('Enter');
+      await page.locator('[data-seq]').getByText(text, { exact: true }).waitFor();
+    };
+    const statusOf = (text: string) => page.locator('[data-seq]').filter({ hasText: text }).locator('.badge');
+    const exchange = (text: string) => page.locator('.exchange').filter({ hasText: text });
+    const text = Array.from({ length: 40 }, (_, word) => `word${word}`).join(' ');
+    await page.evaluate(`
+      globalThis.lengths = new Set();
+      new MutationObserver(() => lengths.add([...document.querySelectorAll('.step .text')].at(-1)?.textContent.length ?? 0))
+        .observe(document.body, { subtree: true, childList: true, characterData: true });
+    `);
+    await say(asks(`Is it warm, ${chatId}?`, calls('ask_person', { question: 'Warm?' }), says(text, 50)));
+    await exchange('Is it warm').locator('.call').getByText('ask_person').waitFor();
+    await statusOf('Is it warm').getByText('processing').waitFor();
+    // Two that come meanwhile become one turn.
+    await say(asks(`One more thing, ${chatId}.`, says('Both heard.')));
+    await say(asks(`And another, ${chatId}.`, says('Both heard.')));
+    await statusOf('One more thing').getByText('queued').waitFor();
+    await statusOf('And another').getByText('collected').waitFor();
+    await page.getByLabel('While a turn is open').selectOption('reject');
+    await message.fill('Now or never.');
+    await page.getByRole('button', { name: 'Send', exact: true }).click();
+    await page
+      .getByRole('status')
+      .getByText(/^Rejected: /)
+      .waitFor();
+    await statusOf('Now or never.').getByText('rejected').waitFor();
+    for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: 900 });
+      expect({ width, found: await seriousFindings(page) }).toEqual({ width, found: [] });
+      expect({ width, wider: await isWiderThanItsWindow(page) }).toEqual({ width, wider: false });
+    }
+    await picture(page, 'chat');
+    // The question stands in the chat, and is answered there.
+    await page
+      .locator('.question')
+      .getByLabel(/Result/)
+      .fill('"yes"');
+    await page.getByRole('button', { name: 'Send the result' }).click();
+    await exchange('Is it warm').locator('.badge').getByText('completed').waitFor();
+    expect(await exchange('Is it warm').locator('.step .text').last().textContent()).toBe(text);
+    expect(await page.evaluate<number>('lengths.size')).toBeGreaterThan(3);
+    await exchange('One more thing').locator('.step').getByText('Both heard.').waitFor();
+    for (const each of ['Is it warm', 'One more thing', 'And another'])
+      await statusOf(each).getByText('done').waitFor();
+    expect(await exchange('And another').locator('[data-seq]').count()).toBe(2);
+    const sent = await gateway.client.chat('tester', chatId).messages();
+    expect(sent.map(({ status }) => status)).toEqual(['done', 'done', 'done', 'rejected']);
+    await page.getByRole('link', { name: 'Chats' }).click();
+    const row = page.getByRole('region', { name: 'Chats' }).getByRole('row').filter({ hasText: chatId });
+    expect(await row.textContent()).toMatch(/tester4/);
+    expect(await seriousFindings(page)).toEqual([]);
+  });
+
+  test('a chat turn is interrupted and stopped from its chat, and its end says what to do next', async () => {
+    const chat = gateway.client.chat('tester', newAgent('chat'));
+    const ask = (text: string) => asks(`${text} ${chat.chatId}`, calls('ask_person', { question: 'Warm?' }));
+    const hostile = '<img src=x onerror="globalThis.owned = true">';
+    await chat.send(`${ask('First')} ${hostile}`, { sender: { agentId: 'bob', instanceId: hostile } });
+    const page = await open(`chats/tester/${chat.chatId}`);
+    await page.locator('.question').waitFor();
+    await chat.send(ask('Second'), { policy: 'steer' });
+    await page.getByRole('button', { name: 'Interrupt' }).click();
+    const exchange = (text: string) => page.locator('.exchange').filter({ hasText: text });
+    await exchange('First').locator('.badge').getByText('failed').waitFor();
+    expect(await exchange('First').textContent()).toMatch(/stopped.*interrupted by ann.*Send the next message/);
+    // What it had not read is the next turn.
+    await exchange('Second').locator('.call').waitFor();
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await exchange('Second').getByText('stopped by ann').waitFor();
+    expect(await page.locator('.exchange').first().textContent()).toContain(hostile);
+    expect(await page.evaluate('globalThis.owned')).toBeUndefined();
+    await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'hidden' });
+    const reader = await open(`chats/tester/${chat.chatId}`, { token: 'token-of-read' });
+    await reader.locator('.exchange').getByText('stopped by ann').waitFor();
+    expect(await reader.getByRole('button').allInnerTexts()).toEqual(['Sign out']);
+    expect(await reader.getByRole('textbox').count()).toBe(0);
   });
 
   test.each(['light', 'dark'] as const)(

@@ -137,6 +137,8 @@ function frontEnd(script: string): Hono {
 }
 
 const newAgent = () => `chat-${v7().slice(-6)}`;
+/** The turns of the chat that a page has with that agent, or of another one. */
+const turnsOf = (agent: string, chatId = `chat-${agent}`) => gateway.client.chat(agent, chatId).agent.turns();
 
 async function open(agent: string, { resume = false } = {}): Promise<Page> {
   const page = await browser.newPage();
@@ -156,7 +158,7 @@ const ready = (page: Page) => page.locator('output').getByText('ready').waitFor(
 const lines = (page: Page, what: string) => page.locator(what).allTextContents();
 
 describe('useChat', () => {
-  test('a chat of two messages, with a call and streamed text, is two turns of one agent', async () => {
+  test('a chat of two messages, with a call and streamed text, is two turns of one session', async () => {
     const agent = newAgent();
     const page = await open(agent);
     await say(page, 'Is it warm in Rome?');
@@ -170,7 +172,7 @@ describe('useChat', () => {
     await page.getByText('It is cold in Oslo.').waitFor();
     await ready(page);
     expect(await lines(page, 'main > div')).toHaveLength(4);
-    const turns = await gateway.client.agent(agent).turns();
+    const turns = await turnsOf(agent);
     expect(turns.map(({ status, instruction }) => [status, instruction])).toEqual([
       ['success', 'Is it warm in Rome?'],
       ['success', 'And in Oslo?'],
@@ -190,10 +192,12 @@ describe('useChat', () => {
     await ready(page);
     expect((await lines(page, '.assistant .call')).at(-1)).toBe(call);
     expect(await lines(page, '.assistant .text')).toEqual(['One moment.', text]);
-    const [turn] = await gateway.client.agent(agent).turns();
+    const [turn] = await turnsOf(agent);
     const recorded = JSON.stringify(turn?.steps[0]?.calls.at(-1));
     expect(recorded).toContain(`${name} in the chat`);
-    const answer = (await harness.store.readEvents({ agentId: agent })).findLast(({ type }) => type === 'approval');
+    const answer = (await harness.store.readEvents({ agentId: `${agent}~chat-${agent}` })).findLast(
+      ({ type }) => type === 'approval',
+    );
     expect(answer?.payload).toMatchObject({ by: 'ann', phase: name === 'Approve' ? 'approved' : 'denied' });
     await page.close();
   });
@@ -206,7 +210,7 @@ describe('useChat', () => {
     await page.close();
     const again = await open(agent, { resume: true });
     await again.getByText('tool-ask_person').waitFor();
-    const [turn] = await gateway.client.agent(agent).turns();
+    const [turn] = await turnsOf(agent);
     const callId = turn?.waiting[0]?.callId ?? '';
     await gateway.client.turn(turn?.agentTurnId ?? '').toolResult({ callId, status: 'success', result: 'yes' });
     await again.getByText('Ann says yes.').waitFor();
@@ -226,12 +230,12 @@ describe('useChat', () => {
     await say(page, 'Fail once.');
     await page.getByRole('alert').getByText(/^\w+/).waitFor();
     expect(await page.locator('output').textContent()).toBe('error');
-    const { status } = (await gateway.client.agent(agent).turns())[0] ?? {};
+    const { status } = (await turnsOf(agent))[0] ?? {};
     expect(status).toBe('failed');
     await page.getByRole('button', { name: 'Again' }).click();
     await page.locator('output').getByText('submitted').or(page.locator('output').getByText('error')).waitFor();
     await page.locator('output').getByText('error').waitFor();
-    expect(await gateway.client.agent(agent).turns()).toHaveLength(2);
+    expect(await turnsOf(agent)).toHaveLength(2);
     await page.close();
   });
 });
@@ -251,7 +255,37 @@ describe('the wire', () => {
     const text = (answer: string) => [...answer.matchAll(/"delta":"(.*?)"/g)].map(([, delta]) => delta).join('');
     expect([text(first.text), text(again.text)]).toEqual(['It is cold in Oslo.', 'It is cold in Oslo.']);
     expect(first.text).toMatch(/data: \[DONE\]\n\n$/);
-    expect(await gateway.client.agent(agent).turns()).toHaveLength(1);
+    expect(await turnsOf(agent, 'c')).toHaveLength(1);
+  });
+
+  test('two chats with an agent are two sessions, of which each remembers its own', async () => {
+    const agent = newAgent();
+    for (const id of ['c', 'd']) await post(agent, { ...asked(message('And in Oslo?')), id });
+    expect([await turnsOf(agent, 'c'), await turnsOf(agent, 'd')]).toMatchObject([
+      [{ chat: { chatId: 'c', correlationId: 'c' } }],
+      [{ chat: { chatId: 'd', correlationId: 'd' } }],
+    ]);
+    const [said] = await gateway.client.chat(agent, 'c').messages();
+    expect(said).toMatchObject({ sender: { agentId: 'ann' }, payload: { text: 'And in Oslo?' }, status: 'done' });
+  });
+
+  test('a message that comes while a turn is open follows its policy', async () => {
+    const agent = newAgent();
+    const chat = gateway.client.chat(agent, 'c', { profile: 'travel' });
+    const first = await chat.send('Ask ann.');
+    const waits = (await first.turn?.stream())?.[Symbol.asyncIterator]();
+    while ((await waits?.next())?.value?.type !== 'waiting');
+    const busy = await post(agent, { ...asked(message('And in Oslo?')), policy: 'reject' });
+    expect([busy.status, busy.json.code]).toEqual([409, 'agent_busy']);
+    const resumed = await fetch(`${gateway.server.url}/v1/agents/${agent}/chat/c/stream`, {
+      headers: { authorization: `Bearer ${ALL}` },
+    });
+    const next = await post(agent, { ...asked(message('And in Oslo?')), policy: 'interrupt' });
+    expect(next.text).toContain('"finishReason":"stop"');
+    // Who had come back to the chat was with the turn that was open then.
+    const { turnId, ...ended } = await first.terminal();
+    expect(ended).toMatchObject({ status: 'failed', failure: { code: 'stopped' } });
+    expect(await resumed.text()).toMatch(new RegExp(`"messageId":"${turnId}".*"type":"abort"`, 's'));
   });
 
   test('an approval is answered by whoever may approve', async () => {
@@ -288,6 +322,9 @@ describe('the wire', () => {
       'turn_not_found',
     ],
     ['an unknown profile', { ...asked(message('x')), profile: 'nobody' }, 'profile_not_found'],
+    ['a profile that is none', { ...asked(message('x')), profile: '../x' }, 'invalid_input'],
+    ['a policy that is none', { ...asked(message('x')), policy: 'shout' }, 'invalid_request'],
+    ['a chat whose id is none', { ...asked(message('x')), id: 'c/../d' }, 'invalid_input'],
   ])('%s is refused', async (_, body, code) => {
     const { status, json } = await post(newAgent(), body);
     expect([json?.code, status < 500]).toEqual([code, true]);
@@ -303,6 +340,6 @@ describe('the wire', () => {
     expect((await gateway.call('GET', path, { token: 'token-of-team' })).json).toMatchObject({
       code: 'agent_not_found',
     });
-    expect(await harness.store.readEvents({ agentId: agent })).toEqual([]);
+    expect(await harness.store.readEvents({ agentId: `${agent}~c` })).toEqual([]);
   });
 });

@@ -45,6 +45,8 @@ async function everyRoute() {
   const { agentId, agentTurnId } = await queued();
   const turn = `/v1/turns/${agentTurnId}`;
   const agent = `/v1/agents/${agentId}`;
+  const said = { chatId: 'c', payload: { text: 'x' } };
+  expect((await gateway.call('POST', `${agent}/messages`, { body: said })).status).toBe(202);
   const routes: readonly [Scope, string, string, unknown?][] = [
     ['read', 'GET', '/v1/caller'],
     ['read', 'GET', '/v1/agents'],
@@ -54,6 +56,9 @@ async function everyRoute() {
     ['read', 'GET', `${agent}/waits?open=true`],
     ['read', 'GET', `${agent}/timers`],
     ['read', 'GET', `${agent}/triggers?after=trigger_0`],
+    ['read', 'GET', '/v1/chats'],
+    ['read', 'GET', `${agent}/chats/c`],
+    ['read', 'GET', `${agent}/chats/c/messages?last=1`],
     ['read', 'GET', '/v1/turns'],
     ['read', 'GET', turn],
     ['read', 'GET', `${turn}/transcript`],
@@ -66,6 +71,7 @@ async function everyRoute() {
     ['write', 'POST', '/v1/boxes', { texts: ['a'] }],
     ['write', 'POST', `${agent}/turns`, { instruction: 'again' }],
     ['write', 'POST', `${agent}/wake`, { reason: 'go on' }],
+    ['write', 'POST', `${agent}/messages`, said],
     ['write', 'POST', `${turn}/steer`, { text: 'a' }],
     ['write', 'POST', `${turn}/tool-results/c`, { status: 'success' }],
     ['approve', 'POST', `${turn}/approvals`, { callId: 'c', decision: 'denied' }],
@@ -74,6 +80,8 @@ async function everyRoute() {
     ['operate', 'DELETE', `${agent}/triggers/trigger_0`],
     ['operate', 'PUT', `${turn}/budgets`, { maxSteps: 9 }],
     ['write', 'POST', `${turn}/stop`, {}],
+    ['write', 'POST', `${turn}/interrupt`, {}],
+    ['write', 'POST', `${turn}/rollback`, { reason: 'x' }],
     ['operate', 'POST', `${agent}/stop`, {}],
     ['operate', 'POST', `${agent}/start`, {}],
     ['operate', 'PUT', `${agent}/boxes`, { expectedBoxId: 'b', cardIds: [] }],
@@ -131,7 +139,7 @@ describe('who calls', () => {
       `${turn}/stall`,
     ])
       expectProblem(await ask('GET', path), 404, 'turn_not_found');
-    for (const path of ['stop', 'steer', 'approvals', 'tool-results/c'])
+    for (const path of ['stop', 'interrupt', 'rollback', 'steer', 'approvals', 'tool-results/c'])
       expectProblem(await ask('POST', `${turn}/${path}`, path === 'steer' ? { text: 'x' } : {}), 404, 'turn_not_found');
     expect(await harness.store.getTurn(other.agentTurnId)).toMatchObject({ status: 'dispatched' });
     const foreign = (await harness.store.getTurn(other.agentTurnId))?.outputBoxId ?? '';

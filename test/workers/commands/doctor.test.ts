@@ -121,6 +121,7 @@ const SET_UPS: readonly SetUp[] = [
   ['store_corrupt', 'store', () => ({ AGENTTURN_STORE: `sqlite:${file('notes.db', 'These are notes. '.repeat(99))}` })],
   ['store_mismatch', 'owner', async () => ({ AGENTTURN_STORE: await newStore() })],
   ['no_supervisor', 'supervisor', async () => ({ AGENTTURN_STORE: await newStore() })],
+  ['journal_unavailable', 'journal', () => ({ AGENTTURN_JOURNAL: file('no-folder', 'a file') })],
   ['app_not_loaded', 'app', () => ({ AGENTTURN_APP: file('broken-app.ts', 'export default {') })],
   ['agent_not_registered', 'versions', () => ({ AGENTTURN_APP: appOf('stranger') })],
   ['agent_outdated', 'versions', () => ({ AGENTTURN_APP: appOf('clerk') })],

@@ -10,6 +10,7 @@ export type CheckName =
   | 'clock'
   | 'owner'
   | 'supervisor'
+  | 'journal'
   | 'app'
   | 'versions'
   | 'model'

@@ -362,7 +362,7 @@ export function describeChats(bench: StoreBench): void {
     });
     const turn = (agentTurnId: string, turnEpoch: number, eventIds: string[]) => ({
       ...{ agentTurnId, turnEpoch, eventIds, status: 'success' as const, errorCode: null, reason: null },
-      ...{ text: `answer ${turnEpoch}`, rolledBack: false },
+      ...{ deliverable: { text: `answer ${turnEpoch}` }, rolledBack: false, messagesBefore: 5 },
     });
     const [first, second, third] = [v7(), v7(), v7()];
     const lost = {
@@ -379,7 +379,7 @@ export function describeChats(bench: StoreBench): void {
           status: 'failed' as const,
           errorCode: 'report_missing',
           reason: 'recovered',
-          text: null,
+          deliverable: null,
         },
       ],
     };
