@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { runCli } from '../client/cli/cli.ts';
 import { clientCommands } from '../client/cli/client-commands.ts';
 import { completionCommand } from '../client/cli/completion.ts';
-import type { CliEnvironment, CliIo, CommonOptions, OpenedClient } from '../client/cli/environment.ts';
+import type { CliEnvironment, CliIo, CommonOptions, OpenedClient, PersonTerminal } from '../client/cli/environment.ts';
 import { Interrupt } from './commands/interrupt.ts';
 import { packageManifest } from './commands/package-root.ts';
 import { checkCommands, type ProcessActions, processCommands } from './commands/process-commands.ts';
@@ -20,6 +20,13 @@ const io: CliIo = {
   screen: Boolean(process.stdout.isTTY),
   readStdin: () => text(process.stdin),
 };
+
+/** A terminal that calls itself dumb has no cursor that could be moved. */
+function terminal(): PersonTerminal | null {
+  const { stdin: input, stdout: output } = process;
+  if (!input.isTTY || !output.isTTY || process.env.TERM === 'dumb') return null;
+  return { input, output, colour: output.hasColors() };
+}
 
 /** Not before a command asks: `--help` works whatever the environment says. */
 const config = () => readConfig(process.env);
@@ -46,6 +53,7 @@ const findStall: CliEnvironment['findStall'] = async (store, agentTurnId, option
 
 const environment: CliEnvironment = {
   io,
+  terminal,
   findStall,
   openStore: async (options) => openExistingStore(settings(options)),
   openClient,

@@ -30,6 +30,9 @@ interface SessionPlace {
 
 const cursorOf = ({ seq, turn, part }: SessionPlace): string => [seq.toString(36), turn, part].join('/');
 
+/** The cursor by which a reader gets what follows the event with that `seq` of the session's agent; no turn is shown by then. */
+export const sessionCursor = (seq: number): string => cursorOf({ seq, turn: '', part: '' });
+
 /** Errors: `invalid_request` for a text that is no cursor of a session. */
 function placeOf(cursor: string | undefined): SessionPlace {
   if (cursor === undefined) return { seq: 0, turn: '', part: '' };

@@ -2,6 +2,7 @@
 import { InvalidArgumentError } from 'commander';
 import { z } from 'zod';
 import { CodedError } from '../../workflows/protocol/failures.ts';
+import { isUserId } from '../../workflows/protocol/ids.ts';
 
 const json = z.json();
 
@@ -57,6 +58,12 @@ export function storeUrl(text: string): string {
   if (/^(sqlite:|postgres(ql)?:\/\/)./.test(text)) return text;
   const file = text.includes(':') ? '' : ` A file is named by sqlite:${text}.`;
   throw new InvalidArgumentError(`expected sqlite:PATH or postgres://....${file}`);
+}
+
+/** An id that users make, of a chat say; commander reports what is none. */
+export function userIdText(text: string): string {
+  if (isUserId(text)) return text;
+  throw new InvalidArgumentError('expected 1 to 128 of letters, digits, ". _ ~ -", starting with a letter or digit.');
 }
 
 /** Names between commas. */

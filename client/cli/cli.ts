@@ -4,7 +4,8 @@
  * Invariants
  * 1. Exit code 0: done; 1: it failed, with a code of the catalogue; 2: the command line itself was wrong, an option or an argument say.
  * 2. With `--json` standard output carries one JSON object and nothing else; `dev` and `worker` print it when they are ready, and one
- *    more line if they fail later; `events` prints one line for each event, and `agents ls --watch` one for each agent that changes.
+ *    more line if they fail later; `events` prints one line for each event, `chat` one for each part of its session, and `agents ls
+ *    --watch` one for each agent that changes.
  */
 
 import { Command, CommanderError } from 'commander';

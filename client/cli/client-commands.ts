@@ -5,8 +5,9 @@ import { OPEN_STATUSES, PRIORITIES, TERMINAL_STATUSES } from '../../workflows/pr
 import { addAgents, addAgentWork, REASON } from './agent-commands.ts';
 import { type ApprovalsOptions, type ApproveOptions, approve, changeBudgets, printApprovals } from './approvals.ts';
 import { pageSize, pastTime, seconds, sequence } from './arguments.ts';
+import { addChats } from './chat-commands.ts';
 import type { Cli, CommandBuilder } from './cli.ts';
-import { type StopOptions, sendSteer, stopTurnCommand } from './control.ts';
+import { breakOffCommand, type StopOptions, sendSteer, stopTurnCommand } from './control.ts';
 import { type EnqueueOptions, enqueue, runOnce } from './enqueue.ts';
 import type { CliEnvironment, CommonOptions } from './environment.ts';
 import { type EventsCommandOptions, printEvents } from './events.ts';
@@ -19,6 +20,7 @@ import { printTurn, reportToolResult, type ToolResultOptions, type TurnShowOptio
 export const clientCommands =
   (environment: CliEnvironment): CommandBuilder =>
   (cli) => {
+    addChats(cli, environment);
     addRequests(cli, environment);
     addTurns(cli, environment);
     addTurnLists(cli, environment);
@@ -61,6 +63,11 @@ const requestOptions = (command: Command): Command =>
     .option('--wait', 'wait for the turn to end and print its deliverable')
     .option('--timeout <seconds>', 'how long to wait', seconds);
 
+const BREAK_OFF = {
+  interrupt: 'End a turn now, so that its agent goes on with what came meanwhile.',
+  rollback: 'End a turn now, and leave it out of what its agent remembers.',
+} as const;
+
 function addTurns({ program, command, storeCommand, run }: Cli, environment: CliEnvironment): void {
   const turn = program.command('turn').description('Look at turns, stop and steer them.');
   command(turn, 'show <turn>', 'Show a turn: steps, tools, tokens, waiting calls, deliverable.')
@@ -74,6 +81,12 @@ function addTurns({ program, command, storeCommand, run }: Cli, environment: Cli
     .action((turnId: string, options: StopOptions) =>
       run(options, () => stopTurnCommand(environment, turnId, options)),
     );
+  for (const how of ['interrupt', 'rollback'] as const)
+    command(turn, `${how} <turn>`, BREAK_OFF[how])
+      .option(...REASON)
+      .action((turnId: string, options: StopOptions) =>
+        run(options, () => breakOffCommand(environment, how, turnId, options)),
+      );
   command(turn, 'steer <turn> <text>', 'Tell a running turn something; "-" reads it from standard input.')
     .option('--key <key>', 'the same message again with the same key counts once')
     .action((turnId: string, text: string, options: CommonOptions) =>

@@ -19,10 +19,35 @@ const STOP_MEANING = {
   already_ended: 'the turn had ended before; nothing changed',
 } as const;
 
+const BREAK_OFF_MEANING = {
+  interrupt: {
+    ...STOP_MEANING,
+    stopped: 'the turn has ended as failed/stopped; messages that it had not read are the next turn',
+  },
+  rollback: {
+    ...STOP_MEANING,
+    stopped: 'the turn has ended, and its agent does not remember it; messages that it had not read are the next turn',
+  },
+} as const;
+
 const STEER_MEANING = {
   accepted: 'the model reads it before its next call; if the turn ends first, it is the next turn',
   stale: 'the turn has ended; enqueue the message as a request of its own',
 } as const;
+
+/** `turn interrupt` and `turn rollback`: end a turn so that its agent goes on with something else. Resolves with the exit code. Errors: `turn_not_found`. */
+export const breakOffCommand = (
+  environment: CliEnvironment,
+  how: 'interrupt' | 'rollback',
+  turnId: string,
+  options: StopOptions,
+): Promise<number> =>
+  connected(environment, options, async ({ client }) => {
+    const ack = await client.turn(turnId)[how](options.reason);
+    if (ack.ack === 'unknown') throw noTurn(turnId);
+    environment.io.out(options.json ? JSON.stringify(ack) : `${ack.ack}: ${BREAK_OFF_MEANING[how][ack.ack]}`);
+    return 0;
+  });
 
 /** `turn stop`: ends a turn. Resolves with the exit code. Errors: `turn_not_found`. */
 export const stopTurnCommand = (environment: CliEnvironment, turnId: string, options: StopOptions): Promise<number> =>

@@ -17,6 +17,7 @@ import type { CliEnvironment, CliIo, CommonOptions } from './environment.ts';
 import { printFailure, turnFailure } from './failure.ts';
 import { counted, deliverableText } from './format.ts';
 import { type HeldQueue, heldQueue, heldText, type QueueReader } from './held-queue.ts';
+import { INTERRUPTED, unlessInterrupted } from './interrupted.ts';
 import { stallText } from './stall.ts';
 import { watch } from './watch.ts';
 
@@ -130,18 +131,6 @@ async function request(
   } finally {
     await opened.close();
   }
-}
-
-/** The exit code of a wait that Ctrl-C ended. */
-const INTERRUPTED = 130;
-
-/** What is waited for; null when the signal fires before. */
-async function unlessInterrupted<T>(awaited: Promise<T>, signal: AbortSignal): Promise<T | null> {
-  // It fails when the store is closed under it, and nobody waits for it by then.
-  awaited.catch(() => {});
-  const { promise, resolve } = Promise.withResolvers<null>();
-  signal.addEventListener('abort', () => resolve(null), { once: true });
-  return Promise.race([awaited, promise]);
 }
 
 function requestOf(options: EnqueueOptions): EnqueueInput {

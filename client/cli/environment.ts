@@ -17,6 +17,14 @@ export interface CliIo {
   readStdin(): Promise<string>;
 }
 
+/** The terminal of a person who can type: both ends are one, and the cursor can be moved. */
+export interface PersonTerminal {
+  readonly input: NodeJS.ReadStream;
+  readonly output: NodeJS.WriteStream;
+  /** Whether it may be coloured. */
+  readonly colour: boolean;
+}
+
 /** The options that every command takes. */
 export interface CommonOptions {
   readonly store?: string;
@@ -51,6 +59,8 @@ export interface OpenedClient {
 /** What the commands of a client touch. */
 export interface CliEnvironment {
   readonly io: CliIo;
+  /** Where a person types; null where nobody does. */
+  terminal(): PersonTerminal | null;
   /** Opens the store alone, which must exist already: enough to read. */
   openStore(options: CommonOptions): Promise<ClientStore>;
   /** Opens the store, which must exist already, and connects to the server. */

@@ -1,5 +1,6 @@
 /** One turn as a page of text: what was asked, what happened step by step, what waits, what came out. */
 
+import { terminalOf } from '../../workflows/chat/terminal.ts';
 import type { CallView, StepView, TurnView } from '../../workflows/contract/views.ts';
 import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import { shownTokens } from '../../workflows/protocol/turn.ts';
@@ -33,6 +34,7 @@ function headRows(view: TurnView, held: HeldQueue | null, stall: string | null):
     ['turn', agentTurnId],
     ['agent', `${agentId}, profile ${profile}, epoch ${turnEpoch ?? '(not leased yet)'}`],
     ['status', `${status}${why}`],
+    ...chatRows(view),
     ...(stall === null ? [] : [['stalled', stall]]),
     ...heldRows(view, held),
     ['asked', shortened(instruction, ASKED_CHARACTERS)],
@@ -42,6 +44,17 @@ function headRows(view: TurnView, held: HeldQueue | null, stall: string | null):
       'tokens',
       `${shownTokens(usage.input, usage)} in (${usage.cached} cached), ${shownTokens(usage.output, usage)} out`,
     ],
+  ];
+}
+
+/** The chat of a turn, and what a person who chats is told of an end without success. */
+function chatRows(view: TurnView): string[][] {
+  const { chat } = view;
+  if (chat === null) return [];
+  const failure = terminalOf(view)?.failure;
+  return [
+    ...(failure ? [['ended', `${terminalOf(view)?.status}, ${failure.class}; next: ${failure.nextAction}`]] : []),
+    ['chat', `${chat.chatId}, session ${chat.sessionId}`],
   ];
 }
 

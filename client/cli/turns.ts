@@ -1,4 +1,5 @@
 /** `turn show` and `tool-result`. */
+import { terminalOf } from '../../workflows/chat/terminal.ts';
 import type { ClientStore } from '../../workflows/contract/store.ts';
 import type { TurnView } from '../../workflows/contract/views.ts';
 import { CodedError, type FailureCode } from '../../workflows/protocol/failures.ts';
@@ -36,7 +37,9 @@ export async function printTurn(
     if (!view) throw noTurn(turnId);
     const held = isTerminal(view.status) ? null : await heldQueue(store, view.agentId);
     const { stall, words } = await stallOf(environment, store, view, options);
-    const page = options.json ? [JSON.stringify({ ...view, held, stall })] : turnPage(view, held, words);
+    const page = options.json
+      ? [JSON.stringify({ ...view, held, stall, terminal: terminalOf(view) })]
+      : turnPage(view, held, words);
     for (const line of page) io.out(line);
     if (!options.full) return 0;
     if (!options.json) io.out('');

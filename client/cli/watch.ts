@@ -65,15 +65,26 @@ async function watchStalls(io: CliIo, turn: TurnHandle, ended: AbortSignal): Pro
   }
 }
 
-/** The reason as a key that is the same for as long as the reason is, and in words; null for none that is to be said. */
-async function currentStall(turn: TurnHandle): Promise<{ readonly reason: string; readonly text: string | null }> {
+/** Why a turn does not go on. */
+export interface SaidStall {
+  /** A key that is the same for as long as the reason is; empty while the turn goes on. */
+  readonly reason: string;
+  /** In words; null for none that is to be said beside what the events of the turn say. */
+  readonly text: string | null;
+  /** In words, whatever was said before; null while the turn goes on. */
+  readonly whole: string | null;
+}
+
+/** Asks why the turn does not go on; that it cannot be asked is a reason too. */
+export async function currentStall(turn: Pick<TurnHandle, 'stall'>): Promise<SaidStall> {
   try {
     const stall = await turn.stall();
-    if (stall === null) return { reason: '', text: null };
-    if (stall.kind !== 'provider') return { reason: stall.kind, text: stallText(stall) };
-    return { reason: `provider ${stall.failures}`, text: stall.failures < 2 ? null : stallText(stall) };
+    if (stall === null) return { reason: '', text: null, whole: null };
+    const whole = stallText(stall);
+    if (stall.kind !== 'provider') return { reason: stall.kind, text: whole, whole };
+    return { reason: `provider ${stall.failures}`, text: stall.failures < 2 ? null : whole, whole };
   } catch (error) {
     if (!(error instanceof CodedError)) throw error;
-    return { reason: error.code, text: error.message };
+    return { reason: error.code, text: error.message, whole: error.message };
   }
 }

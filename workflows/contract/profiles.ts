@@ -16,6 +16,8 @@ export interface Registration {
 export interface RegisteredProfile {
   readonly name: string;
   readonly workerTarget: string;
+  /** Whether it has one agent, which all who ask for it share. */
+  readonly singleton: boolean;
   /** Of the version that new turns get. */
   readonly hash: string;
 }

@@ -55,6 +55,7 @@ export interface ClientStore
     ControlStore,
     ChatStore,
     JournalStore,
+    Pick<ProfileStore, 'listProfiles'>,
     WakeStore,
     SummaryStore,
     ReadStore,

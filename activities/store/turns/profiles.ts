@@ -94,8 +94,8 @@ export const listProfiles = (ctx: StoreContext): Promise<readonly RegisteredProf
     const heads = await reader.db.selectFrom('profile_heads').select(['name', 'hash']).orderBy('name').execute();
     const found: RegisteredProfile[] = [];
     for (const { name, hash } of heads) {
-      const { workerTarget } = (await profileByHash(reader, hash)).profile;
-      found.push({ name, workerTarget, hash });
+      const { workerTarget, singleton } = (await profileByHash(reader, hash)).profile;
+      found.push({ name, workerTarget, singleton, hash });
     }
     return found;
   });

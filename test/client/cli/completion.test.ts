@@ -23,13 +23,15 @@ describe('completion', () => {
   test.each([
     [
       ['turn', ''],
-      ['show', 'stop', 'steer', 'budgets'],
+      ['show', 'stop', 'steer', 'interrupt', 'rollback', 'budgets'],
       ['ls', 'complete'],
     ],
     [['doc'], ['doctor'], ['demo', 'demo-worker']],
     [['turn', 'show', '--'], ['--full', '--json', '--store'], ['--wait']],
     [['enqueue', 'ann', 'go', '--priority', ''], ['now', 'normal', 'background'], ['--json']],
     [['agents', 'ls', '--posture', ''], ['archived', 'idle'], ['--json']],
+    [['chat', 'clerk', '--policy', ''], ['collect', 'steer', 'interrupt', 'reject', 'rollback'], ['--json']],
+    [['chats', ''], ['ls', 'messages'], ['--json']],
     [['triggers', ''], ['ls', 'create', 'revoke'], []],
     [['completion', ''], ['bash', 'zsh', 'fish', 'powershell'], []],
   ])('%j: %j, and not %j', async (words, some, none) => {
@@ -92,6 +94,7 @@ describe('a command that only reads', () => {
     [['turn', 'show', 'nobody']],
     [['agents', 'ls', '--json']],
     [['turns', 'ls', '--json']],
+    [['chats', 'ls', '--json']],
     [['work', 'ls', 'nobody']],
   ])('%j loads no client of Temporal, no model, no server and no other database', async (args) => {
     const { stdout } = await runCli(args, { env: { AGENTTURN_STORE: store, NODE_OPTIONS: `--import ${REPORTS}` } });

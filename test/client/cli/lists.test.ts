@@ -40,6 +40,7 @@ async function cli(...argv: readonly string[]): Promise<{ readonly code: number;
     openStore,
     openClient: no,
     findStall: async () => null,
+    terminal: () => null,
     interruption: () => AbortSignal.abort(),
     writeJournals: no,
   };

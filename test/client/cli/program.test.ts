@@ -47,6 +47,7 @@ function recorder(
       live: false,
       readStdin: unexpected,
     },
+    terminal: () => null,
     openStore: unexpected,
     openClient: unexpected,
     findStall: unexpected,
