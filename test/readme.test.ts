@@ -79,6 +79,23 @@ describe('the pages that users follow', () => {
     }
   });
 
+  test('serve the built-in agent, and chat with it', async () => {
+    const alone = await openHarness();
+    const place = { ...env, TEMPORAL_NAMESPACE: alone.namespace, AGENTTURN_STORE: alone.storeUrl };
+    const line = [...remaining].find((each) => each === 'npx agentturn dev') ?? '';
+    remaining.delete(line);
+    const served = new Shell(inClone(line), { cwd: ROOT, env: place });
+    try {
+      await served.until(/ready/);
+      const chat = `echo 'How do I make a chat?' | ${command('npx agentturn chat')}`;
+      const { code, output } = await new Shell(chat, { cwd: ROOT, env: place }).ended();
+      expect({ code, output }).toMatchObject({ code: 0, output: expect.stringContaining('docs/chat.md') });
+    } finally {
+      await served.stop();
+      await alone.close();
+    }
+  });
+
   test('serve an app, start turns and answer calls', async () => {
     dev = new Shell(command('npx agentturn dev --app'), { cwd: ROOT, env });
     await dev.until(/ready/);

@@ -1,6 +1,6 @@
 /**
- * Every rule of the turn protocol, of the kernel, of the model wire and of agents between their turns is named by a test and broken by a
- * mutant, every mutant still has its place in the code, and docs/rules.md says what each code means.
+ * Every rule of the turn protocol, of the kernel, of the model wire, of agents between their turns and of chats is named by a test and broken
+ * by a mutant, every mutant still has its place in the code, and docs/rules.md says what each code means.
  */
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -13,21 +13,22 @@ const read = (file: string): string => readFileSync(`${root}/${file}`, 'utf8');
 
 const KERNEL = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 22];
 const WIRE = ['W14', 'W15', 'W16', 'W17'];
-const CHAT = ['C9', 'C10'];
 const AGENT_STATE = Array.from({ length: 12 }, (_, index) => `A${index + 1}`);
+/** Of the rules of chats, those that are proven. */
+const CHATS = Array.from({ length: 10 }, (_, index) => `C${index + 1}`);
 const RULES = [
   ...Array.from({ length: 30 }, (_, index) => `T${index + 1}`),
   ...KERNEL.map((rule) => `K${rule}`),
   ...WIRE,
   ...AGENT_STATE,
-  ...CHAT,
+  ...CHATS,
 ];
 
 /** The codes that end a test's name: `… (T2, W9)`. Comments name rules too, but do not end in a quote. */
 const codesIn = (text: string): string[] =>
   [...text.matchAll(/\(([A-Z]\d+(?:, [A-Z]\d+)*)\)['"`]/g)].flatMap(([, codes]) => codes?.split(', ') ?? []);
 
-describe('the rules of the turn protocol, of the kernel, of the model wire and of agents between their turns', () => {
+describe('the rules of the turn protocol, of the kernel, of the model wire, of agents between their turns and of chats', () => {
   const tests = globSync('test/{activities,bench,client,workers,workflows}/**/*.ts', { cwd: root });
   const named = new Set(tests.flatMap((file) => codesIn(read(file))));
   const broken = new Set(MUTANTS.map(({ rule }) => rule));

@@ -1,5 +1,6 @@
 /** One broken rule each, in the order of the rules; test/architecture/rules.test.ts lists the rules that have none yet. */
 import { AGENT_STATE_MUTANTS } from './agent-state-mutants.ts';
+import { CHAT_MUTANTS } from './chat-mutants.ts';
 import { JOURNAL_MUTANTS } from './journal-mutants.ts';
 import { KERNEL_MUTANTS } from './kernel-mutants.ts';
 import type { Mutant } from './mutant.ts';
@@ -465,4 +466,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...WIRE_MUTANTS,
   ...JOURNAL_MUTANTS,
   ...AGENT_STATE_MUTANTS,
+  ...CHAT_MUTANTS,
 ];
