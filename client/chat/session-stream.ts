@@ -147,7 +147,7 @@ class SessionReader {
     return { type: 'message', agentTurnId: value.agentTurnId, ...value.payload, cursor: cursorOf(this.#place) };
   }
 
-  /** Whether a turn begins with the event: it was leased, or has ended without that, as one does that is denied. */
+  /** Whether a turn begins with the event: it was leased, or has ended without that, as one does that is stopped while it waits. */
   async #begins(event: AgentEvent): Promise<boolean> {
     if (event.type !== 'chat_step' || event.agentTurnId === null) return false;
     const { payload } = event;

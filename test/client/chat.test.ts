@@ -274,6 +274,20 @@ describe.each<readonly [string, Backend, 'directly' | 'over HTTP']>([
     expect((await read(1, first?.cursor)).some(({ agentTurnId }) => agentTurnId === denied.turn?.id)).toBe(false);
   });
 
+  test('the stream of a session has the end of a turn that was stopped while it waited (C8)', async () => {
+    const chat = newChat();
+    const first = await atWork(chat);
+    const waits = await chat.send('later');
+    expect(await waits.turn?.stop()).toMatchObject({ ack: 'canceled' });
+    gate(chat.chatId).resolve();
+    const ends: (string | null)[] = [];
+    for await (const part of chat.stream()) {
+      if (part.type === 'end') ends.push(part.agentTurnId);
+      if (ends.length === 2) break;
+    }
+    expect(ends).toEqual([first.turn?.id, waits.turn?.id]);
+  });
+
   test('the stream of a session has its messages and each part of its turns once, also for a reader who comes back (C8)', async () => {
     const chat = newChat();
     const parts: SessionPart[] = [];
