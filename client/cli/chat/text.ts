@@ -37,7 +37,7 @@ function rowsOfLine(text: string, columns: number): string[] {
     const blank = rest[end] === ' ' ? end : fits.lastIndexOf(' ');
     const breaksAtWord = blank > 0 && fits.slice(0, blank).trim() !== '';
     rows.push((breaksAtWord ? rest.slice(0, blank) : fits).trimEnd());
-    rest = breaksAtWord ? rest.slice(blank).replace(/^ +/, '') : rest.slice(end);
+    rest = rest.slice(breaksAtWord ? blank : end).replace(/^ +/, '');
   }
   return [...rows, rest];
 }
