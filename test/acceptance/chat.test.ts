@@ -16,10 +16,10 @@ import { terminalOf } from '../../workflows/chat/terminal.ts';
 import type { MessageView } from '../../workflows/contract/chat.ts';
 import { randomOf } from '../chaos/random.ts';
 import { ChaosTemporal } from '../chaos/temporal.ts';
-import type { Talked, TalkerArgument } from '../support/chat-process.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
 import { startWorkerProcess, type WorkerProcess } from '../support/processes.ts';
 import { seen } from '../support/wait.ts';
+import type { Talked, TalkerArgument } from './chat-process.ts';
 
 const MESSAGES = Number(process.env.AGENTTURN_TEST_CHAT_MESSAGES ?? 100);
 const SEED = Number(process.env.AGENTTURN_TEST_SEED ?? 1);
@@ -47,7 +47,7 @@ function startModel(): Promise<ModelServer> {
 
 /** Starts a process that talks; resolves with what it has said. */
 async function talking(argument: TalkerArgument): Promise<Talked> {
-  const path = fileURLToPath(new URL('../support/chat-process.ts', import.meta.url));
+  const path = fileURLToPath(new URL('./chat-process.ts', import.meta.url));
   const child = spawn(process.execPath, [path, JSON.stringify(argument)], { stdio: ['pipe', 'pipe', 'inherit'] });
   return JSON.parse(await text(child.stdout)) as Talked;
 }
