@@ -14,8 +14,7 @@ const read = (file: string): string => readFileSync(`${root}/${file}`, 'utf8');
 const KERNEL = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 22];
 const WIRE = ['W14', 'W15', 'W16', 'W17'];
 const AGENT_STATE = Array.from({ length: 12 }, (_, index) => `A${index + 1}`);
-/** Of the rules of chats, those that are proven. */
-const CHATS = Array.from({ length: 10 }, (_, index) => `C${index + 1}`);
+const CHATS = Array.from({ length: 11 }, (_, index) => `C${index + 1}`);
 const RULES = [
   ...Array.from({ length: 30 }, (_, index) => `T${index + 1}`),
   ...KERNEL.map((rule) => `K${rule}`),

@@ -157,4 +157,20 @@ export const CHAT_MUTANTS: readonly Mutant[] = [
     replace: `decodedOr<Sender>(sender, NOBODY)`,
     test: STORE,
   },
+  {
+    rule: 'C11',
+    breaks: 'the answer to a message that is piped goes to standard error',
+    file: 'client/cli/chat/piped.ts',
+    find: `io.out(deliverableText(deliverable));`,
+    replace: `io.err(deliverableText(deliverable));`,
+    test: 'test/client/cli/chat/piped.test.ts',
+  },
+  {
+    rule: 'C11',
+    breaks: 'a person is not told why a turn did not complete',
+    file: 'client/cli/chat/endings.ts',
+    find: `if (!failure) return [];`,
+    replace: `if (failure) return [];`,
+    test: 'test/client/cli/chat/piped.test.ts',
+  },
 ];

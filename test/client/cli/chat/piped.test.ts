@@ -37,7 +37,7 @@ describe('a piped message', () => {
     });
   });
 
-  test('of a turn that fails or is denied ends with 1, and says why and what to do on standard error', async () => {
+  test('of a turn that fails or is denied ends with 1, and says why and what to do on standard error (C11)', async () => {
     const failed = await chat('[script:empty] go', '--chat', 'empty');
     expect(failed).toMatchObject({ code: 1, stdout: '' });
     expect(failed.stderr).toMatch(/^failed \[provider_error\]: .+\nnext: .+\nthe whole turn: .*turn show \S+\n$/);
