@@ -83,8 +83,11 @@ export function nextActionOf(code: string): string {
   return NEXT_ACTIONS[code as TurnFailureCode] ?? `${NEXT_ACTION_OF[failureClassOf(code)]}${cureOf(code)}`;
 }
 
-/** What the catalogue says of a code to those who operate the system. */
-const cureOf = (code: string): string => (isFailureCode(code) ? ` ${FAILURES[code].cure}` : '');
+/** The classes whose codes differ in what can be done: there what the catalogue says to those who operate the system is said too. */
+const DIFFERING: readonly FailureClass[] = ['timeout', 'tool_runtime_error', 'context_build_error'];
+
+const cureOf = (code: string): string =>
+  isFailureCode(code) && DIFFERING.includes(failureClassOf(code)) ? ` ${FAILURES[code].cure}` : '';
 
 /** What is known of a turn that has ended. */
 export interface EndedChatTurn {
