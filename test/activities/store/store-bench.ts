@@ -22,6 +22,8 @@ import { freshSchemaUrl } from '../../support/postgres.ts';
 
 export interface StoreOptions {
   readonly maxQueuedTurns?: number;
+  /** How long a call may wait for its turn among others; the store's default when absent. */
+  readonly waitMs?: number;
 }
 
 /** Opens the same empty store for each call: two handles are two processes. */
