@@ -3,7 +3,7 @@
  * each turn has one end, and the order stays (C2, C4, C8). `npm run acceptance:chats` does it with a thousand messages.
  */
 import { spawn } from 'node:child_process';
-import { mkdtempSync } from 'node:fs';
+import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -11,9 +11,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
+import { FolderJournal } from '../../workers/journal/folder-journal.ts';
+import { sessionPath } from '../../workers/journal/session-file.ts';
 import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
 import { terminalOf } from '../../workflows/chat/terminal.ts';
 import type { MessageView } from '../../workflows/contract/chat.ts';
+import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { randomOf } from '../chaos/random.ts';
 import { ChaosTemporal } from '../chaos/temporal.ts';
 import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
@@ -104,14 +107,32 @@ async function verified(harness: Harness, agentId: string): Promise<string[]> {
   return keys;
 }
 
+/** Checks that the journal of a session, as workers that were killed have left it, says what the store does. */
+async function journaled(harness: Harness, folder: string, agentId: string): Promise<void> {
+  for (const { agentTurnId } of await harness.store.listTurns(agentId, { limit: 1_000 })) {
+    const workflow = harness.temporal.client.workflow.getHandle(turnWorkflowId(agentId, agentTurnId));
+    // The journal has the end of a turn before its workflow closes.
+    await workflow.result().catch(() => {});
+    const { status } = await workflow.describe();
+    expect(status.name).not.toBe('RUNNING');
+  }
+  const session = await harness.store.getSession(agentId);
+  if (!session) throw new Error(`no session of ${agentId}`);
+  const path = sessionPath(folder, session.sessionId);
+  const kept = readFileSync(path, 'utf8');
+  await new FolderJournal(folder, harness.store).rebuild(session);
+  expect(kept).toBe(readFileSync(path, 'utf8'));
+}
+
 test.each(BACKENDS)(
-  'every message is in one turn or rejected, each turn has one end, and nothing is stuck, on %s (C2, C4, C8)',
+  'every message is in one turn or rejected, each turn has one end, and nothing is stuck, and the journals say so, on %s (C2, C4, C8, C9)',
   async (backend) => {
     const temporal = await ChaosTemporal.start(newFolder());
     const harness = await openHarness(backend, { address: temporal.address });
     const model = await startModel();
     const dir = newFolder();
-    const start = () => startWorkerProcess(harness, model.url, dir);
+    const folder = newFolder();
+    const start = () => startWorkerProcess(harness, model.url, dir, { journal: { folder } });
     const workers = await Promise.all(Array.from({ length: WORKERS }, start));
     const stop = new AbortController();
     try {
@@ -130,6 +151,7 @@ test.each(BACKENDS)(
       expect(talked.flatMap(({ refused }) => refused)).toEqual([]);
       const found: string[] = [];
       for (const chat of chats) found.push(...(await verified(harness, `friend~${chat}`)));
+      for (const chat of chats) await journaled(harness, folder, `friend~${chat}`);
       expect(found.toSorted()).toEqual(talked.flatMap(({ taken }) => taken).toSorted());
       expect(found).toHaveLength(MESSAGES);
       expect(await harness.store.violations()).toEqual([]);

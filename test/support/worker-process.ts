@@ -20,8 +20,8 @@ export interface WorkerProcessArgument extends WorkerPlace {
   readonly dieAfter?: FaultPoint;
   /** The process kills itself right before or right after its n-th call of this method of the store, from 1. */
   readonly dieAt?: StoreCall;
-  /** The folder of journals, and before which of its records the process kills itself, from 1; none is kept when absent. */
-  readonly journal?: { readonly folder: string; readonly dieBefore: number };
+  /** The folder of journals, and before which of its records the process kills itself, from 1, if it does; none is kept when absent. */
+  readonly journal?: { readonly folder: string; readonly dieBefore?: number };
   /** The process freezes right after it has claimed a call for the first time, says so, and goes on when it gets SIGCONT. */
   readonly freezeAfterClaim?: boolean;
   /** Default yes, as in the processes that our commands start. */
@@ -84,7 +84,7 @@ function freezing(store: Store, once: boolean): Store {
 
 function dyingJournal(
   store: Store,
-  { folder, dieBefore }: NonNullable<WorkerProcessArgument['journal']>,
+  { folder, dieBefore = Number.POSITIVE_INFINITY }: NonNullable<WorkerProcessArgument['journal']>,
 ): SessionJournal {
   const journal = new FolderJournal(folder, store);
   let records = 0;
