@@ -21,7 +21,9 @@ export async function terminalOfMessage(
   for (;;) {
     const { agentTurnId, status, reason, eventId, chatId, traceId, correlationId } = await find();
     if (status === 'rejected' || agentTurnId === null)
-      throw new CodedError('agent_busy', `message ${eventId} was rejected: ${reason ?? 'the session was busy'}`);
+      throw new CodedError('agent_busy', `message ${eventId} was rejected: ${reason ?? 'the session was busy'}`, {
+        cure: 'Send another message when the session is free, or with a policy that waits or ends the turn.',
+      });
     const view = await turn(agentTurnId).result({ timeoutMs: Math.max(0, deadline - Date.now()) });
     if ((await find()).agentTurnId !== agentTurnId) continue;
     // A message may steer a turn that the agent was given otherwise: then its own ids say which chat the end belongs to.

@@ -1,5 +1,6 @@
 /** One agent as a page of text: what it is at and why, its work, what it waits for, its last turns. */
 import type { AgentPosture } from '../../workflows/agent-state/posture.ts';
+import { shownWords } from '../../workflows/chat/rendering.ts';
 import type { AgentSummary } from '../../workflows/contract/agent-summary.ts';
 import type { TurnView } from '../../workflows/contract/views.ts';
 import { shownTokens } from '../../workflows/protocol/turn.ts';
@@ -86,6 +87,6 @@ const turnRows = (turns: readonly TurnView[]): string[][] => [
     String(turn.stepCount),
     time(turn.acceptedAt),
     turn.endedAt === null ? '-' : duration(turn.endedAt - (turn.leasedAt ?? turn.acceptedAt)),
-    shortened(turn.instruction, ASKED_CHARACTERS),
+    shortened(shownWords(turn.instruction), ASKED_CHARACTERS),
   ]),
 ];

@@ -1,5 +1,6 @@
 /** One turn as a page of text: what was asked, what happened step by step, what waits, what came out. */
 
+import { shownWords } from '../../workflows/chat/rendering.ts';
 import { terminalOf } from '../../workflows/chat/terminal.ts';
 import type { CallView, StepView, TurnView } from '../../workflows/contract/views.ts';
 import { isDelegation } from '../../workflows/protocol/builtins.ts';
@@ -27,8 +28,20 @@ export function turnPage(view: TurnView, held: HeldQueue | null = null, stall: s
 }
 
 function headRows(view: TurnView, held: HeldQueue | null, stall: string | null): string[][] {
-  const { agentTurnId, agentId, profile, turnEpoch, status, errorCode, reason, instruction, usage, parent, depth } =
-    view;
+  const {
+    agentTurnId,
+    agentId,
+    profile,
+    turnEpoch,
+    status,
+    errorCode,
+    reason,
+    instruction,
+    usage,
+    parent,
+    depth,
+    chat,
+  } = view;
   const why = [errorCode === null ? '' : ` (${errorCode})`, reason === null ? '' : `: ${reason}`].join('');
   return [
     ['turn', agentTurnId],
@@ -37,7 +50,7 @@ function headRows(view: TurnView, held: HeldQueue | null, stall: string | null):
     ...chatRows(view),
     ...(stall === null ? [] : [['stalled', stall]]),
     ...heldRows(view, held),
-    ['asked', shortened(instruction, ASKED_CHARACTERS)],
+    ['asked', shortened(chat ? shownWords(instruction) : instruction, ASKED_CHARACTERS)],
     ...(parent === null ? [] : [['asked by', `${parent.agentId}, turn ${parent.agentTurnId}, at depth ${depth}`]]),
     ['times', timesOf(view)],
     [

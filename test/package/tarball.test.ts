@@ -218,7 +218,7 @@ describe('the packed package, installed in an empty folder', () => {
       writeFileSync(app, `import { place } from './place.ts';\n${starter}`);
       expect((await run(folder, TSC)).stdout).toBe('');
       dev = new Shell(serve, { cwd: folder, env: environment(place) });
-      await dev.until(/ready \(Ctrl-C stops\)\. Try: npx agentturn run weather/);
+      await dev.until(/ready \(Ctrl-C stops\)\. Try: npx agentturn chat weather; or: npx agentturn run weather/);
       const turn = await run(folder, ['bash', '-c', enqueue], place);
       expect(turn).toMatchObject({ code: 0, stdout: expect.stringContaining('sunny') });
     },

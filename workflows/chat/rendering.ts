@@ -8,6 +8,14 @@ export interface ShownMessage {
   readonly payload: MessagePayload;
 }
 
+/** Messages in frames, as a person reads them in a list: the first line, whose it is, and how many more there are. */
+export function shownWords(instruction: string): string {
+  const frames = [...instruction.matchAll(/^<message id="(?:[^"\\]|\\.)*" from="([^"]+)">\n(.*)$/gm)];
+  const [first, ...more] = frames;
+  if (!first || !instruction.startsWith('<message ')) return instruction;
+  return `${first[1]}: ${first[2]}${more.length === 0 ? '' : ` (+${more.length})`}`;
+}
+
 /**
  * The text of the messages together, in their order, each still one by itself. One message of a session that has had one sender is its own
  * words, unless they look like a message of somebody; else each says whose it is, and its text cannot be taken for the end of it.

@@ -1,5 +1,7 @@
 /** Turns of the whole store as they are listed, and what they spent. */
+
 import { sql } from 'kysely';
+import { shownWords } from '../../../workflows/chat/rendering.ts';
 import type { Spending, SpendingQuery, TurnPlace, TurnQuery, TurnSummary } from '../../../workflows/contract/lists.ts';
 import { clip } from '../../../workflows/protocol/sizes.ts';
 import { read, type StoreContext } from '../context.ts';
@@ -47,7 +49,7 @@ const summaryOf = (turn: TurnRow & { readonly head: string }): TurnSummary => ({
   status: turn.status,
   errorCode: turn.error_code,
   reason: turn.reason,
-  asked: clip(textAt(turn.head), ASKED_BYTES),
+  asked: clip(shownWords(textAt(turn.head)), ASKED_BYTES),
   usage: decoded(turn.usage),
   cost: turn.step_count === 0 ? null : turn.cost,
   stepCount: turn.step_count,

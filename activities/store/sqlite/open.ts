@@ -1,4 +1,5 @@
 /** Opens the store in a SQLite file: WAL, durable commits, safe for several processes on one machine. */
+import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { Kysely, sql, type Transaction } from 'kysely';
@@ -61,13 +62,17 @@ export async function openSqliteStore({
       dialect: new ImmediateSqliteDialect({ database: preparedOnce(await opened()) }),
     });
     await untilUnlocked(locked, admission.deadline, () => migrate(db, schema));
+    const file = fileAt(path);
     const grouped = new GroupedWrites(db, locked);
     const watched = await opened();
     const changes = new ChangeWatcher(() => watched);
     return createStore(
       {
         db,
-        transact: (deadline, body) => grouped.run(deadline, body),
+        transact: async (deadline, body) => {
+          demandFile(path, file);
+          return grouped.run(deadline, body);
+        },
         scanner: db,
         where: resolve(path),
         admission,
@@ -97,6 +102,26 @@ export async function openSqliteStore({
     if (mapped instanceof CodedError) throw mapped;
     throw new CodedError('store_unavailable', `cannot open the store ${path}: ${String(error)}`, { cause: error });
   }
+}
+
+/** By what a file is told from another one at the same path; null where there is none. */
+const fileAt = (path: string): number | null => statSync(path, { throwIfNoEntry: false })?.ino ?? null;
+
+/**
+ * Whether the path still leads to the file that was opened: what is written to one that was deleted, or replaced by another, is read by nobody.
+ * Errors: `store_unavailable`.
+ */
+function demandFile(path: string, opened: number | null): void {
+  const there = fileAt(path);
+  if (there !== null && there === opened) return;
+  const what = there === null ? 'deleted' : 'replaced by another one';
+  throw new CodedError(
+    'store_unavailable',
+    `the file ${path} was ${what} while this process had it open: nothing was written`,
+    {
+      cure: 'Stop this process, put the file back or make a new one (agentturn dev), then start it again.',
+    },
+  );
 }
 
 /**

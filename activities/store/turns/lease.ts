@@ -1,5 +1,6 @@
 import { nextStatus } from '../../../workflows/agent-state/status.ts';
 import { snippetResidency } from '../../../workflows/chat/bounds.ts';
+import { shownWords } from '../../../workflows/chat/rendering.ts';
 import type { Lease } from '../../../workflows/contract/lease.ts';
 import { kernelConfig } from '../../../workflows/kernel/config.ts';
 import type { ContextUnit } from '../../../workflows/kernel/context.ts';
@@ -103,7 +104,7 @@ async function profileFor(tx: Tx, turn: Turn, head: Parameters<typeof profileAt>
 async function tellBeginning(tx: Tx, turn: DispatchedRow, lease: Lease, { earlier, trimmed }: Boxes): Promise<void> {
   const card = await selectInstruction(tx, turn.instruction_card_id).executeTakeFirstOrThrow();
   const request = contentOf(card, 'task.instruction').text;
-  const objective = titleOf(request);
+  const objective = titleOf(shownWords(request));
   await tellReceipt(tx, turn);
   tellStep(tx, turn, {
     step: 'understand',
@@ -322,7 +323,9 @@ export async function leaseOf(reader: Reader, row: TurnRow, instruction?: Instru
     instructionTokens: card.token_count,
     ...(snapshot.profile.burst ? { burst: snapshot.profile.burst } : {}),
     ...(snapshot.profile.maxHistoryEvents === undefined ? {} : { maxEvents: snapshot.profile.maxHistoryEvents }),
-    title: snapshot.profile.privateTitles ? `a turn of ${turn.profile_name}` : titleOf(text),
+    title: snapshot.profile.privateTitles
+      ? `a turn of ${turn.profile_name}`
+      : titleOf(turn.chat_id === null ? text : shownWords(text)),
     ...(snapshot.profile.privateTitles ? { privateTitles: true as const } : {}),
     ...(request.chat ? { chat: { sessionId: request.chat.sessionId, chatId: request.chat.chatId } } : {}),
     ...(turn.parent_agent_id === null || turn.parent_agent_turn_id === null

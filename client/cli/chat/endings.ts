@@ -7,7 +7,9 @@ import { counted, duration } from '../format.ts';
 /** Why the turn did not complete, and what a person can do about it; none for one that has completed. */
 export function failureLines({ status, failure }: ChatTerminal): readonly string[] {
   if (!failure) return [];
-  const kind = failure.class === failure.code ? failure.code : `${failure.class}, ${failure.code}`;
+  // What somebody did on purpose has no class that would say more.
+  const isPlain = failure.class === failure.code || failure.code === 'stopped' || failure.code === 'canceled';
+  const kind = isPlain ? failure.code : `${failure.class}, ${failure.code}`;
   return [`${status} [${kind}]: ${failure.reason}`, `next: ${failure.nextAction}`];
 }
 

@@ -213,7 +213,7 @@ class TerminalChat {
       else this.#do(() => this.#answer(typed.text));
     } else if (typed.kind === 'command') this.#do(() => this.#command(typed.name, typed.rest));
     else {
-      const meant = typed.meant === undefined ? '/help lists them' : `did you mean ${typed.meant}?`;
+      const meant = typed.meant === undefined ? '/help lists them.' : `did you mean ${typed.meant}?`;
       this.#note(`there is no command ${typed.word}: ${meant} A message that begins with / is typed with //.`);
     }
   }

@@ -237,6 +237,8 @@ export class PartPrinter {
     if (call) this.#calls.set(callId, { ...call, says: ': waits' });
     // A question is shown where it is asked.
     if (waiting.some((each) => each.callId === callId && each.kind === 'approval')) return;
+    // What was waited for before somebody came is over.
+    if (deadline <= Date.now()) return;
     const args = call ? ` ${clipped(call.arguments, ARGUMENTS)}` : '';
     const whom = isDelegation(tool) ? 'another agent' : 'a result from outside';
     const until = `for ${roughly(deadline - Date.now())}, until ${time(deadline)}`;

@@ -127,7 +127,9 @@ describe('dev', () => {
   test('says to a person where everything is', async () => {
     const cwd = emptyFolder();
     const dev = startCli(['dev', '--port', '0', '--ui-port', '0'], { cwd });
-    await dev.until(/ready \(Ctrl-C stops\)\. Try: npm run agentturn -- run demo "your request" --wait/);
+    await dev.until(
+      /ready \(Ctrl-C stops\)\. Try: npm run agentturn -- chat demo; or: npm run agentturn -- run demo "your request" --wait/,
+    );
     const { code, stdout } = await dev.end('SIGINT');
     expect(code).toBe(0);
     expect(stdout).toMatch(/^Started a Temporal dev server at 127\.0\.0\.1:\d+ on .*temporal\.db/m);

@@ -1,7 +1,7 @@
 /** Messages as a model is shown them: whatever they say, each can be told from the others. */
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { renderMessages, type ShownMessage } from '../../../workflows/chat/rendering.ts';
+import { renderMessages, type ShownMessage, shownWords } from '../../../workflows/chat/rendering.ts';
 
 /** Texts that would be taken for the ends of others, were they not escaped. */
 const hostile = fc
@@ -93,5 +93,13 @@ describe('messages that are shown together', () => {
     expect(renderMessages([{ eventId: 'e', sender: { agentId: 'ann' }, payload }], false)).toBe(
       'look\n\n<attachment name="a.txt">\none < two\n</attachment>',
     );
+  });
+
+  test('are said in lists by the first line, whose it is, and how many more there are (C8)', () => {
+    const said = (agentId: string, text: string) => ({ eventId: 'a "b', sender: { agentId }, payload: { text } });
+    const both = [said('ann', 'one\nand more'), said('bob', 'two')];
+    expect(shownWords(renderMessages(both, true))).toBe('ann: one (+1)');
+    expect(shownWords(renderMessages(both.slice(1), true))).toBe('bob: two');
+    expect(shownWords('plain words')).toBe('plain words');
   });
 });

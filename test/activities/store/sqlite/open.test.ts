@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
@@ -15,6 +15,22 @@ describeStore('SQLite', () => {
 });
 
 describe('a SQLite file', () => {
+  test.each([
+    ['deleted', async () => {}],
+    ['replaced by another one', async (path: string) => (await openSqliteStore({ path })).close()],
+  ])('that is %s while a store has it open takes no write any more', async (what, replace) => {
+    const path = freshPath();
+    const store = await openSqliteStore({ path });
+    await store.writeInstructionCard('before');
+    for (const each of [path, `${path}-wal`, `${path}-shm`]) rmSync(each, { force: true });
+    await replace(path);
+    await expect(store.writeInstructionCard('after')).rejects.toMatchObject({
+      code: 'store_unavailable',
+      message: expect.stringContaining(`was ${what}`),
+    });
+    await store.close();
+  });
+
   test('that is not a database is store_corrupt, and is left as it was', async () => {
     const path = freshPath();
     writeFileSync(

@@ -104,7 +104,7 @@ describe('a piped message', () => {
   test('where nothing runs says what to start', async () => {
     const nowhere = await runCli(['chat', 'clerk'], { cwd: emptyFolder(), input: 'hi' });
     expect(nowhere).toMatchObject({ code: 1, stdout: '' });
-    expect(nowhere.stderr).toMatch(/no store .*agentturn -- dev/);
+    expect(nowhere.stderr).toMatch(/no store [\s\S]*agentturn -- dev/);
     const env = { AGENTTURN_STORE: installation.harness.storeUrl, TEMPORAL_ADDRESS: '127.0.0.1:1' };
     const alone = await runCli(['chat', 'clerk'], { env, input: 'hi' });
     expect(alone).toMatchObject({ code: 1, stdout: '' });
