@@ -24,7 +24,7 @@ import { startWorkerProcess, type WorkerProcess } from '../support/processes.ts'
 import { seen } from '../support/wait.ts';
 import type { Talked, TalkerArgument } from './chat-process.ts';
 
-const MESSAGES = Number(process.env.AGENTTURN_TEST_CHAT_MESSAGES ?? 100);
+const MESSAGES = Number(process.env.AGENTTURN_TEST_CHAT_MESSAGES ?? 60);
 const SEED = Number(process.env.AGENTTURN_TEST_SEED ?? 1);
 const SESSIONS = 20;
 const TALKERS = 4;

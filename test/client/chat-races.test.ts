@@ -8,7 +8,7 @@ import { BACKENDS, openHarness } from '../support/harness.ts';
 import { WAIT } from '../support/wait.ts';
 
 /** With `AGENTTURN_TEST_RACES=200` it takes a minute. */
-const TIMES = Number(process.env.AGENTTURN_TEST_RACES ?? 50);
+const TIMES = Number(process.env.AGENTTURN_TEST_RACES ?? 30);
 const SIDE_BY_SIDE = 10;
 
 test.each(BACKENDS)('many times on %s: never lost, never told twice (C8)', async (backend) => {
