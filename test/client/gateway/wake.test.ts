@@ -185,6 +185,18 @@ describe.each(BACKENDS)('a trigger, on %s', (backend) => {
     expect(await agent.triggers.list()).toMatchObject([{ hits: 0 }]);
   });
 
+  /** Asks so often at once, and more often until some are refused: a busy machine asks too slowly to be. */
+  async function refusedAmong<T extends { readonly status: number }>(
+    first: number,
+    ask: () => Promise<T>,
+  ): Promise<T[]> {
+    for (let times = first; ; times *= 2) {
+      const answers = await Promise.all(Array.from({ length: times }, ask));
+      const refused = answers.filter(({ status }) => status === 429);
+      if (refused.length > 0) return refused;
+    }
+  }
+
   test('is bounded in number, and so are guesses, which stand in the way of nobody who is known', async () => {
     const own = await openGateway(harness);
     try {
@@ -193,14 +205,14 @@ describe.each(BACKENDS)('a trigger, on %s', (backend) => {
       const at = (path: string, body: unknown = { n: 1 }) => own.call('POST', path, { body, token: null });
       expect((await at(trigger.path)).status).toBe(200);
       expect((await at(other.trigger.path)).status).toBe(200);
-      const answers = await Promise.all(Array.from({ length: 150 }, () => at(trigger.path, '""')));
-      const refused = answers.filter(({ status }) => status === 429);
-      expect(refused.length).toBeGreaterThan(0);
+      const refused = await refusedAmong(150, () => at(trigger.path, '""'));
       expect(Number(refused[0]?.headers.get('retry-after'))).toBeGreaterThan(0);
       expect(refused[0]?.json).toMatchObject({ code: 'too_many_requests' });
-      const guesses = await Promise.all(Array.from({ length: 400 }, () => at(`/v1/wake/wk_${v7()}`)));
-      expect(guesses.filter(({ status }) => status === 429).length).toBeGreaterThan(0);
-      expect(guesses.every(({ status }) => status === 404 || status === 429)).toBe(true);
+      await refusedAmong(400, async () => {
+        const guess = await at(`/v1/wake/wk_${v7()}`);
+        expect([404, 429]).toContain(guess.status);
+        return guess;
+      });
       expect((await at(other.trigger.path)).status).toBe(200);
       // One that was never hit here waits as long as it is told.
       await harness.store.changed(1_000);
