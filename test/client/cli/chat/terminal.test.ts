@@ -154,9 +154,7 @@ describe('a chat at a terminal', () => {
     await terminal.until(/^\(queued\) ann> what now\?$/m);
     await terminal.press('C-c');
     const stopped = await terminal.until(/heard: what now\?\n.* out\n+ann>$/m);
-    expect(stopped).toMatch(
-      /^✗ failed \[report_missing, stopped\]: stopped by ann in the chat\n {2}next: Send the next/m,
-    );
+    expect(stopped).toMatch(/^✗ failed \[stopped\]: stopped by ann in the chat\n {2}next: Send the next/m);
     await terminal.send('/status');
     await terminal.until(/^ {2}turn +none is at work; the last one, *\n? *\S+: success$/m);
     await terminal.press('C-c');
