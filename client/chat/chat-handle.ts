@@ -6,11 +6,11 @@ import type { ClientStore } from '../../workflows/contract/store.ts';
 import type { MessageEnvelope, MessageEnvelopeInput, MessagePayload } from '../../workflows/protocol/chat.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Fields } from '../../workflows/protocol/output.ts';
-import type { AgentHandle, ResultOptions, StreamOptions, TurnHandle } from '../api.ts';
+import type { AgentHandle, StreamOptions, TurnHandle } from '../api.ts';
 import type { TurnWorkflows } from '../turn-workflows.ts';
 import type { ChatHandle, ChatOptions, SendOptions, SentMessage, SessionPart } from './api.ts';
 import { checkedDelivery, envelopeIn, envelopeOf } from './envelope.ts';
-import { terminalOfMessage } from './sent-message.ts';
+import { sentMessage } from './sent-message.ts';
 import { followSession } from './session-stream.ts';
 
 /** What the handle of a chat is made of. */
@@ -62,11 +62,11 @@ export class StoredChat<Output extends object = Fields> implements ChatHandle<Ou
   }
 
   async #take(message: MessageEnvelope, { policy }: Pick<SendOptions, 'policy'>): Promise<SentMessage<Output>> {
-    const { store, of, profile } = this.#options;
+    const { store, of, profile, turn } = this.#options;
     const sent = await store.sendMessage({ agentId: of, message, ...checkedDelivery({ policy, profile }) });
     if (sent.kind === 'refused') throw new CodedError(sent.code, sent.message);
     await this.#carryOn(sent);
-    return this.#sent(sent);
+    return sentMessage(sent, { messages: (page) => this.messages(page), turn });
   }
 
   /** The turn that was ended lets go, and the next one starts: at once, or when it has waited for further messages. */
@@ -84,23 +84,5 @@ export class StoredChat<Output extends object = Fields> implements ChatHandle<Ou
     const { store, workflows } = this.#options;
     await sleep(waitMs, undefined, { ref: false });
     await workflows.handOver(await store.leaseNext(this.agent.id));
-  }
-
-  #sent({ message, session, duplicate, endedTurnId }: MessageSent): SentMessage<Output> {
-    const { store, turn } = this.#options;
-    const { agentTurnId, seq } = message;
-    const find = async (): Promise<MessageView> => {
-      const [found] = await store.listMessages(this.agent.id, { after: seq - 1, limit: 1 });
-      return found ?? message;
-    };
-    return {
-      message,
-      session,
-      duplicate,
-      endedTurnId,
-      turn: agentTurnId === null ? null : turn(agentTurnId),
-      terminal: (options?: ResultOptions) =>
-        terminalOfMessage({ session, find, turn: (id) => turn(id) as unknown as TurnHandle }, options),
-    };
   }
 }

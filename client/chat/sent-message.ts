@@ -1,11 +1,39 @@
 /** A message that was taken, and the end of the turn that it comes to be in. */
 import { type ChatTerminal, terminalOf } from '../../workflows/chat/terminal.ts';
-import type { MessageView, SessionView } from '../../workflows/contract/chat.ts';
+import type { MessagePage, MessageView, SessionView } from '../../workflows/contract/chat.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { ResultOptions, TurnHandle } from '../api.ts';
+import type { SentMessage } from './api.ts';
+
+/** What a store or a gateway answers when it has taken a message. */
+export type Acceptance = Pick<SentMessage, 'message' | 'session' | 'duplicate' | 'endedTurnId'>;
+
+/** What a message and its turn are read with. */
+export interface MessageReader<Output extends object> {
+  messages(page: MessagePage): Promise<readonly MessageView[]>;
+  turn(agentTurnId: string): TurnHandle<Output>;
+}
+
+/** A message that was taken, as the caller of `send` is given it. */
+export function sentMessage<Output extends object>(
+  { message, session, duplicate, endedTurnId }: Acceptance,
+  { messages, turn }: MessageReader<Output>,
+): SentMessage<Output> {
+  const { agentTurnId, seq } = message;
+  const find = async (): Promise<MessageView> => (await messages({ after: seq - 1, limit: 1 }))[0] ?? message;
+  return {
+    message,
+    session,
+    duplicate,
+    endedTurnId,
+    turn: agentTurnId === null ? null : turn(agentTurnId),
+    terminal: (options) =>
+      terminalOfMessage({ session, find, turn: (id) => turn(id) as unknown as TurnHandle }, options),
+  };
+}
 
 /** What the end of a message is found with. */
-export interface MessageFinder {
+interface MessageFinder {
   readonly session: Pick<SessionView, 'sessionId'>;
   /** The message as it stands. */
   find(): Promise<MessageView>;
@@ -13,7 +41,7 @@ export interface MessageFinder {
 }
 
 /** Waits for the end of the turn that has the message; one that its turn has not read is in another turn by then (C8). */
-export async function terminalOfMessage(
+async function terminalOfMessage(
   { find, turn, session: { sessionId } }: MessageFinder,
   { timeoutMs = Number.POSITIVE_INFINITY }: ResultOptions = {},
 ): Promise<ChatTerminal> {

@@ -3,10 +3,10 @@ import type { MessagePage, MessageView, SessionView } from '../../workflows/cont
 import type { MessageEnvelope, MessageEnvelopeInput, MessagePayload } from '../../workflows/protocol/chat.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Fields } from '../../workflows/protocol/output.ts';
-import type { AgentHandle, ResultOptions, StreamOptions, TurnHandle } from '../api.ts';
+import type { AgentHandle, StreamOptions, TurnHandle } from '../api.ts';
 import type { ChatHandle, ChatOptions, SendOptions, SentMessage, SessionPart } from '../chat/api.ts';
 import { checkedDelivery, envelopeIn, envelopeOf } from '../chat/envelope.ts';
-import { terminalOfMessage } from '../chat/sent-message.ts';
+import { type Acceptance, sentMessage } from '../chat/sent-message.ts';
 import type { GatewayConnection } from './gateway-connection.ts';
 
 /** What the handle of a chat is made of. */
@@ -18,8 +18,6 @@ export interface RemoteChatOptions<Output extends object> extends ChatOptions {
   readonly agent: AgentHandle<Output>;
   readonly turn: (agentTurnId: string) => TurnHandle<Output>;
 }
-
-type Sent = Pick<SentMessage, 'message' | 'session' | 'duplicate' | 'endedTurnId'>;
 
 /** A chat that is reached by a gateway. */
 export class RemoteChat<Output extends object = Fields> implements ChatHandle<Output> {
@@ -67,24 +65,10 @@ export class RemoteChat<Output extends object = Fields> implements ChatHandle<Ou
   }
 
   async #take(message: MessageEnvelope, { policy }: Pick<SendOptions, 'policy'>): Promise<SentMessage<Output>> {
-    const { gateway, of, profile } = this.#options;
+    const { gateway, of, profile, turn } = this.#options;
     const path = `/v1/agents/${encodeURIComponent(of)}/messages`;
     const body = { ...message, ...checkedDelivery({ policy, profile }) };
-    return this.#sent(await gateway.sendKeyed<Sent>(path, body));
-  }
-
-  #sent({ message, session, duplicate, endedTurnId }: Sent): SentMessage<Output> {
-    const { turn } = this.#options;
-    const { agentTurnId, seq } = message;
-    const find = async (): Promise<MessageView> => (await this.messages({ after: seq - 1, limit: 1 }))[0] ?? message;
-    return {
-      message,
-      session,
-      duplicate,
-      endedTurnId,
-      turn: agentTurnId === null ? null : turn(agentTurnId),
-      terminal: (options?: ResultOptions) =>
-        terminalOfMessage({ session, find, turn: (id) => turn(id) as unknown as TurnHandle }, options),
-    };
+    const sent = await gateway.sendKeyed<Acceptance>(path, body);
+    return sentMessage(sent, { messages: (page) => this.messages(page), turn });
   }
 }
