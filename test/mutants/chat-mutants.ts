@@ -57,7 +57,7 @@ export const CHAT_MUTANTS: readonly Mutant[] = [
     rule: 'C4',
     breaks: 'a steer is told the model whatever the policy denies',
     file: 'activities/store/chat/send.ts',
-    find: `      !denied &&\n`,
+    find: `  if (deniedBy(profile?.snapshot.profile.inputPolicy, text) !== null) return false;\n`,
     replace: '',
     test: STORE,
   },

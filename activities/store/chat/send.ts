@@ -191,21 +191,22 @@ interface Situation {
 
 /** What the session is at. */
 async function momentOf(tx: Tx, head: HeadRow, situation: Situation) {
-  const { row, waiting, joins, profile, session, input } = situation;
+  const { row, waiting, joins, profile } = situation;
   const active = head.status === 'idle' ? null : head.active_agent_turn_id;
-  const { profile: definition } = profile?.snapshot ?? {};
-  const room = joins !== null && (await hasRoom(tx, joins, row.bytes, collectedBytes(definition)));
-  // What the policy denies, no model is told: it makes a turn, which says so.
-  const denied = deniedBy(definition?.inputPolicy, renderMessages([input.message], session.severalSenders)) !== null;
+  const most = collectedBytes(profile?.snapshot.profile);
+  const room = joins !== null && (await hasRoom(tx, joins, row.bytes, most));
   return {
     active: active !== null,
     waiting: waiting === null ? ('none' as const) : room ? ('room' as const) : ('full' as const),
-    steerable:
-      row.policy === 'steer' &&
-      active !== null &&
-      !denied &&
-      (await countPendingSteers(tx, active)) < MOST_PENDING_STEERS,
+    steerable: row.policy === 'steer' && active !== null && (await maySteer(tx, active, situation)),
   };
+}
+
+/** Whether the turn may be told the message. What the policy denies, no model is told: it makes a turn, which says so. */
+async function maySteer(tx: Tx, active: string, { profile, session, input }: Situation): Promise<boolean> {
+  const text = renderMessages([input.message], session.severalSenders);
+  if (deniedBy(profile?.snapshot.profile.inputPolicy, text) !== null) return false;
+  return (await countPendingSteers(tx, active)) < MOST_PENDING_STEERS;
 }
 
 /** What a message is placed with. */
