@@ -84,6 +84,8 @@ function comparable({ chat, ...seen }: Awaited<ReturnType<typeof script>>, sende
     .replaceAll(JSON.stringify(other), '"the other"')
     .replaceAll(`\\"${sender.agentId}\\"`, 'the sender')
     .replaceAll(`\\"${other.agentId}\\"`, 'the other')
+    .replaceAll(`"${sender.agentId}: `, '"the sender: ')
+    .replaceAll(`"${other.agentId}: `, '"the other: ')
     .replaceAll(chat.chatId, 'the chat');
   // The beginning of what is asked may end in the middle of an id.
   const cut = named.replaceAll(/[0-9a-f]{8}-[0-9a-f-]*…/g, '#cut');
