@@ -2,8 +2,8 @@
  * One attempt of an activity, seen from the process that runs it.
  *
  * Invariants
- * 1. An attempt heartbeats by a timer of its own, so that silence means a lost worker and not a slow model or tool (T23). An attempt that
- *    ends before its first heartbeat costs the server no write.
+ * 1. An attempt heartbeats by a timer of its own and by nothing else, so that silence means a lost worker and not a slow model or tool (T23),
+ *    and an attempt of less than a second costs the server no write.
  * 2. A process may stand still at any place (frozen, starved, its machine asleep) and go on when others have gone on without it; no
  *    cancellation reaches it meanwhile, and only its clock says so. An attempt therefore asks for its lease again before an effect that
  *    comes late, and after a heartbeat that came too late (T5, W10).

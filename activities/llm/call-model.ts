@@ -236,29 +236,18 @@ async function stateFacts(
 /** Bytes of the provider's own words that a line of the log repeats. */
 const SAID_BYTES = 2_000;
 
-/** Follows an answer. */
-type AnswerListener = Omit<StreamListener, 'moved'>;
-
 /**
- * Asks the model, and heartbeats with each piece of its answer. A failure of the provider is thrown as an ApplicationFailure in our words, with
- * its code and what is known about a retry (W14); the provider's words go to the log of the worker, without secrets. Throws the reason of
- * `signal` when that has fired.
+ * Asks the model. A failure of the provider is thrown as an ApplicationFailure in our words, with its code and what is known about a retry
+ * (W14); the provider's words go to the log of the worker, without secrets. Throws the reason of `signal` when that has fired.
  */
 export async function ask(
   model: Model,
   request: ModelRequest,
   signal: AbortSignal,
-  shown?: AnswerListener,
+  shown?: StreamListener,
 ): Promise<ModelReply> {
   try {
-    // A heartbeat with each chunk, throttled by the worker, so that a stop reaches a running stream within a second or so (T21).
-    const context = Context.current();
-    return await model.stream(request, signal, {
-      moved: () => context.heartbeat(),
-      text: (text) => shown?.text(text),
-      reasoning: (text) => shown?.reasoning(text),
-      call: (index, tool, text) => shown?.call(index, tool, text),
-    });
+    return await model.stream(request, signal, shown);
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     const failure = providerFailure(error);

@@ -34,8 +34,6 @@ export interface ModelReply {
 
 /** Follows one call: the texts that it is given, put together, are what the reply keeps. */
 export interface StreamListener {
-  /** A piece of the stream has come, whatever it says. */
-  moved(): void;
   /** The model goes on with its text. */
   text(text: string): void;
   /** The model thinks, where its provider tells; the reply does not keep it. */

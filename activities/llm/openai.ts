@@ -52,7 +52,6 @@ export function openAiModel(options: ModelOptions): Model {
         const chunks = await client.chat.completions.create(body, { signal: guard.signal });
         for await (const chunk of chunks) {
           guard.moved();
-          listener?.moved();
           // Leaving the loop aborts the request.
           if (!reply.add(chunk, performance.now() - startedAt)) break;
         }

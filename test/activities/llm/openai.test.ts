@@ -93,20 +93,6 @@ describe('a reply', () => {
     expect(output).toBeLessThan(10);
   });
 
-  test('tells of each chunk as it comes (T21)', async () => {
-    const { model } = await modelOn({ kind: 'message', content: 'long enough for three pieces' });
-    let chunks = 0;
-    await model.stream(request, new AbortController().signal, {
-      moved: () => {
-        chunks += 1;
-      },
-      text: () => {},
-      reasoning: () => {},
-      call: () => {},
-    });
-    expect(chunks).toBeGreaterThanOrEqual(3);
-  });
-
   test('may be empty (W15)', async () => {
     expect(await replyTo({ kind: 'message' })).toMatchObject({
       text: '',
