@@ -95,9 +95,9 @@ export class StoredTurn<Output extends object = Fields> implements TurnHandle<Ou
   }
 
   async result({ timeoutMs = Number.POSITIVE_INFINITY }: ResultOptions = {}): Promise<TurnView<Output>> {
-    const deadline = Date.now() + timeoutMs;
+    const deadline = performance.now() + timeoutMs;
     for (;;) {
-      const left = deadline - Date.now();
+      const left = deadline - performance.now();
       // Begun before the status is read, so that a commit between the two is not slept through.
       const change = this.#store.changed(Math.min(Math.max(left, 0), ASK_AGAIN_MS), 'turn_ended');
       change.catch(() => {});

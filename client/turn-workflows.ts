@@ -107,7 +107,7 @@ export class TurnWorkflows {
    * before the first error is thrown: a worker waits for the journal itself. Errors: `temporal_unreachable`, those of store and journal.
    */
   async handOver(handover: Handover): Promise<void> {
-    const deadline = Date.now() + HANDOVER_MS;
+    const deadline = performance.now() + HANDOVER_MS;
     const errors: unknown[] = [];
     const trying = (work: Promise<void>) => work.catch((error: unknown) => void errors.push(error));
     let step = handover;
@@ -117,7 +117,7 @@ export class TurnWorkflows {
       await Promise.all(
         [...(next ? [this.start(next)] : []), ...settlements.map((id) => this.#tellParent(id))].map(trying),
       );
-      if (!more || Date.now() > deadline) break;
+      if (!more || performance.now() > deadline) break;
       step = await this.#store.leaseNext(agentId);
     }
     if (errors.length > 0) throw errors[0];

@@ -27,32 +27,30 @@ export function sentMessage<Output extends object>(
     duplicate,
     endedTurnId,
     turn: agentTurnId === null ? null : turn(agentTurnId),
-    terminal: (options) =>
-      terminalOfMessage({ session, find, turn: (id) => turn(id) as unknown as TurnHandle }, options),
+    terminal: (options) => terminalOfMessage({ session, find, turn }, options),
   };
 }
 
 /** What the end of a message is found with. */
-interface MessageFinder {
+interface MessageFinder<Output extends object> extends Pick<MessageReader<Output>, 'turn'> {
   readonly session: Pick<SessionView, 'sessionId'>;
   /** The message as it stands. */
   find(): Promise<MessageView>;
-  turn(agentTurnId: string): TurnHandle;
 }
 
 /** Waits for the end of the turn that has the message; one that its turn has not read is in another turn by then (C8). */
-async function terminalOfMessage(
-  { find, turn, session: { sessionId } }: MessageFinder,
+async function terminalOfMessage<Output extends object>(
+  { find, turn, session: { sessionId } }: MessageFinder<Output>,
   { timeoutMs = Number.POSITIVE_INFINITY }: ResultOptions = {},
 ): Promise<ChatTerminal> {
-  const deadline = Date.now() + timeoutMs;
+  const deadline = performance.now() + timeoutMs;
   for (;;) {
     const { agentTurnId, status, reason, eventId, chatId, traceId, correlationId } = await find();
     if (status === 'rejected' || agentTurnId === null)
       throw new CodedError('agent_busy', `message ${eventId} was rejected: ${reason ?? 'the session was busy'}`, {
         cure: 'Send another message when the session is free, or with a policy that waits or ends the turn.',
       });
-    const view = await turn(agentTurnId).result({ timeoutMs: Math.max(0, deadline - Date.now()) });
+    const view = await turn(agentTurnId).result({ timeoutMs: Math.max(0, deadline - performance.now()) });
     if ((await find()).agentTurnId !== agentTurnId) continue;
     // A message may steer a turn that the agent was given otherwise: then its own ids say which chat the end belongs to.
     const terminal = terminalOf({ ...view, chat: view.chat ?? { sessionId, chatId, traceId, correlationId } });

@@ -144,7 +144,7 @@ export class GatewayConnection {
     };
     const url = `${this.#base}${path}${searchOf(query)}`;
     const init = { method, headers, ...(text === undefined ? {} : { body: text }), ...(signal ? { signal } : {}) };
-    const until = Date.now() + this.#patienceMs;
+    const until = performance.now() + this.#patienceMs;
     for (;;) {
       const response = await this.#fetch(url, init).catch((error: unknown) => {
         throw signal?.aborted ? error : unreachable(this.#base, error);
@@ -152,19 +152,19 @@ export class GatewayConnection {
       if (response.ok) return response;
       const error = errorOf(await response.json().catch(() => null), response.status);
       const waitMs = Number(response.headers.get('retry-after') ?? Number.NaN) * 1_000;
-      const isOften = error.code === 'too_many_requests' && Date.now() + waitMs <= until;
+      const isOften = error.code === 'too_many_requests' && performance.now() + waitMs <= until;
       if (!isOften || signal?.aborted) throw error;
       await pause(waitMs, signal);
     }
   }
 
   async #patiently<T>(attempt: () => Promise<T>, signal?: AbortSignal): Promise<T> {
-    const until = Date.now() + this.#patienceMs;
+    const until = performance.now() + this.#patienceMs;
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       try {
         return await attempt();
       } catch (error) {
-        if (!isAway(error) || signal?.aborted || Date.now() + pauseMs > until) throw error;
+        if (!isAway(error) || signal?.aborted || performance.now() + pauseMs > until) throw error;
       }
       await pause(pauseMs, signal);
     }

@@ -278,12 +278,12 @@ class RemoteTurn<Output extends object = Fields> implements TurnHandle<Output> {
   }
 
   async result({ timeoutMs = Number.POSITIVE_INFINITY }: ResultOptions = {}): Promise<TurnView<Output>> {
-    const deadline = Date.now() + timeoutMs;
+    const deadline = performance.now() + timeoutMs;
     for (;;) {
-      const leftS = Math.max(0, Math.ceil((deadline - Date.now()) / 1_000));
+      const leftS = Math.max(0, Math.ceil((deadline - performance.now()) / 1_000));
       const turn: TurnView<Output> = await this.#gateway.get(this.#path, { waitSeconds: Math.min(leftS, WAIT_S) });
       if (isTerminal(turn.status)) return turn;
-      if (Date.now() >= deadline)
+      if (performance.now() >= deadline)
         throw new CodedError(
           'result_wait_timeout',
           `turn ${this.id} is ${turn.status} after ${timeoutMs} ms; it goes on`,

@@ -1,5 +1,5 @@
 /** What every client does, whatever way it reaches the system: directly, or over HTTP through a gateway. */
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../activities/app/app.ts';
@@ -76,6 +76,10 @@ afterAll(async () => {
   await model?.close();
 });
 
+afterEach(() => {
+  jest.restoreAllMocks();
+});
+
 /** Profiles of agents that are counted: one for each client. */
 const COUNTED = ['counted-directly', 'counted-over-http'];
 
@@ -145,6 +149,18 @@ describe.each<[string, () => ClientApi, string | undefined]>([
       code: 'idempotency_conflict',
     });
     await first.result();
+  });
+
+  test('waits for a result as long as it was told, also when the clock is set back meanwhile', async () => {
+    const turn = await client().run('tester', { instruction: script(calls('outside', {}), says('Thanks.')) });
+    await waitingOf(client(), turn.id);
+    const startedAt = performance.now();
+    const waiting = turn.result({ timeoutMs: 2_000 });
+    const { now } = Date;
+    jest.spyOn(Date, 'now').mockImplementation(() => now() - 120_000);
+    await expect(waiting).rejects.toMatchObject({ code: 'result_wait_timeout' });
+    expect(performance.now() - startedAt).toBeLessThan(100_000);
+    await turn.stop();
   });
 
   test('answers a call that waits for somebody outside, once', async () => {

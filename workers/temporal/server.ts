@@ -145,7 +145,7 @@ async function refuseTakenPorts({ port, uiPort, headless }: TemporalServerOption
 /** The claim on the data folder, or the server that another process runs on it. Waits for a server that is starting or ending. */
 async function claimOrReuse(options: TemporalServerOptions): Promise<DataDirClaim | TemporalServer> {
   const { dataDir } = options;
-  const deadline = Date.now() + START_MS;
+  const deadline = performance.now() + START_MS;
   do {
     const claim = claimDataDir(dataDir);
     if (claim !== undefined) {
@@ -167,7 +167,7 @@ async function claimOrReuse(options: TemporalServerOptions): Promise<DataDirClai
       );
     }
     await sleep(POLL_MS);
-  } while (Date.now() < deadline);
+  } while (performance.now() < deadline);
   throw new CodedError(
     'temporal_start_failed',
     `${dataDir} is held by another process whose Temporal server does not answer. Stop that process and try again.`,
@@ -176,8 +176,8 @@ async function claimOrReuse(options: TemporalServerOptions): Promise<DataDirClai
 
 /** Waits until the server of a killed owner is gone, which its watchdog kills; starting on its file before that would clash. */
 async function outwaitOrphan(claim: DataDirClaim): Promise<void> {
-  const deadline = Date.now() + ORPHAN_MS;
-  while (claim.orphan !== undefined && !(await isPortFree(claim.orphan.port)) && Date.now() < deadline) {
+  const deadline = performance.now() + ORPHAN_MS;
+  while (claim.orphan !== undefined && !(await isPortFree(claim.orphan.port)) && performance.now() < deadline) {
     await sleep(POLL_MS);
   }
 }
@@ -253,9 +253,9 @@ function serverArgs(options: TemporalServerOptions, dbFile: string, { port, uiPo
 
 async function untilUsable(child: ServerChild, port: number, attributes: SearchAttributes): Promise<void> {
   const address = `127.0.0.1:${port}`;
-  const deadline = Date.now() + START_MS;
+  const deadline = performance.now() + START_MS;
   let reason = 'nothing listens on its port';
-  while (Date.now() < deadline) {
+  while (performance.now() < deadline) {
     const ended = child.ended();
     if (ended !== undefined) throw new Error(`it ${ended}`);
     if (await answersTcp(port)) {
