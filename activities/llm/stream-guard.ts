@@ -44,9 +44,7 @@ export class StreamGuard {
   /** Fires with the caller's signal, or when a time is over. */
   readonly signal: AbortSignal;
   readonly #end: NodeJS.Timeout;
-  /** Runs into the next silence: before the first chunk another one than after it. */
   #next: NodeJS.Timeout;
-  #begun = false;
 
   constructor(outer: AbortSignal, { firstByteTimeoutMs, streamIdleTimeoutMs, callTimeoutMs }: CallTimes) {
     this.#idleMs = streamIdleTimeoutMs ?? STREAM_IDLE_TIMEOUT_MS;
@@ -58,12 +56,8 @@ export class StreamGuard {
 
   /** Takes note of a chunk: the next one has its time from here on. */
   moved(): void {
-    if (this.#begun) this.#next.refresh();
-    else {
-      this.#begun = true;
-      clearTimeout(this.#next);
-      this.#next = this.#silence(this.#idleMs);
-    }
+    clearTimeout(this.#next);
+    this.#next = this.#silence(this.#idleMs);
   }
 
   /** Why the guard aborted the stream; null when it did not. */
