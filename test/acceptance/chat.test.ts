@@ -27,7 +27,7 @@ import type { Talked, TalkerArgument } from './chat-process.ts';
 const MESSAGES = Number(process.env.AGENTTURN_TEST_CHAT_MESSAGES ?? 60);
 const SEED = Number(process.env.AGENTTURN_TEST_SEED ?? 1);
 /** So few that each gets a message. */
-const SESSIONS = Math.min(20, MESSAGES / 10);
+const SESSIONS = Math.min(20, Math.ceil(MESSAGES / 10));
 const TALKERS = 4;
 const KILL_EVERY_MS = 2_000;
 const WORKERS = 2;

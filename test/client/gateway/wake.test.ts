@@ -185,16 +185,17 @@ describe.each(BACKENDS)('a trigger, on %s', (backend) => {
     expect(await agent.triggers.list()).toMatchObject([{ hits: 0 }]);
   });
 
-  /** Asks so often at once, and more often until some are refused: a busy machine asks too slowly to be. */
+  /** Asks so often at once, and more often until some are refused: a busy machine asks too slowly to be. Where nothing is refused, it fails. */
   async function refusedAmong<T extends { readonly status: number }>(
     first: number,
     ask: () => Promise<T>,
   ): Promise<T[]> {
-    for (let times = first; ; times *= 2) {
+    for (let times = first; times <= first * 16; times *= 2) {
       const answers = await Promise.all(Array.from({ length: times }, ask));
       const refused = answers.filter(({ status }) => status === 429);
       if (refused.length > 0) return refused;
     }
+    throw new Error(`${first * 16} requests at once, and none was refused`);
   }
 
   test('is bounded in number, and so are guesses, which stand in the way of nobody who is known', async () => {
