@@ -40,9 +40,18 @@ export interface Holding {
    * over.
    */
   confirm(): Promise<void>;
-  /** The same hold for a part of the work that begins now and asks the store first, and of which the store is asked in a way of its own. */
-  asking(checkLease: LeaseCheck): Holding;
+  /**
+   * The same hold for a part of the work that begins now, and of which the store is asked in a way of its own: it asks the store first, or else
+   * the store was asked then.
+   */
+  asking(checkLease: LeaseCheck, then?: Moment): Holding;
 }
+
+/** A time by both clocks, in ms: the monotonic one stands still while the machine sleeps, the other one can be set back. */
+export type Moment = Readonly<Record<'monotonic' | 'wall', number>>;
+
+/** The time. */
+export const moment = (): Moment => ({ monotonic: performance.now(), wall: Date.now() });
 
 /** Asks the store whether the attempt may go on; throws `stale_epoch` when it may not. */
 export type LeaseCheck = () => Promise<void>;
@@ -71,11 +80,8 @@ export async function withHeartbeat<T>(checkLease: LeaseCheck, body: (holding: H
 const isOver = (error: unknown): boolean =>
   error instanceof CodedError && (error.code === 'stale_epoch' || error.code === 'call_overtaken');
 
-/** The time by both clocks, in ms: the monotonic one stands still while the machine sleeps, the other one can be set back. */
-const clocks = () => ({ monotonic: performance.now(), wall: Date.now() });
-
-function msSince(then: ReturnType<typeof clocks>): number {
-  const now = clocks();
+function msSince(then: Moment): number {
+  const now = moment();
   return Math.max(now.monotonic - then.monotonic, now.wall - then.wall);
 }
 
@@ -84,20 +90,21 @@ class LeaseWatch implements Holding {
   readonly #context: Context;
   readonly #checkLease: LeaseCheck;
   readonly #lost = new AbortController();
-  readonly #startedAt: ReturnType<typeof clocks>;
-  #beatAt = clocks();
-  #seenAt = this.#beatAt;
+  readonly #startedAt: Moment;
+  #beatAt = moment();
+  #seenAt: Moment;
 
   /** `whole` is the hold of which this one is a part; absent for that of an attempt. */
-  constructor(context: Context, checkLease: LeaseCheck, whole?: LeaseWatch) {
+  constructor(context: Context, checkLease: LeaseCheck, whole?: LeaseWatch, seenAt?: Moment) {
     this.#context = context;
     this.#checkLease = checkLease;
     this.#startedAt = whole ? whole.#startedAt : this.#beatAt;
+    this.#seenAt = seenAt ?? this.#beatAt;
     this.signal = AbortSignal.any([whole?.signal ?? context.cancellationSignal, this.#lost.signal]);
   }
 
-  asking(checkLease: LeaseCheck): Holding {
-    return new LeaseWatch(this.#context, checkLease, this);
+  asking(checkLease: LeaseCheck, then?: Moment): Holding {
+    return new LeaseWatch(this.#context, checkLease, this, then);
   }
 
   async confirm(): Promise<void> {
@@ -117,7 +124,7 @@ class LeaseWatch implements Holding {
 
   beat(): void {
     const silentFor = msSince(this.#beatAt);
-    this.#beatAt = clocks();
+    this.#beatAt = moment();
     if (silentFor <= silenceOf(this.#context)) return;
     this.#check().catch((error: unknown) => {
       // An error that says nothing of the lease does not stop the work: the fence decides when its result is written.
@@ -126,7 +133,7 @@ class LeaseWatch implements Holding {
   }
 
   async #check(): Promise<void> {
-    const askedAt = clocks();
+    const askedAt = moment();
     await outlastOutage(this.signal, this.#checkLease);
     this.#seenAt = askedAt;
   }

@@ -1,12 +1,13 @@
 /** The calls of one step within a burst: side by side, each as in an activity of its own. */
 import { Context } from '@temporalio/activity';
-import type { CallStore } from '../../workflows/contract/calls.ts';
+import type { RunToolOutcome } from '../../workflows/contract/activities.ts';
+import type { CallResult, CallStore, ClaimedCall } from '../../workflows/contract/calls.ts';
 import type { Suspension } from '../../workflows/contract/suspension.ts';
 import type { ExecuteToolsAction } from '../../workflows/kernel/actions.ts';
 import type { SettledCall } from '../../workflows/kernel/calls.ts';
 import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
-import type { Holding } from '../heartbeat.ts';
+import type { Holding, Moment } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
 import { performCall, type ToolDeps } from '../tools/run-tool.ts';
 
@@ -25,33 +26,54 @@ export interface PerformedCalls {
 export const runsApart = ({ app }: Pick<CallDeps, 'app'>, { calls, ask = [] }: ExecuteToolsAction): boolean =>
   ask.length > 0 || calls.some(({ tool }) => isDelegation(tool) || app.tools.get(tool)?.spec.placement === 'own');
 
+/** What a burst knows of the calls of a step, and does with what they bring. */
+export interface StepOfBurst {
+  /** The claims that were made with the step, by the ids of their calls, and when the store had been asked for the lease. */
+  readonly claims: ReadonlyMap<string, ClaimedCall>;
+  readonly claimedAt: Moment;
+  /** Stores the result of the last call, and what follows from it with all results of the step, which `all` gives in their order. */
+  readonly settleLast: (
+    result: CallResult,
+    all: (settled: SettledCall) => readonly SettledCall[],
+  ) => Promise<SettledCall>;
+}
+
 /** Performs and refuses the calls of an action. The first error is thrown once all of them are over. */
 export async function performCalls(
   deps: CallDeps,
-  fence: Fence,
-  profileHash: string,
+  input: Fence & { readonly profileHash: string },
   { calls, refuse = [] }: ExecuteToolsAction,
   holding: Holding,
+  { claims, claimedAt, settleLast }: StepOfBurst,
 ): Promise<PerformedCalls> {
   const { attempt } = Context.current().info;
   const { store } = deps;
+  const { profileHash, ...fence } = input;
   const refused =
     refuse.length === 0 ? [] : await outlastOutage(holding.signal, () => store.refuseCalls(fence, refuse));
-  const ran = await Promise.allSettled(
-    calls.map(({ callId, tool }) => {
-      const own = holding.asking(() => store.checkLease(fence, { callId, attempt }));
-      return performCall(deps, { ...fence, profileHash, callId, tool }, own);
-    }),
-  );
-  const failed = ran.find((outcome) => outcome.status === 'rejected');
+  const outcomes = new Map<number, RunToolOutcome>();
+  const settledOf = (all: ReadonlyMap<number, RunToolOutcome>): readonly SettledCall[] => {
+    const ofCalls = calls.flatMap((_, index) => {
+      const outcome = all.get(index);
+      return outcome?.kind === 'settled' ? [outcome.settled] : [];
+    });
+    return [...ofCalls, ...refused];
+  };
+  const perform = async ({ callId, tool }: (typeof calls)[number], index: number): Promise<void> => {
+    const settleWith = (result: CallResult) => {
+      if (settledOf(outcomes).length < calls.length - 1 + refused.length) return store.settleCall(fence, result);
+      return settleLast(result, (settled) => settledOf(new Map([...outcomes, [index, { kind: 'settled', settled }]])));
+    };
+    const claim = claims.get(callId);
+    const check = () => store.checkLease(fence, { callId, attempt });
+    const own = holding.asking(check, claim && claimedAt);
+    outcomes.set(index, await performCall(deps, { ...input, callId, tool }, own, { claim, settleWith }));
+  };
+  const failed = (await Promise.allSettled(calls.map(perform))).find((ran) => ran.status === 'rejected');
   if (failed) throw failed.reason;
-  const settled: SettledCall[] = [];
-  const waiting: (Suspension & { readonly tool: string })[] = [];
-  for (const [index, outcome] of ran.entries()) {
-    if (outcome.status === 'rejected') continue;
-    const { callId = '', tool = '' } = calls[index] ?? {};
-    if (outcome.value.kind === 'settled') settled.push(outcome.value.settled);
-    else waiting.push({ callId, tool, deadline: outcome.value.deadline, leftMs: outcome.value.leftMs });
-  }
-  return { settled: [...settled, ...refused], waiting };
+  const waiting = calls.flatMap(({ callId, tool }, index) => {
+    const outcome = outcomes.get(index);
+    return outcome?.kind === 'suspended' ? [{ callId, tool, deadline: outcome.deadline, leftMs: outcome.leftMs }] : [];
+  });
+  return { settled: settledOf(outcomes), waiting };
 }

@@ -13,7 +13,6 @@
  * 5. The end of a turn that follows from a step is committed with the step: a kernel of the same state is asked within the transaction.
  */
 import { Context } from '@temporalio/activity';
-import { ApplicationFailure } from '@temporalio/common';
 import type { CommitTurnInput } from '../../workflows/contract/activities.ts';
 import type { BetweenSteps } from '../../workflows/contract/between-steps.ts';
 import {
@@ -23,6 +22,8 @@ import {
   type BurstOutcome,
   firstStepOf,
 } from '../../workflows/contract/burst.ts';
+import type { CallResult } from '../../workflows/contract/calls.ts';
+import type { InboxDelivery } from '../../workflows/contract/inbox.ts';
 import type { Ending, TurnCommit, TurnEnd } from '../../workflows/contract/lease.ts';
 import type { StepCommit, StepOutcomeRecord } from '../../workflows/contract/steps.ts';
 import type {
@@ -31,6 +32,7 @@ import type {
   KernelAction,
   SummarizeAction,
 } from '../../workflows/kernel/actions.ts';
+import type { SettledCall } from '../../workflows/kernel/calls.ts';
 import { KERNEL_VERSION } from '../../workflows/kernel/version.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { burstLimitsSchema } from '../../workflows/protocol/profile.ts';
@@ -38,13 +40,22 @@ import { utf8Bytes } from '../../workflows/protocol/sizes.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
 import { short } from '../../workflows/turn/burst-items.ts';
 import { TurnKernel } from '../../workflows/turn/kernel.ts';
-import { responseEvent } from '../../workflows/turn/response.ts';
 import { wholeState } from '../../workflows/turn/short-state.ts';
-import { type Holding, leaseCheck, withHeartbeat } from '../heartbeat.ts';
-import { answerStep, beginStep, type ModelDeps } from '../llm/call-model.ts';
+import { type Holding, leaseCheck, moment, withHeartbeat } from '../heartbeat.ts';
+import {
+  answerStep,
+  beginStep,
+  type ModelDeps,
+  type OpenedStep,
+  type StepToBegin,
+  stepBegin,
+} from '../llm/call-model.ts';
 import { writeSummary } from '../llm/summarize.ts';
 import { outlastOutage } from '../store-outage.ts';
-import { type CallDeps, performCalls, runsApart } from './calls.ts';
+import { type CallDeps, performCalls, runsApart, type StepOfBurst } from './calls.ts';
+import { workflowClock } from './clock.ts';
+import { endsAttempt, isCoded, isTriedAgain } from './failures.ts';
+import { feedItem, resultItems, trialOf } from './kernel-items.ts';
 
 /** What a burst needs from the process that runs it. */
 export interface BurstDeps extends ModelDeps, CallDeps {
@@ -72,20 +83,20 @@ export const runSteps =
     return withHeartbeat(leaseCheck(deps.store, fence), (holding) => new Burst(deps, input, fence, holding).run());
   };
 
-/** The clock of the workflow, as an attempt goes on with it: the server said how long ago it was first asked for. */
-function workflowClock(nowMs: number): () => number {
-  const { currentAttemptScheduledTimestampMs, scheduledTimestampMs } = Context.current().info;
-  const startedAt = performance.now();
-  const waitedMs = Math.max(0, currentAttemptScheduledTimestampMs - scheduledTimestampMs);
-  return () => Math.round(nowMs + waitedMs + performance.now() - startedAt);
-}
-
 /** Never written: a turn whose lease is over either has an end, or refuses one. */
 const LOST = { status: 'failed', errorCode: 'worker_lost' } as const;
 
 const ofStep = (action: KernelAction): action is BurstAction => action.type !== 'done' && action.type !== 'await';
 
 type DoneAction = Extract<KernelAction, { type: 'done' }>;
+
+/** A step that was opened with the last result of the one before it. */
+interface OpenedWithResult {
+  readonly step: OpenedStep;
+  /** What the inbox delivered with it, and when that was, by the clock of the workflow. */
+  readonly delivery: InboxDelivery;
+  readonly nowMs: number;
+}
 
 class Burst {
   readonly #deps: BurstDeps;
@@ -105,6 +116,11 @@ class Burst {
   #mayHaveEnded = false;
   /** The end that was committed with the last step. */
   #ending: Ending | null = null;
+  /** The claims that were committed with the last step, and when the store had been asked for them. */
+  #claims: StepOfBurst['claims'] = new Map();
+  #claimedAt = moment();
+  /** The step that was opened with the last result, and what the inbox delivered with it. */
+  #opened: OpenedWithResult | null = null;
   /** What led an attempt before this one to its steps, by their indices. */
   #led: ReadonlyMap<number, readonly BetweenSteps[]> = new Map();
 
@@ -137,7 +153,7 @@ class Burst {
     let action: KernelAction = this.#input.action;
     while (ofStep(action)) {
       const isFirst = this.#items.length === 0;
-      if (!isFirst && (this.#isEnough() || action.type === 'summarize')) return this.#outcome();
+      if (!isFirst && !this.#opened && (this.#isEnough() || action.type === 'summarize')) return this.#outcome();
       if (action.type === 'execute_tools' && runsApart(this.#deps, action)) return { ...this.#outcome(), apart: true };
       const next: KernelAction | BurstOutcome = this.#goAsBefore(action) ?? (await this.#perform(action));
       if ('items' in next) return next;
@@ -185,14 +201,13 @@ class Burst {
 
   async #callModel(action: CallLlmAction): Promise<KernelAction | BurstOutcome> {
     const isFirst = this.#items.length === 0;
-    const since = this.#since;
-    const { profileHash } = this.#input;
-    const { noticed } = this.#kernel.moment;
     const commitWith = (commit: StepCommit) => this.#commitStep(commit);
-    const call = { ...this.#fence, profileHash, request: action, noticed, ...this.#mark, nowMs: this.#now, commitWith };
+    const toBegin = this.#toBegin(action, this.#kernel);
+    const call = { ...this.#fence, ...toBegin, ...this.#mark, nowMs: this.#now, commitWith };
+    const ready = this.#opened?.step;
+    this.#opened = null;
     try {
-      const led = since.length > 0 ? { ledBy: since } : {};
-      const opened = await beginStep(this.#deps, { ...call, ...led }, this.#holding);
+      const opened = ready ?? (await beginStep(this.#deps, call, this.#holding));
       this.#kernel.takeNoticed();
       const record = opened.opening.recorded ?? (await answerStep(this.#deps, call, opened, this.#holding));
       return this.#answerTo({ kind: 'step', nowMs: record.answeredAt ?? this.#now(), record });
@@ -202,10 +217,23 @@ class Burst {
     }
   }
 
+  /** The step of a model call that the kernel asks for, after what is told to it beyond the items of this burst. */
+  #toBegin(request: CallLlmAction, kernel: TurnKernel, unsaid: readonly BetweenSteps[] = []): StepToBegin {
+    const { profileHash } = this.#input;
+    const { noticed } = kernel.moment;
+    const ledBy = [...this.#since, ...unsaid];
+    return { profileHash, request, noticed, ...(ledBy.length > 0 ? { ledBy } : {}) };
+  }
+
   async #commitStep(commit: StepCommit): Promise<StepOutcomeRecord> {
     const endWith = (record: StepOutcomeRecord) => this.#endAfter(record);
-    const { record, ending } = await this.#deps.store.commitStepAndEnd(this.#fence, commit, endWith);
+    const askedAt = moment();
+    const { record, ending, claims } = await this.#deps.store.commitStepAndEnd(this.#fence, commit, endWith);
     this.#ending = ending;
+    this.#claimedAt = askedAt;
+    // Only those of a first attempt: another one claims its own.
+    const { attempt } = Context.current().info;
+    this.#claims = new Map(attempt === 1 ? claims.map((claim) => [claim.call.callId, claim]) : []);
     return record;
   }
 
@@ -214,7 +242,7 @@ class Burst {
     // Without it two kernels would be told two times.
     if (record.answeredAt === undefined) return null;
     const trial = trialOf(this.#kernel);
-    const next = told(trial, { kind: 'step', nowMs: record.answeredAt, record });
+    const next = feedItem(trial, { kind: 'step', nowMs: record.answeredAt, record });
     if (next?.type !== 'done') return null;
     this.#mayHaveEnded = true;
     return this.#endOf(next, trial);
@@ -236,7 +264,7 @@ class Burst {
     const trial = trialOf(this.#kernel);
     let next: KernelAction | null = null;
     try {
-      for (const item of ledBy) next = told(trial, item) ?? next;
+      for (const item of ledBy) next = feedItem(trial, item) ?? next;
     } catch {
       return false;
     }
@@ -244,20 +272,50 @@ class Burst {
   }
 
   async #executeTools(action: ExecuteToolsAction): Promise<KernelAction | BurstOutcome> {
+    const { profileHash } = this.#input;
+    const { stepIndex } = action;
     const { settled, waiting } = await performCalls(
       this.#deps,
-      this.#fence,
-      this.#input.profileHash,
+      { ...this.#fence, profileHash },
       action,
       this.#holding,
+      {
+        claims: this.#claims,
+        claimedAt: this.#claimedAt,
+        settleLast: (result, all) => this.#settleLast(stepIndex + 1, result, all),
+      },
     );
     if (waiting.length > 0) return { ...this.#outcome(), suspended: { settled, waiting } };
     const { signal } = this.#holding;
     const mark = this.#mark;
-    const delivery = await outlastOutage(signal, () => this.#deps.store.readInbox(this.#fence, mark));
+    const delivery =
+      this.#opened?.delivery ?? (await outlastOutage(signal, () => this.#deps.store.readInbox(this.#fence, mark)));
+    const { inbox, results } = resultItems(this.#opened?.nowMs ?? this.#now(), settled, delivery);
+    if (inbox) this.#tell(inbox);
+    return this.#answerTo(results);
+  }
+
+  /** Stores the result of the last call of a step, and opens the next step with it where that is what follows. */
+  async #settleLast(
+    stepIndex: number,
+    result: CallResult,
+    all: (settled: SettledCall) => readonly SettledCall[],
+  ): Promise<SettledCall> {
     const nowMs = this.#now();
-    if (delivery.items || delivery.delegated) this.#tell({ kind: 'inbox', nowMs, delivery });
-    return this.#answerTo({ kind: 'event', event: { type: 'tool_results', nowMs, settled, suspended: [] } });
+    let delivered: InboxDelivery = {};
+    const openWith = (settled: SettledCall, delivery: InboxDelivery) => {
+      delivered = delivery;
+      const trial = trialOf(this.#kernel);
+      const { inbox, results } = resultItems(nowMs, all(settled), delivery);
+      const items = inbox ? [inbox, results] : [results];
+      const next = items.map((item) => feedItem(trial, item)).at(-1);
+      if (next?.type !== 'call_llm' || next.stepIndex !== stepIndex || this.#isEnough()) return null;
+      return stepBegin(this.#toBegin(next, trial, items));
+    };
+    const { store } = this.#deps;
+    const { settled, next } = await store.settleCallAndOpen(this.#fence, result, stepIndex, this.#mark, openWith);
+    if (next) this.#opened = { nowMs, delivery: delivered, step: { opening: next, foundAt: performance.now() } };
+    return settled;
   }
 
   async #summarize(request: SummarizeAction): Promise<KernelAction> {
@@ -295,7 +353,7 @@ class Burst {
       this.#steps += 1;
       this.#answered = this.#items.length;
     }
-    return told(this.#kernel, item);
+    return feedItem(this.#kernel, item);
   }
 
   #noteRead({ items = [] }: { readonly items?: readonly { readonly seq: number }[] }): void {
@@ -334,30 +392,3 @@ class Burst {
     return { termination, deliverable, engine, ...(hide ? { hide } : {}), ...kernel.takeNoticed() };
   }
 }
-
-/** A kernel that stands where the other one does, and of which nobody learns. */
-const trialOf = ({ moment }: TurnKernel): TurnKernel =>
-  new TurnKernel(moment, { observed: () => {}, notice: () => {} });
-
-/** Tells a kernel of an item; null when nothing follows from it at once. */
-function told(kernel: TurnKernel, item: BurstItem): KernelAction | null {
-  switch (item.kind) {
-    case 'event':
-      return kernel.feed(item.event);
-    case 'inbox':
-      kernel.take(item.delivery, item.nowMs);
-      return null;
-    case 'step':
-      kernel.take(item.record, item.nowMs);
-      return kernel.feed(responseEvent(item.record, item.nowMs));
-  }
-}
-
-const isCoded = (error: unknown, code: CodedError['code']): boolean =>
-  error instanceof CodedError && error.code === code;
-
-/** Whether an error says when the call is to be made again. */
-const isTriedAgain = (error: unknown): boolean => error instanceof ApplicationFailure && error.nonRetryable !== true;
-
-/** Whether an error says that this attempt is over, and not that a model call has failed. */
-const endsAttempt = (error: unknown): boolean => isCoded(error, 'stale_epoch') || isCoded(error, 'call_overtaken');

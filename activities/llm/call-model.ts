@@ -17,6 +17,7 @@ import type { ProfileStore } from '../../workflows/contract/profiles.ts';
 import type {
   NewCall,
   ShownStep,
+  StepBegin,
   StepCommit,
   StepOpening,
   StepOutcomeRecord,
@@ -83,6 +84,9 @@ export interface ModelCallInput extends CallModelInput {
   readonly commitWith?: (commit: StepCommit) => Promise<StepOutcomeRecord>;
 }
 
+/** What is said of a step that is to be opened. */
+export type StepToBegin = Pick<ModelCallInput, 'profileHash' | 'noticed' | 'ledBy' | 'request'> & InboxMark;
+
 /** A step that was opened, and when, by `performance.now()`. */
 export interface OpenedStep {
   readonly opening: StepOpening;
@@ -98,16 +102,12 @@ const fenceOf = ({ agentId, agentTurnId, turnEpoch, acting }: Fence): Fence => (
 
 const markOf = ({ inboxRead }: InboxMark): InboxMark => (inboxRead === undefined ? {} : { inboxRead });
 
-/** Opens the step of a model call; before the first one of a chat turn its journal has that it began (C9). Errors: those of store and journal. */
-export async function beginStep(
-  { store, journal }: Pick<ModelDeps, 'store' | 'journal'>,
-  input: ModelCallInput,
-  { signal }: Holding,
-): Promise<OpenedStep> {
-  const { profileHash, noticed, ledBy } = input;
-  const { stepIndex, hide = [], room } = input.request;
-  const begin = {
-    ...markOf(input),
+/** The step of a model call, as it is to be opened. */
+export function stepBegin(step: StepToBegin): StepBegin {
+  const { profileHash, noticed, ledBy } = step;
+  const { stepIndex, hide = [], room } = step.request;
+  return {
+    ...markOf(step),
     stepIndex,
     profileHash,
     hide,
@@ -115,8 +115,16 @@ export async function beginStep(
     ...(room === undefined ? {} : { room }),
     ...(ledBy ? { ledBy } : {}),
   };
-  if (stepIndex === 1) await journal?.record(input.agentId);
-  const opening = await outlastOutage(signal, () => store.openStep(fenceOf(input), begin));
+}
+
+/** Opens the step of a model call; before the first one of a chat turn its journal has that it began (C9). Errors: those of store and journal. */
+export async function beginStep(
+  { store, journal }: Pick<ModelDeps, 'store' | 'journal'>,
+  input: ModelCallInput,
+  { signal }: Holding,
+): Promise<OpenedStep> {
+  if (input.request.stepIndex === 1) await journal?.record(input.agentId);
+  const opening = await outlastOutage(signal, () => store.openStep(fenceOf(input), stepBegin(input)));
   return { opening, foundAt: performance.now() };
 }
 

@@ -26,13 +26,15 @@ import { dropDeliveries, fireTrigger, wakeAgent } from './agents/wakes.ts';
 import { bind } from './bind.ts';
 import { answerApproval, askApprovals } from './calls/approvals.ts';
 import { readCall, readResult } from './calls/call-cards.ts';
-import { claimCall, noteProgress, refuseCalls, settleCall, suspendCall } from './calls/calls.ts';
+import { claimCall, noteProgress, refuseCalls, suspendCall } from './calls/calls.ts';
 import { checkLease } from './calls/claims.ts';
+import { openStep, readLedSteps } from './calls/openings.ts';
 import { noteOutage } from './calls/provider-outages.ts';
 import { reportResult } from './calls/reports.ts';
 import { resolveWaiting } from './calls/resolving.ts';
 import { compareResult } from './calls/result-comparison.ts';
-import { closeStep, commitStep, openStep, readLedSteps } from './calls/steps.ts';
+import { settleCall, settleCallAndOpen } from './calls/settling.ts';
+import { closeStep, commitStep } from './calls/steps.ts';
 import { replaceOutputBox, writeContextBox, writeInstructionCard, writeOutputCard } from './cards/boxes.ts';
 import { commitSummary, findSummary } from './cards/summaries.ts';
 import { readJournal } from './chat/journal.ts';
@@ -104,6 +106,7 @@ const calls = (ctx: StoreContext): CallStore =>
   bind(ctx, {
     claimCall,
     settleCall,
+    settleCallAndOpen,
     noteProgress,
     suspendCall,
     refuseCalls,

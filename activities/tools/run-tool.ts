@@ -9,7 +9,8 @@
 import { ApplicationFailure, Context, log } from '@temporalio/activity';
 import type { LogMetadata } from '@temporalio/common';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/contract/activities.ts';
-import type { ClaimOutcome } from '../../workflows/contract/calls.ts';
+import type { CallResult, ClaimedCall, ClaimOutcome } from '../../workflows/contract/calls.ts';
+import type { SettledCall } from '../../workflows/kernel/calls.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { JsonValue } from '../../workflows/protocol/json.ts';
 import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/sizes.ts';
@@ -50,11 +51,20 @@ export const runTool =
     return withHeartbeat(mayGoOn, (holding) => performCall(deps, input, holding));
   };
 
+/** What a call has from the burst that it is part of. */
+export interface PartOfBurst {
+  /** The claim that was made with its step; absent where it is yet to be claimed. */
+  readonly claim?: ClaimedCall | undefined;
+  /** Stores the result, where more may be stored with it. */
+  readonly settleWith: (result: CallResult) => Promise<SettledCall>;
+}
+
 /** Performs the call under a lease that is held. Errors: as those of `runTool`. */
 export async function performCall(
   { store, app, workflows, callbackUrl }: ToolDeps,
   input: RunToolInput,
   holding: Holding,
+  part?: PartOfBurst,
 ): Promise<RunToolOutcome> {
   const { signal } = holding;
   const { agentId, agentTurnId, turnEpoch, acting, callId, tool: name } = input;
@@ -63,7 +73,7 @@ export async function performCall(
   const builtin = builtinTool(name);
   if (builtin && 'delegation' in builtin) return runDelegation({ store, workflows }, builtin, fence, input, attempt);
   const tool = runnableTool(app.tools, name);
-  const claim = await store.claimCall(fence, { callId, attempt, repeatable: isRepeatable(tool) });
+  const claim = part?.claim ?? (await store.claimCall(fence, { callId, attempt, repeatable: isRepeatable(tool) }));
   if (claim.kind !== 'go') return claim;
   const { traceparent, correlationId, metadata } = claim;
   const request = { traceparent, correlationId, metadata };
@@ -86,7 +96,8 @@ export async function performCall(
   const afterExecution = effective === 'terminate' ? 'terminate' : 'continue';
   const content = { callId, tool: name, afterExecution, ...body } as const;
   const result = { callId, attempt, content, durationMs };
-  return { kind: 'settled', settled: await outlastOutage(signal, () => store.settleCall(fence, result)) };
+  const { settleWith = () => store.settleCall(fence, result) } = part ?? {};
+  return { kind: 'settled', settled: await outlastOutage(signal, () => settleWith(result)) };
 }
 
 /**

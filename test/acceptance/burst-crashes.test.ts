@@ -30,7 +30,8 @@ const DEATHS: readonly StoreCall[] = [
   { when: 'after', method: 'commitStepAndEnd', nth: 1 },
   { when: 'after', method: 'claimCall', nth: 4 },
   { when: 'before', method: 'settleCall', nth: 2 },
-  { when: 'after', method: 'readInbox', nth: 2 },
+  { when: 'before', method: 'settleCallAndOpen', nth: 1 },
+  { when: 'after', method: 'settleCallAndOpen', nth: 2 },
   { when: 'after', method: 'commitStepAndEnd', nth: 3 },
 ];
 

@@ -19,7 +19,7 @@ export const JOURNAL_MUTANTS: readonly Mutant[] = [
     rule: 'C9',
     breaks: 'the model is asked before the journal has the beginning of the turn',
     file: 'activities/llm/call-model.ts',
-    find: `if (stepIndex === 1) await journal?.record(input.agentId);`,
+    find: `if (input.request.stepIndex === 1) await journal?.record(input.agentId);`,
     replace: ``,
     test: WORKER,
     only: 'sqlite',

@@ -429,7 +429,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'T5',
     breaks: 'a step of a burst brings what came after it was answered',
-    file: 'activities/store/calls/steps.ts',
+    file: 'activities/store/calls/openings.ts',
     find: `...(delivered ?? (await deliver(tx, turn, mark)))`,
     replace: `...(await deliver(tx, turn, mark))`,
     test: BURSTS,

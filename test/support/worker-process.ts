@@ -31,7 +31,7 @@ export interface WorkerProcessArgument extends WorkerPlace {
 /** A call of the store that a process does not outlive. */
 export interface StoreCall {
   readonly when: 'before' | 'after';
-  readonly method: 'openStep' | 'commitStepAndEnd' | 'claimCall' | 'settleCall' | 'readInbox';
+  readonly method: 'openStep' | 'commitStepAndEnd' | 'claimCall' | 'settleCall' | 'settleCallAndOpen';
   readonly nth: number;
 }
 

@@ -9,6 +9,7 @@ import type { ReportAck, ToolResultReport } from '../protocol/tool-result.ts';
 import type { Fence } from '../protocol/turn.ts';
 import type { RecordedAnswer } from './approvals.ts';
 import type { InboxDelivery, InboxMark } from './inbox.ts';
+import type { StepBegin, StepOpening } from './steps.ts';
 import type { Suspension, Until } from './suspension.ts';
 
 /** One attempt of an activity at one call. */
@@ -24,22 +25,25 @@ export interface CallClaim extends CallAttempt {
   readonly repeatable: boolean;
 }
 
+/** A call that may start, and what its tool needs to know. */
+export interface ClaimedCall {
+  readonly kind: 'go';
+  readonly call: CardContents['tool.call'];
+  /** True when an approver changed the arguments: they are as written, not yet parsed by the tool's own schema (K7). */
+  readonly edited: boolean;
+  /** How long the call may wait, by the pinned tool or else its profile; null when neither says (T13). */
+  readonly suspendTimeoutMs: number | null;
+  /** The W3C trace context of the request, for whatever the tool calls; null when the request has none (T27). */
+  readonly traceparent: string | null;
+  /** The caller's own id for a chain of requests; null when the request has none (T26). */
+  readonly correlationId: string | null;
+  /** What the caller sent along with the request; empty when nothing was sent. */
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
 /** What a claim comes to: the call may start, has its result already, or waits. */
 export type ClaimOutcome =
-  | {
-      readonly kind: 'go';
-      readonly call: CardContents['tool.call'];
-      /** True when an approver changed the arguments: they are as written, not yet parsed by the tool's own schema (K7). */
-      readonly edited: boolean;
-      /** How long the call may wait, by the pinned tool or else its profile; null when neither says (T13). */
-      readonly suspendTimeoutMs: number | null;
-      /** The W3C trace context of the request, for whatever the tool calls; null when the request has none (T27). */
-      readonly traceparent: string | null;
-      /** The caller's own id for a chain of requests; null when the request has none (T26). */
-      readonly correlationId: string | null;
-      /** What the caller sent along with the request; empty when nothing was sent. */
-      readonly metadata: Readonly<Record<string, string>>;
-    }
+  | ClaimedCall
   | { readonly kind: 'settled'; readonly settled: SettledCall }
   | ({ readonly kind: 'suspended' } & Until);
 
@@ -47,6 +51,12 @@ export type ClaimOutcome =
 export interface CallResult extends CallAttempt {
   readonly content: ToolResultContent;
   readonly durationMs: number;
+}
+
+/** A result that was stored, and the step that was opened with it; `next` is null where none was. */
+export interface SettledAndOpened {
+  readonly settled: SettledCall;
+  readonly next: StepOpening | null;
 }
 
 /** Where the waiting calls of a turn stand, and what is in its inbox: an answer's call is neither settled nor waiting. */
@@ -89,6 +99,18 @@ export interface CallStore {
    * one, `result_too_large` (T4).
    */
   settleCall(fence: Fence, result: CallResult): Promise<SettledCall>;
+  /**
+   * Stores the result of the last call of a step as `settleCall` does, reads the inbox as `readInbox` does and, where `openWith` answers to
+   * both with the step of that index, opens it as `openStep` does, in one transaction; one that was opened before is left to `openStep`.
+   * `openWith` only computes, and may be asked more than once. Idempotent like these three. Errors: theirs.
+   */
+  settleCallAndOpen(
+    fence: Fence,
+    result: CallResult,
+    stepIndex: number,
+    mark: InboxMark,
+    openWith: (settled: SettledCall, delivery: InboxDelivery) => StepBegin | null,
+  ): Promise<SettledAndOpened>;
   /**
    * Writes down how far the attempt says it is, in place of what it said before, as an event too. Errors: `stale_epoch` (T5); `call_overtaken` when
    * the call has its result or a later attempt, or was never claimed by this one; `payload_too_large` for more than `SIZES.progressBytes` of JSON.

@@ -11,7 +11,7 @@ import type { KernelConfig } from '../kernel/state.ts';
 import type { EnqueueAck, EnqueueRequest, RefusedRequest } from '../protocol/enqueue.ts';
 import type { BurstLimits, Timeouts } from '../protocol/profile.ts';
 import type { EngineUsage, Fence, Termination, TurnStatus } from '../protocol/turn.ts';
-import type { CallAttempt } from './calls.ts';
+import type { CallAttempt, ClaimedCall } from './calls.ts';
 import type { DroppedEvent } from './events.ts';
 import type { Notice } from './notices.ts';
 import type { StepCommit, StepOutcomeRecord } from './steps.ts';
@@ -97,6 +97,8 @@ export interface Ending {
 export interface CommittedStep {
   readonly record: StepOutcomeRecord;
   readonly ending: Ending | null;
+  /** The calls whose first start this has claimed, ready to start; none where an attempt before has committed the step. */
+  readonly claims: readonly ClaimedCall[];
 }
 
 /** What a turn commits as its end (T6). */

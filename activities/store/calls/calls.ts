@@ -4,7 +4,7 @@
  * Invariant: a claim is written before any effect, with the call itself where nothing can forbid its start; a lost attempt of an unsafe
  * tool is never followed by a second one (W10).
  */
-import type { CallAttempt, CallClaim, CallResult, ClaimOutcome } from '../../../workflows/contract/calls.ts';
+import type { CallAttempt, CallClaim, ClaimedCall, ClaimOutcome } from '../../../workflows/contract/calls.ts';
 import type { RefusedCall } from '../../../workflows/kernel/actions.ts';
 import type { SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { CardContents, ToolResultContent } from '../../../workflows/protocol/cards.ts';
@@ -52,7 +52,7 @@ async function claimUnderLock(tx: Tx, fence: Fence, claim: CallClaim): Promise<C
 }
 
 /** Locks the head if the lease holds; reads its turn, and the call with its result when it has one. Errors: `stale_epoch` (T5). */
-async function fencedCall(
+export async function fencedCall(
   tx: Tx,
   fence: Fence,
   callId: string,
@@ -91,12 +91,12 @@ const claimedWithItsStep = (ctx: StoreContext, fence: Fence, callId: string): Pr
   });
 
 /** The outcome of a claim that lets the tool start, with what the tool needs to know besides its arguments. */
-async function start(
+export async function start(
   reader: Reader,
   turn: WithLease,
   call: CardContents['tool.call'],
   edited: boolean,
-): Promise<ClaimOutcome> {
+): Promise<ClaimedCall> {
   const suspendTimeoutMs = await suspendTimeout(reader, turn, call.tool);
   const { traceparent = null, correlationId = null, metadata = {} } = decoded(turn.request);
   return { kind: 'go', call, edited, suspendTimeoutMs, traceparent, correlationId, metadata };
@@ -115,22 +115,6 @@ const outcomeUnknown = ({ callId, tool }: CardContents['tool.call']): ToolResult
     retryable: false,
   },
 });
-
-/** Stores the result that an attempt brings; the first result of a call wins. */
-export const settleCall = (ctx: StoreContext, fence: Fence, result: CallResult): Promise<SettledCall> =>
-  write(ctx, fence.agentId, async (tx) => {
-    const { callId, attempt, content, durationMs } = result;
-    const { turn, call, settled: known } = await fencedCall(tx, fence, callId);
-    const { settled } = await storeResult(tx, turn, { stepIndex: call.stepIndex, content, durationMs, known });
-    await tx.db
-      .updateTable('dispatch_claims')
-      .set({ outcome: content.status, duration_ms: durationMs })
-      .where('agent_turn_id', '=', fence.agentTurnId)
-      .where('call_id', '=', callId)
-      .where('attempt', '=', attempt)
-      .execute();
-    return settled;
-  });
 
 /** Writes down how far an attempt is, for readers of the turn and of its events. */
 export async function noteProgress(

@@ -1,193 +1,24 @@
-/**
- * Steps: opening one moves the head to running; committing one stores thought, calls and usage in one transaction.
- *
- * Invariants
- * 1. The first writer of a step wins: another attempt of it gets what was recorded (T5, T29).
- * 2. A step that was given up can be neither opened nor committed: the turn has gone on without it (K13).
- */
-import { sql } from 'kysely';
-import type { BetweenSteps } from '../../../workflows/contract/between-steps.ts';
-import type { InboxMark } from '../../../workflows/contract/inbox.ts';
-import type { Notice } from '../../../workflows/contract/notices.ts';
-import type {
-  LedStep,
-  NewCall,
-  StepBegin,
-  StepClose,
-  StepCommit,
-  StepOpening,
-  StepOutcomeRecord,
-} from '../../../workflows/contract/steps.ts';
+import type { NewCall, StepClose, StepCommit, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
 import type { ProposedCall } from '../../../workflows/kernel/calls.ts';
 import { SUBMIT_RESULT } from '../../../workflows/protocol/builtins.ts';
 import type { CardType, ToolResultContent } from '../../../workflows/protocol/cards.ts';
-import { CodedError } from '../../../workflows/protocol/failures.ts';
-import type { Timeouts } from '../../../workflows/protocol/profile.ts';
 import { addUsage, type Fence } from '../../../workflows/protocol/turn.ts';
-import { FIRST_CHECK_MS, firstCheckAt } from '../../../workflows/supervision/check.ts';
 import { stepCardId } from '../../ids.ts';
 import { keepEffect } from '../agents/effects.ts';
-import { hideCards } from '../cards/boxes.ts';
 import { type NewCard, writeNewCards } from '../cards/cards.ts';
 import { tellAnswer } from '../chat/steps.ts';
 import { type StoreContext, type Tx, write } from '../context.ts';
-import { appendEdge, appendEvent, appendNotices, appendState } from '../log/events.ts';
-import { decoded, encoded, type Json } from '../schema/json.ts';
-import type { RecordedOutage, RecordedStep } from '../schema/rows.ts';
+import { appendEdge, appendEvent, appendState } from '../log/events.ts';
+import { decoded, encoded } from '../schema/json.ts';
+import type { RecordedStep } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
-import { leased, type WithLease } from '../schema/turn-states.ts';
-import { fencedWith, updateHead } from '../turns/head.ts';
-import { profileByHash } from '../turns/profiles.ts';
-import { hasPendingSteers, steersWithin, takeSteers } from '../turns/steers.ts';
+import type { WithLease } from '../schema/turn-states.ts';
+import { hasPendingSteers, takeSteers } from '../turns/steers.ts';
 import { deliver } from '../turns/tree-budgets.ts';
-import { type Extras, held, type Locked, selectHeld } from '../turns/turns.ts';
+import type { Extras, Locked } from '../turns/turns.ts';
 import { insertClaims } from './claims.ts';
-import { countOpening, openOutage } from './provider-outages.ts';
-import { resultFieldsOf } from './result-fields.ts';
+import { fencedTurnAt, openRow, recordedOf, refuseClosed, type TurnAtStep } from './openings.ts';
 import { storeResult } from './results.ts';
-import { actOnAnswers } from './waiting-set.ts';
-
-/** Opens a step before its model call. */
-export const openStep = (ctx: StoreContext, fence: Fence, begin: StepBegin): Promise<StepOpening> =>
-  write(ctx, fence.agentId, async (tx) => {
-    const { stepIndex, profileHash, hide = [], noticed = [], room, ledBy = null } = begin;
-    const locked = await fencedTurnAt(tx, fence, stepIndex);
-    const { turn } = locked;
-    const recorded = await recordedOf(tx, turn, begin);
-    if (!recorded) refuseClosed(turn, stepIndex);
-    const snapshot = await profileByHash(tx, profileHash);
-    // A step that is stored (the workflow was reset) changes nothing: the turn may be suspended behind it.
-    if (!recorded) await startRunning(tx, locked, snapshot.profile.timeouts);
-    if (!recorded && turn.waited) await actOnAnswers(tx, fence.agentTurnId);
-    if (hide.length > 0) await hideCards(tx, turn, hide, 'rolled_back');
-    const request = decoded(turn.request);
-    const { criteria = [] } = request;
-    const resultFields = resultFieldsOf(request, snapshot);
-    if (turn.opened === null) await openRow(tx, turn, stepIndex, noticed, ledBy);
-    else if (!recorded) await countOpening(tx, turn.agent_turn_id, stepIndex);
-    const steers = recorded || !turn.steered ? [] : await steersWithin(tx, fence.agentTurnId, room);
-    const outage = openOutage(turn.outage, tx.now);
-    const openings = (turn.opened ?? 0) + 1;
-    return { recorded, snapshot, resultFields, criteria, steers, openings, outage, warnings: snapshot.warnings };
-  });
-
-/** Reads what led to the steps that bursts have opened. */
-export const readLedSteps = (ctx: StoreContext, fence: Fence, fromStep: number): Promise<readonly LedStep[]> =>
-  write(ctx, fence.agentId, async (tx) => {
-    const query = tx.db
-      .selectFrom('agent_steps')
-      .select(['step_index', 'led_by'])
-      .where('agent_turn_id', '=', fence.agentTurnId)
-      .where('step_index', '>=', fromStep)
-      .where('led_by', 'is not', null)
-      .orderBy('step_index');
-    const [, rows] = await fencedWith(tx, fence, query);
-    return rows.flatMap(({ step_index: stepIndex, led_by }) =>
-      led_by === null ? [] : [{ stepIndex, ledBy: decoded(led_by) }],
-    );
-  });
-
-/** The first activity of a turn moves head and row dispatched→running (T12). */
-async function startRunning(tx: Tx, { head, turn }: Locked<TurnAtStep>, timeouts: Timeouts): Promise<void> {
-  if (turn.status === 'dispatched') {
-    const check = {
-      check_at: Math.min(firstCheckAt(tx.now, timeouts), turn.ends_by ?? Number.POSITIVE_INFINITY),
-      check_every: FIRST_CHECK_MS,
-      no_workers_since: null,
-    };
-    const change = { status: 'running', started_at: tx.now, ...check } as const;
-    await tx.db.updateTable('turns').set(change).where('agent_turn_id', '=', turn.agent_turn_id).execute();
-  }
-  if (head.status === 'running') return;
-  await updateHead(tx, head.agent_id, { status: 'running' });
-  appendState(tx, { ...head, status: 'running' }, { activity: 'thinking' });
-}
-
-/** A turn and its step. */
-interface StepColumns {
-  /** How many attempts have opened the step; null while none has. */
-  readonly opened: number | null;
-  /** Null until the step is committed. */
-  readonly outcome: Json<RecordedStep> | null;
-  /** When the step was over; null until then. */
-  readonly closed: number | null;
-  /** Null while the provider has not failed its model call. */
-  readonly outage: Json<RecordedOutage> | null;
-}
-
-/** A turn that has been leased, and one of its steps. */
-export type TurnAtStep = WithLease & Extras & StepColumns;
-
-/** Locks the head if the lease holds, and reads the turn and its step. Errors: `stale_epoch` (T5). */
-export async function fencedTurnAt(tx: Tx, fence: Fence, stepIndex: number): Promise<Locked<TurnAtStep>> {
-  const { agentTurnId } = fence;
-  const ofStep = <T>(column: 'openings' | 'outcome' | 'ended_at' | 'outage') =>
-    sql<T | null>`(select s.${sql.ref(column)} from agent_steps s
-      where s.agent_turn_id = turns.agent_turn_id and s.step_index = ${stepIndex})`;
-  // No join: SQLite would plan it anew for every turn.
-  const query = selectHeld(tx, agentTurnId).select([
-    ofStep<number>('openings').as('opened'),
-    ofStep<Json<RecordedStep>>('outcome').as('outcome'),
-    ofStep<number>('ended_at').as('closed'),
-    ofStep<Json<RecordedOutage>>('outage').as('outage'),
-  ]);
-  const [head, [row]] = await fencedWith(tx, fence, query);
-  return { head, turn: leased(held(tx, row, agentTurnId)) };
-}
-
-/** What was recorded of the step; null until it is committed. */
-async function recordedOf(tx: Tx, turn: TurnAtStep, mark: InboxMark): Promise<StepOutcomeRecord | null> {
-  if (turn.outcome === null) return null;
-  const { delivered, ...outcome } = decoded(turn.outcome);
-  return { ...outcome, ...(delivered ?? (await deliver(tx, turn, mark))) };
-}
-
-/** Begins a step, which ends the one before it. */
-async function openRow(
-  tx: Tx,
-  turn: TurnRow,
-  stepIndex: number,
-  noticed: readonly Notice[] = [],
-  ledBy: readonly BetweenSteps[] | null = null,
-): Promise<void> {
-  appendNotices(tx, turn, noticed);
-  if (stepIndex > 1) await completeStep(tx, turn, stepIndex - 1);
-  await tx.db
-    .insertInto('agent_steps')
-    .values({
-      agent_turn_id: turn.agent_turn_id,
-      step_index: stepIndex,
-      status: 'started',
-      model: null,
-      llm_usage: null,
-      llm_response_cost: null,
-      latency_ms: null,
-      first_token_ms: null,
-      finish_reason: null,
-      tool_call_ids: encoded([]),
-      openings: 1,
-      led_by: ledBy && encoded(ledBy),
-      outcome: null,
-      outage: null,
-      started_at: tx.now,
-      ended_at: null,
-    })
-    .execute();
-  appendEvent(tx, turn, { type: 'step', payload: { stepIndex, phase: 'started' } });
-}
-
-/** A step with calls is over when the next one begins. */
-async function completeStep(tx: Tx, turn: TurnRow, stepIndex: number): Promise<void> {
-  const done = await tx.db
-    .updateTable('agent_steps')
-    .set({ status: 'completed', ended_at: tx.now })
-    .where('agent_turn_id', '=', turn.agent_turn_id)
-    .where('step_index', '=', stepIndex)
-    .where('ended_at', 'is', null)
-    .returning('step_index')
-    .executeTakeFirst();
-  if (done) appendEvent(tx, turn, { type: 'step', payload: { stepIndex, phase: 'completed' } });
-}
 
 /** Commits what a model call has brought, unless another attempt of the step was faster. */
 export const commitStep = (ctx: StoreContext, fence: Fence, commit: StepCommit): Promise<StepOutcomeRecord> =>
@@ -221,12 +52,6 @@ export async function writeStep(tx: Tx, locked: Locked<TurnAtStep>, commit: Step
   const claims = claimed.map(({ content: { callId } }) => ({ callId, attempt: 1 }));
   await insertClaims(tx, turn.agent_turn_id, claims);
   return { ...outcome, ...delivered };
-}
-
-/** Errors: `step_closed`, when the turn has gone on without this step (K13). */
-function refuseClosed({ agent_turn_id: agentTurnId, closed }: TurnAtStep, stepIndex: number): void {
-  if (closed === null) return;
-  throw new CodedError('step_closed', `turn ${agentTurnId} went on without step ${stepIndex}: nothing was written`);
 }
 
 /** Gives up a step whose model call has failed; returns what an attempt has recorded of it all the same. */

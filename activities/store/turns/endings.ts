@@ -2,12 +2,15 @@
  * The two ways a leased turn ends: it commits its own end, or it is ended over its head. Both hand over to the agent's next turn in the
  * same transaction (T6, T7, T29).
  */
+import type { ClaimedCall } from '../../../workflows/contract/calls.ts';
 import type { CommittedStep, Ending, Handover, TurnCommit, TurnEnd } from '../../../workflows/contract/lease.ts';
 import type { StepCommit, StepOutcomeRecord } from '../../../workflows/contract/steps.ts';
 import type { SeenTurn } from '../../../workflows/contract/supervision.ts';
 import type { Fence, Termination } from '../../../workflows/protocol/turn.ts';
 import { applyEffects, dropEffects } from '../agents/effects.ts';
-import { fencedTurnAt, writeStep } from '../calls/steps.ts';
+import { start } from '../calls/calls.ts';
+import { fencedTurnAt, type TurnAtStep } from '../calls/openings.ts';
+import { writeStep } from '../calls/steps.ts';
 import { closeUnit } from '../cards/earlier-turns.ts';
 import { type StoreContext, type Tx, write } from '../context.ts';
 import type { HeadRow } from '../schema/rows.ts';
@@ -39,13 +42,19 @@ export const commitStepAndEnd = (
     const { head, turn } = await fencedTurnAt(tx, fence, commit.stepIndex);
     const record = await writeStep(tx, { head, turn }, commit);
     const end = endWith(record);
-    if (!end) return { record, ending: null };
+    if (!end) return { record, ending: null, claims: turn.outcome === null ? await claimsOf(tx, turn, commit) : [] };
     // The step has changed the row of the turn.
     const { waited, steered, delegated } = turn;
     const worked = turn.worked || commit.calls.some(({ effect }) => effect !== undefined);
     const after = { ...(await turnOf(tx, fence.agentTurnId)), waited, steered, delegated, worked };
-    return { record, ending: await endTurn(tx, { head, turn: after }, end) };
+    return { record, ending: await endTurn(tx, { head, turn: after }, end), claims: [] };
   });
+
+/** The calls that were claimed with their step, unless what the turn waits for must be looked at first. */
+const claimsOf = (tx: Tx, turn: TurnAtStep, { calls }: StepCommit): Promise<readonly ClaimedCall[]> =>
+  Promise.all(
+    calls.flatMap(({ claimed, content }) => (claimed && !turn.waited ? [start(tx, turn, content, false)] : [])),
+  );
 
 /** The end that the supervisor gives a turn, unless the turn has moved since it was seen: then null. */
 export const reapTurn = (ctx: StoreContext, seen: SeenTurn, termination: Termination): Promise<Handover | null> =>

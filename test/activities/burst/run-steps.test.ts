@@ -113,7 +113,7 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
   /** The calls of an unsafe tool that the process has claimed, and whose result it has not stored. */
   function unknownOf(called: readonly Called[], unsafe: ReadonlySet<string>): readonly string[] {
     const done = (name: string) => called.flatMap((one) => (one.name === name && one.isDone ? [one.callId ?? ''] : []));
-    const settled = new Set(done('settleCall'));
+    const settled = new Set([...done('settleCall'), ...done('settleCallAndOpen')]);
     return done('claimCall').filter((callId) => unsafe.has(callId) && !settled.has(callId));
   }
 
@@ -265,7 +265,9 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
     const names = await namesOf('looks', 'two-steps');
     const turn = await turnOf('looks', 'two-steps');
     const between = async () => void (await store.setBudgets(turn.lease.agentTurnId, { maxSteps: 10 }));
-    expect(await turn.run({ deaths: [afterNth(names, 'openStep', 2)], between })).toMatchObject({ status: 'success' });
+    expect(await turn.run({ deaths: [afterNth(names, 'settleCallAndOpen', 1)], between })).toMatchObject({
+      status: 'success',
+    });
   });
 
   test('budgets that come after a step was answered do not change what followed from it (K9, T5)', async () => {
@@ -330,13 +332,15 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
   });
 
   test('a step that the turn gave up before its workflow was reset begins the next burst (K13)', async () => {
-    const names = await namesOf('looks', 'tester');
-    const turn = await turnOf('looks');
-    const { agentId, agentTurnId, turnEpoch } = turn.lease;
-    const fence = { agentId, agentTurnId, turnEpoch };
-    const between = async () => void (await store.closeStep(fence, { stepIndex: 2 }));
-    const { next } = await turn.burst({ deaths: [afterNth(names, 'openStep', 2)], between });
-    expect(next).toMatchObject({ type: 'call_llm', stepIndex: 2 });
-    await expect(turn.burst()).rejects.toMatchObject({ code: 'step_closed' });
+    const opened = afterNth(await namesOf('looks', 'tester'), 'settleCallAndOpen', 1);
+    for (const when of ['before', 'after'] as const) {
+      const turn = await turnOf('looks');
+      const { agentId, agentTurnId, turnEpoch } = turn.lease;
+      const fence = { agentId, agentTurnId, turnEpoch };
+      const between = async () => void (await store.closeStep(fence, { stepIndex: 2 }));
+      const { next } = await turn.burst({ deaths: [{ ...opened, when }], between });
+      expect([when, next]).toMatchObject([when, { type: 'call_llm', stepIndex: 2 }]);
+      await expect(turn.burst()).rejects.toMatchObject({ code: 'step_closed' });
+    }
   });
 });

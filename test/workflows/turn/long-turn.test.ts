@@ -46,9 +46,12 @@ function reminded({ messages }: ChatRequest, steps: number): boolean {
 const sizeOf = ({ messages }: ChatRequest): number =>
   messages.reduce((sum, message) => sum + countTokens(JSON.stringify(message)), 0);
 
+/** So few steps come to the end of a history only where it may be short. */
+const SHORT_HISTORY = STEPS < 1_000 ? { maxHistoryEvents: 20 } : {};
+
 describe(`a turn of ${STEPS} steps`, () => {
   test.each([
-    ['in bursts', { burst: true, maxHistoryEvents: 20 }],
+    ['in bursts', { burst: true, ...SHORT_HISTORY }],
     ['by an activity for each model call and each tool call', { burst: false }],
   ])(
     '%s is shortened as it goes, continues as new, and ends as any other',
@@ -116,7 +119,8 @@ describe(`a turn of ${STEPS} steps`, () => {
           runs,
           engine: view.engine,
         });
-        expect(runs.length).toBeGreaterThan(1);
+        if (STEPS < 1_000) expect(runs.length).toBeGreaterThan(1);
+        else if (profile.burst) expect(runs.length).toBeLessThanOrEqual(3);
         for (const { events, bytes } of runs) {
           expect(events).toBeLessThan(4_000);
           expect(bytes).toBeLessThan(4 * 1024 * 1024);
