@@ -188,12 +188,11 @@ class Copier {
 
   /** What grows with the turns of an agent. */
   #totals(turns: number): Readonly<Record<string, number>> {
-    const { cards, events } = this.#template;
+    const { events } = this.#template;
     return {
       'agent_state_head.turn_epoch': turns,
       'agent_state_head.accept_seq': turns,
       'agent_state_head.event_seq': turns * events,
-      'boxes.last_seq': turns * cards,
     };
   }
 

@@ -59,7 +59,7 @@ function writersOf(tables: readonly string[]): Map<string, string[]> {
     const text = read(file);
     for (const table of tables) {
       const writes = new RegExp(
-        `(insertInto|updateTable|deleteFrom)\\('${table}'\\)|(insert into|update|delete from) ${table}[\\s(]`,
+        `(insertInto|updateTable|deleteFrom)\\('${table}'\\)|(insertRows|updateRows)\\(\\s*[\\w.]+,\\s*'${table}'|(insert into|update|delete from) ${table}[\\s(]`,
       );
       if (writes.test(text))
         writers.set(table, [...(writers.get(table) ?? []), file.slice('activities/store/'.length)]);

@@ -24,7 +24,7 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T1',
     breaks: 'a request to a busy agent is leased at once',
     file: 'activities/store/turns/accept.ts',
-    find: `const lease = idle ? (await handOver(tx, awake, first)).next : null;`,
+    find: `const lease = idle ? (await handOver(tx, awake, first ? { turn, needs } : undefined)).next : null;`,
     replace: `const lease = (await handOver(tx, { ...awake, status: 'idle', agent_status: 'asleep', active_agent_turn_id: null })).next;`,
     test: STORE,
   },
@@ -77,19 +77,19 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T5',
     breaks: 'the fence does not look at the epoch',
     file: 'activities/store/turns/head.ts',
-    find: `{ updated_at: tx.now, acting })
-    .where('agent_id', '=', agentId)
-    .where('turn_epoch', '=', turnEpoch)`,
-    replace: `{ updated_at: tx.now, acting })
-    .where('agent_id', '=', agentId)`,
+    find: `    .set({ updated_at: lease.now })
+    .where('agent_id', '=', lease.agentId)
+    .where('turn_epoch', '=', lease.turnEpoch)`,
+    replace: `    .set({ updated_at: lease.now })
+    .where('agent_id', '=', lease.agentId)`,
     test: STORE,
   },
   {
     rule: 'T5',
     breaks: 'an attempt writes after a later one of its turn has written',
     file: 'activities/store/turns/head.ts',
-    find: `ofLease.where('acting', '<=', acting)`,
-    replace: `ofLease`,
+    find: `.set({ acting: lease.acting }).where('acting', '<=', lease.acting)`,
+    replace: `.set({ acting: lease.acting })`,
     test: STORE,
   },
   {

@@ -4,6 +4,7 @@ import type { CardContents, ToolResultContent } from '../../../workflows/protoco
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { type Reader, read, type StoreContext } from '../context.ts';
+import { prepared } from '../prepared.ts';
 import { type CardRow, constant, contentOf } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 
@@ -62,6 +63,9 @@ export async function findResult({ db }: Reader, turn: Boxed, callId: string): P
 
 /** A query for the call of a turn, and its result when it has one. */
 export const selectCallAndResult = ({ db }: Reader, agentTurnId: string, callId: string) =>
+  callAndResult(db, { agentTurnId, callId });
+
+const callAndResult = prepared((db, call: { agentTurnId: string; callId: string }) =>
   db
     .selectFrom('cards')
     .select(({ selectFrom }) => [
@@ -72,14 +76,15 @@ export const selectCallAndResult = ({ db }: Reader, agentTurnId: string, callId:
       selectFrom('box_cards')
         .select('seq')
         .where('box_id', '=', ({ selectFrom }) =>
-          selectFrom('turns').select('output_box_id').where('turns.agent_turn_id', '=', agentTurnId),
+          selectFrom('turns').select('output_box_id').where('turns.agent_turn_id', '=', call.agentTurnId),
         )
         .whereRef('box_cards.card_id', '=', 'cards.card_id')
         .as('seq'),
     ])
-    .where('cards.agent_turn_id', '=', agentTurnId)
-    .where('cards.call_id', '=', callId)
-    .where('cards.type', 'in', [constant('tool.call'), constant('tool.result')]);
+    .where('cards.agent_turn_id', '=', call.agentTurnId)
+    .where('cards.call_id', '=', call.callId)
+    .where('cards.type', 'in', [constant('tool.call'), constant('tool.result')]),
+);
 
 type CallAndResultRow = Pick<CardRow, 'type' | 'content' | 'step_index' | 'token_count'> & {
   /** The place in the turn's output box; null for what is not in it. */

@@ -7,16 +7,21 @@ import type { CallAttempt } from '../../../workflows/contract/calls.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { type Reader, read, type StoreContext, type Tx, together } from '../context.ts';
+import { insertRows, prepared } from '../prepared.ts';
 import { constant } from '../schema/rows.ts';
 import { lostLease, selectLease } from '../turns/head.ts';
 
 /** A query for the claims of a call. */
 export const selectClaims = ({ db }: Reader, agentTurnId: string, callId: string) =>
+  claimsOf(db, { agentTurnId, callId });
+
+const claimsOf = prepared((db, call: { agentTurnId: string; callId: string }) =>
   db
     .selectFrom('dispatch_claims')
     .select('attempt')
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('call_id', '=', callId);
+    .where('agent_turn_id', '=', call.agentTurnId)
+    .where('call_id', '=', call.callId),
+);
 
 /** Whether any attempt at the call was claimed. */
 export const isClaimed = async (reader: Reader, { agentTurnId }: Fence, callId: string): Promise<boolean> =>
@@ -24,22 +29,16 @@ export const isClaimed = async (reader: Reader, { agentTurnId }: Fence, callId: 
 
 /** Claims these attempts; one that was claimed before stays as it is. */
 export async function insertClaims(tx: Tx, agentTurnId: string, claims: readonly CallAttempt[]): Promise<void> {
-  if (claims.length === 0) return;
-  await tx.db
-    .insertInto('dispatch_claims')
-    .values(
-      claims.map(({ callId, attempt }) => ({
-        agent_turn_id: agentTurnId,
-        call_id: callId,
-        attempt,
-        started_at: tx.now,
-        outcome: null,
-        duration_ms: null,
-        progress: null,
-      })),
-    )
-    .onConflict((conflict) => conflict.doNothing())
-    .execute();
+  const rows = claims.map(({ callId, attempt }) => ({
+    agent_turn_id: agentTurnId,
+    call_id: callId,
+    attempt,
+    started_at: tx.now,
+    outcome: null,
+    duration_ms: null,
+    progress: null,
+  }));
+  await insertRows(tx.db, 'dispatch_claims', rows, ['agent_turn_id', 'call_id', 'attempt']);
 }
 
 /** Whether a later attempt was claimed. */

@@ -15,6 +15,7 @@ import { FIRST_CHECK_MS, firstCheckAt } from '../../../workflows/supervision/che
 import { hideCards } from '../cards/boxes.ts';
 import { type Reader, type StoreContext, type Tx, write } from '../context.ts';
 import { appendEvent, appendNotices, appendState } from '../log/events.ts';
+import { insertRows, prepared, updateRows } from '../prepared.ts';
 import { decoded, encoded, type Json } from '../schema/json.ts';
 import type { RecordedOutage, RecordedStep } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
@@ -23,7 +24,7 @@ import { fencedWith, updateHead } from '../turns/head.ts';
 import { profileByHash } from '../turns/profiles.ts';
 import { steersWithin } from '../turns/steers.ts';
 import { deliver } from '../turns/tree-budgets.ts';
-import { type Extras, held, type Locked, selectHeld } from '../turns/turns.ts';
+import { type Extras, held, heldColumns, type Locked } from '../turns/turns.ts';
 import { countOpening, openOutage } from './provider-outages.ts';
 import { resultFieldsOf } from './result-fields.ts';
 import { actOnAnswers } from './waiting-set.ts';
@@ -80,7 +81,7 @@ async function startRunning(tx: Tx, { head, turn }: Locked<TurnAtStep>, timeouts
       no_workers_since: null,
     };
     const change = { status: 'running', started_at: tx.now, ...check } as const;
-    await tx.db.updateTable('turns').set(change).where('agent_turn_id', '=', turn.agent_turn_id).execute();
+    await updateRows(tx.db, 'turns', { agent_turn_id: turn.agent_turn_id }, change);
   }
   if (head.status === 'running') return;
   await updateHead(tx, head.agent_id, { status: 'running' });
@@ -103,18 +104,23 @@ interface StepColumns {
 export type TurnAtStep = WithLease & Extras & StepColumns;
 
 /** A query for a turn with its extras and one of its steps, to be run under its agent's head row. */
-export const selectTurnAt = (reader: Reader, agentTurnId: string, stepIndex: number) => {
+export const selectTurnAt = ({ db }: Reader, agentTurnId: string, stepIndex: number) =>
+  turnAt(db, { agentTurnId, stepIndex });
+
+const turnAt = prepared((db, at: { agentTurnId: string; stepIndex: number }) => {
   const ofStep = <T>(column: 'openings' | 'outcome' | 'ended_at' | 'outage') =>
     sql<T | null>`(select s.${sql.ref(column)} from agent_steps s
-      where s.agent_turn_id = turns.agent_turn_id and s.step_index = ${stepIndex})`;
+      where s.agent_turn_id = turns.agent_turn_id and s.step_index = ${at.stepIndex})`;
   // No join: SQLite would plan it anew for every turn.
-  return selectHeld(reader, agentTurnId).select([
-    ofStep<number>('openings').as('opened'),
-    ofStep<Json<RecordedStep>>('outcome').as('outcome'),
-    ofStep<number>('ended_at').as('closed'),
-    ofStep<Json<RecordedOutage>>('outage').as('outage'),
-  ]);
-};
+  return heldColumns(db)
+    .select([
+      ofStep<number>('openings').as('opened'),
+      ofStep<Json<RecordedStep>>('outcome').as('outcome'),
+      ofStep<number>('ended_at').as('closed'),
+      ofStep<Json<RecordedOutage>>('outage').as('outage'),
+    ])
+    .where('turns.agent_turn_id', '=', at.agentTurnId);
+});
 
 /** Locks the head if the lease holds, and reads the turn and its step. Errors: `stale_epoch` (T5). */
 export async function fencedTurnAt(tx: Tx, fence: Fence, stepIndex: number): Promise<Locked<TurnAtStep>> {
@@ -140,9 +146,8 @@ export async function openRow(
 ): Promise<void> {
   appendNotices(tx, turn, noticed);
   if (stepIndex > 1) await completeStep(tx, turn, stepIndex - 1);
-  await tx.db
-    .insertInto('agent_steps')
-    .values({
+  await insertRows(tx.db, 'agent_steps', [
+    {
       agent_turn_id: turn.agent_turn_id,
       step_index: stepIndex,
       status: 'started',
@@ -159,22 +164,26 @@ export async function openRow(
       outage: null,
       started_at: tx.now,
       ended_at: null,
-    })
-    .execute();
+    },
+  ]);
   appendEvent(tx, turn, { type: 'step', payload: { stepIndex, phase: 'started' } });
 }
 
+const completeOpen = prepared((db, step: { agentTurnId: string; stepIndex: number; now: number }) =>
+  db
+    .updateTable('agent_steps')
+    .set({ status: 'completed', ended_at: step.now })
+    .where('agent_turn_id', '=', step.agentTurnId)
+    .where('step_index', '=', step.stepIndex)
+    .where('ended_at', 'is', null)
+    .returning('step_index'),
+);
+
 /** A step with calls is over when the next one begins. */
 async function completeStep(tx: Tx, turn: TurnRow, stepIndex: number): Promise<void> {
-  const done = await tx.db
-    .updateTable('agent_steps')
-    .set({ status: 'completed', ended_at: tx.now })
-    .where('agent_turn_id', '=', turn.agent_turn_id)
-    .where('step_index', '=', stepIndex)
-    .where('ended_at', 'is', null)
-    .returning('step_index')
-    .executeTakeFirst();
-  if (done) appendEvent(tx, turn, { type: 'step', payload: { stepIndex, phase: 'completed' } });
+  const step = { agentTurnId: turn.agent_turn_id, stepIndex, now: tx.now };
+  if (await completeOpen(tx.db, step).executeTakeFirst())
+    appendEvent(tx, turn, { type: 'step', payload: { stepIndex, phase: 'completed' } });
 }
 
 /** Errors: `step_closed`, when the turn has gone on without this step (K13). */

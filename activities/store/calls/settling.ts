@@ -5,6 +5,7 @@ import type { StepBegin } from '../../../workflows/contract/steps.ts';
 import type { SettledCall } from '../../../workflows/kernel/calls.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { type StoreContext, type Tx, write } from '../context.ts';
+import { updateRows } from '../prepared.ts';
 import { leased, type WithLease } from '../schema/turn-states.ts';
 import { fencedWith } from '../turns/head.ts';
 import { deliver } from '../turns/tree-budgets.ts';
@@ -49,12 +50,7 @@ async function settle(
   { callId, attempt, content, durationMs }: CallResult,
 ): Promise<SettledCall> {
   const { settled } = await storeResult(tx, turn, { stepIndex: call.stepIndex, content, durationMs, known });
-  await tx.db
-    .updateTable('dispatch_claims')
-    .set({ outcome: content.status, duration_ms: durationMs })
-    .where('agent_turn_id', '=', turn.agent_turn_id)
-    .where('call_id', '=', callId)
-    .where('attempt', '=', attempt)
-    .execute();
+  const claim = { agent_turn_id: turn.agent_turn_id, call_id: callId, attempt };
+  await updateRows(tx.db, 'dispatch_claims', claim, { outcome: content.status, duration_ms: durationMs });
   return settled;
 }

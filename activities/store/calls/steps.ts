@@ -9,6 +9,7 @@ import { type NewCard, writeNewCards } from '../cards/cards.ts';
 import { tellAnswer } from '../chat/steps.ts';
 import { type StoreContext, type Tx, write } from '../context.ts';
 import { appendEdge, appendEvent, appendState } from '../log/events.ts';
+import { updateRows } from '../prepared.ts';
 import { decoded, encoded } from '../schema/json.ts';
 import type { RecordedStep } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
@@ -22,13 +23,24 @@ import { storeResult } from './results.ts';
 
 /** Commits what a model call has brought, unless another attempt of the step was faster. */
 export const commitStep = (ctx: StoreContext, fence: Fence, commit: StepCommit): Promise<StepOutcomeRecord> =>
-  write(ctx, fence.agentId, async (tx) => writeStep(tx, await fencedTurnAt(tx, fence, commit.stepIndex), commit));
+  write(ctx, fence.agentId, async (tx) => {
+    const locked = await fencedTurnAt(tx, fence, commit.stepIndex);
+    const { record, spent } = await writeStep(tx, locked, commit);
+    if (spent) await updateRows(tx.db, 'turns', { agent_turn_id: fence.agentTurnId }, spent);
+    return record;
+  });
+
+/** A step that is written but for what it changes of the row of its turn, which is null where an attempt before has written the step. */
+export interface WrittenStep {
+  readonly record: StepOutcomeRecord;
+  readonly spent: Pick<TurnRow, 'usage' | 'cost' | 'step_count'> | null;
+}
 
 /** Writes what a model call has brought, unless another attempt was faster. Errors: `step_closed` (K13). */
-export async function writeStep(tx: Tx, locked: Locked<TurnAtStep>, commit: StepCommit): Promise<StepOutcomeRecord> {
+export async function writeStep(tx: Tx, locked: Locked<TurnAtStep>, commit: StepCommit): Promise<WrittenStep> {
   const { turn } = locked;
   const recorded = await recordedOf(tx, turn, commit);
-  if (recorded) return recorded;
+  if (recorded) return { record: recorded, spent: null };
   refuseClosed(turn, commit.stepIndex);
   if (turn.opened === null) await openRow(tx, turn, commit.stepIndex);
   announce(tx, locked, commit);
@@ -51,7 +63,7 @@ export async function writeStep(tx: Tx, locked: Locked<TurnAtStep>, commit: Step
   const claimed = commit.calls.filter((call) => call.claimed);
   const claims = claimed.map(({ content: { callId } }) => ({ callId, attempt: 1 }));
   await insertClaims(tx, turn.agent_turn_id, claims);
-  return { ...outcome, ...delivered };
+  return { record: { ...outcome, ...delivered }, spent: spentWith(turn, commit) };
 }
 
 /** Gives up a step whose model call has failed; returns what an attempt has recorded of it all the same. */
@@ -181,34 +193,30 @@ const inboxNotEmpty = (callId: string): ToolResultContent => ({
   },
 });
 
-/** Writes the row of the step, and adds what it spent to the turn. */
+/** What the turn has spent with this step. */
+const spentWith = (turn: TurnRow, { stepIndex, usage, cost }: StepCommit): NonNullable<WrittenStep['spent']> => ({
+  usage: encoded(addUsage(decoded(turn.usage), usage)),
+  cost: turn.cost === null || cost === null ? null : turn.cost + cost,
+  step_count: stepIndex,
+});
+
+/** Writes the row of the step. */
 async function recordStep(tx: Tx, turn: TurnRow, commit: StepCommit, outcome: RecordedStep): Promise<void> {
   const { agent_turn_id: agentTurnId } = turn;
-  await tx.db
-    .updateTable('agent_steps')
-    .set({
-      status: commit.calls.length > 0 ? 'executing' : 'completed',
-      model: commit.model,
-      llm_usage: encoded(commit.usage),
-      llm_response_cost: commit.cost,
-      latency_ms: commit.latencyMs,
-      first_token_ms: commit.firstTokenMs,
-      finish_reason: commit.finishReason,
-      tool_call_ids: encoded(outcome.calls.map((call) => call.callId)),
-      outcome: encoded(outcome),
-      outage: null,
-      ended_at: commit.calls.length > 0 ? null : tx.now,
-    })
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('step_index', '=', commit.stepIndex)
-    .execute();
-  const cost = turn.cost === null || commit.cost === null ? null : turn.cost + commit.cost;
-  const usage = encoded(addUsage(decoded(turn.usage), commit.usage));
-  await tx.db
-    .updateTable('turns')
-    .set({ usage, cost, step_count: commit.stepIndex })
-    .where('agent_turn_id', '=', agentTurnId)
-    .execute();
+  const step = { agent_turn_id: agentTurnId, step_index: commit.stepIndex };
+  await updateRows(tx.db, 'agent_steps', step, {
+    status: commit.calls.length > 0 ? 'executing' : 'completed',
+    model: commit.model,
+    llm_usage: encoded(commit.usage),
+    llm_response_cost: commit.cost,
+    latency_ms: commit.latencyMs,
+    first_token_ms: commit.firstTokenMs,
+    finish_reason: commit.finishReason,
+    tool_call_ids: encoded(outcome.calls.map((call) => call.callId)),
+    outcome: encoded(outcome),
+    outage: null,
+    ended_at: commit.calls.length > 0 ? null : tx.now,
+  });
 }
 
 /** Tells of the step, before what came with it, and of the first tool that is run now. */

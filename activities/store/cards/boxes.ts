@@ -81,12 +81,7 @@ export async function hideTurn(
 export async function writeContextBox(ctx: StoreContext, texts: readonly string[]): Promise<string> {
   const boxId = contextBoxId(texts);
   await write(ctx, boxId, async (tx) => {
-    const isNew = await createBox(tx, {
-      box_id: boxId,
-      kind: 'context',
-      owner_agent_id: null,
-      last_seq: texts.length,
-    });
+    const isNew = await createBox(tx, { box_id: boxId, kind: 'context', owner_agent_id: null });
     if (!isNew) return;
     for (const [index, text] of texts.entries()) {
       const cardId = inputCardId(text, index);
@@ -124,13 +119,7 @@ export async function forkBox(tx: Tx, { from, to, kind, owner, beforeSeq }: Fork
   await sql`insert into box_cards (box_id, seq, card_id, hidden_reason)
     select cast(${to} as text), row_number() over (order by seq), card_id, null from box_cards
     where box_id = ${from} and hidden_reason is null and seq < ${before}`.execute(tx.db);
-  const { copied } = await tx.db
-    .selectFrom('box_cards')
-    .select((eb) => eb.fn.countAll<number>().as('copied'))
-    .where('box_id', '=', to)
-    .executeTakeFirstOrThrow();
-  const box = { box_id: to, kind, owner_agent_id: owner, parent_ids: encoded([from]) };
-  await createBox(tx, { ...box, last_seq: Number(copied) });
+  await createBox(tx, { box_id: to, kind, owner_agent_id: owner, parent_ids: encoded([from]) });
   await writeUnits(tx, to);
 }
 
@@ -161,7 +150,7 @@ export const replaceOutputBox = (
       owner_agent_id: agentId,
       parent_ids: encoded([expectedBoxId]),
     } as const;
-    await createBox(tx, { ...box, last_seq: ids.length });
+    await createBox(tx, box);
     for (const [index, cardId] of ids.entries()) {
       const card = await tx.db.selectFrom('cards').select('card_id').where('card_id', '=', cardId).executeTakeFirst();
       if (!card) throw new CodedError('box_unavailable', `there is no card ${cardId} to put into the new box`);

@@ -12,6 +12,7 @@ import { SIZES } from '../../../workflows/protocol/sizes.ts';
 import { shownResult } from '../../spool.ts';
 import { countTokens } from '../../tokens.ts';
 import type { Tx } from '../context.ts';
+import { insertRows, prepared } from '../prepared.ts';
 import { decoded, encoded, encodedText, type Json } from '../schema/json.ts';
 import type { BoxRow, CardRow } from '../schema/rows.ts';
 
@@ -41,12 +42,8 @@ export async function forgetCard({ db }: Tx, cardId: string): Promise<void> {
   await db.deleteFrom('cards').where('card_id', '=', cardId).execute();
 }
 
-const insertCardRows = ({ db }: Tx, rows: readonly CardRow[]): Promise<unknown> =>
-  db
-    .insertInto('cards')
-    .values(rows)
-    .onConflict((conflict) => conflict.column('card_id').doNothing())
-    .execute();
+const insertCardRows = ({ db }: Tx, rows: readonly CardRow[]): Promise<void> =>
+  insertRows(db, 'cards', rows, ['card_id']);
 
 function cardRow<T extends CardType>({ now }: Tx, card: NewCard<T>): CardRow {
   const content: Json<CardContents[CardType]> = encodedText(card.content);
@@ -117,32 +114,28 @@ async function appendAllNew(tx: Tx, box: OwnBox, cardIds: readonly string[]): Pr
   const { boxId } = box;
   const end = tx.boxEnds.get(boxId);
   if (end === undefined) return addAllToBox(tx, box, cardIds);
-  const lastSeq = end + cardIds.length;
-  await tx.db.updateTable('boxes').set({ last_seq: lastSeq }).where('box_id', '=', boxId).execute();
-  noteBoxEnd(tx, boxId, lastSeq);
-  return insertPlaces(tx, boxId, end + 1, cardIds);
+  return insertPlaces(tx, boxId, end, cardIds);
 }
 
 /** Appends the cards, which differ, unless the box has one of them or is not this owner's: then null. Returns the place of the first. */
 async function addAllToBox(tx: Tx, { boxId, owner }: OwnBox, cardIds: readonly string[]): Promise<number | null> {
   const box = await tx.db
-    .updateTable('boxes')
-    .set((eb) => ({ last_seq: eb('last_seq', '+', cardIds.length) }))
+    .selectFrom('boxes')
+    .select(sql<number>`coalesce((select max(seq) from box_cards where box_cards.box_id = boxes.box_id), 0)`.as('end'))
     .where('box_id', '=', boxId)
     .where('owner_agent_id', '=', owner)
     .where(sql<boolean>`not exists (
       select 1 from box_cards where box_cards.box_id = boxes.box_id and box_cards.card_id in (${sql.join(cardIds)}))`)
-    .returning('last_seq')
     .executeTakeFirst();
-  if (!box) return null;
-  noteBoxEnd(tx, boxId, box.last_seq);
-  return insertPlaces(tx, boxId, box.last_seq - cardIds.length + 1, cardIds);
+  return box ? insertPlaces(tx, boxId, box.end, cardIds) : null;
 }
 
-/** Puts the cards into places that the box has been given; returns the first place. */
-async function insertPlaces(tx: Tx, boxId: string, first: number, cardIds: readonly string[]): Promise<number> {
+/** Puts the cards behind the last place of a box, which is `end`; returns the first place. */
+async function insertPlaces(tx: Tx, boxId: string, end: number, cardIds: readonly string[]): Promise<number> {
+  const first = end + 1;
+  noteBoxEnd(tx, boxId, end + cardIds.length);
   const rows = cardIds.map((cardId, at) => ({ box_id: boxId, seq: first + at, card_id: cardId, hidden_reason: null }));
-  await tx.db.insertInto('box_cards').values(rows).execute();
+  await insertRows(tx.db, 'box_cards', rows);
   return first;
 }
 
@@ -169,20 +162,28 @@ export async function writeNewCards(
   return written;
 }
 
-/** A box that is to be made; without parents and empty unless it says otherwise. */
-export type NewBox = Pick<BoxRow, 'box_id' | 'kind' | 'owner_agent_id'> &
-  Partial<Pick<BoxRow, 'last_seq' | 'parent_ids'>>;
+/** A box that is to be made; without parents unless it says otherwise. */
+export type NewBox = Pick<BoxRow, 'box_id' | 'kind' | 'owner_agent_id'> & Partial<Pick<BoxRow, 'parent_ids'>>;
 
 /** Makes the box unless its id exists. */
 export async function createBox(tx: Tx, box: NewBox): Promise<boolean> {
-  const made = await tx.db
-    .insertInto('boxes')
-    .values({ parent_ids: encoded([]), last_seq: 0, ...box, created_at: tx.now })
-    .onConflict((conflict) => conflict.column('box_id').doNothing())
-    .returning('box_id')
-    .executeTakeFirst();
-  return made !== undefined;
+  const row = { parent_ids: encoded([]), ...box, created_at: tx.now };
+  return (await insertBox(tx.db, row).executeTakeFirst()) !== undefined;
 }
+
+const insertBox = prepared((db, box: BoxRow) =>
+  db
+    .insertInto('boxes')
+    .values({
+      box_id: box.box_id,
+      kind: box.kind,
+      owner_agent_id: box.owner_agent_id,
+      parent_ids: box.parent_ids,
+      created_at: box.created_at,
+    })
+    .onConflict((conflict) => conflict.column('box_id').doNothing())
+    .returning('box_id'),
+);
 
 /** The card that a row holds. */
 export const toCard = (row: CardRow): Card =>

@@ -14,8 +14,9 @@ import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
 import { COLLAPSED_TOKENS, MESSAGE_TOKENS, previewTokens, snipTokens } from '../../../workflows/kernel/pressure.ts';
 import type { CardType } from '../../../workflows/protocol/cards.ts';
 import { ofFewLengths, type Reader, type Tx } from '../context.ts';
+import { insertRows, prepared } from '../prepared.ts';
 import { decoded, encoded, type Json } from '../schema/json.ts';
-import type { BoxUnitRow, CardRow } from '../schema/rows.ts';
+import type { BoxCardRow, BoxUnitRow, CardRow } from '../schema/rows.ts';
 
 /** The most units that a lease carries. */
 const MOST_UNITS = 64;
@@ -66,9 +67,13 @@ export async function contextUnits(
 
 /** Makes a unit of what came into the box since its last one. The caller holds the head row of its owner, and no turn writes to it. */
 export async function closeUnit(tx: Tx, boxId: string): Promise<void> {
-  const last = sql<number>`(select coalesce(max(u.to_seq), 0) from box_units u where u.box_id = ${boxId})`;
-  await insertUnits(tx, boxId, unitOf(await shownAt(tx, selectPlaces(tx, boxId).where('seq', '>', last))));
+  await insertUnits(tx, boxId, unitOf(await shownAt(tx, placesSinceUnits(tx.db, { boxId }))));
 }
+
+const placesSinceUnits = prepared((db, box: { boxId: string }) => {
+  const last = sql<number>`(select coalesce(max(u.to_seq), 0) from box_units u where u.box_id = ${box.boxId})`;
+  return selectPlaces({ db }, box.boxId).where('seq', '>', last);
+});
 
 /** Writes the units of a box that was put together at once, in which cards of several turns may lie anyhow. */
 export async function writeUnits(tx: Tx, boxId: string): Promise<void> {
@@ -108,7 +113,7 @@ interface ShownCard extends Pick<CardRow, 'type' | 'token_count' | 'agent_turn_i
 }
 
 /** A query for the places of a box that are in view. */
-const selectPlaces = ({ db }: Reader, boxId: string) =>
+const selectPlaces = ({ db }: Pick<Reader, 'db'>, boxId: string) =>
   db
     .selectFrom('box_cards')
     .select(['seq', 'card_id'])
@@ -119,8 +124,13 @@ const selectPlaces = ({ db }: Reader, boxId: string) =>
 /** Cards in one statement: SQLite takes at most 32,766 parameters. */
 const CARDS_PER_QUERY = 1_024;
 
+/** A query for places of a box. */
+interface Places {
+  execute(): Promise<readonly Pick<BoxCardRow, 'seq' | 'card_id'>[]>;
+}
+
 /** The cards there that a prompt may show. They are found by their ids, for a planner may join a box with all cards there are. */
-async function shownAt({ db }: Reader, query: ReturnType<typeof selectPlaces>): Promise<ShownCard[]> {
+async function shownAt({ db }: Reader, query: Places): Promise<ShownCard[]> {
   const places = await query.execute();
   const shown: ShownCard[] = [];
   for (let from = 0; from < places.length; from += CARDS_PER_QUERY) {
@@ -182,7 +192,7 @@ async function insertUnits(tx: Tx, boxId: string, units: readonly Unit[]): Promi
     tokens,
     results: encoded(results),
   }));
-  if (rows.length > 0) await tx.db.insertInto('box_units').values(rows).execute();
+  await insertRows(tx.db, 'box_units', rows);
 }
 
 /** Writes these in place of the units that end in an extent. */

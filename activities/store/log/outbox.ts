@@ -8,6 +8,7 @@
  * 2. Only an agent whose head row the transaction holds is counted for, so sequences have no gaps and no ties.
  */
 import { CodedError } from '../../../workflows/protocol/failures.ts';
+import { insertRows, updateRows } from '../prepared.ts';
 import type { EdgeRow, EventRow } from '../schema/log-rows.ts';
 import type { HeadRow, Trx } from '../schema/rows.ts';
 
@@ -61,16 +62,9 @@ export class Outbox {
     const events = this.#events.map((event) => ({ ...event, seq: this.#nextEventSeq(event.agent_id) }));
     for (const [agentId, counters] of this.#counters) await storeCounters(trx, agentId, counters);
     for (let from = 0; from < events.length; from += ROWS_PER_INSERT)
-      await trx
-        .insertInto('events')
-        .values(events.slice(from, from + ROWS_PER_INSERT))
-        .execute();
+      await insertRows(trx, 'events', events.slice(from, from + ROWS_PER_INSERT));
     for (let from = 0; from < this.#edges.length; from += ROWS_PER_INSERT)
-      await trx
-        .insertInto('execution_edges')
-        .values(this.#edges.slice(from, from + ROWS_PER_INSERT))
-        .onConflict((conflict) => conflict.column('edge_key').doNothing())
-        .execute();
+      await insertRows(trx, 'execution_edges', this.#edges.slice(from, from + ROWS_PER_INSERT), ['edge_key']);
     return { turnEnded: events.some((event) => event.type === 'task') };
   }
 
@@ -89,9 +83,6 @@ export class Outbox {
 
 async function storeCounters(trx: Trx, agentId: string, { stored, acceptSeq, eventSeq }: Counters): Promise<void> {
   if (acceptSeq === stored.accept_seq && eventSeq === stored.event_seq) return;
-  await trx
-    .updateTable('agent_state_head')
-    .set({ accept_seq: acceptSeq, event_seq: eventSeq })
-    .where('agent_id', '=', agentId)
-    .execute();
+  const counted = { accept_seq: acceptSeq, event_seq: eventSeq };
+  await updateRows(trx, 'agent_state_head', { agent_id: agentId }, counted);
 }

@@ -8,6 +8,13 @@ import { Socket } from 'node:net';
 export class GatheringSocket extends Socket {
   #isGathering = false;
 
+  /** Node's own gives the socket Node's own `write` as it connects, in place of any other. */
+  override connect(...to: unknown[]): this {
+    super.connect(...(to as Parameters<Socket['connect']>));
+    Reflect.deleteProperty(this, 'write');
+    return this;
+  }
+
   override write(...written: unknown[]): boolean {
     if (!this.#isGathering) {
       this.#isGathering = true;

@@ -20,6 +20,7 @@ import { approversOf } from '../calls/approval-rows.ts';
 import { withoutAttempt } from '../calls/provider-outages.ts';
 import { toCard } from '../cards/cards.ts';
 import { ofFewLengths, read, type StoreContext, together } from '../context.ts';
+import { prepared } from '../prepared.ts';
 import { decoded, decodedOr } from '../schema/json.ts';
 import type { EventRow } from '../schema/log-rows.ts';
 import { type CardRow, type ClaimRow, constant, contentOf, type Db, type StepRow } from '../schema/rows.ts';
@@ -29,7 +30,7 @@ import { missingWorkers } from './agents.ts';
 /** Reads a turn with its steps and calls; null when it was never accepted. */
 export const getTurn = (ctx: StoreContext, agentTurnId: string): Promise<TurnView | null> =>
   read(ctx, async ({ db }) => {
-    const turn = await db.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId).executeTakeFirst();
+    const turn = await turnById(db, { agentTurnId }).executeTakeFirst();
     return turn ? viewOf(db, turn) : null;
   });
 
@@ -61,15 +62,17 @@ export function chatIdentityOf(turn: TurnRow): ChatIdentity | null {
 /** The turn as readers see it, in two round trips at most. */
 async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
   const agentTurnId = turn.agent_turn_id;
-  const cardOf = (cardId: string | null) => db.selectFrom('cards').select('content').where('card_id', '=', cardId);
-  const [[instruction], [deliverable], steps, calls, claims] = await together(
+  const [steps, cards, claims] = await together(
     db,
-    cardOf(turn.instruction_card_id),
-    cardOf(turn.deliverable_card_id),
-    selectSteps(db, agentTurnId),
-    selectCalls(db, agentTurnId),
-    selectAttempts(db, agentTurnId),
+    stepsOf(db, { agentTurnId }),
+    shownCardsOf(db, { agentTurnId }),
+    attemptsOf(db, { agentTurnId }),
   );
+  const own = new Map(cards.map((card) => [card.card_id, card]));
+  // Input that was written before the request belongs to no turn.
+  const instruction =
+    own.get(turn.instruction_card_id) ?? (await cardById(db, { cardId: turn.instruction_card_id }).executeTakeFirst());
+  const deliverable = turn.deliverable_card_id === null ? undefined : own.get(turn.deliverable_card_id);
   const waiting = isTerminal(turn.status) ? [] : await waitingOf(db, agentTurnId);
   return {
     agentTurnId,
@@ -90,7 +93,7 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     stepCount: turn.step_count,
     waitingForProvider: isTerminal(turn.status) ? null : outageOf(steps.at(-1)),
     waitingForWorkers: isTerminal(turn.status) ? null : missingWorkers(turn),
-    steps: stepViews(steps, callViews(calls, claims)),
+    steps: stepViews(steps, callViews(cards, claims)),
     waiting: waiting.map((row) => ({
       kind: row.kind,
       callId: row.call_id,
@@ -140,25 +143,40 @@ const waitingOf = (db: Db, agentTurnId: string) =>
     .where('turn_waiting.status', '=', 'waiting')
     .execute();
 
-/** A query for the steps of a turn in their order. */
-const selectSteps = (db: Db, agentTurnId: string) =>
-  db.selectFrom('agent_steps').selectAll().where('agent_turn_id', '=', agentTurnId).orderBy('step_index');
+interface OfTurn {
+  readonly agentTurnId: string;
+}
 
-/** A query for the calls of a turn and their results. */
-const selectCalls = (db: Db, agentTurnId: string) =>
+const turnById = prepared((db, of: OfTurn) =>
+  db.selectFrom('turns').selectAll().where('agent_turn_id', '=', of.agentTurnId),
+);
+
+const cardById = prepared((db, card: { cardId: string }) =>
+  db.selectFrom('cards').select('content').where('card_id', '=', card.cardId),
+);
+
+/** A query for the steps of a turn in their order. */
+const stepsOf = prepared((db, of: OfTurn) =>
+  db.selectFrom('agent_steps').selectAll().where('agent_turn_id', '=', of.agentTurnId).orderBy('step_index'),
+);
+
+/** A query for what a turn was asked, its calls and their results, and its deliverable. */
+const shownCardsOf = prepared((db, of: OfTurn) =>
   db
     .selectFrom('cards')
-    .select(['type', 'content'])
-    .where('agent_turn_id', '=', agentTurnId)
-    .where('type', 'in', ['tool.call', 'tool.result']);
+    .select(['card_id', 'type', 'content'])
+    .where('agent_turn_id', '=', of.agentTurnId)
+    .where('type', 'in', ['task.instruction', 'tool.call', 'tool.result', 'task.deliverable']),
+);
 
 /** A query for how long the calls of a turn took, and how far their attempts are, the latest attempt last. */
-const selectAttempts = (db: Db, agentTurnId: string) =>
+const attemptsOf = prepared((db, of: OfTurn) =>
   db
     .selectFrom('dispatch_claims')
     .select(['call_id', 'duration_ms', 'progress'])
-    .where('agent_turn_id', '=', agentTurnId)
-    .orderBy('attempt');
+    .where('agent_turn_id', '=', of.agentTurnId)
+    .orderBy('attempt'),
+);
 
 const stepViews = (steps: readonly StepRow[], calls: ReadonlyMap<string, CallView>): StepView[] =>
   steps.map((row) => ({
@@ -314,18 +332,20 @@ export const readExtents = (ctx: StoreContext, extents: readonly BoxExtent[]): P
 const CARDS_PER_QUERY = 1_000;
 
 /** The ids of the cards of an extent that are in view, in order. */
-async function idsOf(db: Db, { boxId, fromSeq, toSeq }: BoxExtent): Promise<string[]> {
-  const rows = await db
+async function idsOf(db: Db, extent: BoxExtent): Promise<string[]> {
+  return (await idsWithin(db, extent).execute()).map((row) => row.card_id);
+}
+
+const idsWithin = prepared((db, extent: BoxExtent) =>
+  db
     .selectFrom('box_cards')
     .select('card_id')
-    .where('box_id', '=', boxId)
-    .where('seq', '>=', fromSeq)
-    .where('seq', '<=', toSeq)
+    .where('box_id', '=', extent.boxId)
+    .where('seq', '>=', extent.fromSeq)
+    .where('seq', '<=', extent.toSeq)
     .where('hidden_reason', 'is', null)
-    .orderBy('seq')
-    .execute();
-  return rows.map((row) => row.card_id);
-}
+    .orderBy('seq'),
+);
 
 async function fetchCards(db: Db, ids: readonly string[]): Promise<Card[]> {
   const rows = await db.selectFrom('cards').selectAll().where('card_id', 'in', ofFewLengths(ids)).execute();

@@ -40,7 +40,7 @@ const cards: Migration = ({ int }) => [
 /** Boxes, the places of cards in them, and the sizes of earlier turns. */
 const boxes: Migration = ({ int }) => [
   `create table boxes (box_id text primary key, kind text not null, owner_agent_id text, parent_ids text not null,
-     last_seq ${int} not null, created_at ${int} not null)`,
+     created_at ${int} not null)`,
   `create table box_cards (box_id text not null, seq ${int} not null, card_id text not null, hidden_reason text,
      hidden_by text, primary key (box_id, seq), unique (box_id, card_id))`,
   // What is in view: however many cards have left it, nobody who renders a box reads them.

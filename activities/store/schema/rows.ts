@@ -52,7 +52,6 @@ export interface BoxRow {
   owner_agent_id: string | null;
   /** The box that this one was copied from, or took the place of. */
   parent_ids: Json<readonly string[]>;
-  last_seq: number;
   created_at: number;
 }
 

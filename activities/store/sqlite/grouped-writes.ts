@@ -9,7 +9,7 @@
  * 4. The event loop does not turn while a transaction is open: what else it has to run may take long, and other processes wait for the lock.
  */
 import { setImmediate } from 'node:timers/promises';
-import { sql } from 'kysely';
+import { CompiledQuery } from 'kysely';
 import { type LockedByOthers, untilUnlocked } from '../context.ts';
 import type { Db, Trx } from '../schema/rows.ts';
 
@@ -22,7 +22,7 @@ const LONGEST_MS = 10;
 interface Write {
   /** Until when it may wait for the lock, by `performance.now()`. */
   readonly deadline: number;
-  /** Writes; returns what tells the caller. Errors: none, what went wrong is told like the rest. */
+  /** Writes; returns what tells the caller. Errors: those of what is written. */
   readonly perform: (trx: Trx) => Promise<() => void>;
   readonly fail: (error: unknown) => void;
 }
@@ -46,15 +46,8 @@ export class GroupedWrites {
   run<T>(deadline: number, body: (trx: Trx) => Promise<T>): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const perform = async (trx: Trx): Promise<() => void> => {
-      await sql`savepoint write_of_group`.execute(trx);
-      try {
-        const value = await body(trx);
-        await sql`release write_of_group`.execute(trx);
-        return () => resolve(value);
-      } catch (error) {
-        await undo(trx, error);
-        return () => reject(error);
-      }
+      const value = await body(trx);
+      return () => resolve(value);
     };
     this.#waiting.push({ deadline, perform, fail: reject });
     if (!this.#isWorking) void this.#work();
@@ -90,7 +83,8 @@ export class GroupedWrites {
     const until = performance.now() + this.#longestMs;
     const outcomes: (() => void)[] = [];
     for (const write of group) {
-      outcomes.push(await write.perform(trx));
+      // Nothing stands before the first one: when it fails, the transaction is taken back with it.
+      outcomes.push(await (write === group[0] ? write.perform(trx) : performApart(trx, write)));
       const next = group.length < WRITES_TOGETHER && performance.now() < until ? this.#waiting.shift() : undefined;
       if (next) group.push(next);
     }
@@ -98,11 +92,28 @@ export class GroupedWrites {
   }
 }
 
+/** Performs a write that leaves those before it as they are when it fails, which is told like the rest. */
+async function performApart(trx: Trx, { perform, fail }: Write): Promise<() => void> {
+  await trx.executeQuery(SAVEPOINT);
+  try {
+    const tell = await perform(trx);
+    await trx.executeQuery(RELEASE);
+    return tell;
+  } catch (error) {
+    await undo(trx, error);
+    return () => fail(error);
+  }
+}
+
+const SAVEPOINT = CompiledQuery.raw('savepoint write_of_group');
+const RELEASE = CompiledQuery.raw('release write_of_group');
+const UNDO = CompiledQuery.raw('rollback to write_of_group');
+
 /** Takes back what a write has done. Errors: its own, where the whole transaction is lost already, as when the disk is full. */
 async function undo(trx: Trx, error: unknown): Promise<void> {
   try {
-    await sql`rollback to write_of_group`.execute(trx);
-    await sql`release write_of_group`.execute(trx);
+    await trx.executeQuery(UNDO);
+    await trx.executeQuery(RELEASE);
   } catch {
     throw error;
   }

@@ -10,15 +10,18 @@ import { instructionCardId, turnIdForKey } from '../../ids.ts';
 import { insertCard } from '../cards/cards.ts';
 import { type Reader, type StoreContext, type Tx, write } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
+import { insertRows, prepared } from '../prepared.ts';
+import { encodedText } from '../schema/json.ts';
 import { constant, type HeadRow } from '../schema/rows.ts';
 import { type QueuedTurn, type Turn, turnFrom } from '../schema/turn-states.ts';
 import { profileRefusal, selectChosenProfile } from './chosen-profile.ts';
 import { handOver } from './handover.ts';
 import { forgetNewHead, lockHead, lockHeadWith, updateHead } from './head.ts';
 import { leaseOf } from './lease.ts';
+import type { InstructionRow } from './lease-refusals.ts';
 import type { Refusal } from './refusal.ts';
 import { enrol, type RosterEntry } from './roster.ts';
-import { insertTurn, type NewTurn, selectTurn, turnOf } from './turns.ts';
+import { type NewTurn, newTurn, selectTurn, turnOf } from './turns.ts';
 
 /** The digest of a request without its key, keys sorted: two requests are the same when their digests are. */
 function digestOf(request: EnqueueRequest): string {
@@ -58,10 +61,13 @@ export async function accept(ctx: StoreContext, input: AcceptInput): Promise<Acc
       return { kind: 'refused', ...refused };
     }
     const awake = inbox.entry ? head : await enrol(tx, head, { profile: name, parentAgentId: null });
-    const turn = await queue(tx, input, { agentTurnId, profile: name, digest });
-    const first = inbox.queued === 0 ? turn : undefined;
+    const { turn, instruction } = await queue(tx, input, { agentTurnId, profile: name, digest });
+    const first = inbox.queued === 0;
     const idle = head.status === 'idle';
-    const lease = idle ? (await handOver(tx, awake, first)).next : null;
+    const needs = instruction && { profileHead: profile, instruction };
+    // With a lease that follows at once the row is written once.
+    if (!first || !idle) await insertRows(tx.db, 'turns', [turn]);
+    const lease = idle ? (await handOver(tx, awake, first ? { turn, needs } : undefined)).next : null;
     const accepted = { kind: 'accepted', agentTurnId, lease, duplicate: false } as const;
     if (lease?.agentTurnId === agentTurnId) return { ...accepted, position: 0, status: 'dispatched' };
     // On its way to the front the turn itself may have been found to be one that cannot start (T8).
@@ -81,7 +87,9 @@ interface Inbox {
 }
 
 /** A query for the inbox of an agent. One that is not on the roster has no turns: it is enrolled with its first. */
-const selectInbox = ({ db }: Reader, agentId: string) =>
+const selectInbox = ({ db }: Reader, agentId: string) => inboxOf(db, { agentId });
+
+const inboxOf = prepared((db, agent: { agentId: string }) =>
   db
     .selectFrom('agents')
     .select(({ selectFrom }) => [
@@ -89,11 +97,12 @@ const selectInbox = ({ db }: Reader, agentId: string) =>
       'profile',
       selectFrom('turns')
         .select((eb) => eb.fn.countAll<number>().as('count'))
-        .where('turns.agent_id', '=', agentId)
+        .where('turns.agent_id', '=', agent.agentId)
         .where('turns.status', '=', constant('queued'))
         .as('queued'),
     ])
-    .where('agents.agent_id', '=', agentId);
+    .where('agents.agent_id', '=', agent.agentId),
+);
 
 const inboxFrom = (entry: (NonNullable<Inbox['entry']> & { queued: unknown }) | undefined): Inbox => ({
   entry,
@@ -169,20 +178,21 @@ async function missingReference({ db }: Reader, request: EnqueueRequest): Promis
   return { code: 'invalid_request', message };
 }
 
-/** Writes the instruction where the request brings it, and queues the turn. */
+/** Writes the instruction where the request brings it, and makes the turn, whose row the caller writes. */
 async function queue(
   tx: Tx,
   { agentId, request }: AcceptInput,
   { agentTurnId, profile, digest }: Pick<NewTurn, 'agentTurnId' | 'profile' | 'digest'>,
-): Promise<QueuedTurn> {
+): Promise<{ readonly turn: QueuedTurn; readonly instruction: InstructionRow | undefined }> {
   const cardId = request.instructionCardId ?? instructionCardId(agentTurnId);
-  if (request.instruction !== undefined) {
-    const content = { text: request.instruction };
-    await insertCard(tx, { cardId, type: 'task.instruction', content, author: 'client', agentTurnId });
-  }
-  const { instruction: _, ...rest } = request;
+  const { instruction: text, ...rest } = request;
   const lane = PRIORITIES.indexOf(request.priority);
-  return insertTurn(tx, { agentId, agentTurnId, lane, instructionCardId: cardId, digest, profile, request: rest });
+  const turn = newTurn(tx, { agentId, agentTurnId, lane, instructionCardId: cardId, digest, profile, request: rest });
+  if (text === undefined) return { turn, instruction: undefined };
+  const type = 'task.instruction';
+  const content = { text };
+  const tokens = await insertCard(tx, { cardId, type, content, author: 'client', agentTurnId });
+  return { turn, instruction: { type, content: encodedText(content), token_count: tokens } };
 }
 
 /** Writes down, once, that a message of a foreign client could not be used and why. */

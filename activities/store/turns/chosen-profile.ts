@@ -6,20 +6,25 @@ import { distance } from 'fastest-levenshtein';
 import { sql } from 'kysely';
 import type { Profile } from '../../../workflows/protocol/profile.ts';
 import type { Reader } from '../context.ts';
+import { prepared } from '../prepared.ts';
 import type { ProfileRow } from '../schema/rows.ts';
-import { profileByHash, profileNames } from './profiles.ts';
+import { profileByHash, profileNames, selectProfileHead } from './profiles.ts';
 import type { Refusal } from './refusal.ts';
 
 /** A query for the version of the profile that the agent's next turn gets; `asked` is the profile that the request names. */
-export const selectChosenProfile = ({ db }: Reader, agentId: string, asked: string | undefined) =>
+export const selectChosenProfile = (reader: Reader, agentId: string, asked: string | undefined) =>
+  asked === undefined ? headOfAgent(reader.db, { agentId }) : selectProfileHead(reader, asked);
+
+const headOfAgent = prepared((db, agent: { agentId: string }) =>
   db
     .selectFrom('profile_heads')
     .select('hash')
     .where(
       'name',
       '=',
-      asked ?? sql<string>`coalesce((select profile from agents where agent_id = ${agentId}), ${agentId})`,
-    );
+      sql<string>`coalesce((select profile from agents where agent_id = ${agent.agentId}), ${agent.agentId})`,
+    ),
+);
 
 /** The profile that a request is for. */
 export interface ChosenProfile {

@@ -9,6 +9,7 @@ import type { CardContents } from '../../../workflows/protocol/cards.ts';
 import { clip, SIZES, utf8Bytes } from '../../../workflows/protocol/sizes.ts';
 import type { Deliverable, Termination } from '../../../workflows/protocol/turn.ts';
 import type { Reader } from '../context.ts';
+import { prepared } from '../prepared.ts';
 import { constant, contentOf } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 
@@ -29,18 +30,28 @@ function fitted(text: string): { readonly text: string; readonly wholeBytes?: nu
 
 const jsonBytes = (text: string): number => Buffer.byteLength(JSON.stringify(text));
 
-/** The content of the turn's deliverable card. The caller holds the head row of the turn's agent. */
+/** What a thought says. */
+export interface KnownThought {
+  readonly cardId: string;
+  readonly text: string;
+}
+
+/** The content of the turn's deliverable card. The caller holds the head row of the turn's agent, and may know a thought. */
 export async function deliverableOf(
   reader: Reader,
   turn: TurnRow,
   termination: Termination,
   source: DeliverableSource,
+  known: KnownThought | null = null,
 ): Promise<Deliverable> {
   switch (source.from) {
     case 'thought': {
       const texts: string[] = [];
-      for (const cardId of [...(source.parts ?? []), source.cardId])
-        texts.push((await cardOf(reader, turn, 'agent.thought', { card_id: cardId }))?.text ?? '');
+      for (const cardId of [...(source.parts ?? []), source.cardId]) {
+        const thought =
+          cardId === known?.cardId ? known : await cardOf(reader, turn, 'agent.thought', { card_id: cardId });
+        texts.push(thought?.text ?? '');
+      }
       const text = texts.join('');
       return fitted(text.trim() ? text : BLANK_ANSWER);
     }
@@ -88,24 +99,40 @@ async function fallbackOf({ db }: Reader, agentTurnId: string, termination: Term
 
 type Key = { readonly card_id: string } | { readonly call_id: string };
 
+type CardKind = 'agent.thought' | 'tool.call' | 'tool.result';
+
 /** The content of one card of the turn; null when there is no such card. */
-async function cardOf<T extends 'agent.thought' | 'tool.call' | 'tool.result'>(
+async function cardOf<T extends CardKind>(
   { db }: Reader,
-  turn: TurnRow,
+  { agent_turn_id: agentTurnId }: TurnRow,
   type: T,
   key: Key,
 ): Promise<CardContents[T] | null> {
-  const query = db
-    .selectFrom('cards')
-    .select('content')
-    .where('agent_turn_id', '=', turn.agent_turn_id)
-    .where('type', '=', constant(type));
-  const row = await ('card_id' in key
-    ? query.where('card_id', '=', key.card_id)
-    : query.where('call_id', '=', key.call_id)
-  ).executeTakeFirst();
+  const query =
+    'card_id' in key
+      ? CONTENT[type].byCard(db, { agentTurnId, id: key.card_id })
+      : CONTENT[type].byCall(db, { agentTurnId, id: key.call_id });
+  const row = await query.executeTakeFirst();
   return row ? contentOf(row, type) : null;
 }
+
+const contentBy = (type: CardKind, column: 'card_id' | 'call_id') =>
+  prepared((db, of: { agentTurnId: string; id: string }) =>
+    db
+      .selectFrom('cards')
+      .select('content')
+      .where('agent_turn_id', '=', of.agentTurnId)
+      .where('type', '=', constant(type))
+      .where(column, '=', of.id),
+  );
+
+const contentOfKind = (type: CardKind) => ({ byCard: contentBy(type, 'card_id'), byCall: contentBy(type, 'call_id') });
+
+const CONTENT = {
+  'agent.thought': contentOfKind('agent.thought'),
+  'tool.call': contentOfKind('tool.call'),
+  'tool.result': contentOfKind('tool.result'),
+};
 
 /** Bytes of a deliverable that the Web UI shows. */
 const SHOWN_BYTES = 1_500;

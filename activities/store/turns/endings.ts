@@ -13,13 +13,14 @@ import { fencedTurnAt, type TurnAtStep } from '../calls/openings.ts';
 import { writeStep } from '../calls/steps.ts';
 import { closeUnit } from '../cards/earlier-turns.ts';
 import { type StoreContext, type Tx, write } from '../context.ts';
+import { updateRows } from '../prepared.ts';
 import type { HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { isEnded } from '../schema/turn-states.ts';
 import { handOver } from './handover.ts';
 import { holds, lockHead, lostLease, updateHead } from './head.ts';
-import { abandoned, endOf, finishTurn, lastTurn, RESTING, type StoredCommit } from './terminal.ts';
-import { lockedTurn, type MaybeHeld, turnOf } from './turns.ts';
+import { abandoned, type EndingTurn, endOf, finishTurn, lastTurn, RESTING, type StoredCommit } from './terminal.ts';
+import { lockedTurn, turnOf } from './turns.ts';
 
 /** The end that a turn commits itself. */
 export const commitTurn = (ctx: StoreContext, fence: Fence, commit: TurnCommit): Promise<Ending> =>
@@ -40,14 +41,18 @@ export const commitStepAndEnd = (
 ): Promise<CommittedStep> =>
   write(ctx, fence.agentId, async (tx) => {
     const { head, turn } = await fencedTurnAt(tx, fence, commit.stepIndex);
-    const record = await writeStep(tx, { head, turn }, commit);
+    const { record, spent } = await writeStep(tx, { head, turn }, commit);
     const end = endWith(record);
-    if (!end) return { record, ending: null, claims: turn.outcome === null ? await claimsOf(tx, turn, commit) : [] };
-    // The step has changed the row of the turn.
-    const { waited, steered, delegated } = turn;
+    if (!end) {
+      if (spent) await updateRows(tx.db, 'turns', { agent_turn_id: fence.agentTurnId }, spent);
+      return { record, ending: null, claims: spent ? await claimsOf(tx, turn, commit) : [] };
+    }
     const worked = turn.worked || commit.calls.some(({ effect }) => effect !== undefined);
-    const after = { ...(await turnOf(tx, fence.agentTurnId)), waited, steered, delegated, worked };
-    return { record, ending: await endTurn(tx, { head, turn: after }, end), claims: [] };
+    const after = { ...turn, ...spent, worked, unsaved: spent ?? {} };
+    // A step without calls is over with its commit, and those before it were over when it was opened.
+    const stepsOpen = !spent || commit.calls.length > 0;
+    const thought = spent ? { cardId: record.thoughtCardId, text: commit.thought.text } : null;
+    return { record, ending: await endTurn(tx, { head, turn: { ...after, stepsOpen, thought } }, end), claims: [] };
   });
 
 /** The calls that were claimed with their step, unless what the turn waits for must be looked at first. */
@@ -68,7 +73,7 @@ export const reapTurn = (ctx: StoreContext, seen: SeenTurn, termination: Termina
 /** A turn that has not ended, and its agent's head row as the transaction holds it, with what the transaction has changed of both. */
 interface Ended {
   readonly head: HeadRow;
-  readonly turn: MaybeHeld;
+  readonly turn: EndingTurn;
 }
 
 /** Ends an open turn over its head: the epoch rises first, so that whatever is left of the turn can write nothing (T5, T7). */

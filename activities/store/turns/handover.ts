@@ -12,12 +12,12 @@ import type { Handover } from '../../../workflows/contract/lease.ts';
 import { FIRST_CHECK_MS } from '../../../workflows/supervision/check.ts';
 import { mayHaveOwnTurn, type OwnTurn, queueOwnTurn } from '../agents/own-turns.ts';
 import { beginningOf, resume } from '../agents/resuming.ts';
-import { type StoreContext, type Tx, together, write } from '../context.ts';
-import { constant, type HeadRow } from '../schema/rows.ts';
-import type { Turn } from '../schema/turn-states.ts';
+import { type StoreContext, type Tx, write } from '../context.ts';
+import { prepared } from '../prepared.ts';
+import { constant, type Db, type HeadRow } from '../schema/rows.ts';
+import type { QueuedTurn, Turn } from '../schema/turn-states.ts';
 import { heldHead, lockHead } from './head.ts';
-import { leaseOf, tryLease } from './lease.ts';
-import { selectRosterEntry } from './roster.ts';
+import { type Leasing, leaseOf, type Needs, tryLease } from './lease.ts';
 import { RESTING } from './terminal.ts';
 import { turnOf } from './turns.ts';
 
@@ -32,22 +32,31 @@ export const leaseNext = (ctx: StoreContext, agentId: string): Promise<Handover>
 
 /**
  * Leases the next turn of the agent of this head, or gives the lease of its turn that has not started. The caller holds the head row and
- * gives it with what it has changed of it; and `only`, where it knows that this is the one queued turn of an agent that is not stopped.
+ * gives it with what it has changed of it; and `only`, where it knows that this is the one queued turn of an agent that is not stopped, and
+ * whose row is not written yet.
  */
-export async function handOver(tx: Tx, locked: HeadRow, only?: Turn): Promise<Handover> {
+export async function handOver(tx: Tx, locked: HeadRow, only?: NewestTurn): Promise<Handover> {
   const { agent_id: agentId, active_agent_turn_id: active } = locked;
   const nothing: Handover = { agentId, next: null, more: false, settlements: [] };
   if (locked.status !== 'idle' && active !== null) {
     if (locked.status !== 'dispatched') return nothing;
     return { ...nothing, next: await leaseOf(tx, await turnOf(tx, active)) };
   }
-  if (only) return leaseFrom(tx, locked, only);
-  const [[next], [entry]] = await together(tx.db, selectNextQueued(tx, agentId), selectRosterEntry(tx, agentId));
-  if (entry?.lifecycle === 'stopped') return nothing;
-  if (next) return leaseFrom(tx, locked, await turnOf(tx, next.agent_turn_id));
+  if (only) return leaseFrom(tx, locked, only.turn, { unwritten: true, needs: only.needs });
+  // An agent that is not on the roster has no turns.
+  const agent = await agentWithNext(tx.db, { agentId, now: tx.now }).executeTakeFirst();
+  if (agent?.lifecycle === 'stopped') return nothing;
+  if (agent?.next) return leaseFrom(tx, locked, await turnOf(tx, agent.next));
   const { own, resting } = await ownTurn(tx, locked);
   if (own) return leaseFrom(tx, { ...locked, came: null }, own);
   return resting ? { ...nothing, resting } : nothing;
+}
+
+/** A turn whose row is not written yet. */
+export interface NewestTurn {
+  readonly turn: QueuedTurn;
+  /** Undefined where they are to be read. */
+  readonly needs: Needs | undefined;
 }
 
 /** The turn that the agent makes by itself; an agent that never had work, and for which nothing has come, costs no statement. */
@@ -55,14 +64,14 @@ const ownTurn = async (tx: Tx, head: HeadRow): Promise<Partial<OwnTurn>> =>
   mayHaveOwnTurn(head) ? queueOwnTurn(tx, head) : {};
 
 /** Leases the first turn that can start, from this one on. */
-async function leaseFrom(tx: Tx, locked: HeadRow, first: Turn): Promise<Handover> {
+async function leaseFrom(tx: Tx, locked: HeadRow, first: Turn, known: Leasing = {}): Promise<Handover> {
   const { agent_id: agentId } = locked;
   const settlements: string[] = [];
   let head = locked;
   let turn: Turn | undefined = first;
   for (let rejects = 0; turn && rejects < REJECTS_PER_TRANSACTION; rejects += 1) {
     const beginning = await beginningOf(tx, head, turn);
-    const attempt = await tryLease(tx, head, turn);
+    const attempt = await tryLease(tx, head, turn, turn === first ? known : {});
     if (attempt.kind === 'too_early') {
       await checkAt(tx, turn.agent_turn_id, tx.now + TOO_EARLY_MS);
       return { agentId, next: null, more: false, settlements };
@@ -71,7 +80,7 @@ async function leaseFrom(tx: Tx, locked: HeadRow, first: Turn): Promise<Handover
     if (attempt.kind === 'leased') return { agentId, next: attempt.lease, more: false, settlements };
     if (turn.settlement !== null) settlements.push(turn.agent_turn_id);
     head = { ...(await heldHead(tx, agentId)), turn_epoch: attempt.turnEpoch, agent_status: RESTING };
-    const next = await selectNextQueued(tx, agentId).executeTakeFirst();
+    const next = await nextQueued(tx.db, { agentId, now: tx.now }).executeTakeFirst();
     // What has come meanwhile makes a turn behind those that could not start.
     turn = next ? await turnOf(tx, next.agent_turn_id) : ((await ownTurn(tx, head)).own ?? undefined);
   }
@@ -79,19 +88,34 @@ async function leaseFrom(tx: Tx, locked: HeadRow, first: Turn): Promise<Handover
   return { agentId, next: null, more: turn !== undefined, settlements };
 }
 
+interface OfAgent {
+  readonly agentId: string;
+  readonly now: number;
+}
+
 /**
  * A query for the id alone: mostly there is none, and SQLite plans the statement anew at each use, the longer the more columns it names.
  */
-const selectNextQueued = ({ db, now }: Pick<Tx, 'db' | 'now'>, agentId: string) =>
-  db
+const queuedFirst = (from: Pick<Db, 'selectFrom'>, { agentId, now }: OfAgent) =>
+  from
     .selectFrom('turns')
     .select('agent_turn_id')
-    .where('agent_id', '=', agentId)
-    .where('status', '=', constant('queued'))
+    .where('turns.agent_id', '=', agentId)
+    .where('turns.status', '=', constant('queued'))
     .where((eb) => eb.or([eb('not_before', 'is', null), eb('not_before', '<=', now)]))
     .orderBy('lane')
     .orderBy('accept_seq')
     .limit(1);
+
+const nextQueued = prepared(queuedFirst);
+
+/** What the roster says of an agent, and its first turn that waits. */
+const agentWithNext = prepared((db, of: OfAgent) =>
+  db
+    .selectFrom('agents')
+    .select(['lifecycle', queuedFirst(db, of).as('next')])
+    .where('agents.agent_id', '=', of.agentId),
+);
 
 /** Makes the turn due for a check at that time, whatever its schedule was; what the check wakes it for is new. */
 async function checkAt(tx: Tx, agentTurnId: string, at: number): Promise<void> {

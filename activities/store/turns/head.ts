@@ -9,24 +9,14 @@ import type { Compilable } from 'kysely';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { type Answers, type Reader, type Tx, together } from '../context.ts';
-import type { HeadRow } from '../schema/rows.ts';
+import { prepared, updateRows } from '../prepared.ts';
+import type { Db, HeadRow } from '../schema/rows.ts';
 
-/** Locks the head of an agent, making an idle one for an agent never seen. */
-export async function lockHead(tx: Tx, agentId: string): Promise<HeadRow> {
-  const [head] = await lockHeadWith(tx, agentId);
-  return head;
-}
-
-/** Locks the head of an agent, and runs the queries under the lock, all in one round trip. */
-export async function lockHeadWith<Q extends readonly Compilable[]>(
-  tx: Tx,
-  agentId: string,
-  ...queries: Q
-): Promise<readonly [HeadRow, ...Answers<Q>]> {
-  const lock = tx.db
+const makeOrLock = prepared((db, head: { agentId: string; now: number }) =>
+  db
     .insertInto('agent_state_head')
     .values({
-      agent_id: agentId,
+      agent_id: head.agentId,
       status: 'idle',
       agent_status: 'booting',
       turn_epoch: 0,
@@ -49,13 +39,28 @@ export async function lockHeadWith<Q extends readonly Compilable[]>(
       total_cost: 0,
       accept_seq: 0,
       event_seq: 0,
-      updated_at: tx.now,
+      updated_at: head.now,
     })
     // An update that changes nothing: a conflict that does nothing would neither lock the row nor return it.
     .onConflict((conflict) =>
       conflict.column('agent_id').doUpdateSet((eb) => ({ status: eb.ref('agent_state_head.status') })),
     )
-    .returningAll();
+    .returningAll(),
+);
+
+/** Locks the head of an agent, making an idle one for an agent never seen. */
+export async function lockHead(tx: Tx, agentId: string): Promise<HeadRow> {
+  const [head] = await lockHeadWith(tx, agentId);
+  return head;
+}
+
+/** Locks the head of an agent, and runs the queries under the lock, all in one round trip. */
+export async function lockHeadWith<Q extends readonly Compilable[]>(
+  tx: Tx,
+  agentId: string,
+  ...queries: Q
+): Promise<readonly [HeadRow, ...Answers<Q>]> {
+  const lock = makeOrLock(tx.db, { agentId, now: tx.now });
   const held = await locked(tx, lock, queries);
   if (held) return held;
   throw new CodedError('protocol_violation', `the head row of agent ${agentId} cannot be locked`);
@@ -79,6 +84,22 @@ async function locked<Q extends readonly Compilable[]>(
   return [head, ...answers];
 }
 
+type LeaseAt = Pick<Fence, 'agentId' | 'agentTurnId' | 'turnEpoch'> & { readonly now: number };
+
+const updateOfLease = (db: Db, lease: LeaseAt) =>
+  db
+    .updateTable('agent_state_head')
+    .set({ updated_at: lease.now })
+    .where('agent_id', '=', lease.agentId)
+    .where('turn_epoch', '=', lease.turnEpoch)
+    .where('active_agent_turn_id', '=', lease.agentTurnId);
+
+const lockLease = prepared((db, lease: LeaseAt) => updateOfLease(db, lease).returningAll());
+
+const lockAttempt = prepared((db, lease: LeaseAt & { readonly acting: number }) =>
+  updateOfLease(db, lease).set({ acting: lease.acting }).where('acting', '<=', lease.acting).returningAll(),
+);
+
 /**
  * Locks the head if the lease still holds and no later attempt has written, and runs the queries under the lock, all in one round trip.
  * Errors: `stale_epoch`, `call_overtaken` (T5).
@@ -89,14 +110,9 @@ export async function fencedWith<Q extends readonly Compilable[]>(
   ...queries: Q
 ): Promise<readonly [HeadRow, ...Answers<Q>]> {
   const { agentId, agentTurnId, turnEpoch, acting } = fence;
-  const ofLease = tx.db
-    .updateTable('agent_state_head')
-    .set(acting === undefined ? { updated_at: tx.now } : { updated_at: tx.now, acting })
-    .where('agent_id', '=', agentId)
-    .where('turn_epoch', '=', turnEpoch)
-    .where('active_agent_turn_id', '=', agentTurnId);
-  const lock = acting === undefined ? ofLease : ofLease.where('acting', '<=', acting);
-  const held = await locked(tx, lock.returningAll(), queries);
+  const lease = { agentId, agentTurnId, turnEpoch, now: tx.now };
+  const lock = acting === undefined ? lockLease(tx.db, lease) : lockAttempt(tx.db, { ...lease, acting });
+  const held = await locked(tx, lock, queries);
   if (held) return held;
   throw await lostLease(tx, fence);
 }
@@ -116,14 +132,17 @@ export async function lostLease(reader: Reader, fence: Fence): Promise<CodedErro
 export const selectLease = (
   { db }: Reader,
   { agentId, agentTurnId, turnEpoch, acting = Number.MAX_SAFE_INTEGER }: Fence,
-) =>
+) => leaseOf(db, { agentId, agentTurnId, turnEpoch, acting });
+
+const leaseOf = prepared((db, lease: Required<Fence>) =>
   db
     .selectFrom('agent_state_head')
     .select('agent_id')
-    .where('agent_id', '=', agentId)
-    .where('turn_epoch', '=', turnEpoch)
-    .where('active_agent_turn_id', '=', agentTurnId)
-    .where('acting', '<=', acting);
+    .where('agent_id', '=', lease.agentId)
+    .where('turn_epoch', '=', lease.turnEpoch)
+    .where('active_agent_turn_id', '=', lease.agentTurnId)
+    .where('acting', '<=', lease.acting),
+);
 
 /** Whether the head still carries this lease, and no later attempt has written. */
 export const holds = (head: HeadRow, { agentTurnId, turnEpoch, acting = head.acting }: Fence): boolean =>
@@ -142,5 +161,5 @@ export const heldHead = ({ db }: Tx, agentId: string): Promise<HeadRow> =>
 
 /** Changes the head of an agent; the caller holds it. */
 export async function updateHead(tx: Tx, agentId: string, change: Partial<HeadRow>): Promise<void> {
-  await tx.db.updateTable('agent_state_head').set(change).where('agent_id', '=', agentId).execute();
+  await updateRows(tx.db, 'agent_state_head', { agent_id: agentId }, change);
 }

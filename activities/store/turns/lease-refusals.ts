@@ -5,6 +5,7 @@ import { storedRequestSchema } from '../../../workflows/protocol/enqueue.ts';
 import { CodedError, type FailureCode } from '../../../workflows/protocol/failures.ts';
 import { isTerminal } from '../../../workflows/protocol/turn.ts';
 import type { Reader } from '../context.ts';
+import { prepared } from '../prepared.ts';
 import { decoded, type Json } from '../schema/json.ts';
 import { type CardRow, contentOf } from '../schema/rows.ts';
 import type { Turn } from '../schema/turn-states.ts';
@@ -13,8 +14,11 @@ import type { CurrentProfile } from './profiles.ts';
 import { findTurn } from './turns.ts';
 
 /** A query for the instruction card of a turn. */
-export const selectInstruction = ({ db }: Reader, cardId: string) =>
-  db.selectFrom('cards').select(['type', 'content', 'token_count']).where('card_id', '=', cardId);
+export const selectInstruction = ({ db }: Reader, cardId: string) => instructionOf(db, { cardId });
+
+const instructionOf = prepared((db, card: { cardId: string }) =>
+  db.selectFrom('cards').select(['type', 'content', 'token_count']).where('card_id', '=', card.cardId),
+);
 
 /** The instruction card of a turn, as far as its lease needs it. */
 export type InstructionRow = Pick<CardRow, 'type' | 'content' | 'token_count'>;

@@ -12,15 +12,16 @@ import { forkedBoxId, instructionCardId, outputBoxId } from '../../ids.ts';
 import { countTokens } from '../../tokens.ts';
 import { resultFieldsOf } from '../calls/result-fields.ts';
 import { forkBox } from '../cards/boxes.ts';
-import { addToBox, appendToBox, createBox, insertCard } from '../cards/cards.ts';
+import { addToBox, appendNew, appendToBox, createBox, insertCard, noteBoxEnd } from '../cards/cards.ts';
 import { closeUnit, contextUnits } from '../cards/earlier-turns.ts';
 import { tellStep } from '../chat/steps.ts';
 import { chatVersion, contextHash, remembered } from '../chat/understanding.ts';
 import { withItsMessages } from '../chat/waiting-turn.ts';
 import { type Reader, type Tx, together } from '../context.ts';
 import { appendState } from '../log/events.ts';
+import { insertRows, updateRows } from '../prepared.ts';
 import { decoded, encoded } from '../schema/json.ts';
-import { type BoxRow, contentOf, type HeadRow } from '../schema/rows.ts';
+import { type BoxRow, contentOf, type HeadRow, type ProfileHeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { leased, type Turn } from '../schema/turn-states.ts';
 import { updateHead } from './head.ts';
@@ -50,26 +51,39 @@ export type LeaseAttempt =
   /** No worker has registered any profile in this store yet: nothing can be said of the one that is asked for. */
   | { readonly kind: 'too_early' };
 
-/**
- * Leases the turn, or ends it where it cannot start. The caller holds the head row, which is idle. `unjudged`: the policy of its profile does not
- * judge what it is asked, because it was judged before.
- */
+/** What the caller of a lease knows. */
+export interface Leasing {
+  /** The policy of the profile does not judge what the turn is asked, because it was judged before. */
+  readonly unjudged?: boolean;
+  /** The row of the turn is new and not written yet. */
+  readonly unwritten?: boolean;
+  /** What the turn needs to start, where the caller has read or written it. */
+  readonly needs?: Needs | undefined;
+}
+
+/** What a turn needs to start; what is undefined is not there. */
+export interface Needs {
+  /** The version of its profile. */
+  readonly profileHead: Pick<ProfileHeadRow, 'hash'> | undefined;
+  readonly instruction: InstructionRow | undefined;
+}
+
+/** Leases the turn, or ends it where it cannot start. The caller holds the head row, which is idle. */
 export async function tryLease(
   tx: Tx,
   head: HeadRow,
   first: Turn,
-  { unjudged = false }: { readonly unjudged?: boolean } = {},
+  { unjudged = false, unwritten = false, needs }: Leasing = {},
 ): Promise<LeaseAttempt> {
   const asked = await withItsMessages(tx, first).catch(unreadable);
   const [queued, unasked] = 'reason' in asked && 'code' in asked ? [first, asked] : [asked as Turn, null];
-  const [[profileHead], [card]] = await together(
-    tx.db,
-    selectProfileHead(tx, queued.profile_name),
-    selectInstruction(tx, queued.instruction_card_id),
-  );
+  const { profileHead, instruction: card } = (queued === first && needs) || (await needsOf(tx, queued));
   const found = await profileFor(tx, queued, profileHead).catch(unreadable);
   const [profile, unfit] = found !== null && 'reason' in found ? [null, found] : [found, null];
-  if (!profile && !unfit && !(await anyProfile(tx))) return { kind: 'too_early' };
+  if (!profile && !unfit && !(await anyProfile(tx))) {
+    if (unwritten) await insertRows(tx.db, 'turns', [queued]);
+    return { kind: 'too_early' };
+  }
   const problem =
     unasked ??
     unfit ??
@@ -78,7 +92,7 @@ export async function tryLease(
     requestProblem(queued, card) ??
     (unjudged ? null : inputProblem(profile, card));
   const boxes = await prepareBoxes(tx, head, queued, { profile, isReadable: problem === null });
-  const turn = await dispatch(tx, head, queued, { profile, boxes });
+  const turn = await dispatch(tx, head, queued, { profile, boxes, unwritten });
   const refused = problem ?? refusal(queued.profile_name, profile !== null, boxes.missing);
   const made = refused ?? (await leaseOf(tx, turn, card).catch(unreadable));
   if ('reason' in made) {
@@ -92,6 +106,16 @@ export async function tryLease(
   appendState(tx, { agent_id: head.agent_id, ...headOf(tx, turn) });
   if (turn.chat_id !== null) await tellBeginning(tx, turn, made, boxes);
   return { kind: 'leased', lease: made };
+}
+
+/** Reads what a turn needs to start. */
+async function needsOf(tx: Tx, { profile_name, instruction_card_id }: Turn): Promise<Needs> {
+  const [[profileHead], [instruction]] = await together(
+    tx.db,
+    selectProfileHead(tx, profile_name),
+    selectInstruction(tx, instruction_card_id),
+  );
+  return { profileHead, instruction };
 }
 
 /** The profile that the turn gets: one of a chat with the bounds of chats. */
@@ -185,7 +209,10 @@ async function outputBoxOf(
     return { boxId, missing: [] };
   }
   const boxId = head.output_box_id ?? outputBoxId(owner);
-  if (head.output_box_id === null) await createBox(tx, { box_id: boxId, kind: 'output', owner_agent_id: owner });
+  if (head.output_box_id === null) {
+    const made = await createBox(tx, { box_id: boxId, kind: 'output', owner_agent_id: owner });
+    if (made) noteBoxEnd(tx, boxId, 0);
+  }
   return { boxId, missing: asked === undefined ? [] : [asked] };
 }
 
@@ -199,13 +226,9 @@ async function contextOf(
   windowTokens: number,
 ): Promise<{ readonly found: readonly ContextUnit[]; readonly missing: readonly string[] }> {
   if (boxId === null) return { found: [], missing: [] };
-  const box = await tx.db.selectFrom('boxes').select('last_seq').where('box_id', '=', boxId).executeTakeFirst();
-  if (!box) return { found: [], missing: [boxId] };
-  if (box.last_seq === 0) return { found: [], missing: [] };
-  return {
-    found: await contextUnits(tx, { boxId, beforeSeq: box.last_seq + 1, isOwn: false }, windowTokens),
-    missing: [],
-  };
+  if (!(await findBox(tx, boxId))) return { found: [], missing: [boxId] };
+  const whole = { boxId, beforeSeq: Number.MAX_SAFE_INTEGER, isOwn: false };
+  return { found: await contextUnits(tx, whole, windowTokens), missing: [] };
 }
 
 /**
@@ -215,7 +238,8 @@ async function contextOf(
 async function placeInstruction(tx: Tx, boxId: string, turn: Turn): Promise<number> {
   const { instruction_card_id: cardId, agent_turn_id: agentTurnId, agent_id: owner } = turn;
   const box = { boxId, owner };
-  const seq = await addToBox(tx, box, cardId);
+  // Nothing is in a new box.
+  const seq = await (tx.boxEnds.get(boxId) === 0 ? appendNew(tx, box, cardId) : addToBox(tx, box, cardId));
   if (seq !== null) return seq;
   const present = await tx.db
     .selectFrom('box_cards')
@@ -238,13 +262,20 @@ interface Dispatching {
   /** Null when the profile is not known, or cannot be read: then the turn ends at once. */
   readonly profile: CurrentProfile | null;
   readonly boxes: Boxes;
+  /** Whether the row of the turn is yet to be written. */
+  readonly unwritten: boolean;
 }
 
 /** A turn that is at the head of its agent, also one that ends at once because it cannot start. */
 type DispatchedRow = TurnRow & { readonly turn_epoch: number; readonly output_box_id: string };
 
 /** Writes the lease to the row of the turn and to the head. */
-async function dispatch(tx: Tx, head: HeadRow, queued: Turn, { profile, boxes }: Dispatching): Promise<DispatchedRow> {
+async function dispatch(
+  tx: Tx,
+  head: HeadRow,
+  queued: Turn,
+  { profile, boxes, unwritten }: Dispatching,
+): Promise<DispatchedRow> {
   // Clocks of several machines differ: a lease never looks older than the end of the turn before it.
   const leasedAt = Math.max(tx.now, head.updated_at);
   const definition = profile?.snapshot.profile;
@@ -260,8 +291,9 @@ async function dispatch(tx: Tx, head: HeadRow, queued: Turn, { profile, boxes }:
     ...(definition ? firstCheck(leasedAt, definition.timeouts) : {}),
     ...(definition && queued.parent_call_id === null ? given(queued, definition.budgets) : {}),
   } as const;
-  await tx.db.updateTable('turns').set(lease).where('agent_turn_id', '=', queued.agent_turn_id).execute();
   const turn = { ...queued, ...lease };
+  if (unwritten) await insertRows(tx.db, 'turns', [turn]);
+  else await updateRows(tx.db, 'turns', { agent_turn_id: turn.agent_turn_id }, lease);
   const agent_status = nextStatus(head.agent_status, 'lease');
   await updateHead(tx, turn.agent_id, { ...headOf(tx, turn), agent_status, one_shot_ended: 0 });
   return turn;

@@ -5,6 +5,7 @@ import type { RegisteredProfile, Registration } from '../../../workflows/contrac
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import { type ProfileSnapshot, profileSchema } from '../../../workflows/protocol/profile.ts';
 import { type Reader, read, type StoreContext, type Tx, write } from '../context.ts';
+import { prepared } from '../prepared.ts';
 import { decoded, encodedText } from '../schema/json.ts';
 import type { ProfileRow } from '../schema/rows.ts';
 
@@ -64,8 +65,11 @@ export async function keepVersion({ db, now }: Tx, version: ProfileSnapshot): Pr
 }
 
 /** A query for the version of a name that new turns get. */
-export const selectProfileHead = ({ db }: Reader, name: string) =>
-  db.selectFrom('profile_heads').select('hash').where('name', '=', name);
+export const selectProfileHead = ({ db }: Reader, name: string) => headOf(db, { name });
+
+const headOf = prepared((db, profile: { name: string }) =>
+  db.selectFrom('profile_heads').select('hash').where('name', '=', profile.name),
+);
 
 /** The version of a profile that new turns get. */
 export interface CurrentProfile {

@@ -4,6 +4,7 @@ import { nextStatus } from '../../../workflows/agent-state/status.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { AgentLifecycle } from '../../../workflows/protocol/turn.ts';
 import type { Reader, Tx } from '../context.ts';
+import { insertRows, prepared } from '../prepared.ts';
 import type { HeadRow } from '../schema/rows.ts';
 
 /** What the roster says of an agent. */
@@ -16,8 +17,11 @@ export interface RosterEntry {
 }
 
 /** A query for the roster entry of an agent. */
-export const selectRosterEntry = ({ db }: Reader, agentId: string) =>
-  db.selectFrom('agents').select(['profile', 'lifecycle', 'parent_agent_id']).where('agent_id', '=', agentId);
+export const selectRosterEntry = ({ db }: Reader, agentId: string) => entryOf(db, { agentId });
+
+const entryOf = prepared((db, agent: { agentId: string }) =>
+  db.selectFrom('agents').select(['profile', 'lifecycle', 'parent_agent_id']).where('agent_id', '=', agent.agentId),
+);
 
 /** The error for an agent that is not on the roster. */
 export const agentNotFound = (agentId: string): CodedError =>
@@ -40,10 +44,7 @@ export interface NewAgent {
 /** Puts the agent of this head on the roster, unless it is there; returns its head, whose new status the caller writes. */
 export async function enrol(tx: Tx, head: HeadRow, { profile, parentAgentId }: NewAgent): Promise<HeadRow> {
   const { agent_id, agent_status } = head;
-  await tx.db
-    .insertInto('agents')
-    .values({ agent_id, profile, parent_agent_id: parentAgentId, created_at: tx.now })
-    .onConflict((conflict) => conflict.column('agent_id').doNothing())
-    .execute();
+  const entry = { agent_id, profile, parent_agent_id: parentAgentId, created_at: tx.now };
+  await insertRows(tx.db, 'agents', [entry], ['agent_id']);
   return agent_status === 'booting' ? { ...head, agent_status: nextStatus(agent_status, 'enrol') } : head;
 }

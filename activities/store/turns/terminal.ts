@@ -18,11 +18,12 @@ import { appendNew, insertCard } from '../cards/cards.ts';
 import { tellEnd } from '../chat/steps.ts';
 import type { Reader, Tx } from '../context.ts';
 import { appendEdge, appendEvent, appendNotices } from '../log/events.ts';
+import { prepared, updateRows } from '../prepared.ts';
 import { decodedOr, encoded } from '../schema/json.ts';
 import { constant, contentOf, type HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import type { EndedTurn } from '../schema/turn-states.ts';
-import { deliverableOf, shownDeliverable } from './deliverables.ts';
+import { deliverableOf, type KnownThought, shownDeliverable } from './deliverables.ts';
 import { dropSteers, requeueSteers } from './steers.ts';
 import type { MaybeHeld } from './turns.ts';
 
@@ -64,11 +65,21 @@ export interface StoredCommit extends TurnCommit {
 /** A turn that has the box in which its end is written down. */
 type Boxed = MaybeHeld & { readonly output_box_id: string };
 
+/** A turn that is to end, with what the transaction knows of it. */
+export interface EndingTurn extends MaybeHeld {
+  /** What is to be written to its row with the end; its columns have these values already. Nothing when left out. */
+  readonly unsaved?: Partial<TurnRow>;
+  /** False where no step of it is open; looked at when left out. */
+  readonly stepsOpen?: boolean;
+  /** The thought that was written last; read where it is needed when left out. */
+  readonly thought?: KnownThought | null;
+}
+
 /**
  * Writes the end of the turn. The caller holds the head row, and has checked that the turn has not ended. Errors: `protocol_violation` for
  * a turn without a box.
  */
-export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: StoredCommit): Promise<TurnEnd> {
+export async function finishTurn(tx: Tx, turn: EndingTurn, commit: StoredCommit): Promise<TurnEnd> {
   const { agent_turn_id: agentTurnId, agent_id: agentId, output_box_id: boxId } = turn;
   if (boxId === null) throw new CodedError('protocol_violation', `turn ${agentTurnId} was never leased`);
   const { deliverable, hide = [], noticed = [], noticedWith } = commit;
@@ -77,7 +88,7 @@ export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: StoredCommit):
   const boxed = { ...turn, output_box_id: boxId };
   if (noticed.length > 0 && !(await isOpened(tx, agentTurnId, noticedWith))) appendNotices(tx, turn, noticed);
   if (hide.length > 0) await hideCards(tx, boxed, hide, 'rolled_back');
-  const content = commit.delivered ?? (await deliverableOf(tx, turn, termination, deliverable));
+  const content = commit.delivered ?? (await deliverableOf(tx, turn, termination, deliverable, turn.thought));
   if (termination.status !== 'success') await cancelOpenCalls(tx, boxed);
   const cardId = deliverableCardId(agentTurnId);
   await insertCard(tx, { cardId, type: 'task.deliverable', content, author: agentId, agentTurnId });
@@ -86,7 +97,7 @@ export async function finishTurn(tx: Tx, turn: MaybeHeld, commit: StoredCommit):
   await endRow(tx, turn, termination, commit.engine);
   if (turn.parent_agent_turn_id !== null) await wakeWaiters(tx, agentTurnId);
   if (turn.waited !== false) await closeWaits(tx, agentTurnId);
-  await closeSteps(tx, turn, status === 'success' ? 'completed' : 'failed');
+  if (turn.stepsOpen !== false) await closeSteps(tx, turn, status === 'success' ? 'completed' : 'failed');
   await freeHead(tx, turn);
   if (turn.steered !== false) await (isStop(termination) && !commit.keepSteers ? dropSteers : requeueSteers)(tx, turn);
   if (status !== 'success' && status !== 'partial') await releaseChildren(tx, agentTurnId);
@@ -123,8 +134,9 @@ async function isOpened({ db }: Reader, agentTurnId: string, stepIndex: number |
 /** Whether somebody ended the turn on purpose. */
 const isStop = ({ status, errorCode }: Termination): boolean => status === 'canceled' || errorCode === 'stopped';
 
-async function endRow(tx: Tx, turn: TurnRow, termination: Termination, engine: TurnCommit['engine']): Promise<void> {
+async function endRow(tx: Tx, turn: EndingTurn, termination: Termination, engine: TurnCommit['engine']): Promise<void> {
   const change = {
+    ...turn.unsaved,
     status: termination.status,
     error_code: termination.errorCode ?? null,
     reason: termination.reason ?? null,
@@ -138,7 +150,7 @@ async function endRow(tx: Tx, turn: TurnRow, termination: Termination, engine: T
     check_every: FIRST_CHECK_MS,
     woken_at: null,
   };
-  await tx.db.updateTable('turns').set(change).where('agent_turn_id', '=', turn.agent_turn_id).execute();
+  await updateRows(tx.db, 'turns', { agent_turn_id: turn.agent_turn_id }, change);
 }
 
 /** What an agent does whose turn has ended; the lease of its next turn, in the same transaction, takes it from there. */
@@ -250,12 +262,16 @@ async function closeSteps(
   { agent_turn_id: agentTurnId, step_count: committed }: TurnRow,
   status: 'completed' | 'failed',
 ): Promise<void> {
-  await tx.db
-    .updateTable('agent_steps')
-    .set({ status, ended_at: tx.now })
-    .where('agent_turn_id', '=', agentTurnId)
-    // Those before the step that was committed last ended as it was opened.
-    .where('step_index', '>=', committed)
-    .where('ended_at', 'is', null)
-    .execute();
+  await endSteps(tx.db, { agentTurnId, committed, status, now: tx.now }).execute();
 }
+
+const endSteps = prepared(
+  (db, of: { agentTurnId: string; committed: number; status: 'completed' | 'failed'; now: number }) =>
+    db
+      .updateTable('agent_steps')
+      .set({ status: of.status, ended_at: of.now })
+      .where('agent_turn_id', '=', of.agentTurnId)
+      // Those before the step that was committed last ended as it was opened.
+      .where('step_index', '>=', of.committed)
+      .where('ended_at', 'is', null),
+);

@@ -6,8 +6,9 @@ import { type Fence, NO_USAGE } from '../../../workflows/protocol/turn.ts';
 import { noteBoxEnd } from '../cards/cards.ts';
 import { type Reader, read, type StoreContext, type Tx, write } from '../context.ts';
 import { appendEdge } from '../log/events.ts';
+import { insertRows, prepared } from '../prepared.ts';
 import { encoded, encodedText } from '../schema/json.ts';
-import type { HeadRow } from '../schema/rows.ts';
+import type { Db, HeadRow } from '../schema/rows.ts';
 import type { StoredRequest, TurnRow } from '../schema/turn-row.ts';
 import { leased, type QueuedTurn, type Turn, turnFrom, type WithLease } from '../schema/turn-states.ts';
 import { fencedWith, lockHead, lockHeadWith } from './head.ts';
@@ -59,8 +60,14 @@ export interface NewTurn {
 
 /** Queues a turn behind all that its agent has accepted in its lane. The caller holds the agent's head row. */
 export async function insertTurn(tx: Tx, queued: NewTurn): Promise<QueuedTurn> {
+  const row = newTurn(tx, queued);
+  await insertRows(tx.db, 'turns', [row]);
+  return row;
+}
+
+/** As `insertTurn`, but for the row, which the caller writes. */
+export function newTurn(tx: Tx, queued: NewTurn): QueuedTurn {
   const row = rowOf(tx, queued);
-  await tx.db.insertInto('turns').values(row).execute();
   appendEdge(tx, row.agent_turn_id, {
     primitive: 'enqueue',
     phase: 'request',
@@ -136,8 +143,11 @@ function rowOf(
 }
 
 /** A query for the row of a turn. */
-export const selectTurn = ({ db }: Reader, agentTurnId: string) =>
-  db.selectFrom('turns').selectAll().where('agent_turn_id', '=', agentTurnId);
+export const selectTurn = ({ db }: Reader, agentTurnId: string) => turnById(db, { agentTurnId });
+
+const turnById = prepared((db, turn: { agentTurnId: string }) =>
+  db.selectFrom('turns').selectAll().where('agent_turn_id', '=', turn.agentTurnId),
+);
 
 /** The turn; undefined when it was never accepted. */
 export async function findTurn(reader: Reader, agentTurnId: string): Promise<Turn | undefined> {
@@ -193,16 +203,19 @@ const WORKED = sql<unknown>`exists (select 1 from work_effects e where e.agent_t
 );
 
 /** The last place in the turn's output box; null where the box is not its agent's to write. */
-const BOX_END = sql<number | null>`(select b.last_seq from boxes b
-  where b.box_id = turns.output_box_id and b.owner_agent_id = turns.agent_id)`.as('box_end');
+const BOX_END = sql<number | null>`(select coalesce((select max(c.seq) from box_cards c where c.box_id = b.box_id), 0)
+  from boxes b where b.box_id = turns.output_box_id and b.owner_agent_id = turns.agent_id)`.as('box_end');
+
+/** A query for turns with their extras. */
+export const heldColumns = (db: Db) =>
+  db.selectFrom('turns').selectAll('turns').select([WAITED, STEERED, DELEGATED, WORKED, BOX_END]);
 
 /** A query for a turn with its extras, to be run under its agent's head row. */
-export const selectHeld = ({ db }: Reader, agentTurnId: string) =>
-  db
-    .selectFrom('turns')
-    .selectAll('turns')
-    .select([WAITED, STEERED, DELEGATED, WORKED, BOX_END])
-    .where('turns.agent_turn_id', '=', agentTurnId);
+export const selectHeld = ({ db }: Reader, agentTurnId: string) => heldById(db, { agentTurnId });
+
+const heldById = prepared((db, turn: { agentTurnId: string }) =>
+  heldColumns(db).where('turns.agent_turn_id', '=', turn.agentTurnId),
+);
 
 interface HeldRow extends TurnRow {
   readonly waited: unknown;

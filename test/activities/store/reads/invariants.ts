@@ -118,7 +118,7 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
   event_gap: [`delete from events where seq = 2`],
   box_gap: [`delete from box_cards where seq = 2`],
   memory_wrong: [
-    `insert into boxes (box_id, kind, parent_ids, last_seq, created_at) values ('given', 'context', '[]', 1, 1)`,
+    `insert into boxes (box_id, kind, parent_ids, created_at) values ('given', 'context', '[]', 1)`,
     `insert into box_cards (box_id, seq, card_id) select 'given', 1, deliverable_card_id from turns where agent_turn_id = 't1'`,
   ],
 };
