@@ -210,8 +210,6 @@ function optionsOf({ connection, temporal, capacity = {} }: ChosenDeps): Omit<Wo
     namespace: temporal.client.options.namespace,
     maxCachedWorkflows: capacity.cachedWorkflows ?? 50,
     maxConcurrentWorkflowTaskExecutions: capacity.workflowTasks ?? 40,
-    // A turn whose steps are quick has two workflow tasks, of which the first one is not sticky.
-    nonStickyToStickyPollRatio: 0.5,
     maxConcurrentActivityTaskExecutions: capacity.activities ?? 200,
     // A stop must reach a streaming model call within a second, whatever the heartbeat timeout (T21).
     maxHeartbeatThrottleInterval: '1s',
