@@ -6,7 +6,8 @@ import { CodedError } from '../workflows/protocol/failures.ts';
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 
-const isOutage = (error: unknown): boolean =>
+/** Whether an error says that the store is away: what was asked of it may have been done. */
+export const isOutage = (error: unknown): boolean =>
   error instanceof CodedError && (error.code === 'store_unavailable' || error.code === 'store_locked');
 
 /**

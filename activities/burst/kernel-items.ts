@@ -6,9 +6,23 @@ import type { SettledCall } from '../../workflows/kernel/calls.ts';
 import { TurnKernel } from '../../workflows/turn/kernel.ts';
 import { responseEvent } from '../../workflows/turn/response.ts';
 
-/** A kernel that stands where the other one does, and of which nobody learns. */
-export const trialOf = ({ moment }: TurnKernel): TurnKernel =>
-  new TurnKernel(moment, { observed: () => {}, notice: () => {} });
+/** What would follow if a kernel were told of the items: another one that stands where it does is told, and nobody learns of it. */
+export function tryItems({ moment }: TurnKernel, items: readonly BurstItem[]) {
+  const kernel = new TurnKernel(moment, { observed: () => {}, notice: () => {} });
+  let next: KernelAction | null = null;
+  for (const item of items) next = feedItem(kernel, item) ?? next;
+  return { kernel, next };
+}
+
+/** Whether the items lead a kernel to that step. Of a workflow that was reset, other bursts may have come to the step from elsewhere. */
+export function leadsTo(kernel: TurnKernel, stepIndex: number, ledBy: readonly BurstItem[]): boolean {
+  try {
+    const { next } = tryItems(kernel, ledBy);
+    return next?.type === 'call_llm' && next.stepIndex === stepIndex;
+  } catch {
+    return false;
+  }
+}
 
 /** Tells a kernel of an item; null when nothing follows from it at once. */
 export function feedItem(kernel: TurnKernel, item: BurstItem): KernelAction | null {

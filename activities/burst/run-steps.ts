@@ -51,11 +51,11 @@ import {
   stepBegin,
 } from '../llm/call-model.ts';
 import { writeSummary } from '../llm/summarize.ts';
-import { outlastOutage } from '../store-outage.ts';
+import { isOutage, outlastOutage } from '../store-outage.ts';
 import { type CallDeps, performCalls, runsApart, type StepOfBurst } from './calls.ts';
 import { workflowClock } from './clock.ts';
 import { endsAttempt, isCoded, isTriedAgain } from './failures.ts';
-import { feedItem, resultItems, trialOf } from './kernel-items.ts';
+import { feedItem, leadsTo, resultItems, tryItems } from './kernel-items.ts';
 
 /** What a burst needs from the process that runs it. */
 export interface BurstDeps extends ModelDeps, CallDeps {
@@ -121,6 +121,8 @@ class Burst {
   #claimedAt = moment();
   /** The step that was opened with the last result, and what the inbox delivered with it. */
   #opened: OpenedWithResult | null = null;
+  /** Whether it may have been opened without this attempt learning of it. */
+  #mayHaveOpened = false;
   /** What led an attempt before this one to its steps, by their indices. */
   #led: ReadonlyMap<number, readonly BetweenSteps[]> = new Map();
 
@@ -241,11 +243,10 @@ class Burst {
   #endAfter(record: StepOutcomeRecord): TurnCommit | null {
     // Without it two kernels would be told two times.
     if (record.answeredAt === undefined) return null;
-    const trial = trialOf(this.#kernel);
-    const next = feedItem(trial, { kind: 'step', nowMs: record.answeredAt, record });
+    const { kernel, next } = tryItems(this.#kernel, [{ kind: 'step', nowMs: record.answeredAt, record }]);
     if (next?.type !== 'done') return null;
     this.#mayHaveEnded = true;
-    return this.#endOf(next, trial);
+    return this.#endOf(next, kernel);
   }
 
   /** What an attempt before this one was led by after the same action, and not what this one would find; null where it came to no step. */
@@ -253,39 +254,23 @@ class Burst {
     if (action.type === 'call_llm') return null;
     const stepIndex = firstStepOf(action);
     const ledBy = this.#led.get(stepIndex) ?? [];
-    if (!this.#leadsTo(stepIndex, ledBy)) return null;
+    if (!leadsTo(this.#kernel, stepIndex, ledBy)) return null;
     let next: KernelAction | null = null;
     for (const item of ledBy) next = this.#tell(item) ?? next;
     return next;
   }
 
-  /** Of a workflow that was reset, other bursts may have come to the step from elsewhere. */
-  #leadsTo(stepIndex: number, ledBy: readonly BetweenSteps[]): boolean {
-    const trial = trialOf(this.#kernel);
-    let next: KernelAction | null = null;
-    try {
-      for (const item of ledBy) next = feedItem(trial, item) ?? next;
-    } catch {
-      return false;
-    }
-    return next?.type === 'call_llm' && next.stepIndex === stepIndex;
-  }
-
   async #executeTools(action: ExecuteToolsAction): Promise<KernelAction | BurstOutcome> {
     const { profileHash } = this.#input;
-    const { stepIndex } = action;
-    const { settled, waiting } = await performCalls(
-      this.#deps,
-      { ...this.#fence, profileHash },
-      action,
-      this.#holding,
-      {
-        claims: this.#claims,
-        claimedAt: this.#claimedAt,
-        settleLast: (result, all) => this.#settleLast(stepIndex + 1, result, all),
-      },
-    );
+    const input = { ...this.#fence, profileHash };
+    const { settled, waiting } = await performCalls(this.#deps, input, action, this.#holding, {
+      claims: this.#claims,
+      claimedAt: this.#claimedAt,
+      settleLast: (result, all) => this.#settleLast(firstStepOf(action), result, all),
+    });
     if (waiting.length > 0) return { ...this.#outcome(), suspended: { settled, waiting } };
+    const opened = await this.#goAsOpened(action);
+    if (opened) return opened;
     const { signal } = this.#holding;
     const mark = this.#mark;
     const delivery =
@@ -295,7 +280,18 @@ class Burst {
     return this.#answerTo(results);
   }
 
-  /** Stores the result of the last call of a step, and opens the next step with it where that is what follows. */
+  /** What led to the step that was opened with the last result, where the answer to that was lost; null where none was opened. */
+  async #goAsOpened(action: ExecuteToolsAction): Promise<KernelAction | null> {
+    if (!this.#mayHaveOpened || this.#opened) return null;
+    this.#mayHaveOpened = false;
+    await this.#readLed();
+    return this.#goAsBefore(action);
+  }
+
+  /**
+   * Stores the result of the last call of a step, and opens the next step with it where that is what follows. The tool has run: what keeps the
+   * step from being opened does not keep its result from being stored.
+   */
   async #settleLast(
     stepIndex: number,
     result: CallResult,
@@ -305,17 +301,22 @@ class Burst {
     let delivered: InboxDelivery = {};
     const openWith = (settled: SettledCall, delivery: InboxDelivery) => {
       delivered = delivery;
-      const trial = trialOf(this.#kernel);
       const { inbox, results } = resultItems(nowMs, all(settled), delivery);
       const items = inbox ? [inbox, results] : [results];
-      const next = items.map((item) => feedItem(trial, item)).at(-1);
+      const { kernel, next } = tryItems(this.#kernel, items);
       if (next?.type !== 'call_llm' || next.stepIndex !== stepIndex || this.#isEnough()) return null;
-      return stepBegin(this.#toBegin(next, trial, items));
+      return stepBegin(this.#toBegin(next, kernel, items));
     };
     const { store } = this.#deps;
-    const { settled, next } = await store.settleCallAndOpen(this.#fence, result, stepIndex, this.#mark, openWith);
-    if (next) this.#opened = { nowMs, delivery: delivered, step: { opening: next, foundAt: performance.now() } };
-    return settled;
+    try {
+      const { settled, next } = await store.settleCallAndOpen(this.#fence, result, stepIndex, this.#mark, openWith);
+      if (next) this.#opened = { nowMs, delivery: delivered, step: { opening: next, foundAt: performance.now() } };
+      return settled;
+    } catch (error) {
+      this.#mayHaveOpened ||= isOutage(error);
+      if (isOutage(error) || endsAttempt(error)) throw error;
+      return store.settleCall(this.#fence, result);
+    }
   }
 
   async #summarize(request: SummarizeAction): Promise<KernelAction> {

@@ -99,7 +99,11 @@ const slotsOf = (columns: readonly string[], ...path: string[]): Record<string, 
 /** The most rows of an insert that is kept: larger ones are rare, and of every size. */
 const MOST_ROWS = 8;
 
-/** Inserts rows of the same columns, but none whose values in the columns `unlessKnown` are there already. */
+/** Whether all rows have the columns of the first one. */
+const areAlike = (rows: readonly object[], columns: readonly string[]): boolean =>
+  rows.every((row, at) => at === 0 || `${columnsOf(row)}` === `${columns}`);
+
+/** Inserts rows, but none whose values in the columns `unlessKnown` are there already. */
 export async function insertRows<T extends keyof Tables>(
   db: Db,
   table: T,
@@ -113,11 +117,11 @@ export async function insertRows<T extends keyof Tables>(
     if (unlessKnown.length === 0) return query;
     return query.onConflict((conflict) => conflict.columns(unlessKnown).doNothing());
   };
-  if (rows.length > MOST_ROWS) {
+  const columns = columnsOf(first);
+  if (rows.length > MOST_ROWS || !areAlike(rows, columns)) {
     await insert(db as unknown as Untyped, rows).execute();
     return;
   }
-  const columns = columnsOf(first);
   const key = `insert ${rows.length} into ${table} (${columns}) unless ${unlessKnown}`;
   await runAs(key, db, rows, (of) =>
     insert(

@@ -25,13 +25,14 @@ import { decoded, decodedOr } from '../schema/json.ts';
 import type { EventRow } from '../schema/log-rows.ts';
 import { type CardRow, type ClaimRow, constant, contentOf, type Db, type StepRow } from '../schema/rows.ts';
 import type { StoredRequest, TurnRow } from '../schema/turn-row.ts';
+import { selectTurn } from '../turns/turns.ts';
 import { missingWorkers } from './agents.ts';
 
 /** Reads a turn with its steps and calls; null when it was never accepted. */
 export const getTurn = (ctx: StoreContext, agentTurnId: string): Promise<TurnView | null> =>
-  read(ctx, async ({ db }) => {
-    const turn = await turnById(db, { agentTurnId }).executeTakeFirst();
-    return turn ? viewOf(db, turn) : null;
+  read(ctx, async (reader) => {
+    const turn = await selectTurn(reader, agentTurnId).executeTakeFirst();
+    return turn ? viewOf(reader.db, turn) : null;
   });
 
 /** Lists turns of an agent, oldest first. */
@@ -146,10 +147,6 @@ const waitingOf = (db: Db, agentTurnId: string) =>
 interface OfTurn {
   readonly agentTurnId: string;
 }
-
-const turnById = prepared((db, of: OfTurn) =>
-  db.selectFrom('turns').selectAll().where('agent_turn_id', '=', of.agentTurnId),
-);
 
 const cardById = prepared((db, card: { cardId: string }) =>
   db.selectFrom('cards').select('content').where('card_id', '=', card.cardId),

@@ -310,6 +310,37 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
     expect(events.filter(({ type }) => type === 'task')).toHaveLength(1);
   });
 
+  test('a result is kept whatever keeps the next step from being opened with it (W10)', async () => {
+    model.add(`paying-${name}`, [call('pay'), say('done')]);
+    started = [];
+    const settleCallAndOpen: Store['settleCallAndOpen'] = async () => {
+      throw new CodedError('store_corrupt', 'the profile cannot be read');
+    };
+    const request = { instruction: `[script:paying-${name}] go`, profile: 'tester' };
+    const turn = await burstTurn({ ...store, settleCallAndOpen }, app, model, request);
+    expect(await turn.run()).toMatchObject({ status: 'success' });
+    expect(turn.attempts).toHaveLength(1);
+    expect(started).toHaveLength(1);
+    expect((await store.getTurn(turn.lease.agentTurnId))?.steps[0]?.calls).toMatchObject([{ status: 'success' }]);
+  });
+
+  test('a step that was opened with a result is gone on with when the answer to that is lost (T5)', async () => {
+    let lost = 0;
+    const settleCallAndOpen: Store['settleCallAndOpen'] = async (...args) => {
+      const settled = await store.settleCallAndOpen(...args);
+      if (lost > 0) return settled;
+      lost += 1;
+      await store.setBudgets(args[0].agentTurnId, { maxSteps: 1 });
+      throw new CodedError('store_unavailable', 'the connection broke');
+    };
+    const request = { instruction: '[script:looks] go', profile: 'tester' };
+    const turn = await burstTurn({ ...store, settleCallAndOpen }, app, model, request);
+    await turn.run();
+    expect([lost, turn.attempts.length]).toEqual([1, 1]);
+    // The budgets came when the second step was open.
+    expect(turn.items.slice(0, 3).map(({ kind }) => kind)).toEqual(['step', 'event', 'step']);
+  });
+
   test('a provider that fails in the middle is tried again when it said, and nothing before it is (W14, T5)', async () => {
     const busy = { kind: 'error', status: 429, headers: { 'retry-after': '7' } } as const;
     model.add(`busy-${name}`, [call('pay'), attempts(busy, busy, say('done'))]);

@@ -134,7 +134,8 @@ function problemsOf({ text }: Sent, accesses: readonly Access[]): string[] {
     if (isWhole) return [`reads ${index} as a whole: ${text}`];
     const needed = /"call_id" = [?$]/.test(text) && index === 'cards_by_turn' ? ['call_id'] : (NARROW[index] ?? []);
     // The last place of a box is found at the end of the index, however many cards are before it.
-    const isEnd = /max\((?:c\.)?seq\) from box_cards/.test(text) && columns.includes('box_id');
+    const isPlaces = /^(?:sqlite_autoindex_box_cards_1|box_cards_pkey)$/.test(index);
+    const isEnd = isPlaces && columns.includes('box_id') && /max\((?:c\.)?seq\) from box_cards/.test(text);
     const missing = isPage || isEnd ? [] : needed.filter((column) => !columns.includes(column));
     return missing.length === 0 ? [] : [`finds rows by ${index} without ${missing.join(', ')}: ${text}`];
   });

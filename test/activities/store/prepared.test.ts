@@ -1,0 +1,47 @@
+/** Rows that are written by statements which are made once. */
+
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import SqliteDatabase from 'better-sqlite3';
+import { Kysely, SqliteDialect } from 'kysely';
+import { insertRows, prepared } from '../../../activities/store/prepared.ts';
+import type { Tables } from '../../../activities/store/schema/rows.ts';
+
+let db: Kysely<Tables>;
+
+const opened = (): Kysely<Tables> => {
+  const database = new SqliteDatabase(':memory:');
+  database.exec(
+    "create table agents (agent_id text primary key, profile text, lifecycle text default 'active', parent_agent_id text, created_at integer)",
+  );
+  return new Kysely<Tables>({ dialect: new SqliteDialect({ database }) });
+};
+
+beforeEach(() => {
+  db = opened();
+});
+afterEach(() => db.destroy());
+
+const parents = async () =>
+  (await db.selectFrom('agents').select('parent_agent_id').orderBy('agent_id').execute()).map(
+    (row) => row.parent_agent_id,
+  );
+
+test('rows of one insert keep all their columns, also those that the first of them does not have', async () => {
+  const first = { agent_id: 'a', profile: 'p', created_at: 1 };
+  await insertRows(db, 'agents', [first, { ...first, agent_id: 'b', parent_agent_id: 'a' }]);
+  await insertRows(db, 'agents', [
+    { ...first, agent_id: 'c', parent_agent_id: 'a' },
+    { ...first, agent_id: 'd' },
+  ]);
+  expect(await parents()).toEqual([null, 'a', 'a', null]);
+});
+
+test('a statement that looks at a value while it is built is an error', () => {
+  const ofAge = prepared((of, { age }: { age: number }) =>
+    of
+      .selectFrom('agents')
+      .selectAll()
+      .where('created_at', '>', age + 1),
+  );
+  expect(() => ofAge(db, { age: 1 })).toThrow('age is not known while its statement is built');
+});
