@@ -2,12 +2,12 @@
 import { setFlagsFromString } from 'node:v8';
 
 /**
- * How far the heap may grow beyond what was alive after the last collection, per cent. V8 lets it grow to several times as much: two hundred
- * readers of streams keep 55 MB alive, and took 330 MB.
+ * How far the heap of a thread may grow beyond what was alive after the last collection, per cent. V8 lets it grow to several times as much:
+ * two hundred readers of streams keep 55 MB alive, and took 330 MB.
  */
 const GROWTH_PERCENT = 40;
 
-/** Keeps the heap of this process small, at the price of some more collections: for a process that serves many and does nothing else. */
+/** Keeps the heaps of this process small, those of all its threads, at the price of some more collections: for one that serves many. */
 export function keepHeapSmall(): void {
   setFlagsFromString(`--heap-growing-percent=${GROWTH_PERCENT}`);
 }

@@ -2,6 +2,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { IllegalStateError } from '@temporalio/common';
 import { DefaultLogger, type LogLevel, Runtime, type RuntimeOptions } from '@temporalio/worker';
+import { keepHeapSmall } from './heap.ts';
 import { isShown, logLine, runtimeLevel } from './log.ts';
 import type { LogFormat } from './log-format.ts';
 
@@ -11,10 +12,14 @@ import type { LogFormat } from './log-format.ts';
  */
 const SEMI_SPACE_MB = 8;
 
-/** Sets up this process for workers, before the first of them starts. `level` is the least important level that is logged. */
+/**
+ * Sets up this process for workers, before the first of them starts: it logs from `level` on, and keeps its heaps small, also while thousands of
+ * turns that waited are replayed at once.
+ */
 export function installRuntime(level: LogLevel, format: LogFormat = 'text'): void {
   // A thread takes the flag when it starts. This thread keeps the size that the command line gave it.
   setFlagsFromString(`--max-semi-space-size=${SEMI_SPACE_MB}`);
+  keepHeapSmall();
   Runtime.install(optionsOf(level, format));
 }
 

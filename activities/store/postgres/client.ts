@@ -3,15 +3,16 @@
  *
  * Invariants
  * 1. Statements run in the order they were given, and a transaction fails with the first error of them.
- * 2. No statement waits for BEGIN. When it fails, which takes an operator, the first statement that returns rows stands for itself and
- *    nothing else is written: in a transaction of more than one statement that is the lock of a head row.
- * 3. Inside a transaction no caller waits for a write that returns no rows: its error comes with the next statement or with the commit. So
- *    it tells no number of rows either; a caller that needs one asks for it by RETURNING.
+ * 2. BEGIN is sent with the statements that follow it, which are not run when it fails.
+ * 3. Inside a transaction no caller waits for a write that returns no rows: it is sent with the next statement that a caller waits for, the
+ *    commit at the latest, and that one fails with its error. So it tells no number of rows either; a caller that needs one asks for it by
+ *    RETURNING.
  * 4. PostgreSQL's text cannot hold NUL: a value with one fails its statement, however often it is repeated, and a foreign client could stop
  *    an agent by it. It is kept as U+FFFD instead, as a lone surrogate is.
  */
-import type { PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely';
+import type { PostgresPool, PostgresPoolClient } from 'kysely';
 import type pg from 'pg';
+import { type Answer, type BatchStatement, type Prepared, runBatch, type WireValue } from './batch.ts';
 import { isLost, isOutdatedPlan } from './errors.ts';
 
 /** Statements with a name, which a connection parses and plans once. The store has fewer, but for lists whose length varies. */
@@ -19,13 +20,16 @@ const MOST_NAMED = 500;
 /** The longest text of a statement with a name. */
 const LONGEST_NAMED = 4_000;
 
+/** Writes that are kept to be sent with what follows: each batch has the time of a statement to be answered in. */
+const MOST_UNSENT = 64;
+
 const WRITE = /^(?:insert|update|delete)\b/;
 const RETURNING = /\breturning\b/;
 
 /** What is known of the text of a statement. */
 interface Statement {
-  /** Undefined for a text that is planned anew each time. */
-  readonly name: string | undefined;
+  /** Empty for a text that is planned anew each time. */
+  readonly name: string;
   /** Whether it is a write that returns no rows. */
   readonly silent: boolean;
 }
@@ -39,7 +43,7 @@ class Statements {
     const known = this.#known.get(text);
     if (known) return known;
     const named = this.#known.size < MOST_NAMED && text.length <= LONGEST_NAMED;
-    const name = named ? `s${this.#generation}_${this.#known.size}` : undefined;
+    const name = named ? `s${this.#generation}_${this.#known.size}` : '';
     const statement = { name, silent: WRITE.test(text) && !RETURNING.test(text) };
     if (named) this.#known.set(text, statement);
     return statement;
@@ -52,76 +56,136 @@ class Statements {
   }
 }
 
-const storable = (value: unknown): unknown =>
-  typeof value === 'string' && value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value;
+/** Errors: a value of a kind that the store has no column for. */
+function toWire(value: unknown): WireValue {
+  switch (typeof value) {
+    case 'string':
+      return value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value;
+    case 'number':
+    case 'bigint':
+    case 'boolean':
+      return String(value);
+    default:
+      if (value === null || value === undefined) return null;
+      throw new TypeError(`a statement of the store has a value of type ${typeof value}`);
+  }
+}
 
 /** Why connections are gone: the server says it once, maybe while nothing is asked on them, and the driver does not repeat it. */
 type Losses = WeakMap<pg.PoolClient, Error>;
 
+/** What a pool knows of its connections. */
+interface Known {
+  readonly statements: Statements;
+  readonly losses: Losses;
+  readonly prepared: WeakMap<pg.PoolClient, Prepared>;
+}
+
 /** The answer to what nobody waits for. */
-const UNKNOWN: PostgresQueryResult<never> = { command: 'SELECT', rowCount: 0, rows: [] };
+const UNKNOWN: Answer = { command: 'SELECT', rowCount: 0, rows: [] };
+
+/** A statement that is not sent yet, and who waits for its answer. */
+interface Unsent extends BatchStatement {
+  readonly waiter?: PromiseWithResolvers<Answer>;
+}
 
 /** A connection that is taken from the pool. */
 class StoreClient implements PostgresPoolClient {
   readonly #client: pg.PoolClient;
-  readonly #statements: Statements;
-  readonly #losses: Losses;
-  /** Settles when the server has begun the transaction, or failed to; null outside of one. */
-  #beginning: Promise<unknown> | null = null;
-  /** The first error of a statement that nobody waited for; null while there is none. */
+  readonly #known: Known;
+  readonly #prepared: Prepared;
+  #unsent: Unsent[] = [];
+  /** Settles when what was sent is answered. */
+  #sent: Promise<void> = Promise.resolve();
+  #isSending = false;
+  /** Whether a transaction has been begun, and whether the server knows of it. */
+  #transaction: 'none' | 'unsent' | 'sent' = 'none';
+  /** The first error in the transaction; null while there is none. */
   #failure: { readonly error: unknown } | null = null;
 
-  constructor(client: pg.PoolClient, statements: Statements, losses: Losses) {
+  constructor(client: pg.PoolClient, known: Known) {
     this.#client = client;
-    this.#statements = statements;
-    this.#losses = losses;
+    this.#known = known;
+    this.#prepared = known.prepared.get(client) ?? new Map();
+    known.prepared.set(client, this.#prepared);
   }
 
   /** The store reads no cursors. */
   readonly query = ((text: string, values: readonly unknown[] = []) =>
     this.#run(text, values)) as PostgresPoolClient['query'];
 
-  async #run(text: string, values: readonly unknown[]): Promise<Pick<PostgresQueryResult<unknown>, 'rows'>> {
-    if (text === 'begin') return this.#begin();
-    const { name, silent } = this.#statements.of(text);
-    const named = name && values.length > 0 ? { name } : {};
-    if (silent && this.#beginning !== null) await this.#begun();
-    const answer = this.#client.query({ text, values: values.map(storable), ...named });
-    if (silent && this.#beginning !== null) {
-      answer.catch((error: unknown) => this.#failed(error));
+  async #run(text: string, values: readonly unknown[]): Promise<Answer> {
+    if (text === 'rollback') return this.#rollBack();
+    if (this.#failure) throw this.#failure.error;
+    const { name, silent } = this.#known.statements.of(text);
+    const statement = { text, name, values: values.map(toWire) };
+    if (text === 'begin') this.#transaction = 'unsent';
+    if (text === 'begin' || (silent && this.#transaction !== 'none')) {
+      this.#unsent.push(statement);
+      if (this.#unsent.length >= MOST_UNSENT) this.#sendSoon();
       return UNKNOWN;
     }
+    const answer = await this.#answered(statement);
+    if (text === 'commit') this.#end();
+    return answer;
+  }
+
+  /** Ends the transaction; one that the server knows nothing of is only forgotten. Errors: the first of the transaction, where it cannot. */
+  async #rollBack(): Promise<Answer> {
+    const isSent = this.#transaction === 'sent';
+    const failure = this.#failure;
+    const dropped = failure?.error ?? new Error('the transaction was rolled back');
+    for (const { waiter } of this.#unsent.splice(0)) waiter?.reject(dropped);
+    this.#end();
+    if (!isSent) return UNKNOWN;
     try {
-      const result = await answer;
-      if (this.#failure && text !== 'rollback') throw this.#failure.error;
-      return result;
+      return await this.#answered({ text: 'rollback', name: '', values: [] });
     } catch (error) {
-      // PostgreSQL refuses what follows a failed statement: the first error says why.
-      throw this.#failed(error).error;
-    } finally {
-      if (text === 'commit' || text === 'rollback' || this.#beginning === null) this.#end();
+      throw failure ? failure.error : error;
     }
   }
 
-  /** Begins a transaction. Nobody waits for that either: the first statement that a caller waits for tells whether there is one. */
-  #begin(): typeof UNKNOWN {
-    this.#beginning = this.#client.query('begin').catch((error: unknown) => this.#failed(error));
-    return UNKNOWN;
+  /** Sends a statement, with those before it and those that are given in the same moment, and waits for its answer. */
+  #answered(statement: BatchStatement): Promise<Answer> {
+    const waiter = Promise.withResolvers<Answer>();
+    this.#unsent.push({ ...statement, waiter });
+    this.#sendSoon();
+    return waiter.promise;
   }
 
-  async #begun(): Promise<void> {
-    await this.#beginning;
-    if (this.#failure) throw this.#failure.error;
+  /** One batch after the other: the driver does not take a second one while another waits. */
+  #sendSoon(): void {
+    if (this.#isSending) return;
+    this.#isSending = true;
+    process.nextTick(() => {
+      this.#sent = this.#sent.then(() => this.#send());
+    });
+  }
+
+  async #send(): Promise<void> {
+    const batch = this.#unsent;
+    this.#unsent = [];
+    this.#isSending = false;
+    if (batch.length === 0) return;
+    if (this.#transaction === 'unsent') this.#transaction = 'sent';
+    const { answers, error } = await runBatch(this.#client, batch, this.#prepared);
+    const failure = error === undefined ? null : this.#failed(error);
+    batch.forEach(({ waiter }, at) => {
+      // Of a batch that failed nothing counts: what was not in a transaction of its own is taken back with the rest.
+      if (failure) waiter?.reject(failure.error);
+      else waiter?.resolve(answers[at] ?? UNKNOWN);
+    });
   }
 
   #failed(error: unknown): { readonly error: unknown } {
-    if (isOutdatedPlan(error)) this.#statements.renew();
-    this.#failure ??= { error: (isLost(error) && this.#losses.get(this.#client)) || error };
-    return this.#failure;
+    if (isOutdatedPlan(error)) this.#known.statements.renew();
+    const failure = { error: (isLost(error) && this.#known.losses.get(this.#client)) || error };
+    if (this.#transaction !== 'none') this.#failure ??= failure;
+    return this.#failure ?? failure;
   }
 
   #end(): void {
-    this.#beginning = null;
+    this.#transaction = 'none';
     this.#failure = null;
   }
 
@@ -130,10 +194,10 @@ class StoreClient implements PostgresPoolClient {
   }
 }
 
-/** The pool as Kysely uses it. The connections of the pool must be pipelined. */
+/** The pool as Kysely uses it. */
 export function storePool(pool: pg.Pool): PostgresPool {
-  const statements = new Statements();
-  const losses: Losses = new WeakMap();
+  const known: Known = { statements: new Statements(), losses: new WeakMap(), prepared: new WeakMap() };
+  const { losses } = known;
   // An idle connection that breaks is replaced on the next use; without a listener it would end the process.
   pool.on('error', () => {});
   // The pool listens only to idle connections; one that breaks in use fails its query and must not end the process besides.
@@ -145,6 +209,6 @@ export function storePool(pool: pg.Pool): PostgresPool {
   return {
     options: pool.options,
     end: () => pool.end(),
-    connect: async () => new StoreClient(await pool.connect(), statements, losses),
+    connect: async () => new StoreClient(await pool.connect(), known),
   };
 }

@@ -4,10 +4,9 @@
  *
  * An operator who needs other limits names them in the URL, as `?statement_timeout=60000`.
  */
-import type { Socket } from 'node:net';
+import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { GatheringSocket } from './gathering-socket.ts';
 
 /**
  * How long a caller waits for a connection: for the server to answer, or for one of a pool, which the lines in front of it leave empty only
@@ -36,6 +35,9 @@ const KEEP_ALIVE_MS = 10_000;
 /** How long connections may take to be closed as they should, with what is under way on them; then they are cut. */
 const CLOSE_MS = 5_000;
 
+/** How long a connection is kept that has nothing to do: a new one is a new process of the server, and plans each statement of a turn anew. */
+const IDLE_MS = 60_000;
+
 /** How long the scanner keeps its connection when it has nothing to do. */
 const SCANNER_IDLE_MS = 100;
 
@@ -44,8 +46,6 @@ const INT8_OID = 20;
 
 /** Settings of all connections. */
 const settings = {
-  // A write is sent without waiting for the one before it: `StoreClient`.
-  pipeline: true,
   connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
   idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
   keepAlive: true,
@@ -80,7 +80,7 @@ export interface Pools {
 export function openPools(url: string, connections: number): Pools {
   const sockets = new Set<Socket>();
   const stream = () => {
-    const socket = new GatheringSocket();
+    const socket = new Socket();
     sockets.add(socket);
     return socket.once('close', () => sockets.delete(socket));
   };
@@ -88,6 +88,7 @@ export function openPools(url: string, connections: number): Pools {
   const pool = new pg.Pool({
     ...common,
     max: connections,
+    idleTimeoutMillis: IDLE_MS,
     lock_timeout: LOCK_TIMEOUT_MS,
     statement_timeout: STATEMENT_TIMEOUT_MS,
     query_timeout: STATEMENT_TIMEOUT_MS + ANSWER_MARGIN_MS,

@@ -14,16 +14,16 @@ import { freshSchemaUrl } from '../../../support/postgres.ts';
 const UNIQUE_VIOLATION = '23505';
 
 describe('a connection of the store', () => {
-  let pool: pg.Pool;
+  let url: string;
   let db: Kysely<Tables>;
   const service = (name: string) => ({ service: name, holder: 'me', expires_at: 1, since: 1, listed_until: null });
   const insert = (on: Kysely<Tables>, name: string) => on.insertInto('svc_leases').values(service(name)).execute();
   const services = () => db.selectFrom('svc_leases').select('service').orderBy('service').execute();
 
   beforeAll(async () => {
-    const url = await freshSchemaUrl();
+    url = await freshSchemaUrl();
     await (await openPostgresStore({ url })).close();
-    pool = new pg.Pool({ connectionString: url, max: 1, pipeline: true });
+    const pool = new pg.Pool({ connectionString: url, max: 1 });
     db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(pool) }) });
   });
   afterAll(() => db.destroy());
@@ -66,18 +66,21 @@ describe('a connection of the store', () => {
 
   test('writes nothing when the transaction cannot begin', async () => {
     await db.deleteFrom('svc_leases').execute();
-    const client = await pool.connect();
-    const query = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>;
+    const ownPool = new pg.Pool({ connectionString: url, max: 1 });
     // As when an operator cancels the statement at this very moment.
-    const canceled = (...args: unknown[]) => query(...(args[0] === 'begin' ? ['select 1 / 0'] : args));
-    Object.assign(client, { query: canceled });
-    client.release();
-    const failing = db.transaction().execute(async (trx) => {
+    ownPool.on('connect', ({ connection }) => {
+      const parse = connection.parse.bind(connection);
+      const canceled: typeof parse = (statement, more) =>
+        parse(statement.text === 'begin' ? { ...statement, text: 'select 1 / 0' } : statement, more);
+      Object.assign(connection, { parse: canceled });
+    });
+    const own = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(ownPool) }) });
+    const failing = own.transaction().execute(async (trx) => {
       await insert(trx, 'one');
       await insert(trx, 'two');
     });
     await expect(failing).rejects.toMatchObject({ code: '22012' });
-    Object.assign(client, { query });
+    await own.destroy();
     expect(await services()).toEqual([]);
   });
 
@@ -96,13 +99,64 @@ describe('a connection of the store', () => {
     expect(answers).toEqual([[{ service: 'first' }], [{ service: 'first' }], []]);
   });
 
+  test('sends a transaction in as many batches as callers wait for answers', async () => {
+    const ownPool = new pg.Pool({ connectionString: url, max: 1 });
+    const answered: string[] = [];
+    ownPool.on('connect', ({ connection }) => connection.on('readyForQuery', () => answered.push('batch')));
+    const own = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(ownPool) }) });
+    await own.deleteFrom('svc_leases').execute();
+    answered.length = 0;
+    await own.transaction().execute(async (trx) => {
+      await together(trx, trx.selectFrom('svc_leases').select('holder'), trx.selectFrom('svc_leases').selectAll());
+      await insert(trx, 'first');
+      await insert(trx, 'second');
+      await trx.deleteFrom('svc_leases').where('service', '=', 'first').execute();
+    });
+    expect(answered).toHaveLength(2);
+    await own.destroy();
+    expect(await services()).toEqual([{ service: 'second' }]);
+  });
+
+  test('sends many writes on the way, and a transaction that fails in one of them writes nothing', async () => {
+    await db.deleteFrom('svc_leases').execute();
+    const writing = (names: readonly string[]) =>
+      db.transaction().execute(async (trx) => {
+        for (const name of names) await insert(trx, name);
+      });
+    const many = Array.from({ length: 300 }, (_, at) => `many-${String(at).padStart(3, '0')}`);
+    await expect(writing(['many-007', ...many])).rejects.toMatchObject({ code: UNIQUE_VIOLATION });
+    expect(await services()).toEqual([]);
+    await writing(many);
+    expect((await services()).map(({ service }) => service)).toEqual(many);
+  });
+
+  test('sends nothing of a transaction that nothing was read in and that fails', async () => {
+    const failing = db.transaction().execute(async (trx) => {
+      await insert(trx, 'unsent');
+      throw new Error('on the way');
+    });
+    await expect(failing).rejects.toThrow('on the way');
+    expect(await services()).not.toContainEqual({ service: 'unsent' });
+  });
+
+  test('runs a statement again that failed when it was first prepared', async () => {
+    await db.deleteFrom('svc_leases').execute();
+    await insert(db, 'known');
+    const again = (name: string) =>
+      db.insertInto('svc_leases').values({ service: name, holder: 'you', expires_at: 2, since: 2 }).execute();
+    await expect(again('known')).rejects.toMatchObject({ code: UNIQUE_VIOLATION });
+    await again('other');
+    await expect(again('other')).rejects.toMatchObject({ code: UNIQUE_VIOLATION });
+    expect(await services()).toEqual([{ service: 'known' }, { service: 'other' }]);
+  });
+
   test('prepares a statement once', async () => {
     const find = (name: string) => db.selectFrom('svc_leases').select('since').where('service', '=', name).execute();
     await find('one');
     await find('other');
     const { rows } = await sql<{ runs: number }>`
       select (generic_plans + custom_plans)::int as runs from pg_prepared_statements
-      where statement like '%"since"%"service" =%'`.execute(db);
+      where statement like 'select "since"%"service" =%'`.execute(db);
     expect(rows).toEqual([{ runs: 2 }]);
   });
 });

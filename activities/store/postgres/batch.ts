@@ -1,0 +1,152 @@
+/**
+ * Statements that PostgreSQL gets at once, and answers at once.
+ *
+ * The driver ends each statement with a Sync, for which the server sends what it has, and has the columns of each answer described again: for
+ * a transaction of a dozen short statements that is a third of the work of both sides. Here one Sync ends all of them, and a connection
+ * remembers the columns of the statements that it has prepared. What follows a statement that fails is not run.
+ */
+import type pg from 'pg';
+import { isLost } from './errors.ts';
+
+/** Reads a value of a column, which PostgreSQL sends as text. */
+interface Column {
+  readonly name: string;
+  readonly parse: (text: string) => unknown;
+}
+
+/** The columns of the statements that a connection has prepared, by their names. */
+export type Prepared = Map<string, readonly Column[]>;
+
+/** A value as PostgreSQL reads it. */
+export type WireValue = string | null;
+
+/** A statement of a batch. */
+export interface BatchStatement {
+  readonly text: string;
+  /** Under which the connection prepares it; empty for one that is prepared for this once. */
+  readonly name: string;
+  readonly values: readonly WireValue[];
+}
+
+/** What a statement was answered. */
+export interface Answer {
+  /** As `INSERT` or `COMMIT`. */
+  readonly command: string;
+  readonly rowCount: number;
+  readonly rows: Record<string, unknown>[];
+}
+
+/** How far a batch came: the answers of the statements before the one that failed, all of them where none did. */
+export interface Outcome {
+  readonly answers: readonly Answer[];
+  readonly error?: unknown;
+}
+
+const TAG = /^(\w+)(?:.* (\d+))?$/;
+
+/** A batch as the driver sends it, which calls what begins with `handle`. */
+class Batch implements pg.Submittable {
+  readonly #statements: readonly BatchStatement[];
+  readonly #prepared: Prepared;
+  readonly #types: Pick<pg.Client, 'getTypeParser'>;
+  readonly #answers: Answer[] = [];
+  #connection: pg.Connection | null = null;
+  #columns: readonly Column[] = [];
+  #rows: Record<string, unknown>[] = [];
+  /** The driver calls it when it gives up waiting, and puts a function of its own in its place. */
+  callback: (error: unknown) => void;
+
+  constructor(
+    statements: readonly BatchStatement[],
+    prepared: Prepared,
+    types: Pick<pg.Client, 'getTypeParser'>,
+    done: (outcome: Outcome) => void,
+  ) {
+    this.#statements = statements;
+    this.#prepared = prepared;
+    this.#types = types;
+    this.callback = (error) => {
+      if (error === null) return done({ answers: this.#answers });
+      this.#forget(error);
+      done({ answers: this.#answers, error });
+    };
+  }
+
+  /** Called by the driver when the connection is free. */
+  readonly submit = (connection: pg.Connection): void => {
+    this.#connection = connection;
+    connection.stream.cork();
+    for (const { text, name, values } of this.#statements) {
+      const isPrepared = this.#prepared.has(name);
+      if (!isPrepared) {
+        // A batch that failed may have left a statement of this name behind; it is no error when there is none.
+        if (name !== '') connection.close({ type: 'S', name }, true);
+        connection.parse({ name, text, types: [] }, true);
+      }
+      connection.bind({ statement: name, values: [...values] }, true);
+      if (!isPrepared) connection.describe({ type: 'P' }, true);
+      connection.execute({}, true);
+    }
+    connection.sync();
+    connection.stream.uncork();
+    this.#next();
+  };
+
+  /** Turns to the answer of the statement that comes next. */
+  #next(): void {
+    const { name } = this.#statements[this.#answers.length] ?? {};
+    this.#columns = (name && this.#prepared.get(name)) || [];
+    this.#rows = [];
+  }
+
+  handleRowDescription({ fields }: { readonly fields: readonly pg.FieldDef[] }): void {
+    this.#columns = fields.map(({ name, dataTypeID }) => ({
+      name,
+      parse: this.#types.getTypeParser(dataTypeID, 'text'),
+    }));
+  }
+
+  handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
+    const row: Record<string, unknown> = {};
+    this.#columns.forEach(({ name, parse }, at) => {
+      const text = fields[at] ?? null;
+      row[name] = text === null ? null : parse(text);
+    });
+    this.#rows.push(row);
+  }
+
+  handleCommandComplete({ text }: { readonly text: string }): void {
+    const [, command = '', count = '0'] = TAG.exec(text) ?? [];
+    const { name } = this.#statements[this.#answers.length] ?? {};
+    if (name) this.#prepared.set(name, this.#columns);
+    this.#answers.push({ command, rowCount: Number(count), rows: this.#rows });
+    this.#next();
+  }
+
+  handleEmptyQuery(): void {
+    this.handleCommandComplete({ text: '' });
+  }
+
+  handleReadyForQuery(): void {
+    this.callback(null);
+  }
+
+  handleError(error: unknown): void {
+    this.callback(error);
+  }
+
+  /** What the connection is good for after an error. */
+  #forget(error: unknown): void {
+    const { name } = this.#statements[this.#answers.length] ?? {};
+    if (name) this.#prepared.delete(name);
+    // Of one that did not answer in time nobody knows what it would answer next.
+    if (isLost(error)) this.#connection?.stream.destroy();
+  }
+}
+
+/** Runs statements in their order, the last of them only when all before it have succeeded. Does not reject. */
+export const runBatch = (
+  client: pg.PoolClient,
+  statements: readonly BatchStatement[],
+  prepared: Prepared,
+): Promise<Outcome> => new Promise((resolve) => void client.query(new Batch(statements, prepared, client, resolve)));
