@@ -25,7 +25,7 @@ describe('the environment', () => {
   test('may be empty: everything has a default', () => {
     expect(read({})).toMatchObject({
       storeUrl: undefined,
-      storeConnections: 20,
+      storeConnections: 10,
       appModule: undefined,
       workerTargets: ['worker_generic'],
       logFormat: 'text',

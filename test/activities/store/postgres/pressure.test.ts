@@ -176,6 +176,20 @@ test('every connection has limits on the server and beyond those for its answer,
   expect(await limits(named.scanner)).toMatchObject({ lock_timeout: 0, statement_timeout: hour });
 });
 
+test('what a turn does is planned by index, however small a table is, and the check of all rows is not', async () => {
+  const { pool, scanner } = openPools(await freshSchemaUrl(), 3);
+  const planOf = async (of: pg.Pool) => {
+    const { rows } = await of.query("explain select name from small where name in ('a', 'b')");
+    await of.end();
+    return rows.map((row) => row['QUERY PLAN']).join('\n');
+  };
+  await pool.query('create table small (name text primary key)');
+  await pool.query("insert into small values ('a')");
+  await pool.query('vacuum analyze small');
+  expect(await planOf(pool)).toMatch(/Index/);
+  expect(await planOf(scanner)).toMatch(/Seq Scan/);
+});
+
 /** Between store and server; when it is frozen it takes what is sent and lets nothing through, as a server that stands still. */
 async function startProxy(url: string): Promise<{ url: string; freeze(): void }> {
   const { hostname, port } = new URL(url);
