@@ -41,7 +41,7 @@ const RATIOS = {
 } as const;
 
 /** Of one worker, however many turns wait. */
-const SUSPENDED_WORKER_BYTES = 700e6;
+const SUSPENDED_WORKER_BYTES = 600e6;
 
 export function suspendedBudget({ failed, worker }: SuspendedResults): string[] {
   const peak = Math.max(worker.suspending.peakBytes, worker.resting.peakBytes, worker.completing.peakBytes);

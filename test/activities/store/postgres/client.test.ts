@@ -11,6 +11,7 @@ import type { Tables } from '../../../../activities/store/schema/rows.ts';
 import { testApp } from '../../../support/app.ts';
 import { freshSchemaUrl } from '../../../support/postgres.ts';
 
+const SYNTAX_ERROR = '42601';
 const UNIQUE_VIOLATION = '23505';
 
 describe('a connection of the store', () => {
@@ -68,18 +69,17 @@ describe('a connection of the store', () => {
     await db.deleteFrom('svc_leases').execute();
     const ownPool = new pg.Pool({ connectionString: url, max: 1 });
     // As when an operator cancels the statement at this very moment.
-    ownPool.on('connect', ({ connection }) => {
-      const parse = connection.parse.bind(connection);
-      const canceled: typeof parse = (statement, more) =>
-        parse(statement.text === 'begin' ? { ...statement, text: 'select 1 / 0' } : statement, more);
-      Object.assign(connection, { parse: canceled });
+    ownPool.on('connect', ({ connection: { stream } }) => {
+      const write = stream.write.bind(stream) as (sent: Buffer) => boolean;
+      const garbled = (sent: Buffer) => write(Buffer.from(sent.toString('latin1').replace('begin', 'bogus'), 'latin1'));
+      Object.assign(stream, { write: garbled });
     });
     const own = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(ownPool) }) });
     const failing = own.transaction().execute(async (trx) => {
       await insert(trx, 'one');
       await insert(trx, 'two');
     });
-    await expect(failing).rejects.toMatchObject({ code: '22012' });
+    await expect(failing).rejects.toMatchObject({ code: SYNTAX_ERROR });
     await own.destroy();
     expect(await services()).toEqual([]);
   });
