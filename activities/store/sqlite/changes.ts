@@ -20,6 +20,7 @@ export class ChangeWatcher {
   readonly #open: () => SqliteDatabase.Database;
   readonly #waiting = new Set<() => void>();
   #database: SqliteDatabase.Database | null = null;
+  #askVersion: SqliteDatabase.Statement<[], number> | null = null;
   #timer: NodeJS.Timeout | null = null;
   #version = -1;
   #quietUntil = 0;
@@ -53,6 +54,7 @@ export class ChangeWatcher {
     this.#wake();
     this.#database?.close();
     this.#database = null;
+    this.#askVersion = null;
   }
 
   #start(): void {
@@ -90,7 +92,9 @@ export class ChangeWatcher {
   /** The version; undefined while it cannot be read, as when another process recovers the log: the next poll comes soon. */
   #versionOf(): number | undefined {
     try {
-      return this.#database?.pragma('data_version', { simple: true }) as number | undefined;
+      // Prepared once: the driver's `pragma()` compiles it each time, which costs more than asking.
+      this.#askVersion ??= this.#database?.prepare<[], number>('pragma data_version').pluck() ?? null;
+      return this.#askVersion?.get();
     } catch {
       return undefined;
     }

@@ -13,14 +13,19 @@ function watched(path: string, failing: Error[] = []) {
   const seen = { polls: 0 };
   const open = (): SqliteDatabase.Database => {
     const database = new SqliteDatabase(path);
-    const pragma = database.pragma.bind(database);
-    const counted: typeof database.pragma = (...args) => {
-      seen.polls += 1;
-      const failure = failing.shift();
-      if (failure) throw failure;
-      return pragma(...args);
+    const prepare = database.prepare.bind(database) as (sql: string) => SqliteDatabase.Statement<unknown[], unknown>;
+    const counted = (sql: string) => {
+      const statement = prepare(sql);
+      const get = statement.get.bind(statement);
+      const countedGet: typeof get = (...args) => {
+        seen.polls += 1;
+        const failure = failing.shift();
+        if (failure) throw failure;
+        return get(...args);
+      };
+      return Object.assign(statement, { get: countedGet });
     };
-    return Object.assign(database, { pragma: counted });
+    return Object.assign(database, { prepare: counted });
   };
   return { open, seen };
 }
