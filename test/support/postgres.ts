@@ -1,6 +1,8 @@
 /** The PostgreSQL server of the whole test run: one of its own (global-setup.ts), or the one that AGENTTURN_TEST_POSTGRES names. */
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import type { BatchStatement } from '../../activities/store/postgres/batch.ts';
 
 const LOOK_MS = 20;
 
@@ -40,3 +42,9 @@ export async function found(url: string, query: string, values: readonly unknown
     await observer.end();
   }
 }
+
+/** The statements that a call of the driver's `query` sends for a store: a batch of them. */
+export const statementsOf = (query: unknown): readonly BatchStatement[] =>
+  typeof query === 'object' && query !== null && 'statements' in query
+    ? (query.statements as readonly BatchStatement[])
+    : [];

@@ -43,11 +43,11 @@ export interface Outcome {
   readonly error?: unknown;
 }
 
-const TAG = /^(\w+)(?:.* (\d+))?$/;
+const TAG = /^(\w*)(?:.* (\d+)$)?/;
 
 /** A batch as the driver sends it, which calls what begins with `handle`. */
 class Batch implements pg.Submittable {
-  readonly #statements: readonly BatchStatement[];
+  readonly statements: readonly BatchStatement[];
   readonly #prepared: Prepared;
   readonly #types: Pick<pg.Client, 'getTypeParser'>;
   readonly #answers: Answer[] = [];
@@ -63,7 +63,7 @@ class Batch implements pg.Submittable {
     types: Pick<pg.Client, 'getTypeParser'>,
     done: (outcome: Outcome) => void,
   ) {
-    this.#statements = statements;
+    this.statements = statements;
     this.#prepared = prepared;
     this.#types = types;
     this.callback = (error) => {
@@ -73,16 +73,22 @@ class Batch implements pg.Submittable {
     };
   }
 
-  /** Called by the driver when the connection is free. */
-  readonly submit = (connection: pg.Connection): void => {
+  /** Called by the driver when the connection is free. Returns an error instead of throwing it: the driver may be in the middle of another answer. */
+  readonly submit = (connection: pg.Connection): unknown => {
     this.#connection = connection;
-    // In one piece: a send of many small ones costs several times as much.
-    if (connection.stream.writable) connection.stream.write(Buffer.concat([...this.#messages()]));
     this.#next();
+    try {
+      // In one piece: a send of many small ones costs several times as much.
+      const sent = Buffer.concat([...this.#messages()]);
+      if (connection.stream.writable) connection.stream.write(sent);
+      return null;
+    } catch (error) {
+      return error;
+    }
   };
 
   *#messages(): Generator<Buffer, void> {
-    for (const { text, name, values } of this.#statements) {
+    for (const { text, name, values } of this.statements) {
       const isPrepared = this.#prepared.has(name);
       if (!isPrepared) {
         // A batch that failed may have left a statement of this name behind; it is no error when there is none.
@@ -98,7 +104,7 @@ class Batch implements pg.Submittable {
 
   /** Turns to the answer of the statement that comes next. */
   #next(): void {
-    const { name } = this.#statements[this.#answers.length] ?? {};
+    const { name } = this.statements[this.#answers.length] ?? {};
     this.#columns = (name && this.#prepared.get(name)) || [];
     this.#rows = [];
   }
@@ -121,7 +127,7 @@ class Batch implements pg.Submittable {
 
   handleCommandComplete({ text }: { readonly text: string }): void {
     const [, command = '', count = '0'] = TAG.exec(text) ?? [];
-    const { name } = this.#statements[this.#answers.length] ?? {};
+    const { name } = this.statements[this.#answers.length] ?? {};
     if (name) this.#prepared.set(name, this.#columns);
     this.#answers.push({ command, rowCount: Number(count), rows: this.#rows });
     this.#next();
@@ -141,7 +147,7 @@ class Batch implements pg.Submittable {
 
   /** What the connection is good for after an error. */
   #forget(error: unknown): void {
-    const { name } = this.#statements[this.#answers.length] ?? {};
+    const { name } = this.statements[this.#answers.length] ?? {};
     if (name) this.#prepared.delete(name);
     // Of one that did not answer in time nobody knows what it would answer next.
     if (isLost(error)) this.#connection?.stream.destroy();

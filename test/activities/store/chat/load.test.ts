@@ -3,6 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import SqliteDatabase from 'better-sqlite3';
 import pg from 'pg';
 import { QUEUE_POLICIES } from '../../../../workflows/protocol/chat.ts';
+import { statementsOf } from '../../../support/postgres.ts';
 import { WAIT } from '../../../support/wait.ts';
 import { fenceOf, newAgent, type OpenStore, STORES, StoreBench, SUCCESS } from '../store-bench.ts';
 import { messageOf, Session } from './session.ts';
@@ -26,8 +27,8 @@ async function sentDuring(body: () => Promise<unknown>): Promise<string[]> {
         sent.push(this.source);
       }),
     ),
-    spied(client, 'query', (config: unknown) => {
-      if (typeof config === 'object' && config !== null && 'text' in config) sent.push(String(config.text));
+    spied(client, 'query', (query: unknown) => {
+      for (const { text } of statementsOf(query)) sent.push(text);
     }),
   ];
   try {

@@ -16,7 +16,7 @@ import { PROFILE } from '../../../../bench/workload.ts';
 import { openStore } from '../../../../workers/open-store.ts';
 import type { SendMessage } from '../../../../workflows/contract/chat.ts';
 import type { Store } from '../../../../workflows/contract/store.ts';
-import { freshSchemaUrl } from '../../../support/postgres.ts';
+import { freshSchemaUrl, statementsOf } from '../../../support/postgres.ts';
 import { messageOf } from '../chat/session.ts';
 
 const TURNS = 20_000;
@@ -171,9 +171,7 @@ function listenToPostgres(): Listener {
   const prototype = pg.Client.prototype as unknown as { query: (...args: unknown[]) => unknown };
   const { query } = prototype;
   prototype.query = function (this: pg.Client, ...args: unknown[]) {
-    const [config] = args;
-    if (typeof config === 'object' && config !== null && 'text' in config && 'values' in config)
-      sent.set(String(config.text), { text: String(config.text), values: config.values as unknown[] });
+    for (const statement of statementsOf(args[0])) sent.set(statement.text, statement);
     return query.apply(this, args);
   };
   return { sent, stop: () => Object.assign(prototype, { query }) };
