@@ -49,23 +49,22 @@ const TAG = /^(\w*)(?:.* (\d+)$)?/;
 class Batch implements pg.Submittable {
   readonly statements: readonly BatchStatement[];
   readonly #prepared: Prepared;
-  readonly #types: Pick<pg.Client, 'getTypeParser'>;
+  readonly #client: pg.PoolClient;
   readonly #answers: Answer[] = [];
-  #connection: pg.Connection | null = null;
   #columns: readonly Column[] = [];
   #rows: Record<string, unknown>[] = [];
   /** The driver calls it when it gives up waiting, and puts a function of its own in its place. */
   callback: (error: unknown) => void;
 
   constructor(
+    client: pg.PoolClient,
     statements: readonly BatchStatement[],
     prepared: Prepared,
-    types: Pick<pg.Client, 'getTypeParser'>,
     done: (outcome: Outcome) => void,
   ) {
     this.statements = statements;
     this.#prepared = prepared;
-    this.#types = types;
+    this.#client = client;
     this.callback = (error) => {
       if (error === null) return done({ answers: this.#answers });
       this.#forget(error);
@@ -75,7 +74,6 @@ class Batch implements pg.Submittable {
 
   /** Called by the driver when the connection is free. Returns an error instead of throwing it: the driver may be in the middle of another answer. */
   readonly submit = (connection: pg.Connection): unknown => {
-    this.#connection = connection;
     this.#next();
     try {
       // In one piece: a send of many small ones costs several times as much.
@@ -112,7 +110,7 @@ class Batch implements pg.Submittable {
   handleRowDescription({ fields }: { readonly fields: readonly pg.FieldDef[] }): void {
     this.#columns = fields.map(({ name, dataTypeID }) => ({
       name,
-      parse: this.#types.getTypeParser(dataTypeID, 'text'),
+      parse: this.#client.getTypeParser(dataTypeID, 'text'),
     }));
   }
 
@@ -150,7 +148,7 @@ class Batch implements pg.Submittable {
     const { name } = this.statements[this.#answers.length] ?? {};
     if (name) this.#prepared.delete(name);
     // Of one that did not answer in time nobody knows what it would answer next.
-    if (isLost(error)) this.#connection?.stream.destroy();
+    if (isLost(error)) this.#client.connection.stream.destroy();
   }
 }
 
@@ -159,4 +157,4 @@ export const runBatch = (
   client: pg.PoolClient,
   statements: readonly BatchStatement[],
   prepared: Prepared,
-): Promise<Outcome> => new Promise((resolve) => void client.query(new Batch(statements, prepared, client, resolve)));
+): Promise<Outcome> => new Promise((resolve) => void client.query(new Batch(client, statements, prepared, resolve)));

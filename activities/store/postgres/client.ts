@@ -7,13 +7,15 @@
  * 3. Inside a transaction no caller waits for a write that returns no rows: it is sent with the next statement that a caller waits for, the
  *    commit at the latest, and that one fails with its error. So it tells no number of rows either; a caller that needs one asks for it by
  *    RETURNING.
- * 4. PostgreSQL's text cannot hold NUL: a value with one fails its statement, however often it is repeated, and a foreign client could stop
+ * 4. A commit whose answer does not come in time may have been done: the server goes on with a batch that it has. So may one of a process that
+ *    was frozen before it had sent anything.
+ * 5. PostgreSQL's text cannot hold NUL: a value with one fails its statement, however often it is repeated, and a foreign client could stop
  *    an agent by it. It is kept as U+FFFD instead, as a lone surrogate is.
  */
 import type { PostgresPool, PostgresPoolClient } from 'kysely';
 import type pg from 'pg';
 import { type Answer, type BatchStatement, type Prepared, runBatch, type WireValue } from './batch.ts';
-import { isLost, isOutdatedPlan } from './errors.ts';
+import { endsConnection, isLost, isOutdatedPlan } from './errors.ts';
 
 /** Statements with a name, which a connection parses and plans once. The store has fewer, but for lists whose length varies. */
 const MOST_NAMED = 500;
@@ -23,6 +25,7 @@ const LONGEST_NAMED = 4_000;
 /** Writes that are kept to be sent with what follows: each batch has the time of a statement to be answered in. */
 const MOST_UNSENT = 64;
 
+const BEGIN = /^(?:begin|start transaction)\b/;
 const WRITE = /^(?:insert|update|delete)\b/;
 const RETURNING = /\breturning\b/;
 
@@ -100,6 +103,10 @@ class StoreClient implements PostgresPoolClient {
   #isSending = false;
   /** Whether a transaction has been begun, and whether the server knows of it. */
   #transaction: 'none' | 'unsent' | 'sent' = 'none';
+  /** Whether its end is under way: what is given now would be written by nobody, or outside of it. */
+  #isEnding = false;
+  /** Whether the connection is good for nothing more. */
+  #isGone = false;
   /** The first error in the transaction; null while there is none. */
   #failure: { readonly error: unknown } | null = null;
 
@@ -116,17 +123,21 @@ class StoreClient implements PostgresPoolClient {
 
   async #run(text: string, values: readonly unknown[]): Promise<Answer> {
     if (text === 'rollback') return this.#rollBack();
+    if (this.#isEnding) throw new Error('the transaction is over: it takes no more statements');
     if (this.#failure) throw this.#failure.error;
     const { name, silent } = this.#known.statements.of(text);
     const statement = { text, name, values: values.map(toWire) };
-    if (text === 'begin') this.#transaction = 'unsent';
-    if (text === 'begin' || (silent && this.#transaction !== 'none')) {
+    const begins = BEGIN.test(text);
+    if (begins) this.#transaction = 'unsent';
+    if (begins || (silent && this.#transaction !== 'none')) {
       this.#unsent.push(statement);
       if (this.#unsent.length >= MOST_UNSENT) this.#sendSoon();
       return UNKNOWN;
     }
+    if (text !== 'commit') return this.#answered(statement);
+    this.#isEnding = true;
     const answer = await this.#answered(statement);
-    if (text === 'commit') this.#end();
+    this.#end();
     return answer;
   }
 
@@ -138,10 +149,13 @@ class StoreClient implements PostgresPoolClient {
     for (const { waiter } of this.#unsent.splice(0)) waiter?.reject(dropped);
     this.#end();
     if (!isSent) return UNKNOWN;
+    this.#isEnding = true;
     try {
       return await this.#answered({ text: 'rollback', name: '', values: [] });
     } catch (error) {
       throw failure ? failure.error : error;
+    } finally {
+      this.#isEnding = false;
     }
   }
 
@@ -167,18 +181,24 @@ class StoreClient implements PostgresPoolClient {
     this.#unsent = [];
     this.#isSending = false;
     if (batch.length === 0) return;
+    if (this.#failure) {
+      // What came before it failed while it waited: a commit that is sent all the same is answered with a rollback, and not with the error.
+      for (const { waiter } of batch) waiter?.reject(this.#failure.error);
+      return;
+    }
     if (this.#transaction === 'unsent') this.#transaction = 'sent';
     const { answers, error } = await runBatch(this.#client, batch, this.#prepared);
     const failure = error === undefined ? null : this.#failed(error);
-    batch.forEach(({ waiter }, at) => {
+    for (const [at, { waiter }] of batch.entries()) {
       // Of a batch that failed nothing counts: what was not in a transaction of its own is taken back with the rest.
       if (failure) waiter?.reject(failure.error);
       else waiter?.resolve(answers[at] ?? UNKNOWN);
-    });
+    }
   }
 
   #failed(error: unknown): { readonly error: unknown } {
     if (isOutdatedPlan(error)) this.#known.statements.renew();
+    this.#isGone ||= endsConnection(error);
     const failure = { error: (isLost(error) && this.#known.losses.get(this.#client)) || error };
     if (this.#transaction !== 'none') this.#failure ??= failure;
     return this.#failure ?? failure;
@@ -186,11 +206,13 @@ class StoreClient implements PostgresPoolClient {
 
   #end(): void {
     this.#transaction = 'none';
+    this.#isEnding = false;
     this.#failure = null;
   }
 
-  release(destroy?: boolean): void {
-    this.#client.release(destroy);
+  /** The pool does not know yet of a connection that has just been lost, and would give it to the next caller. */
+  release(destroy = false): void {
+    this.#client.release(destroy || this.#isGone);
   }
 }
 

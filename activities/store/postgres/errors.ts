@@ -90,6 +90,10 @@ const codeOf = (error: Error): string => ('code' in error && typeof error.code =
 /** Whether the driver says only that the connection is gone, not why. */
 export const isLost = (error: unknown): boolean => isNativeError(error) && LOST.test(error.message);
 
+/** Whether nothing more can be asked on the connection: it is gone, or the server closes it with this error. */
+export const endsConnection = (error: unknown): boolean =>
+  isLost(error) || (isNativeError(error) && 'severity' in error && /^(?:FATAL|PANIC)$/.test(String(error.severity)));
+
 /** Whether a lock could not be had in time: the transaction has written nothing. */
 export const isLocked = (error: unknown): boolean => isNativeError(error) && codeOf(error) === LOCK_TIMEOUT;
 

@@ -139,6 +139,78 @@ describe('a connection of the store', () => {
     expect(await services()).not.toContainEqual({ service: 'unsent' });
   });
 
+  test('a transaction fails with the error of a write that was sent on the way, also when it is committed before the answer', async () => {
+    await db.deleteFrom('svc_leases').execute();
+    await insert(db, 'taken');
+    const failing = db.transaction().execute(async (trx) => {
+      for (let at = 0; at < 70; at += 1) await insert(trx, at === 9 ? 'taken' : `on-the-way-${at}`);
+      // Long enough for the full batch to be sent, and too short for its answer.
+      await new Promise((resolve) => setImmediate(resolve));
+    });
+    await expect(failing).rejects.toMatchObject({ code: UNIQUE_VIOLATION });
+    expect(await services()).toEqual([{ service: 'taken' }]);
+  });
+
+  test('a transaction with an isolation level is rolled back as any other', async () => {
+    await db.deleteFrom('svc_leases').execute();
+    const failing = db
+      .transaction()
+      .setIsolationLevel('serializable')
+      .execute(async (trx) => {
+        await insert(trx, 'undone');
+        await trx.selectFrom('svc_leases').selectAll().execute();
+        throw new Error('on the way');
+      });
+    await expect(failing).rejects.toThrow('on the way');
+    expect(await services()).toEqual([]);
+    // What is written on the connection now is seen by others.
+    await insert(db, 'after');
+    const other = new pg.Client({ connectionString: url });
+    await other.connect();
+    const { rows } = await other.query('select service from svc_leases');
+    await other.end();
+    expect(rows).toEqual([{ service: 'after' }]);
+  });
+
+  test('a write that is not waited for is refused or written, at whatever moment of the commit it comes', async () => {
+    for (let gap = 0; gap < 40; gap += 1) {
+      await db.deleteFrom('svc_leases').execute();
+      let late: Promise<string> = Promise.resolve('');
+      await db.transaction().execute(async (trx) => {
+        await trx.selectFrom('svc_leases').selectAll().execute();
+        await insert(trx, 'in time');
+        late = (async () => {
+          // In the moment of the commit, and while its answer is on the way.
+          if (gap >= 20) await new Promise((resolve) => setImmediate(resolve));
+          for (let at = 0; at < gap % 20; at += 1) await Promise.resolve();
+          return insert(trx, 'late').then(
+            () => 'written',
+            () => 'refused',
+          );
+        })();
+      });
+      const outcome = await late;
+      const names = (await services()).map(({ service }) => service);
+      expect([gap, names]).toEqual([gap, outcome === 'written' ? ['in time', 'late'] : ['in time']]);
+    }
+  });
+
+  test('does not give a connection that was given up to the next caller', async () => {
+    const ownPool = new pg.Pool({ connectionString: url, max: 1, query_timeout: 300 });
+    const clients: pg.PoolClient[] = [];
+    ownPool.on('connect', (client) => clients.push(client));
+    const own = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(ownPool) }) });
+    const reading = () => own.selectFrom('svc_leases').select('since').execute();
+    await reading();
+    // The server's answers arrive no more on the first connection.
+    clients[0]?.connection.stream.pause();
+    const [first, next] = await Promise.allSettled([reading(), reading()]);
+    expect(first).toMatchObject({ status: 'rejected', reason: { message: 'Query read timeout' } });
+    expect(next).toMatchObject({ status: 'fulfilled' });
+    expect(clients).toHaveLength(2);
+    await own.destroy();
+  });
+
   test('runs a statement again that failed when it was first prepared', async () => {
     await db.deleteFrom('svc_leases').execute();
     await insert(db, 'known');
