@@ -1,5 +1,4 @@
 /** The PostgreSQL server of the whole test run: one of its own (global-setup.ts), or the one that AGENTTURN_TEST_POSTGRES names. */
-
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { BatchStatement } from '../../activities/store/postgres/batch.ts';

@@ -26,7 +26,7 @@ export interface BatchStatement {
   readonly text: string;
   /** Under which the connection prepares it; empty for one that is prepared for this once. */
   readonly name: string;
-  readonly values: readonly WireValue[];
+  readonly values: WireValue[];
 }
 
 /** What a statement was answered. */
@@ -35,12 +35,6 @@ export interface Answer {
   readonly command: string;
   readonly rowCount: number;
   readonly rows: Record<string, unknown>[];
-}
-
-/** How far a batch came: the answers of the statements before the one that failed, all of them where none did. */
-export interface Outcome {
-  readonly answers: readonly Answer[];
-  readonly error?: unknown;
 }
 
 const TAG = /^(\w*)(?:.* (\d+)$)?/;
@@ -60,15 +54,15 @@ class Batch implements pg.Submittable {
     client: pg.PoolClient,
     statements: readonly BatchStatement[],
     prepared: Prepared,
-    done: (outcome: Outcome) => void,
+    { resolve, reject }: Pick<PromiseWithResolvers<readonly Answer[]>, 'resolve' | 'reject'>,
   ) {
     this.statements = statements;
     this.#prepared = prepared;
     this.#client = client;
     this.callback = (error) => {
-      if (error === null) return done({ answers: this.#answers });
+      if (error === null) return resolve(this.#answers);
       this.#forget(error);
-      done({ answers: this.#answers, error });
+      reject(error);
     };
   }
 
@@ -93,7 +87,7 @@ class Batch implements pg.Submittable {
         if (name !== '') yield serialize.close({ type: 'S', name });
         yield serialize.parse({ name, text });
       }
-      yield serialize.bind({ statement: name, values: [...values] });
+      yield serialize.bind({ statement: name, values });
       if (!isPrepared) yield serialize.describe({ type: 'P' });
       yield serialize.execute();
     }
@@ -152,9 +146,10 @@ class Batch implements pg.Submittable {
   }
 }
 
-/** Runs statements in their order, the last of them only when all before it have succeeded. Does not reject. */
+/** Runs statements in their order, each only when all before it have succeeded. Errors: that of the first that fails. */
 export const runBatch = (
   client: pg.PoolClient,
   statements: readonly BatchStatement[],
   prepared: Prepared,
-): Promise<Outcome> => new Promise((resolve) => void client.query(new Batch(client, statements, prepared, resolve)));
+): Promise<readonly Answer[]> =>
+  new Promise((resolve, reject) => void client.query(new Batch(client, statements, prepared, { resolve, reject })));

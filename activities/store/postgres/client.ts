@@ -4,9 +4,9 @@
  * Invariants
  * 1. Statements run in the order they were given, and a transaction fails with the first error of them.
  * 2. BEGIN is sent with the statements that follow it, which are not run when it fails.
- * 3. Inside a transaction no caller waits for a write that returns no rows: it is sent with the next statement that a caller waits for, the
- *    commit at the latest, and that one fails with its error. So it tells no number of rows either; a caller that needs one asks for it by
- *    RETURNING.
+ * 3. Inside a transaction no caller waits for a write that returns no rows, unless many are waiting to be sent: it is sent with the next
+ *    statement that a caller waits for, the commit at the latest, and that one fails with its error. So it tells no number of rows either; a
+ *    caller that needs one asks for it by RETURNING.
  * 4. A commit whose answer does not come in time may have been done: the server goes on with a batch that it has. So may one of a process that
  *    was frozen before it had sent anything.
  * 5. PostgreSQL's text cannot hold NUL: a value with one fails its statement, however often it is repeated, and a foreign client could stop
@@ -22,7 +22,7 @@ const MOST_NAMED = 500;
 /** The longest text of a statement with a name. */
 const LONGEST_NAMED = 4_000;
 
-/** Writes that are kept to be sent with what follows: each batch has the time of a statement to be answered in. */
+/** Writes that are kept to be sent with what follows. A caller waits for the next one: a batch must be answered in the time of a statement. */
 const MOST_UNSENT = 64;
 
 const BEGIN = /^(?:begin|start transaction)\b/;
@@ -129,9 +129,8 @@ class StoreClient implements PostgresPoolClient {
     const statement = { text, name, values: values.map(toWire) };
     const begins = BEGIN.test(text);
     if (begins) this.#transaction = 'unsent';
-    if (begins || (silent && this.#transaction !== 'none')) {
+    if ((begins || (silent && this.#transaction !== 'none')) && this.#unsent.length < MOST_UNSENT) {
       this.#unsent.push(statement);
-      if (this.#unsent.length >= MOST_UNSENT) this.#sendSoon();
       return UNKNOWN;
     }
     if (text !== 'commit') return this.#answered(statement);
@@ -163,17 +162,14 @@ class StoreClient implements PostgresPoolClient {
   #answered(statement: BatchStatement): Promise<Answer> {
     const waiter = Promise.withResolvers<Answer>();
     this.#unsent.push({ ...statement, waiter });
-    this.#sendSoon();
+    if (!this.#isSending) {
+      this.#isSending = true;
+      process.nextTick(() => {
+        // One batch after the other: the driver does not take a second one while another waits.
+        this.#sent = this.#sent.then(() => this.#send());
+      });
+    }
     return waiter.promise;
-  }
-
-  /** One batch after the other: the driver does not take a second one while another waits. */
-  #sendSoon(): void {
-    if (this.#isSending) return;
-    this.#isSending = true;
-    process.nextTick(() => {
-      this.#sent = this.#sent.then(() => this.#send());
-    });
   }
 
   async #send(): Promise<void> {
@@ -181,18 +177,14 @@ class StoreClient implements PostgresPoolClient {
     this.#unsent = [];
     this.#isSending = false;
     if (batch.length === 0) return;
-    if (this.#failure) {
-      // What came before it failed while it waited: a commit that is sent all the same is answered with a rollback, and not with the error.
-      for (const { waiter } of batch) waiter?.reject(this.#failure.error);
-      return;
-    }
     if (this.#transaction === 'unsent') this.#transaction = 'sent';
-    const { answers, error } = await runBatch(this.#client, batch, this.#prepared);
-    const failure = error === undefined ? null : this.#failed(error);
-    for (const [at, { waiter }] of batch.entries()) {
+    try {
+      const answers = await runBatch(this.#client, batch, this.#prepared);
+      for (const [at, { waiter }] of batch.entries()) waiter?.resolve(answers[at] ?? UNKNOWN);
+    } catch (error) {
+      const failure = this.#failed(error);
       // Of a batch that failed nothing counts: what was not in a transaction of its own is taken back with the rest.
-      if (failure) waiter?.reject(failure.error);
-      else waiter?.resolve(answers[at] ?? UNKNOWN);
+      for (const { waiter } of batch) waiter?.reject(failure.error);
     }
   }
 

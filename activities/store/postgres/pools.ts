@@ -67,14 +67,14 @@ function withoutLimits(url: string): string {
   return parsed.href;
 }
 
+const BY_INDEX = { text: 'set enable_seqscan = off; set jit = off', query_timeout: CONNECT_TIMEOUT_MS };
+
 /**
  * Has the server find rows by an index wherever there is one. A statement is planned once for a connection, maybe while its table was nearly
  * empty: a plan that reads a whole table is no plan for later, and only autovacuum would have it made anew. What has no index must not be
  * compiled for it: the server takes such a plan for a very long one.
  */
 const byIndex = (client: pg.ClientBase) => client.query(BY_INDEX);
-
-const BY_INDEX = { text: 'set enable_seqscan = off; set jit = off', query_timeout: CONNECT_TIMEOUT_MS };
 
 /** The connections of a process. */
 export interface Pools {

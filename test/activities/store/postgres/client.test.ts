@@ -9,7 +9,7 @@ import { storePool } from '../../../../activities/store/postgres/client.ts';
 import { openPostgresStore } from '../../../../activities/store/postgres/open.ts';
 import type { Tables } from '../../../../activities/store/schema/rows.ts';
 import { testApp } from '../../../support/app.ts';
-import { freshSchemaUrl } from '../../../support/postgres.ts';
+import { freshSchemaUrl, statementsOf } from '../../../support/postgres.ts';
 
 const SYNTAX_ERROR = '42601';
 const UNIQUE_VIOLATION = '23505';
@@ -128,6 +128,27 @@ describe('a connection of the store', () => {
     expect(await services()).toEqual([]);
     await writing(many);
     expect((await services()).map(({ service }) => service)).toEqual(many);
+  });
+
+  test('waits between many writes that nobody waits for: no batch is longer than a server can answer in time', async () => {
+    const ownPool = new pg.Pool({ connectionString: url, max: 1 });
+    const lengths: number[] = [];
+    ownPool.on('connect', (client) => {
+      const query = client.query.bind(client) as (sent: unknown) => unknown;
+      const measured = (sent: unknown) => {
+        lengths.push(statementsOf(sent).length);
+        return query(sent);
+      };
+      Object.assign(client, { query: measured });
+    });
+    const own = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(ownPool) }) });
+    await own.deleteFrom('svc_leases').execute();
+    await own.transaction().execute(async (trx) => {
+      for (let at = 0; at < 1_000; at += 1) await insert(trx, `waiting-${at}`);
+    });
+    await own.destroy();
+    expect(await services()).toHaveLength(1_000);
+    expect(Math.max(...lengths)).toBeLessThan(100);
   });
 
   test('sends nothing of a transaction that nothing was read in and that fails', async () => {
