@@ -78,9 +78,10 @@ describe('a stream', () => {
   });
 
   test('that says a little for ever is left when its time is over, with what it said (T23)', async () => {
-    const times = { callTimeoutMs: 500 };
+    // Long enough for the first word on a busy machine.
+    const times = { callTimeoutMs: 3_000 };
     const slow = await startModelServer({
-      answer: () => ({ kind: 'message', content: 'slowly '.repeat(2_000), chunkDelayMs: 20 }),
+      answer: () => ({ kind: 'message', content: 'slowly '.repeat(2_000), chunkDelayMs: 100 }),
     });
     servers.push(slow);
     const model = openAiModel({ apiKey: undefined, baseUrl: slow.url, defaultModel: 'd', ...times });
