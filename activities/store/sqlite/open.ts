@@ -134,6 +134,8 @@ function open(path: string): SqliteDatabase.Database {
     // Turning a new file to WAL takes an exclusive lock for a moment: several processes may start at once.
     database.pragma('journal_mode = WAL');
     database.pragma('synchronous = FULL');
+    // What a write of a group may have to take back is kept in a file of the machine's temporary folder otherwise.
+    database.pragma('temp_store = MEMORY');
     return database;
   } catch (error) {
     database.close();
