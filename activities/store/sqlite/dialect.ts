@@ -3,9 +3,11 @@ import {
   CompiledQuery,
   type DatabaseConnection,
   type Driver,
+  type QueryCompiler,
   SqliteDialect,
   type SqliteDialectConfig,
   SqliteDriver,
+  SqliteQueryCompiler,
 } from 'kysely';
 
 /** Begins transactions with the write lock. */
@@ -24,13 +26,27 @@ class ImmediateDriver extends SqliteDriver {
   }
 }
 
-/** Kysely's dialect of SQLite with that driver. */
+/**
+ * Writes a parameter as `+?`, which is the same value. SQLite plans a statement with a bare one anew at each use wherever the value may matter
+ * to the plan, as in most that compare a column with it and order by another: 0.06 ms each time.
+ */
+class PlannedOnceCompiler extends SqliteQueryCompiler {
+  protected override getCurrentParameterPlaceholder(): string {
+    return '+?';
+  }
+}
+
+/** Kysely's dialect of SQLite with that driver and that compiler. */
 export class ImmediateSqliteDialect extends SqliteDialect {
   readonly #config: SqliteDialectConfig;
 
   constructor(config: SqliteDialectConfig) {
     super(config);
     this.#config = config;
+  }
+
+  override createQueryCompiler(): QueryCompiler {
+    return new PlannedOnceCompiler();
   }
 
   override createDriver(): Driver {

@@ -119,8 +119,10 @@ const MORE = [
 
 /** What is wrong with the way a statement finds its rows. */
 function problemsOf({ text }: Sent, accesses: readonly Access[]): string[] {
+  // SQLite plans a statement with a bare parameter anew at each use.
+  if (/(?<!\+)\?/.test(text)) return [`may be planned again at each use: ${text}`];
   // A page is read in the order of an index, and only as far as it goes.
-  const isPage = / limit (?:\?|\$)/.test(text);
+  const isPage = / limit (?:\+\?|\$)/.test(text);
   return accesses.flatMap(({ index, on, columns }) => {
     if (index === undefined) return SMALL.has(on) ? [] : [`reads ${on} as a whole: ${text}`];
     if (/hidden_reason" is null/.test(text) && /^(?:sqlite_autoindex_box_cards_1|box_cards_pkey)$/.test(index))
@@ -132,7 +134,8 @@ function problemsOf({ text }: Sent, accesses: readonly Access[]): string[] {
       return [`passes turns that do not wait: ${text}`];
     const isWhole = columns.every((column) => column === '') && !WHOLE.has(index);
     if (isWhole) return [`reads ${index} as a whole: ${text}`];
-    const needed = /"call_id" = [?$]/.test(text) && index === 'cards_by_turn' ? ['call_id'] : (NARROW[index] ?? []);
+    const needed =
+      /"call_id" = (?:\+\?|\$)/.test(text) && index === 'cards_by_turn' ? ['call_id'] : (NARROW[index] ?? []);
     // The last place of a box is found at the end of the index, however many cards are before it.
     const isPlaces = /^(?:sqlite_autoindex_box_cards_1|box_cards_pkey)$/.test(index);
     const isEnd = isPlaces && columns.includes('box_id') && /max\((?:c\.)?seq\) from box_cards/.test(text);
