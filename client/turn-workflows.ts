@@ -13,13 +13,7 @@ import type { SessionJournal } from '../workflows/contract/journal.ts';
 import type { Handover, Lease } from '../workflows/contract/lease.ts';
 import type { ClientStore } from '../workflows/contract/store.ts';
 import { wakeSignal } from '../workflows/messages/messages.ts';
-import {
-  AGENT_ID,
-  AGENT_TURN_ID,
-  PROFILE,
-  TURN_EPOCH,
-  WORKER_TARGET,
-} from '../workflows/messages/search-attributes.ts';
+import { AGENT_ID, AGENT_TURN_ID, PROFILE } from '../workflows/messages/search-attributes.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { targetQueue, turnWorkflowId } from '../workflows/protocol/ids.ts';
 import { clip } from '../workflows/protocol/sizes.ts';
@@ -58,7 +52,7 @@ export class TurnWorkflows {
 
   /** Starts the workflow that the lease names; one that runs, or has run, is left alone (T29). Errors: `temporal_unreachable`. */
   start(lease: Lease): Promise<void> {
-    const { agentId, agentTurnId, workerTarget, profileName, turnEpoch, title } = lease;
+    const { agentId, agentTurnId, workerTarget, profileName, title } = lease;
     return this.#reaching(async () => {
       try {
         await this.#temporal.workflow.start<typeof agentTurn>('agentTurn', {
@@ -72,8 +66,6 @@ export class TurnWorkflows {
           typedSearchAttributes: [
             { key: AGENT_ID, value: agentId },
             { key: AGENT_TURN_ID, value: agentTurnId },
-            { key: TURN_EPOCH, value: turnEpoch },
-            { key: WORKER_TARGET, value: workerTarget },
             { key: PROFILE, value: profileName },
           ],
         });

@@ -1,2 +1,2 @@
 /** The version of the kernel, by which a burst knows that it runs the same as the workflow: scripts/kernel-version.ts writes it. */
-export const KERNEL_VERSION = '92760b122c0eb24e';
+export const KERNEL_VERSION = '561e8955bd11386a';

@@ -13,12 +13,8 @@ export const AGENT_ID = keyword('AgentId');
 export const AGENT_TURN_ID = keyword('AgentTurnId');
 /** The status of a turn that does not run at the moment; absent while it runs. */
 export const TURN_STATUS = keyword('TurnStatus');
-/** The worker target that serves the turn; set at the start. */
-export const WORKER_TARGET = keyword('WorkerTarget');
 /** The name of the profile that the turn has; set at the start. */
 export const PROFILE = keyword('Profile');
-/** The epoch of the turn's lease; set at the start. */
-export const TURN_EPOCH = defineSearchAttributeKey('TurnEpoch', SearchAttributeType.INT);
 
 /**
  * Writes the turn's status where lists of workflows show it, at the price of one history event. A running turn has no value, because the

@@ -37,7 +37,7 @@ async function start(options: Partial<TemporalServerOptions> = {}): Promise<Temp
     port: 0,
     pathEnv: process.env.PATH ?? '',
     cacheDir: defaultCacheDir(process.env.XDG_CACHE_HOME),
-    searchAttributes: { AgentId: 'Keyword', TurnEpoch: 'Int' },
+    searchAttributes: { AgentId: 'Keyword', Profile: 'Keyword' },
     log: () => {},
     headless: true,
     ...options,
@@ -83,17 +83,20 @@ describe('a started server', () => {
     expect(server).toMatchObject({ started: true, namespace: 'default', uiUrl: undefined });
     expect(server.source).toContain(server.address);
     const connection = await connect(server);
-    const key = { agent: keyword('AgentId'), epoch: defineSearchAttributeKey('TurnEpoch', 'INT') };
+    const key = { agent: keyword('AgentId'), profile: keyword('Profile') };
     const handle = await new Client({ connection }).workflow.start('never-run', {
       workflowId: 'w',
       taskQueue: 'nobody',
       typedSearchAttributes: new TypedSearchAttributes([
         { key: key.agent, value: 'alice' },
-        { key: key.epoch, value: 7 },
+        { key: key.profile, value: 'weather' },
       ]),
     });
     const { typedSearchAttributes } = await handle.describe();
-    expect([typedSearchAttributes.get(key.agent), typedSearchAttributes.get(key.epoch)]).toEqual(['alice', 7]);
+    expect([typedSearchAttributes.get(key.agent), typedSearchAttributes.get(key.profile)]).toEqual([
+      'alice',
+      'weather',
+    ]);
   });
 
   test('keeps its workflows over a restart and gains attributes that are new', async () => {
@@ -103,12 +106,12 @@ describe('a started server', () => {
     await first.stop();
     expect(await isHealthy(first)).toBe(false);
 
-    const second = await start({ dataDir, searchAttributes: { AgentId: 'Keyword', Profile: 'Keyword' } });
+    const second = await start({ dataDir, searchAttributes: { AgentId: 'Keyword', TurnStatus: 'Keyword' } });
     const connection = await connect(second);
     const description = await new Client({ connection }).workflow.getHandle('kept').describe();
     expect(description.status.name).toBe('RUNNING');
     expect(description.typedSearchAttributes.get(keyword('AgentId'))).toBe('kept');
-    await startWorkflow(connection, 'new', 'Profile');
+    await startWorkflow(connection, 'new', 'TurnStatus');
   });
 
   test('serves the web UI unless headless', async () => {
