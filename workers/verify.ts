@@ -109,14 +109,16 @@ async function runningTurns({ workflow }: Client): Promise<Map<string, string>> 
   return found;
 }
 
-/** The workflows of ours whose tasks fail and are retried by Temporal again and again. */
-async function* failingTasks({ workflow }: Client): AsyncGenerator<Violation, void> {
+/** The workflows of ours whose tasks fail and are retried by Temporal again and again. Each is asked itself: the list lags behind. */
+async function* failingTasks(temporal: Client): AsyncGenerator<Violation, void> {
   const ours = `WorkflowType IN ('agent', 'agentTurn') AND ExecutionStatus = 'Running'`;
   const query = `${ours} AND TemporalReportedProblems IS NOT NULL`;
-  for await (const { workflowId, searchAttributes } of workflow.list({ query })) {
+  for await (const { workflowId, runId } of temporal.workflow.list({ query })) {
+    const { status, searchAttributes } = (await describeWorkflow(temporal, workflowId, runId)) ?? {};
+    const problems = searchAttributes?.TemporalReportedProblems?.join(', ');
+    if (status?.name !== 'RUNNING' || !problems) continue;
     const [, agentId = null, agentTurnId = null] =
       TURN_WORKFLOW_ID.exec(workflowId) ?? AGENT_WORKFLOW_ID.exec(workflowId) ?? [];
-    const problems = searchAttributes.TemporalReportedProblems?.join(', ') ?? '';
     const detail = `the tasks of workflow ${workflowId} fail again and again: ${problems}`;
     yield { check: 'failing_workflow_task', agentId, agentTurnId, detail };
   }
@@ -165,7 +167,7 @@ class Comparison {
 
   /** A finding when the head is at work on a turn whose workflow is closed or gone, and no supervisor has noticed. */
   async *#lostTurn({ agentId, status, updatedAt }: AgentView, agentTurnId: string): AsyncGenerator<Violation, void> {
-    const turn = await this.#describe(turnWorkflowId(agentId, agentTurnId));
+    const turn = await describeWorkflow(this.#temporal, turnWorkflowId(agentId, agentTurnId));
     if (turn?.status.name === 'RUNNING') return;
     // Nobody knows when a workflow vanished; its last write under the lease was not later.
     if (!this.#isOld(turn?.closeTime?.getTime() ?? updatedAt)) return;
@@ -180,7 +182,7 @@ class Comparison {
     const [, agentId = null, agentTurnId = null] = TURN_WORKFLOW_ID.exec(workflowId) ?? [];
     const why =
       agentId === null || agentTurnId === null ? 'its id names no turn' : await this.#orphaned(agentId, agentTurnId);
-    if (why === null || (await this.#describe(workflowId, runId))?.status.name !== 'RUNNING') return;
+    if (why === null || (await describeWorkflow(this.#temporal, workflowId, runId))?.status.name !== 'RUNNING') return;
     yield { check: 'orphan_workflow', agentId, agentTurnId, detail: `workflow ${workflowId} runs: ${why}` };
   }
 
@@ -224,13 +226,18 @@ class Comparison {
       after = queued.at(-1)?.acceptSeq ?? 0;
     }
   }
+}
 
-  async #describe(workflowId: string, runId?: string): Promise<WorkflowExecutionDescription | null> {
-    try {
-      return await this.#temporal.workflow.getHandle(workflowId, runId).describe();
-    } catch (error) {
-      if (error instanceof WorkflowNotFoundError) return null;
-      throw error;
-    }
+/** What the server says of a workflow; null when it knows none. */
+async function describeWorkflow(
+  temporal: Client,
+  workflowId: string,
+  runId?: string,
+): Promise<WorkflowExecutionDescription | null> {
+  try {
+    return await temporal.workflow.getHandle(workflowId, runId).describe();
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return null;
+    throw error;
   }
 }

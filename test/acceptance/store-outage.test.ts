@@ -158,11 +158,14 @@ async function signalled({ harness }: Scene, turn: TurnHandle, callId: string): 
   const agentId = `agent-${v7()}`;
   const { workflow } = harness.temporal.client;
   await signalAcceptor(harness.temporal.client, agentId, { instruction: '[script:answer] go', profile: 'tester' });
-  // Where the turn belongs, a store that does not answer cannot say.
-  for await (const { workflowId } of workflow.list({
-    query: `WorkflowType = 'agentTurn' AND AgentTurnId = '${turn.id}'`,
-  })) {
-    await workflow.getHandle(workflowId).signal('tool_result', { callId, status: 'success', result: 1 });
+  // Where the turn belongs, a store that does not answer cannot say; the list learns of it a moment after it began.
+  for (let told = false; !told; await sleep(LOOK_EVERY_MS)) {
+    for await (const { workflowId } of workflow.list({
+      query: `WorkflowType = 'agentTurn' AND AgentTurnId = '${turn.id}'`,
+    })) {
+      await workflow.getHandle(workflowId).signal('tool_result', { callId, status: 'success', result: 1 });
+      told = true;
+    }
   }
   return { agentId };
 }

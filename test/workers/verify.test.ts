@@ -63,10 +63,13 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
   const enqueue = (agentId: string, script: string): Promise<TurnHandle> =>
     harness.client.agent(agentId).enqueue({ instruction: `[script:${script}] go`, profile: 'tester' });
   const workflow = (id: string) => harness.temporal.client.workflow.getHandle(id);
+  /** Waits until the workflow of a turn has ended, and the server's list of those that run says so. */
   const closed = async (agentId: string, turn: TurnHandle): Promise<void> => {
-    await workflow(turnWorkflowId(agentId, turn.id))
+    const workflowId = turnWorkflowId(agentId, turn.id);
+    await workflow(workflowId)
       .result()
       .catch(() => {});
+    await unlisted(workflowId);
   };
 
   async function suspended(turn: TurnHandle): Promise<string> {
@@ -194,6 +197,7 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
     expect(await found()).toEqual([]);
     const detail = `workflow agents/alice/turns/${turn.id} runs: the turn has ended failed`;
     const orphan = [{ check: 'orphan_workflow', agentId: 'alice', agentTurnId: turn.id, detail }];
+    await listed(1);
     expect(await found({ now: later })).toEqual(orphan);
     await startWorker();
     await closed('alice', turn);
@@ -281,6 +285,7 @@ describe.each(BACKENDS)('verify on %s', (backend) => {
     await startWorker();
     // The server tries it again by itself, soon after so few failures.
     await workflow(workflowId).result();
+    await unlisted(workflowId);
     for (const turn of await harness.client.agent('alice').turns()) {
       await harness.client.turn(turn.agentTurnId).result(WAIT);
       await closed('alice', harness.client.turn(turn.agentTurnId));

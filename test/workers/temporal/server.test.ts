@@ -245,10 +245,10 @@ describe('a start that cannot succeed', () => {
 describe('search attributes', () => {
   test('are registered once, by whoever comes first, and usable on return', async () => {
     const connection = await connect(await start());
-    const wanted = { AgentId: 'Keyword', Profile: 'Keyword', Depth: 'Int' } as const;
-    expect(await missingSearchAttributes(connection, 'default', wanted)).toEqual(['Profile', 'Depth']);
+    const wanted = { AgentId: 'Keyword', Topic: 'Keyword', Depth: 'Int' } as const;
+    expect(await missingSearchAttributes(connection, 'default', wanted)).toEqual(['Topic', 'Depth']);
     await Promise.all([1, 2].map(() => ensureSearchAttributes(connection, 'default', wanted)));
-    await startWorkflow(connection, 'w', 'Profile');
+    await startWorkflow(connection, 'w', 'Topic');
     expect(await missingSearchAttributes(connection, 'default', wanted)).toEqual([]);
     expect(await ensureSearchAttributes(connection, 'default', wanted)).toEqual([]);
     expect(await ensureSearchAttributes(connection, 'default', { Extra: 'Keyword' })).toEqual(['Extra']);
