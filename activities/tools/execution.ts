@@ -74,15 +74,14 @@ async function executeOnce(
   ended: AbortSignal,
 ): Promise<Body> {
   const { timeoutMs } = tool.spec;
-  const timeout = AbortSignal.timeout(timeoutMs);
   const run = new ToolRun(name, context.callId);
-  const signal = AbortSignal.any([ended, timeout, run.fault]);
   try {
-    return succeeded(name, await run.wait(() => tool.execute(args, { ...context, signal }), signal));
+    const value = await run.wait((signal) => tool.execute(args, { ...context, signal }), ended, timeoutMs);
+    return succeeded(name, value);
   } catch (error) {
     // The turn is ending, or this worker is: there is no result to speak of. A tool that finished all the same keeps its own.
     if (ended.aborted) throw ended.reason;
-    if (timeout.aborted && !run.fault.aborted) return timedOut(name, timeoutMs);
+    if (run.timedOut) return timedOut(name, timeoutMs);
     const { agentId, agentTurnId, callId, execution } = context;
     log.warn(`tool ${name} failed`, { agentId, agentTurnId, callId, execution, error: loggedError(error) });
     return failed({ code: codeOf(error), message: describeError(error), kind: 'recoverable' });

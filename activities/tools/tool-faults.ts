@@ -15,7 +15,10 @@ export const currentToolRun = (): ToolRun | undefined => runs.getStore();
 export class ToolRun {
   readonly tool: string;
   readonly callId: string;
-  readonly #fault = new AbortController();
+  // A signal of `AbortSignal.timeout`, once others depend on it, lives until it fires, and with it all that the call held.
+  readonly #cut = new AbortController();
+  #fault: Error | null = null;
+  #timedOut = false;
   #open = true;
 
   constructor(tool: string, callId: string) {
@@ -23,31 +26,49 @@ export class ToolRun {
     this.callId = callId;
   }
 
-  /** Fires with a fault that the execution itself has not thrown. */
-  get fault(): AbortSignal {
-    return this.#fault.signal;
+  /** Whether the time of the execution passed before anything else cut it short. */
+  get timedOut(): boolean {
+    return this.#timedOut;
   }
 
   /** Makes the fault the result of the call; returns false when that is too late, because the call has its result. */
   fail(fault: Error): boolean {
-    if (this.#open) this.#fault.abort(fault);
+    if (this.#open) {
+      this.#fault ??= fault;
+      this.#cut.abort(fault);
+    }
     return this.#open;
   }
 
   /**
-   * Runs `start` in the async context of this run and returns what it yields. Throws what `start` throws, the reason of `signal` when that fires
-   * first, and a fault that came up meanwhile.
+   * Runs `start` in the async context of this run and returns what it yields. The signal that `start` gets fires with `ended`, after `timeoutMs`, and
+   * with a fault. Throws what `start` throws, the reason of the signal when that fires first, and a fault that came up meanwhile.
    */
-  async wait<T>(start: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  async wait<T>(start: (signal: AbortSignal) => Promise<T>, ended: AbortSignal, timeoutMs: number): Promise<T> {
+    const { signal } = this.#cut;
+    const end = () => this.#cut.abort(ended.reason);
+    const timer = setTimeout(() => this.#timeOut(timeoutMs), timeoutMs);
+    if (ended.aborted) end();
+    ended.addEventListener('abort', end, { once: true });
     try {
-      const value = await raceAbort(runs.run(this, start), signal);
+      const value = await raceAbort(
+        runs.run(this, () => start(signal)),
+        signal,
+      );
       // A promise that was rejected and left behind is reported when the microtasks are through.
       await nextTurnOfTheLoop();
-      this.fault.throwIfAborted();
+      if (this.#fault) throw this.#fault;
       return value;
     } finally {
       this.#open = false;
+      clearTimeout(timer);
+      ended.removeEventListener('abort', end);
     }
+  }
+
+  #timeOut(timeoutMs: number): void {
+    this.#timedOut = !this.#cut.signal.aborted;
+    this.#cut.abort(new DOMException(`the tool took longer than ${timeoutMs} ms`, 'TimeoutError'));
   }
 }
 

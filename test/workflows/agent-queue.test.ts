@@ -96,7 +96,9 @@ describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
       });
     const unknown = await start(v7());
     const leftover = await start(accepted.agentTurnId);
-    const surplus = new RunningWorkflows({ store: harness.store, temporal: harness.temporal.client }, 0, 0);
+    const { store, temporal } = harness;
+    const ended = new AbortController().signal;
+    const surplus = new RunningWorkflows({ store, temporal: temporal.client, ended }, 0, 0);
     while ((await leftover.describe()).status.name === 'RUNNING') {
       await surplus.compare();
       await setTimeout(100);

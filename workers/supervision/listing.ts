@@ -4,7 +4,6 @@
  *
  * Invariant: a list lags behind and decides nothing. It makes turns due for a check, which asks for the workflow itself.
  */
-import type { Client } from '@temporalio/client';
 import { LRUCache } from 'lru-cache';
 import type { StoreClock } from '../../workflows/contract/store.ts';
 import type { SupervisorStore } from '../../workflows/contract/supervision.ts';
@@ -12,6 +11,7 @@ import type { ReadStore } from '../../workflows/contract/views.ts';
 import { TURN_WORKFLOW_ID } from '../../workflows/protocol/ids.ts';
 import { TERMINAL_STATUSES } from '../../workflows/protocol/turn.ts';
 import { storeNow, terminate } from './check-turn.ts';
+import { callUntilEnded, listWorkflows, type ServerCaller } from './workflow-list.ts';
 
 const PAGE = 1_000;
 /** How far a listing reaches back before the one before it, because the list lags and clocks differ. The first reaches back as far. */
@@ -22,9 +22,8 @@ const REMEMBERED_RUNS = 20_000;
 const turnIdOf = (workflowId: string): string | null => TURN_WORKFLOW_ID.exec(workflowId)?.[2] ?? null;
 
 /** What a listing reads, and where it makes turns due. */
-export interface ListingDeps {
+export interface ListingDeps extends ServerCaller {
   readonly store: SupervisorStore & ReadStore & StoreClock;
-  readonly temporal: Client;
 }
 
 /** Finds turns whose workflow was closed from outside. */
@@ -42,7 +41,7 @@ export class ClosedWorkflows {
    * epoch ms; null lists only what closed shortly before. Throws the errors of store and server.
    */
   async list(listedUntil: number | null): Promise<number> {
-    const { store, temporal } = this.#deps;
+    const { store } = this.#deps;
     const startedAt = Date.now();
     const since = (listedUntil ?? startedAt) - OVERLAP_MS;
     // A workflow that shows the end of its turn has committed it.
@@ -56,7 +55,7 @@ export class ClosedWorkflows {
       for (const runId of found.keys()) this.#seen.set(runId, true);
       found = new Map();
     };
-    for await (const { workflowId, runId } of temporal.workflow.list({ query, pageSize: PAGE })) {
+    for await (const { workflowId, runId } of listWorkflows(this.#deps, query)) {
       const agentTurnId = turnIdOf(workflowId);
       if (agentTurnId !== null && !this.#seen.has(runId)) found.set(runId, agentTurnId);
       if (found.size >= PAGE) await take();
@@ -110,7 +109,7 @@ export class RunningWorkflows {
     const startedAt = Date.now();
     if (startedAt < this.#notBefore) return;
     const open = await store.countOpenTurns();
-    const { count } = await temporal.workflow.count(RUNNING);
+    const { count } = await callUntilEnded(this.#deps, () => temporal.workflow.count(RUNNING));
     const surplus = count > open && startedAt >= this.#surplusNotBefore;
     if (count >= open && !surplus) return;
     // The time is set before the search: a workflow that cannot be closed must not have the lists compared in every pass.
@@ -122,7 +121,7 @@ export class RunningWorkflows {
   }
 
   async #compareLists(closeOrphans: boolean): Promise<number> {
-    const { store, temporal } = this.#deps;
+    const { store } = this.#deps;
     // The turns are read before the workflows: a turn that starts between the two is in neither list or in both.
     const open = new Set<string>();
     for (let after = ''; ; ) {
@@ -133,10 +132,10 @@ export class RunningWorkflows {
     }
     const orphans: string[] = [];
     const oldest = Date.now() - this.#orphanAgeMs;
-    for await (const { workflowId, startTime } of temporal.workflow.list({ query: RUNNING, pageSize: PAGE })) {
+    for await (const { workflowId, startedAt } of listWorkflows(this.#deps, RUNNING)) {
       const agentTurnId = turnIdOf(workflowId);
       if (agentTurnId !== null && open.delete(agentTurnId)) continue;
-      if (closeOrphans && startTime.getTime() <= oldest) orphans.push(workflowId);
+      if (closeOrphans && startedAt !== null && startedAt <= oldest) orphans.push(workflowId);
     }
     // The list may be behind for long: a turn that has just been made due by it is not made due again at once.
     const missing = [...open].filter((id) => !this.#compared.has(id));
@@ -155,7 +154,8 @@ export class RunningWorkflows {
     const agentTurnId = turnIdOf(workflowId);
     const turn = agentTurnId === null ? null : await this.#deps.store.getTurn(agentTurnId);
     if (turn?.endedAt == null || turn.endedAt > storeNow(this.#deps.store) - this.#orphanAgeMs) return;
-    await terminate(this.#deps.temporal, workflowId, 'it is not the turn that its agent runs');
+    const { temporal } = this.#deps;
+    await callUntilEnded(this.#deps, () => terminate(temporal, workflowId, 'it is not the turn that its agent runs'));
   }
 }
 

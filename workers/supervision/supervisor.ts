@@ -85,8 +85,9 @@ export class Supervisor {
     this.#options = options;
     this.#leaseMs = leaseMs;
     this.#deps = { store, temporal, workflows: new TurnWorkflows(temporal, store, journal) };
-    this.#closed = new ClosedWorkflows({ store, temporal });
-    this.#running = new RunningWorkflows({ store, temporal }, orphansEveryMs);
+    const listing = { store, temporal, ended: this.#ended.signal };
+    this.#closed = new ClosedWorkflows(listing);
+    this.#running = new RunningWorkflows(listing, orphansEveryMs);
   }
 
   /** One pass over what is due, if this supervisor is the active one. Throws the errors of the store. */
@@ -168,8 +169,7 @@ export class Supervisor {
 
   /** Lists closed workflows and compares the running ones, one listing at a time and over several passes if need be. Never rejects. */
   #list(lease: SupervisorLease): Promise<void> {
-    this.#listing ??= this.#options.temporal
-      .withAbortSignal(this.#ended.signal, () => this.#listNow(lease))
+    this.#listing ??= this.#listNow(lease)
       .catch((error: unknown) => {
         if (!this.#ended.signal.aborted) this.#options.onError(error);
       })

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import SqliteDatabase from 'better-sqlite3';
 import { z } from 'zod';
@@ -61,6 +63,22 @@ describe('a tool', () => {
     await attempt(other.run, other.input);
     expect(seen[0]).toMatchObject({ ...said, turnEpoch: one.turn.fence.turnEpoch });
     expect(seen[1]).toMatchObject({ correlationId: null, metadata: {}, traceparent: null });
+  });
+
+  test('is let go with all that it held when it has its result, long before its time is over', async () => {
+    const held: WeakRef<object>[] = [];
+    const on = await call(
+      work((_, { signal }) => {
+        const mine = { size: 1 };
+        held.push(new WeakRef(mine));
+        signal.addEventListener('abort', () => mine);
+        return mine.size;
+      }),
+    );
+    await attempt(on.run, on.input);
+    setFlagsFromString('--expose-gc');
+    runInNewContext('gc')();
+    expect(held.map((each) => each.deref())).toEqual([undefined]);
   });
 
   test('has no callback where the worker was given no key and no gateway, and fails with a code that says so', async () => {

@@ -2,6 +2,7 @@
  * The supervisor on a real server: one active at a time, two at once, one that wakes up late, items that fail, a list of workflows that
  * cannot be read (T3, T7, T10, T29).
  */
+import { getEventListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
@@ -40,6 +41,12 @@ describe.each(BACKENDS)('the supervisor on %s', (backend) => {
     const { store, temporal } = harness;
     return new Supervisor({ store, temporal: temporal.client, onError: (error) => errors.push(error), ...more });
   };
+  /** What a listing needs, of a caller that does not end. */
+  const listing = (client = harness.temporal.client) => ({
+    store: harness.store,
+    temporal: client,
+    ended: new AbortController().signal,
+  });
   const newAgent = () => `agent-${v7()}`;
   const enqueue = (script: string, agentId = newAgent()): Promise<TurnHandle> =>
     harness.client.agent(agentId).enqueue({ instruction: `[script:${script}] go`, profile: 'tester' });
@@ -170,7 +177,7 @@ describe.each(BACKENDS)('the supervisor on %s', (backend) => {
           expect(await lost.get()).toMatchObject({ status: 'success' });
         } while (performance.now() < until);
         expect((await turn.get()).endedAt).toBeNull();
-        expect(errors.splice(0).map(String)).toContainEqual(expect.stringContaining('list workflows'));
+        expect(errors.splice(0).map(String)).toContainEqual(expect.stringContaining('did not list workflows'));
         faulty.faults.failing.clear();
         await passesUntil(one, () => hasEnded(turn));
         expect(await turn.get()).toMatchObject({ status: 'failed', errorCode: 'terminated' });
@@ -193,7 +200,7 @@ describe.each(BACKENDS)('the supervisor on %s', (backend) => {
       const { namespace } = harness;
       await client.workflowService.deleteWorkflowExecution({ namespace, workflowExecution });
       faults.failing.add('TerminateWorkflowExecution');
-      const running = new RunningWorkflows({ store: harness.store, temporal: client }, 0, 0);
+      const running = new RunningWorkflows(listing(client), 0, 0);
       while (!(await isDue(gone.turn))) {
         await running.compare().catch(() => {});
         await sleep(100);
@@ -211,7 +218,7 @@ describe.each(BACKENDS)('the supervisor on %s', (backend) => {
     const leftovers = await Promise.all(Array.from({ length: 3 }, leftover));
     try {
       faulty.faults.failing.add('TerminateWorkflowExecution');
-      const running = new RunningWorkflows({ store: harness.store, temporal: faulty.client }, 3_000, 0);
+      const running = new RunningWorkflows(listing(faulty.client), 3_000, 0);
       const fails = () =>
         running.compare().then(
           () => false,
@@ -223,6 +230,13 @@ describe.each(BACKENDS)('the supervisor on %s', (backend) => {
       for (const one of leftovers) await one.terminate('test');
       await faulty.close();
     }
+  });
+
+  test('keeps nothing of the lists that it has read, however long it lives (T29)', async () => {
+    const deps = listing();
+    await new ClosedWorkflows(deps).list(null);
+    await new RunningWorkflows(deps, 0, 0).compare();
+    expect(getEventListeners(deps.ended, 'abort')).toEqual([]);
   });
 
   test('puts off what fails and goes on with the rest; every item has its turn again (T3)', async () => {
@@ -274,7 +288,7 @@ describe.each(BACKENDS)('the supervisor on %s', (backend) => {
     const { turn, handle } = await waiting();
     expect(await isDue(turn)).toBe(false);
     await handle.terminate('test');
-    const closed = new ClosedWorkflows({ store: harness.store, temporal: harness.temporal.client });
+    const closed = new ClosedWorkflows(listing());
     for (let since: number | null = null; !(await isDue(turn)); await sleep(100)) since = await closed.list(since);
     await turn.stop();
   });
