@@ -12,7 +12,10 @@ import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const STOP_MS = 5_000;
+/** What is kept of its words: a program that panics says why first, and where it was in many lines after that. */
+const HEAD_CHARS = 2_000;
 const TAIL_CHARS = 4_000;
+const CUT = '\n[…]\n';
 
 /** A dev server as a child process. */
 export interface ServerChild {
@@ -20,8 +23,8 @@ export interface ServerChild {
   readonly pid: number | undefined;
   /** How the process ended, as the end of a sentence; undefined while it runs. */
   ended(): string | undefined;
-  /** The last 4,000 characters of what the process wrote to its standard error. */
-  tail(): string;
+  /** What the process wrote to its standard error: the first 2,000 characters and the last 4,000. */
+  words(): string;
   /** Sends SIGTERM, then SIGKILL after 5 s. Resolves when the process is gone. */
   stop(): Promise<void>;
 }
@@ -35,12 +38,18 @@ export function spawnServer(
   const child = spawn(binary, args, { detached: true, stdio: ['ignore', 'ignore', 'pipe'] });
   const watchdog = child.pid === undefined ? undefined : startWatchdog(child.pid);
   const killIt = () => child.kill('SIGKILL');
+  let head = '';
   let tail = '';
+  let cut = false;
   let stopping = false;
   let how: string | undefined;
   process.once('exit', killIt);
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    tail = (tail + text).slice(-TAIL_CHARS);
+    const first = text.slice(0, HEAD_CHARS - head.length);
+    head += first;
+    tail += text.slice(first.length);
+    cut ||= tail.length > TAIL_CHARS;
+    tail = tail.slice(-TAIL_CHARS);
   });
   const ended = new Promise<void>((done) => {
     const end = (reason: string) => {
@@ -67,13 +76,13 @@ export function spawnServer(
     await ended;
     clearTimeout(timer);
   };
-  return { pid: child.pid, ended: () => how, tail: () => tail.trim(), stop };
+  return { pid: child.pid, ended: () => how, words: () => `${head}${cut ? CUT : ''}${tail}`.trim(), stop };
 }
 
-/** The tail of a child, with its last line when it has ended: its exit may be known before the pipe has delivered that line. */
-export async function finalTail(child: ServerChild): Promise<string> {
-  for (let i = 0; i < 20 && child.ended() !== undefined && child.tail() === ''; i++) await sleep(10);
-  return child.tail();
+/** The words of a child, also when it has just ended: its exit may be known before the pipe has delivered them. */
+export async function finalWords(child: ServerChild): Promise<string> {
+  for (let i = 0; i < 20 && child.ended() !== undefined && child.words() === ''; i++) await sleep(10);
+  return child.words();
 }
 
 /** Kills the process when this one dies: `read` returns when our end of the pipe closes, which the system does for a process that dies. */

