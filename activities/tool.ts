@@ -45,7 +45,7 @@ export interface ToolContext {
   callbackUrl(options?: { readonly body?: 'report' | 'result' }): string;
   /**
    * Aborted when the turn is stopped or was given to another worker, the tool's timeout passed, the worker shuts down, or what the tool
-   * left behind failed.
+   * left behind failed. It says nothing any more when the call has its result.
    */
   readonly signal: AbortSignal;
 }

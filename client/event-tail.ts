@@ -107,8 +107,11 @@ export class Change {
     const { promise, resolve } = Promise.withResolvers<void>();
     const stop = () => resolve();
     this.#signal?.addEventListener('abort', stop, { once: true });
-    if (!this.#signal?.aborted) await Promise.race([this.#pending, promise]);
-    this.#signal?.removeEventListener('abort', stop);
-    this.#pending = null;
+    try {
+      if (!this.#signal?.aborted) await Promise.race([this.#pending, promise]);
+    } finally {
+      this.#signal?.removeEventListener('abort', stop);
+      this.#pending = null;
+    }
   }
 }

@@ -99,7 +99,9 @@ export class AnswerChunks {
 
   /** Puts back what could not be written, to be taken again before all that came since. */
   putBack(chunks: readonly ChunkBody[]): void {
-    if (!this.#dropped) this.#waiting.unshift(...chunks);
+    if (this.#dropped) return;
+    this.#waiting.unshift(...chunks);
+    for (const chunk of chunks) this.#size += 'text' in chunk ? chunk.text.length : 0;
   }
 
   #takes(text: string): boolean {

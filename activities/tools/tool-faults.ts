@@ -33,11 +33,10 @@ export class ToolRun {
 
   /** Makes the fault the result of the call; returns false when that is too late, because the call has its result. */
   fail(fault: Error): boolean {
-    if (this.#open) {
-      this.#fault ??= fault;
-      this.#cut.abort(fault);
-    }
-    return this.#open;
+    if (!this.#open || this.#timedOut) return false;
+    this.#fault ??= fault;
+    this.#cutShort(fault);
+    return true;
   }
 
   /**
@@ -46,7 +45,7 @@ export class ToolRun {
    */
   async wait<T>(start: (signal: AbortSignal) => Promise<T>, ended: AbortSignal, timeoutMs: number): Promise<T> {
     const { signal } = this.#cut;
-    const end = () => this.#cut.abort(ended.reason);
+    const end = () => this.#cutShort(ended.reason);
     const timer = setTimeout(() => this.#timeOut(timeoutMs), timeoutMs);
     if (ended.aborted) end();
     ended.addEventListener('abort', end, { once: true });
@@ -55,6 +54,7 @@ export class ToolRun {
         runs.run(this, () => start(signal)),
         signal,
       );
+      clearTimeout(timer);
       // A promise that was rejected and left behind is reported when the microtasks are through.
       await nextTurnOfTheLoop();
       if (this.#fault) throw this.#fault;
@@ -68,7 +68,12 @@ export class ToolRun {
 
   #timeOut(timeoutMs: number): void {
     this.#timedOut = !this.#cut.signal.aborted;
-    this.#cut.abort(new DOMException(`the tool took longer than ${timeoutMs} ms`, 'TimeoutError'));
+    this.#cutShort(new DOMException(`the tool took longer than ${timeoutMs} ms`, 'TimeoutError'));
+  }
+
+  /** In the context of the run: what the tool's listeners throw is a fault of the call. */
+  #cutShort(reason: unknown): void {
+    runs.run(this, () => this.#cut.abort(reason));
   }
 }
 

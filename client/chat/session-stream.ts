@@ -11,6 +11,7 @@ import type { ReadStore } from '../../workflows/contract/views.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { StreamOptions } from '../api.ts';
 import { followEvents } from '../event-tail.ts';
+import { Pending } from '../pending.ts';
 import type { StreamPart } from '../stream-parts.ts';
 import { checkCursor, type FollowStreamOptions, followStream } from '../turn-stream.ts';
 import type { SessionPart } from './api.ts';
@@ -98,8 +99,9 @@ class SessionReader {
   readonly #events: AsyncGenerator<AgentEvent, void>;
   #place: SessionPlace;
   #turn: AsyncGenerator<StreamPart, void> | null = null;
-  #nextEvent: Promise<Next> | null = null;
-  #nextPart: Promise<Next> | null = null;
+  #nextEvent: Pending<Next> | null = null;
+  #nextPart: Pending<Next> | null = null;
+  #wake = () => {};
   /** The beginning of a turn that waits for the end of the one that is shown. */
   #held: AgentEvent | null = null;
 
@@ -124,13 +126,25 @@ class SessionReader {
 
   async close(): Promise<void> {
     this.#stopped.abort();
-    await Promise.allSettled([this.#nextEvent, this.#nextPart]);
+    await Promise.all([this.#nextEvent?.done, this.#nextPart?.done]);
   }
 
-  #race(): Promise<Next> {
-    if (this.#held === null) this.#nextEvent ??= this.#events.next().then((got) => ({ from: 'session', got }) as const);
-    if (this.#turn) this.#nextPart ??= this.#turn.next().then((got) => ({ from: 'turn', got }) as const);
-    return Promise.race([this.#nextPart, this.#nextEvent].filter((next) => next !== null));
+  /** What comes first, of the turn before the session. */
+  async #race(): Promise<Next> {
+    if (this.#held === null)
+      this.#nextEvent ??= this.#pending(this.#events.next().then((got) => ({ from: 'session', got }) as const));
+    if (this.#turn) this.#nextPart ??= this.#pending(this.#turn.next().then((got) => ({ from: 'turn', got }) as const));
+    for (;;) {
+      const came = [this.#nextPart, this.#nextEvent].find((next) => next?.isDone);
+      if (came) return came.take();
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  #pending(next: Promise<Next>): Pending<Next> {
+    return new Pending(next, () => this.#wake());
   }
 
   /** The part that an event is; undefined where it is none. */

@@ -5,6 +5,7 @@
  * 1. The iterator is asked for the next item only when the reader has taken the one before: a slow reader holds one item, and nobody up.
  * 2. The iterator ends when its reader leaves, and when the gateway stops; a reader that comes back with the id of the last event misses nothing.
  */
+import { Pending } from '../pending.ts';
 import { type Problem, problemOf } from './problems.ts';
 
 /** One event on the wire. */
@@ -56,12 +57,9 @@ export function eventStream({ open, stopping, closed, onError, ending = ENDING }
   const left = new AbortController();
   const signal = AbortSignal.any([left.signal, stopping]);
   const events = open(signal);
-  let next: Promise<IteratorResult<ServerSentEvent>> | null = null;
-  let quiet = Promise.withResolvers<null>();
-  const timer = setInterval(() => {
-    quiet.resolve(null);
-    quiet = Promise.withResolvers<null>();
-  }, QUIET_MS).unref();
+  let next: Pending<IteratorResult<ServerSentEvent>> | null = null;
+  let wake = () => {};
+  const timer = setInterval(() => wake(), QUIET_MS).unref();
   let over = false;
   const end = () => {
     if (over) return;
@@ -75,9 +73,13 @@ export function eventStream({ open, stopping, closed, onError, ending = ENDING }
       start: (controller) => controller.enqueue(encoder.encode(`retry: ${RETRY_MS}\n\n`)),
       async pull(controller) {
         try {
-          next ??= events.next();
-          const came = await Promise.race([next, quiet.promise]);
-          if (came === null) return controller.enqueue(encoder.encode(': still there\n\n'));
+          next ??= new Pending(events.next(), () => wake());
+          if (!next.isDone)
+            await new Promise<void>((resolve) => {
+              wake = resolve;
+            });
+          if (!next.isDone) return controller.enqueue(encoder.encode(': still there\n\n'));
+          const came = next.take();
           next = null;
           if (!came.done) return controller.enqueue(encoder.encode(textOf(came.value)));
           // A reader whose stream only broke comes back; this one need not.

@@ -22,22 +22,25 @@ const READ_BYTES = 16 * 1024;
 /** Sends a message. `stopping` gives it up. */
 export async function post(message: SignedMessage, timeoutMs: number, stopping: AbortSignal): Promise<PostFailure> {
   const { url, headers, body } = message;
-  const timeout = AbortSignal.timeout(timeoutMs);
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), timeoutMs);
   try {
     const response = await fetch(url, {
       method: 'POST',
       headers,
       body,
       redirect: 'manual',
-      signal: AbortSignal.any([timeout, stopping]),
+      signal: AbortSignal.any([late.signal, stopping]),
     });
     const { status, ok } = response;
     if (ok) await drained(response).catch(() => {});
     else await response.body?.cancel().catch(() => {});
     return ok ? null : { error: `status ${status}`, retryAfterMs: retryAfterOf(response) };
   } catch (error) {
-    const reason = timeout.aborted ? `no answer within ${timeoutMs} ms` : reasonOf(error);
+    const reason = late.signal.aborted ? `no answer within ${timeoutMs} ms` : reasonOf(error);
     return { error: reason, retryAfterMs: 0 };
+  } finally {
+    clearTimeout(timer);
   }
 }
 

@@ -143,8 +143,10 @@ export class RunningWorkflows {
     for (const id of missing) this.#compared.set(id, true);
     // Closing comes last, and each is closed by itself: one that cannot be closed must not keep the others open, nor lost turns unfound.
     const failed: unknown[] = [];
-    for (const workflowId of orphans)
+    for (const workflowId of orphans) {
+      if (this.#deps.ended.aborted) break;
       await this.#closeOrphan(workflowId).catch((error: unknown) => void failed.push(error));
+    }
     if (failed.length > 0) throw failed[0];
     return missing.length;
   }

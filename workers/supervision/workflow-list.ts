@@ -32,9 +32,17 @@ export async function callUntilEnded<T>({ temporal, ended }: ServerCaller, call:
   ended.addEventListener('abort', abort, { once: true });
   try {
     return await temporal.withAbortSignal(own.signal, call);
+  } catch (error) {
+    ended.throwIfAborted();
+    throw error;
   } finally {
     ended.removeEventListener('abort', abort);
   }
+}
+
+function notListed(error: unknown): never {
+  const cause = error instanceof Error ? error : new Error(String(error));
+  throw new ServiceError(`the server did not list workflows: ${cause.message}`, { cause });
 }
 
 /** The workflows that match the query, read page by page. Throws `ServiceError`, and the reason of `ended` when that has fired. */
@@ -43,12 +51,7 @@ export async function* listWorkflows(caller: ServerCaller, query: string): Async
   let nextPageToken: Uint8Array = new Uint8Array();
   do {
     const request = { namespace: options.namespace, query, pageSize: PAGE, nextPageToken };
-    const page = await callUntilEnded(caller, () => workflowService.listWorkflowExecutions(request)).catch(
-      (cause: unknown) => {
-        caller.ended.throwIfAborted();
-        throw new ServiceError('the server did not list workflows', { cause: cause as Error });
-      },
-    );
+    const page = await callUntilEnded(caller, () => workflowService.listWorkflowExecutions(request).catch(notListed));
     for (const { execution, startTime } of page.executions)
       yield {
         workflowId: execution?.workflowId ?? '',

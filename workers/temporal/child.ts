@@ -15,6 +15,7 @@ const STOP_MS = 5_000;
 /** What is kept of its words: a program that panics says why first, and where it was in many lines after that. */
 const HEAD_CHARS = 2_000;
 const TAIL_CHARS = 4_000;
+const CLOSE_MS = 200;
 const CUT = '\n[…]\n';
 
 /** A dev server as a child process. */
@@ -25,6 +26,8 @@ export interface ServerChild {
   ended(): string | undefined;
   /** What the process wrote to its standard error: the first 2,000 characters and the last 4,000. */
   words(): string;
+  /** Resolves when it has ended and all that it wrote is read. */
+  readonly closed: Promise<void>;
   /** Sends SIGTERM, then SIGKILL after 5 s. Resolves when the process is gone. */
   stop(): Promise<void>;
 }
@@ -51,6 +54,7 @@ export function spawnServer(
     cut ||= tail.length > TAIL_CHARS;
     tail = tail.slice(-TAIL_CHARS);
   });
+  const closed = new Promise<void>((done) => void child.once('close', () => done()).once('error', () => done()));
   const ended = new Promise<void>((done) => {
     const end = (reason: string) => {
       if (how !== undefined) return;
@@ -76,12 +80,13 @@ export function spawnServer(
     await ended;
     clearTimeout(timer);
   };
-  return { pid: child.pid, ended: () => how, words: () => `${head}${cut ? CUT : ''}${tail}`.trim(), stop };
+  return { pid: child.pid, ended: () => how, words: () => `${head}${cut ? CUT : ''}${tail}`.trim(), closed, stop };
 }
 
-/** The words of a child, also when it has just ended: its exit may be known before the pipe has delivered them. */
+/** The words of a child, all of them when it has ended: its exit may be known before the pipe has delivered them. */
 export async function finalWords(child: ServerChild): Promise<string> {
-  for (let i = 0; i < 20 && child.ended() !== undefined && child.words() === ''; i++) await sleep(10);
+  // One of its own children may hold the pipe open.
+  if (child.ended() !== undefined) await Promise.race([child.closed, sleep(CLOSE_MS)]);
   return child.words();
 }
 

@@ -6,7 +6,7 @@ import { SCOPES, type Scope } from '../../../client/gateway/caller.ts';
 import { FAILURES } from '../../../workflows/protocol/failures.ts';
 import { testApp } from '../../support/app.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
-import { type Answer, type GatewayBench, openGateway, tokenOf } from './bench.ts';
+import { ALL, type Answer, type GatewayBench, openGateway, tokenOf } from './bench.ts';
 
 let harness: Harness;
 let gateway: GatewayBench;
@@ -187,6 +187,24 @@ describe('who calls', () => {
       'too_many_requests',
     );
     first.abort();
+    await limited.server.close();
+  });
+});
+
+describe('HEAD of a stream', () => {
+  test('answers as GET does and leaves no stream open', async () => {
+    const limited = await openGateway(harness, { limits: { streams: 1 } });
+    const { agentTurnId } = await queued();
+    const path = `/v1/turns/${agentTurnId}/events`;
+    for (let asked = 0; asked < 3; asked += 1) {
+      const head = await limited.call('HEAD', path);
+      expect([head.status, head.headers.get('content-type'), head.text]).toEqual([200, 'text/event-stream', '']);
+    }
+    const leaving = new AbortController();
+    const headers = { authorization: `Bearer ${ALL}` };
+    const stream = await fetch(`${limited.server.url}${path}`, { headers, signal: leaving.signal });
+    expect(stream.status).toBe(200);
+    leaving.abort();
     await limited.server.close();
   });
 });

@@ -30,6 +30,14 @@ describe('a list of workflows from a server that takes connections and says noth
     await expect(first).rejects.toThrow('the reader ends');
   });
 
+  test('fails with the reason that the server, or the connection to it, gives', async () => {
+    const ended = new AbortController().signal;
+    const list = () => listWorkflows({ temporal, ended }, '').next();
+    await expect(temporal.withDeadline(Date.now() + 100, list)).rejects.toThrow(
+      /the server did not list workflows: .*DEADLINE_EXCEEDED/,
+    );
+  });
+
   test('is not asked for when its reader has ended', async () => {
     const ended = AbortSignal.abort(new Error('the reader has ended'));
     await expect(listWorkflows({ temporal, ended }, '').next()).rejects.toThrow('the reader has ended');
