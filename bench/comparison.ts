@@ -89,7 +89,7 @@ export async function compareWithFloor(bench: Bench, quick: boolean): Promise<Co
         { ...QUICK, ms: 2_000 },
       ]
     : [ONE_CALLER, ALL_CALLERS];
-  for (const call of SIDES) await runBlock(bench, { call, callers: MANY_CALLERS, ms: 1_500, pauseMs: 0 });
+  for (const call of SIDES) await bench.callers.ask({ call, callers: MANY_CALLERS, ms: LEAD_MS, pauseMs: 0 });
   const one = await alternate(bench, { callers: 1, pauseMs: PAUSE_MS }, ofOne);
   const many = await alternate(bench, { callers: MANY_CALLERS, pauseMs: 0 }, ofMany);
   return { one, many, idle: await lookAtIdleAgents(bench.lab) };
