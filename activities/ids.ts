@@ -3,12 +3,25 @@
  *
  * Invariant: an id is a UUIDv5 of what the row stands for, so that a retry of the same write makes the same row (T29).
  */
-import { v5 } from 'uuid';
+import { hash } from 'node:crypto';
+import { parse } from 'uuid';
 import type { BoxExtent } from '../workflows/kernel/handles.ts';
 
-const NAMESPACE = '5b9f0b52-8c5e-4f0e-9d0f-0f6d0f8b7a11';
+const NAMESPACE = parse('5b9f0b52-8c5e-4f0e-9d0f-0f6d0f8b7a11');
 
-const derive = (...parts: readonly (string | number)[]): string => v5(JSON.stringify(parts), NAMESPACE);
+/** A UUIDv5 (RFC 9562, 5.5). A turn makes some fifty; `v5` of the package takes four times as long. */
+function derive(...parts: readonly (string | number)[]): string {
+  const digest = hash('sha1', Buffer.concat([NAMESPACE, Buffer.from(JSON.stringify(parts))]));
+  const variant = ((Number.parseInt(digest.slice(16, 17), 16) & 0b0011) | 0b1000).toString(16);
+  const groups = [
+    digest.slice(0, 8),
+    digest.slice(8, 12),
+    `5${digest.slice(13, 16)}`,
+    `${variant}${digest.slice(17, 20)}`,
+    digest.slice(20, 32),
+  ];
+  return groups.join('-');
+}
 
 /**
  * The id of a card that a client writes as input. It follows from the text, so that writing the text again, for a retry with the same

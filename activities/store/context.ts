@@ -14,6 +14,7 @@ import type { Card } from '../../workflows/protocol/cards.ts';
 import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
 import type { Admission } from './admission.ts';
 import { Outbox } from './log/outbox.ts';
+import { inTransaction, onConnection } from './prepared.ts';
 import type { Db, Trx } from './schema/rows.ts';
 
 const CACHED_CARD_BYTES = 64 * 1024 * 1024;
@@ -117,7 +118,7 @@ export async function write<T>(
   body: (tx: Tx) => Promise<T>,
   now = ctx.now(),
 ): Promise<T> {
-  const { admission, db, transact = (_, part) => db.transaction().execute(part) } = ctx;
+  const { admission, db, transact = (_, part) => inTransaction(db, part) } = ctx;
   const { deadline } = admission;
   const transaction = () =>
     transact(deadline, async (trx) => {
@@ -200,7 +201,7 @@ export type Answers<Q extends readonly Compilable[]> = {
  * under the lock.
  */
 export const together = <Q extends readonly Compilable[]>(db: Db, ...queries: Q): Promise<Answers<Q>> =>
-  db.getExecutor().provideConnection(async (connection) => {
+  onConnection(db, async (connection) => {
     const answers = await Promise.all(queries.map((query) => connection.executeQuery(query.compile())));
     return answers.map((answer) => answer.rows) as unknown as Answers<Q>;
   });

@@ -1,11 +1,44 @@
 /**
- * Statements that are built and compiled once. Kysely builds and compiles a statement each time it is used, which takes about as long as
- * running it; a turn runs some seventy.
+ * Statements that are built and compiled once, and in a transaction go straight to its connection. Kysely builds and compiles a statement each
+ * time it is used, which takes about as long as running it, and passes it through a dozen promises; a turn runs some seventy.
  *
- * Invariant: what builds a statement knows its values by name alone. One that is looked at meanwhile is an error.
+ * Invariants
+ * 1. What builds a statement knows its values by name alone. One that is looked at meanwhile is an error.
+ * 2. A transaction that is over has no connection any more: Kysely gets its statements then, and refuses them.
  */
-import type { Compilable, CompiledQuery, DialectAdapter, Insertable, Kysely, Updateable } from 'kysely';
-import type { Db, Tables } from './schema/rows.ts';
+import type {
+  Compilable,
+  CompiledQuery,
+  DatabaseConnection,
+  DialectAdapter,
+  Insertable,
+  Kysely,
+  QueryExecutor,
+  Updateable,
+} from 'kysely';
+import type { Db, Tables, Trx } from './schema/rows.ts';
+
+/** The connections of the transactions that are open. */
+const connections = new WeakMap<QueryExecutor, DatabaseConnection>();
+
+/** Runs the body in a transaction; its prepared statements go straight to the connection. */
+export const inTransaction = <T>(db: Db, body: (trx: Trx) => Promise<T>): Promise<T> =>
+  db.transaction().execute(async (trx) => {
+    const executor = trx.getExecutor();
+    connections.set(executor, await executor.provideConnection(async (connection) => connection));
+    try {
+      return await body(trx);
+    } finally {
+      connections.delete(executor);
+    }
+  });
+
+/** Runs the body with the connection of a transaction, or with one that is taken for it. */
+export function onConnection<T>(db: Db, body: (connection: DatabaseConnection) => Promise<T>): Promise<T> {
+  const executor = db.getExecutor();
+  const own = connections.get(executor);
+  return own ? body(own) : executor.provideConnection(body);
+}
 
 /** Stands for a value while a statement is built. */
 class Slot {
@@ -44,7 +77,8 @@ export class Prepared<Row> implements Compilable<Row> {
   }
 
   async execute(): Promise<Row[]> {
-    return (await this.#db.executeQuery(this.compile())).rows;
+    const to = connections.get(this.#db.getExecutor()) ?? this.#db;
+    return (await to.executeQuery<Row>(this.compile())).rows;
   }
 
   async executeTakeFirst(): Promise<Row | undefined> {
@@ -89,19 +123,24 @@ function runAs(key: string, db: Db, values: object, build: (db: Untyped) => Comp
   return known(db, values).execute();
 }
 
-/** The columns of a row that have a value. */
-const columnsOf = (row: object): readonly string[] =>
-  Object.entries(row).flatMap(([column, value]) => (value === undefined ? [] : [column]));
+/** The columns of a row that have a value, as text that is made in one go: every write asks for it. */
+function columnsOf(row: object): string {
+  let columns = '';
+  for (const [column, value] of Object.entries(row)) {
+    if (value !== undefined) columns += columns === '' ? column : `,${column}`;
+  }
+  return columns;
+}
 
-const slotsOf = (columns: readonly string[], ...path: string[]): Record<string, unknown> =>
-  Object.fromEntries(columns.map((column) => [column, new Slot(...path, column)]));
+const slotsOf = (columns: string, ...path: string[]): Record<string, unknown> =>
+  Object.fromEntries(columns.split(',').map((column) => [column, new Slot(...path, column)]));
 
 /** The most rows of an insert that is kept: larger ones are rare, and of every size. */
 const MOST_ROWS = 8;
 
 /** Whether all rows have the columns of the first one. */
-const areAlike = (rows: readonly object[], columns: readonly string[]): boolean =>
-  rows.every((row, at) => at === 0 || `${columnsOf(row)}` === `${columns}`);
+const areAlike = (rows: readonly object[], columns: string): boolean =>
+  rows.every((row, at) => at === 0 || columnsOf(row) === columns);
 
 /** Inserts rows, but none whose values in the columns `unlessKnown` are there already. */
 export async function insertRows<T extends keyof Tables>(
@@ -141,9 +180,11 @@ export async function updateRows<T extends keyof Tables>(
   const keys = columnsOf(where);
   const columns = columnsOf(set);
   await runAs(`update ${table} (${columns}) where (${keys})`, db, { where, set }, (of) =>
-    keys.reduce(
-      (query, column) => query.where(column, '=', new Slot('where', column)),
-      of.updateTable<string>(table).set(slotsOf(columns, 'set')),
-    ),
+    keys
+      .split(',')
+      .reduce(
+        (query, column) => query.where(column, '=', new Slot('where', column)),
+        of.updateTable<string>(table).set(slotsOf(columns, 'set')),
+      ),
   );
 }

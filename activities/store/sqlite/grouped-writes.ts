@@ -11,6 +11,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { CompiledQuery } from 'kysely';
 import { type LockedByOthers, untilUnlocked } from '../context.ts';
+import { inTransaction } from '../prepared.ts';
 import type { Db, Trx } from '../schema/rows.ts';
 
 /** Writes of one transaction at most. */
@@ -70,7 +71,7 @@ export class GroupedWrites {
     const group = [first];
     try {
       const outcomes = await untilUnlocked(this.#locked, first.deadline, () =>
-        this.#db.transaction().execute((trx) => this.#perform(trx, group)),
+        inTransaction(this.#db, (trx) => this.#perform(trx, group)),
       );
       for (const tell of outcomes) tell();
     } catch (error) {

@@ -3,8 +3,8 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import SqliteDatabase from 'better-sqlite3';
 import { Kysely, SqliteDialect } from 'kysely';
-import { insertRows, prepared } from '../../../activities/store/prepared.ts';
-import type { Tables } from '../../../activities/store/schema/rows.ts';
+import { insertRows, inTransaction, prepared } from '../../../activities/store/prepared.ts';
+import type { Tables, Trx } from '../../../activities/store/schema/rows.ts';
 
 let db: Kysely<Tables>;
 
@@ -44,4 +44,28 @@ test('a statement that looks at a value while it is built is an error', () => {
       .where('created_at', '>', age + 1),
   );
   expect(() => ofAge(db, { age: 1 })).toThrow('age is not known while its statement is built');
+});
+
+const agent = { agent_id: 'a', profile: 'p', created_at: 1 };
+
+test('statements of a transaction are taken back with it', async () => {
+  const failing = inTransaction(db, async (trx) => {
+    await insertRows(trx, 'agents', [agent]);
+    throw new Error('no');
+  });
+  await expect(failing).rejects.toThrow('no');
+  expect(await parents()).toEqual([]);
+});
+
+test.each(['committed', 'rolled back'])('a transaction that is %s takes no more statements', async (end) => {
+  const left: Trx[] = [];
+  const over = inTransaction(db, async (trx) => {
+    left.push(trx);
+    if (end === 'rolled back') throw new Error('no');
+  });
+  await over.catch(() => {});
+  const [trx] = left;
+  if (!trx) throw new Error('the transaction never began');
+  await expect(insertRows(trx, 'agents', [agent])).rejects.toThrow(end);
+  expect(await parents()).toEqual([]);
 });
