@@ -84,8 +84,8 @@ export async function ensureSearchAttributes(
 }
 
 /**
- * Waits until workflows may be started with the attributes. The dev server accepts new ones at once; a server with several frontends may
- * answer from an older cache. A query is refused for the same reason as a workflow start (the namespace has no mapping yet) but leaves
+ * Waits until workflows may be started with the attributes: a server knows new ones when it reads its namespaces again, a dev server of ours
+ * within two seconds. A query is refused for the same reason as a workflow start (the namespace has no mapping yet) but leaves
  * nothing behind.
  */
 async function untilUsable(connection: Connection, namespace: string, attributes: SearchAttributes): Promise<void> {

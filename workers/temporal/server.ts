@@ -239,7 +239,8 @@ async function choosePorts(options: TemporalServerOptions): Promise<Ports> {
  * 20, which otherwise puts every workflow task on a 50 ms grid; a write-ahead log needs a quarter of the fsyncs of a rollback journal, and is
  * copied into the database at 40 MB instead of at 4: what is written again and again is copied once. What lists of workflows show is
  * written once a second instead of 20 times, with batches large enough for it: a workflow has three such writes, each to some sixty
- * indexes, and one that is over by then has only the last.
+ * indexes, and one that is over by then has only the last. Which search attributes there are is not read again for each use, eight times a
+ * turn: one that is registered later can be used within two seconds, when the server reads its namespaces again.
  */
 function serverArgs(options: TemporalServerOptions, dbFile: string, { port, uiPort }: Ports): string[] {
   const attributes = Object.entries(options.searchAttributes).map(([name, type]) => `${name}=${type}`);
@@ -251,6 +252,7 @@ function serverArgs(options: TemporalServerOptions, dbFile: string, { port, uiPo
     ...['--dynamic-config-value', 'history.transferProcessorMaxPollRPS=2000'],
     ...['--dynamic-config-value', 'history.visibilityProcessorMaxPollRPS=1'],
     ...['--dynamic-config-value', 'history.visibilityTaskBatchSize=1000'],
+    ...['--dynamic-config-value', 'system.forceSearchAttributesCacheRefreshOnRead=false'],
     ...['journal_mode=wal', 'synchronous=full', 'wal_autocheckpoint=10000'].flatMap((pragma) => [
       '--sqlite-pragma',
       pragma,
