@@ -123,11 +123,11 @@ function runAs(key: string, db: Db, values: object, build: (db: Untyped) => Comp
   return known(db, values).execute();
 }
 
-/** The columns of a row that have a value, as text that is made in one go: every write asks for it. */
-function columnsOf(row: object): string {
+/** The columns of a row that have a value; every write asks for them, so nothing is made but the text. */
+function columnsOf(row: Readonly<Record<string, unknown>>): string {
   let columns = '';
-  for (const [column, value] of Object.entries(row)) {
-    if (value !== undefined) columns += columns === '' ? column : `,${column}`;
+  for (const column in row) {
+    if (row[column] !== undefined) columns += columns === '' ? column : `,${column}`;
   }
   return columns;
 }
@@ -139,7 +139,7 @@ const slotsOf = (columns: string, ...path: string[]): Record<string, unknown> =>
 const MOST_ROWS = 8;
 
 /** Whether all rows have the columns of the first one. */
-const areAlike = (rows: readonly object[], columns: string): boolean =>
+const areAlike = (rows: readonly Readonly<Record<string, unknown>>[], columns: string): boolean =>
   rows.every((row, at) => at === 0 || columnsOf(row) === columns);
 
 /** Inserts rows, but none whose values in the columns `unlessKnown` are there already. */
