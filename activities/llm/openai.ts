@@ -1,15 +1,9 @@
 /** The model behind the OpenAI Chat Completions wire: one streamed call, bounded in time and size (W14, W15). */
 import OpenAI, { OpenAIError } from 'openai';
+import { boundedFetch } from './bounded-fetch.ts';
 import type { Model, ModelReply } from './model.ts';
 import { ReplyBuilder } from './reply.ts';
-import {
-  boundedFetch,
-  type CallTimes,
-  FIRST_BYTE_TIMEOUT_MS,
-  Overlong,
-  StreamFailure,
-  StreamGuard,
-} from './stream-guard.ts';
+import { type CallTimes, FIRST_BYTE_TIMEOUT_MS, Overlong, StreamFailure, StreamGuard } from './stream-guard.ts';
 import { estimatedUsage } from './usage.ts';
 
 /** Where the provider is, and how long it may take. */

@@ -1,7 +1,4 @@
-/**
- * What bounds one model call from outside its content: time until the first chunk, between chunks and in all; bytes of the response (T23,
- * W15).
- */
+/** What bounds the time of one model call: until the first chunk, between chunks and in all (T23). */
 import { APIConnectionError } from 'openai';
 
 /** How long a model call may take, in ms. */
@@ -18,14 +15,6 @@ export interface CallTimes {
 export const FIRST_BYTE_TIMEOUT_MS = 10 * 60_000;
 const STREAM_IDLE_TIMEOUT_MS = 60_000;
 const CALL_TIMEOUT_MS = 20 * 60_000;
-
-const MIB = 1024 * 1024;
-/** Bytes of a whole response: what the largest reply takes when each of its tokens comes in a chunk of its own. */
-const STREAM_BYTES = 64 * MIB;
-/** Bytes of one line, which holds one chunk. */
-const LINE_BYTES = 8 * MIB;
-/** Bytes of a response that is an error; one that says more is cut. */
-const ERROR_BYTES = 16 * 1024;
 
 /** A stream that failed, in words of ours; what others said of it is the `cause`. */
 export class StreamFailure extends APIConnectionError {
@@ -74,44 +63,4 @@ export class StreamGuard {
   #silence(ms: number): NodeJS.Timeout {
     return setTimeout(() => this.#controller.abort(new StreamFailure(`the model sent nothing for ${ms} ms`)), ms);
   }
-}
-
-/** Does what `fetch` does, but a response never has more bytes than a model's answer can need: the client keeps what it reads. */
-export const boundedFetch: typeof fetch = async (input, init) => {
-  const response = await fetch(input, init);
-  if (!response.body) return response;
-  const { status, statusText, headers } = response;
-  const body = response.body.pipeThrough(response.ok ? boundedStream() : boundedError());
-  return new Response(body, { status, statusText, headers });
-};
-
-type Bytes = TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>;
-
-/** Fails with `Overlong` when the response or one of its lines is too long. */
-function boundedStream(): Bytes {
-  let all = 0;
-  let line = 0;
-  return new TransformStream({
-    transform(chunk, controller) {
-      all += chunk.length;
-      const newline = Math.max(chunk.lastIndexOf(10), chunk.lastIndexOf(13));
-      line = newline < 0 ? line + chunk.length : chunk.length - newline - 1;
-      if (all <= STREAM_BYTES && line <= LINE_BYTES) return controller.enqueue(chunk);
-      controller.error(
-        new Overlong(`the model sent more than ${(line > LINE_BYTES ? LINE_BYTES : STREAM_BYTES) / MIB} MiB`),
-      );
-    },
-  });
-}
-
-/** Ends the response when it is too long. */
-function boundedError(): Bytes {
-  let left = ERROR_BYTES;
-  return new TransformStream({
-    transform(chunk, controller) {
-      controller.enqueue(chunk.subarray(0, left));
-      left -= chunk.length;
-      if (left <= 0) controller.terminate();
-    },
-  });
 }

@@ -24,9 +24,9 @@ export const WIRE_MUTANTS: readonly Mutant[] = [
   {
     rule: 'W14',
     breaks: 'an answer of an error is read to its end, however long it is',
-    file: 'activities/llm/stream-guard.ts',
-    find: `response.ok ? boundedStream() : boundedError()`,
-    replace: `boundedStream()`,
+    file: 'activities/llm/bounded-fetch.ts',
+    find: `ok ? answerBound() : errorBound()`,
+    replace: `answerBound()`,
     test: `${LLM}/openai.test.ts`,
   },
   {
