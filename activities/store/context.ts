@@ -205,9 +205,3 @@ export const together = <Q extends readonly Compilable[]>(db: Db, ...queries: Q)
     const answers = await Promise.all(queries.map((query) => connection.executeQuery(query.compile())));
     return answers.map((answer) => answer.rows) as unknown as Answers<Q>;
   });
-
-/** The same ids, some of them twice: lists of few lengths make few statements, which are found prepared. */
-export function ofFewLengths(ids: readonly string[]): readonly string[] {
-  const most = 2 ** Math.ceil(Math.log2(ids.length));
-  return [...ids, ...Array<string>(most - ids.length).fill(ids[0] ?? '')];
-}

@@ -110,6 +110,29 @@ export function prepared<Values extends object, Row>(
   };
 }
 
+/** The same ids, some of them twice: lists of few lengths make few statements, which are found prepared. */
+export function ofFewLengths(ids: readonly string[]): readonly string[] {
+  const most = 2 ** Math.ceil(Math.log2(ids.length));
+  return [...ids, ...Array<string>(most - ids.length).fill(ids[0] ?? '')];
+}
+
+/**
+ * Makes a statement for the rows with some ids, which is built once for each length of the list: the ids are given to it as `ofFewLengths` gives
+ * them, so there are few.
+ */
+export function preparedForIds<Row>(
+  build: (db: Db, ids: readonly string[]) => Compilable<Row>,
+): Statement<readonly string[], Row> {
+  const byLength = new Map<number, Statement<readonly string[], Row>>();
+  return (db, ids) => {
+    const some = ofFewLengths(ids);
+    const slots = some.map((_, at) => new Slot(String(at)));
+    const known = byLength.get(some.length) ?? prepared((of) => build(of, slots as unknown as readonly string[]));
+    byLength.set(some.length, known);
+    return known(db, some);
+  };
+}
+
 /** A database whose tables may have any columns, for statements that are built of names. */
 type Untyped = Kysely<Record<string, Record<string, unknown>>>;
 

@@ -13,8 +13,8 @@ import type { ContextUnit } from '../../../workflows/kernel/context.ts';
 import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
 import { COLLAPSED_TOKENS, MESSAGE_TOKENS, previewTokens, snipTokens } from '../../../workflows/kernel/pressure.ts';
 import type { CardType } from '../../../workflows/protocol/cards.ts';
-import { ofFewLengths, type Reader, type Tx } from '../context.ts';
-import { insertRows, prepared } from '../prepared.ts';
+import type { Reader, Tx } from '../context.ts';
+import { insertRows, prepared, preparedForIds } from '../prepared.ts';
 import { decoded, encoded, type Json } from '../schema/json.ts';
 import type { BoxCardRow, BoxUnitRow, CardRow } from '../schema/rows.ts';
 
@@ -129,17 +129,20 @@ interface Places {
   execute(): Promise<readonly Pick<BoxCardRow, 'seq' | 'card_id'>[]>;
 }
 
+const cardsToShow = preparedForIds((db, ids) =>
+  db.selectFrom('cards').select(['card_id', 'type', 'token_count', 'agent_turn_id']).where('card_id', 'in', ids),
+);
+
 /** The cards there that a prompt may show. They are found by their ids, for a planner may join a box with all cards there are. */
 async function shownAt({ db }: Reader, query: Places): Promise<ShownCard[]> {
   const places = await query.execute();
   const shown: ShownCard[] = [];
   for (let from = 0; from < places.length; from += CARDS_PER_QUERY) {
     const some = places.slice(from, from + CARDS_PER_QUERY);
-    const rows = await db
-      .selectFrom('cards')
-      .select(['card_id', 'type', 'token_count', 'agent_turn_id'])
-      .where('card_id', 'in', ofFewLengths(some.map(({ card_id }) => card_id)))
-      .execute();
+    const rows = await cardsToShow(
+      db,
+      some.map(({ card_id }) => card_id),
+    ).execute();
     const cards = new Map(rows.map(({ card_id, ...card }) => [card_id, card]));
     for (const { seq, card_id } of some) {
       const card = cards.get(card_id);

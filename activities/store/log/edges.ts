@@ -1,6 +1,7 @@
 /** Edges as clients see them: enough to draw the whole call tree of a request (T26). */
 import type { EdgeBounds, EdgeView } from '../../../workflows/contract/views.ts';
-import { ofFewLengths, read, type StoreContext } from '../context.ts';
+import { read, type StoreContext } from '../context.ts';
+import { ofFewLengths } from '../prepared.ts';
 import type { EdgeRow } from '../schema/log-rows.ts';
 import type { Db } from '../schema/rows.ts';
 

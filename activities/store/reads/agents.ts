@@ -9,7 +9,8 @@ import {
 import { scheduled } from '../../../workflows/agent-state/work-items.ts';
 import type { AgentFilter, AgentPage, AgentView } from '../../../workflows/contract/views.ts';
 import { openWorkBetween, openWorkOf, type WorkOf } from '../agents/work.ts';
-import { ofFewLengths, read, type StoreContext } from '../context.ts';
+import { read, type StoreContext } from '../context.ts';
+import { ofFewLengths } from '../prepared.ts';
 import { constant, type Db, type HeadRow, type Tables } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { beginsWith } from './agent-prefixes.ts';

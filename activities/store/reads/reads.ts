@@ -19,8 +19,8 @@ import { isTerminal } from '../../../workflows/protocol/turn.ts';
 import { approversOf } from '../calls/approval-rows.ts';
 import { withoutAttempt } from '../calls/provider-outages.ts';
 import { toCard } from '../cards/cards.ts';
-import { ofFewLengths, read, type StoreContext, together } from '../context.ts';
-import { prepared } from '../prepared.ts';
+import { read, type StoreContext, together } from '../context.ts';
+import { prepared, preparedForIds } from '../prepared.ts';
 import { decoded, decodedOr } from '../schema/json.ts';
 import type { EventRow } from '../schema/log-rows.ts';
 import { type CardRow, type ClaimRow, constant, contentOf, type Db, type StepRow } from '../schema/rows.ts';
@@ -344,7 +344,7 @@ const idsWithin = prepared((db, extent: BoxExtent) =>
     .orderBy('seq'),
 );
 
-async function fetchCards(db: Db, ids: readonly string[]): Promise<Card[]> {
-  const rows = await db.selectFrom('cards').selectAll().where('card_id', 'in', ofFewLengths(ids)).execute();
-  return rows.map(toCard);
-}
+const cardsById = preparedForIds((db, ids) => db.selectFrom('cards').selectAll().where('card_id', 'in', ids));
+
+const fetchCards = async (db: Db, ids: readonly string[]): Promise<Card[]> =>
+  (await cardsById(db, ids).execute()).map(toCard);

@@ -4,7 +4,8 @@
  */
 import type { AskedQuestion, TranscriptEntry, TranscriptPage } from '../../../workflows/contract/transcript.ts';
 import { approversOf } from '../calls/approval-rows.ts';
-import { ofFewLengths, type Reader, read, type StoreContext } from '../context.ts';
+import { type Reader, read, type StoreContext } from '../context.ts';
+import { ofFewLengths } from '../prepared.ts';
 import { decoded } from '../schema/json.ts';
 import { type ApprovalRow, type BoxCardRow, type CardRow, contentOf } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';

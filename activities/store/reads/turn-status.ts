@@ -1,6 +1,7 @@
 /** The status of a turn. Callers that wait for turns ask at every commit: all that ask in one tick share one statement. */
 import type { TurnStatus } from '../../../workflows/protocol/turn.ts';
-import { ofFewLengths, read, type StoreContext } from '../context.ts';
+import { read, type StoreContext } from '../context.ts';
+import { preparedForIds } from '../prepared.ts';
 
 /** Turns in one statement: SQLite takes at most 32,766 parameters. */
 const MOST_IDS = 1_024;
@@ -35,12 +36,12 @@ async function ticked(): Promise<void> {
   await new Promise<void>((resolve) => process.nextTick(resolve));
 }
 
+const statusesOf = preparedForIds((db, ids) =>
+  db.selectFrom('turns').select(['agent_turn_id', 'status']).where('agent_turn_id', 'in', ids),
+);
+
 const readStatuses = (ctx: StoreContext, ids: readonly string[]): Promise<ReadonlyMap<string, TurnStatus>> =>
   read(ctx, async ({ db }) => {
-    const rows = await db
-      .selectFrom('turns')
-      .select(['agent_turn_id', 'status'])
-      .where('agent_turn_id', 'in', ofFewLengths(ids))
-      .execute();
+    const rows = await statusesOf(db, ids).execute();
     return new Map(rows.map((row) => [row.agent_turn_id, row.status]));
   });

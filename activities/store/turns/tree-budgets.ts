@@ -17,7 +17,8 @@ import { ASK_EXPERT, DELEGATE_ASYNC } from '../../../workflows/protocol/builtins
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { BudgetChange, Budgets } from '../../../workflows/protocol/profile.ts';
 import { type Fence, isTerminal } from '../../../workflows/protocol/turn.ts';
-import { ofFewLengths, type Reader, read, type StoreContext, type Tx, together, write } from '../context.ts';
+import { type Reader, read, type StoreContext, type Tx, together, write } from '../context.ts';
+import { ofFewLengths } from '../prepared.ts';
 import { decoded } from '../schema/json.ts';
 import type { HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
