@@ -6,14 +6,15 @@ import { reachTemporal, type TemporalAddress } from '../client/connect.ts';
 const THIS_MACHINE = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?$/;
 
 /**
- * Connects, without compression to a server on this machine: it costs processor time on both sides and spares nothing there. Throws
- * `temporal_unreachable`. Whoever connects closes the connection after the workers on it have stopped.
+ * Connects, without compression to a server on this machine: it costs processor time on both sides and spares nothing there. One that asks for
+ * TLS or a key is reached through a tunnel. Throws `temporal_unreachable`. Whoever connects closes the connection after the workers on it have stopped.
  */
 export function connectWorker({ address, credentials }: TemporalAddress): Promise<NativeConnection> {
   const { tls, apiKey, metadata } = credentials ?? {};
+  const isHere = THIS_MACHINE.test(address) && !tls && apiKey === undefined;
   const options = {
     address,
-    ...(THIS_MACHINE.test(address) ? { grpcCompression: { codec: 'none' } as const } : {}),
+    ...(isHere ? { grpcCompression: { codec: 'none' } as const } : {}),
     ...(tls ? { tls } : {}),
     ...(typeof apiKey === 'string' ? { apiKey } : {}),
     ...(metadata ? { metadata } : {}),

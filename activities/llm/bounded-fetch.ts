@@ -64,7 +64,6 @@ const leave = (reader: Reader): void => void reader.cancel().catch(() => {});
 
 async function readOn(reader: Reader): Promise<void> {
   const late = setTimeout(() => leave(reader), LEFT_MS);
-  late.unref();
   try {
     for (let bytes = 0; bytes <= LEFT_BYTES; ) {
       const { done, value } = await reader.read();

@@ -4,7 +4,7 @@
  *
  * Invariants
  * 1. What builds a statement knows its values by name alone. One that is looked at meanwhile is an error.
- * 2. A transaction that is over has no connection any more: Kysely gets its statements then, and refuses them.
+ * 2. A transaction whose body has ended takes no more statements: they would be of nobody's transaction, or of another one.
  */
 import type {
   Compilable,
@@ -18,8 +18,15 @@ import type {
 } from 'kysely';
 import type { Db, Tables, Trx } from './schema/rows.ts';
 
-/** The connections of the transactions that are open. */
-const connections = new WeakMap<QueryExecutor, DatabaseConnection>();
+/** The connections of transactions; null for those whose body has ended. */
+const connections = new WeakMap<QueryExecutor, DatabaseConnection | null>();
+
+/** The connection of a transaction; undefined for a database. Errors: one that says that the transaction is over. */
+function connectionOf(db: Db): DatabaseConnection | undefined {
+  const own = connections.get(db.getExecutor());
+  if (own === null) throw new Error('the transaction is over: it takes no more statements');
+  return own;
+}
 
 /** Runs the body in a transaction; its prepared statements go straight to the connection. */
 export const inTransaction = <T>(db: Db, body: (trx: Trx) => Promise<T>): Promise<T> =>
@@ -29,15 +36,14 @@ export const inTransaction = <T>(db: Db, body: (trx: Trx) => Promise<T>): Promis
     try {
       return await body(trx);
     } finally {
-      connections.delete(executor);
+      connections.set(executor, null);
     }
   });
 
 /** Runs the body with the connection of a transaction, or with one that is taken for it. */
 export function onConnection<T>(db: Db, body: (connection: DatabaseConnection) => Promise<T>): Promise<T> {
-  const executor = db.getExecutor();
-  const own = connections.get(executor);
-  return own ? body(own) : executor.provideConnection(body);
+  const own = connectionOf(db);
+  return own ? body(own) : db.getExecutor().provideConnection(body);
 }
 
 /** Stands for a value while a statement is built. */
@@ -77,7 +83,7 @@ export class Prepared<Row> implements Compilable<Row> {
   }
 
   async execute(): Promise<Row[]> {
-    const to = connections.get(this.#db.getExecutor()) ?? this.#db;
+    const to = connectionOf(this.#db) ?? this.#db;
     return (await to.executeQuery<Row>(this.compile())).rows;
   }
 
@@ -126,8 +132,8 @@ export function preparedForIds<Row>(
   const byLength = new Map<number, Statement<readonly string[], Row>>();
   return (db, ids) => {
     const some = ofFewLengths(ids);
-    const slots = some.map((_, at) => new Slot(String(at)));
-    const known = byLength.get(some.length) ?? prepared((of) => build(of, slots as unknown as readonly string[]));
+    const slots = () => some.map((_, at) => new Slot(String(at))) as unknown as readonly string[];
+    const known = byLength.get(some.length) ?? prepared((of) => build(of, slots()));
     byLength.set(some.length, known);
     return known(db, some);
   };

@@ -53,7 +53,7 @@ export async function missingSearchAttributes(
 }
 
 /**
- * Registers what is missing, and returns those names once the namespace accepts them. Throws `temporal_not_ready`, with the command to run
+ * Registers what is missing, and returns those names once the namespace accepts all. Throws `temporal_not_ready`, with the command to run
  * by hand.
  */
 export async function ensureSearchAttributes(
@@ -62,7 +62,11 @@ export async function ensureSearchAttributes(
   attributes: SearchAttributes,
 ): Promise<string[]> {
   const missing = await missingSearchAttributes(connection, namespace, attributes);
-  if (missing.length === 0) return [];
+  if (missing.length === 0) {
+    // Another process may have registered them a moment ago.
+    await untilUsable(connection, namespace, attributes);
+    return [];
+  }
   const wanted = Object.fromEntries(missing.map((name) => [name, attributes[name] ?? 'Keyword'] as const));
   const searchAttributes = Object.fromEntries(
     Object.entries(wanted).map(([name, type]) => [name, INDEXED_VALUE_TYPE[type]]),

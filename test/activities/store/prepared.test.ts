@@ -66,6 +66,6 @@ test.each(['committed', 'rolled back'])('a transaction that is %s takes no more 
   await over.catch(() => {});
   const [trx] = left;
   if (!trx) throw new Error('the transaction never began');
-  await expect(insertRows(trx, 'agents', [agent])).rejects.toThrow(end);
+  await expect(insertRows(trx, 'agents', [agent])).rejects.toThrow('the transaction is over');
   expect(await parents()).toEqual([]);
 });

@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
@@ -266,6 +267,16 @@ describe('search attributes', () => {
     expect(await missingSearchAttributes(connection, 'default', wanted)).toEqual([]);
     expect(await ensureSearchAttributes(connection, 'default', wanted)).toEqual([]);
     expect(await ensureSearchAttributes(connection, 'default', { Extra: 'Keyword' })).toEqual(['Extra']);
+  });
+
+  test('that somebody else has just registered are usable on return too', async () => {
+    const connection = await connect(await start());
+    const wanted = { Topic: 'Keyword' } as const;
+    const first = ensureSearchAttributes(connection, 'default', wanted);
+    while ((await missingSearchAttributes(connection, 'default', wanted)).length > 0) await setImmediate();
+    expect(await ensureSearchAttributes(connection, 'default', wanted)).toEqual([]);
+    await startWorkflow(connection, 'w', 'Topic');
+    expect(await first).toEqual(['Topic']);
   });
 
   test('with another type already registered are an error, not a surprise later', async () => {
