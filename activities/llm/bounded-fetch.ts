@@ -3,9 +3,9 @@
  *
  * Invariants
  * 1. A response never has more bytes than a model's answer can need: the client keeps what it reads.
- * 2. A response whose reader has what it wants is read on for a moment. The client leaves at the event that ends an answer, and what ends the
- *    response comes in a packet of its own: a response that is left before it is a connection that is closed, and the next call begins with
- *    those of TCP and TLS.
+ * 2. A response whose reader has what it wants is read on for a moment. The client leaves at the event that ends an answer, and from most
+ *    servers the end of the response comes in a packet of its own. To leave before it closes the connection, and the next call has to make
+ *    another one.
  */
 import { Overlong } from './stream-guard.ts';
 

@@ -53,8 +53,8 @@ export async function missingSearchAttributes(
 }
 
 /**
- * Registers what is missing, and returns those names once the namespace accepts all. Throws `temporal_not_ready`, with the command to run
- * by hand.
+ * Registers what is missing, and returns those names once the namespace accepts all of the attributes, also those that another process has
+ * registered a moment ago. Throws `temporal_not_ready`, with the command to run by hand.
  */
 export async function ensureSearchAttributes(
   connection: Connection,
@@ -62,12 +62,15 @@ export async function ensureSearchAttributes(
   attributes: SearchAttributes,
 ): Promise<string[]> {
   const missing = await missingSearchAttributes(connection, namespace, attributes);
-  if (missing.length === 0) {
-    // Another process may have registered them a moment ago.
-    await untilUsable(connection, namespace, attributes);
-    return [];
+  if (missing.length > 0) {
+    const wanted = missing.map((name) => [name, attributes[name] ?? 'Keyword'] as const);
+    await register(connection, namespace, Object.fromEntries(wanted));
   }
-  const wanted = Object.fromEntries(missing.map((name) => [name, attributes[name] ?? 'Keyword'] as const));
+  await untilUsable(connection, namespace, attributes);
+  return missing;
+}
+
+async function register(connection: Connection, namespace: string, wanted: SearchAttributes): Promise<void> {
   const searchAttributes = Object.fromEntries(
     Object.entries(wanted).map(([name, type]) => [name, INDEXED_VALUE_TYPE[type]]),
   );
@@ -83,8 +86,6 @@ export async function ensureSearchAttributes(
       throw notReady(`Cannot register ${left.join(', ')} in namespace ${namespace}`, namespace, wanted, error);
     }
   }
-  await untilUsable(connection, namespace, wanted);
-  return missing;
 }
 
 /**
@@ -104,7 +105,7 @@ async function untilUsable(connection: Connection, namespace: string, attributes
       return;
     } catch (error) {
       if (Date.now() >= deadline) {
-        const what = `Namespace ${namespace} refuses its new search attributes after ${USABLE_MS / 1000} s`;
+        const what = `Namespace ${namespace} refuses its search attributes after ${USABLE_MS / 1000} s`;
         throw notReady(what, namespace, attributes, error);
       }
       await sleep(POLL_MS);
