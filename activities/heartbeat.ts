@@ -24,11 +24,20 @@ const LONGEST_BEAT_MS = 1_000;
 /** After how long a silence the server gives the attempt to another worker. */
 const silenceOf = ({ info }: Context): number => info.heartbeatTimeoutMs ?? HEARTBEAT_TIMEOUT_MS;
 
+/** How often the store is asked for a lease in a row, when it answers more slowly than an answer counts. */
+const MOST_CHECKS = 3;
+
 /** How long a lease that was seen to hold is taken to hold: much less than the silence after which another worker may have the attempt. */
 const freshOf = (context: Context): number => Math.min(LONGEST_FRESH_MS, silenceOf(context) / 4);
 
 /** The pause between two heartbeats. */
 const beatOf = (context: Context): number => Math.min(LONGEST_BEAT_MS, silenceOf(context) / 4);
+
+/** Whether the activity was never tried before. A reset of the activity begins to count again, and leaves when it was scheduled first. */
+export function isFirstAttempt(): boolean {
+  const { attempt, scheduledTimestampMs, currentAttemptScheduledTimestampMs } = Context.current().info;
+  return attempt === 1 && currentAttemptScheduledTimestampMs === scheduledTimestampMs;
+}
 
 /** What an attempt knows of its own right to go on. */
 export interface Holding {
@@ -36,8 +45,8 @@ export interface Holding {
   readonly signal: AbortSignal;
   /**
    * Resolves when the lease was seen to hold a moment ago; to be awaited right before what cannot be taken back. The store is asked only
-   * when its last answer is not fresh. Throws `stale_epoch` when the lease is over, and `call_overtaken` when the time of the attempt is
-   * over.
+   * when its last answer is not fresh. Throws `stale_epoch` when the lease is over, `call_overtaken` when the time of the attempt is over, and
+   * `store_unavailable` when the store is so slow that none of its answers is fresh.
    */
   confirm(): Promise<void>;
   /**
@@ -77,6 +86,12 @@ export async function withHeartbeat<T>(checkLease: LeaseCheck, body: (holding: H
   }
 }
 
+const tooSlow = (freshMs: number): CodedError =>
+  new CodedError(
+    'store_unavailable',
+    `the store took longer than ${freshMs} ms to say whether the lease holds, ${MOST_CHECKS} times: nothing was begun`,
+  );
+
 const isOver = (error: unknown): boolean =>
   error instanceof CodedError && (error.code === 'stale_epoch' || error.code === 'call_overtaken');
 
@@ -110,7 +125,8 @@ class LeaseWatch implements Holding {
   async confirm(): Promise<void> {
     this.signal.throwIfAborted();
     // The answer of the store may itself have come late, and then the store is asked again.
-    while (msSince(this.#seenAt) > freshOf(this.#context)) {
+    for (let checks = 0; msSince(this.#seenAt) > freshOf(this.#context); checks += 1) {
+      if (checks === MOST_CHECKS) throw tooSlow(freshOf(this.#context));
       await this.#check();
       this.signal.throwIfAborted();
     }

@@ -19,7 +19,7 @@ export interface ToolContext {
   readonly callId: string;
   /** The same in every attempt of this call: hand it to whatever the tool changes. */
   readonly idempotencyKey: string;
-  /** Number of this attempt to run the call, from 1: a worker that is lost is followed by another attempt. */
+  /** Number of this attempt to run the call: it rises with each, from 1, and a number may be left out. A worker that is lost is followed by another attempt. */
   readonly attempt: number;
   /** Number of this execution within the attempt, from 1: one that failed is followed by another where the tool has a `retry`. */
   readonly execution: number;

@@ -8,7 +8,7 @@ import { commandLine } from './command-line.ts';
 const CONNECT_TIMEOUT_MS = 10_000;
 
 /** What a server asks for beyond its address. */
-export type TemporalCredentials = Pick<ConnectionOptions, 'tls' | 'apiKey' | 'metadata'>;
+export type TemporalCredentials = Pick<ConnectionOptions, 'tls' | 'metadata'> & { readonly apiKey?: string };
 
 /** Where a Temporal server is, and the namespace in it. */
 export interface TemporalAddress {

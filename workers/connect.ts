@@ -16,7 +16,7 @@ export function connectWorker({ address, credentials }: TemporalAddress): Promis
     address,
     ...(isHere ? { grpcCompression: { codec: 'none' } as const } : {}),
     ...(tls ? { tls } : {}),
-    ...(typeof apiKey === 'string' ? { apiKey } : {}),
+    ...(apiKey === undefined ? {} : { apiKey }),
     ...(metadata ? { metadata } : {}),
   };
   return reachTemporal(address, () => NativeConnection.connect(options));

@@ -149,13 +149,18 @@ async function start(deps: ChosenDeps): Promise<RunningWorker> {
   const { journal } = deps;
   const scheduled = new Supervisor({ store, temporal, journal, onError });
   const callbackUrl = callbackUrls(deps.callbacks);
-  const ours = createActivities({ ...deps, workflows, model: openAiModel(deps.model), callbackUrl });
+  const workers: Worker[] = [];
+  const isStopping = () => workers.some((worker) => worker.getState() !== 'RUNNING');
+  const toolsAtOnce = activitiesAtOnce(deps.capacity);
+  const model = openAiModel(deps.model);
+  const ours = createActivities({ ...deps, workflows, model, callbackUrl, isStopping, toolsAtOnce });
   const activities = { ...ours, supervise: () => scheduled.once() } satisfies SupervisorActivities & typeof ours;
   const workflowBundle = deps.bundle ?? (await workflowCode());
   const queues = [...(deps.acceptor === false ? [] : [CONTROL_QUEUE]), ...deps.targets.map(targetQueue)];
-  const workers = await allOrNone(
+  const made = await allOrNone(
     queues.map((taskQueue) => Worker.create({ ...optionsOf(deps), workflowBundle, activities, taskQueue })),
   );
+  workers.push(...made);
   const { supervisor } = deps;
   const stopLoop =
     supervisor === null || supervisor === 'schedule'
@@ -204,13 +209,15 @@ async function allOrNone(creating: readonly Promise<Worker>[]): Promise<readonly
   throw failed.reason;
 }
 
+const activitiesAtOnce = ({ activities = 200 }: WorkerCapacity = {}): number => activities;
+
 function optionsOf({ connection, temporal, capacity = {} }: ChosenDeps): Omit<WorkerOptions, 'taskQueue'> {
   return {
     connection,
     namespace: temporal.client.options.namespace,
     maxCachedWorkflows: capacity.cachedWorkflows ?? 50,
     maxConcurrentWorkflowTaskExecutions: capacity.workflowTasks ?? 40,
-    maxConcurrentActivityTaskExecutions: capacity.activities ?? 200,
+    maxConcurrentActivityTaskExecutions: activitiesAtOnce(capacity),
     // A stop must reach a streaming model call within a second, whatever the heartbeat timeout (T21).
     maxHeartbeatThrottleInterval: '1s',
     stickyQueueScheduleToStartTimeout: capacity.stickyMs ?? 10_000,

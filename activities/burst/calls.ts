@@ -1,18 +1,21 @@
 /** The calls of one step within a burst: side by side, each as in an activity of its own. */
-import { Context } from '@temporalio/activity';
+import type PQueue from 'p-queue';
 import type { RunToolOutcome } from '../../workflows/contract/activities.ts';
-import type { CallResult, CallStore, ClaimedCall } from '../../workflows/contract/calls.ts';
+import type { CallAttempt, CallResult, CallStore, ClaimedCall } from '../../workflows/contract/calls.ts';
 import type { Suspension } from '../../workflows/contract/suspension.ts';
 import type { ExecuteToolsAction } from '../../workflows/kernel/actions.ts';
 import type { SettledCall } from '../../workflows/kernel/calls.ts';
 import { isDelegation } from '../../workflows/protocol/builtins.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
-import type { Holding, Moment } from '../heartbeat.ts';
+import { inLanes } from '../../workflows/turn/lanes.ts';
+import { type Holding, type Moment, moment } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
 import { performCall, type ToolDeps } from '../tools/run-tool.ts';
 
 /** What performing calls needs. */
 export interface CallDeps extends ToolDeps {
+  /** Of all bursts of the process: so many tools run at once. */
+  readonly slots: PQueue;
   readonly store: ToolDeps['store'] & Pick<CallStore, 'refuseCalls'>;
 }
 
@@ -28,6 +31,8 @@ export const runsApart = ({ app }: Pick<CallDeps, 'app'>, { calls, ask = [] }: E
 
 /** What a burst knows of the calls of a step, and does with what they bring. */
 export interface StepOfBurst {
+  /** How many calls run at once. */
+  readonly atOnce: number;
   /** The claims that were made with the step, by the ids of their calls, and when the store had been asked for the lease. */
   readonly claims: ReadonlyMap<string, ClaimedCall>;
   readonly claimedAt: Moment;
@@ -38,16 +43,15 @@ export interface StepOfBurst {
   ) => Promise<SettledCall>;
 }
 
-/** Performs and refuses the calls of an action. The first error is thrown once all of them are over. */
+/** Performs and refuses the calls of an action. After an error no further call is begun, and it is thrown once all of them are over. */
 export async function performCalls(
   deps: CallDeps,
   input: Fence & { readonly profileHash: string },
   { calls, refuse = [] }: ExecuteToolsAction,
   holding: Holding,
-  { claims, claimedAt, settleLast }: StepOfBurst,
+  { atOnce, claims, claimedAt, settleLast }: StepOfBurst,
 ): Promise<PerformedCalls> {
-  const { attempt } = Context.current().info;
-  const { store } = deps;
+  const { store, slots } = deps;
   const { profileHash, ...fence } = input;
   const refused =
     refuse.length === 0 ? [] : await outlastOutage(holding.signal, () => store.refuseCalls(fence, refuse));
@@ -59,21 +63,44 @@ export async function performCalls(
     });
     return [...ofCalls, ...refused];
   };
-  const perform = async ({ callId, tool }: (typeof calls)[number], index: number): Promise<void> => {
+  const perform = async ({ callId, tool }: (typeof calls)[number], index: number): Promise<RunToolOutcome> => {
     const settleWith = (result: CallResult) => {
       if (settledOf(outcomes).length < calls.length - 1 + refused.length) return store.settleCall(fence, result);
       return settleLast(result, (settled) => settledOf(new Map([...outcomes, [index, { kind: 'settled', settled }]])));
     };
     const claim = claims.get(callId);
-    const check = () => store.checkLease(fence, { callId, attempt });
-    const own = holding.asking(check, claim && claimedAt);
-    outcomes.set(index, await performCall(deps, { ...input, callId, tool }, own, { claim, settleWith }));
+    const askedAt = claim ? claimedAt : moment();
+    const holdAs = (attempt: CallAttempt) => holding.asking(() => store.checkLease(fence, attempt), askedAt);
+    return performCall(deps, { ...input, callId, tool }, { claim, holdAs, settleWith });
   };
-  const failed = (await Promise.allSettled(calls.map(perform))).find((ran) => ran.status === 'rejected');
-  if (failed) throw failed.reason;
+  let failed: { readonly error: unknown } | undefined;
+  await inLanes(calls, atOnce, async (call, index) => {
+    if (failed) return;
+    try {
+      outcomes.set(index, await inSlot(slots, holding.signal, () => perform(call, index)));
+    } catch (error) {
+      failed ??= { error };
+    }
+  });
+  if (failed) throw failed.error;
   const waiting = calls.flatMap(({ callId, tool }, index) => {
     const outcome = outcomes.get(index);
     return outcome?.kind === 'suspended' ? [{ callId, tool, deadline: outcome.deadline, leftMs: outcome.leftMs }] : [];
   });
   return { settled: settledOf(outcomes), waiting };
+}
+
+/** Runs it once a slot is free. Throws the reason of `signal` where that fires first; what has begun is waited for in any case. */
+async function inSlot<T>(slots: PQueue, signal: AbortSignal, run: () => Promise<T>): Promise<T> {
+  let begun: { readonly outcome: Promise<T> } | undefined;
+  const begin = () => {
+    begun = { outcome: run() };
+    return begun.outcome;
+  };
+  try {
+    return await slots.add(begin, { signal });
+  } catch (error) {
+    if (begun) return begun.outcome;
+    throw error;
+  }
 }

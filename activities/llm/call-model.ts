@@ -215,8 +215,8 @@ async function render(
   const facts = await outlastOutage(signal, () => stateFacts(store, fence, opening.criteria, action.stateBlock ?? []));
   try {
     const { snapshot, resultFields } = opening;
-    const { attempt } = Context.current().info;
-    return buildRequest({ snapshot, resultFields, action, cards, facts, defaultModel: model.defaultModel, attempt });
+    const failures = opening.outage?.failures ?? 0;
+    return buildRequest({ snapshot, resultFields, action, cards, facts, defaultModel: model.defaultModel, failures });
   } catch (error) {
     throw new CodedError('context_build_error', `the model request could not be built: ${String(error)}`, {
       cause: error,

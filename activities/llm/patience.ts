@@ -74,7 +74,7 @@ export async function waitOut(call: PatientCall, error: unknown): Promise<never>
     const tried = failures === 1 ? '' : `; it was tried ${failures} times in ${Math.round(waitedMs / 1_000)} s`;
     throw toApplicationFailure(new CodedError(code, `${message}${tried}`), { nonRetryable: true });
   }
-  const { attempt } = Context.current().info;
+  const { currentAttemptScheduledTimestampMs: attempt } = Context.current().info;
   const failed = { stepIndex, attempt, code, message, retryInMs };
   const noted = await outlastOutage(signal, () => store.noteOutage(fence, failed));
   // The Web UI shows the message beside the pending activity, and has no other place where it could say since when the provider fails.

@@ -27,8 +27,8 @@ export interface RequestParts {
   /** Name of the model for profiles that name none. */
   readonly defaultModel: string;
   readonly facts: StateFacts;
-  /** The number of this attempt at the step, from 1: it decides when the fallback model takes over (W14). */
-  readonly attempt: number;
+  /** How often the provider has failed the step: it decides when the fallback model takes over (W14). */
+  readonly failures: number;
 }
 
 /** The body of the request, the same for the same parts. */
@@ -53,9 +53,9 @@ export function buildRequest(parts: RequestParts): ModelRequest {
   };
 }
 
-function modelName({ snapshot, defaultModel, attempt }: RequestParts): string {
+function modelName({ snapshot, defaultModel, failures }: RequestParts): string {
   const { name, fallback } = snapshot.profile.model;
-  return fallback && attempt > fallback.afterFailures ? fallback.name : (name ?? defaultModel);
+  return fallback && failures >= fallback.afterFailures ? fallback.name : (name ?? defaultModel);
 }
 
 /** Names of the tools that a request offers. */

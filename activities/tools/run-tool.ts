@@ -9,7 +9,7 @@
 import { ApplicationFailure, Context, log } from '@temporalio/activity';
 import type { LogMetadata } from '@temporalio/common';
 import type { RunToolInput, RunToolOutcome } from '../../workflows/contract/activities.ts';
-import type { CallResult, ClaimedCall, ClaimOutcome } from '../../workflows/contract/calls.ts';
+import type { CallAttempt, CallResult, ClaimedCall, ClaimOutcome } from '../../workflows/contract/calls.ts';
 import type { SettledCall } from '../../workflows/kernel/calls.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { JsonValue } from '../../workflows/protocol/json.ts';
@@ -17,7 +17,7 @@ import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/sizes.ts';
 import { MAX_WAIT_MS } from '../../workflows/protocol/time.ts';
 import { effectiveAfterExecution, suspendTimeoutOf } from '../../workflows/waiting/after-execution.ts';
 import type { App } from '../app/app.ts';
-import { type Holding, withHeartbeat } from '../heartbeat.ts';
+import { type Holding, isFirstAttempt, withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
 import { isRepeatable, type ToolContext, type ToolLogger } from '../tool.ts';
 import type { HandoverExecutor } from '../turn-workflows.ts';
@@ -45,37 +45,45 @@ type CallIds = Pick<ToolContext, 'agentId' | 'agentTurnId' | 'callId'>;
 export const runTool =
   (deps: ToolDeps) =>
   (input: RunToolInput): Promise<RunToolOutcome> => {
-    const { agentId, agentTurnId, turnEpoch, callId } = input;
-    const { attempt } = Context.current().info;
-    const mayGoOn = () => deps.store.checkLease({ agentId, agentTurnId, turnEpoch }, { callId, attempt });
-    return withHeartbeat(mayGoOn, (holding) => performCall(deps, input, holding));
+    const { agentId, agentTurnId, turnEpoch } = input;
+    let claimed: CallAttempt | undefined;
+    const mayGoOn = () => deps.store.checkLease({ agentId, agentTurnId, turnEpoch }, claimed);
+    return withHeartbeat(mayGoOn, (holding) => {
+      const holdAs = (attempt: CallAttempt) => {
+        claimed = attempt;
+        return holding;
+      };
+      return performCall(deps, input, { holdAs });
+    });
   };
 
-/** What a call has from the burst that it is part of. */
-export interface PartOfBurst {
+/** What a call has from the activity that it is part of. */
+export interface CallPart {
   /** The claim that was made with its step; absent where it is yet to be claimed. */
   readonly claim?: ClaimedCall | undefined;
-  /** Stores the result, where more may be stored with it. */
-  readonly settleWith: (result: CallResult) => Promise<SettledCall>;
+  /** The hold for an attempt at the call, which is claimed by then. */
+  readonly holdAs: (attempt: CallAttempt) => Holding;
+  /** Stores the result, where more may be stored with it; the store's `settleCall` when absent. */
+  readonly settleWith?: (result: CallResult) => Promise<SettledCall>;
 }
 
-/** Performs the call under a lease that is held. Errors: as those of `runTool`. */
+/** Performs the call within an activity that heartbeats. Errors: as those of `runTool`. */
 export async function performCall(
   { store, app, workflows, callbackUrl }: ToolDeps,
   input: RunToolInput,
-  holding: Holding,
-  part?: PartOfBurst,
+  part: CallPart,
 ): Promise<RunToolOutcome> {
-  const { signal } = holding;
   const { agentId, agentTurnId, turnEpoch, acting, callId, tool: name } = input;
   const fence = { agentId, agentTurnId, turnEpoch, ...(acting === undefined ? {} : { acting }) };
-  const { attempt } = Context.current().info;
+  const first = isFirstAttempt();
   const builtin = builtinTool(name);
-  if (builtin && 'delegation' in builtin) return runDelegation({ store, workflows }, builtin, fence, input, attempt);
+  if (builtin && 'delegation' in builtin) return runDelegation({ store, workflows }, builtin, fence, input, first);
   const tool = runnableTool(app.tools, name);
-  const claim = part?.claim ?? (await store.claimCall(fence, { callId, attempt, repeatable: isRepeatable(tool) }));
+  const claim = part.claim ?? (await store.claimCall(fence, { callId, first, repeatable: isRepeatable(tool) }));
   if (claim.kind !== 'go') return claim;
-  const { traceparent, correlationId, metadata } = claim;
+  const { attempt, traceparent, correlationId, metadata } = claim;
+  const holding = part.holdAs({ callId, attempt });
+  const { signal } = holding;
   const request = { traceparent, correlationId, metadata };
   const logger = loggerOf(Context.current().log, { agentId, agentTurnId, callId, tool: name });
   const reporter = new ProgressReporter((value) => store.noteProgress(fence, { callId, attempt }, value), logger);
@@ -96,7 +104,7 @@ export async function performCall(
   const afterExecution = effective === 'terminate' ? 'terminate' : 'continue';
   const content = { callId, tool: name, afterExecution, ...body } as const;
   const result = { callId, attempt, content, durationMs };
-  const { settleWith = () => store.settleCall(fence, result) } = part ?? {};
+  const { settleWith = () => store.settleCall(fence, result) } = part;
   return { kind: 'settled', settled: await outlastOutage(signal, () => settleWith(result)) };
 }
 

@@ -41,6 +41,8 @@ export interface BurstInput extends Fence, InboxMark {
   /** Absent where the profile sets none. */
   readonly limits?: BurstLimits;
   /** As in the lease. */
+  readonly parallelCalls?: number;
+  /** As in the lease. */
   readonly privateTitles?: true;
 }
 

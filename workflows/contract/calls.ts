@@ -12,15 +12,18 @@ import type { InboxDelivery, InboxMark } from './inbox.ts';
 import type { StepBegin, StepOpening } from './steps.ts';
 import type { Suspension, Until } from './suspension.ts';
 
-/** One attempt of an activity at one call. */
+/** One attempt at one call. */
 export interface CallAttempt {
   readonly callId: string;
-  /** The attempt of the activity, from 1. */
+  /** The number that the store gave the attempt with its claim, from 1: it rises with each claim of the call. */
   readonly attempt: number;
 }
 
 /** What an attempt says before it starts a call. */
-export interface CallClaim extends CallAttempt {
+export interface CallClaim {
+  readonly callId: string;
+  /** Whether the activity is tried for the first time: then a claim that was made with the step is its own. */
+  readonly first: boolean;
   /** Whether the tool may be started again after an attempt that was lost (W10). */
   readonly repeatable: boolean;
 }
@@ -28,6 +31,8 @@ export interface CallClaim extends CallAttempt {
 /** A call that may start, and what its tool needs to know. */
 export interface ClaimedCall {
   readonly kind: 'go';
+  /** As in `CallAttempt`. */
+  readonly attempt: number;
   readonly call: CardContents['tool.call'];
   /** True when an approver changed the arguments: they are as written, not yet parsed by the tool's own schema (K7). */
   readonly edited: boolean;
@@ -90,7 +95,7 @@ export interface CallStore {
   /**
    * Claims a call before its tool is started; a claim is never taken back (W10). The outcome is `settled` when the call has a result, which
    * is then adopted; `suspended` when it waits; and a failed result `outcome_unknown` when an earlier attempt was claimed and the tool may
-   * not be repeated. Idempotent by call and attempt. Errors: `stale_epoch` (T5); `protocol_violation` when the turn has no such call.
+   * not be repeated. A claim that is repeated is another attempt, with the next number. Errors: `stale_epoch` (T5); `protocol_violation` when the turn has no such call.
    */
   claimCall(fence: Fence, claim: CallClaim): Promise<ClaimOutcome>;
   /**

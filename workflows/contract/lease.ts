@@ -43,6 +43,8 @@ export interface Lease extends Fence {
   readonly instructionTokens: number;
   /** Present where one activity may perform several steps; with the limits that the profile sets, if it sets any. */
   readonly burst?: true | BurstLimits;
+  /** How many calls of one step run at once; absent where all of them do. */
+  readonly parallelCalls?: number;
   /** History events after which the turn continues as new; absent when the profile leaves that to our own threshold (K22). */
   readonly maxEvents?: number;
   /** First words of the instruction, for the Web UI; without them where the profile keeps titles private. */

@@ -113,7 +113,7 @@ export interface OpenOutage extends Pick<ProviderOutage, 'failures'> {
 /** An attempt at a model call that the provider has failed and that is made again. */
 export interface FailedAttempt extends Pick<ProviderOutage, 'code' | 'message'> {
   readonly stepIndex: number;
-  /** The number of the attempt, from 1. */
+  /** When the attempt was scheduled, epoch ms by the Temporal server's clock: each attempt at the step has another one, also in another burst. */
   readonly attempt: number;
   readonly retryInMs: number;
 }
@@ -230,7 +230,7 @@ export interface StepStore {
    * that is committed or given up, and null is returned. Errors: `stale_epoch` (T5).
    */
   noteOutage(fence: Fence, failed: FailedAttempt): Promise<ProviderOutage | null>;
-  /** Finds the summary of these extents; null when it is not in the output box. Reads only: the lease is not checked. */
+  /** Finds the summary of these extents; null when it is not in the output box. Errors: `stale_epoch`, `call_overtaken` (T5). */
   findSummary(fence: Fence, hide: readonly BoxExtent[]): Promise<SummaryRecord | null>;
   /**
    * Puts a summary into the output box and what it stands for out of view (K15). Idempotent by turn and extents: a summary that is there is

@@ -223,6 +223,8 @@ export const profileSchema = z.strictObject({
   privateTitles: z.boolean().default(false),
   /** Whether, and for how long, one activity may perform several steps; with `false` each model call and each tool call is one of its own. */
   burst: z.union([z.boolean(), burstLimitsSchema]).default(true),
+  /** How many calls of one step run at once, in the order in which the model made them; all of them when absent (W10). */
+  parallelCalls: z.int().min(1).optional(),
   /** After how many history events the workflow of a turn continues as new; 2,500 when absent (K22). */
   maxHistoryEvents: z.int().min(5).optional(),
   /** How long a suspended call waits whose tool sets no time of its own, in ms; ten minutes when absent (T13). */

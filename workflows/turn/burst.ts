@@ -20,12 +20,12 @@ export interface AfterBurst {
   readonly end?: TurnEnd;
 }
 
-/** Errors: the cancellation of the turn, and what its first action fails with. */
-export async function runBurst(turn: TurnParts, action: BurstAction): Promise<AfterBurst> {
+/** Runs a burst from the action on. Errors: the cancellation of the turn, and what its first action fails with. */
+export function runBurst(turn: TurnParts, action: BurstAction): Promise<BurstOutcome> {
   const { fence, kernel, inbox, meter, lease } = turn;
   const { state, ...carried } = kernel.carry();
   const { runSteps } = meter.burst(`from step ${action.stepIndex}`);
-  const outcome = await runSteps({
+  return runSteps({
     ...fence,
     ...inbox.mark,
     ...carried,
@@ -36,12 +36,13 @@ export async function runBurst(turn: TurnParts, action: BurstAction): Promise<Af
     nowMs: Date.now(),
     engine: meter.usageAfterBurst,
     ...(typeof lease.burst === 'object' ? { limits: lease.burst } : {}),
+    ...(lease.parallelCalls === undefined ? {} : { parallelCalls: lease.parallelCalls }),
     ...(lease.privateTitles ? { privateTitles: true } : {}),
   });
-  return after(turn, action, outcome);
 }
 
-function after(turn: TurnParts, action: BurstAction, outcome: BurstOutcome): AfterBurst {
+/** Tells the kernel what happened in a burst. A kernel that cannot follow throws: it is not the one that the burst has run. */
+export function afterBurst(turn: TurnParts, action: BurstAction, outcome: BurstOutcome): AfterBurst {
   const { items, untold, suspended, apart = false, end } = outcome;
   let next: KernelAction = action;
   for (const item of whole(items)) next = told(turn, item) ?? next;

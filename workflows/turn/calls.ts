@@ -4,6 +4,7 @@ import type { ApprovalAsk, ExecuteToolsAction, RefusedCall } from '../kernel/act
 import type { SettledCall } from '../kernel/calls.ts';
 import { waitingCalls } from '../kernel/phase.ts';
 import type { TurnSnapshot } from '../messages/messages.ts';
+import { inLanes } from './lanes.ts';
 import type { TurnParts } from './parts.ts';
 
 type ShownWait = TurnSnapshot['waiting'][number];
@@ -63,13 +64,11 @@ async function askFor(
 }
 
 const run = ({ fence, meter, display, lease }: TurnParts, { calls, stepIndex }: ExecuteToolsAction) =>
-  Promise.all(
-    calls.map(async ({ callId, tool }) => {
-      const startedAt = Date.now();
-      const { runTool } = meter.tool(`step ${stepIndex}: ${tool}`);
-      const outcome = await runTool({ ...fence, profileHash: lease.profileHash, callId, tool });
-      const status = outcome.kind === 'settled' ? outcome.settled.status : 'waiting';
-      display.call(callId, status, Date.now() - startedAt);
-      return { callId, tool, outcome };
-    }),
-  );
+  inLanes(calls, lease.parallelCalls ?? calls.length, async ({ callId, tool }) => {
+    const startedAt = Date.now();
+    const { runTool } = meter.tool(`step ${stepIndex}: ${tool}`);
+    const outcome = await runTool({ ...fence, profileHash: lease.profileHash, callId, tool });
+    const status = outcome.kind === 'settled' ? outcome.settled.status : 'waiting';
+    display.call(callId, status, Date.now() - startedAt);
+    return { callId, tool, outcome };
+  });

@@ -18,13 +18,13 @@ import {
   setHandler,
   setWorkflowOptions,
 } from '@temporalio/workflow';
-import { type BurstAction, firstStepOf, type SuspendedCalls } from '../contract/burst.ts';
+import { type BurstAction, type BurstOutcome, firstStepOf, type SuspendedCalls } from '../contract/burst.ts';
 import type { Lease, TurnEnd } from '../contract/lease.ts';
 import type { ExecuteToolsAction, KernelAction } from '../kernel/actions.ts';
 import type { KernelEvent } from '../kernel/events.ts';
 import { stopSignal, type TurnSnapshot, turnStateQuery } from '../messages/messages.ts';
 import { isDelegation } from '../protocol/builtins.ts';
-import { runBurst } from './burst.ts';
+import { afterBurst, runBurst } from './burst.ts';
 import { executeCalls, waitingElsewhere } from './calls.ts';
 import { type ActiveAction, type TurnCarry, turnParts } from './carry.ts';
 import { closeAs, commitEnd, finished } from './ending.ts';
@@ -114,22 +114,27 @@ class TurnDriver {
   }
 
   async #burst(action: BurstAction): Promise<Advance> {
-    const { kernel, inbox } = this.#turn;
+    let outcome: BurstOutcome;
     try {
-      const { next, suspended, apart, end } = await this.#scope.run(() => runBurst(this.#turn, action));
-      this.#apart = apart;
-      if (suspended && next.type === 'execute_tools') return { next: kernel.feed(this.#suspendedBy(next, suspended)) };
-      return { next, ...(end ? { end } : {}) };
+      outcome = await this.#scope.run(() => runBurst(this.#turn, action));
     } catch (error) {
-      if (isCancellation(error)) {
-        this.#noticedBefore = { noticedWith: firstStepOf(action) };
-        return { next: kernel.feed(this.#stopEvent()) };
-      }
-      if (action.type !== 'call_llm') throw leaseLost(error) ?? error;
-      return {
-        next: kernel.feed(await stepFailed(this.#turn, action, error, { ...kernel.takeNoticed(), ...inbox.mark })),
-      };
+      return { next: await this.#afterFailedBurst(action, error) };
     }
+    const { next, suspended, apart, end } = afterBurst(this.#turn, action, outcome);
+    this.#apart = apart;
+    if (suspended && next.type === 'execute_tools')
+      return { next: this.#turn.kernel.feed(this.#suspendedBy(next, suspended)) };
+    return { next, ...(end ? { end } : {}) };
+  }
+
+  async #afterFailedBurst(action: BurstAction, error: unknown): Promise<KernelAction> {
+    const { kernel, inbox } = this.#turn;
+    if (isCancellation(error)) {
+      this.#noticedBefore = { noticedWith: firstStepOf(action) };
+      return kernel.feed(this.#stopEvent());
+    }
+    if (action.type !== 'call_llm') throw leaseLost(error) ?? error;
+    return kernel.feed(await stepFailed(this.#turn, action, error, { ...kernel.takeNoticed(), ...inbox.mark }));
   }
 
   #suspendedBy(action: ExecuteToolsAction, { settled, waiting }: SuspendedCalls): KernelEvent {

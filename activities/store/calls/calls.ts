@@ -20,7 +20,7 @@ import { fencedWith, lostLease, selectLease } from '../turns/head.ts';
 import { asHeld, type Extras, fencedTurn, held, selectHeld } from '../turns/turns.ts';
 import { editedArguments } from './approval-rows.ts';
 import { type CallAndResult, callAndResultOf, callOf, findResult, selectCallAndResult } from './call-cards.ts';
-import { insertClaims, isClaimed, isOvertaken, overtaken, selectClaims } from './claims.ts';
+import { insertClaims, isOvertaken, lastAttempt, overtaken, selectClaims } from './claims.ts';
 import { storeResult } from './results.ts';
 import { suspendTimeout } from './tool-specs.ts';
 import { actOnAnswers, findWaiting, startWaiting, suspendedUntil } from './waiting-set.ts';
@@ -28,7 +28,7 @@ import { actOnAnswers, findWaiting, startWaiting, suspendedUntil } from './waiti
 /** Claims a call before its tool is started. */
 export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClaim): Promise<ClaimOutcome> {
   const now = ctx.now();
-  const claimed = claim.repeatable && claim.attempt === 1 ? await claimedWithItsStep(ctx, fence, claim.callId) : null;
+  const claimed = claim.repeatable && claim.first ? await claimedWithItsStep(ctx, fence, claim.callId) : null;
   if (claimed) return claimed;
   return write(ctx, fence.agentId, (tx) => claimUnderLock(tx, fence, claim), now);
 }
@@ -36,19 +36,21 @@ export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClai
 /** The outcome of a claim under the head row of the turn's agent. */
 async function claimUnderLock(tx: Tx, fence: Fence, claim: CallClaim): Promise<ClaimOutcome> {
   const { callId } = claim;
-  const { turn, settled, call } = await fencedCall(tx, fence, callId);
+  const { turn, settled, call, claims } = await fencedAttempts(tx, fence, callId);
   if (settled) return { kind: 'settled', settled };
   if (turn.waited) await actOnAnswers(tx, fence.agentTurnId, callId);
   const waiting = turn.waited ? await findWaiting(tx, fence.agentTurnId, callId) : undefined;
   if (waiting?.status === 'waiting') return suspendedUntil(tx, waiting.deadline);
-  if (!claim.repeatable && (await isClaimed(tx, fence, callId))) {
+  const before = lastAttempt(claims);
+  if (!claim.repeatable && before > 0) {
     const unknown = { stepIndex: call.stepIndex, content: outcomeUnknown(call.content) };
     return { kind: 'settled', settled: (await storeResult(tx, turn, unknown)).settled };
   }
   const edited = turn.waited ? await editedArguments(tx, fence.agentTurnId, callId) : null;
-  await insertClaims(tx, fence.agentTurnId, [claim]);
+  const attempt = before + 1;
+  await insertClaims(tx, fence.agentTurnId, [{ callId, attempt }]);
   const content = edited === null ? call.content : { ...call.content, arguments: edited };
-  return start(tx, turn, content, edited !== null);
+  return start(tx, turn, content, { attempt, edited: edited !== null });
 }
 
 /** Locks the head if the lease holds; reads its turn, and the call with its result when it has one. Errors: `stale_epoch` (T5). */
@@ -65,6 +67,19 @@ export async function fencedCall(
     selectCallAndResult(tx, agentTurnId, callId),
   );
   return { ...callAndResultOf(rows, agentTurnId, callId), turn: leased(held(tx, row, agentTurnId)) };
+}
+
+/** The same, with the attempts at the call that were claimed. */
+async function fencedAttempts(tx: Tx, fence: Fence, callId: string) {
+  const { agentTurnId } = fence;
+  const [, [row], rows, claims] = await fencedWith(
+    tx,
+    fence,
+    selectHeld(tx, agentTurnId),
+    selectCallAndResult(tx, agentTurnId, callId),
+    selectClaims(tx, agentTurnId, callId),
+  );
+  return { ...callAndResultOf(rows, agentTurnId, callId), turn: leased(held(tx, row, agentTurnId)), claims };
 }
 
 /**
@@ -87,7 +102,8 @@ const claimedWithItsStep = (ctx: StoreContext, fence: Fence, callId: string): Pr
     const { settled, call } = callAndResultOf(rows, agentTurnId, callId);
     if (!settled && claims.length === 0) return null;
     if (!lease) throw await lostLease(reader, fence);
-    return settled ? { kind: 'settled', settled } : start(reader, leased(turn), call.content, false);
+    if (settled) return { kind: 'settled', settled };
+    return start(reader, leased(turn), call.content, { attempt: lastAttempt(claims), edited: false });
   });
 
 /** The outcome of a claim that lets the tool start, with what the tool needs to know besides its arguments. */
@@ -95,11 +111,11 @@ export async function start(
   reader: Reader,
   turn: WithLease,
   call: CardContents['tool.call'],
-  edited: boolean,
+  claim: Pick<ClaimedCall, 'attempt' | 'edited'>,
 ): Promise<ClaimedCall> {
   const suspendTimeoutMs = await suspendTimeout(reader, turn, call.tool);
   const { traceparent = null, correlationId = null, metadata = {} } = decoded(turn.request);
-  return { kind: 'go', call, edited, suspendTimeoutMs, traceparent, correlationId, metadata };
+  return { kind: 'go', ...claim, call, suspendTimeoutMs, traceparent, correlationId, metadata };
 }
 
 /** The result of a call whose tool may have run, and may not be run again (W10). */
@@ -128,8 +144,7 @@ export async function noteProgress(
     throw new CodedError('payload_too_large', `progress must be at most ${SIZES.progressBytes} bytes of JSON`);
   await write(ctx, fence.agentId, async (tx) => {
     const { callId } = attempt;
-    const { turn, call, settled } = await fencedCall(tx, fence, callId);
-    const claims = await selectClaims(tx, fence.agentTurnId, callId).execute();
+    const { turn, call, settled, claims } = await fencedAttempts(tx, fence, callId);
     if (settled || claims.length === 0 || isOvertaken(claims, attempt)) throw overtaken(attempt);
     await tx.db
       .updateTable('dispatch_claims')

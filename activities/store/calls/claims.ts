@@ -23,9 +23,9 @@ const claimsOf = prepared((db, call: { agentTurnId: string; callId: string }) =>
     .where('call_id', '=', call.callId),
 );
 
-/** Whether any attempt at the call was claimed. */
-export const isClaimed = async (reader: Reader, { agentTurnId }: Fence, callId: string): Promise<boolean> =>
-  (await selectClaims(reader, agentTurnId, callId).executeTakeFirst()) !== undefined;
+/** The number of the last attempt that was claimed; 0 when none was. */
+export const lastAttempt = (claims: readonly Pick<CallAttempt, 'attempt'>[]): number =>
+  Math.max(0, ...claims.map(({ attempt }) => attempt));
 
 /** Claims these attempts; one that was claimed before stays as it is. */
 export async function insertClaims(tx: Tx, agentTurnId: string, claims: readonly CallAttempt[]): Promise<void> {
@@ -42,8 +42,8 @@ export async function insertClaims(tx: Tx, agentTurnId: string, claims: readonly
 }
 
 /** Whether a later attempt was claimed. */
-export const isOvertaken = (claims: readonly { readonly attempt: number }[], { attempt }: CallAttempt): boolean =>
-  claims.some((claim) => claim.attempt > attempt);
+export const isOvertaken = (claims: readonly Pick<CallAttempt, 'attempt'>[], { attempt }: CallAttempt): boolean =>
+  lastAttempt(claims) > attempt;
 
 /** The error of an attempt without which its call went on. */
 export const overtaken = ({ callId, attempt }: CallAttempt): CodedError =>

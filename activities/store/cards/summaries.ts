@@ -10,6 +10,7 @@ import { summaryCardId } from '../../ids.ts';
 import { type Reader, read, type StoreContext, type Tx, write } from '../context.ts';
 import { decoded, encoded } from '../schema/json.ts';
 import { contentOf } from '../schema/rows.ts';
+import { lostLease, selectLease } from '../turns/head.ts';
 import { fencedTurn } from '../turns/turns.ts';
 import { appendToBox, insertCard } from './cards.ts';
 import { shrinkUnits } from './earlier-turns.ts';
@@ -17,9 +18,15 @@ import { shrinkUnits } from './earlier-turns.ts';
 /** Reads the summary of these extents; null when it is not in the turn's output box. */
 export const findSummary = (
   ctx: StoreContext,
-  { agentTurnId }: Fence,
+  fence: Fence,
   hide: readonly BoxExtent[],
-): Promise<SummaryRecord | null> => read(ctx, (reader) => present(reader, agentTurnId, hide));
+): Promise<SummaryRecord | null> =>
+  read(ctx, async (reader) => {
+    const found = await present(reader, fence.agentTurnId, hide);
+    const [lease] = await selectLease(reader, fence).execute();
+    if (!lease) throw await lostLease(reader, fence);
+    return found;
+  });
 
 /** The stored summary; what was spent to write it is in the turn's usage by then. */
 async function present({ db }: Reader, agentTurnId: string, hide: readonly BoxExtent[]): Promise<SummaryRecord | null> {

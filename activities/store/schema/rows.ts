@@ -160,7 +160,7 @@ export type RecordedStep = Omit<StepOutcomeRecord, keyof InboxDelivery> & {
   readonly delivered?: InboxDelivery;
 };
 
-/** An outage of the provider, as its step has it: with the attempt that was failed last. */
+/** An outage of the provider, as its step has it: with when the attempt was scheduled that was failed last. */
 export type RecordedOutage = ProviderOutage & { readonly attempt: number };
 
 /** A step. What comes with the model's answer is null until it is committed. */

@@ -55,10 +55,12 @@ export const commitStepAndEnd = (
     return { record, ending: await endTurn(tx, { head, turn: { ...after, stepsOpen, thought } }, end), claims: [] };
   });
 
+const FIRST = { attempt: 1, edited: false } as const;
+
 /** The calls that were claimed with their step, unless what the turn waits for must be looked at first. */
 const claimsOf = (tx: Tx, turn: TurnAtStep, { calls }: StepCommit): Promise<readonly ClaimedCall[]> =>
   Promise.all(
-    calls.flatMap(({ claimed, content }) => (claimed && !turn.waited ? [start(tx, turn, content, false)] : [])),
+    calls.flatMap(({ claimed, content }) => (claimed && !turn.waited ? [start(tx, turn, content, FIRST)] : [])),
   );
 
 /** The end that the supervisor gives a turn, unless the turn has moved since it was seen: then null. */

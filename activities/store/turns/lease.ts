@@ -308,6 +308,8 @@ const headOf = ({ now }: Tx, turn: DispatchedRow) =>
     output_box_id: turn.output_box_id,
     waiting_tool_count: 0,
     resume_deadline: null,
+    // An attempt of an earlier lease is refused by its epoch; the server's clock may have been set back since.
+    acting: 0,
     updated_at: now,
   }) as const;
 
@@ -354,6 +356,7 @@ export async function leaseOf(reader: Reader, row: TurnRow, instruction?: Instru
     instructionSeq: turn.instruction_seq,
     instructionTokens: card.token_count,
     ...(snapshot.profile.burst ? { burst: snapshot.profile.burst } : {}),
+    ...(snapshot.profile.parallelCalls === undefined ? {} : { parallelCalls: snapshot.profile.parallelCalls }),
     ...(snapshot.profile.maxHistoryEvents === undefined ? {} : { maxEvents: snapshot.profile.maxHistoryEvents }),
     title: snapshot.profile.privateTitles
       ? `a turn of ${turn.profile_name}`

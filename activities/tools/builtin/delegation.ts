@@ -87,14 +87,15 @@ export async function runDelegation(
   tool: DelegatingTool,
   fence: Fence,
   { callId }: Pick<RunToolInput, 'callId'>,
-  attempt: number,
+  first: boolean,
 ): Promise<RunToolOutcome> {
-  const claim = await store.claimCall(fence, { callId, attempt, repeatable: true });
+  const claim = await store.claimCall(fence, { callId, first, repeatable: true });
   if (claim.kind !== 'go') {
-    const made = attempt > 1 ? await store.getTurn(delegatedTurnId(callId)) : null;
+    const made = first ? null : await store.getTurn(delegatedTurnId(callId));
     if (made) await tryHandOver(workflows, await store.leaseNext(made.agentId));
     return claim;
   }
+  const { attempt } = claim;
   const terms = termsOf(tool, claim.call.arguments);
   if (terms instanceof z.ZodError) {
     const error = { code: 'invalid_arguments', message: z.prettifyError(terms), kind: 'recoverable' } as const;

@@ -7,8 +7,10 @@ import type { Info } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
+import PQueue from 'p-queue';
 import { v7 } from 'uuid';
 import type { App } from '../../../activities/app/app.ts';
+import type { BurstDeps } from '../../../activities/burst/burst.ts';
 import { runSteps } from '../../../activities/burst/run-steps.ts';
 import { ChunkWriter } from '../../../activities/llm/chunk-writer.ts';
 import { openAiModel } from '../../../activities/llm/openai.ts';
@@ -22,7 +24,7 @@ import type { KernelAction } from '../../../workflows/kernel/actions.ts';
 import type { Handle } from '../../../workflows/kernel/handles.ts';
 import { initialState } from '../../../workflows/kernel/state.ts';
 import { type EnqueueInput, enqueueRequestSchema } from '../../../workflows/protocol/enqueue.ts';
-import { type AfterBurst, runBurst } from '../../../workflows/turn/burst.ts';
+import { type AfterBurst, afterBurst, runBurst } from '../../../workflows/turn/burst.ts';
 import { whole } from '../../../workflows/turn/burst-items.ts';
 import { TurnKernel } from '../../../workflows/turn/kernel.ts';
 import type { TurnParts } from '../../../workflows/turn/parts.ts';
@@ -98,11 +100,16 @@ export interface Scene {
   readonly deaths?: readonly (Place | undefined)[];
   /** Where a process stands still, until the next one is over: by its number among those of the turn, from 0. */
   readonly frozen?: Place & { readonly process: number };
+  /** The attempts, by their numbers among those of the turn, whose worker runs another kernel than the workflow. */
+  readonly otherKernel?: ReadonlySet<number>;
   /** What happens between two attempts. */
   readonly between?: (turn: BurstTurn) => Promise<void>;
   /** What happens before the first process goes on; what it returns, after it has ended. */
   readonly waking?: () => Promise<() => Promise<void>>;
 }
+
+/** What the processes of a turn have that is not as usual. */
+type MoreDeps = Partial<Pick<BurstDeps, 'slots' | 'isStopping'>>;
 
 /** A leased turn, and its workflow as far as bursts go. */
 export class BurstTurn {
@@ -119,10 +126,13 @@ export class BurstTurn {
   #read = 0;
   #action: KernelAction;
   readonly #app: App;
+  readonly #more: MoreDeps;
+  #scheduledAt = 0;
   readonly #model: Pick<ModelServer, 'url'>;
 
-  constructor(store: Store, app: App, model: Pick<ModelServer, 'url'>, lease: Lease) {
+  constructor(store: Store, app: App, model: Pick<ModelServer, 'url'>, lease: Lease, more: MoreDeps) {
     this.store = store;
+    this.#more = more;
     this.#app = app;
     this.#model = model;
     this.lease = lease;
@@ -142,7 +152,8 @@ export class BurstTurn {
   async burst(scene: Scene = {}): Promise<AfterBurst> {
     const action = this.#action;
     if (action.type === 'await' || action.type === 'done') throw new Error(`a burst cannot perform ${action.type}`);
-    const after = await runBurst(this.#parts(scene), action);
+    const parts = this.#parts(scene);
+    const after = afterBurst(parts, action, await runBurst(parts, action));
     this.#action = after.next;
     return after;
   }
@@ -183,10 +194,16 @@ export class BurstTurn {
     return parts as unknown as TurnParts;
   }
 
+  /** When an attempt is scheduled: each one later than those before it. */
+  #later(): number {
+    this.#scheduledAt = Math.max(Date.now(), this.#scheduledAt + 1);
+    return this.#scheduledAt;
+  }
+
   /** The attempts at one activity, each in a process of its own. */
   async #activity(input: BurstInput, scene: Scene): Promise<BurstOutcome> {
     const asked = throughJson(input);
-    const scheduledTimestampMs = Date.now();
+    const scheduledTimestampMs = this.#later();
     let asleep: { readonly process: Process; readonly outcome: Promise<unknown> } | undefined;
     for (let attempt = 1; ; attempt += 1) {
       const number = this.attempts.length;
@@ -194,11 +211,16 @@ export class BurstTurn {
       const place = isFrozen ? scene.frozen : scene.deaths?.[number];
       const process = new Process(this.store, place, !isFrozen);
       this.attempts.push(process.called);
-      const outcome = this.#attempt(process, asked, {
-        attempt,
-        scheduledTimestampMs,
-        currentAttemptScheduledTimestampMs: Date.now() + attempt,
-      });
+      const kernel = scene.otherKernel?.has(number) ? 'of another version' : asked.kernel;
+      const outcome = this.#attempt(
+        process,
+        { ...asked, kernel },
+        {
+          attempt,
+          scheduledTimestampMs,
+          currentAttemptScheduledTimestampMs: attempt === 1 ? scheduledTimestampMs : this.#later(),
+        },
+      );
       const came = await Promise.race([process.still.promise, settled(outcome)]);
       if (came === 'still') asleep = { process, outcome };
       else if (asleep) {
@@ -237,6 +259,8 @@ export class BurstTurn {
       workflows,
       commitTurn,
       tellEnding: endingTeller({ workflows }),
+      slots: new PQueue({ concurrency: 200 }),
+      ...this.#more,
     });
     return environment.run<[BurstInput], BurstOutcome, typeof run>(run, input);
   }
@@ -253,11 +277,12 @@ export async function burstTurn(
   app: App,
   model: Pick<ModelServer, 'url'>,
   request: EnqueueInput,
+  more: MoreDeps = {},
 ): Promise<BurstTurn> {
   const agentId = `agent-${v7()}`;
   const outcome = await store.accept({ agentId, request: enqueueRequestSchema.parse(request) });
   if (outcome.kind === 'refused' || !outcome.lease) throw new Error('expected a lease');
-  return new BurstTurn(store, app, model, outcome.lease);
+  return new BurstTurn(store, app, model, outcome.lease, more);
 }
 
 const throughJson = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;

@@ -2,8 +2,11 @@
  * A process that dies, or stands still, at any of the calls that a burst makes of the store: another attempt comes the same way, and nothing
  * is done or told twice (T5, W10).
  */
+
+import { setImmediate } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import fc from 'fast-check';
+import PQueue from 'p-queue';
 import { z } from 'zod';
 import { type App, defineAgent, defineApp, defineTool } from '../../../activities/app/app.ts';
 import { type ChatRequest, textOf } from '../../../workers/model-server/chat-request.ts';
@@ -17,8 +20,11 @@ const say = (content: string) => ({ kind: 'message', content }) as const;
 const call = (...names: readonly string[]) =>
   ({ kind: 'message', toolCalls: names.map((name, n) => ({ name, arguments: { n } })) }) as const;
 
-/** The calls whose tool was started, in order. */
+/** The calls whose tool was started, in order, and the numbers of the attempts at them. */
 let started: string[] = [];
+let numbers: number[] = [];
+/** How many tools have run at once. */
+const atOnce = { now: 0, most: 0 };
 
 const tool = (name: string, sideEffects: 'none' | 'idempotent' | 'unsafe', result: unknown = { did: name }) =>
   defineTool({
@@ -26,8 +32,13 @@ const tool = (name: string, sideEffects: 'none' | 'idempotent' | 'unsafe', resul
     description: name,
     parameters: z.object({ n: z.number().optional() }),
     sideEffects,
-    execute: (_, { callId }) => {
+    async execute(_, { callId, attempt }) {
       started.push(callId);
+      numbers.push(attempt);
+      atOnce.now += 1;
+      atOnce.most = Math.max(atOnce.most, atOnce.now);
+      await setImmediate();
+      atOnce.now -= 1;
       return result;
     },
   });
@@ -42,6 +53,8 @@ const app: App = defineApp({
     defineAgent({ name: 'one-each', burst: { maxSteps: 1 } }),
     defineAgent({ name: 'small', burst: { maxBytes: 0 } }),
     defineAgent({ name: 'quick', burst: { maxMs: 0 } }),
+    defineAgent({ name: 'pair', burst: true, parallelCalls: 2 }),
+    defineAgent({ name: 'falling-back', burst: true, model: { fallback: { name: 'other', afterFailures: 2 } } }),
     defineAgent({ name: 'two-steps', burst: true, ...budgets({ maxSteps: 2 }) }),
     defineAgent({ name: 'one-step', burst: true, mustEndWith: ['put'], ...budgets({ maxSteps: 1 }) }),
     defineAgent({ name: 'hasty', burst: true, ...budgets({ maxWallTimeMs: 60_000, onExhausted: 'ask' }) }),
@@ -68,15 +81,21 @@ const scripts = {
   returned: [(request: ChatRequest) => (wasTakenBack(request) ? say('done') : call('denied', 'pay'))],
   long: [...Array.from({ length: 3 }, () => orSummary(call('read', 'read'))), say('done')],
   looks: [call('look'), call('look'), say('done'), say('never said')],
+  many: [call('look', 'look', 'look', 'look', 'look'), say('done')],
   words: [say('first'), say('second'), say('third'), say('fourth')],
 };
 
 /** How far the clocks of all processes are ahead. */
 let aheadMs = 0;
+/** How long the processes were busy besides, in ms. */
+let busyMs = 0;
 const realNow = Date.now;
+const realClock = performance.now.bind(performance);
 
 beforeEach(() => {
+  [started, numbers, busyMs, atOnce.most] = [[], [], 0, 0];
   jest.spyOn(Date, 'now').mockImplementation(() => realNow() + aheadMs);
+  jest.spyOn(performance, 'now').mockImplementation(() => realClock() + busyMs);
 });
 afterEach(() => void jest.restoreAllMocks());
 
@@ -289,6 +308,110 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
     expect(turn.action).toMatchObject({ type: 'await', wait: 'operator', code: 'budget_wall_time' });
     expect(turn.kernel.state.stepIndex).toBe(2);
     expect(turn.items.map(({ kind }) => kind)).toEqual(['step', 'event', 'step', 'event']);
+  });
+
+  test('an attempt that has done enough on the way of the one before it stops where the next burst goes on that way (K9, T5)', async () => {
+    const names = await namesOf('looks', 'hasty');
+    const readLedSteps: Store['readLedSteps'] = async (...args) => {
+      busyMs += 10_000;
+      return store.readLedSteps(...args);
+    };
+    const request = { instruction: '[script:looks] go', profile: 'hasty' };
+    const turn = await burstTurn({ ...store, readLedSteps }, app, model, request);
+    const between = async () => {
+      aheadMs += 3_600_000;
+    };
+    await turn.run({ deaths: [afterNth(names, 'commitStepAndEnd', 2)], between });
+    expect(turn.action).toMatchObject({ type: 'await', wait: 'operator', code: 'budget_wall_time' });
+    expect(turn.kernel.state.stepIndex).toBe(2);
+    expect(turn.attempts).toHaveLength(4);
+  });
+
+  test('a worker with another kernel finds the end that the attempt before it has committed (T29)', async () => {
+    const names = await namesOf('looks', 'tester');
+    const turn = await turnOf('looks');
+    const deaths = [afterNth(names, 'commitStepAndEnd', 3)];
+    expect(await turn.run({ deaths, otherKernel: new Set([1]) })).toMatchObject({ status: 'success' });
+  });
+
+  test('a worker with another kernel shuts out the attempt before it, and leaves the action to the workflow (W10)', async () => {
+    const names = await namesOf('looks', 'tester');
+    const turn = await turnOf('looks');
+    started = [];
+    const before = { when: 'before', at: afterNth(names, 'commitStepAndEnd', 1).at } as const;
+    expect(await turn.run({ frozen: { ...before, process: 0 }, otherKernel: new Set([1]) })).toBeNull();
+    expect(turn.action).toMatchObject({ type: 'call_llm', stepIndex: 1 });
+    expect(started).toEqual([]);
+    expect((await store.getTurn(turn.lease.agentTurnId))?.steps).toMatchObject([{ calls: [] }]);
+  });
+
+  test('a worker that is to stop ends the burst before it starts a tool (W5)', async () => {
+    let isStopping = false;
+    const commitStepAndEnd: Store['commitStepAndEnd'] = (...args) => {
+      isStopping = true;
+      return store.commitStepAndEnd(...args);
+    };
+    const request = { instruction: '[script:looks] go', profile: 'tester' };
+    const more = { isStopping: () => isStopping };
+    const turn = await burstTurn({ ...store, commitStepAndEnd }, app, model, request, more);
+    expect((await turn.burst()).next).toMatchObject({ type: 'execute_tools', stepIndex: 1 });
+    expect(started).toEqual([]);
+    // A burst does what it was asked for, and no more.
+    expect((await turn.burst()).next).toMatchObject({ type: 'call_llm', stepIndex: 2 });
+    expect(started).toHaveLength(1);
+  });
+
+  test('so many calls of a step run at once as the profile lets, and so many tools as the process has slots (W10)', async () => {
+    const mostOf = async (profile: string, concurrency: number) => {
+      atOnce.most = 0;
+      const request = { instruction: '[script:many] go', profile };
+      const turn = await burstTurn(store, app, model, request, { slots: new PQueue({ concurrency }) });
+      expect(await turn.run()).toMatchObject({ status: 'success' });
+      return atOnce.most;
+    };
+    expect(await mostOf('tester', 200)).toBe(5);
+    expect(await mostOf('pair', 200)).toBe(2);
+    expect(await mostOf('tester', 3)).toBe(3);
+  });
+
+  test('the attempts at a call are counted by their claims, whatever else was tried again before (W10)', async () => {
+    const busy = { kind: 'error', status: 429, headers: { 'retry-after': '1' } } as const;
+    model.add(`counting-${name}`, [attempts(busy, busy, call('look', 'pay')), say('done')]);
+    const request = { instruction: `[script:counting-${name}] go`, profile: 'tester' };
+    const turn = await burstTurn(store, app, model, request);
+    expect(await turn.run()).toMatchObject({ status: 'success' });
+    expect([turn.attempts.length, numbers]).toEqual([3, [1, 1]]);
+    numbers = [];
+    const names = await namesOf('looks', 'tester');
+    const before = { when: 'before', at: afterNth(names, 'settleCallAndOpen', 1).at } as const;
+    numbers = [];
+    await (await turnOf('looks')).run({ deaths: [before] });
+    expect(numbers).toEqual([1, 2, 1]);
+  });
+
+  test('the failures of one step send no other step to the fallback model (W14)', async () => {
+    const busy = { kind: 'error', status: 429, headers: { 'retry-after': '1' } } as const;
+    model.add(`falling-${name}`, [attempts(busy, busy, call('look')), say('done')]);
+    const asked = model.requests.length;
+    const request = { instruction: `[script:falling-${name}] go`, profile: 'falling-back' };
+    const turn = await burstTurn(store, app, model, request);
+    expect(await turn.run()).toMatchObject({ status: 'success' });
+    const models = model.requests.slice(asked).map((request) => request.model);
+    expect(models).toEqual(['scripted', 'scripted', 'other', 'scripted']);
+  });
+
+  test('an answer is kept whatever keeps the turn from being ended with it (T6)', async () => {
+    let refused = 0;
+    const commitStepAndEnd: Store['commitStepAndEnd'] = async (fence, commit, endWith) => {
+      if (commit.calls.length > 0) return store.commitStepAndEnd(fence, commit, endWith);
+      refused += 1;
+      throw new CodedError('store_corrupt', 'the next request cannot be read');
+    };
+    const asked = model.requests.length;
+    const request = { instruction: '[script:looks] go', profile: 'tester' };
+    const turn = await burstTurn({ ...store, commitStepAndEnd }, app, model, request);
+    expect(await turn.run()).toMatchObject({ status: 'success' });
+    expect([refused, model.requests.length - asked]).toEqual([1, 3]);
   });
 
   test('the end of a turn is committed with its last step, once, also when the answer to that is lost (T6, T29)', async () => {

@@ -36,11 +36,11 @@ interface Parts {
   readonly action?: Partial<CallLlmAction>;
   readonly resultFields?: ResultFields;
   readonly facts?: Partial<StateFacts>;
-  readonly attempt?: number;
+  readonly failures?: number;
 }
 
 /** The request, after a provider's checks. */
-function requestOf({ profile, tools, cards, action, resultFields, facts, attempt = 1 }: Parts = {}): ModelRequest {
+function requestOf({ profile, tools, cards, action, resultFields, facts, failures = 0 }: Parts = {}): ModelRequest {
   const request = buildRequest({
     snapshot: snapshot(profile, tools),
     resultFields: resultFields ?? null,
@@ -48,7 +48,7 @@ function requestOf({ profile, tools, cards, action, resultFields, facts, attempt
     cards: cards ?? [instruction('do it')],
     facts: { criteria: [], userMessages: [], plan: null, ...facts },
     defaultModel: 'default-model',
-    attempt,
+    failures,
   });
   const parsed = parseChatRequest(JSON.parse(JSON.stringify(request)));
   expect(parsed.ok ? checkConversation(parsed.request) : parsed.error).toBeUndefined();
@@ -72,14 +72,14 @@ describe('a model request', () => {
     });
   });
 
-  test('goes to the fallback model once an attempt more than its number has failed, and not before (W14)', () => {
-    const model = (attempt: number, name?: string) => {
+  test('goes to the fallback model once the provider has failed as often as it says, and not before (W14)', () => {
+    const model = (failures: number, name?: string) => {
       const fallback = { name: 'other', afterFailures: 2 };
-      return requestOf({ profile: { model: { ...(name ? { name } : {}), fallback } }, attempt }).model;
+      return requestOf({ profile: { model: { ...(name ? { name } : {}), fallback } }, failures }).model;
     };
-    expect([1, 2, 3, 4].map((attempt) => model(attempt, 'big'))).toEqual(['big', 'big', 'other', 'other']);
-    expect([2, 3].map((attempt) => model(attempt))).toEqual(['default-model', 'other']);
-    expect(requestOf({ attempt: 99 }).model).toBe('default-model');
+    expect([0, 1, 2, 3].map((failures) => model(failures, 'big'))).toEqual(['big', 'big', 'other', 'other']);
+    expect([1, 2].map((failures) => model(failures))).toEqual(['default-model', 'other']);
+    expect(requestOf({ failures: 99 }).model).toBe('default-model');
   });
 
   test('opens with the instructions of the profile, unless they are blank (K14)', () => {

@@ -8,7 +8,7 @@ import type { KernelAction } from '../../../workflows/kernel/actions.ts';
 import type { KernelEvent, LlmResponseEvent } from '../../../workflows/kernel/events.ts';
 import { mismatch } from '../../../workflows/kernel/legality.ts';
 import { initialState, type KernelConfig, type KernelState } from '../../../workflows/kernel/state.ts';
-import { runBurst } from '../../../workflows/turn/burst.ts';
+import { afterBurst, runBurst } from '../../../workflows/turn/burst.ts';
 import { TurnKernel } from '../../../workflows/turn/kernel.ts';
 import type { TurnParts } from '../../../workflows/turn/parts.ts';
 import { configs, type Die, dice, Walk } from '../kernel/walk.ts';
@@ -121,10 +121,8 @@ describe('what a burst brings', () => {
       for (const { from, noticed, action, items, to, next, notices } of stretches(config, rolls)) {
         const untold = Math.max(0, notices.length - told);
         const kernel = new TurnKernel({ state: throughJson(from), noticed }, SILENT);
-        const after = await runBurst(
-          turnOf(kernel, () => ({ items, untold })),
-          action,
-        );
+        const turn = turnOf(kernel, () => ({ items, untold }));
+        const after = afterBurst(turn, action, await runBurst(turn, action));
         expect(kernel.state).toEqual(to);
         expect(after.next).toEqual(next);
         expect(kernel.moment.noticed).toEqual(notices.slice(notices.length - untold));

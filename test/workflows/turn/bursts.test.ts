@@ -1,10 +1,12 @@
 /** Bursts on a real server: what a turn costs in events, and what stays as it is. */
+import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../../activities/app/app.ts';
 import type { TurnHandle } from '../../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
+import type { Store } from '../../../workflows/contract/store.ts';
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
 import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
@@ -17,9 +19,27 @@ const say = (content: string) => ({ kind: 'message', content }) as const;
 const call = (...names: readonly string[]) =>
   ({ kind: 'message', toolCalls: names.map((name) => ({ name, arguments: {} })) }) as const;
 
+/** How many of the tools that count ran at once, whenever that changed. */
+const atOnce: number[] = [];
+
 const app = defineApp({
-  agents: [defineAgent({ name: 'bursting', burst: true }), defineAgent({ name: 'single', burst: false })],
+  agents: [
+    defineAgent({ name: 'bursting', burst: true }),
+    defineAgent({ name: 'single', burst: false }),
+    defineAgent({ name: 'pair', burst: false, parallelCalls: 2 }),
+  ],
   tools: [
+    defineTool({
+      name: 'count',
+      description: 'counts what runs at once',
+      parameters,
+      async execute() {
+        atOnce.push((atOnce.at(-1) ?? 0) + 1);
+        await setTimeout(50);
+        atOnce.push((atOnce.at(-1) ?? 0) - 1);
+        return null;
+      },
+    }),
     defineTool({ name: 'add', description: 'adds', parameters, sideEffects: 'none', execute: () => ({ sum: 3 }) }),
     defineTool({ name: 'alone', description: 'runs alone', parameters, placement: 'own', execute: () => 'alone' }),
     defineTool({ name: 'ask', description: 'asks', parameters, afterExecution: 'suspend', suspendTimeoutMs: 600_000 }),
@@ -33,6 +53,8 @@ describe.each(BACKENDS)('bursts on %s', (backend) => {
   const answered = Promise.withResolvers<void>();
   const asked = Promise.withResolvers<void>();
   const steered = Promise.withResolvers<void>();
+  /** How often an attempt asked what those before it had done. */
+  let askedBack = 0;
 
   beforeAll(async () => {
     harness = await openHarness(backend);
@@ -42,6 +64,7 @@ describe.each(BACKENDS)('bursts on %s', (backend) => {
         ten: [...Array.from({ length: 9 }, () => call('add')), say('done')].map((answer, index) =>
           'toolCalls' in answer ? { ...answer, toolCalls: [{ name: 'add', arguments: { n: index } }] } : answer,
         ),
+        many: [call('count', 'count', 'count', 'count', 'count'), say('done')],
         alone: [call('add'), call('alone', 'add'), say('done')],
         ask: [call('ask', 'add'), say('thanks')],
         steered: [
@@ -64,7 +87,11 @@ describe.each(BACKENDS)('bursts on %s', (backend) => {
         ],
       },
     });
-    await harness.startWorker(app, model);
+    const readLedSteps: Store['readLedSteps'] = (...args) => {
+      askedBack += 1;
+      return harness.store.readLedSteps(...args);
+    };
+    await harness.startWorker(app, model, { store: { ...harness.store, readLedSteps } });
   });
   afterAll(async () => {
     await harness?.close();
@@ -86,6 +113,8 @@ describe.each(BACKENDS)('bursts on %s', (backend) => {
     const turn = await run('bursting', 'one');
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success', stepCount: 2, deliverable: { text: 'three' } });
     expect(await eventsOf(turn)).toHaveLength(11);
+    // The server says of the attempt that it is the first.
+    expect(askedBack).toBe(0);
     const single = await run('single', 'one');
     await single.result(WAIT);
     const told = async (one: TurnHandle) => {
@@ -101,6 +130,13 @@ describe.each(BACKENDS)('bursts on %s', (backend) => {
     const turn = await run('bursting', 'ten');
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success', stepCount: 10 });
     expect(await eventsOf(turn)).toHaveLength(11);
+  });
+
+  test('so many activities of a step run at once as the profile lets (W10)', async () => {
+    atOnce.length = 0;
+    const turn = await run('pair', 'many');
+    expect(await turn.result(WAIT)).toMatchObject({ status: 'success', stepCount: 2 });
+    expect([atOnce.length, Math.max(...atOnce)]).toEqual([10, 2]);
   });
 
   test('a tool that wants an activity of its own gets one', async () => {

@@ -35,6 +35,17 @@ export function describeContext(bench: StoreBench): void {
       expect(view?.cost).toBe(1.25);
     });
 
+    test('tells of its summaries under the lease alone: a model may be asked for what is not there (T5)', async () => {
+      const lease = await bench.started(newAgent());
+      const early = { ...fenceOf(lease), acting: 1_000 };
+      const late = { ...fenceOf(lease), acting: 2_000 };
+      await bench.store.openStep(late, { stepIndex: 1, profileHash: lease.profileHash });
+      await expect(bench.other.findSummary(early, [])).rejects.toMatchObject({ code: 'call_overtaken' });
+      expect(await bench.other.findSummary(late, [])).toBeNull();
+      await bench.reaped(lease);
+      await expect(bench.other.findSummary(late, [])).rejects.toMatchObject({ code: 'stale_epoch' });
+    });
+
     test('loses the cards of a step that was taken back (K13)', async () => {
       const lease = await bench.started(newAgent());
       const { thoughtSeq } = await bench.think(lease, 1);
@@ -57,7 +68,7 @@ export function describeContext(bench: StoreBench): void {
       const first = await bench.started(agentId);
       const { thoughtSeq, thoughtTokens } = await bench.think(first, 1, ['t']);
       const callId = callIdOf(first.agentTurnId, 1, 0);
-      await bench.store.claimCall(fenceOf(first), { callId, attempt: 1, repeatable: false });
+      await bench.store.claimCall(fenceOf(first), { callId, first: true, repeatable: false });
       const long = result(callId, { result: 'x'.repeat(4_000) });
       const { tokens } = await bench.store.settleCall(fenceOf(first), {
         callId,
@@ -160,7 +171,7 @@ export function describeContext(bench: StoreBench): void {
       await bench.think(lease, 1, ['t']);
       const callId = callIdOf(lease.agentTurnId, 1, 0);
       const content = result(callId, { result: 'long '.repeat(20_000) });
-      await bench.store.claimCall(fenceOf(lease), { callId, attempt: 1, repeatable: false });
+      await bench.store.claimCall(fenceOf(lease), { callId, first: true, repeatable: false });
       const { tokens } = await bench.store.settleCall(fenceOf(lease), { callId, attempt: 1, content, durationMs: 1 });
       expect(tokens).toBeLessThan(1_000);
       expect(await bench.store.readResult(fenceOf(lease), callId)).toMatchObject({ result: content.result });
