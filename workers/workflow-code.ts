@@ -16,6 +16,6 @@ const SHIPPED = '../workflow-bundle.js';
 /** The code that the package ships, or that is bundled here where this file runs from sources. The bundler logs from `level` on. */
 export async function workflowCode(level: LogLevel = 'WARN'): Promise<WorkflowCode> {
   if (extname(import.meta.url) === '.js') return { codePath: fileURLToPath(new URL(SHIPPED, import.meta.url)) };
-  const { bundleWorkflows } = await import('./bundle.ts');
-  return bundleWorkflows(level);
+  const { keptBundle } = await import('./kept-bundle.ts');
+  return keptBundle(level);
 }

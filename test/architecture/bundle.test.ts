@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createContext, runInContext } from 'node:vm';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { bundleWorkflows } from '../../workers/bundle.ts';
+import { keptBundle } from '../../workers/kept-bundle.ts';
 
 const MAX_BYTES = 2_000_000;
 
@@ -41,6 +42,13 @@ describe('the workflow bundle', () => {
       default: expect.any(Function),
     });
     expect(runInContext('typeof process + typeof Buffer + typeof require', sandbox)).toBe('undefined'.repeat(3));
+  });
+
+  test('is what a checkout keeps of it', async () => {
+    const kept = await keptBundle('WARN');
+    const keptCode = 'codePath' in kept ? readFileSync(kept.codePath, 'utf8') : kept.code;
+    expect(keptCode === code).toBe(true);
+    expect(await keptBundle('WARN')).toEqual(kept);
   });
 
   test('holds the workflows and the kernel', () => {

@@ -5,7 +5,7 @@
 import { chmodSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { bundleWorkflows } from '../../workers/bundle.ts';
+import { keptBundle } from '../../workers/kept-bundle.ts';
 import { findOrStartTemporal, type TemporalServer } from '../../workers/temporal/server.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 import { PostgresServer, postgresIsInstalled } from './postgres-server.ts';
@@ -35,9 +35,9 @@ export default async function setup(): Promise<void> {
     process.env.AGENTTURN_TEST_TEMPORAL = server.address;
     process.env.AGENTTURN_TEST_TEMPORAL_UI = server.uiUrl;
   }
-  const bundle = await bundleWorkflows();
-  const bundlePath = join(folder, 'workflow-bundle.js');
-  writeFileSync(bundlePath, bundle.code);
+  const bundle = await keptBundle('WARN');
+  const bundlePath = 'codePath' in bundle ? bundle.codePath : join(folder, 'workflow-bundle.js');
+  if ('code' in bundle) writeFileSync(bundlePath, bundle.code);
   // Where it is not installed, the tests that need it say so and fail.
   if (!process.env.AGENTTURN_TEST_POSTGRES && postgresIsInstalled()) {
     const postgres = await PostgresServer.start(folder);
