@@ -8,11 +8,12 @@
  *    cancellation reaches it meanwhile, and only its clock says so. An attempt therefore asks for its lease again before an effect that
  *    comes late, and after a heartbeat that came too late (T5, W10).
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import type { LeaseStore } from '../workflows/contract/lease.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import type { Fence } from '../workflows/protocol/turn.ts';
-import { outlastOutage } from './store-outage.ts';
+import { longer, outlastOutage } from './store-outage.ts';
 
 /** After how long a silence the server gives an attempt to another worker, where the attempt itself does not know the figure. */
 const HEARTBEAT_TIMEOUT_MS = 20_000;
@@ -24,9 +25,6 @@ const LONGEST_BEAT_MS = 1_000;
 /** After how long a silence the server gives the attempt to another worker. */
 const silenceOf = ({ info }: Context): number => info.heartbeatTimeoutMs ?? HEARTBEAT_TIMEOUT_MS;
 
-/** How often the store is asked for a lease in a row, when it answers more slowly than an answer counts. */
-const MOST_CHECKS = 3;
-
 /** How long a lease that was seen to hold is taken to hold: much less than the silence after which another worker may have the attempt. */
 const freshOf = (context: Context): number => Math.min(LONGEST_FRESH_MS, silenceOf(context) / 4);
 
@@ -35,9 +33,12 @@ const beatOf = (context: Context): number => Math.min(LONGEST_BEAT_MS, silenceOf
 
 /** Whether the activity was never tried before. A reset of the activity begins to count again, and leaves when it was scheduled first. */
 export function isFirstAttempt(): boolean {
-  const { attempt, scheduledTimestampMs, currentAttemptScheduledTimestampMs } = Context.current().info;
-  return attempt === 1 && currentAttemptScheduledTimestampMs === scheduledTimestampMs;
+  const { attempt, scheduledTimestampMs } = Context.current().info;
+  return attempt === 1 && attemptScheduledAt() === scheduledTimestampMs;
 }
+
+/** When this attempt was scheduled, epoch ms by the Temporal server's clock: later than all attempts before it. */
+export const attemptScheduledAt = (): number => Context.current().info.currentAttemptScheduledTimestampMs;
 
 /** What an attempt knows of its own right to go on. */
 export interface Holding {
@@ -45,8 +46,8 @@ export interface Holding {
   readonly signal: AbortSignal;
   /**
    * Resolves when the lease was seen to hold a moment ago; to be awaited right before what cannot be taken back. The store is asked only
-   * when its last answer is not fresh. Throws `stale_epoch` when the lease is over, `call_overtaken` when the time of the attempt is over, and
-   * `store_unavailable` when the store is so slow that none of its answers is fresh.
+   * when its last answer is not fresh. Throws `stale_epoch` when the lease is over, `call_overtaken` when the time of the attempt is over. While the store
+   * is so slow that none of its answers is fresh it is asked again and again, with pauses.
    */
   confirm(): Promise<void>;
   /**
@@ -86,12 +87,6 @@ export async function withHeartbeat<T>(checkLease: LeaseCheck, body: (holding: H
   }
 }
 
-const tooSlow = (freshMs: number): CodedError =>
-  new CodedError(
-    'store_unavailable',
-    `the store took longer than ${freshMs} ms to say whether the lease holds, ${MOST_CHECKS} times: nothing was begun`,
-  );
-
 const isOver = (error: unknown): boolean =>
   error instanceof CodedError && (error.code === 'stale_epoch' || error.code === 'call_overtaken');
 
@@ -125,8 +120,11 @@ class LeaseWatch implements Holding {
   async confirm(): Promise<void> {
     this.signal.throwIfAborted();
     // The answer of the store may itself have come late, and then the store is asked again.
-    for (let checks = 0; msSince(this.#seenAt) > freshOf(this.#context); checks += 1) {
-      if (checks === MOST_CHECKS) throw tooSlow(freshOf(this.#context));
+    for (let pauseMs = 0; msSince(this.#seenAt) > freshOf(this.#context); pauseMs = longer(pauseMs)) {
+      if (pauseMs > 0) {
+        this.#context.log.warn('the store tells too late whether the lease holds: asking again', { pauseMs });
+        await sleep(pauseMs, undefined, { signal: this.signal }).catch(() => this.signal.throwIfAborted());
+      }
       await this.#check();
       this.signal.throwIfAborted();
     }

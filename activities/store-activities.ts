@@ -22,7 +22,7 @@ import { clip } from '../workflows/protocol/sizes.ts';
 import { toolResultReportSchema } from '../workflows/protocol/tool-result.ts';
 import type { App } from './app/app.ts';
 import { canonicalDigest } from './canonical.ts';
-import { isRetried } from './failure.ts';
+import { isRetried, toApplicationFailure } from './failure.ts';
 import { turnIdForMessage } from './ids.ts';
 import { parseArguments } from './tools/builtin/registry.ts';
 import { type HandoverExecutor, tryHandOver } from './turn-workflows.ts';
@@ -139,12 +139,18 @@ async function inOrder<T>(
     } catch (error) {
       if (!(error instanceof CodedError) || isRetried(error)) throw error;
       log.warn('a message could not be handled', { messageId: message.messageId, error: error.message });
-      await drop(message.messageId, `${error.code}: ${error.message}`);
+      // A store that cannot even take that is restored by somebody, and the message waits for it.
+      await drop(message.messageId, `${error.code}: ${error.message}`).catch(tryAgain);
       handled.push(false);
     }
   }
   return handled;
 }
+
+/** Throws the error as one that another attempt may heal. */
+const tryAgain = (error: unknown): never => {
+  throw error instanceof CodedError ? toApplicationFailure(error, { nonRetryable: false }) : error;
+};
 
 /** Whether the store has accepted the request of a message; where it has not, an event says why. */
 async function isAccepted(

@@ -6,6 +6,10 @@ import { CodedError } from '../workflows/protocol/failures.ts';
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 
+/** The pause after one of so many ms, none for the first time: twice as long, up to the longest. */
+export const longer = (pauseMs: number): number =>
+  pauseMs === 0 ? FIRST_PAUSE_MS : Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+
 /** Whether an error says that the store is away: what was asked of it may have been done. */
 export const isOutage = (error: unknown): boolean =>
   error instanceof CodedError && (error.code === 'store_unavailable' || error.code === 'store_locked');
@@ -16,7 +20,7 @@ export const isOutage = (error: unknown): boolean =>
  * attempts that are meant for the provider.
  */
 export async function outlastOutage<T>(signal: AbortSignal, run: () => Promise<T>): Promise<T> {
-  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+  for (let pauseMs = longer(0); ; pauseMs = longer(pauseMs)) {
     try {
       return await run();
     } catch (error) {

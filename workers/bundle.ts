@@ -9,6 +9,9 @@ import {
   type WorkflowBundleWithSourceMap,
 } from '@temporalio/worker';
 
+/** Bundled workflow code: its text, or the path of the file that holds it. */
+export type WorkflowCode = { readonly code: string } | { readonly codePath: string };
+
 /** The path of a workflow module: the source where this file runs from source, the emitted file where it runs from the package. */
 const workflowFile = (name: string): string =>
   fileURLToPath(new URL(`../workflows/${name}${extname(import.meta.url)}`, import.meta.url));

@@ -2,6 +2,7 @@
 import './demand-node.ts';
 
 export type { ModelOptions } from '../activities/llm/openai.ts';
+export type { WorkflowCode } from './bundle.ts';
 export {
   type CallbackOptions,
   type RunningWorker,
@@ -9,4 +10,3 @@ export {
   type WorkerCapacity,
   type WorkerDeps,
 } from './worker.ts';
-export type { WorkflowCode } from './workflow-code.ts';

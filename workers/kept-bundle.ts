@@ -9,8 +9,7 @@ import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/p
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { LogLevel } from '@temporalio/common';
-import { bundleWorkflows, workflowsPath } from './bundle.ts';
-import type { WorkflowCode } from './workflow-code.ts';
+import { bundleWorkflows, type WorkflowCode, workflowsPath } from './bundle.ts';
 
 const PACKAGES = fileURLToPath(new URL('../node_modules', import.meta.url));
 /** Where tools keep what they can make again. */

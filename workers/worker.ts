@@ -18,6 +18,7 @@ import type { SessionJournal } from '../workflows/contract/journal.ts';
 import type { Store } from '../workflows/contract/store.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { CONTROL_QUEUE, DEFAULT_WORKER_TARGET, SEARCH_ATTRIBUTES, targetQueue } from '../workflows/protocol/ids.ts';
+import type { WorkflowCode } from './bundle.ts';
 import { connectWorker } from './connect.ts';
 import { modelName, requireModel } from './model-options.ts';
 import { watchFaults } from './process-faults.ts';
@@ -27,7 +28,7 @@ import { ensureSupervisorSchedule } from './supervision/schedule.ts';
 import { Supervisor, type SupervisorOptions, startSupervisor } from './supervision/supervisor.ts';
 import { missingSearchAttributes } from './temporal/search-attributes.ts';
 import { readServerRecord } from './temporal/server-record.ts';
-import { type WorkflowCode, workflowCode } from './workflow-code.ts';
+import { workflowCode } from './workflow-code.ts';
 
 /** How far this machine's clock may be from that of the store before a worker warns of it. */
 const MOST_SKEW_MS = 5_000;

@@ -6,9 +6,7 @@
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { LogLevel } from '@temporalio/common';
-
-/** Bundled workflow code: its text, or the path of the file that holds it. */
-export type WorkflowCode = { readonly code: string } | { readonly codePath: string };
+import type { WorkflowCode } from './bundle.ts';
 
 /** Where the build puts the bundle, seen from the compiled file of this one. */
 const SHIPPED = '../workflow-bundle.js';

@@ -58,8 +58,6 @@ import { feedItem, leadsTo, resultItems, tryItems } from './kernel-items.ts';
 
 /** What a burst needs from the process that runs it. */
 export interface BurstDeps extends ModelDeps, CallDeps {
-  /** Whether this worker is on its way to stop; never when absent. */
-  readonly isStopping?: (() => boolean) | undefined;
   readonly store: ModelDeps['store'] & CallDeps['store'];
   readonly commitTurn: (input: CommitTurnInput) => Promise<TurnEnd>;
   /** Starts and tells who waited for the end of a turn that is committed. */
@@ -145,7 +143,7 @@ export class Burst {
 
   /** Performs it. Errors: as those of `runSteps`. */
   async run(): Promise<BurstOutcome> {
-    const first = isFirstAttempt();
+    const first = isFirstAttempt() && !this.#input.again;
     try {
       if (!first) await this.#readLed();
       return await this.#advance();
@@ -277,8 +275,8 @@ export class Burst {
   }
 
   async #executeTools(action: ExecuteToolsAction): Promise<KernelAction | BurstOutcome> {
-    const { profileHash } = this.#input;
-    const input = { ...this.#fence, profileHash };
+    const { profileHash, again } = this.#input;
+    const input = { ...this.#fence, profileHash, ...(again ? { again } : {}) };
     const { settled, waiting } = await performCalls(this.#deps, input, action, this.#holding, {
       atOnce: this.#input.parallelCalls ?? action.calls.length,
       claims: this.#claims,

@@ -1,12 +1,12 @@
 /** The calls of one step within a burst: side by side, each as in an activity of its own. */
+import { ApplicationFailure } from '@temporalio/common';
 import type PQueue from 'p-queue';
-import type { RunToolOutcome } from '../../workflows/contract/activities.ts';
+import type { RunToolInput, RunToolOutcome } from '../../workflows/contract/activities.ts';
 import type { CallAttempt, CallResult, CallStore, ClaimedCall } from '../../workflows/contract/calls.ts';
 import type { Suspension } from '../../workflows/contract/suspension.ts';
 import type { ExecuteToolsAction } from '../../workflows/kernel/actions.ts';
 import type { SettledCall } from '../../workflows/kernel/calls.ts';
 import { isDelegation } from '../../workflows/protocol/builtins.ts';
-import type { Fence } from '../../workflows/protocol/turn.ts';
 import { inLanes } from '../../workflows/turn/lanes.ts';
 import { type Holding, type Moment, moment } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
@@ -16,6 +16,8 @@ import { performCall, type ToolDeps } from '../tools/run-tool.ts';
 export interface CallDeps extends ToolDeps {
   /** Of all bursts of the process: so many tools run at once. */
   readonly slots: PQueue;
+  /** Whether this worker is on its way to stop; never when absent. */
+  readonly isStopping?: (() => boolean) | undefined;
   readonly store: ToolDeps['store'] & Pick<CallStore, 'refuseCalls'>;
 }
 
@@ -43,16 +45,19 @@ export interface StepOfBurst {
   ) => Promise<SettledCall>;
 }
 
-/** Performs and refuses the calls of an action. After an error no further call is begun, and it is thrown once all of them are over. */
+/**
+ * Performs and refuses the calls of an action. After an error, or when the worker is to stop, no further call is begun; the error
+ * is thrown once those that have begun are over, and another attempt goes on with the rest.
+ */
 export async function performCalls(
   deps: CallDeps,
-  input: Fence & { readonly profileHash: string },
+  input: Omit<RunToolInput, 'callId' | 'tool'>,
   { calls, refuse = [] }: ExecuteToolsAction,
   holding: Holding,
   { atOnce, claims, claimedAt, settleLast }: StepOfBurst,
 ): Promise<PerformedCalls> {
   const { store, slots } = deps;
-  const { profileHash, ...fence } = input;
+  const { profileHash: _, again: __, ...fence } = input;
   const refused =
     refuse.length === 0 ? [] : await outlastOutage(holding.signal, () => store.refuseCalls(fence, refuse));
   const outcomes = new Map<number, RunToolOutcome>();
@@ -73,11 +78,18 @@ export async function performCalls(
     const holdAs = (attempt: CallAttempt) => holding.asking(() => store.checkLease(fence, attempt), askedAt);
     return performCall(deps, { ...input, callId, tool }, { claim, holdAs, settleWith });
   };
+  let begun = 0;
   let failed: { readonly error: unknown } | undefined;
+  const begin = (call: (typeof calls)[number], index: number): Promise<RunToolOutcome> => {
+    if (failed) throw failed.error;
+    // An attempt that does nothing at all would only come again.
+    if (begun > 0 && deps.isStopping?.()) throw stopping();
+    begun += 1;
+    return perform(call, index);
+  };
   await inLanes(calls, atOnce, async (call, index) => {
-    if (failed) return;
     try {
-      outcomes.set(index, await inSlot(slots, holding.signal, () => perform(call, index)));
+      outcomes.set(index, await inSlot(slots, holding.signal, async () => begin(call, index)));
     } catch (error) {
       failed ??= { error };
     }
@@ -89,6 +101,13 @@ export async function performCalls(
   });
   return { settled: settledOf(outcomes), waiting };
 }
+
+/** The error of an attempt that leaves the calls it has not begun to another one. */
+const stopping = (): ApplicationFailure =>
+  ApplicationFailure.retryable(
+    'the worker is to stop: another one goes on with the calls that have not begun',
+    'worker_lost',
+  );
 
 /** Runs it once a slot is free. Throws the reason of `signal` where that fires first; what has begun is waited for in any case. */
 async function inSlot<T>(slots: PQueue, signal: AbortSignal, run: () => Promise<T>): Promise<T> {

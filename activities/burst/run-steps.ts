@@ -1,9 +1,8 @@
 /** The activity that performs several actions of a turn: a burst, or none where the workflow runs another kernel. */
-import { Context } from '@temporalio/activity';
 import { type BurstInput, type BurstOutcome, firstStepOf } from '../../workflows/contract/burst.ts';
 import { KERNEL_VERSION } from '../../workflows/kernel/version.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
-import { isFirstAttempt, leaseCheck, withHeartbeat } from '../heartbeat.ts';
+import { attemptScheduledAt, type Holding, isFirstAttempt, leaseCheck, withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
 import { Burst, type BurstDeps, recordedEnd } from './burst.ts';
 import { isCoded } from './failures.ts';
@@ -16,14 +15,18 @@ export const runSteps =
   (deps: BurstDeps) =>
   (input: BurstInput): Promise<BurstOutcome> => {
     const { agentId, agentTurnId, turnEpoch } = input;
-    const acting = Context.current().info.currentAttemptScheduledTimestampMs;
-    const fence: Fence = { agentId, agentTurnId, turnEpoch, acting };
-    return withHeartbeat(leaseCheck(deps.store, fence), (holding) =>
+    const fence: Fence = { agentId, agentTurnId, turnEpoch, acting: attemptScheduledAt() };
+    return withHeartbeat(leaseCheck(deps.store, fence), async (holding) => {
       // Two versions may decide otherwise of the same turn; the workflow's own is the one that a replay asks.
-      input.kernel === KERNEL_VERSION
+      const isSame = input.kernel === KERNEL_VERSION;
+      const burst = isSame
         ? new Burst(deps, input, fence, holding).run()
-        : leaveToWorkflow(deps, input, fence, holding.signal),
-    );
+        : leaveToWorkflow(deps, input, fence, holding);
+      const outcome = await burst;
+      // What goes on apart does not look for what a lost attempt has done.
+      const again = !isFirstAttempt() || (outcome.apart && input.again);
+      return again ? { ...outcome, again: true } : outcome;
+    });
   };
 
 /** Leaves the action to the workflow, once no attempt before this one can act any more, or gives the end that one has recorded. */
@@ -31,7 +34,7 @@ async function leaveToWorkflow(
   deps: BurstDeps,
   input: BurstInput,
   fence: Fence,
-  signal: AbortSignal,
+  { signal }: Holding,
 ): Promise<BurstOutcome> {
   const { action, noticed = [] } = input;
   const apart = { items: [], untold: noticed.length, apart: true } as const;

@@ -55,7 +55,7 @@ export class Rounds {
 
   async #call(fence: Fence, kind: string): Promise<void> {
     const callId = callIdOf(fence.agentTurnId, 1, 0);
-    const claim = { callId, first: true, repeatable: false };
+    const claim = { callId, first: true, scheduledAt: 1, repeatable: false };
     await this.#timeOfTurn(`claim a call${kind}`, () => this.#store.claimCall(fence, claim));
     const content = { callId, tool: 'produce', status: 'success', afterExecution: 'continue', result: 'x' } as const;
     const result = { callId, attempt: 1, content, durationMs: 1 };

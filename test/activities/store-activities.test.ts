@@ -164,6 +164,16 @@ describe('a store activity', () => {
     expect(await turn.store.listTurns(agentId)).toHaveLength(2);
   });
 
+  test('keeps what came while the store is too damaged to take even that it was dropped (T3)', async () => {
+    const damaged = async () => {
+      throw new CodedError('store_corrupt', 'damaged');
+    };
+    const { acceptInline } = activities({ ...turn.store, accept: damaged, recordDropped: damaged });
+    const agentId = `agent-${v7()}`;
+    const kept = attempt(acceptInline, { agentId, requests: [{ messageId: v7(), body: enqueue }] });
+    await expect(kept).rejects.toMatchObject({ type: 'store_corrupt', nonRetryable: false });
+  });
+
   test('judges arguments that an approver changed as the tool would get them, else as they were written (K7)', async () => {
     const governance = governanceSchema.parse({ constraints: [{ tool: 'pay', path: 'amount', max: 500 }] });
     const answered = (amount: number | string) =>

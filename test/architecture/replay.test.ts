@@ -97,7 +97,7 @@ describe('what the recordings hold', () => {
   const keysOf = (commands: readonly unknown[]) => [
     ...new Set(commands.flatMap((input) => Object.keys(input as object))),
   ];
-  const final = ['stale_epoch', 'protocol_violation', 'invalid_request', 'store_corrupt'];
+  const final = ['stale_epoch', 'protocol_violation', 'invalid_request'];
 
   test('the model activity: its timeouts, retries and input', () => {
     const calls = named('callModel');

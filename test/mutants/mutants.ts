@@ -96,8 +96,8 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T5',
     breaks: 'a process that stood still begins what it was about to, whatever happened meanwhile',
     file: 'activities/heartbeat.ts',
-    find: `msSince(this.#seenAt) > freshOf(this.#context); checks`,
-    replace: `msSince(this.#seenAt) < 0; checks`,
+    find: `msSince(this.#seenAt) > freshOf(this.#context); pauseMs`,
+    replace: `msSince(this.#seenAt) < 0; pauseMs`,
     test: 'test/activities/tools/standstill.test.ts',
   },
   {

@@ -36,6 +36,8 @@ export interface RunToolInput extends Fence {
   readonly profileHash: string;
   readonly callId: string;
   readonly tool: string;
+  /** Present where an attempt at a burst that was lost may have started the call. */
+  readonly again?: true;
 }
 
 /** What became of a call that was started: it has its result, or waits. */
@@ -123,8 +125,8 @@ export interface SupervisorActivities {
   supervise(): Promise<SupervisorPass>;
 }
 
-/** Error types that no retry can heal. */
-const FINAL = ['stale_epoch', 'protocol_violation', 'invalid_request', 'store_corrupt'];
+/** Error types that no retry can heal; of others the activity says so itself. */
+const FINAL = ['stale_epoch', 'protocol_violation', 'invalid_request'];
 
 const LOCAL: LocalActivityOptions = {
   startToCloseTimeout: '15s',

@@ -42,6 +42,8 @@ export interface BurstInput extends Fence, InboxMark {
   readonly limits?: BurstLimits;
   /** As in the lease. */
   readonly parallelCalls?: number;
+  /** Present where an attempt at an earlier burst was lost, which may have gone further than the workflow was told. */
+  readonly again?: true;
   /** As in the lease. */
   readonly privateTitles?: true;
 }
@@ -70,6 +72,8 @@ export interface BurstOutcome {
   readonly suspended?: SuspendedCalls;
   /** Present when the next action is to be performed by activities of its own. */
   readonly apart?: true;
+  /** Present when an attempt at this burst was lost, which may have gone further. */
+  readonly again?: true;
   /** The recorded end of the turn; absent while it goes on. */
   readonly end?: TurnEnd;
 }

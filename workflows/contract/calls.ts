@@ -22,8 +22,10 @@ export interface CallAttempt {
 /** What an attempt says before it starts a call. */
 export interface CallClaim {
   readonly callId: string;
-  /** Whether the activity is tried for the first time: then a claim that was made with the step is its own. */
+  /** Whether nothing can have started the call before: then a claim that was made with the step is this one. */
   readonly first: boolean;
+  /** When this attempt of the activity was scheduled, epoch ms by the Temporal server's clock: one that claims after a later one is refused. */
+  readonly scheduledAt: number;
   /** Whether the tool may be started again after an attempt that was lost (W10). */
   readonly repeatable: boolean;
 }
@@ -95,7 +97,8 @@ export interface CallStore {
   /**
    * Claims a call before its tool is started; a claim is never taken back (W10). The outcome is `settled` when the call has a result, which
    * is then adopted; `suspended` when it waits; and a failed result `outcome_unknown` when an earlier attempt was claimed and the tool may
-   * not be repeated. A claim that is repeated is another attempt, with the next number. Errors: `stale_epoch` (T5); `protocol_violation` when the turn has no such call.
+   * not be repeated. A claim that is repeated is another attempt, with the next number. Errors: `call_overtaken` when an attempt
+   * that was scheduled later has claimed it; `stale_epoch` (T5); `protocol_violation` when the turn has no such call.
    */
   claimCall(fence: Fence, claim: CallClaim): Promise<ClaimOutcome>;
   /**

@@ -16,12 +16,14 @@ export interface AfterBurst {
   readonly suspended?: BurstOutcome['suspended'];
   /** The next action is to be performed by activities of its own. */
   readonly apart: boolean;
+  /** An attempt at the burst was lost, which may have gone further. */
+  readonly again: boolean;
   /** Present when the turn has ended. */
   readonly end?: TurnEnd;
 }
 
-/** Runs a burst from the action on. Errors: the cancellation of the turn, and what its first action fails with. */
-export function runBurst(turn: TurnParts, action: BurstAction): Promise<BurstOutcome> {
+/** Runs a burst from the action on; `again`: an attempt that was lost may have gone further. Errors: the cancellation of the turn, and what its first action fails with. */
+export function runBurst(turn: TurnParts, action: BurstAction, again = false): Promise<BurstOutcome> {
   const { fence, kernel, inbox, meter, lease } = turn;
   const { state, ...carried } = kernel.carry();
   const { runSteps } = meter.burst(`from step ${action.stepIndex}`);
@@ -38,19 +40,20 @@ export function runBurst(turn: TurnParts, action: BurstAction): Promise<BurstOut
     ...(typeof lease.burst === 'object' ? { limits: lease.burst } : {}),
     ...(lease.parallelCalls === undefined ? {} : { parallelCalls: lease.parallelCalls }),
     ...(lease.privateTitles ? { privateTitles: true } : {}),
+    ...(again ? { again: true } : {}),
   });
 }
 
 /** Tells the kernel what happened in a burst. A kernel that cannot follow throws: it is not the one that the burst has run. */
 export function afterBurst(turn: TurnParts, action: BurstAction, outcome: BurstOutcome): AfterBurst {
-  const { items, untold, suspended, apart = false, end } = outcome;
+  const { items, untold, suspended, apart = false, again = false, end } = outcome;
   let next: KernelAction = action;
   for (const item of whole(items)) next = told(turn, item) ?? next;
   turn.kernel.keepNoticed(untold);
   // An attempt that found the turn ended knows no more than that.
   if (end && items.length > 0 && next.type !== 'done')
     throw new TypeError(`the burst has ended the turn, and the kernel of the workflow asks for ${next.type}`);
-  return { next, apart, ...(suspended ? { suspended } : {}), ...(end ? { end } : {}) };
+  return { next, apart, again, ...(suspended ? { suspended } : {}), ...(end ? { end } : {}) };
 }
 
 /** Shows what happened, and tells the kernel; null when nothing follows from it at once. */

@@ -18,11 +18,15 @@ export interface CallOutcomes {
   readonly waitingBefore: readonly ShownWait[];
 }
 
-/** Runs, refuses and asks about the calls of an action side by side; tells which have results and which wait. */
-export async function executeCalls(turn: TurnParts, action: ExecuteToolsAction): Promise<CallOutcomes> {
+/** Runs, refuses and asks about the calls of an action side by side, `again` where a lost attempt may have started them; tells which have results and which wait. */
+export async function executeCalls(turn: TurnParts, action: ExecuteToolsAction, again: boolean): Promise<CallOutcomes> {
   const { refuse = [], ask = [] } = action;
   const waitingBefore = waitingElsewhere(turn, action);
-  const [refused, asked, ran] = await Promise.all([refuseCalls(turn, refuse), askFor(turn, ask), run(turn, action)]);
+  const [refused, asked, ran] = await Promise.all([
+    refuseCalls(turn, refuse),
+    askFor(turn, ask),
+    run(turn, action, again),
+  ]);
   const settled = ran.flatMap(({ outcome }) => (outcome.kind === 'settled' ? [outcome.settled] : []));
   const suspended = ran.flatMap(({ callId, tool, outcome }) =>
     outcome.kind === 'suspended' ? [{ callId, tool, deadline: outcome.deadline, leftMs: outcome.leftMs }] : [],
@@ -63,11 +67,17 @@ async function askFor(
   return suspensions.map((asked) => ({ ...asked, tool: tools.get(asked.callId) ?? '' }));
 }
 
-const run = ({ fence, meter, display, lease }: TurnParts, { calls, stepIndex }: ExecuteToolsAction) =>
+const run = ({ fence, meter, display, lease }: TurnParts, { calls, stepIndex }: ExecuteToolsAction, again: boolean) =>
   inLanes(calls, lease.parallelCalls ?? calls.length, async ({ callId, tool }) => {
     const startedAt = Date.now();
     const { runTool } = meter.tool(`step ${stepIndex}: ${tool}`);
-    const outcome = await runTool({ ...fence, profileHash: lease.profileHash, callId, tool });
+    const outcome = await runTool({
+      ...fence,
+      profileHash: lease.profileHash,
+      callId,
+      tool,
+      ...(again ? { again } : {}),
+    });
     const status = outcome.kind === 'settled' ? outcome.settled.status : 'waiting';
     display.call(callId, status, Date.now() - startedAt);
     return { callId, tool, outcome };

@@ -24,6 +24,10 @@ export interface TurnCarry {
   readonly display: DisplayCarry;
   /** Notices that the store has not been told of; absent when there are none. */
   readonly noticed?: readonly Notice[];
+  /** The action is to be performed by activities of its own; absent when it is not. */
+  readonly apart?: true;
+  /** An attempt at a burst was lost that may have gone further than the turn was told; absent when there was none. */
+  readonly again?: true;
   /** The usage of all runs so far. */
   readonly engine: EngineUsage;
 }

@@ -90,8 +90,13 @@ export class TurnInbox {
     const { agentId, agentTurnId } = this.#fence;
     while (this.#results.length > 0) {
       const results = this.#results.splice(0, INLINE_BATCH);
-      const handled = await this.#meter.store.reportInline({ agentId, agentTurnId, results });
-      this.#results.unshift(...results.slice(handled));
+      let handled = 0;
+      try {
+        handled = await this.#meter.store.reportInline({ agentId, agentTurnId, results });
+      } finally {
+        // Also those of an attempt that was cancelled: whoever ends the turn reports them.
+        this.#results.unshift(...results.slice(handled));
+      }
     }
   }
 

@@ -58,13 +58,17 @@ class TurnDriver {
   readonly #scope = new CancellationScope();
   #stopped = false;
   /** The next action is to be performed by activities of its own. */
-  #apart = false;
+  #apart: boolean;
+  /** An attempt at a burst was lost that may have gone further than this turn was told, and no burst has looked for it since. */
+  #again: boolean;
   /** A burst that was cancelled may have told of the notices that it began with. */
   #noticedBefore: { readonly noticedWith?: number } = {};
 
   constructor(lease: Lease, carry?: TurnCarry) {
     this.#turn = turnParts(lease, carry);
     this.#carry = carry;
+    this.#apart = carry?.apart ?? false;
+    this.#again = carry?.again ?? false;
     this.#waits = new TurnWaits(this.#turn, () => this.#historyIsLong());
     this.#turn.meter.onSignal(stopSignal, () => {
       this.#stopped = true;
@@ -90,14 +94,15 @@ class TurnDriver {
     let action: KernelAction = this.#carry?.action ?? kernel.feed(startEvent(lease));
     while (action.type !== 'done') {
       // Nothing is awaited between this check and the command, so no message can slip in between.
-      while (this.#historyIsLong() && !inbox.isSettled) await inbox.settle();
+      while (this.#historyIsLong() && !inbox.isSettled) await CancellationScope.nonCancellable(() => inbox.settle());
       if (this.#historyIsLong()) return continueAsNew<typeof agentTurn>(lease, this.#carryOver(action));
       const after = await this.#advance(action);
       if (after === null) {
         action = this.#waits.resumed(action);
         continue;
       }
-      if (after.end) return finished(this.#turn, after.end);
+      const { end } = after;
+      if (end) return CancellationScope.nonCancellable(() => finished(this.#turn, end));
       action = after.next;
     }
     return commitEnd(this.#turn, action, this.#noticedBefore);
@@ -116,12 +121,13 @@ class TurnDriver {
   async #burst(action: BurstAction): Promise<Advance> {
     let outcome: BurstOutcome;
     try {
-      outcome = await this.#scope.run(() => runBurst(this.#turn, action));
+      outcome = await this.#scope.run(() => runBurst(this.#turn, action, this.#again));
     } catch (error) {
       return { next: await this.#afterFailedBurst(action, error) };
     }
-    const { next, suspended, apart, end } = afterBurst(this.#turn, action, outcome);
+    const { next, suspended, apart, again, end } = afterBurst(this.#turn, action, outcome);
     this.#apart = apart;
+    this.#again = again;
     if (suspended && next.type === 'execute_tools')
       return { next: this.#turn.kernel.feed(this.#suspendedBy(next, suspended)) };
     return { next, ...(end ? { end } : {}) };
@@ -154,7 +160,8 @@ class TurnDriver {
     const { kernel, status, inbox, display, meter } = this.#turn;
     const { state, ...noticed } = kernel.carry();
     const shown = { status: status.current, inbox: inbox.carry(), display: display.carry() };
-    return { state, action, ...shown, ...noticed, engine: meter.usage };
+    const how = { ...(this.#apart ? { apart: true as const } : {}), ...(this.#again ? { again: true as const } : {}) };
+    return { state, action, ...shown, ...noticed, ...how, engine: meter.usage };
   }
 
   /** Before the kernel judges its budgets again (K9). Steps, and what the store says of waiting calls, bring the inbox by themselves. */
@@ -203,7 +210,7 @@ class TurnDriver {
   }
 
   async #executeTools(action: ExecuteToolsAction): Promise<KernelEvent> {
-    const { settled, waiting, waitingBefore } = await executeCalls(this.#turn, action);
+    const { settled, waiting, waitingBefore } = await executeCalls(this.#turn, action, this.#again);
     this.#waits.show([...waitingBefore, ...waiting]);
     return { type: 'tool_results', nowMs: Date.now(), settled, suspended: waiting.map(waitHere) };
   }

@@ -20,7 +20,7 @@ import { fencedWith, lostLease, selectLease } from '../turns/head.ts';
 import { asHeld, type Extras, fencedTurn, held, selectHeld } from '../turns/turns.ts';
 import { editedArguments } from './approval-rows.ts';
 import { type CallAndResult, callAndResultOf, callOf, findResult, selectCallAndResult } from './call-cards.ts';
-import { insertClaims, isOvertaken, lastAttempt, overtaken, selectClaims } from './claims.ts';
+import { insertClaims, isOvertaken, lastAttempt, overtaken, refuseLate, selectClaims } from './claims.ts';
 import { storeResult } from './results.ts';
 import { suspendTimeout } from './tool-specs.ts';
 import { actOnAnswers, findWaiting, startWaiting, suspendedUntil } from './waiting-set.ts';
@@ -28,7 +28,7 @@ import { actOnAnswers, findWaiting, startWaiting, suspendedUntil } from './waiti
 /** Claims a call before its tool is started. */
 export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClaim): Promise<ClaimOutcome> {
   const now = ctx.now();
-  const claimed = claim.repeatable && claim.first ? await claimedWithItsStep(ctx, fence, claim.callId) : null;
+  const claimed = claim.repeatable && claim.first ? await claimedWithItsStep(ctx, fence, claim) : null;
   if (claimed) return claimed;
   return write(ctx, fence.agentId, (tx) => claimUnderLock(tx, fence, claim), now);
 }
@@ -38,6 +38,7 @@ async function claimUnderLock(tx: Tx, fence: Fence, claim: CallClaim): Promise<C
   const { callId } = claim;
   const { turn, settled, call, claims } = await fencedAttempts(tx, fence, callId);
   if (settled) return { kind: 'settled', settled };
+  refuseLate(claims, claim);
   if (turn.waited) await actOnAnswers(tx, fence.agentTurnId, callId);
   const waiting = turn.waited ? await findWaiting(tx, fence.agentTurnId, callId) : undefined;
   if (waiting?.status === 'waiting') return suspendedUntil(tx, waiting.deadline);
@@ -48,7 +49,7 @@ async function claimUnderLock(tx: Tx, fence: Fence, claim: CallClaim): Promise<C
   }
   const edited = turn.waited ? await editedArguments(tx, fence.agentTurnId, callId) : null;
   const attempt = before + 1;
-  await insertClaims(tx, fence.agentTurnId, [{ callId, attempt }]);
+  await insertClaims(tx, fence.agentTurnId, [{ callId, attempt, scheduledAt: claim.scheduledAt }]);
   const content = edited === null ? call.content : { ...call.content, arguments: edited };
   return start(tx, turn, content, { attempt, edited: edited !== null });
 }
@@ -86,9 +87,10 @@ async function fencedAttempts(tx: Tx, fence: Fence, callId: string) {
  * The outcome of a claim that was made with the step, and which nothing needs to be written for. Null when there was none, or when what the
  * turn waits for must be looked at first. Errors: `stale_epoch` (T5).
  */
-const claimedWithItsStep = (ctx: StoreContext, fence: Fence, callId: string): Promise<ClaimOutcome | null> =>
+const claimedWithItsStep = (ctx: StoreContext, fence: Fence, claim: CallClaim): Promise<ClaimOutcome | null> =>
   read(ctx, async (reader) => {
     const { agentTurnId } = fence;
+    const { callId } = claim;
     const [[row], rows, claims, [lease]] = await together(
       reader.db,
       selectHeld(reader, agentTurnId),
@@ -103,6 +105,7 @@ const claimedWithItsStep = (ctx: StoreContext, fence: Fence, callId: string): Pr
     if (!settled && claims.length === 0) return null;
     if (!lease) throw await lostLease(reader, fence);
     if (settled) return { kind: 'settled', settled };
+    refuseLate(claims, claim);
     return start(reader, leased(turn), call.content, { attempt: lastAttempt(claims), edited: false });
   });
 

@@ -3,7 +3,7 @@
  *
  * Invariant: a claim is never taken back, so an attempt that has seen a later one will not be the one that counts again.
  */
-import type { CallAttempt } from '../../../workflows/contract/calls.ts';
+import type { CallAttempt, CallClaim } from '../../../workflows/contract/calls.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { type Reader, read, type StoreContext, type Tx, together } from '../context.ts';
@@ -18,7 +18,7 @@ export const selectClaims = ({ db }: Reader, agentTurnId: string, callId: string
 const claimsOf = prepared((db, call: { agentTurnId: string; callId: string }) =>
   db
     .selectFrom('dispatch_claims')
-    .select('attempt')
+    .select(['attempt', 'scheduled_at'])
     .where('agent_turn_id', '=', call.agentTurnId)
     .where('call_id', '=', call.callId),
 );
@@ -27,12 +27,16 @@ const claimsOf = prepared((db, call: { agentTurnId: string; callId: string }) =>
 export const lastAttempt = (claims: readonly Pick<CallAttempt, 'attempt'>[]): number =>
   Math.max(0, ...claims.map(({ attempt }) => attempt));
 
+/** A claim to be written; one that is made with the step of the call has no time at which its activity was scheduled. */
+type NewClaim = CallAttempt & Partial<Pick<CallClaim, 'scheduledAt'>>;
+
 /** Claims these attempts; one that was claimed before stays as it is. */
-export async function insertClaims(tx: Tx, agentTurnId: string, claims: readonly CallAttempt[]): Promise<void> {
-  const rows = claims.map(({ callId, attempt }) => ({
+export async function insertClaims(tx: Tx, agentTurnId: string, claims: readonly NewClaim[]): Promise<void> {
+  const rows = claims.map(({ callId, attempt, scheduledAt = null }) => ({
     agent_turn_id: agentTurnId,
     call_id: callId,
     attempt,
+    scheduled_at: scheduledAt,
     started_at: tx.now,
     outcome: null,
     duration_ms: null,
@@ -45,9 +49,17 @@ export async function insertClaims(tx: Tx, agentTurnId: string, claims: readonly
 export const isOvertaken = (claims: readonly Pick<CallAttempt, 'attempt'>[], { attempt }: CallAttempt): boolean =>
   lastAttempt(claims) > attempt;
 
+/** Refuses a claim after that of an attempt that was scheduled later. Errors: `call_overtaken`. */
+export function refuseLate(
+  claims: readonly { readonly scheduled_at: number | null }[],
+  { callId, scheduledAt }: CallClaim,
+): void {
+  if (claims.some(({ scheduled_at: at }) => at !== null && at > scheduledAt)) throw overtaken({ callId });
+}
+
 /** The error of an attempt without which its call went on. */
-export const overtaken = ({ callId, attempt }: CallAttempt): CodedError =>
-  new CodedError('call_overtaken', `call ${callId} went on without attempt ${attempt} at it`);
+export const overtaken = ({ callId }: Pick<CallAttempt, 'callId'>): CodedError =>
+  new CodedError('call_overtaken', `call ${callId} went on without this attempt at it: nothing was started or written`);
 
 /** A query that gives a row when the call has a result. */
 const selectResult = ({ db }: Reader, agentTurnId: string, callId: string) =>

@@ -142,7 +142,7 @@ const calls: Migration = ({ int }) => [
      defer_reason text not null, retry_count ${int} not null, next_retry_at ${int} not null, created_at ${int} not null,
      primary key (agent_turn_id, call_id))`,
   `create table dispatch_claims (agent_turn_id text not null, call_id text not null, attempt ${int} not null,
-     started_at ${int} not null, outcome text, duration_ms ${int}, progress text,
+     scheduled_at ${int}, started_at ${int} not null, outcome text, duration_ms ${int}, progress text,
      primary key (agent_turn_id, call_id, attempt))`,
   `create table turn_inbox (agent_turn_id text not null, kind text not null, ref text not null, seq ${int} not null,
      status text not null, step_index ${int}, created_at ${int} not null, primary key (agent_turn_id, kind, ref),

@@ -249,6 +249,8 @@ export interface ClaimRow {
   agent_turn_id: string;
   call_id: string;
   attempt: number;
+  /** When its activity was scheduled, by the Temporal server's clock; null for one that was made with the step. */
+  scheduled_at: number | null;
   started_at: number;
   /** The status of the result that this attempt brought; null while it has brought none. */
   outcome: string | null;

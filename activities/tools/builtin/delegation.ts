@@ -2,8 +2,8 @@
  * What the tools that open a turn of another agent have in common: their terms, whom they are offered to, and how a call is run (W12, T29).
  */
 import { z } from 'zod';
-import type { RunToolInput, RunToolOutcome } from '../../../workflows/contract/activities.ts';
-import type { CallStore } from '../../../workflows/contract/calls.ts';
+import type { RunToolOutcome } from '../../../workflows/contract/activities.ts';
+import type { CallClaim, CallStore } from '../../../workflows/contract/calls.ts';
 import {
   type DelegationStore,
   PARENT_END_POLICIES,
@@ -86,10 +86,10 @@ export async function runDelegation(
   { store, workflows }: DelegationDeps,
   tool: DelegatingTool,
   fence: Fence,
-  { callId }: Pick<RunToolInput, 'callId'>,
-  first: boolean,
+  delegated: Omit<CallClaim, 'repeatable'>,
 ): Promise<RunToolOutcome> {
-  const claim = await store.claimCall(fence, { callId, first, repeatable: true });
+  const { callId, first } = delegated;
+  const claim = await store.claimCall(fence, { ...delegated, repeatable: true });
   if (claim.kind !== 'go') {
     const made = first ? null : await store.getTurn(delegatedTurnId(callId));
     if (made) await tryHandOver(workflows, await store.leaseNext(made.agentId));

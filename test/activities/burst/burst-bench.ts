@@ -128,6 +128,8 @@ export class BurstTurn {
   readonly #app: App;
   readonly #more: MoreDeps;
   #scheduledAt = 0;
+  /** What the workflow says to the next burst. */
+  #again = false;
   readonly #model: Pick<ModelServer, 'url'>;
 
   constructor(store: Store, app: App, model: Pick<ModelServer, 'url'>, lease: Lease, more: MoreDeps) {
@@ -153,7 +155,8 @@ export class BurstTurn {
     const action = this.#action;
     if (action.type === 'await' || action.type === 'done') throw new Error(`a burst cannot perform ${action.type}`);
     const parts = this.#parts(scene);
-    const after = afterBurst(parts, action, await runBurst(parts, action));
+    const after = afterBurst(parts, action, await runBurst(parts, action, this.#again));
+    this.#again = after.again;
     this.#action = after.next;
     return after;
   }

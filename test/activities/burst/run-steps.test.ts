@@ -53,6 +53,12 @@ const app: App = defineApp({
     defineAgent({ name: 'one-each', burst: { maxSteps: 1 } }),
     defineAgent({ name: 'small', burst: { maxBytes: 0 } }),
     defineAgent({ name: 'quick', burst: { maxMs: 0 } }),
+    defineAgent({
+      name: 'slow-and-hasty',
+      burst: { maxSteps: 1 },
+      ...budgets({ maxWallTimeMs: 60_000, onExhausted: 'ask' }),
+    }),
+    defineAgent({ name: 'in-a-row', burst: true, parallelCalls: 1 }),
     defineAgent({ name: 'pair', burst: true, parallelCalls: 2 }),
     defineAgent({ name: 'falling-back', burst: true, model: { fallback: { name: 'other', afterFailures: 2 } } }),
     defineAgent({ name: 'two-steps', burst: true, ...budgets({ maxSteps: 2 }) }),
@@ -81,6 +87,7 @@ const scripts = {
   returned: [(request: ChatRequest) => (wasTakenBack(request) ? say('done') : call('denied', 'pay'))],
   long: [...Array.from({ length: 3 }, () => orSummary(call('read', 'read'))), say('done')],
   looks: [call('look'), call('look'), say('done'), say('never said')],
+  pays: [call('pay', 'pay', 'pay'), say('done')],
   many: [call('look', 'look', 'look', 'look', 'look'), say('done')],
   words: [say('first'), say('second'), say('third'), say('fourth')],
 };
@@ -359,6 +366,34 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
     // A burst does what it was asked for, and no more.
     expect((await turn.burst()).next).toMatchObject({ type: 'call_llm', stepIndex: 2 });
     expect(started).toHaveLength(1);
+  });
+
+  test('a worker that is to stop leaves the calls that have not begun to another one (W5, W10)', async () => {
+    const request = { instruction: '[script:pays] go', profile: 'in-a-row' };
+    const isStopping = () => started.length === 1;
+    const turn = await burstTurn(store, app, model, request, { isStopping });
+    expect(await turn.run()).toMatchObject({ status: 'success' });
+    // The second attempt adopts the result of the first call, begins one, and is no worker that is to stop any more.
+    expect([turn.attempts.length, numbers]).toEqual([2, [1, 1, 1]]);
+    const { steps = [] } = (await store.getTurn(turn.lease.agentTurnId)) ?? {};
+    expect(steps[0]?.calls.map(({ status }) => status)).toEqual(['success', 'success', 'success']);
+  });
+
+  test('a burst that follows one whose attempt was lost goes on the way of that attempt (K9, T5)', async () => {
+    const turn = await turnOf('looks', 'slow-and-hasty');
+    expect((await turn.burst()).next).toMatchObject({ type: 'execute_tools', stepIndex: 1 });
+    const between = async () => {
+      aheadMs += 3_600_000;
+    };
+    // It stores the result, opens the next step, and dies when it has the answer.
+    const deaths = [undefined, { when: 'before', at: 3 } as const];
+    const { apart } = await turn.burst({ deaths, between, otherKernel: new Set([2]) });
+    expect([apart, turn.attempts[1]?.map(({ name }) => name)]).toEqual([
+      true,
+      ['claimCall', 'settleCallAndOpen', 'readExtents', 'commitStepAndEnd'],
+    ]);
+    await turn.burst();
+    expect(turn.kernel.state.stepIndex).toBe(2);
   });
 
   test('so many calls of a step run at once as the profile lets, and so many tools as the process has slots (W10)', async () => {

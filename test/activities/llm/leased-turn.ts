@@ -54,7 +54,11 @@ export class Attempt extends MockActivityEnvironment {
 
   constructor(number = 1) {
     const logged: LogEntry[] = [];
-    super({ attempt: number, ...TIMES }, { logger: new DefaultLogger('WARN', (entry) => void logged.push(entry)) });
+    const scheduled = { scheduledTimestampMs: 1, currentAttemptScheduledTimestampMs: number };
+    super(
+      { attempt: number, ...scheduled, ...TIMES },
+      { logger: new DefaultLogger('WARN', (entry) => void logged.push(entry)) },
+    );
     this.logged = logged;
   }
 

@@ -21,9 +21,9 @@ export function describeCalls(bench: StoreBench): void {
         stale,
       );
       await expect(bench.think(lease, 2)).rejects.toMatchObject(stale);
-      await expect(bench.store.claimCall(fence, { callId, first: true, repeatable: true })).rejects.toMatchObject(
-        stale,
-      );
+      await expect(
+        bench.store.claimCall(fence, { callId, first: true, scheduledAt: 1, repeatable: true }),
+      ).rejects.toMatchObject(stale);
       await expect(
         bench.store.settleCall(fence, { callId, attempt: 1, content: result(callId), durationMs: 1 }),
       ).rejects.toMatchObject(stale);
@@ -42,7 +42,7 @@ export function describeCalls(bench: StoreBench): void {
       const early = { ...fenceOf(lease), acting: 1_000 };
       const late = { ...fenceOf(lease), acting: 2_000 };
       const begin = { stepIndex: 2, profileHash: lease.profileHash };
-      await bench.store.claimCall(early, { callId, first: true, repeatable: true });
+      await bench.store.claimCall(early, { callId, first: true, scheduledAt: 1, repeatable: true });
       await bench.store.checkLease(early);
       await bench.store.openStep(late, begin);
       const before = await bench.eventsOf(agentId);
@@ -51,9 +51,9 @@ export function describeCalls(bench: StoreBench): void {
       for (const store of [bench.store, bench.other]) {
         await expect(store.checkLease(early)).rejects.toMatchObject(overtaken);
         await expect(store.openStep(early, begin)).rejects.toMatchObject(overtaken);
-        await expect(store.claimCall(early, { callId, first: false, repeatable: true })).rejects.toMatchObject(
-          overtaken,
-        );
+        await expect(
+          store.claimCall(early, { callId, first: false, scheduledAt: 1, repeatable: true }),
+        ).rejects.toMatchObject(overtaken);
         await expect(store.settleCall(early, settled)).rejects.toMatchObject(overtaken);
         await expect(store.commitTurn(early, SUCCESS)).rejects.toMatchObject(overtaken);
         await store.checkLease(late);
@@ -115,14 +115,14 @@ export function describeCalls(bench: StoreBench): void {
       const fence = fenceOf(lease);
       const [first, second] = calls.map(({ callId }) => ({ callId, attempt: 1 })) as [CallAttempt, CallAttempt];
       for (const { callId } of [first, second])
-        await bench.store.claimCall(fence, { callId, first: true, repeatable: true });
+        await bench.store.claimCall(fence, { callId, first: true, scheduledAt: 1, repeatable: true });
       const before = await bench.eventsOf(lease.agentId);
       const stale = { code: 'stale_epoch' };
       for (const store of [bench.store, bench.other]) {
         await store.checkLease(fence);
         await store.checkLease(fence, first);
       }
-      await bench.other.claimCall(fence, { callId: first.callId, first: false, repeatable: true });
+      await bench.other.claimCall(fence, { callId: first.callId, first: false, scheduledAt: 1, repeatable: true });
       await expect(bench.store.checkLease(fence, first)).rejects.toMatchObject(overtaken);
       await bench.store.checkLease(fence, { ...first, attempt: 2 });
       await bench.store.checkLease(fence, second);
@@ -144,12 +144,12 @@ export function describeCalls(bench: StoreBench): void {
       const progressOf = async () =>
         (await bench.store.getTurn(fence.agentTurnId))?.steps[0]?.calls.map(({ progress }) => progress);
       await expect(bench.store.noteProgress(fence, one, 'too early')).rejects.toMatchObject(overtaken);
-      await bench.store.claimCall(fence, { callId: one.callId, first: true, repeatable: true });
+      await bench.store.claimCall(fence, { callId: one.callId, first: true, scheduledAt: 1, repeatable: true });
       await bench.store.noteProgress(fence, one, 'half \u0000 done');
       await bench.store.noteProgress(fence, one, { done: 7, of: [10] });
       expect(await progressOf()).toEqual([{ done: 7, of: [10] }, null]);
       const again = { ...one, attempt: 2 };
-      await bench.other.claimCall(fence, { callId: one.callId, first: false, repeatable: true });
+      await bench.other.claimCall(fence, { callId: one.callId, first: false, scheduledAt: 1, repeatable: true });
       expect(await progressOf()).toEqual([null, null]);
       await expect(bench.store.noteProgress(fence, one, 8)).rejects.toMatchObject(overtaken);
       await bench.other.noteProgress(fence, again, 1);
@@ -218,7 +218,7 @@ export function describeCalls(bench: StoreBench): void {
       const callId = calls[0]?.callId ?? '';
       const fence = fenceOf(lease);
       for (const attempt of [1, 2]) {
-        const claim = { callId, first: attempt === 1, repeatable: true };
+        const claim = { callId, first: attempt === 1, scheduledAt: 1, repeatable: true };
         expect(await bench.store.claimCall(fence, claim)).toMatchObject({ kind: 'go', attempt });
       }
       const won = await bench.store.settleCall(fence, {
@@ -239,7 +239,9 @@ export function describeCalls(bench: StoreBench): void {
       const box = await bench.store.readBox(lease.outputBoxId);
       const results = box.flatMap(({ card }) => (card.type === 'tool.result' ? [card.content.result] : []));
       expect(results).toEqual(['second']);
-      expect(await bench.store.claimCall(fence, { callId, first: false, repeatable: true })).toMatchObject({
+      expect(
+        await bench.store.claimCall(fence, { callId, first: false, scheduledAt: 1, repeatable: true }),
+      ).toMatchObject({
         kind: 'settled',
       });
     });
@@ -247,7 +249,7 @@ export function describeCalls(bench: StoreBench): void {
     test('a call claimed with its step starts without a write, under its lease only, and adopts a result (T5, W10)', async () => {
       const { lease, callId } = await claimedWithStep();
       const fence = fenceOf(lease);
-      const first = { callId, first: true, repeatable: true };
+      const first = { callId, first: true, scheduledAt: 1, repeatable: true };
       const before = await bench.eventsOf(lease.agentId);
       bench.now += 1_000;
       const progressAt = async () => (await bench.store.getAgent(lease.agentId))?.updatedAt;
@@ -275,19 +277,44 @@ export function describeCalls(bench: StoreBench): void {
 
     test('a call claimed with its step that is unsafe where it runs is outcome_unknown (W10)', async () => {
       const { lease, callId } = await claimedWithStep();
-      expect(await bench.store.claimCall(fenceOf(lease), { callId, first: true, repeatable: false })).toMatchObject({
+      expect(
+        await bench.store.claimCall(fenceOf(lease), { callId, first: true, scheduledAt: 1, repeatable: false }),
+      ).toMatchObject({
         kind: 'settled',
         settled: { errorCode: 'outcome_unknown' },
       });
+    });
+
+    test('an attempt that claims after one that was scheduled later starts nothing, and says nothing of the outcome (W10)', async () => {
+      const plain = async () => {
+        const lease = await bench.started(newAgent());
+        const { calls } = await bench.think(lease, 1, ['t']);
+        return { lease, callId: calls[0]?.callId ?? '' };
+      };
+      for (const made of [plain, claimedWithStep]) {
+        for (const repeatable of [true, false]) {
+          if (made === claimedWithStep && !repeatable) continue;
+          const { lease, callId } = await made();
+          const late = { callId, first: false, scheduledAt: 2_000, repeatable };
+          expect(await bench.store.claimCall(fenceOf(lease), late)).toMatchObject({ kind: 'go' });
+          const early = bench.other.claimCall(fenceOf(lease), { ...late, first: true, scheduledAt: 1_000 });
+          await expect(early).rejects.toMatchObject({ code: 'call_overtaken' });
+        }
+      }
     });
 
     test('an unsafe call with a claim and no result is outcome_unknown, never run again (W10)', async () => {
       const lease = await bench.started(newAgent());
       const { calls } = await bench.think(lease, 1, ['t']);
       const callId = calls[0]?.callId ?? '';
-      const claim = { callId, first: true, repeatable: false };
+      const claim = { callId, first: true, scheduledAt: 1, repeatable: false };
       expect(await bench.store.claimCall(fenceOf(lease), claim)).toMatchObject({ kind: 'go', attempt: 1 });
-      const second = await bench.store.claimCall(fenceOf(lease), { callId, first: false, repeatable: false });
+      const second = await bench.store.claimCall(fenceOf(lease), {
+        callId,
+        first: false,
+        scheduledAt: 1,
+        repeatable: false,
+      });
       expect(second).toMatchObject({ kind: 'settled', settled: { status: 'failed', errorCode: 'outcome_unknown' } });
     });
 

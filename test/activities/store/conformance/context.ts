@@ -68,7 +68,7 @@ export function describeContext(bench: StoreBench): void {
       const first = await bench.started(agentId);
       const { thoughtSeq, thoughtTokens } = await bench.think(first, 1, ['t']);
       const callId = callIdOf(first.agentTurnId, 1, 0);
-      await bench.store.claimCall(fenceOf(first), { callId, first: true, repeatable: false });
+      await bench.store.claimCall(fenceOf(first), { callId, first: true, scheduledAt: 1, repeatable: false });
       const long = result(callId, { result: 'x'.repeat(4_000) });
       const { tokens } = await bench.store.settleCall(fenceOf(first), {
         callId,
@@ -171,7 +171,7 @@ export function describeContext(bench: StoreBench): void {
       await bench.think(lease, 1, ['t']);
       const callId = callIdOf(lease.agentTurnId, 1, 0);
       const content = result(callId, { result: 'long '.repeat(20_000) });
-      await bench.store.claimCall(fenceOf(lease), { callId, first: true, repeatable: false });
+      await bench.store.claimCall(fenceOf(lease), { callId, first: true, scheduledAt: 1, repeatable: false });
       const { tokens } = await bench.store.settleCall(fenceOf(lease), { callId, attempt: 1, content, durationMs: 1 });
       expect(tokens).toBeLessThan(1_000);
       expect(await bench.store.readResult(fenceOf(lease), callId)).toMatchObject({ result: content.result });
