@@ -68,6 +68,7 @@ export async function performCalls(
     });
     return [...ofCalls, ...refused];
   };
+  let started = 0;
   const perform = async ({ callId, tool }: (typeof calls)[number], index: number): Promise<RunToolOutcome> => {
     const settleWith = (result: CallResult) => {
       if (settledOf(outcomes).length < calls.length - 1 + refused.length) return store.settleCall(fence, result);
@@ -75,16 +76,17 @@ export async function performCalls(
     };
     const claim = claims.get(callId);
     const askedAt = claim ? claimedAt : moment();
-    const holdAs = (attempt: CallAttempt) => holding.asking(() => store.checkLease(fence, attempt), askedAt);
+    const holdAs = (attempt: CallAttempt) => {
+      started += 1;
+      return holding.asking(() => store.checkLease(fence, attempt), askedAt);
+    };
     return performCall(deps, { ...input, callId, tool }, { claim, holdAs, settleWith });
   };
-  let begun = 0;
   let failed: { readonly error: unknown } | undefined;
   const begin = (call: (typeof calls)[number], index: number): Promise<RunToolOutcome> => {
     if (failed) throw failed.error;
-    // An attempt that does nothing at all would only come again.
-    if (begun > 0 && deps.isStopping?.()) throw stopping();
-    begun += 1;
+    // An attempt that starts nothing at all would only come again.
+    if (started > 0 && deps.isStopping?.()) throw stopping();
     return perform(call, index);
   };
   await inLanes(calls, atOnce, async (call, index) => {
