@@ -47,7 +47,15 @@ function required(variable: string): string {
 const CONNECT_MS = 60_000;
 
 export type Backend = 'sqlite' | 'postgres';
-export const BACKENDS: readonly Backend[] = ['sqlite', 'postgres'];
+const ALL_BACKENDS: readonly Backend[] = ['sqlite', 'postgres'];
+/** The stores on which scenarios are tried: both, or the one that AGENTTURN_TEST_STORE names. What a store itself must do is tried on both. */
+export const BACKENDS = backendsOf(process.env.AGENTTURN_TEST_STORE);
+
+function backendsOf(only: string | undefined): readonly Backend[] {
+  const chosen = ALL_BACKENDS.filter((backend) => !only || backend === only);
+  if (chosen.length > 0) return chosen;
+  throw new Error(`AGENTTURN_TEST_STORE is ${only}: expected ${ALL_BACKENDS.join(' or ')}`);
+}
 
 /** Servers of a test's own, in place of those of the whole run. */
 export interface HarnessServers {
