@@ -139,17 +139,17 @@ async function inOrder<T>(
     } catch (error) {
       if (!(error instanceof CodedError) || isRetried(error)) throw error;
       log.warn('a message could not be handled', { messageId: message.messageId, error: error.message });
-      // A store that cannot even take that is restored by somebody, and the message waits for it.
-      await drop(message.messageId, `${error.code}: ${error.message}`).catch(tryAgain);
+      await drop(message.messageId, `${error.code}: ${error.message}`).catch(waitForRestore);
       handled.push(false);
     }
   }
   return handled;
 }
 
-/** Throws the error as one that another attempt may heal. */
-const tryAgain = (error: unknown): never => {
-  throw error instanceof CodedError ? toApplicationFailure(error, { nonRetryable: false }) : error;
+/** Throws the error; that of a damaged store as one to be tried again: somebody restores the store, and the message waits for it. */
+const waitForRestore = (error: unknown): never => {
+  const isDamaged = error instanceof CodedError && error.code === 'store_corrupt';
+  throw isDamaged ? toApplicationFailure(error, { nonRetryable: false }) : error;
 };
 
 /** Whether the store has accepted the request of a message; where it has not, an event says why. */

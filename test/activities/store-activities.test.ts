@@ -172,6 +172,13 @@ describe('a store activity', () => {
     const agentId = `agent-${v7()}`;
     const kept = attempt(acceptInline, { agentId, requests: [{ messageId: v7(), body: enqueue }] });
     await expect(kept).rejects.toMatchObject({ type: 'store_corrupt', nonRetryable: false });
+    const refused = async () => {
+      throw new CodedError('payload_too_large', 'too much to say');
+    };
+    // What no restored store heals is not tried again for ever.
+    const other = activities({ ...turn.store, accept: damaged, recordDropped: refused });
+    const failing = attempt(other.acceptInline, { agentId, requests: [{ messageId: v7(), body: enqueue }] });
+    await expect(failing).rejects.toMatchObject({ code: 'payload_too_large' });
   });
 
   test('judges arguments that an approver changed as the tool would get them, else as they were written (K7)', async () => {
