@@ -5,7 +5,7 @@
  * is bundled anew.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { LogLevel } from '@temporalio/common';
@@ -14,7 +14,7 @@ import { bundleWorkflows, type WorkflowCode, workflowsPath } from './bundle.ts';
 const PACKAGES = fileURLToPath(new URL('../node_modules', import.meta.url));
 /** Where tools keep what they can make again. */
 const FOLDER = join(PACKAGES, '.cache', 'agentturn');
-/** After how long a bundle that nobody has made again is removed, in ms. */
+/** After how long a bundle that nobody has used is removed, in ms. */
 const KEPT_MS = 24 * 3_600_000;
 
 /** The bundle of the sources as they are now: what was kept, or what is bundled here and kept where the folder can be written. */
@@ -22,7 +22,11 @@ export async function keptBundle(level: LogLevel): Promise<WorkflowCode> {
   const digest = await digestOfSources().catch(() => null);
   if (digest === null) return bundleWorkflows(level);
   const codePath = join(FOLDER, `workflow-bundle-${digest}.js`);
-  if (await stat(codePath).catch(() => null)) return { codePath };
+  if (await stat(codePath).catch(() => null)) {
+    const now = new Date();
+    await utimes(codePath, now, now).catch(() => {});
+    return { codePath };
+  }
   const { code } = await bundleWorkflows(level);
   try {
     await keep(codePath, code);
@@ -47,11 +51,11 @@ async function digestOfSources(): Promise<string> {
   return hash.digest('hex').slice(0, 32);
 }
 
-/** Writes the bundle whole or not at all, for others may read it, and removes those of earlier sources. */
+/** Writes the bundle whole or not at all, also where the machine loses its power, for others read it, and removes those of earlier sources. */
 async function keep(codePath: string, code: string): Promise<void> {
   await mkdir(FOLDER, { recursive: true });
   const written = `${codePath}.${randomUUID()}`;
-  await writeFile(written, code);
+  await writeFile(written, code, { flush: true });
   await rename(written, codePath);
   for (const name of await readdir(FOLDER)) {
     const path = join(FOLDER, name);

@@ -126,6 +126,8 @@ export class Burst {
   #mayHaveOpened = false;
   /** What led attempts before this one to their steps, by their indices; null where no such attempt is known of. */
   #led: ReadonlyMap<number, readonly BetweenSteps[]> | null = null;
+  /** The last step that they opened; 0 where none is known of. */
+  #ledTo = 0;
 
   constructor(deps: BurstDeps, input: BurstInput, fence: Fence, holding: Holding) {
     this.#deps = deps;
@@ -171,6 +173,7 @@ export class Burst {
     const first = firstStepOf(this.#input.action);
     const steps = await outlastOutage(this.#holding.signal, () => this.#deps.store.readLedSteps(this.#fence, first));
     this.#led = new Map(steps.map(({ stepIndex, ledBy }) => [stepIndex, ledBy]));
+    this.#ledTo = steps.at(-1)?.stepIndex ?? 0;
   }
 
   #perform(action: BurstAction): Promise<KernelAction | BurstOutcome> {
@@ -191,8 +194,7 @@ export class Burst {
   /** Whether the workflow is told before the action is performed. */
   #isEnough(action: BurstAction): boolean {
     // Where an attempt before this one has gone further, what led it on is in the store: another burst asks for it from a stored step on.
-    const ledTo = Math.max(0, ...(this.#led?.keys() ?? []));
-    if (action.type !== 'call_llm' && firstStepOf(action) <= ledTo) return false;
+    if (action.type !== 'call_llm' && firstStepOf(action) <= this.#ledTo) return false;
     if (this.#deps.isStopping?.()) return true;
     const ranMs = performance.now() - this.#startedAt;
     const { maxMs, maxSteps, maxBytes } = this.#input.limits ?? USUAL_LIMITS;

@@ -69,7 +69,7 @@ export async function performCalls(
     return [...ofCalls, ...refused];
   };
   let started = 0;
-  const perform = async ({ callId, tool }: (typeof calls)[number], index: number): Promise<RunToolOutcome> => {
+  const perform = async ({ callId, tool }: (typeof calls)[number], index: number): Promise<void> => {
     const settleWith = (result: CallResult) => {
       if (settledOf(outcomes).length < calls.length - 1 + refused.length) return store.settleCall(fence, result);
       return settleLast(result, (settled) => settledOf(new Map([...outcomes, [index, { kind: 'settled', settled }]])));
@@ -80,18 +80,18 @@ export async function performCalls(
       started += 1;
       return holding.asking(() => store.checkLease(fence, attempt), askedAt);
     };
-    return performCall(deps, { ...input, callId, tool }, { claim, holdAs, settleWith });
+    outcomes.set(index, await performCall(deps, { ...input, callId, tool }, { claim, holdAs, settleWith }));
   };
   let failed: { readonly error: unknown } | undefined;
-  const begin = (call: (typeof calls)[number], index: number): Promise<RunToolOutcome> => {
+  const begin = async (call: (typeof calls)[number], index: number): Promise<void> => {
     if (failed) throw failed.error;
     // An attempt that starts nothing at all would only come again.
     if (started > 0 && deps.isStopping?.()) throw stopping();
-    return perform(call, index);
+    await perform(call, index);
   };
   await inLanes(calls, atOnce, async (call, index) => {
     try {
-      outcomes.set(index, await inSlot(slots, holding.signal, async () => begin(call, index)));
+      await inSlot(slots, holding.signal, () => begin(call, index));
     } catch (error) {
       failed ??= { error };
     }

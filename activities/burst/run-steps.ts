@@ -19,10 +19,9 @@ export const runSteps =
     return withHeartbeat(leaseCheck(deps.store, fence), async (holding) => {
       // Two versions may decide otherwise of the same turn; the workflow's own is the one that a replay asks.
       const isSame = input.kernel === KERNEL_VERSION;
-      const burst = isSame
-        ? new Burst(deps, input, fence, holding).run()
-        : leaveToWorkflow(deps, input, fence, holding);
-      const outcome = await burst;
+      const outcome = isSame
+        ? await new Burst(deps, input, fence, holding).run()
+        : await leaveToWorkflow(deps, input, fence, holding);
       // What goes on apart does not look for what a lost attempt has done.
       const again = !isFirstAttempt() || (outcome.apart && input.again);
       return again ? { ...outcome, again: true } : outcome;

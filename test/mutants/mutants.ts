@@ -430,7 +430,7 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'T5',
     breaks: 'another attempt at a burst that has done enough leaves the way of the one before it',
     file: 'activities/burst/burst.ts',
-    find: `if (action.type !== 'call_llm' && firstStepOf(action) <= ledTo) return false;`,
+    find: `if (action.type !== 'call_llm' && firstStepOf(action) <= this.#ledTo) return false;`,
     replace: ``,
     test: BURSTS,
     only: 'on SQLite an attempt',
