@@ -5,7 +5,7 @@
 import { mkdirSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import type { Browser, Page } from 'playwright-core';
 import { v7 } from 'uuid';
 import { AgentHttpClient } from '../../client/http/http-client.ts';
@@ -17,7 +17,7 @@ import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
 import { ChaosTemporal } from '../chaos/temporal.ts';
 import { type CliProcess, emptyFolder, runCli, startCli } from '../client/cli/processes.ts';
-import { launchBrowser, openWorkflowPage } from '../support/browser.ts';
+import { describeInBrowser, launchBrowser, openWorkflowPage } from '../support/browser.ts';
 import { BACKENDS, type Backend, type Harness, openHarness } from '../support/harness.ts';
 import { startWorkerProcess, type WorkerProcess } from '../support/processes.ts';
 import { DELIVERED, Gate, storyScripts, WAITS } from '../support/story.ts';
@@ -215,7 +215,7 @@ async function expectOnce(stage: Stage): Promise<void> {
   expect(await store.violations()).toEqual([]);
 }
 
-describe('an agent whose Temporal server, worker and gateway are killed between its acts', () => {
+describeInBrowser('an agent whose Temporal server, worker and gateway are killed between its acts', () => {
   test.each(BACKENDS)(
     'plans, goes on by itself, waits, is woken, asks a person, and comes to its end, each once, on %s',
     async (backend) => {

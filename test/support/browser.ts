@@ -1,7 +1,8 @@
 /** Temporal's Web UI in a real browser. */
+import { describe } from '@jest/globals';
 import { type Browser, chromium, type Page } from 'playwright-core';
+import { findChromium, noBrowser } from './chromium.ts';
 
-const CHROMIUM = process.env.AGENTTURN_TEST_CHROMIUM ?? '/usr/bin/chromium';
 const FLAGS = [
   '--headless',
   '--no-sandbox',
@@ -12,7 +13,11 @@ const FLAGS = [
   '--no-first-run',
 ];
 
-export const launchBrowser = (): Promise<Browser> => chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+export const launchBrowser = async (): Promise<Browser> => chromium.launch({ ...(await findChromium()), args: FLAGS });
+
+/** Tests that need a browser; where a platform has none they are skipped, and their name says so. */
+export const describeInBrowser = (name: string, tests: () => void): void =>
+  noBrowser === undefined ? describe(name, tests) : describe.skip(`${name} (${noBrowser})`, tests);
 
 /** The list of workflows of a namespace; on the server of the whole test run where no other Web UI is named. */
 export const workflowListUrl = (namespace: string, uiUrl = process.env.AGENTTURN_TEST_TEMPORAL_UI): string =>

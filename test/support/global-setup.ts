@@ -5,10 +5,11 @@
 import { chmodSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { keptBundle } from '../../workers/kept-bundle.ts';
 import { findOrStartTemporal, type TemporalServer } from '../../workers/temporal/server.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
-import { PostgresServer, postgresIsInstalled } from './postgres-server.ts';
+import { PostgresServer } from './postgres-server.ts';
 
 declare global {
   /** What the run writes, and its tests: removed at its end. */
@@ -17,12 +18,18 @@ declare global {
   var testPostgres: PostgresServer | undefined;
 }
 
+/** Where the processes that tests start find the code of those before them, compiled: they start in a third of the time. */
+const COMPILED = fileURLToPath(new URL('../../node_modules/.cache/agentturn/compiled', import.meta.url));
+/** What is written survives the death of any process; no test cuts the machine's power. */
+const UNSYNCED = { fsync: 'off', full_page_writes: 'off' };
+
 export default async function setup(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'agentturn-test-'));
   // PostgreSQL may run as a user of its own.
   chmodSync(folder, 0o755);
   globalThis.testFolder = folder;
   process.env.TMPDIR = folder;
+  process.env.NODE_COMPILE_CACHE ??= COMPILED;
   if (!process.env.AGENTTURN_TEST_TEMPORAL) {
     const server = await findOrStartTemporal({
       dataDir: folder,
@@ -38,9 +45,8 @@ export default async function setup(): Promise<void> {
   const bundle = await keptBundle('WARN');
   const bundlePath = 'codePath' in bundle ? bundle.codePath : join(folder, 'workflow-bundle.js');
   if ('code' in bundle) writeFileSync(bundlePath, bundle.code);
-  // Where it is not installed, the tests that need it say so and fail.
-  if (!process.env.AGENTTURN_TEST_POSTGRES && postgresIsInstalled()) {
-    const postgres = await PostgresServer.start(folder);
+  if (!process.env.AGENTTURN_TEST_POSTGRES) {
+    const postgres = await PostgresServer.start(folder, UNSYNCED);
     globalThis.testPostgres = postgres;
     process.env.AGENTTURN_TEST_POSTGRES = postgres.url;
   }

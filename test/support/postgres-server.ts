@@ -1,16 +1,26 @@
-/** A PostgreSQL server of our own on loopback, from the system's packages, with its data in a folder of the caller. */
+/** A PostgreSQL server of our own on loopback, with its data in a folder of the caller. */
 import { execFile } from 'node:child_process';
-import { chownSync, mkdirSync, readdirSync } from 'node:fs';
+import { chownSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import pg from 'pg';
 import { freePort } from '../../workers/temporal/probe.ts';
+import { postgresBin } from './postgres-programs.ts';
 import { lastLines, type Program, signal, startProgram } from './programs.ts';
 
 const run = promisify(execFile);
-const PACKAGES = '/usr/lib/postgresql';
 const READY_MS = 30_000;
+
+/** Becomes the user of the first argument, and the program of those after it. */
+const BECOME = `
+  const [identity, program, ...args] = process.argv.slice(1);
+  const { uid, gid } = JSON.parse(identity);
+  process.setgroups([]);
+  process.setgid(gid);
+  process.setuid(uid);
+  process.execve(program, [program, ...args], process.env);
+`;
 
 interface Identity {
   readonly uid: number;
@@ -31,27 +41,24 @@ export class PostgresServer {
     this.#program = this.#spawn();
   }
 
-  /** Resolves when it answers. `dir` may be entered by other users. Errors: none of its programs is installed. */
-  static async start(dir: string): Promise<PostgresServer> {
-    const bin = newestBin();
-    if (bin === null) throw new Error(`PostgreSQL's server is not in ${PACKAGES} (apt-get install postgresql)`);
+  /** Resolves when it answers. `dir` may be entered by other users. `settings` are of postgresql.conf. Errors: no server for this platform. */
+  static async start(dir: string, settings: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
+    const bin = await postgresBin(dir);
     const dataDir = join(dir, 'postgres');
     mkdirSync(dataDir, { mode: 0o700 });
-    const identity = await serverIdentity();
+    const identity = serverIdentity();
     if (identity) chownSync(dataDir, identity.uid, identity.gid);
-    const as = identity
-      ? ['setpriv', '--reuid', String(identity.uid), '--regid', String(identity.gid), '--clear-groups']
-      : [];
-    const init = [...as, join(bin, 'initdb'), '-D', dataDir, '-U', 'agentturn', '-A', 'trust', '-E', 'UTF8'];
-    const [program = '', ...args] = init;
-    await run(program, args, { cwd: dataDir });
+    const init = ['-D', dataDir, '-U', 'agentturn', '-A', 'trust', '-E', 'UTF8', '--locale', 'C', '--no-sync'];
+    await run(join(bin, 'initdb'), init, { cwd: dataDir, ...identity });
     // Never one that others may look for as well: while this server is away, they would take its port.
     const port = await freePort(0);
-    const settings = ['-c', 'listen_addresses=127.0.0.1', '-c', 'max_connections=200', '-k', dataDir];
-    const command = [...as, join(bin, 'postgres'), '-D', dataDir, '-p', String(port), ...settings];
-    const server = new PostgresServer(dir, `postgres://agentturn@127.0.0.1:${port}/postgres`, command);
-    await server.#ready();
-    return server;
+    const all = { listen_addresses: '127.0.0.1', max_connections: '200', ...settings };
+    const given = Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+    const server = [join(bin, 'postgres'), '-D', dataDir, '-p', String(port), '-k', dataDir, ...given];
+    const command = identity ? [process.execPath, '-e', BECOME, JSON.stringify(identity), ...server] : server;
+    const started = new PostgresServer(dir, `postgres://agentturn@127.0.0.1:${port}/postgres`, command);
+    await started.#ready();
+    return started;
   }
 
   stop(): Promise<void> {
@@ -69,12 +76,21 @@ export class PostgresServer {
 
   /** Stops the clock of the server with the processes it has forked, which do the work, for `ms`. */
   async freeze(ms: number): Promise<void> {
-    const { pid } = this.#program;
-    const { stdout } = await run('ps', ['-o', 'pid=', '--ppid', String(pid)]);
-    const pids = [pid, ...stdout.split('\n').map(Number)].filter((id) => id !== undefined && id > 0);
+    const pids = [this.#program.pid, ...(await this.#forked())];
     for (const id of pids) signal(id, 'SIGSTOP');
     await sleep(ms);
     for (const id of pids.reverse()) signal(id, 'SIGCONT');
+  }
+
+  async #forked(): Promise<readonly number[]> {
+    const client = new pg.Client({ connectionString: this.url });
+    await client.connect();
+    try {
+      const { rows } = await client.query<{ pid: number }>('select pid from pg_stat_activity');
+      return rows.map(({ pid }) => pid);
+    } finally {
+      await client.end();
+    }
   }
 
   #spawn(): Program {
@@ -103,20 +119,13 @@ export class PostgresServer {
   }
 }
 
-export const postgresIsInstalled = (): boolean => newestBin() !== null;
-
-function newestBin(): string | null {
-  try {
-    const [newest] = readdirSync(PACKAGES).sort((a, b) => Number(b) - Number(a));
-    return newest === undefined ? null : join(PACKAGES, newest, 'bin');
-  } catch {
-    return null;
-  }
-}
-
 /** PostgreSQL refuses to run as root. */
-async function serverIdentity(): Promise<Identity | null> {
+function serverIdentity(): Identity | null {
   if (process.getuid?.() !== 0) return null;
-  const id = async (flag: string) => Number((await run('id', [flag, 'postgres'])).stdout);
-  return { uid: await id('-u'), gid: await id('-g') };
+  const users = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .map((line) => line.split(':'));
+  const user = ['postgres', 'nobody'].flatMap((name) => users.filter(([known]) => known === name))[0];
+  if (user) return { uid: Number(user[2]), gid: Number(user[3]) };
+  throw new Error('PostgreSQL does not run as root, and there is no user `postgres` or `nobody`: run as another user');
 }

@@ -8,11 +8,7 @@ const LOOK_MS = 20;
 /** The server's URL with a schema of its own: as good as a database of its own, and made at once. */
 export async function freshSchemaUrl(): Promise<string> {
   const base = process.env.AGENTTURN_TEST_POSTGRES;
-  if (!base) {
-    throw new Error(
-      'these tests need PostgreSQL: install it (apt-get install postgresql) or set AGENTTURN_TEST_POSTGRES',
-    );
-  }
+  if (!base) throw new Error('AGENTTURN_TEST_POSTGRES is not set: test/support/global-setup.ts starts that server');
   const schema = `test_${crypto.randomUUID().replaceAll('-', '')}`;
   const client = new pg.Client({ connectionString: base });
   await client.connect();

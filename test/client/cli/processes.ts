@@ -5,10 +5,11 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { Terminal } from '../../support/terminal.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../../workers/main.ts', import.meta.url));
 /** The rest of the environment would make a test depend on the machine it runs on. */
-const KEPT = ['PATH', 'HOME', 'XDG_CACHE_HOME'];
+const KEPT = ['PATH', 'HOME', 'XDG_CACHE_HOME', 'NODE_COMPILE_CACHE'];
 
 export interface CliOptions {
   readonly env?: Readonly<Record<string, string>>;
@@ -90,10 +91,11 @@ export class CliProcess {
   }
 }
 
-function placeOf({ env = {}, cwd = emptyFolder() }: CliOptions): { cwd: string; env: Record<string, string> } {
-  const kept = Object.fromEntries(KEPT.map((name) => [name, process.env[name] ?? '']));
-  return { cwd, env: { ...kept, ...env } };
-}
+/** What of this process's environment every process needs. */
+export const keptEnvironment = (): Record<string, string> =>
+  Object.fromEntries(KEPT.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])));
+
+const placeOf = ({ env = {}, cwd = emptyFolder() }: CliOptions) => ({ cwd, env: { ...keptEnvironment(), ...env } });
 
 export function startCli(args: readonly string[], options: CliOptions = {}): CliProcess {
   const stdin = options.input === undefined ? 'ignore' : 'pipe';
@@ -102,15 +104,9 @@ export function startCli(args: readonly string[], options: CliOptions = {}): Cli
   return new CliProcess(child);
 }
 
-/** In a pseudo-terminal, by `script` of util-linux. Its shell makes way for the process, so that Ctrl-C comes to this one alone. */
-export function startInTerminal(args: readonly string[], options: CliOptions = {}): CliProcess {
-  const words = [process.execPath, PROGRAM, ...args].map((word) => `'${word.replaceAll("'", `'\\''`)}'`);
-  const child = spawn('script', ['-qec', `exec ${words.join(' ')}`, '/dev/null'], {
-    ...placeOf(options),
-    stdio: 'pipe',
-  });
-  return new CliProcess(child);
-}
+/** At a terminal wide enough that no line of it is broken. */
+export const startInTerminal = (args: readonly string[], options: CliOptions = {}): Terminal =>
+  new Terminal([process.execPath, PROGRAM, ...args], { ...placeOf(options), columns: 400 });
 
 export const runCli = (args: readonly string[], options: CliOptions = {}): Promise<Finished> =>
   startCli(args, options).finished();

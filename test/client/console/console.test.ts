@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import type { Browser, Page } from 'playwright-core';
 import { v7 } from 'uuid';
 import { z } from 'zod';
@@ -10,7 +10,7 @@ import { defineAgent, defineApp, defineTool } from '../../../activities/app/app.
 import { AGENT_STATE_TOOLS } from '../../../activities/tools/builtin/registry.ts';
 import type { ModelAnswer } from '../../../workers/model-server/completion.ts';
 import { type ModelServer, startModelServer } from '../../../workers/model-server/wire.ts';
-import { launchBrowser } from '../../support/browser.ts';
+import { describeInBrowser, launchBrowser } from '../../support/browser.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 import { ALL, type GatewayBench, openGateway } from '../gateway/bench.ts';
@@ -184,7 +184,7 @@ async function seriousFindings(page: Page): Promise<unknown> {
 const isWiderThanItsWindow = (page: Page): Promise<boolean> =>
   page.evaluate('document.documentElement.scrollWidth > innerWidth');
 
-describe('the console', () => {
+describeInBrowser('the console', () => {
   test('streams the text of a turn as it is written, in two tabs, and shows what it cost', async () => {
     const id = newAgent('tester');
     const text = Array.from({ length: 40 }, (_, word) => `word${word}`).join(' ');

@@ -15,7 +15,7 @@ import { defineAgent, defineApp, defineTool } from '../../../activities/app/app.
 import { type GatewayServer, listen } from '../../../workers/gateway-server.ts';
 import type { ModelAnswer } from '../../../workers/model-server/completion.ts';
 import { type ModelServer, startModelServer } from '../../../workers/model-server/wire.ts';
-import { launchBrowser } from '../../support/browser.ts';
+import { describeInBrowser, launchBrowser } from '../../support/browser.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 import { ALL, type GatewayBench, openGateway } from './bench.ts';
@@ -95,10 +95,8 @@ beforeAll(async () => {
     { fetch: frontEnd(await bundle()).fetch as never, stop: () => {} },
     { host: '127.0.0.1', port: 0 },
   );
-  browser = await launchBrowser();
 }, WAIT.timeoutMs);
 afterAll(async () => {
-  await browser?.close();
   await site?.close();
   await gateway?.server.close();
   await harness?.close();
@@ -157,7 +155,12 @@ async function say(page: Page, text: string): Promise<void> {
 const ready = (page: Page) => page.locator('output').getByText('ready').waitFor();
 const lines = (page: Page, what: string) => page.locator(what).allTextContents();
 
-describe('useChat', () => {
+describeInBrowser('useChat', () => {
+  beforeAll(async () => {
+    browser = await launchBrowser();
+  });
+  afterAll(() => browser?.close());
+
   test('a chat of two messages, with a call and streamed text, is two turns of one session', async () => {
     const agent = newAgent();
     const page = await open(agent);

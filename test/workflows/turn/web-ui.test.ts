@@ -5,14 +5,14 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Browser, Page } from 'playwright-core';
 import { z } from 'zod';
 import { defineAgent, defineApp, defineTool } from '../../../activities/app/app.ts';
 import type { TurnHandle } from '../../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
-import { launchBrowser, openWorkflowPage, workflowListUrl } from '../../support/browser.ts';
+import { describeInBrowser, launchBrowser, openWorkflowPage, workflowListUrl } from '../../support/browser.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 
@@ -63,7 +63,7 @@ const slowly =
     return answer;
   };
 
-describe('the Web UI', () => {
+describeInBrowser('the Web UI', () => {
   let harness: Harness;
   let model: ScriptedServer;
   let browser: Browser;
