@@ -1,5 +1,5 @@
 /**
- * The command line as a frame: commands come from builders, each of which adds its own. `workers/program.ts` composes them.
+ * The command line as a frame: commands come from builders, each of which adds its own. `workers/agentturn.ts` composes them.
  *
  * Invariants
  * 1. Exit code 0: done; 1: it failed, with a code of the catalogue; 2: the command line itself was wrong, an option or an argument say.

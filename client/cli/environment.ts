@@ -1,4 +1,4 @@
-/** What the commands of a client need from the process they run in; `workers/program.ts` provides it. */
+/** What the commands of a client need from the process they run in; `workers/agentturn.ts` provides it. */
 
 import type { SessionView } from '../../workflows/contract/chat.ts';
 import type { ClientStore } from '../../workflows/contract/store.ts';

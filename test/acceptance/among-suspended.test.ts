@@ -10,7 +10,7 @@ import { type ScriptedServer, startScriptedModel } from '../../workers/model-ser
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { testApp } from '../support/app.ts';
 import { askScripts, askTool, suspended, taskEvents } from '../support/asking.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { WAIT } from '../support/wait.ts';
 
 const SUSPENDED = Number(process.env.AGENTTURN_TEST_SUSPENDED ?? 40);
@@ -23,7 +23,7 @@ interface Waiting {
   readonly turn: TurnHandle;
 }
 
-describe.each(BACKENDS)(`among ${SUSPENDED} suspended turns, on %s,`, (backend) => {
+describe.each(scenarioStores(import.meta.url))(`among ${SUSPENDED} suspended turns, on %s,`, (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
   const waiting: Waiting[] = [];

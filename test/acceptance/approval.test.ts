@@ -7,7 +7,7 @@ import { v7 } from 'uuid';
 import { startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { ChaosTemporal } from '../chaos/temporal.ts';
 import { say, taskEvents } from '../support/asking.ts';
-import { BACKENDS, openHarness } from '../support/harness.ts';
+import { openHarness, scenarioStores } from '../support/harness.ts';
 import { whatWasDone } from '../support/holding-app.ts';
 import { runScript, startWorkerProcess } from '../support/processes.ts';
 import { WAIT } from '../support/wait.ts';
@@ -17,7 +17,7 @@ const newFolder = () => mkdtempSync(join(tmpdir(), 'agentturn-approval-'));
 const spend = { kind: 'message', toolCalls: [{ name: 'spend', arguments: { amount: 7 } }] } as const;
 
 describe('a call that waits for approval', () => {
-  test.each(BACKENDS)(
+  test.each(scenarioStores(import.meta.url))(
     'runs once, as edited, when another process gives it after all was restarted, on %s (K7)',
     async (backend) => {
       const dir = newFolder();

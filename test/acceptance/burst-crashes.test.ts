@@ -12,11 +12,13 @@ import type { TurnHandle } from '../../client/api.ts';
 import { startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { calls, say, suspended, taskEvents } from '../support/asking.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { holdingApp, whatWasDone } from '../support/holding-app.ts';
 import { startWorkerProcess, type WorkerProcess } from '../support/processes.ts';
 import { WAIT } from '../support/wait.ts';
 import type { StoreCall } from '../support/worker-process.ts';
+
+const BACKENDS = scenarioStores(import.meta.url);
 
 const scripts = {
   work: [calls('look', 'count_again', 'count'), calls('count'), say('done')],

@@ -19,7 +19,7 @@ import type { MessageView } from '../../workflows/contract/chat.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { randomOf } from '../chaos/random.ts';
 import { ChaosTemporal } from '../chaos/temporal.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { startWorkerProcess, type WorkerProcess } from '../support/processes.ts';
 import { seen } from '../support/wait.ts';
 import type { Talked, TalkerArgument } from './chat-process.ts';
@@ -125,7 +125,7 @@ async function journaled(harness: Harness, folder: string, agentId: string): Pro
   expect(kept).toBe(readFileSync(path, 'utf8'));
 }
 
-test.each(BACKENDS)(
+test.each(scenarioStores(import.meta.url))(
   'every message is in one turn or rejected, each turn has one end, and nothing is stuck, and the journals say so, on %s (C2, C4, C8, C9)',
   async (backend) => {
     const temporal = await ChaosTemporal.start(newFolder());

@@ -9,7 +9,7 @@ import { attempts, type ScriptedServer, startScriptedModel } from '../../workers
 import type { TurnView } from '../../workflows/contract/views.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { calls, say, suspended, taskEvents } from '../support/asking.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { holdingApp } from '../support/holding-app.ts';
 import { temporalCli } from '../support/processes.ts';
 import { WAIT } from '../support/wait.ts';
@@ -40,7 +40,7 @@ const AFTER_RESET: Readonly<Record<Doing, Partial<TurnView>>> = {
   'calling the model': { status: 'success', deliverable: { text: 'thought again' } },
 };
 
-describe.each(BACKENDS)('scenario 2: from the Temporal CLI, on %s,', (backend) => {
+describe.each(scenarioStores(import.meta.url))('scenario 2: from the Temporal CLI, on %s,', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
 

@@ -13,7 +13,7 @@ import type { AgentEvent } from '../../workflows/contract/events.ts';
 import { CONTROL_QUEUE, targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { signalAcceptor } from '../support/acceptor.ts';
 import { askScripts, askTool, suspended, taskEvents } from '../support/asking.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { temporalCli } from '../support/processes.ts';
 import { WAIT } from '../support/wait.ts';
 
@@ -43,7 +43,7 @@ interface Asking {
   readonly turnWorkflow: string;
 }
 
-describe.each(BACKENDS)('foreign input on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('foreign input on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
 

@@ -9,10 +9,12 @@ import type { TurnHandle } from '../../client/api.ts';
 import { attempts, type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { calls, say, taskEvents } from '../support/asking.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { holdingApp, letGo, whatWasDone } from '../support/holding-app.ts';
 import { startWorkerProcess, temporalCli, type WorkerProcess } from '../support/processes.ts';
 import { WAIT } from '../support/wait.ts';
+
+const BACKENDS = scenarioStores(import.meta.url);
 
 interface Scene {
   readonly harness: Harness;

@@ -11,7 +11,7 @@ import type { TurnView } from '../../workflows/contract/views.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
 import { testApp } from '../support/app.ts';
 import { askTool, calls, say, suspended } from '../support/asking.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { seen } from '../support/wait.ts';
 
 const call = (name: string, args: object, content = ''): ScriptStep => ({
@@ -73,7 +73,7 @@ const scripts = {
   endless: [{ kind: 'message', content: 'x '.repeat(4_000), chunkDelayMs: 200 }],
 } satisfies Record<string, readonly ScriptStep[]>;
 
-describe.each(BACKENDS)('an agent on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('an agent on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
   let workflows: TurnWorkflows;

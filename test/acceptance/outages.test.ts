@@ -10,7 +10,7 @@ import { type ScriptedServer, startScriptedModel } from '../../workers/model-ser
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { type CliProcess, jsonOf, runCli, startCli } from '../client/cli/processes.ts';
 import { launchBrowser, openWorkflowPage } from '../support/browser.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 
 const APP = new URL('../client/cli/fixture-app.ts', import.meta.url).pathname;
 const SHOWN = /^stalled +waits for the model \[(\w+)\]: (.*); next try at \S+Z; \d+ attempts? failed since \S+Z$/m;
@@ -20,7 +20,7 @@ const WORKER_OUTAGE_MS = Number(process.env.AGENTTURN_TEST_WORKER_OUTAGE_MS ?? 5
 
 jest.setTimeout(240_000 + PROVIDER_OUTAGE_MS + WORKER_OUTAGE_MS);
 
-describe.each(BACKENDS)('while something it needs is not there, a turn on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('while something it needs is not there, a turn on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
   let gate: Server;

@@ -8,7 +8,7 @@ import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { signalAcceptor } from '../support/acceptor.ts';
 import { testApp } from '../support/app.ts';
 import { askTool, calls, say, suspended, taskEvents } from '../support/asking.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 
 const REPEATS = Number(process.env.AGENTTURN_TEST_REPEATS ?? 200);
 const SIDE_BY_SIDE = 10;
@@ -29,7 +29,7 @@ interface Waiting {
   readonly waiting: string;
 }
 
-describe.each(BACKENDS)('repeated over and over, on %s,', (backend) => {
+describe.each(scenarioStores(import.meta.url))('repeated over and over, on %s,', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
 

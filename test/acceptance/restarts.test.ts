@@ -8,9 +8,11 @@ import type { TurnHandle } from '../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { ChaosTemporal } from '../chaos/temporal.ts';
 import { calls, say, suspended, taskEvents } from '../support/asking.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { startWorkerProcess, type WorkerProcess } from '../support/processes.ts';
 import { WAIT } from '../support/wait.ts';
+
+const BACKENDS = scenarioStores(import.meta.url);
 
 const newFolder = () => mkdtempSync(join(tmpdir(), 'agentturn-restarts-'));
 

@@ -1,18 +1,18 @@
 /** Very many agents that rest: each delivery makes one turn, and a hundred thousand of them cost neither workflows nor memory (A5, A9, A12). */
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { AGENT_STATE_TOOLS } from '../../activities/tools/builtin/registry.ts';
 import { newWakeToken, wakeTokenHash } from '../../activities/wake-tokens.ts';
+import { residentBytes } from '../../bench/probes.ts';
 import { openRaw } from '../../bench/scale/database.ts';
 import { TurnWorkflows } from '../../client/turn-workflows.ts';
 import { startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { openGateway } from '../client/gateway/bench.ts';
 import { testApp } from '../support/app.ts';
 import { say } from '../support/asking.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { startWorkerProcess } from '../support/processes.ts';
 import { seen } from '../support/wait.ts';
 
@@ -34,10 +34,9 @@ const each = async <T>(items: readonly T[], act: (item: T) => Promise<void>): Pr
 const median = (numbers: readonly number[]): number =>
   numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
 
-const residentMiB = (pid: number): number =>
-  Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' })) / 1_024;
+const residentMiB = (pid: number): number => residentBytes(pid) / 2 ** 20;
 
-describe.each(BACKENDS)('agents that rest, on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('agents that rest, on %s', (backend) => {
   test(
     'and wait for triggers, each of which is hit twice, make one turn each (A9)',
     async () => {

@@ -7,7 +7,7 @@ import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import type { ReportAnswer } from '../../workflows/protocol/tool-result.ts';
 import { testApp } from '../support/app.ts';
 import { askTool, say, suspended } from '../support/asking.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { WAIT } from '../support/wait.ts';
 
 const MESSAGES = ['first', 'second', 'first again', 'stale', 'unknown', 'heartbeat'] as const;
@@ -56,7 +56,7 @@ const AFTER_END: Readonly<Record<Message, ReportAnswer>> = {
   heartbeat: 'duplicate',
 };
 
-describe.each(BACKENDS)(
+describe.each(scenarioStores(import.meta.url))(
   'scenario 4: two results, a duplicate, a stale epoch, an unknown id and a heartbeat on %s',
   (backend) => {
     let harness: Harness;

@@ -19,7 +19,7 @@ import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { type ChaosDatabase, startDatabase } from '../chaos/databases.ts';
 import { signalAcceptor } from '../support/acceptor.ts';
 import { calls, say, suspended, taskEvents } from '../support/asking.ts';
-import { BACKENDS, type Backend, type Harness, openHarness } from '../support/harness.ts';
+import { type Backend, type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { holdingApp, letGo, whatWasDone } from '../support/holding-app.ts';
 import { WAIT } from '../support/wait.ts';
 
@@ -107,7 +107,7 @@ async function gone({ harness }: Scene): Promise<void> {
 }
 
 describe(`scenario 7: the store is gone for ${OUTAGE_MS / 1_000} s`, () => {
-  test.concurrent.each(BACKENDS)(
+  test.concurrent.each(scenarioStores(import.meta.url))(
     'turns wait and go on, and histories grow by a bounded number of events, on %s',
     async (backend) => {
       const scene = await openScene(backend);

@@ -18,7 +18,7 @@ import { isTerminal } from '../../workflows/protocol/turn.ts';
 import { ChaosTemporal } from '../chaos/temporal.ts';
 import { type CliProcess, emptyFolder, runCli, startCli } from '../client/cli/processes.ts';
 import { describeInBrowser, launchBrowser, openWorkflowPage } from '../support/browser.ts';
-import { BACKENDS, type Backend, type Harness, openHarness } from '../support/harness.ts';
+import { type Backend, type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { startWorkerProcess, type WorkerProcess } from '../support/processes.ts';
 import { DELIVERED, Gate, storyScripts, WAITS } from '../support/story.ts';
 import { seen, WAIT } from '../support/wait.ts';
@@ -216,7 +216,7 @@ async function expectOnce(stage: Stage): Promise<void> {
 }
 
 describeInBrowser('an agent whose Temporal server, worker and gateway are killed between its acts', () => {
-  test.each(BACKENDS)(
+  test.each(scenarioStores(import.meta.url))(
     'plans, goes on by itself, waits, is woken, asks a person, and comes to its end, each once, on %s',
     async (backend) => {
       const [planned, delivered] = [new Gate(), new Gate()];

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { type App, defineAgent, defineApp, defineTool } from '../../activities/app/app.ts';
 import type { ModelAnswer } from '../../workers/model-server/completion.ts';
 import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 
 const open: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -40,20 +40,23 @@ async function started(harness: Harness, name: string): Promise<string[]> {
   return lines;
 }
 
-test.each(BACKENDS)('on %s: turns of two apps at once, with a worker of each', async (backend) => {
-  const harness = await openHarness(backend);
-  open.push(() => harness.close());
-  expect(await started(harness, 'red')).toEqual([]);
-  expect((await started(harness, 'blue')).join()).toMatch(/red: not in this app.* target worker_generic/);
-  const names = Array.from({ length: 12 }, (_, index) => (index % 2 === 0 ? 'red' : 'blue'));
-  const turns = await Promise.all(names.map((name) => harness.client.run(name, { instruction: 'go' })));
-  for (const [index, turn] of turns.entries()) {
-    const { status, deliverable, steps } = await turn.result();
-    expect({ status, text: deliverable?.text }).toEqual({ status: 'success', text: `by ${names[index]}` });
-    expect(steps[0]?.calls).toMatchObject([{ tool: names[index], status: 'success' }]);
-  }
-  expect(await harness.store.violations()).toEqual([]);
-});
+test.each(scenarioStores(import.meta.url))(
+  'on %s: turns of two apps at once, with a worker of each',
+  async (backend) => {
+    const harness = await openHarness(backend);
+    open.push(() => harness.close());
+    expect(await started(harness, 'red')).toEqual([]);
+    expect((await started(harness, 'blue')).join()).toMatch(/red: not in this app.* target worker_generic/);
+    const names = Array.from({ length: 12 }, (_, index) => (index % 2 === 0 ? 'red' : 'blue'));
+    const turns = await Promise.all(names.map((name) => harness.client.run(name, { instruction: 'go' })));
+    for (const [index, turn] of turns.entries()) {
+      const { status, deliverable, steps } = await turn.result();
+      expect({ status, text: deliverable?.text }).toEqual({ status: 'success', text: `by ${names[index]}` });
+      expect(steps[0]?.calls).toMatchObject([{ tool: names[index], status: 'success' }]);
+    }
+    expect(await harness.store.violations()).toEqual([]);
+  },
+);
 
 test('a turn waits for a worker of its app, however often a worker of another one has handed it on', async () => {
   const harness = await openHarness();

@@ -4,14 +4,14 @@ import { v7 } from 'uuid';
 import type { ChatHandle, SentMessage } from '../../client/chat/api.ts';
 import { startModelServer } from '../../workers/model-server/wire.ts';
 import { testApp } from '../support/app.ts';
-import { BACKENDS, openHarness } from '../support/harness.ts';
+import { openHarness, scenarioStores } from '../support/harness.ts';
 import { WAIT } from '../support/wait.ts';
 
 /** With `AGENTTURN_TEST_RACES=200` it takes a minute. */
 const TIMES = Number(process.env.AGENTTURN_TEST_RACES ?? 30);
 const SIDE_BY_SIDE = 10;
 
-test.each(BACKENDS)('many times on %s: never lost, never told twice (C8)', async (backend) => {
+test.each(scenarioStores(import.meta.url))('many times on %s: never lost, never told twice (C8)', async (backend) => {
   const harness = await openHarness(backend);
   const steers = new Map<string, () => void>();
   const model = await startModelServer({

@@ -8,7 +8,7 @@ import type { ClientApi } from '../../client/client-api.ts';
 import type { ModelAnswer } from '../../workers/model-server/completion.ts';
 import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
 import type { MessageEnvelopeInput } from '../../workflows/protocol/chat.ts';
-import { BACKENDS, type Backend, type Harness, openHarness } from '../support/harness.ts';
+import { type Backend, type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { type GatewayBench, openGateway } from './gateway/bench.ts';
 
 /** A value that is wrong for each field of an envelope; undefined for one that must be there. */
@@ -48,7 +48,7 @@ const lastAsked = (messages: readonly { role: string; content?: unknown }[]): st
   String(messages.findLast(({ role }) => role === 'user')?.content ?? '');
 
 describe.each<readonly [string, Backend, 'directly' | 'over HTTP']>([
-  ...BACKENDS.map((backend) => [`directly on ${backend}`, backend, 'directly'] as const),
+  ...scenarioStores(import.meta.url).map((backend) => [`directly on ${backend}`, backend, 'directly'] as const),
   ['over HTTP', 'sqlite', 'over HTTP'],
 ])('a chat %s', (_, backend, way) => {
   let harness: Harness;

@@ -4,10 +4,10 @@ import { v7 } from 'uuid';
 import { defineAgent, defineApp } from '../../activities/app/app.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { agentWorkflowId, CONTROL_QUEUE } from '../../workflows/protocol/ids.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { WAIT } from '../support/wait.ts';
 
-describe.each(BACKENDS)('two users of one profile, on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('two users of one profile, on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
 

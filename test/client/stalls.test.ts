@@ -11,7 +11,7 @@ import { connectClient } from '../../client/connect.ts';
 import { findStall, type Stall } from '../../client/stalls.ts';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { WAIT } from '../support/wait.ts';
 
 const app = defineApp({
@@ -31,7 +31,7 @@ const app = defineApp({
   ],
 });
 
-describe.each(BACKENDS)('a turn on %s that does not go on says why', (backend) => {
+describe.each(scenarioStores(import.meta.url))('a turn on %s that does not go on says why', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
 

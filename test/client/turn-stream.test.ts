@@ -7,7 +7,7 @@ import type { StreamPart } from '../../client/stream-parts.ts';
 import type { ModelAnswer } from '../../workers/model-server/completion.ts';
 import { type ModelServer, startModelServer } from '../../workers/model-server/wire.ts';
 import { testApp } from '../support/app.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 
 const slow =
   'Streaming shows an answer while it is written, \u{1F600} and the rest of it follows piece by piece. '.repeat(6);
@@ -63,7 +63,7 @@ async function interrupted(turn: TurnHandle, most: number): Promise<StreamPart[]
   return parts;
 }
 
-describe.each(BACKENDS)('a turn is followed on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('a turn is followed on %s', (backend) => {
   let harness: Harness;
   let model: ModelServer;
   let answers: ModelAnswer[] = [];

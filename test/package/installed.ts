@@ -96,7 +96,7 @@ export const install = (folder: string): Promise<Ran> => npm(folder, 'npm instal
 const INSTALL_MS = 10 * 60_000;
 
 const npm = (folder: string, command: string): Promise<Ran> =>
-  checked(run(folder, ['bash', '-c', `exec ${command}${QUICK}`], {}, INSTALL_MS));
+  checked(run(folder, ['sh', '-c', `exec ${command}${QUICK}`], {}, INSTALL_MS));
 
 /** Type-checks files of a folder under a setting of `module`; what the compiler says, which is nothing when all is well. */
 export async function typeErrors(

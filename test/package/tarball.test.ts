@@ -93,7 +93,7 @@ describe('the packed package, installed in an empty folder', () => {
   });
 
   test('brings examples that run where they are copied to', async () => {
-    const shell = (line: string): Promise<Ran> => here(['bash', '-c', line]);
+    const shell = (line: string): Promise<Ran> => here(['sh', '-c', line]);
     expect(await shell(PACKAGE_COMMANDS.copyApp)).toMatchObject({ code: 0 });
     expect((await shell(PACKAGE_COMMANDS.kernelAlone)).stdout).toContain('ended success after 2 model calls');
   });
@@ -194,7 +194,7 @@ describe('the packed package, installed in an empty folder', () => {
   test(
     'makes a project whose next commands lead to a finished turn of the offline model',
     async () => {
-      const make = () => here(['bash', '-c', PACKAGE_COMMANDS.init]);
+      const make = () => here(['sh', '-c', PACKAGE_COMMANDS.init]);
       const made = await make();
       expect(made).toMatchObject({ code: 0 });
       const folder = join(installed.folder, 'my-agents');
@@ -219,14 +219,14 @@ describe('the packed package, installed in an empty folder', () => {
       expect((await run(folder, TSC)).stdout).toBe('');
       dev = new Shell(serve, { cwd: folder, env: environment(place) });
       await dev.until(/ready \(Ctrl-C stops\)\. Try: npx agentturn chat weather; or: npx agentturn run weather/);
-      const turn = await run(folder, ['bash', '-c', enqueue], place);
+      const turn = await run(folder, ['sh', '-c', enqueue], place);
       expect(turn).toMatchObject({ code: 0, stdout: expect.stringContaining('sunny') });
     },
     INSTALL_MS,
   );
 
   test('demonstrates itself on the documents that it ships with', async () => {
-    const { code, stdout } = await here(['bash', '-c', PACKAGE_COMMANDS.demo], place);
+    const { code, stdout } = await here(['sh', '-c', PACKAGE_COMMANDS.demo], place);
     expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining('exactly one task event') });
   });
 

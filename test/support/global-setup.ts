@@ -23,6 +23,7 @@ export default async function setup(): Promise<void> {
       pathEnv: process.env.PATH ?? '',
       searchAttributes: SEARCH_ATTRIBUTES,
       log: () => {},
+      unsynced: true,
     });
     globalThis.testTemporal = server;
     process.env.AGENTTURN_TEST_TEMPORAL = server.address;

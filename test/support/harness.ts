@@ -1,7 +1,7 @@
 /** A whole installation for one test file: its own namespace on the shared server, its own SQLite file, its own scripted model. */
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import Long from 'long';
 import { v7 } from 'uuid';
 import type { App } from '../../activities/app/app.ts';
@@ -47,14 +47,20 @@ function required(variable: string): string {
 const CONNECT_MS = 60_000;
 
 export type Backend = 'sqlite' | 'postgres';
-const ALL_BACKENDS: readonly Backend[] = ['sqlite', 'postgres'];
-/** The stores on which scenarios are tried: both, or the one that AGENTTURN_TEST_STORE names. What a store itself must do is tried on both. */
-export const BACKENDS = backendsOf(process.env.AGENTTURN_TEST_STORE);
+const BOTH: readonly Backend[] = ['sqlite', 'postgres'];
 
-function backendsOf(only: string | undefined): readonly Backend[] {
-  const chosen = ALL_BACKENDS.filter((backend) => !only || backend === only);
+/**
+ * The stores on which the scenarios of a test file are tried: one of them, half of the files on each. AGENTTURN_TEST_STORE names one for all
+ * files, or `both`. What a store itself must do is tried on both, whatever it says: test/activities/store.
+ */
+export function scenarioStores(file: string): readonly Backend[] {
+  const named = process.env.AGENTTURN_TEST_STORE;
+  if (named === 'both') return BOTH;
+  const name = basename(file);
+  const turn = [...name].reduce((sum, letter) => sum + letter.charCodeAt(0), 0) % BOTH.length;
+  const chosen = BOTH.filter((backend, index) => (named ? backend === named : index === turn));
   if (chosen.length > 0) return chosen;
-  throw new Error(`AGENTTURN_TEST_STORE is ${only}: expected ${ALL_BACKENDS.join(' or ')}`);
+  throw new Error(`AGENTTURN_TEST_STORE is ${named}: expected ${BOTH.join(', ')} or both`);
 }
 
 /** Servers of a test's own, in place of those of the whole run. */

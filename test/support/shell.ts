@@ -19,7 +19,7 @@ export class Shell {
   #output = '';
 
   constructor(line: string, { cwd, env }: ShellPlace) {
-    this.#child = spawn('bash', ['-c', line], { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+    this.#child = spawn('sh', ['-c', line], { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
     this.#closed = once(this.#child, 'close');
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
       stream?.setEncoding('utf8').on('data', (text: string) => {

@@ -15,7 +15,7 @@ import type { Violation } from '../../workflows/contract/views.ts';
 import { agentWorkflowId, CONTROL_QUEUE, targetQueue, turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { signalAcceptor } from '../support/acceptor.ts';
 import { testApp } from '../support/app.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { WAIT } from '../support/wait.ts';
 
 const ask = { kind: 'message', toolCalls: [{ name: 'ask', arguments: {} }] } as const;
@@ -35,7 +35,7 @@ const app = testApp([
   }),
 ]);
 
-describe.each(BACKENDS)('verify on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('verify on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
   let stopSupervisor: (() => Promise<void>) | undefined;

@@ -12,7 +12,7 @@ import { agentWorkflowId, CONTROL_QUEUE, turnWorkflowId } from '../../workflows/
 import { signalAcceptor } from '../support/acceptor.ts';
 import { testApp } from '../support/app.ts';
 import { askScripts, askTool, suspended } from '../support/asking.ts';
-import { BACKENDS, type Harness, openHarness } from '../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { runScript } from '../support/processes.ts';
 import { WAIT } from '../support/wait.ts';
 
@@ -20,7 +20,7 @@ const ANSWER = { instruction: '[script:answer] go', profile: 'tester' };
 
 const WORKFLOW_TASK_COMPLETED = 7;
 
-describe.each(BACKENDS)('the queue of an agent on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('the queue of an agent on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
 

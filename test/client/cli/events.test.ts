@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { TurnHandle } from '../../../client/api.ts';
 import type { AgentEvent } from '../../../workflows/contract/events.ts';
-import { BACKENDS } from '../../support/harness.ts';
+import { scenarioStores } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 import { ADD, type Installation, openInstallation, PERSON, say } from './installation.ts';
 import { type Finished, jsonOf } from './processes.ts';
@@ -15,7 +15,7 @@ const eventsOf = ({ stdout }: Pick<Finished, 'stdout'>): AgentEvent[] =>
 const seqsOf = (ended: Pick<Finished, 'stdout'>): number[] => eventsOf(ended).map((event) => event.seq);
 const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index);
 
-describe.each(BACKENDS)('events on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('events on %s', (backend) => {
   let installation: Installation;
 
   beforeAll(async () => {

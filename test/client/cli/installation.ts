@@ -1,4 +1,4 @@
-/** A store, a namespace, a scripted model and a running `agentturn worker`, for tests of commands that are processes of their own. */
+/** A store, a namespace, a scripted model and a running `agentturn worker`, for tests of the command line. */
 import { fileURLToPath } from 'node:url';
 import {
   type ScriptedModelOptions,
@@ -6,14 +6,17 @@ import {
   startScriptedModel,
 } from '../../../workers/model-server/scripted.ts';
 import { type Backend, type Harness, openHarness } from '../../support/harness.ts';
-import { type CliOptions, type CliProcess, type Finished, runCli, startCli } from './processes.ts';
+import { commandsIn, type RunCommand } from './in-process.ts';
+import { type CliOptions, type CliProcess, startCli } from './processes.ts';
 
 const APP = fileURLToPath(new URL('fixture-app.ts', import.meta.url));
 
 export interface Installation {
   readonly harness: Harness;
   readonly model: ScriptedServer;
-  readonly cli: (args: readonly string[], more?: CliOptions) => Promise<Finished>;
+  /** Runs a command in this process. */
+  readonly cli: RunCommand;
+  /** Starts one as a process of its own. */
   readonly start: (args: readonly string[], more?: CliOptions) => CliProcess;
   close(): Promise<void>;
 }
@@ -45,7 +48,7 @@ export async function openInstallation(
     harness,
     model,
     start,
-    cli: (args, more = {}) => runCli(args, { ...more, env: { ...env, ...more.env } }),
+    cli: commandsIn(env),
     async close() {
       await worker.end('SIGTERM');
       await harness.close();

@@ -4,12 +4,12 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { TurnHandle } from '../../../client/api.ts';
 import type { AgentSummary } from '../../../workflows/contract/agent-summary.ts';
 import { testApp } from '../../support/app.ts';
-import { BACKENDS } from '../../support/harness.ts';
+import { scenarioStores } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 import { ADD, type Installation, openInstallation, PERSON, REFUND, say } from './installation.ts';
 import { emptyFolder, jsonOf, runCli, sharedTemporal } from './processes.ts';
 
-describe.each(BACKENDS)('operating on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('operating on %s', (backend) => {
   let installation: Installation;
 
   beforeAll(async () => {

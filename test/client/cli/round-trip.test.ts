@@ -1,4 +1,4 @@
-/** The command line against a running `agentturn worker`, all of them processes of their own. */
+/** The command line against a running `agentturn worker`. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -10,7 +10,8 @@ import type { EnqueueAck } from '../../../workflows/protocol/enqueue.ts';
 import { suspended } from '../../support/asking.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
-import { type CliOptions, type CliProcess, emptyFolder, type Finished, jsonOf, runCli, startCli } from './processes.ts';
+import { commandsIn, type RunCommand } from './in-process.ts';
+import { type CliProcess, emptyFolder, jsonOf, runCli, startCli } from './processes.ts';
 
 const APP = fileURLToPath(new URL('fixture-app.ts', import.meta.url));
 const PERSON = { name: 'sign_off', arguments: { what: 'the sum' } };
@@ -20,8 +21,7 @@ let model: ScriptedServer;
 let worker: CliProcess;
 let env: Record<string, string>;
 
-const cli = (args: readonly string[], more: CliOptions = {}): Promise<Finished> =>
-  runCli(args, { ...more, env: { ...env, ...more.env } });
+const cli: RunCommand = (args, more) => commandsIn(env)(args, more);
 
 beforeAll(async () => {
   harness = await openHarness();
@@ -141,7 +141,7 @@ describe('enqueue', () => {
     writeFileSync(join(cwd, 'note.md'), 'the context');
     const more = ['--context', 'note.md', '--metadata', 'from=test', '--priority', 'now'];
     const args = ['enqueue', 'dave', '-', '--profile', 'clerk', '--wait', '--json', ...more];
-    const view = jsonOf<TurnView>(await cli(args, { cwd, input: `${'long '.repeat(10_000)}end` }));
+    const view = jsonOf<TurnView>(await runCli(args, { cwd, env, input: `${'long '.repeat(10_000)}end` }));
     expect(view.status).toBe('success');
     expect(view.instruction).toHaveLength(50_003);
     // The note and the instruction.

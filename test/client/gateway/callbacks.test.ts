@@ -9,7 +9,7 @@ import { type ModelServer, startModelServer } from '../../../workers/model-serve
 import type { FAILURES } from '../../../workflows/protocol/failures.ts';
 import { testApp } from '../../support/app.ts';
 import { calls, say, suspended } from '../../support/asking.ts';
-import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 import { type GatewayBench, openGateway } from './bench.ts';
 
@@ -17,7 +17,7 @@ const KEY = 'k'.repeat(32);
 const OLD_KEY = 'o'.repeat(40);
 const LARGE = 'x'.repeat(600_000);
 
-describe.each(BACKENDS)('a callback, on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('a callback, on %s', (backend) => {
   let harness: Harness;
   let model: ModelServer;
   let gateway: GatewayBench;

@@ -1,6 +1,7 @@
 /** A chat front end, `useChat` of the AI SDK in a browser, talks to agents through a gateway. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -105,7 +106,7 @@ afterAll(async () => {
 
 /** The page and what it imports, as one script. */
 async function bundle(): Promise<string> {
-  const folder = mkdtempSync('/tmp/agentturn-chat-page-');
+  const folder = mkdtempSync(join(tmpdir(), 'agentturn-chat-page-'));
   try {
     const source = readFileSync(join(HERE, 'chat-page.ts'), 'utf8');
     writeFileSync(join(folder, 'page.mjs'), stripTypeScriptTypes(source));

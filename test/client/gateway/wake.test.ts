@@ -6,13 +6,13 @@ import { type ModelServer, startModelServer } from '../../../workers/model-serve
 import type { FAILURES } from '../../../workflows/protocol/failures.ts';
 import { testApp } from '../../support/app.ts';
 import { askTool, calls, say, suspended } from '../../support/asking.ts';
-import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 import { type Answer, type GatewayBench, openGateway } from './bench.ts';
 
 const TEXT = { 'content-type': 'text/plain' };
 
-describe.each(BACKENDS)('a trigger, on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('a trigger, on %s', (backend) => {
   let harness: Harness;
   let model: ModelServer;
   let gateway: GatewayBench;

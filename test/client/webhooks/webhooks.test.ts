@@ -12,14 +12,14 @@ import { openStore } from '../../../workers/open-store.ts';
 import type { Store } from '../../../workflows/contract/store.ts';
 import { TOPICS } from '../../../workflows/contract/webhooks.ts';
 import { askTool, calls, say, suspended } from '../../support/asking.ts';
-import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 import { expectSigned, Receiver, verified } from './receiver.ts';
 
 /** A failure is soon tried again, and what was committed late is soon found. */
 const SOON = { pauseMs: 20, longestPauseMs: 200, timeoutMs: 1_000, againMs: 500, leaseMs: 3_000 };
 
-describe.each(BACKENDS)('webhooks, on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('webhooks, on %s', (backend) => {
   let harness: Harness;
   let model: ModelServer;
   let other: Store;

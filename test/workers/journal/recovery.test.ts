@@ -13,11 +13,11 @@ import type { Store } from '../../../workflows/contract/store.ts';
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
 import { messageOf } from '../../activities/store/chat/session.ts';
 import { fenceOf, newAgent, SUCCESS } from '../../activities/store/store-bench.ts';
-import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../../support/harness.ts';
 import { freshSchemaUrl } from '../../support/postgres.ts';
 import { journalText, linesOf, newFolder, rebuilt } from './journal-bench.ts';
 
-describe.each(BACKENDS)('recovery on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('recovery on %s', (backend) => {
   let harness: Harness;
   const opened: Store[] = [];
   const app = defineApp({ agents: [defineAgent({ name: 'friend' })] });

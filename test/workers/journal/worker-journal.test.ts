@@ -10,12 +10,12 @@ import { FolderJournal } from '../../../workers/journal/folder-journal.ts';
 import { sessionPath } from '../../../workers/journal/session-file.ts';
 import { type ModelServer, startModelServer } from '../../../workers/model-server/wire.ts';
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
-import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../../support/harness.ts';
 import { startWorkerProcess } from '../../support/processes.ts';
 import { seen } from '../../support/wait.ts';
 import { journalText, linesOf, newFolder, rebuilt } from './journal-bench.ts';
 
-describe.each(BACKENDS)('a worker with a journal on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('a worker with a journal on %s', (backend) => {
   let harness: Harness;
   let model: ModelServer;
   let asked: () => void = () => {};

@@ -8,10 +8,10 @@ import { Supervisor } from '../../../workers/supervision/supervisor.ts';
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
 import { testApp } from '../../support/app.ts';
 import { askScripts, askTool, suspended, taskEvents } from '../../support/asking.ts';
-import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 
-describe.each(BACKENDS)('a scheduled supervisor on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('a scheduled supervisor on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
 

@@ -14,14 +14,14 @@ import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
 import { testApp } from '../../support/app.ts';
 import { askScripts, askTool, suspended, taskEvents } from '../../support/asking.ts';
 import { connectFaulty } from '../../support/faulty-client.ts';
-import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 
 const SIGNALED = 26;
 /** How long the list of workflows is away, once more than one check; 120,000 for the long run. */
 const LIST_OUTAGE_MS = Number(process.env.AGENTTURN_TEST_LIST_OUTAGE_MS ?? 0);
 
-describe.each(BACKENDS)('the supervisor on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('the supervisor on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
   const errors: unknown[] = [];

@@ -1,7 +1,16 @@
 /** Where the Temporal program comes from: PATH, cache, downloads; broken ones, slow ones and two at once. */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, createReadStream, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  createReadStream,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
 import { arch, platform, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
@@ -195,7 +204,8 @@ describe('two processes at once', () => {
   test('an abandoned install of long ago is cleaned away, a recent one left alone', async () => {
     const cacheDir = tempDir();
     for (const name of ['.install-old', '.install-new']) mkdirSync(join(cacheDir, name));
-    execFileSync('touch', ['-t', '202001010000', join(cacheDir, '.install-old')]);
+    const longAgo = new Date(2020, 0);
+    utimesSync(join(cacheDir, '.install-old'), longAgo, longAgo);
     const url = await serveArchive('echo temporal version 8.8.8');
     await find({ cacheDir, sources: [officialDownload(`${url}/latest`)] });
     expect(readdirSync(cacheDir).sort()).toEqual(['.install-new', CACHED]);

@@ -12,7 +12,7 @@ import { type ScriptedServer, startScriptedModel } from '../../../workers/model-
 import type { ApprovalRequest, ApprovalView } from '../../../workflows/contract/approvals.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
 import type { ProfileInput } from '../../../workflows/protocol/profile.ts';
-import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 
 const say = (content: string) => ({ kind: 'message', content }) as const;
@@ -92,7 +92,7 @@ const app = defineApp({
   ],
 });
 
-describe.each(BACKENDS)('approval, on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('approval, on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
 

@@ -8,7 +8,7 @@ import type { TurnHandle } from '../../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import type { Store } from '../../../workflows/contract/store.ts';
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
-import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 
 /** The event of the history with which an activity is asked for. */
@@ -46,7 +46,7 @@ const app = defineApp({
   ],
 });
 
-describe.each(BACKENDS)('bursts on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('bursts on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
   const thinking = Promise.withResolvers<void>();

@@ -11,13 +11,13 @@ import type { TurnHandle } from '../../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
 import { testApp } from '../../support/app.ts';
-import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 
 const ask = { kind: 'message', toolCalls: [{ name: 'ask', arguments: {} }] } as const;
 const say = (content: string) => ({ kind: 'message', content }) as const;
 
-describe.each(BACKENDS)('control on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('control on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
 

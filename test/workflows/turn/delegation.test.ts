@@ -11,7 +11,7 @@ import { treeLines } from '../../../client/cli/call-tree.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
-import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 
 const calls = (name: string, args: JsonObject) =>
@@ -36,7 +36,7 @@ const app = defineApp({
   ],
 });
 
-describe.each(BACKENDS)('delegation on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('delegation on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
 

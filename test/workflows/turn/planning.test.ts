@@ -5,7 +5,7 @@ import { textOf } from '../../../workers/model-server/chat-request.ts';
 import { startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import { testApp } from '../../support/app.ts';
 import { say } from '../../support/asking.ts';
-import { BACKENDS, openHarness } from '../../support/harness.ts';
+import { openHarness, scenarioStores } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 
 const plan = (done: boolean) =>
@@ -17,7 +17,7 @@ const plan = (done: boolean) =>
   }) as const;
 
 describe('a plan', () => {
-  test.each(BACKENDS)('is shown last, as it stands, on %s (K14)', async (backend) => {
+  test.each(scenarioStores(import.meta.url))('is shown last, as it stands, on %s (K14)', async (backend) => {
     const harness = await openHarness(backend);
     const model = await startScriptedModel({ scripts: { plans: [plan(false), plan(true), say('told')] } });
     await harness.startWorker(testApp([], { planning: true }), model);

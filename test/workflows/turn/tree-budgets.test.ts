@@ -9,7 +9,7 @@ import type { ModelAnswer } from '../../../workers/model-server/completion.ts';
 import { type ModelServer, startModelServer } from '../../../workers/model-server/wire.ts';
 import type { TurnView } from '../../../workflows/contract/views.ts';
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
-import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../../support/harness.ts';
 import { WAIT } from '../../support/wait.ts';
 
 /** Of each model call. */
@@ -76,7 +76,7 @@ function answer({ messages }: ChatRequest): ModelAnswer {
     : { kind: 'message', content: `${role}: done`, usage: USAGE };
 }
 
-describe.each(BACKENDS)('a tree of turns on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('a tree of turns on %s', (backend) => {
   let harness: Harness;
   let model: ModelServer;
 

@@ -7,7 +7,7 @@ import type { TurnHandle } from '../../../client/api.ts';
 import { type ScriptedServer, startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import type { TurnView } from '../../../workflows/contract/views.ts';
 import { agentWorkflowId, turnWorkflowId } from '../../../workflows/protocol/ids.ts';
-import { BACKENDS, type Harness, openHarness } from '../../support/harness.ts';
+import { type Harness, openHarness, scenarioStores } from '../../support/harness.ts';
 import { temporalCli } from '../../support/processes.ts';
 import { WAIT } from '../../support/wait.ts';
 
@@ -15,7 +15,7 @@ const call = (...names: readonly string[]) =>
   ({ kind: 'message', toolCalls: names.map((name) => ({ name, arguments: {} })) }) as const;
 const say = (content: string) => ({ kind: 'message', content }) as const;
 
-describe.each(BACKENDS)('a turn on %s', (backend) => {
+describe.each(scenarioStores(import.meta.url))('a turn on %s', (backend) => {
   let harness: Harness;
   let model: ScriptedServer;
 
