@@ -75,10 +75,9 @@ describe('a burst', () => {
       const dir = mkdtempSync(join(tmpdir(), 'agentturn-bursts-'));
       const harness = await openHarness(backend);
       const model = await startScriptedModel({ scripts });
-      await harness.startWorker(holdingApp(dir), model, { targets: [] });
+      await harness.startWorker(holdingApp(dir), model, { acceptor: true, targets: [] });
       const capacity = { activities: 1, workflowTasks: 2 };
       const frozen = await startWorkerProcess(harness, model.url, dir, {
-        acceptor: false,
         freezeAfterClaim: true,
         capacity,
       });
@@ -86,7 +85,7 @@ describe('a burst', () => {
         const agent = harness.client.agent(`agent-${v7()}`);
         const turn = await agent.enqueue({ instruction: '[script:ask] go', profile: 'bursting' });
         await frozen.frozen;
-        await harness.startWorker(holdingApp(dir), model, { acceptor: false });
+        await harness.startWorker(holdingApp(dir), model);
         const [callId = ''] = await suspended(turn);
         const before = await harness.store.readEvents({ agentId: (await turn.get()).agentId, limit: 1_000 });
         frozen.signal('SIGCONT');

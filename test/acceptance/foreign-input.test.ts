@@ -51,7 +51,7 @@ describe.each(scenarioStores(import.meta.url))('foreign input on %s', (backend) 
     harness = await openHarness(backend);
     model = await startScriptedModel({ scripts: askScripts });
     const agents = [defineAgent({ name: 'tester' }), defineAgent({ name: 'brief', maxHistoryEvents: 40 })];
-    await harness.startWorker(defineApp({ agents, tools: [askTool] }), model);
+    await harness.startWorker(defineApp({ agents, tools: [askTool] }), model, { acceptor: true });
   });
   afterAll(async () => {
     await harness?.close();

@@ -59,8 +59,8 @@ async function openScene(backend: (typeof BACKENDS)[number]): Promise<Scene> {
       think_reaped: [holding('thought too late')],
     },
   });
-  await harness.startWorker(holdingApp(dir), model, { targets: [] });
-  const frozen = await startWorkerProcess(harness, model.url, dir, { acceptor: false, capacity: BUSY });
+  await harness.startWorker(holdingApp(dir), model, { acceptor: true, targets: [] });
+  const frozen = await startWorkerProcess(harness, model.url, dir, { capacity: BUSY });
   return { harness, model, frozen, dir, thinking: () => thinking, answerLate: late.resolve };
 }
 
@@ -89,7 +89,7 @@ describe('scenario 3: a worker frozen in the middle of its activities', () => {
         expect((await stopped.stop()).ack).toBe('stopped');
         const workflowId = turnWorkflowId(reaped[1]?.agentId ?? '', closed.id);
         await temporalCli(harness, ['workflow', 'terminate', '--workflow-id', workflowId]);
-        await harness.startWorker(holdingApp(dir), model, { acceptor: false });
+        await harness.startWorker(holdingApp(dir), model);
         expect(await held.result(WAIT)).toMatchObject({ status: 'success', deliverable: { text: 'held' } });
         expect(await unsafe.result(WAIT)).toMatchObject({
           status: 'success',
@@ -127,10 +127,9 @@ describe('a worker frozen between the claim of a call and its effect', () => {
       const dir = mkdtempSync(join(tmpdir(), 'agentturn-frozen-'));
       const harness = await openHarness(backend);
       const model = await startScriptedModel({ scripts: { count: [calls('count'), say('counted, or not')] } });
-      await harness.startWorker(holdingApp(dir), model, { targets: [] });
+      await harness.startWorker(holdingApp(dir), model, { acceptor: true, targets: [] });
       const capacity = { activities: 1, workflowTasks: 2 };
       const frozen = await startWorkerProcess(harness, model.url, dir, {
-        acceptor: false,
         freezeAfterClaim: true,
         capacity,
       });
@@ -138,7 +137,7 @@ describe('a worker frozen between the claim of a call and its effect', () => {
         const agent = harness.client.agent(`agent-${v7()}`);
         const turn = await agent.enqueue({ instruction: '[script:count] go', profile: 'tester' });
         await frozen.frozen;
-        await harness.startWorker(holdingApp(dir), model, { acceptor: false });
+        await harness.startWorker(holdingApp(dir), model);
         expect(await turn.result(WAIT)).toMatchObject({
           status: 'success',
           steps: [{ calls: [{ error: { code: 'outcome_unknown' } }] }, {}],

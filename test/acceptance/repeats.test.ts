@@ -36,7 +36,7 @@ describe.each(scenarioStores(import.meta.url))('repeated over and over, on %s,',
   beforeAll(async () => {
     harness = await openHarness(backend);
     model = await startScriptedModel({ scripts: { 'ask-two': [calls('ask', 'ask'), say('thanks')] } });
-    await harness.startWorker(testApp([askTool]), model, { supervisor: { everyMs: 300 } });
+    await harness.startWorker(testApp([askTool]), model, { acceptor: true, supervisor: { everyMs: 300 } });
   });
   afterAll(async () => {
     await harness?.close();

@@ -70,7 +70,7 @@ async function openScene(backend: Backend): Promise<Scene> {
       quick: [calls('hold_unsafe'), say('held')],
     },
   });
-  await harness.startWorker(holdingApp(dir), model);
+  await harness.startWorker(holdingApp(dir), model, { acceptor: true });
   return { harness, model, database, dir, asks, asked: asked.promise, goOn: held.resolve };
 }
 

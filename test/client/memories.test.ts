@@ -18,7 +18,7 @@ describe.each(scenarioStores(import.meta.url))('two users of one profile, on %s'
       agents: [defineAgent({ name: 'weather' }), defineAgent({ name: 'oracle', singleton: true })],
       tools: [],
     });
-    await harness.startWorker(app, model);
+    await harness.startWorker(app, model, { acceptor: true });
   });
   afterAll(async () => {
     await harness?.close();

@@ -105,7 +105,6 @@ describe.each(scenarioStores(import.meta.url))('a turn on %s that does not go on
     const worker = await harness.startWorker(app, model, {
       store,
       targets: ['unlucky'],
-      acceptor: false,
       supervisor: null,
     });
     const turn = await enqueue('unlucky');
@@ -117,7 +116,7 @@ describe.each(scenarioStores(import.meta.url))('a turn on %s that does not go on
       /^activity runSteps is tried again \(attempt \d+\), nothing has been written since /,
     );
     await worker.stop();
-    await harness.startWorker(app, model, { targets: ['unlucky'], acceptor: false, supervisor: null });
+    await harness.startWorker(app, model, { targets: ['unlucky'], supervisor: null });
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
     expect(await turn.stall()).toBeNull();
   });

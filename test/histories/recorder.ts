@@ -40,7 +40,7 @@ export class Recorder {
   }
 
   async startWorker(): Promise<void> {
-    await this.harness.startWorker(this.#app, this.#model);
+    await this.harness.startWorker(this.#app, this.#model, { acceptor: true });
   }
 
   enqueue(agentId: string, script: string, idempotencyKey: string, more: Partial<EnqueueInput> = {}) {

@@ -27,6 +27,7 @@ export interface Harness {
   readonly store: Store;
   readonly temporal: TemporalClient;
   readonly client: AgentClient;
+  /** A worker without an acceptor, which only foreign clients need, unless `more` says so. */
   startWorker(app: App, model: Pick<ModelServer, 'url'>, more?: Partial<WorkerDeps>): Promise<RunningWorker>;
   close(): Promise<void>;
 }
@@ -97,6 +98,7 @@ export async function openHarness(backend: Backend = 'sqlite', servers: HarnessS
         targets: ['worker_generic'],
         bundle: { codePath: testBundlePath() },
         capacity: { shutdownGraceMs: 100 },
+        acceptor: false,
         log: () => {},
         ...more,
       });

@@ -53,7 +53,7 @@ export async function startWorkerProcess(
   modelUrl: string,
   dir: string,
   {
-    acceptor = true,
+    acceptor = false,
     capacity = {},
     release,
     ...faults

@@ -20,7 +20,7 @@ async function started(app: App, more: Partial<WorkerDeps> = {}): Promise<readon
   const lines: string[] = [];
   const log = (line: string) => void lines.push(line);
   const nobody = { url: 'http://127.0.0.1:9/v1' };
-  const worker = await harness.startWorker(app, nobody, { acceptor: false, supervisor: null, log, ...more });
+  const worker = await harness.startWorker(app, nobody, { supervisor: null, log, ...more });
   await worker.stop();
   return lines;
 }

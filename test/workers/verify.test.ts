@@ -52,7 +52,8 @@ describe.each(scenarioStores(import.meta.url))('verify on %s', (backend) => {
   });
 
   /** Nobody heals what a test plants, unless told. */
-  const startWorker = (): Promise<RunningWorker> => harness.startWorker(app, model, { supervisor: null });
+  const startWorker = (acceptor = false): Promise<RunningWorker> =>
+    harness.startWorker(app, model, { acceptor, supervisor: null });
   /** From now on somebody heals it. */
   function supervise(): void {
     const { store, temporal } = harness;
@@ -279,7 +280,7 @@ describe.each(scenarioStores(import.meta.url))('verify on %s', (backend) => {
     expect(await found()).toEqual([{ check: 'failing_workflow_task', agentId: 'alice', agentTurnId, detail }]);
     const stalls = agentTurnId === null ? [] : [{ agentTurnId, stall: { kind: 'workflow_task' } }];
     expect(await verify({ now: later })).toMatchObject({ stalled: stalls.length, stalls });
-    await startWorker();
+    await startWorker(agentTurnId === null);
     // The server tries it again by itself, soon after so few failures.
     await workflow(workflowId).result();
     for (const turn of await harness.client.agent('alice').turns()) {

@@ -27,7 +27,10 @@ describe.each(scenarioStores(import.meta.url))('the queue of an agent on %s', (b
   beforeAll(async () => {
     harness = await openHarness(backend);
     model = await startScriptedModel({ scripts: askScripts });
-    await harness.startWorker(testApp([askTool]), model, { supervisor: { everyMs: 200, orphansEveryMs: 1_000 } });
+    await harness.startWorker(testApp([askTool]), model, {
+      acceptor: true,
+      supervisor: { everyMs: 200, orphansEveryMs: 1_000 },
+    });
   });
   afterAll(async () => {
     await harness?.close();

@@ -18,7 +18,7 @@ describe.each(scenarioStores(import.meta.url))('a scheduled supervisor on %s', (
   beforeAll(async () => {
     harness = await openHarness(backend);
     model = await startScriptedModel({ scripts: askScripts });
-    await harness.startWorker(testApp([askTool]), model, { supervisor: 'schedule' });
+    await harness.startWorker(testApp([askTool]), model, { acceptor: true, supervisor: 'schedule' });
     // More often than an installation would.
     await scheduled().update((schedule) => ({ ...schedule, spec: { intervals: [{ every: '1s' }] } }));
   });

@@ -106,7 +106,7 @@ describe.each(scenarioStores(import.meta.url))('a turn on %s', (backend) => {
       defineAgent({ name: 'discreet', privateTitles: true }),
       defineAgent({ name: 'impatient', providerPatienceMs: 0 }),
     ];
-    await harness.startWorker(defineApp({ agents, tools }), model);
+    await harness.startWorker(defineApp({ agents, tools }), model, { acceptor: true });
   });
   afterAll(async () => {
     await harness?.close();

@@ -108,7 +108,7 @@ describe('the watchdog', () => {
     );
     expect(said).toEqual([undefined, 'waiting_for_workers']);
     expect((await turn.get()).status).toBe('dispatched');
-    await harness.startWorker(app, model, { targets: ['nobody_b'], acceptor: false, supervisor: null });
+    await harness.startWorker(app, model, { targets: ['nobody_b'], supervisor: null });
     expect(await turn.result(WAIT)).toMatchObject({ status: 'success', waitingForWorkers: null });
   });
 
@@ -138,7 +138,6 @@ describe('the watchdog', () => {
   test('a running turn whose workers are gone waits for others, and goes on with them (T23)', async () => {
     const options = {
       targets: ['doomed'],
-      acceptor: false,
       supervisor: null,
       capacity: { shutdownGraceMs: 0 },
     } as const;
@@ -155,19 +154,19 @@ describe('the watchdog', () => {
 
   test('more turns than slots: none is ended for waiting its turn (T23)', async () => {
     const capacity = { activities: 2, shutdownGraceMs: 0 };
-    await harness.startWorker(app, model, { targets: ['narrow'], acceptor: false, supervisor: null, capacity });
+    await harness.startWorker(app, model, { targets: ['narrow'], supervisor: null, capacity });
     const turns = await Promise.all(Array.from({ length: 8 }, () => enqueue('crowded', 'slow')));
     for (const turn of turns) expect(await turn.result(WAIT)).toMatchObject({ status: 'success' });
   });
 
   test('a suspended turn whose workflow does not go on is ended a grace period after its deadline (T7, T23)', async () => {
-    const served = await harness.startWorker(app, model, { targets: ['broken'], acceptor: false, supervisor: null });
+    const served = await harness.startWorker(app, model, { targets: ['broken'], supervisor: null });
     const turn = await enqueue('broken', 'ask_briefly');
     for await (const event of turn.events()) if (event.type === 'state' && event.payload.waitingToolCount === 1) break;
     await served.stop();
     // Workers of a deploy whose workflow code cannot go on: every task of the turn fails.
     const bundle = { code: brokenBundle() };
-    await harness.startWorker(app, model, { targets: ['broken'], acceptor: false, supervisor: null, bundle });
+    await harness.startWorker(app, model, { targets: ['broken'], supervisor: null, bundle });
     expect(await turn.result(WAIT)).toMatchObject({ status: 'timeout', errorCode: 'turn_timeout' });
     const { agentId } = await turn.get();
     const tasks = (await harness.store.readEvents({ agentId })).filter((event) => event.type === 'task');
