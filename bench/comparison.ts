@@ -52,26 +52,29 @@ const MOST_STOLEN = 0.15;
 export const ENOUGH_ROUNDS = 3;
 const EXTRA_ROUNDS = 5;
 
-/** How long a block is, and how many rounds of them there are. */
+/** How long a block is and the lead before it, and how many rounds of them there are. */
 interface Length {
   readonly ms: number;
+  readonly leadMs: number;
   readonly wanted: number;
   readonly extra: number;
 }
 
-const ONE_CALLER: Length = { ms: 3_000, wanted: 5, extra: EXTRA_ROUNDS };
-/** More of them: under load the speed of a machine moves by a quarter within seconds. */
-const ALL_CALLERS: Length = { ms: 4_000, wanted: 7, extra: EXTRA_ROUNDS };
-const QUICK = { wanted: ENOUGH_ROUNDS, extra: 2 };
-
-/** Lets the writes that follow a result finish, so that they do not fall into the next measurement. */
-const PAUSE_MS = 50;
-const SETTLE_MS = 300;
 /**
  * A block begins with as much of the same work that is not counted: what lists of workflows show is written once a second, after the turn, and
  * the side that caused it pays for it.
  */
 const LEAD_MS = 1_500;
+
+const ONE_CALLER: Length = { ms: 3_000, leadMs: LEAD_MS, wanted: 5, extra: EXTRA_ROUNDS };
+/** More of them: under load the speed of a machine moves by a quarter within seconds. */
+const ALL_CALLERS: Length = { ms: 4_000, leadMs: LEAD_MS, wanted: 7, extra: EXTRA_ROUNDS };
+/** One look: no time of it is judged. */
+const QUICK: Length = { ms: 600, leadMs: 300, wanted: 1, extra: 0 };
+
+/** Lets the writes that follow a result finish, so that they do not fall into the next measurement. */
+const PAUSE_MS = 50;
+const SETTLE_MS = 300;
 const IDLE_MS = 10_000;
 const IDLE_POLL_MS = 300;
 
@@ -83,13 +86,8 @@ interface Bench {
 }
 
 export async function compareWithFloor(bench: Bench, quick: boolean): Promise<Comparison> {
-  const [ofOne, ofMany] = quick
-    ? [
-        { ...QUICK, ms: 1_500 },
-        { ...QUICK, ms: 2_000 },
-      ]
-    : [ONE_CALLER, ALL_CALLERS];
-  for (const call of SIDES) await bench.callers.ask({ call, callers: MANY_CALLERS, ms: LEAD_MS, pauseMs: 0 });
+  const [ofOne, ofMany] = quick ? [QUICK, QUICK] : [ONE_CALLER, ALL_CALLERS];
+  for (const call of SIDES) await bench.callers.ask({ call, callers: MANY_CALLERS, ms: ofMany.leadMs, pauseMs: 0 });
   const one = await alternate(bench, { callers: 1, pauseMs: PAUSE_MS }, ofOne);
   const many = await alternate(bench, { callers: MANY_CALLERS, pauseMs: 0 }, ofMany);
   return { one, many, idle: await lookAtIdleAgents(bench.lab) };
@@ -98,7 +96,7 @@ export async function compareWithFloor(bench: Bench, quick: boolean): Promise<Co
 async function alternate(
   bench: Bench,
   task: Omit<CallerTask, 'call' | 'ms'>,
-  { ms, wanted, extra }: Length,
+  { wanted, extra, ...length }: Length,
 ): Promise<Round[]> {
   const rounds: Round[] = [];
   const judged = () => Math.min(...VARIANTS.map((variant) => judgedRounds(rounds, variant).length));
@@ -107,7 +105,7 @@ async function alternate(
     // Each round begins with another side.
     for (const [index] of SIDES.entries()) {
       const call = SIDES[(index + rounds.length) % SIDES.length] ?? 'floor';
-      const block = await runBlock(bench, { ...task, ms, call });
+      const block = await runBlock(bench, { ...task, ...length, call });
       blocks[call] = block;
       bench.say(`round ${rounds.length + 1}, callers: ${task.callers}, ${call}: ${lineOf(block)}`);
     }
@@ -116,8 +114,11 @@ async function alternate(
   return rounds;
 }
 
-async function runBlock({ lab, worker, callers }: Bench, task: CallerTask): Promise<Block> {
-  await callers.ask({ ...task, ms: LEAD_MS });
+async function runBlock(
+  { lab, worker, callers }: Bench,
+  { leadMs, ...task }: CallerTask & Pick<Length, 'leadMs'>,
+): Promise<Block> {
+  await callers.ask({ ...task, ms: leadMs });
   const machineBefore = machineSeconds();
   const syncsBefore = await storeSyncs(lab);
   const before = partSeconds(lab, worker, callers);

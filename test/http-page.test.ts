@@ -42,7 +42,7 @@ afterAll(async () => {
 test('the walk works as it is printed', async () => {
   const walk = blocks('sh').filter((block) => !block.startsWith('npx'));
   // What each command says begins a line of its own.
-  const script = `set -euo pipefail\n${walk.join('\necho\n')}`;
+  const script = `set -eu\n${walk.join('\necho\n')}`;
   const { code, output } = await new Shell(script, { cwd: ROOT, env }).ended();
   expect({ code, output }).toMatchObject({ code: 0 });
   expect(output).toContain('"status":"success"');

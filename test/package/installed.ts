@@ -59,6 +59,7 @@ export function environment(more: Readonly<Record<string, string>> = {}): NodeJS
     'HOME',
     'TMPDIR',
     'XDG_CACHE_HOME',
+    'NODE_COMPILE_CACHE',
     'npm_config_cache',
     'npm_config_registry',
     'npm_config_userconfig',
