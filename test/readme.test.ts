@@ -24,10 +24,13 @@ const BY_OTHERS: readonly string[] = [...BY_CI, ...Object.values(PACKAGE_COMMAND
 /** The id of the turn that a command names. */
 const turnIn = (output: string): string => /turn ([0-9a-f-]{36})/.exec(output)?.[1] ?? '';
 
+/** What `npm run agentturn --` runs, without the half second of npm. */
+const PROGRAM = `node --conditions=${SOURCE} workers/main.ts`;
+
 /** A command of an installed package as it is in a clone. */
-const inClone = (line: string): string =>
+const inClone = (line: string, program = PROGRAM): string =>
   line
-    .replace(/^npx agentturn /, 'npm run --silent agentturn -- ')
+    .replace(/^npx agentturn /, `${program} `)
     .replace(' 01-weather-app.ts', ' examples/01-weather-app.ts');
 
 describe('the pages that users follow', () => {

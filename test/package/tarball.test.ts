@@ -142,10 +142,11 @@ describe('the packed package, installed in an empty folder', () => {
   test('brings a program that tells its version and its commands', async () => {
     const { version } = JSON.parse(read('package.json')) as { version: string };
     expect(await here(['npx', 'agentturn', '--version'])).toMatchObject({ code: 0, stdout: `${version}\n` });
-    const { stdout } = await here(['npx', 'agentturn', '--help']);
+    const program = join('node_modules', '.bin', 'agentturn');
+    const { stdout } = await here([program, '--help']);
     expect(stdout).toContain('Usage: npx agentturn');
     expect(stdout).not.toContain('npm run');
-    const failed = await here(['npx', 'agentturn', 'agents', 'ls'], { ...place, AGENTTURN_STORE: 'sqlite:none.db' });
+    const failed = await here([program, 'agents', 'ls'], { ...place, AGENTTURN_STORE: 'sqlite:none.db' });
     expect(failed.stderr).toContain('make one with "npx agentturn dev"');
   });
 
