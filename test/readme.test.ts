@@ -28,10 +28,8 @@ const turnIn = (output: string): string => /turn ([0-9a-f-]{36})/.exec(output)?.
 const PROGRAM = `node --conditions=${SOURCE} workers/main.ts`;
 
 /** A command of an installed package as it is in a clone. */
-const inClone = (line: string, program = PROGRAM): string =>
-  line
-    .replace(/^npx agentturn /, `${program} `)
-    .replace(' 01-weather-app.ts', ' examples/01-weather-app.ts');
+const inClone = (line: string): string =>
+  line.replace(/^npx agentturn /, `${PROGRAM} `).replace(' 01-weather-app.ts', ' examples/01-weather-app.ts');
 
 describe('the pages that users follow', () => {
   let harness: Harness;
@@ -75,7 +73,8 @@ describe('the pages that users follow', () => {
 
   test('demonstrate a turn, on any folder, and through a crash', async () => {
     const start = command('npm ci && npm run demo').replace('npm ci && ', '');
-    for (const line of [start, command('npx agentturn demo --dir'), command('npx agentturn demo --crash')]) {
+    const onFolder = command('npx agentturn demo --dir').replace(PROGRAM, 'npm run --silent agentturn --');
+    for (const line of [start, onFolder, command('npx agentturn demo --crash')]) {
       const { code, output } = await run(line);
       expect({ line, code, output }).toMatchObject({ code: 0 });
       expect(output).toContain('exactly one task event');

@@ -8,7 +8,8 @@ import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals
 import type { Browser } from 'playwright-core';
 import { type ScriptedServer, startScriptedModel } from '../../workers/model-server/scripted.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
-import { type CliProcess, jsonOf, runCli, startCli } from '../client/cli/processes.ts';
+import { commandsIn, type RunCommand } from '../client/cli/in-process.ts';
+import { type CliProcess, jsonOf, startCli } from '../client/cli/processes.ts';
 import { launchBrowser, openWorkflowPage } from '../support/browser.ts';
 import { type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 
@@ -27,6 +28,7 @@ describe.each(scenarioStores(import.meta.url))('while something it needs is not 
   /** What the provider answers in place of the model; null: the model answers whoever has the right key. */
   let failing: number | null = null;
   let env: Readonly<Record<string, string>>;
+  let cli: RunCommand;
   let worker: CliProcess;
   let browser: Browser;
 
@@ -57,6 +59,7 @@ describe.each(scenarioStores(import.meta.url))('while something it needs is not 
       AGENTTURN_APP: APP,
       OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1`,
     };
+    cli = commandsIn(env);
   });
   afterAll(async () => {
     await browser?.close();
@@ -80,12 +83,12 @@ describe.each(scenarioStores(import.meta.url))('while something it needs is not 
   }
   /** What `turn show` says the turn waits for. */
   async function shown(turnId: string): Promise<RegExpExecArray | null> {
-    expect(jsonOf(await runCli(['turn', 'show', turnId, '--json'], { env }))).toMatchObject({
+    expect(jsonOf(await cli(['turn', 'show', turnId, '--json']))).toMatchObject({
       status: 'running',
       waitingForProvider: { failures: expect.any(Number) },
       stall: { kind: 'provider' },
     });
-    return SHOWN.exec((await runCli(['turn', 'show', turnId], { env })).stdout);
+    return SHOWN.exec((await cli(['turn', 'show', turnId])).stdout);
   }
   /** What the Web UI says of the activity that is tried again: two clicks from the list. */
   async function shownInWebUi(workflowId: string, until: RegExp): Promise<string> {
@@ -128,15 +131,15 @@ describe.each(scenarioStores(import.meta.url))('while something it needs is not 
   test('waits for workers of its target, and goes on when one comes (T12)', async () => {
     await startWorker('good');
     const said = /stalled: waits for workers of worker_remote since \S+Z: none polls its task queue; start one with/;
-    const asked = await runCli(['run', 'remote', 'go'], { env });
+    const asked = await cli(['run', 'remote', 'go']);
     expect(asked.stdout).toMatch(said);
     const waiting = startCli(['run', 'remote', 'go', '--wait'], { env });
     await waiting.until(said);
     const { turnId, workflowId } = await turnOf(waiting);
     await sleep(WORKER_OUTAGE_MS);
-    const { stdout } = await runCli(['turn', 'show', turnId], { env });
+    const { stdout } = await cli(['turn', 'show', turnId]);
     expect(stdout).toMatch(/^stalled +waits for workers of worker_remote since \S+Z/m);
-    const verified = jsonOf(await runCli(['verify', '--json', '--older-than', '1'], { env }));
+    const verified = jsonOf(await cli(['verify', '--json', '--older-than', '1']));
     expect(verified).toMatchObject({ violations: [], stalled: 2 });
     const page = await openWorkflowPage(browser, harness.namespace, workflowId);
     // The page says by itself that nobody polls, and shows since when the workflow waits as its start.

@@ -16,7 +16,8 @@ import type { TurnView } from '../../workflows/contract/views.ts';
 import { turnWorkflowId } from '../../workflows/protocol/ids.ts';
 import { isTerminal } from '../../workflows/protocol/turn.ts';
 import { ChaosTemporal } from '../chaos/temporal.ts';
-import { type CliProcess, emptyFolder, runCli, startCli } from '../client/cli/processes.ts';
+import { commandsIn } from '../client/cli/in-process.ts';
+import { type CliProcess, emptyFolder, startCli } from '../client/cli/processes.ts';
 import { describeInBrowser, launchBrowser, openWorkflowPage } from '../support/browser.ts';
 import { type Backend, type Harness, openHarness, scenarioStores } from '../support/harness.ts';
 import { startWorkerProcess, type WorkerProcess } from '../support/processes.ts';
@@ -125,7 +126,7 @@ class Stage {
 
   /** What the command line says of the agent, each line with single spaces. */
   async told(...command: string[]): Promise<string> {
-    const { code, stdout } = await runCli([...command, this.agentId], { env: this.#env });
+    const { code, stdout } = await commandsIn(this.#env)([...command, this.agentId]);
     expect(code).toBe(0);
     return stdout.replace(/ +/g, ' ');
   }

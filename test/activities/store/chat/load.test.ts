@@ -11,7 +11,7 @@ import { messageOf, Session } from './session.ts';
 const AT_ONCE = 1_000;
 const BATCH = 100;
 /** Messages before those that are counted; with `AGENTTURN_TEST_MESSAGES=10000` it takes a minute. */
-const EARLIER = Number(process.env.AGENTTURN_TEST_MESSAGES ?? 1_000);
+const EARLIER = Number(process.env.AGENTTURN_TEST_MESSAGES ?? 300);
 
 /** The texts of the statements that are sent while the body runs, each as often as it is sent. */
 async function sentDuring(body: () => Promise<unknown>): Promise<string[]> {
