@@ -1,6 +1,7 @@
 /** What each layer of the tests needs of a run: a folder for all it writes, and PostgreSQL. */
-import { chmodSync, mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { freemem, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { PostgresServer } from './postgres-server.ts';
@@ -16,15 +17,37 @@ const COMPILED = fileURLToPath(new URL('../../node_modules/.cache/agentturn/comp
 /** What is written survives the death of any process; no test cuts the machine's power. */
 const UNSYNCED = { fsync: 'off', full_page_writes: 'off' };
 
-/** The folder in which all temporary files of the run are made. */
+/** A file system in memory, which waits for no disk. */
+const MEMORY = '/dev/shm';
+/** What a run may write, in bytes, and what the programs of the run need besides. */
+const MOST_WRITTEN = 8 * 2 ** 30;
+const MOST_USED = 8 * 2 ** 30;
+
+/** The folder in which all temporary files of the run are made: in memory where there is enough of it, unless TMPDIR names another place. */
 export function openFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'agentturn-test-'));
+  const folder = mkdtempSync(join(process.env.TMPDIR || !hasMemory() ? tmpdir() : MEMORY, 'agentturn-test-'));
   // PostgreSQL may run as a user of its own.
   chmodSync(folder, 0o755);
   globalThis.testFolder = folder;
   process.env.TMPDIR = folder;
   process.env.NODE_COMPILE_CACHE ??= COMPILED;
   return folder;
+}
+
+function hasMemory(): boolean {
+  if (!existsSync(MEMORY) || freemem() < MOST_WRITTEN + MOST_USED) return false;
+  const { bavail, bsize } = statfsSync(MEMORY);
+  return bavail * bsize >= MOST_WRITTEN && runsPrograms(MEMORY);
+}
+
+/** Tests write programs and run them, which a file system may be told to refuse. */
+function runsPrograms(folder: string): boolean {
+  const own = mkdtempSync(join(folder, 'agentturn-program-'));
+  const program = join(own, 'program');
+  writeFileSync(program, '#!/bin/sh\n', { mode: 0o700 });
+  const { status } = spawnSync(program);
+  rmSync(own, { recursive: true });
+  return status === 0;
 }
 
 /** A server of the run's own, unless AGENTTURN_TEST_POSTGRES names one. */
