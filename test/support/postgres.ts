@@ -5,6 +5,9 @@ import type { BatchStatement } from '../../activities/store/postgres/batch.ts';
 
 const LOOK_MS = 20;
 
+/** Whether the run has a PostgreSQL server; that of `npm test -- --unit` has no server at all. */
+export const hasPostgres = process.env.AGENTTURN_TEST_POSTGRES !== undefined;
+
 /** The server's URL with a schema of its own: as good as a database of its own, and made at once. */
 export async function freshSchemaUrl(): Promise<string> {
   const base = process.env.AGENTTURN_TEST_POSTGRES;

@@ -18,6 +18,7 @@ const SLOWEST = [
   'acceptance/outages',
   'activities/burst/run-steps',
   'activities/store/sqlite/open',
+  'activities/tools/standstill',
   'workers/temporal/server',
   'workflows/turn/watchdog',
   'client/console/console',

@@ -1,4 +1,6 @@
-/** Once for a run of the pure tests and those of the stores: no Temporal server. */
-import { openFolder, startPostgres } from './run-parts.ts';
+/** Once for a run of the pure tests and those of the stores, which have no server. */
+import { openFolder } from './run-parts.ts';
 
-export default (): Promise<void> => startPostgres(openFolder());
+export default function setup(): void {
+  openFolder();
+}

@@ -18,7 +18,7 @@ import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import { type EnqueueInput, enqueueRequestSchema, type RefusedRequest } from '../../../workflows/protocol/enqueue.ts';
 import type { EngineUsage, Fence, Termination } from '../../../workflows/protocol/turn.ts';
 import { testApp } from '../../support/app.ts';
-import { freshSchemaUrl } from '../../support/postgres.ts';
+import { freshSchemaUrl, hasPostgres } from '../../support/postgres.ts';
 
 export interface StoreOptions {
   readonly maxQueuedTurns?: number;
@@ -32,23 +32,27 @@ export type OpenStore = (now: () => number, options?: StoreOptions) => Promise<S
 /** For how long the process may stand still in a transaction, on a machine that others keep busy. */
 const STANDSTILL_MS = 60_000;
 
-/** Both backends, each with a way to make an empty store. */
-export const STORES: readonly (readonly [name: string, fresh: () => OpenStore])[] = [
-  [
-    'SQLite',
-    () => {
-      const path = join(mkdtempSync(join(tmpdir(), 'agentturn-sqlite-')), 'store.db');
-      return (now, options) => openSqliteStore({ path, now, ...options });
-    },
-  ],
-  [
-    'PostgreSQL',
-    () => {
-      const url = freshSchemaUrl().then((fresh) => `${fresh}&idle_in_transaction_session_timeout=${STANDSTILL_MS}`);
-      return async (now, options) => openPostgresStore({ url: await url, now, ...options });
-    },
-  ],
+/** A backend, with a way to make an empty store. */
+type NamedStore = readonly [name: string, fresh: () => OpenStore];
+
+const SQLITE: NamedStore = [
+  'SQLite',
+  () => {
+    const path = join(mkdtempSync(join(tmpdir(), 'agentturn-sqlite-')), 'store.db');
+    return (now, options) => openSqliteStore({ path, now, ...options });
+  },
 ];
+
+const POSTGRES: NamedStore = [
+  'PostgreSQL',
+  () => {
+    const url = freshSchemaUrl().then((fresh) => `${fresh}&idle_in_transaction_session_timeout=${STANDSTILL_MS}`);
+    return async (now, options) => openPostgresStore({ url: await url, now, ...options });
+  },
+];
+
+/** Both backends; without a server SQLite alone. */
+export const STORES: readonly NamedStore[] = hasPostgres ? [SQLITE, POSTGRES] : [SQLITE];
 
 export const SUCCESS: TurnCommit = {
   termination: { status: 'success' },

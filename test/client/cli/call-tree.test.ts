@@ -9,7 +9,7 @@ import { treeLines } from '../../../client/cli/call-tree.ts';
 import { openStore } from '../../../workers/open-store.ts';
 import type { Store } from '../../../workflows/contract/store.ts';
 import type { EdgeView } from '../../../workflows/contract/views.ts';
-import { freshSchemaUrl } from '../../support/postgres.ts';
+import { freshSchemaUrl, hasPostgres } from '../../support/postgres.ts';
 
 const edge = (createdAt: number, more: Partial<EdgeView> & Pick<EdgeView, 'primitive'>): EdgeView => ({
   phase: more.primitive === 'report' ? 'response' : 'request',
@@ -112,7 +112,7 @@ describe('the call tree', () => {
   });
 });
 
-describe.each(['sqlite', 'postgres'])('edges of delegated turns on %s', (backend) => {
+describe.each(['sqlite', ...(hasPostgres ? ['postgres'] : [])])('edges of delegated turns on %s', (backend) => {
   async function opened(): Promise<{
     store: Store;
     run: (statement: string) => Promise<void>;

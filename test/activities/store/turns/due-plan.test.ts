@@ -12,7 +12,7 @@ import { openSqliteStore } from '../../../../activities/store/sqlite/open.ts';
 import { dueQuery } from '../../../../activities/store/turns/supervision.ts';
 import type { Store } from '../../../../workflows/contract/store.ts';
 import { testApp } from '../../../support/app.ts';
-import { freshSchemaUrl } from '../../../support/postgres.ts';
+import { freshSchemaUrl, hasPostgres } from '../../../support/postgres.ts';
 
 const NOW = 1_000_000_000;
 const IDLE_AGENTS = 25_000;
@@ -80,7 +80,7 @@ async function postgresPlan(db: Kysely<Tables>, statement: RawBuilder<unknown>) 
   };
 }
 
-describe.each(BACKENDS)('in a large store on %s', (_, open) => {
+describe.each(hasPostgres ? BACKENDS : BACKENDS.slice(0, 1))('in a large store on %s', (_, open) => {
   let opened: Opened;
 
   beforeAll(async () => {
