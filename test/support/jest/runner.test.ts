@@ -1,0 +1,113 @@
+/** How Jest runs our test files: each verdict as Jest's own, and nothing that a file changes in the process left for the next. */
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from '@jest/globals';
+
+const RUN = fileURLToPath(new URL('../../run.ts', import.meta.url));
+const RUNNER = fileURLToPath(new URL('runner.ts', import.meta.url));
+
+interface Results {
+  readonly testResults: readonly {
+    readonly name: string;
+    readonly message: string;
+    readonly assertionResults: readonly {
+      readonly title: string;
+      readonly status: string;
+      readonly failureMessages: readonly string[];
+    }[];
+  }[];
+}
+
+/** Runs test files of these texts one after the other, in one process. */
+async function run(files: Readonly<Record<string, string>>, ...args: readonly string[]): Promise<Results> {
+  const folder = mkdtempSync(join(tmpdir(), 'agentturn-runner-'));
+  for (const [name, text] of Object.entries(files)) {
+    writeFileSync(join(folder, name), `import { afterAll, expect, jest, test } from '@jest/globals';\n${text}`);
+  }
+  const config = {
+    rootDir: folder,
+    testRunner: RUNNER,
+    transform: {},
+    testMatch: ['**/*.test.ts'],
+    testTimeout: 30_000,
+  };
+  const results = join(folder, 'results.json');
+  const given = ['--config', JSON.stringify(config), '--runInBand', '--json', '--outputFile', results, ...args];
+  await new Promise((resolve) =>
+    execFile(process.execPath, [RUN, ...given], { timeout: 60_000, killSignal: 'SIGKILL' }, resolve),
+  );
+  return JSON.parse(readFileSync(results, 'utf8'));
+}
+
+const statusesIn = ({ testResults }: Results) =>
+  Object.fromEntries(testResults.flatMap((file) => file.assertionResults.map(({ title, status }) => [title, status])));
+
+test('a test passes, fails, runs out of time or is skipped as in any run of Jest', async () => {
+  const results = await run({
+    'a.test.ts': `
+      test('passes', () => expect(1).toBe(1));
+      test('fails', () => expect([1]).toEqual([2]));
+      test('throws later', async () => { await new Promise(setImmediate); throw new TypeError('later'); });
+      test('takes too long', () => new Promise(() => {}), 50);
+      test('is rejected elsewhere', async () => { Promise.reject(new Error('elsewhere')); await new Promise(setImmediate); });
+      test.skip('is skipped', () => {});
+      test.each([1, 2])('row %i', (row) => expect(row).toBe(1));
+      test('asserts nothing', () => expect.assertions(1));
+    `,
+    'b.test.ts': `test('is in a file that fails at its end', () => {}); afterAll(() => { throw new Error('at the end'); });`,
+    'c.test.ts': `import './nothing.ts'; test('is never seen', () => {});`,
+  });
+
+  expect(statusesIn(results)).toEqual({
+    passes: 'passed',
+    fails: 'failed',
+    'throws later': 'failed',
+    'takes too long': 'failed',
+    'is rejected elsewhere': 'failed',
+    'is skipped': 'pending',
+    'row 1': 'passed',
+    'row 2': 'failed',
+    'asserts nothing': 'failed',
+    'is in a file that fails at its end': 'passed',
+  });
+  const messageOf = (name: string) => results.testResults.find((file) => file.name.endsWith(name))?.message;
+  expect(messageOf('a.test.ts')).toContain('> 4 |');
+  expect(messageOf('b.test.ts')).toContain('at the end');
+  expect(messageOf('c.test.ts')).toContain('nothing.ts');
+});
+
+test('the tests that a pattern names run alone', async () => {
+  const results = await run(
+    { 'a.test.ts': `test('this one', () => {}); test('another', () => { throw new Error(); });` },
+    '-t',
+    'this',
+  );
+  expect(statusesIn(results)).toEqual({ 'this one': 'passed', another: 'pending' });
+});
+
+test('nothing that a file changes in the process is left for the next', async () => {
+  const text = `
+    jest.setTimeout(1_000);
+    test('finds the process as it was', async () => {
+      expect(process.env.AGENTTURN_LEFT).toBeUndefined();
+      expect(process.env.TMPDIR).toBe(${JSON.stringify(process.env.TMPDIR)});
+      expect(Date.now()).toBeGreaterThan(7);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    });
+    test('changes it', () => {
+      process.env.AGENTTURN_LEFT = 'left';
+      process.env.TMPDIR = 'elsewhere';
+      jest.spyOn(Date, 'now').mockReturnValue(7);
+      jest.useFakeTimers();
+    });`;
+  const late = `test('has the time that the configuration gives', () => new Promise((resolve) => setTimeout(resolve, 1_500)));`;
+
+  const { testResults } = await run({ 'a.test.ts': text, 'b.test.ts': text, 'c.test.ts': late });
+
+  const results = testResults.flatMap((file) => file.assertionResults);
+  expect(results.filter(({ status }) => status !== 'passed')).toEqual([]);
+  expect(results).toHaveLength(5);
+});
