@@ -179,7 +179,7 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
       const whole = await wholeTurn(script, profile);
       for (const where of whole.places) {
         started = [];
-        const { process, when, name } = where;
+        const { process, when, at } = where;
         const asked = model.requests.length;
         const turn = await turnOf(script, profile);
         const end = await turn.run({ deaths: [...Array.from({ length: process }, () => undefined), where] });
@@ -191,7 +191,9 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
         if (unknown.length === 0) expect([where, is]).toEqual([where, whole.should]);
         const paid = started.filter((callId) => unsafe.has(callId));
         expect([where, new Set(paid).size]).toEqual([where, paid.length]);
-        // An answer that was not stored is asked for again, and no other; some summaries are written by rule.
+        // An answer that was not stored is asked for again, and no other; some summaries are written by rule. Calls side by side, and
+        // leases that are looked at again on a slow machine, come in another order than in the whole turn.
+        const name = turn.attempts[process]?.[at]?.name ?? '';
         const asks = model.requests.length - asked - whole.asked;
         const lost = when === 'before' && /^commitS/.test(name) ? 1 : 0;
         expect([where, name === 'commitSummary' && asks === 0 ? lost : asks]).toEqual([where, lost]);
