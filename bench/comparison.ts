@@ -70,7 +70,7 @@ const ONE_CALLER: Length = { ms: 3_000, leadMs: LEAD_MS, wanted: 5, extra: EXTRA
 /** More of them: under load the speed of a machine moves by a quarter within seconds. */
 const ALL_CALLERS: Length = { ms: 4_000, leadMs: LEAD_MS, wanted: 7, extra: EXTRA_ROUNDS };
 /** One look: no time of it is judged. */
-const QUICK: Length = { ms: 600, leadMs: 300, wanted: 1, extra: 0 };
+const QUICK: Length = { ms: 500, leadMs: 100, wanted: 1, extra: 0 };
 
 /** Lets the writes that follow a result finish, so that they do not fall into the next measurement. */
 const PAUSE_MS = 50;

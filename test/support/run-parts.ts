@@ -1,9 +1,10 @@
 /** What each layer of the tests needs of a run: a folder for all it writes, and PostgreSQL. */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs';
 import { freemem, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { isAlive } from '../../workers/shared-targets.ts';
 import { PostgresServer } from './postgres-server.ts';
 
 declare global {
@@ -17,6 +18,11 @@ const COMPILED = fileURLToPath(new URL('../../node_modules/.cache/agentturn/comp
 /** What is written survives the death of any process; no test cuts the machine's power. */
 const UNSYNCED = { fsync: 'off', full_page_writes: 'off' };
 
+const RUN_FOLDER = 'agentturn-test-';
+const LEFTOVER = /^agentturn-test-(\d+)-/;
+/** A run makes a file in its folder more often than this, in milliseconds. */
+const LONGEST_IDLE_MS = 15 * 60_000;
+
 /** A file system in memory, which waits for no disk. */
 const MEMORY = '/dev/shm';
 /** What a run may write, in bytes, and what the programs of the run need besides. */
@@ -25,13 +31,27 @@ const MOST_USED = 8 * 2 ** 30;
 
 /** The folder in which all temporary files of the run are made: in memory where there is enough of it, unless TMPDIR names another place. */
 export function openFolder(): string {
-  const folder = mkdtempSync(join(process.env.TMPDIR || !hasMemory() ? tmpdir() : MEMORY, 'agentturn-test-'));
+  for (const place of [MEMORY, tmpdir()]) if (existsSync(place)) removeLeftovers(place);
+  const place = process.env.TMPDIR || !hasMemory() ? tmpdir() : MEMORY;
+  const folder = mkdtempSync(join(place, `${RUN_FOLDER}${process.pid}-`));
   // PostgreSQL may run as a user of its own.
   chmodSync(folder, 0o755);
   globalThis.testFolder = folder;
   process.env.TMPDIR = folder;
   process.env.NODE_COMPILE_CACHE ??= COMPILED;
   return folder;
+}
+
+/** A run that was killed removed nothing, and may have left gigabytes in memory. A process in another container may have any number. */
+function removeLeftovers(place: string): void {
+  for (const name of readdirSync(place)) {
+    const [, pid] = LEFTOVER.exec(name) ?? [];
+    if (pid === undefined || isAlive(Number(pid))) continue;
+    const folder = join(place, name);
+    const found = statSync(folder, { throwIfNoEntry: false });
+    if (found?.uid !== process.getuid?.() || found === undefined) continue;
+    if (found.mtimeMs < Date.now() - LONGEST_IDLE_MS) rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 function hasMemory(): boolean {

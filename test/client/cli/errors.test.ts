@@ -3,17 +3,28 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { openSqliteStore } from '../../../activities/store/sqlite/open.ts';
-import { type CliOptions, emptyFolder, jsonOf, runCli, sharedTemporal } from './processes.ts';
+import { commandsIn } from './in-process.ts';
+import { emptyFolder, type Finished, jsonOf, runCli, sharedTemporal } from './processes.ts';
 
 /** Nothing listens there: the port is reserved. */
 const DEAD = '127.0.0.1:1';
 
+interface Where {
+  readonly cwd?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Runs a command in this process, one at a time: in a folder of its own unless one is given. */
+const runHere = (args: readonly string[], { cwd = emptyFolder(), env = {} }: Where = {}): Promise<Finished> =>
+  commandsIn(env)(args, { cwd });
+
 async function failureOf(
   args: readonly string[],
-  options: CliOptions = {},
+  where: Where = {},
   code = 1,
+  run = runHere,
 ): Promise<{ code: string; message: string }> {
-  const ended = await runCli([...args, '--json'], options);
+  const ended = await run([...args, '--json'], where);
   expect(ended.code).toBe(code);
   const { error } = jsonOf<{ error: { code: string; message: string; cure: string } }>(ended);
   expect(error.cure).toMatch(/\w+/);
@@ -28,26 +39,22 @@ describe('no Temporal server', () => {
       ['enqueue', 'alice', 'hi'],
       ['tool-result', 't', 'c', '--result', '1'],
     ];
-    await Promise.all(
-      commands.map(async (args) => {
-        const cwd = emptyFolder();
-        const { code, message } = await failureOf(args, { cwd, env });
-        expect(code).toBe('temporal_unreachable');
-        expect(message).toContain(DEAD);
-        expect(readdirSync(cwd)).toEqual([]);
-      }),
-    );
+    for (const args of commands) {
+      const cwd = emptyFolder();
+      const { code, message } = await failureOf(args, { cwd, env });
+      expect(code).toBe('temporal_unreachable');
+      expect(message).toContain(DEAD);
+      expect(readdirSync(cwd)).toEqual([]);
+    }
   });
 
   test('dev and demo do not replace the configured one', async () => {
-    await Promise.all(
-      ['dev', 'demo'].map(async (command) => {
-        const cwd = emptyFolder();
-        expect(await failureOf([command], { cwd, env })).toMatchObject({ code: 'temporal_unreachable' });
-        expect(existsSync(join(cwd, '.agentturn', 'temporal.db'))).toBe(false);
-        expect(existsSync(join(cwd, '.agentturn', 'demo'))).toBe(false);
-      }),
-    );
+    for (const command of ['dev', 'demo']) {
+      const cwd = emptyFolder();
+      expect(await failureOf([command], { cwd, env })).toMatchObject({ code: 'temporal_unreachable' });
+      expect(existsSync(join(cwd, '.agentturn', 'temporal.db'))).toBe(false);
+      expect(existsSync(join(cwd, '.agentturn', 'demo'))).toBe(false);
+    }
   });
 
   test('a person sees the code, the message and the cure, and a stack only with --debug', async () => {
@@ -72,7 +79,7 @@ async function recordedFolder(): Promise<string> {
 describe('a server that is found', () => {
   test('the one recorded in the data folder is used', async () => {
     const cwd = await recordedFolder();
-    const ended = await runCli(['enqueue', 'recorded', 'hi', '--json'], { cwd });
+    const ended = await runHere(['enqueue', 'recorded', 'hi', '--json'], { cwd });
     expect(ended.code).toBe(0);
     expect(jsonOf(ended)).toMatchObject({ status: 'queued' });
   });
@@ -116,7 +123,7 @@ describe('the store', () => {
     const { code, message } = await failureOf(['agents', 'ls'], { env });
     expect(code).toBe('invalid_config');
     expect(message).toContain('AGENTTURN_STORE');
-    const ended = await runCli(['agents', 'ls', '--store', 'foo.db', '--json']);
+    const ended = await runHere(['agents', 'ls', '--store', 'foo.db', '--json']);
     expect(ended.code).toBe(2);
     const error = { code: 'invalid_request', message: expect.stringMatching(/--store.* sqlite:foo\.db/) };
     expect(jsonOf(ended)).toMatchObject({ error });
@@ -144,7 +151,7 @@ describe('the app', () => {
     const mistaken = `import { defineAgent, defineApp } from '${index}';\nexport default defineApp({ agents: [defineAgent({ name: 'a b' })] });`;
     const text = what.startsWith('with a mistake') ? mistaken : source;
     if (text !== undefined) writeFileSync(join(cwd, 'app.ts'), text);
-    const error = await failureOf(['dev'], { cwd, env: { AGENTTURN_APP: './app.ts' } });
+    const error = await failureOf(['dev'], { cwd, env: { AGENTTURN_APP: './app.ts' } }, 1, runCli);
     expect(error).toMatchObject({ code: 'app_not_loaded', message: expect.stringMatching(message) });
   });
 

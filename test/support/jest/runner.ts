@@ -34,6 +34,7 @@ const [, TIMEOUT] = KEPT_BY_JEST as [symbol, symbol];
 const runFile: Circus = async (globalConfig, config, environment, _runtime, ...rest) => {
   const { console } = globalThis;
   const env = { ...process.env };
+  const folder = process.cwd();
   const mocks = new ModuleMocker(globalThis);
   const timers = new ModernFakeTimers({ config, global: globalThis });
   globalThis.console = environment.global.console;
@@ -45,6 +46,7 @@ const runFile: Circus = async (globalConfig, config, environment, _runtime, ...r
     for (const kept of KEPT_BY_JEST) Reflect.deleteProperty(globalThis, kept);
     for (const name of Object.keys(process.env)) if (!(name in env)) delete process.env[name];
     Object.assign(process.env, env);
+    process.chdir(folder);
     globalThis.console = console;
   }
 };
