@@ -169,17 +169,11 @@ describe('the packed package, installed in an empty folder', () => {
     ['a Node that is too old', process.execPath, ['--import', OLD_NODE]],
     ...oldNodes().map((path) => [`the Node at ${path}`, path, []] as const),
   ] as const)('gives a program that imports it on %s the same sentence', async (_, program, args) => {
-    for (const entry of [
-      'agentturn',
-      'agentturn/worker',
-      'agentturn/store',
-      'agentturn/testing',
-      'agentturn/gateway',
-    ]) {
-      const said = `import('${entry}').catch((error) => console.log(error.message))`;
-      const { stdout } = await here([program, ...args, '--input-type=module', '-e', said]);
-      expect(stdout).toMatch(/^agentturn needs Node 22\.18 or newer, and this is Node [\d.]+ \(.*\): install .*\n$/);
-    }
+    const entries = ['agentturn', 'agentturn/worker', 'agentturn/store', 'agentturn/testing', 'agentturn/gateway'];
+    const said = entries.map((entry) => `await import('${entry}').catch((error) => console.log(error.message));`);
+    const { stdout } = await here([program, ...args, '--input-type=module', '-e', said.join('\n')]);
+    const sentence = /^agentturn needs Node 22\.18 or newer, and this is Node [\d.]+ \(.*\): install .*$/;
+    expect(stdout.split('\n')).toEqual([...entries.map(() => expect.stringMatching(sentence)), '']);
   });
 
   test('says in one sentence why a TypeScript app does not load', async () => {

@@ -15,20 +15,25 @@ declare global {
 
 export default async function setup(): Promise<void> {
   const folder = openFolder();
-  await startPostgres(folder);
-  if (!process.env.AGENTTURN_TEST_TEMPORAL) {
-    const server = await findOrStartTemporal({
-      dataDir: folder,
-      port: 0,
-      pathEnv: process.env.PATH ?? '',
-      searchAttributes: SEARCH_ATTRIBUTES,
-      log: () => {},
-      unsynced: true,
-    });
-    globalThis.testTemporal = server;
-    process.env.AGENTTURN_TEST_TEMPORAL = server.address;
-    process.env.AGENTTURN_TEST_TEMPORAL_UI = server.uiUrl;
-  }
+  await Promise.all([startPostgres(folder), startTemporal(folder), writeBundle(folder)]);
+}
+
+async function startTemporal(folder: string): Promise<void> {
+  if (process.env.AGENTTURN_TEST_TEMPORAL) return;
+  const server = await findOrStartTemporal({
+    dataDir: folder,
+    port: 0,
+    pathEnv: process.env.PATH ?? '',
+    searchAttributes: SEARCH_ATTRIBUTES,
+    log: () => {},
+    unsynced: true,
+  });
+  globalThis.testTemporal = server;
+  process.env.AGENTTURN_TEST_TEMPORAL = server.address;
+  process.env.AGENTTURN_TEST_TEMPORAL_UI = server.uiUrl;
+}
+
+async function writeBundle(folder: string): Promise<void> {
   const bundle = await keptBundle('WARN');
   const bundlePath = 'codePath' in bundle ? bundle.codePath : join(folder, 'workflow-bundle.js');
   if ('code' in bundle) writeFileSync(bundlePath, bundle.code);
