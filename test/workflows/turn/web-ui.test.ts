@@ -154,7 +154,9 @@ describeInBrowser('the Web UI', () => {
   test('shows the steps of a turn that works for long while it works', async () => {
     const turn = await harness.client.agent('slow').enqueue({ instruction: '[script:slow] go', profile: 'tester' });
     const seen = new Set<number>();
-    for (;;) {
+    for await (const { type, payload } of turn.events()) {
+      if (type === 'task') break;
+      if (type !== 'step' || payload.phase !== 'completed' || payload.stepIndex % 2 === 1) continue;
       const shown = await detailsOf('slow', turn, 'State:');
       const events = await harness.store.readEvents({ agentId: 'slow', limit: 1_000 });
       // They are to be seen while the turn runs, and not with its end alone.
