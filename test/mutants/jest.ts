@@ -3,7 +3,13 @@ import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 
-const JEST = ['--experimental-vm-modules', '--disable-warning=ExperimentalWarning', 'node_modules/jest/bin/jest.js'];
+const JEST = [
+  '--conditions=agentturn:source',
+  '--disable-warning=ExperimentalWarning',
+  'node_modules/jest/bin/jest.js',
+];
+/** A mutant may be told by what a scenario does on one of the stores alone. */
+const ON_BOTH_STORES = { AGENTTURN_TEST_STORE: 'both' };
 /** Shorter than in an ordinary run: what a mutant makes hang need not hang for a minute. */
 const TEST_TIMEOUT_MS = 45_000;
 
@@ -53,7 +59,8 @@ function run(
   cwd: string,
   { timeoutMs, signal }: Pick<TestRun, 'timeoutMs' | 'signal'>,
 ): Promise<string> {
-  const child = spawn(process.execPath, args, { cwd, timeout: timeoutMs, signal, killSignal: 'SIGKILL' });
+  const env = { ...process.env, ...ON_BOTH_STORES };
+  const child = spawn(process.execPath, args, { cwd, env, timeout: timeoutMs, signal, killSignal: 'SIGKILL' });
   let log = '';
   child.stderr.on('data', (chunk: Buffer) => {
     log += String(chunk);
