@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { startScriptedModel } from '../workers/model-server/scripted.ts';
 import { findTemporalBinary } from '../workers/temporal/binary.ts';
 import { type Harness, openHarness } from './support/harness.ts';
-import { PACKAGE_COMMANDS, pageCommands, readmeProgram } from './support/pages.ts';
+import { CRASH_COMMAND, PACKAGE_COMMANDS, pageCommands, readmeProgram } from './support/pages.ts';
 import { type Ran, Shell } from './support/shell.ts';
 import { WAIT } from './support/wait.ts';
 
@@ -19,7 +19,7 @@ const CI = readFileSync(join(ROOT, '.ci/run'), 'utf8');
 /** Commands that CI runs by itself; running them here would run this test again. */
 const BY_CI = ['npm ci && npm test', 'npm test', 'npm run check'];
 
-const BY_OTHERS: readonly string[] = [...BY_CI, ...Object.values(PACKAGE_COMMANDS)];
+const BY_OTHERS: readonly string[] = [...BY_CI, ...Object.values(PACKAGE_COMMANDS), CRASH_COMMAND];
 
 /** The id of the turn that a command names. */
 const turnIn = (output: string): string => /turn ([0-9a-f-]{36})/.exec(output)?.[1] ?? '';
@@ -65,16 +65,16 @@ describe('the pages that users follow', () => {
   }
   const run = (line: string): Promise<Ran> => new Shell(line, { cwd: ROOT, env }).ended();
 
-  test('name for others only what CI runs, or the test of the package', () => {
+  test('name for others only what CI runs, or the tests of the package and the demo', () => {
     expect(pageCommands).toEqual(expect.arrayContaining([...BY_OTHERS]));
     expect(CI).toContain('npm test');
     expect(CI).toContain('npm run check');
   });
 
-  test('demonstrate a turn, on any folder, and through a crash', async () => {
+  test('demonstrate a turn, on any folder', async () => {
     const start = command('npm ci && npm run demo').replace('npm ci && ', '');
     const onFolder = command('npx agentturn demo --dir').replace(PROGRAM, 'npm run --silent agentturn --');
-    for (const line of [start, onFolder, command('npx agentturn demo --crash')]) {
+    for (const line of [start, onFolder]) {
       const { code, output } = await run(line);
       expect({ line, code, output }).toMatchObject({ code: 0 });
       expect(output).toContain('exactly one task event');

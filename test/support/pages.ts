@@ -32,6 +32,9 @@ export const PACKAGE_COMMANDS = {
   kernelAlone: 'cp node_modules/agentturn/examples/02-kernel-alone.ts . && node 02-kernel-alone.ts',
 } as const;
 
+/** The demo that kills its own worker: test/workers/demo runs it. */
+export const CRASH_COMMAND = 'npx agentturn demo --crash';
+
 /** README's program. */
 export const readmeProgram = (): string =>
   /```ts\n(import .*? from 'agentturn';.*?)```/s.exec(readPage('README.md'))?.[1] ?? '';

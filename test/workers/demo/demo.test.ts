@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { startScriptedModel } from '../../../workers/model-server/scripted.ts';
 import { emptyFolder, type Finished, jsonOf, runCli, startCli, startInTerminal } from '../../client/cli/processes.ts';
 import { type Harness, openHarness } from '../../support/harness.ts';
+import { CRASH_COMMAND } from '../../support/pages.ts';
 import { WAIT } from '../../support/wait.ts';
 import { type DemoJson, documents, effectsOf, QUESTION } from './documents.ts';
 
@@ -85,7 +86,7 @@ describe('the demo', () => {
   });
 
   test('--crash: the worker is killed in the middle, and each call still ran once', async () => {
-    const ended = await demo([QUESTION, '--crash', '--json']);
+    const ended = await runCli([...CRASH_COMMAND.replace('npx agentturn ', '').split(' '), '--json'], { env });
     const report = jsonOf<DemoJson>(ended);
     expect(failedChecks(report)).toEqual([]);
     expect(report.checks.map((check) => check.name)).toEqual(['sources', 'starts', 'task_event', 'lease', 'crash']);
