@@ -343,7 +343,7 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
     expect(await turn.run({ deaths, otherKernel: new Set([1]) })).toMatchObject({ status: 'success' });
   });
 
-  test('a worker with another kernel shuts out the attempt before it, and leaves the action to the workflow (W10)', async () => {
+  test('a worker with another kernel shuts out the attempt before it, and leaves the action to the workflow (T5, W10)', async () => {
     const names = await namesOf('looks', 'tester');
     const turn = await turnOf('looks');
     started = [];
