@@ -424,7 +424,7 @@ export const MUTANTS: readonly Mutant[] = [
     find: `if (!first) await this.#readLed();`,
     replace: ``,
     test: BURSTS,
-    only: 'on SQLite the time',
+    only: 'on SQLite a burst that follows',
   },
   {
     rule: 'T5',
