@@ -49,8 +49,6 @@ export const CALLS = [0, 1, 10, 50, 200] as const;
 /** A bare workflow carries the conversation through its history: 200 calls of 10 KiB would not fit into a payload. */
 const FLOOR_UP_TO = 50;
 
-const QUICK_UP_TO = 10;
-
 /** The start of the bare workflow with one tool call, and its three activities. */
 const FLOOR_ACTIONS = 4;
 
@@ -61,7 +59,7 @@ export async function measureHistories(lab: Lab, quick: boolean): Promise<Histor
   const runs = quick ? 1 : RUNS;
   const sizes: TurnSize[] = [];
   for (const calls of CALLS) {
-    if (quick && calls > QUICK_UP_TO) continue;
+    if (quick && calls > FLOOR_UP_TO) continue;
     sizes.push(await sizeOf(lab, calls === 1 ? '1 call' : `${calls} calls`, calls, runs));
   }
   const suspended = await sizeOf(lab, 'suspended, answered', null, runs, answered);

@@ -5,7 +5,7 @@ import { STORES, type StoreKind } from './lab.ts';
 export const USAGE = `Usage: npm run bench -- [options]
 
   --store KIND     sqlite (default) or postgres, started for the run
-  --quick          half a minute instead of several: fewer turns, none with 50 calls or more
+  --quick          half a minute instead of several: fewer turns, none with 200 calls
   --suspended N    only this: N turns that wait at the same time, on one worker
   --rest S         how long they are left waiting; default 60 seconds
   --streams        only this: how late chunks reach readers over HTTP, and what many readers at once take

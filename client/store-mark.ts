@@ -4,34 +4,32 @@
  *
  * The mark is a paused Temporal Schedule that never starts anything: it is created once by whoever is first, and no retention removes it.
  */
-import { type Client, ScheduleAlreadyRunning, ScheduleNotFoundError } from '@temporalio/client';
-import { NamespaceNotFoundError } from '@temporalio/common';
+import { type Client, isGrpcServiceError, ScheduleAlreadyRunning, ScheduleNotFoundError } from '@temporalio/client';
 import type { StoreIdentity } from '../workflows/contract/views.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { CONTROL_QUEUE } from '../workflows/protocol/ids.ts';
 import { commandLine } from './command-line.ts';
-import { noNamespace } from './connect.ts';
+import { isOfTemporal, temporalFailure } from './connect.ts';
 
 /** The id of the schedule that is the mark. */
 export const STORE_MARK_ID = 'agentturn-store';
 
-const SERVER_MS = 10_000;
+/** A worker that starts beside many others waits for a server that is slow to answer all of them. */
+const SERVER_MS = 30_000;
 
-/** The store that the namespace belongs to; null when it is not marked. Errors: `namespace_not_found`, those of the Temporal client. */
+/** The store that the namespace belongs to; null when it is not marked. Errors: `namespace_not_found`, `temporal_unreachable`. */
 export async function storeOfNamespace(client: Client): Promise<StoreIdentity | null> {
   try {
-    const describe = () => client.schedule.getHandle(STORE_MARK_ID).describe();
-    const { memo } = await client.withDeadline(Date.now() + SERVER_MS, describe);
+    const { memo } = await ask(client, () => client.schedule.getHandle(STORE_MARK_ID).describe());
     const { storeId, where } = memo ?? {};
     return typeof storeId === 'string' ? { storeId, where: String(where) } : null;
   } catch (error) {
     if (error instanceof ScheduleNotFoundError) return null;
-    if (error instanceof NamespaceNotFoundError) throw noNamespace(client.options.namespace, '', error);
     throw error;
   }
 }
 
-/** Marks the namespace, unless it is marked. Errors: `store_mismatch` when it belongs to another store; those of the Temporal client. */
+/** Marks the namespace, unless it is marked. Errors: `store_mismatch` when it belongs to another store, `namespace_not_found`, `temporal_unreachable`. */
 export async function claimNamespace(client: Client, ours: StoreIdentity): Promise<void> {
   if (refuseOther(client, ours, await storeOfNamespace(client))) return;
   try {
@@ -42,9 +40,9 @@ export async function claimNamespace(client: Client, ours: StoreIdentity): Promi
   }
 }
 
-/** Gives the namespace to this store, whatever it belonged to. Errors: those of the Temporal client. */
+/** Gives the namespace to this store, whatever it belonged to. Errors: `namespace_not_found`, `temporal_unreachable`. */
 export async function takeNamespace(client: Client, ours: StoreIdentity): Promise<void> {
-  if (await storeOfNamespace(client)) await client.schedule.getHandle(STORE_MARK_ID).delete();
+  if (await storeOfNamespace(client)) await ask(client, () => client.schedule.getHandle(STORE_MARK_ID).delete());
   await mark(client, ours);
 }
 
@@ -72,7 +70,7 @@ export function refuseOther(client: Client, ours: StoreIdentity, found: StoreIde
 }
 
 const mark = (client: Client, { storeId, where }: StoreIdentity): Promise<unknown> =>
-  client.withDeadline(Date.now() + SERVER_MS, () =>
+  ask(client, () =>
     client.schedule.create({
       scheduleId: STORE_MARK_ID,
       spec: {},
@@ -81,3 +79,14 @@ const mark = (client: Client, { storeId, where }: StoreIdentity): Promise<unknow
       state: { paused: true, note: `This namespace belongs to the AgentTurn store ${where}. The schedule never runs.` },
     }),
   );
+
+async function ask<T>(client: Client, request: () => Promise<T>): Promise<T> {
+  try {
+    return await client.withDeadline(Date.now() + SERVER_MS, request);
+  } catch (error) {
+    if (!isOfTemporal(error)) throw error;
+    const reason = isGrpcServiceError(error.cause) ? error.cause.details : error.message;
+    const message = `the Temporal server did not say which store namespace ${client.options.namespace} belongs to (${reason})`;
+    throw temporalFailure(error, client, message);
+  }
+}

@@ -1,7 +1,7 @@
 /**
  * `npm test`: all tests, or one of their layers. What else is given goes to Jest.
  *
- * `--unit`: pure code and stores; no servers, no processes. `--changed`: the tests that a change touches which is not committed, or,
+ * `--unit`: what needs no server, which is pure code and stores on SQLite. `--changed`: the tests that an uncommitted change touches or,
  * as `--changed=main`, that the commits since `main` touch.
  */
 import { run } from 'jest';

@@ -1,8 +1,13 @@
 /** One namespace has one store: the first worker marks it, and whoever has another store is refused. */
+import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http2';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterEach, expect, test } from '@jest/globals';
+import { Client, Connection } from '@temporalio/client';
 import SqliteDatabase from 'better-sqlite3';
 import { claimNamespace, storeOfNamespace } from '../../client/store-mark.ts';
 import { openNamedStore, settingsOf } from '../../workers/commands/settings.ts';
@@ -104,4 +109,24 @@ test('of two that mark a namespace at once, one wins and the other is refused', 
   expect(claims.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
   expect(await storeOfNamespace(client)).toEqual(stores[winner]);
   expect(claims.find(({ status }) => status === 'rejected')).toMatchObject({ reason: { code: 'store_mismatch' } });
+});
+
+test('a server that refuses the question is told by its words', async () => {
+  const server = createServer();
+  const trailers = { 'grpc-status': '7', 'grpc-message': 'not in these hours' };
+  server.on('stream', (stream) =>
+    stream.respond({ ':status': 200, 'content-type': 'application/grpc', ...trailers }, { endStream: true }),
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const connection = Connection.lazy({ address: `127.0.0.1:${port}` });
+  open.push(
+    () => promisify(server.close.bind(server))(),
+    () => connection.close(),
+  );
+  await expect(storeOfNamespace(new Client({ connection, namespace: 'agents' }))).rejects.toMatchObject({
+    code: 'temporal_unreachable',
+    message: 'the Temporal server did not say which store namespace agents belongs to (not in these hours)',
+  });
 });

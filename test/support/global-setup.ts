@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { keptBundle } from '../../workers/kept-bundle.ts';
 import { findOrStartTemporal, type TemporalServer } from '../../workers/temporal/server.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
+import teardown from './global-teardown.ts';
 import { openFolder, startPostgres } from './run-parts.ts';
 
 declare global {
@@ -15,7 +16,12 @@ declare global {
 
 export default async function setup(): Promise<void> {
   const folder = openFolder();
-  await Promise.all([startPostgres(folder), startTemporal(folder), writeBundle(folder)]);
+  const parts = await Promise.allSettled([startPostgres(folder), startTemporal(folder), writeBundle(folder)]);
+  const failed = parts.find((part) => part.status === 'rejected');
+  if (!failed) return;
+  // Jest tears nothing down that was not set up.
+  await teardown();
+  throw failed.reason;
 }
 
 async function startTemporal(folder: string): Promise<void> {
