@@ -1,4 +1,5 @@
 /** Calls and budgets that need approval, on a real server (K5–K7, K9). */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { z } from 'zod';
@@ -13,7 +14,7 @@ import type { ApprovalRequest, ApprovalView } from '../../../workflows/contract/
 import type { JsonObject } from '../../../workflows/protocol/json.ts';
 import type { ProfileInput } from '../../../workflows/protocol/profile.ts';
 import { type Harness, openHarness, scenarioStores } from '../../support/harness.ts';
-import { WAIT } from '../../support/wait.ts';
+import { seen, WAIT } from '../../support/wait.ts';
 
 const say = (content: string) => ({ kind: 'message', content }) as const;
 const calls = (...made: readonly (readonly [string, JsonObject])[]) =>
@@ -121,12 +122,11 @@ describe.each(scenarioStores(import.meta.url))('approval, on %s', (backend) => {
     harness.client.agent(`${profile}-${v7()}`).enqueue({ instruction: `[script:${script}] go`, profile });
 
   /** What the turn, and all it delegated, waits for, once there are `count`. */
-  async function asked(turn: TurnHandle, count = 1): Promise<readonly ApprovalView[]> {
-    for (;;) {
-      const waiting = await harness.client.approvals({ rootTurnId: turn.id });
-      if (waiting.length === count) return waiting;
-      await harness.store.changed(1_000);
-    }
+  function asked(turn: TurnHandle, count = 1, { client, store } = harness): Promise<readonly ApprovalView[]> {
+    return seen(store, async () => {
+      const waiting = await client.approvals({ rootTurnId: turn.id });
+      return waiting.length === count ? waiting : undefined;
+    });
   }
 
   const callsOf = async (turn: TurnHandle) => (await turn.get()).steps.flatMap((step) => step.calls);
@@ -387,20 +387,29 @@ describe.each(scenarioStores(import.meta.url))('approval, on %s', (backend) => {
   });
 
   test('an operator whose extension is used up when the turn looks is asked again, and may extend again (K9)', async () => {
-    const turn = await enqueue('hasty', 'again');
-    const [{ callId } = { callId: '' }] = await asked(turn);
-    const extend = (id: string, maxWallTimeMs: number) =>
-      turn.answer({ callId: id, decision: 'approved', budgets: { maxWallTimeMs } });
-    const refusal = await extend(callId, 2).catch((error: Error) => error.message);
-    const used = Number(/more than (\d+)/.exec(String(refusal))?.[1]);
-    // Enough for the store, and past before the turn comes to it.
-    for (let more = 5; (await extend(callId, used + more).catch(() => null)) === null; more += 5);
-    let again = callId;
-    while (again === callId) again = (await asked(turn))[0]?.callId ?? '';
-    expect(again).toBe(`${callId}-2`);
-    expect((await extend(again, 600_000)).ack).toBe('applied');
-    expect(await turn.result(WAIT)).toMatchObject({ status: 'success', deliverable: { text: 'looked' } });
-    expect(await harness.store.violations()).toEqual([]);
+    const own = await openHarness(backend);
+    try {
+      const worker = await own.startWorker(app, model);
+      const turn = await own.client.agent('in-haste').enqueue({ instruction: '[script:again] go', profile: 'hasty' });
+      const [{ callId } = { callId: '' }] = await asked(turn, 1, own);
+      await worker.stop();
+      const extend = (id: string, maxWallTimeMs: number) =>
+        turn.answer({ callId: id, decision: 'approved', budgets: { maxWallTimeMs } });
+      const refusal = await extend(callId, 2).catch((error: Error) => error.message);
+      const used = Number(/more than (\d+)/.exec(String(refusal))?.[1]);
+      // Enough for the store, and past before the turn can come to it.
+      const enoughMs = 3_000;
+      expect((await extend(callId, used + enoughMs)).ack).toBe('applied');
+      await sleep(enoughMs);
+      await own.startWorker(app, model);
+      const [again] = await asked(turn, 1, own);
+      expect(again?.callId).toBe(`${callId}-2`);
+      expect((await extend(again?.callId ?? '', 600_000)).ack).toBe('applied');
+      expect(await turn.result(WAIT)).toMatchObject({ status: 'success', deliverable: { text: 'looked' } });
+      expect(await own.store.violations()).toEqual([]);
+    } finally {
+      await own.close();
+    }
   });
 
   test('budgets that are raised while an operator is asked let the turn go on (K9)', async () => {
