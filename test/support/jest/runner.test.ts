@@ -1,10 +1,13 @@
 /** How Jest runs our test files: each verdict as Jest's own, and nothing that a file changes in the process left for the next. */
-import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from '@jest/globals';
+import { isAlive } from '../../../workers/shared-targets.ts';
 
 const RUN = fileURLToPath(new URL('../../run.ts', import.meta.url));
 const RUNNER = fileURLToPath(new URL('runner.ts', import.meta.url));
@@ -110,4 +113,30 @@ test('nothing that a file changes in the process is left for the next', async ()
   const results = testResults.flatMap((file) => file.assertionResults);
   expect(results.filter(({ status }) => status !== 'passed')).toEqual([]);
   expect(results).toHaveLength(5);
+});
+
+test.each(['SIGTERM', 'SIGKILL'] as const)('what tests have started ends with a run that gets %s', async (signal) => {
+  const folder = mkdtempSync(join(tmpdir(), 'agentturn-runner-'));
+  const pids = ['a', 'b'].map((name) => join(folder, `${name}.pid`));
+  for (const file of pids) {
+    const text = `import { spawn } from 'node:child_process';
+      import { writeFileSync } from 'node:fs';
+      import { test } from '@jest/globals';
+      test('never ends', () => {
+        const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1_000)'], { stdio: 'ignore' });
+        writeFileSync('${file}', [process.pid, child.pid].join(' '), { flush: true });
+        return new Promise(() => {});
+      });`;
+    writeFileSync(file.replace('.pid', '.test.ts'), text);
+  }
+  const config = { rootDir: folder, testRunner: RUNNER, transform: {}, testMatch: ['**/*.test.ts'], maxWorkers: 2 };
+  const run = spawn(process.execPath, [RUN, '--config', JSON.stringify(config)], { stdio: 'ignore' });
+  const started = () =>
+    pids.flatMap((file) => (existsSync(file) ? readFileSync(file, 'utf8').split(' ').map(Number) : []));
+  while (started().length < 4) await sleep(20);
+  const ended = once(run, 'exit');
+  run.kill(signal);
+  await ended;
+  while (started().some(isAlive)) await sleep(20);
+  rmSync(folder, { recursive: true });
 });

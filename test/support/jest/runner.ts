@@ -2,6 +2,8 @@
  * Runs a test file in the Node.js of Jest's worker, without a context of its own: modules are loaded, and grow fast, once for each
  * worker and not once for each file. Node.js reads TypeScript by itself. What a file changes in the process is put back when it ends.
  */
+import type { ChildProcess } from 'node:child_process';
+import { subscribe } from 'node:diagnostics_channel';
 import { createRequire, registerHooks } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import type { JestEnvironment } from '@jest/environment';
@@ -25,6 +27,18 @@ const GLOBALS = new URL('globals.ts', import.meta.url).href;
 registerHooks({
   resolve: (specifier, context, next) =>
     specifier === '@jest/globals' ? { url: GLOBALS, shortCircuit: true } : next(specifier, context),
+});
+
+// A run that is stopped or killed takes with it what its tests have started.
+const started = new Set<ChildProcess>();
+subscribe('child_process', (message) => {
+  const { process: child } = message as { readonly process: ChildProcess };
+  started.add(child);
+  child.once('exit', () => started.delete(child));
+});
+process.once('disconnect', () => {
+  for (const child of started) child.kill('SIGKILL');
+  process.exit(1);
 });
 
 /** What Jest keeps on the global object of a file. */
