@@ -9,10 +9,10 @@
  *    comes late, and after a heartbeat that came too late (T5, W10).
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Context } from '@temporalio/activity';
+import { Context, type Info } from '@temporalio/activity';
 import type { LeaseStore } from '../workflows/contract/lease.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
-import type { Fence } from '../workflows/protocol/turn.ts';
+import type { ActivityAttempt, Fence } from '../workflows/protocol/turn.ts';
 import { longer, outlastOutage } from './store-outage.ts';
 
 /** After how long a silence the server gives an attempt to another worker, where the attempt itself does not know the figure. */
@@ -32,13 +32,25 @@ const freshOf = (context: Context): number => Math.min(LONGEST_FRESH_MS, silence
 const beatOf = (context: Context): number => Math.min(LONGEST_BEAT_MS, silenceOf(context) / 4);
 
 /** Whether the activity was never tried before. A reset of the activity begins to count again, and leaves when it was scheduled first. */
-export function isFirstAttempt(): boolean {
-  const { attempt, scheduledTimestampMs } = Context.current().info;
-  return attempt === 1 && attemptScheduledAt() === scheduledTimestampMs;
-}
+export const isFirstAttempt = (): boolean => isFirst(Context.current().info);
 
-/** When this attempt was scheduled, epoch ms by the Temporal server's clock: later than all attempts before it. */
-export const attemptScheduledAt = (): number => Context.current().info.currentAttemptScheduledTimestampMs;
+const isFirst = ({ attempt, scheduledTimestampMs, currentAttemptScheduledTimestampMs }: Info): boolean =>
+  attempt === 1 && currentAttemptScheduledTimestampMs === scheduledTimestampMs;
+
+/** The attempt that runs. */
+export function activityAttempt(): ActivityAttempt {
+  const { info } = Context.current();
+  const { workflowExecution, activityId, attempt, currentAttemptScheduledTimestampMs: scheduledAt } = info;
+  const isReset = attempt === 1 && !isFirst(info);
+  return {
+    run: workflowExecution?.runId ?? '',
+    // Ids that a workflow does not choose are numbers, in the order in which it schedules.
+    activity: Number.parseInt(activityId, 10) || 0,
+    attempt,
+    ...(isReset ? { afterReset: true } : {}),
+    scheduledAt,
+  };
+}
 
 /** What an attempt knows of its own right to go on. */
 export interface Holding {

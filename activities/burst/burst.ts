@@ -375,7 +375,7 @@ export class Burst {
   }
 
   #noteRead({ items = [] }: { readonly items?: readonly { readonly seq: number }[] }): void {
-    this.#inboxRead = Math.max(this.#inboxRead, ...items.map(({ seq }) => seq));
+    this.#inboxRead = items.reduce((read, { seq }) => Math.max(read, seq), this.#inboxRead);
   }
 
   async #end(action: DoneAction): Promise<BurstOutcome> {

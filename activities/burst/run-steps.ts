@@ -2,7 +2,7 @@
 import { type BurstInput, type BurstOutcome, firstStepOf } from '../../workflows/contract/burst.ts';
 import { KERNEL_VERSION } from '../../workflows/kernel/version.ts';
 import type { Fence } from '../../workflows/protocol/turn.ts';
-import { attemptScheduledAt, type Holding, isFirstAttempt, leaseCheck, withHeartbeat } from '../heartbeat.ts';
+import { activityAttempt, type Holding, isFirstAttempt, leaseCheck, withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
 import { Burst, type BurstDeps, recordedEnd } from './burst.ts';
 import { isCoded } from './failures.ts';
@@ -15,7 +15,7 @@ export const runSteps =
   (deps: BurstDeps) =>
   (input: BurstInput): Promise<BurstOutcome> => {
     const { agentId, agentTurnId, turnEpoch } = input;
-    const fence: Fence = { agentId, agentTurnId, turnEpoch, acting: attemptScheduledAt() };
+    const fence: Fence = { agentId, agentTurnId, turnEpoch, acting: activityAttempt() };
     return withHeartbeat(leaseCheck(deps.store, fence), async (holding) => {
       // Two versions may decide otherwise of the same turn; the workflow's own is the one that a replay asks.
       const isSame = input.kernel === KERNEL_VERSION;

@@ -100,7 +100,7 @@ export class AnswerChunks {
   /** Puts back what could not be written, to be taken again before all that came since. */
   putBack(chunks: readonly ChunkBody[]): void {
     if (this.#dropped) return;
-    this.#waiting.unshift(...chunks);
+    this.#waiting = [...chunks, ...this.#waiting];
     for (const chunk of chunks) this.#size += 'text' in chunk ? chunk.text.length : 0;
   }
 

@@ -116,29 +116,6 @@ export function prepared<Values extends object, Row>(
   };
 }
 
-/** The same ids, some of them twice: lists of few lengths make few statements, which are found prepared. */
-export function ofFewLengths(ids: readonly string[]): readonly string[] {
-  const most = 2 ** Math.ceil(Math.log2(ids.length));
-  return [...ids, ...Array<string>(most - ids.length).fill(ids[0] ?? '')];
-}
-
-/**
- * Makes a statement for the rows with some ids, which is built once for each length of the list: the ids are given to it as `ofFewLengths` gives
- * them, so there are few.
- */
-export function preparedForIds<Row>(
-  build: (db: Db, ids: readonly string[]) => Compilable<Row>,
-): Statement<readonly string[], Row> {
-  const byLength = new Map<number, Statement<readonly string[], Row>>();
-  return (db, ids) => {
-    const some = ofFewLengths(ids);
-    const slots = () => some.map((_, at) => new Slot(String(at))) as unknown as readonly string[];
-    const known = byLength.get(some.length) ?? prepared((of) => build(of, slots()));
-    byLength.set(some.length, known);
-    return known(db, some);
-  };
-}
-
 /** A database whose tables may have any columns, for statements that are built of names. */
 type Untyped = Kysely<Record<string, Record<string, unknown>>>;
 
@@ -167,6 +144,16 @@ const slotsOf = (columns: string, ...path: string[]): Record<string, unknown> =>
 /** The most rows of an insert that is kept: larger ones are rare, and of every size. */
 const MOST_ROWS = 8;
 
+/** The most values of a statement: SQLite takes 32,766, PostgreSQL twice as many. */
+const MOST_VALUES = 32_000;
+
+/** The rows in as many parts as they need statements. */
+export function inStatements<Row extends object>(rows: readonly Row[]): readonly (readonly Row[])[] {
+  const columns = Math.max(1, ...new Set(rows.map((row) => Object.keys(row).length)));
+  const most = Math.floor(MOST_VALUES / columns);
+  return Array.from({ length: Math.ceil(rows.length / most) }, (_, at) => rows.slice(at * most, (at + 1) * most));
+}
+
 /** Whether all rows have the columns of the first one. */
 const areAlike = (rows: readonly Readonly<Record<string, unknown>>[], columns: string): boolean =>
   rows.every((row, at) => at === 0 || columnsOf(row) === columns);
@@ -187,7 +174,7 @@ export async function insertRows<T extends keyof Tables>(
   };
   const columns = columnsOf(first);
   if (rows.length > MOST_ROWS || !areAlike(rows, columns)) {
-    await insert(db as unknown as Untyped, rows).execute();
+    for (const some of inStatements(rows)) await insert(db as unknown as Untyped, some).execute();
     return;
   }
   const key = `insert ${rows.length} into ${table} (${columns}) unless ${unlessKnown}`;

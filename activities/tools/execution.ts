@@ -13,6 +13,7 @@ import type { ClaimOutcome } from '../../workflows/contract/calls.ts';
 import type { ToolError, ToolResultContent } from '../../workflows/protocol/cards.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { JsonObject } from '../../workflows/protocol/json.ts';
+import { depthProblem } from '../../workflows/protocol/json-schema.ts';
 import type { RetryPolicy } from '../../workflows/protocol/profile.ts';
 import { describeError, loggedError } from '../failure.ts';
 import type { Holding } from '../heartbeat.ts';
@@ -103,16 +104,16 @@ function reparsed(tool: RunnableTool, args: JsonObject): JsonObject | Error {
   }
 }
 
-/** The result as JSON; a failed result when the tool returned something else. */
+/** The result as JSON; a failed result when the tool returned something else, or what is nested too deep to be kept. */
 function succeeded(name: string, value: unknown): Body {
+  const invalid = (what: string) =>
+    failed({ code: 'invalid_result', message: `the result of ${name} ${what}`, kind: 'fatal' });
   try {
-    return { status: 'success', result: throughJson(value) };
+    const result = throughJson(value);
+    const problem = depthProblem(result);
+    return problem === null ? { status: 'success', result } : invalid(problem);
   } catch (error) {
-    return failed({
-      code: 'invalid_result',
-      message: `the result of ${name} is not JSON: ${describeError(error)}`,
-      kind: 'fatal',
-    });
+    return invalid(`is not JSON: ${describeError(error)}`);
   }
 }
 

@@ -17,7 +17,7 @@ import { DEFAULT_SUSPEND_TIMEOUT_MS } from '../../workflows/protocol/sizes.ts';
 import { MAX_WAIT_MS } from '../../workflows/protocol/time.ts';
 import { effectiveAfterExecution, suspendTimeoutOf } from '../../workflows/waiting/after-execution.ts';
 import type { App } from '../app/app.ts';
-import { attemptScheduledAt, type Holding, isFirstAttempt, withHeartbeat } from '../heartbeat.ts';
+import { activityAttempt, type Holding, isFirstAttempt, withHeartbeat } from '../heartbeat.ts';
 import { outlastOutage } from '../store-outage.ts';
 import { isRepeatable, type ToolContext, type ToolLogger } from '../tool.ts';
 import type { HandoverExecutor } from '../turn-workflows.ts';
@@ -75,7 +75,7 @@ export async function performCall(
 ): Promise<RunToolOutcome> {
   const { agentId, agentTurnId, turnEpoch, acting, callId, tool: name } = input;
   const fence = { agentId, agentTurnId, turnEpoch, ...(acting === undefined ? {} : { acting }) };
-  const claimed = { callId, first: isFirstAttempt() && !input.again, scheduledAt: attemptScheduledAt() };
+  const claimed = { callId, first: isFirstAttempt() && !input.again, by: activityAttempt() };
   const builtin = builtinTool(name);
   if (builtin && 'delegation' in builtin) return runDelegation({ store, workflows }, builtin, fence, claimed);
   const tool = runnableTool(app.tools, name);

@@ -17,6 +17,7 @@ const LAST_TURNS = 10;
 /** As many as the supervisor asks for. */
 const IN_ONE_PASS = 200;
 const LEASE_MS = 10_000;
+const ATTEMPT = { run: 'run', activity: 1, attempt: 1, scheduledAt: 1 };
 const HOUR_MS = 3_600_000;
 
 export class Rounds {
@@ -55,7 +56,7 @@ export class Rounds {
 
   async #call(fence: Fence, kind: string): Promise<void> {
     const callId = callIdOf(fence.agentTurnId, 1, 0);
-    const claim = { callId, first: true, scheduledAt: 1, repeatable: false };
+    const claim = { callId, first: true, by: ATTEMPT, repeatable: false };
     await this.#timeOfTurn(`claim a call${kind}`, () => this.#store.claimCall(fence, claim));
     const content = { callId, tool: 'produce', status: 'success', afterExecution: 'continue', result: 'x' } as const;
     const result = { callId, attempt: 1, content, durationMs: 1 };

@@ -133,7 +133,7 @@ export const WIRE_MUTANTS: readonly Mutant[] = [
     rule: 'W16',
     breaks: 'chunks are written under a lease that is over',
     file: 'activities/store/log/chunks.ts',
-    find: `if (!lease) return false;`,
+    find: `if (!mayAct(lease, fence)) return false;`,
     replace: ``,
     test: 'test/activities/store/sqlite/open.test.ts',
     only: 'still has its lease',

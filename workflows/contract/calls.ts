@@ -6,7 +6,7 @@ import type { ApprovalDecision } from '../kernel/events.ts';
 import type { CardContents, ToolResultContent } from '../protocol/cards.ts';
 import type { JsonValue } from '../protocol/json.ts';
 import type { ReportAck, ToolResultReport } from '../protocol/tool-result.ts';
-import type { Fence } from '../protocol/turn.ts';
+import type { ActivityAttempt, Fence } from '../protocol/turn.ts';
 import type { RecordedAnswer } from './approvals.ts';
 import type { InboxDelivery, InboxMark } from './inbox.ts';
 import type { StepBegin, StepOpening } from './steps.ts';
@@ -24,8 +24,8 @@ export interface CallClaim {
   readonly callId: string;
   /** Whether nothing can have started the call before: then a claim that was made with the step is this one. */
   readonly first: boolean;
-  /** When this attempt of the activity was scheduled, epoch ms by the Temporal server's clock: one that claims after a later one is refused. */
-  readonly scheduledAt: number;
+  /** The attempt at the activity: one that claims after a later one is refused. */
+  readonly by: ActivityAttempt;
   /** Whether the tool may be started again after an attempt that was lost (W10). */
   readonly repeatable: boolean;
 }
@@ -98,7 +98,7 @@ export interface CallStore {
    * Claims a call before its tool is started; a claim is never taken back (W10). The outcome is `settled` when the call has a result, which
    * is then adopted; `suspended` when it waits; and a failed result `outcome_unknown` when an earlier attempt was claimed and the tool may
    * not be repeated. A claim that is repeated is another attempt, with the next number. Errors: `call_overtaken` when an attempt
-   * that was scheduled later has claimed it; `stale_epoch` (T5); `protocol_violation` when the turn has no such call.
+   * that comes later has claimed it; `stale_epoch` (T5); `protocol_violation` when the turn has no such call.
    */
   claimCall(fence: Fence, claim: CallClaim): Promise<ClaimOutcome>;
   /**

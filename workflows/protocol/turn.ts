@@ -60,6 +60,20 @@ export interface EngineUsage {
 /** The usage of a turn that has not called a model. */
 export const NO_USAGE: Usage = { input: 0, output: 0, cached: 0 };
 
+/** An attempt at an activity of a turn's workflow. */
+export interface ActivityAttempt {
+  /** The id of the workflow's run. */
+  readonly run: string;
+  /** The place of the activity among those of the run, which rises. */
+  readonly activity: number;
+  /** The number of the attempt, from 1: it rises until the activity is reset. */
+  readonly attempt: number;
+  /** Whether it is the first one after a reset of the activity; false when absent. */
+  readonly afterReset?: boolean;
+  /** When it was scheduled, epoch ms by the server's clock, which may be set back: it tells attempts apart, and no order. */
+  readonly scheduledAt: number;
+}
+
 /**
  * What every write of a turn must present: the agent, the turn and the epoch of its lease. The store writes nothing when its head row says
  * otherwise (T5).
@@ -69,10 +83,10 @@ export interface Fence {
   readonly agentTurnId: string;
   readonly turnEpoch: number;
   /**
-   * When the attempt that writes was scheduled, epoch ms by the server's clock: once a later one of the same turn has written, this one can
-   * write nothing. Absent for what no other attempt can overtake.
+   * The attempt that writes: once a later one of the same turn has written, this one can write nothing. Absent for what no other attempt
+   * can overtake.
    */
-  readonly acting?: number;
+  readonly acting?: ActivityAttempt;
 }
 
 /** How a turn ended. */

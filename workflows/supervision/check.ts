@@ -110,7 +110,7 @@ export function decideCheck(facts: CheckFacts): CheckDecision {
   const { turn } = facts;
   if (turn.parentGone && !isTerminal(turn.status))
     return again(facts, { do: 'stop', reason: 'the turn that waited for it has ended' });
-  if (turn.status === 'queued') return turn.agentIsFree ? again(facts, { do: 'lease' }) : done(turn);
+  if (turn.status === 'queued') return again(facts, turn.agentIsFree ? { do: 'lease' } : NOTHING);
   return isTerminal(turn.status) ? decideEnded(facts) : decideOpen(facts);
 }
 

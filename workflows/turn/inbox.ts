@@ -73,7 +73,7 @@ export class TurnInbox {
 
   /** The items of a delivery are not delivered again. */
   noteRead({ items = [] }: InboxDelivery): void {
-    this.#read = Math.max(this.#read, ...items.map(({ seq }) => seq));
+    this.#read = items.reduce((read, { seq }) => Math.max(read, seq), this.#read);
   }
 
   /** The store has got every message that came. */

@@ -192,7 +192,7 @@ async function textsOf({ db }: Reader, came: readonly Came[]): Promise<ReadonlyM
   const rows = await db
     .selectFrom('cards')
     .select(['card_id', 'type', 'content'])
-    .where('card_id', 'in', ids)
+    .where((eb) => eb('card_id', '=', eb.fn.any(eb.val(ids))))
     .execute();
   const readable = rows.filter(({ content }) => decodedOr<unknown>(content, null) !== null);
   return new Map(

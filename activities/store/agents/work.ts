@@ -7,6 +7,7 @@ import type { WorkItem } from '../../../workflows/agent-state/work-items.ts';
 import type { AgentLifecycle } from '../../../workflows/protocol/turn.ts';
 import { type Reader, type Tx, together } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
+import { insertRows } from '../prepared.ts';
 import type { TimerRow, WaitRow, WorkItemRow } from '../schema/agent-rows.ts';
 import { decodedOr, encoded } from '../schema/json.ts';
 import { constant, type Db, type HeadRow } from '../schema/rows.ts';
@@ -174,11 +175,11 @@ export async function writeWork(
   await endWaits(tx, turn.agent_id, gone, 'cancelled', turn.agent_turn_id);
   const old = new Set(before.waits.map(({ waitId }) => waitId));
   const added = after.waits.filter(({ waitId }) => !old.has(waitId));
-  if (added.length > 0)
-    await tx.db
-      .insertInto('waits')
-      .values(added.map((wait) => waitRow(turn, wait, tx.now)))
-      .execute();
+  await insertRows(
+    tx.db,
+    'waits',
+    added.map((wait) => waitRow(turn, wait, tx.now)),
+  );
 }
 
 async function writeTimers({ db, now }: Tx, agentId: string, before: AgentWork, after: AgentWork): Promise<void> {
@@ -275,7 +276,7 @@ export async function endWaits(
   await tx.db
     .updateTable('waits')
     .set({ status, due_at: null, ended_at: tx.now, ended_by: by })
-    .where('wait_id', 'in', ids)
+    .where((eb) => eb('wait_id', '=', eb.fn.any(eb.val(ids))))
     .where('status', '=', constant('active'))
     .execute();
   for (const { waitId, kind } of waits) {

@@ -16,7 +16,7 @@ import { type Reader, read, type StoreContext, type Tx, together, write } from '
 import { appendEvent } from '../log/events.ts';
 import { decoded, encoded } from '../schema/json.ts';
 import { leased, type WithLease } from '../schema/turn-states.ts';
-import { fencedWith, lostLease, selectLease } from '../turns/head.ts';
+import { fencedWith, refuseShutOut, selectLease } from '../turns/head.ts';
 import { asHeld, type Extras, fencedTurn, held, selectHeld } from '../turns/turns.ts';
 import { editedArguments } from './approval-rows.ts';
 import { type CallAndResult, callAndResultOf, callOf, findResult, selectCallAndResult } from './call-cards.ts';
@@ -49,7 +49,7 @@ async function claimUnderLock(tx: Tx, fence: Fence, claim: CallClaim): Promise<C
   }
   const edited = turn.waited ? await editedArguments(tx, fence.agentTurnId, callId) : null;
   const attempt = before + 1;
-  await insertClaims(tx, fence.agentTurnId, [{ callId, attempt, scheduledAt: claim.scheduledAt }]);
+  await insertClaims(tx, fence.agentTurnId, [{ callId, attempt, by: claim.by }]);
   const content = edited === null ? call.content : { ...call.content, arguments: edited };
   return start(tx, turn, content, { attempt, edited: edited !== null });
 }
@@ -103,7 +103,7 @@ const claimedWithItsStep = (ctx: StoreContext, fence: Fence, claim: CallClaim): 
     if (turn.waited) return null;
     const { settled, call } = callAndResultOf(rows, agentTurnId, callId);
     if (!settled && claims.length === 0) return null;
-    if (!lease) throw await lostLease(reader, fence);
+    refuseShutOut(lease, fence);
     if (settled) return { kind: 'settled', settled };
     refuseLate(claims, claim);
     return start(reader, leased(turn), call.content, { attempt: lastAttempt(claims), edited: false });

@@ -8,8 +8,10 @@ import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { type Reader, read, type StoreContext, type Tx, together } from '../context.ts';
 import { insertRows, prepared } from '../prepared.ts';
-import { constant } from '../schema/rows.ts';
-import { lostLease, selectLease } from '../turns/head.ts';
+import { decoded, encoded, type Json } from '../schema/json.ts';
+import { type ClaimRow, constant } from '../schema/rows.ts';
+import { type Acting, actingNow, isShutOut } from '../turns/attempts.ts';
+import { refuseShutOut, selectLease } from '../turns/head.ts';
 
 /** A query for the claims of a call. */
 export const selectClaims = ({ db }: Reader, agentTurnId: string, callId: string) =>
@@ -18,7 +20,7 @@ export const selectClaims = ({ db }: Reader, agentTurnId: string, callId: string
 const claimsOf = prepared((db, call: { agentTurnId: string; callId: string }) =>
   db
     .selectFrom('dispatch_claims')
-    .select(['attempt', 'scheduled_at'])
+    .select(['attempt', 'made_by'])
     .where('agent_turn_id', '=', call.agentTurnId)
     .where('call_id', '=', call.callId),
 );
@@ -27,16 +29,16 @@ const claimsOf = prepared((db, call: { agentTurnId: string; callId: string }) =>
 export const lastAttempt = (claims: readonly Pick<CallAttempt, 'attempt'>[]): number =>
   Math.max(0, ...claims.map(({ attempt }) => attempt));
 
-/** A claim to be written; one that is made with the step of the call has no time at which its activity was scheduled. */
-type NewClaim = CallAttempt & Partial<Pick<CallClaim, 'scheduledAt'>>;
+/** A claim to be written; one that is made with the step of the call is no attempt's. */
+type NewClaim = CallAttempt & Partial<Pick<CallClaim, 'by'>>;
 
 /** Claims these attempts; one that was claimed before stays as it is. */
 export async function insertClaims(tx: Tx, agentTurnId: string, claims: readonly NewClaim[]): Promise<void> {
-  const rows = claims.map(({ callId, attempt, scheduledAt = null }) => ({
+  const rows = claims.map(({ callId, attempt, by }) => ({
     agent_turn_id: agentTurnId,
     call_id: callId,
     attempt,
-    scheduled_at: scheduledAt,
+    made_by: by ? encoded(by) : null,
     started_at: tx.now,
     outcome: null,
     duration_ms: null,
@@ -49,12 +51,14 @@ export async function insertClaims(tx: Tx, agentTurnId: string, claims: readonly
 export const isOvertaken = (claims: readonly Pick<CallAttempt, 'attempt'>[], { attempt }: CallAttempt): boolean =>
   lastAttempt(claims) > attempt;
 
-/** Refuses a claim after that of an attempt that was scheduled later. Errors: `call_overtaken`. */
+/** Refuses a claim after that of an attempt that comes later. Errors: `call_overtaken`. */
 export function refuseLate(
-  claims: readonly { readonly scheduled_at: number | null }[],
-  { callId, scheduledAt }: CallClaim,
+  claims: readonly Pick<ClaimRow, 'attempt' | 'made_by'>[],
+  { callId, by }: Pick<CallClaim, 'callId' | 'by'>,
 ): void {
-  if (claims.some(({ scheduled_at: at }) => at !== null && at > scheduledAt)) throw overtaken({ callId });
+  const made = claims.toSorted((a, b) => a.attempt - b.attempt).flatMap(({ made_by }) => made_by ?? []);
+  const acting = made.reduce<Json<Acting> | null>((before, each) => actingNow(before, decoded(each)) ?? before, null);
+  if (isShutOut(acting, by)) throw overtaken({ callId });
 }
 
 /** The error of an attempt without which its call went on. */
@@ -82,6 +86,6 @@ export const checkLease = (ctx: StoreContext, fence: Fence, attempt?: CallAttemp
       // Last, like with a claim: a lease ends without a trace at the call.
       selectLease(reader, fence),
     );
-    if (!lease) throw await lostLease(reader, fence);
+    refuseShutOut(lease, fence);
     if (attempt && (results.length > 0 || isOvertaken(claims, attempt))) throw overtaken(attempt);
   });

@@ -45,7 +45,7 @@ export async function hideCards(
     .updateTable('box_cards')
     .set({ hidden_reason: reason, hidden_by: by })
     .where('box_id', '=', boxId)
-    .where('seq', 'in', seqs)
+    .where((eb) => eb('seq', '=', eb.fn.any(eb.val(seqs))))
     .execute();
 }
 

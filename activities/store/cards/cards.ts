@@ -124,8 +124,12 @@ async function addAllToBox(tx: Tx, { boxId, owner }: OwnBox, cardIds: readonly s
     .select(sql<number>`coalesce((select max(seq) from box_cards where box_cards.box_id = boxes.box_id), 0)`.as('end'))
     .where('box_id', '=', boxId)
     .where('owner_agent_id', '=', owner)
-    .where(sql<boolean>`not exists (
-      select 1 from box_cards where box_cards.box_id = boxes.box_id and box_cards.card_id in (${sql.join(cardIds)}))`)
+    .where(({ eb, not, exists, selectFrom }) => {
+      const has = selectFrom('box_cards')
+        .select(sql.lit(1).as('one'))
+        .whereRef('box_cards.box_id', '=', 'boxes.box_id');
+      return not(exists(has.where('box_cards.card_id', '=', eb.fn.any(eb.val(cardIds)))));
+    })
     .executeTakeFirst();
   return box ? insertPlaces(tx, boxId, box.end, cardIds) : null;
 }

@@ -14,7 +14,7 @@ import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
 import { COLLAPSED_TOKENS, MESSAGE_TOKENS, previewTokens, snipTokens } from '../../../workflows/kernel/pressure.ts';
 import type { CardType } from '../../../workflows/protocol/cards.ts';
 import type { Reader, Tx } from '../context.ts';
-import { insertRows, prepared, preparedForIds } from '../prepared.ts';
+import { insertRows, prepared } from '../prepared.ts';
 import { decoded, encoded, type Json } from '../schema/json.ts';
 import type { BoxCardRow, BoxUnitRow, CardRow } from '../schema/rows.ts';
 
@@ -121,35 +121,27 @@ const selectPlaces = ({ db }: Pick<Reader, 'db'>, boxId: string) =>
     .where('hidden_reason', 'is', null)
     .orderBy('seq');
 
-/** Cards in one statement: SQLite takes at most 32,766 parameters. */
-const CARDS_PER_QUERY = 1_024;
-
 /** A query for places of a box. */
 interface Places {
   execute(): Promise<readonly Pick<BoxCardRow, 'seq' | 'card_id'>[]>;
 }
 
-const cardsToShow = preparedForIds((db, ids) =>
-  db.selectFrom('cards').select(['card_id', 'type', 'token_count', 'agent_turn_id']).where('card_id', 'in', ids),
+const cardsToShow = prepared((db, { ids }: { readonly ids: readonly string[] }) =>
+  db
+    .selectFrom('cards')
+    .select(['card_id', 'type', 'token_count', 'agent_turn_id'])
+    .where((eb) => eb('card_id', '=', eb.fn.any(eb.val(ids)))),
 );
 
 /** The cards there that a prompt may show. They are found by their ids, for a planner may join a box with all cards there are. */
 async function shownAt({ db }: Reader, query: Places): Promise<ShownCard[]> {
   const places = await query.execute();
-  const shown: ShownCard[] = [];
-  for (let from = 0; from < places.length; from += CARDS_PER_QUERY) {
-    const some = places.slice(from, from + CARDS_PER_QUERY);
-    const rows = await cardsToShow(
-      db,
-      some.map(({ card_id }) => card_id),
-    ).execute();
-    const cards = new Map(rows.map(({ card_id, ...card }) => [card_id, card]));
-    for (const { seq, card_id } of some) {
-      const card = cards.get(card_id);
-      if (card && !UNSHOWN.has(card.type)) shown.push({ seq, ...card });
-    }
-  }
-  return shown;
+  const rows = await cardsToShow(db, { ids: places.map(({ card_id }) => card_id) }).execute();
+  const cards = new Map(rows.map(({ card_id, ...card }) => [card_id, card]));
+  return places.flatMap(({ seq, card_id }) => {
+    const card = cards.get(card_id);
+    return card && !UNSHOWN.has(card.type) ? [{ seq, ...card }] : [];
+  });
 }
 
 /** One unit of these cards; none of no cards. */

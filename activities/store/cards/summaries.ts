@@ -10,7 +10,7 @@ import { summaryCardId } from '../../ids.ts';
 import { type Reader, read, type StoreContext, type Tx, write } from '../context.ts';
 import { decoded, encoded } from '../schema/json.ts';
 import { contentOf } from '../schema/rows.ts';
-import { lostLease, selectLease } from '../turns/head.ts';
+import { refuseShutOut, selectLease } from '../turns/head.ts';
 import { fencedTurn } from '../turns/turns.ts';
 import { appendToBox, insertCard } from './cards.ts';
 import { shrinkUnits } from './earlier-turns.ts';
@@ -24,7 +24,7 @@ export const findSummary = (
   read(ctx, async (reader) => {
     const found = await present(reader, fence.agentTurnId, hide);
     const [lease] = await selectLease(reader, fence).execute();
-    if (!lease) throw await lostLease(reader, fence);
+    refuseShutOut(lease, fence);
     return found;
   });
 

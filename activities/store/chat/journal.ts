@@ -10,7 +10,6 @@ import type { AgentEvent } from '../../../workflows/contract/events.ts';
 import type { JournalPage } from '../../../workflows/contract/journal.ts';
 import { type Deliverable, isTerminal } from '../../../workflows/protocol/turn.ts';
 import { type Reader, read, type StoreContext } from '../context.ts';
-import { ofFewLengths } from '../prepared.ts';
 import { chatIdentityOf, toEvent } from '../reads/reads.ts';
 import type { ChatMessageRow } from '../schema/chat-rows.ts';
 import { decodedOr, type Json } from '../schema/json.ts';
@@ -177,19 +176,19 @@ async function turnsOf({ db }: Reader, events: readonly AgentEvent[]): Promise<R
   const rows = await db
     .selectFrom('turns')
     .selectAll()
-    .where('agent_turn_id', 'in', ofFewLengths([...ids]))
+    .where((eb) => eb('agent_turn_id', '=', eb.fn.any(eb.val([...ids]))))
     .where('chat_id', 'is not', null)
     .execute();
   const messages = await db
     .selectFrom('chat_messages')
     .select(['agent_turn_id', 'event_id', 'placement', 'reason'])
-    .where('agent_turn_id', 'in', ofFewLengths([...ids]))
+    .where((eb) => eb('agent_turn_id', '=', eb.fn.any(eb.val([...ids]))))
     .orderBy('seq')
     .execute();
   const cards = await db
     .selectFrom('cards')
     .select(['card_id', 'content'])
-    .where('card_id', 'in', ofFewLengths(rows.map((row) => row.deliverable_card_id ?? '')))
+    .where((eb) => eb('card_id', '=', eb.fn.any(eb.val(rows.map((row) => row.deliverable_card_id ?? '')))))
     .execute();
   return new Map(
     rows.map((row) => {

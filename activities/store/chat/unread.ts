@@ -30,7 +30,7 @@ export async function unreadMessages(
     .selectAll()
     .where('agent_turn_id', '=', agentTurnId)
     .where('placement', '=', 'steered')
-    .where('card_id', 'in', cardIds)
+    .where((eb) => eb('card_id', '=', eb.fn.any(eb.val(cardIds))))
     .orderBy('seq')
     .execute();
 }

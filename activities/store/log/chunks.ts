@@ -6,9 +6,10 @@
  */
 import type { Chunk, ChunkBatch, ChunkBody } from '../../../workflows/contract/chunks.ts';
 import { read, type StoreContext, type Tx, together, write } from '../context.ts';
+import { inStatements } from '../prepared.ts';
 import { decoded, encodedText } from '../schema/json.ts';
 import type { ChunkRow } from '../schema/log-rows.ts';
-import { selectLease } from '../turns/head.ts';
+import { mayAct, selectLease } from '../turns/head.ts';
 
 /** Writers of chunks stand in a line of their own, and in nobody's way. */
 const LINE = 'chunks';
@@ -32,7 +33,7 @@ async function append(tx: Tx, { fence, stepIndex, attempt, chunks }: ChunkBatch)
     .where('agent_turn_id', '=', agentTurnId);
   for (;;) {
     const [[lease], [last]] = await together(tx.db, selectLease(tx, fence), selectLast);
-    if (!lease) return false;
+    if (!mayAct(lease, fence)) return false;
     const from = Number(last?.seq ?? 0) + 1;
     const rows = chunks.map((body, index) => ({
       agent_turn_id: agentTurnId,
@@ -48,13 +49,14 @@ async function append(tx: Tx, { fence, stepIndex, attempt, chunks }: ChunkBatch)
 
 /** Inserts all of the rows; or none, and returns false, when another writer took one of their places, whose chunk is there by then. */
 async function areInserted(tx: Tx, rows: readonly ChunkRow[]): Promise<boolean> {
-  if (rows.length === 0) return true;
-  const inserted = await tx.db
-    .insertInto('chunks')
-    .values(rows)
-    .onConflict((conflict) => conflict.doNothing())
-    .returning(['agent_turn_id', 'seq'])
-    .execute();
+  const inserted: Pick<ChunkRow, 'agent_turn_id' | 'seq'>[] = [];
+  for (const some of inStatements(rows)) {
+    const insert = tx.db
+      .insertInto('chunks')
+      .values(some)
+      .onConflict((conflict) => conflict.doNothing());
+    inserted.push(...(await insert.returning(['agent_turn_id', 'seq']).execute()));
+  }
   if (inserted.length === rows.length) return true;
   for (const { agent_turn_id: agentTurnId, seq } of inserted)
     await tx.db.deleteFrom('chunks').where('agent_turn_id', '=', agentTurnId).where('seq', '=', seq).execute();
@@ -98,6 +100,9 @@ export const dropChunks = (ctx: StoreContext, keepMs: number, limit: number): Pr
       .execute();
     if (ended.length === 0) return 0;
     const ids = ended.map((row) => row.agent_turn_id);
-    await tx.db.deleteFrom('chunks').where('agent_turn_id', 'in', ids).execute();
+    await tx.db
+      .deleteFrom('chunks')
+      .where((eb) => eb('agent_turn_id', '=', eb.fn.any(eb.val(ids))))
+      .execute();
     return ids.length;
   });

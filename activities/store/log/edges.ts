@@ -1,7 +1,6 @@
 /** Edges as clients see them: enough to draw the whole call tree of a request (T26). */
 import type { EdgeBounds, EdgeView } from '../../../workflows/contract/views.ts';
 import { read, type StoreContext } from '../context.ts';
-import { ofFewLengths } from '../prepared.ts';
 import type { EdgeRow } from '../schema/log-rows.ts';
 import type { Db } from '../schema/rows.ts';
 
@@ -45,9 +44,12 @@ const madeTurn = ({ primitive, target_agent_turn_id: id }: EdgeRow): string | nu
 
 /** The edges that begin, or end, at these turns, the oldest first. */
 async function edgesOf(db: Db, ids: readonly string[]): Promise<EdgeRow[]> {
-  const some = ofFewLengths(ids);
   const at = (column: 'source_agent_turn_id' | 'target_agent_turn_id') =>
-    db.selectFrom('execution_edges').selectAll().where(column, 'in', some).execute();
+    db
+      .selectFrom('execution_edges')
+      .selectAll()
+      .where((eb) => eb(column, '=', eb.fn.any(eb.val(ids))))
+      .execute();
   return [...(await at('source_agent_turn_id')), ...(await at('target_agent_turn_id'))].sort(chronologically);
 }
 

@@ -22,9 +22,6 @@ interface Counters {
   eventSeq: number;
 }
 
-/** Rows in one statement: SQLite takes at most 32,766 parameters. */
-const ROWS_PER_INSERT = 1_000;
-
 /** What one transaction appends. */
 export class Outbox {
   readonly #events: NewEvent[] = [];
@@ -61,10 +58,8 @@ export class Outbox {
   async flush(trx: Trx): Promise<{ readonly turnEnded: boolean }> {
     const events = this.#events.map((event) => ({ ...event, seq: this.#nextEventSeq(event.agent_id) }));
     for (const [agentId, counters] of this.#counters) await storeCounters(trx, agentId, counters);
-    for (let from = 0; from < events.length; from += ROWS_PER_INSERT)
-      await insertRows(trx, 'events', events.slice(from, from + ROWS_PER_INSERT));
-    for (let from = 0; from < this.#edges.length; from += ROWS_PER_INSERT)
-      await insertRows(trx, 'execution_edges', this.#edges.slice(from, from + ROWS_PER_INSERT), ['edge_key']);
+    await insertRows(trx, 'events', events);
+    await insertRows(trx, 'execution_edges', this.#edges, ['edge_key']);
     return { turnEnded: events.some((event) => event.type === 'task') };
   }
 

@@ -16,7 +16,7 @@ import type {
 } from '../../../workflows/contract/webhooks.ts';
 import { read, type StoreContext, write } from '../context.ts';
 import { decoded } from '../schema/json.ts';
-import { constant } from '../schema/rows.ts';
+import { isAmong } from '../schema/rows.ts';
 import { holdLease, releaseLease } from '../turns/service-leases.ts';
 
 /** The name of the lease, and of the line in which writers stand. */
@@ -146,7 +146,7 @@ export const readTopicEvents = (
       .selectFrom('events')
       .selectAll()
       .where('topic', 'is not', null)
-      .where('topic', 'in', topics.map(constant))
+      .where(isAmong('topic', topics))
       .where('agent_id', '=', agentId)
       .where('seq', '>', afterSeq)
       .orderBy('seq')
@@ -167,7 +167,7 @@ export const noteSent = (ctx: StoreContext, { webhookId, agentId, from, event, t
       .selectFrom('events')
       .select(sql.lit(1).as('one'))
       .where('topic', 'is not', null)
-      .where('topic', 'in', topics.map(constant))
+      .where(isAmong('topic', topics))
       .where('agent_id', '=', agentId)
       .where('seq', '>', seq);
     const moved = await db

@@ -70,9 +70,14 @@ function toWire(value: unknown): WireValue {
       return String(value);
     default:
       if (value === null || value === undefined) return null;
+      if (Array.isArray(value)) return `{${value.map(elementOf).join()}}`;
       throw new TypeError(`a statement of the store has a value of type ${typeof value}`);
   }
 }
+
+/** An element of a list, as PostgreSQL writes arrays. */
+const elementOf = (value: unknown): WireValue =>
+  typeof value === 'string' ? `"${String(toWire(value)).replace(/["\\]/g, '\\$&')}"` : toWire(value);
 
 /** Why connections are gone: the server says it once, maybe while nothing is asked on them, and the driver does not repeat it. */
 type Losses = WeakMap<pg.PoolClient, Error>;

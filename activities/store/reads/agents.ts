@@ -10,7 +10,6 @@ import { scheduled } from '../../../workflows/agent-state/work-items.ts';
 import type { AgentFilter, AgentPage, AgentView } from '../../../workflows/contract/views.ts';
 import { openWorkBetween, openWorkOf, type WorkOf } from '../agents/work.ts';
 import { read, type StoreContext } from '../context.ts';
-import { ofFewLengths } from '../prepared.ts';
 import { constant, type Db, type HeadRow, type Tables } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { beginsWith } from './agent-prefixes.ts';
@@ -159,10 +158,10 @@ const AGENTS_PER_QUERY = 8;
 async function viewsOf(db: Db, ids: readonly string[]): Promise<readonly AgentView[]> {
   const views: AgentView[] = [];
   for (let from = 0; from < ids.length; from += AGENTS_PER_QUERY) {
-    const some = ofFewLengths(ids.slice(from, from + AGENTS_PER_QUERY));
+    const some = ids.slice(from, from + AGENTS_PER_QUERY);
     const rows = await selectAgents(db)
-      .where('agents.agent_id', 'in', some)
-      .where('head.agent_id', 'in', some)
+      .where((eb) => eb('agents.agent_id', '=', eb.fn.any(eb.val(some))))
+      .where((eb) => eb('head.agent_id', '=', eb.fn.any(eb.val(some))))
       .orderBy('agents.agent_id')
       .execute();
     const working = rows.filter(({ has_work }) => has_work === 1);

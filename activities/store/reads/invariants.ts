@@ -12,6 +12,7 @@ import { type StoreContext, scan } from '../context.ts';
 import type { Db } from '../schema/rows.ts';
 import { overdrawn } from '../turns/tree-budgets.ts';
 import { chatChecks } from './chat-invariants.ts';
+import { scheduleChecks } from './schedule-invariants.ts';
 import { workChecks } from './work-invariants.ts';
 
 /** A row that breaks the promise. */
@@ -229,7 +230,9 @@ const CHECKS: Readonly<Record<string, Check>> = {
         where p.box_id = b.box_id and p.hidden_reason is null and c.type not in ('tool.call', 'tool.output')), 0)`,
   ),
   ...Object.fromEntries(
-    Object.entries({ ...workChecks<Found>(), ...chatChecks<Found>() }).map(([name, find]) => [name, overAgents(find)]),
+    Object.entries({ ...scheduleChecks<Found>(), ...workChecks<Found>(), ...chatChecks<Found>() }).map(
+      ([name, find]) => [name, overAgents(find)],
+    ),
   ),
 };
 

@@ -20,7 +20,7 @@ import { approversOf } from '../calls/approval-rows.ts';
 import { withoutAttempt } from '../calls/provider-outages.ts';
 import { toCard } from '../cards/cards.ts';
 import { read, type StoreContext, together } from '../context.ts';
-import { prepared, preparedForIds } from '../prepared.ts';
+import { prepared } from '../prepared.ts';
 import { decoded, decodedOr } from '../schema/json.ts';
 import type { EventRow } from '../schema/log-rows.ts';
 import { type CardRow, type ClaimRow, constant, contentOf, type Db, type StepRow } from '../schema/rows.ts';
@@ -300,11 +300,9 @@ async function cardsOf(ctx: StoreContext, db: Db, ids: ReadonlySet<string>): Pro
     if (card) cards.set(id, card);
     else unknown.push(id);
   }
-  for (let from = 0; from < unknown.length; from += CARDS_PER_QUERY) {
-    for (const card of await fetchCards(db, unknown.slice(from, from + CARDS_PER_QUERY))) {
-      ctx.cards.set(card.cardId, card);
-      cards.set(card.cardId, card);
-    }
+  for (const card of unknown.length > 0 ? await fetchCards(db, unknown) : []) {
+    ctx.cards.set(card.cardId, card);
+    cards.set(card.cardId, card);
   }
   return [...ids].flatMap((id) => cards.get(id) ?? []);
 }
@@ -325,9 +323,6 @@ export const readExtents = (ctx: StoreContext, extents: readonly BoxExtent[]): P
     return cardsOf(ctx, db, ids);
   });
 
-/** Cards in one statement: SQLite takes at most 32,766 parameters. */
-const CARDS_PER_QUERY = 1_000;
-
 /** The ids of the cards of an extent that are in view, in order. */
 async function idsOf(db: Db, extent: BoxExtent): Promise<string[]> {
   return (await idsWithin(db, extent).execute()).map((row) => row.card_id);
@@ -344,7 +339,12 @@ const idsWithin = prepared((db, extent: BoxExtent) =>
     .orderBy('seq'),
 );
 
-const cardsById = preparedForIds((db, ids) => db.selectFrom('cards').selectAll().where('card_id', 'in', ids));
+const cardsById = prepared((db, { ids }: { readonly ids: readonly string[] }) =>
+  db
+    .selectFrom('cards')
+    .selectAll()
+    .where((eb) => eb('card_id', '=', eb.fn.any(eb.val(ids)))),
+);
 
 const fetchCards = async (db: Db, ids: readonly string[]): Promise<Card[]> =>
-  (await cardsById(db, ids).execute()).map(toCard);
+  (await cardsById(db, { ids }).execute()).map(toCard);

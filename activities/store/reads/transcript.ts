@@ -5,7 +5,6 @@
 import type { AskedQuestion, TranscriptEntry, TranscriptPage } from '../../../workflows/contract/transcript.ts';
 import { approversOf } from '../calls/approval-rows.ts';
 import { type Reader, read, type StoreContext } from '../context.ts';
-import { ofFewLengths } from '../prepared.ts';
 import { decoded } from '../schema/json.ts';
 import { type ApprovalRow, type BoxCardRow, type CardRow, contentOf } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
@@ -36,7 +35,11 @@ async function unleased(
   { after = 0 }: TranscriptPage,
 ): Promise<readonly TranscriptEntry[]> {
   const ids = [turn.instruction_card_id, turn.deliverable_card_id].filter((id) => id !== null);
-  const cards = await db.selectFrom('cards').selectAll().where('card_id', 'in', ids).execute();
+  const cards = await db
+    .selectFrom('cards')
+    .selectAll()
+    .where((eb) => eb('card_id', '=', eb.fn.any(eb.val(ids))))
+    .execute();
   const entries = ids.flatMap((id, index) => {
     const card = cards.find(({ card_id }) => card_id === id);
     return card ? [entryOf(turn, { ...card, seq: index + 1, hidden_reason: null }, new Map())] : [];
@@ -100,7 +103,9 @@ const selectQuestions = ({ db }: Reader, turn: TurnRow) =>
 async function questionsAbout(reader: Reader, turn: TurnRow, cards: readonly PlacedCard[]): Promise<ApprovalRow[]> {
   const callIds = cards.flatMap((card) => (card.type === 'tool.call' ? contentOf(card, card.type).callId : []));
   if (callIds.length === 0) return [];
-  return selectQuestions(reader, turn).where('call_id', 'in', ofFewLengths(callIds)).execute();
+  return selectQuestions(reader, turn)
+    .where((eb) => eb('call_id', '=', eb.fn.any(eb.val(callIds))))
+    .execute();
 }
 
 const budgetQuestions = (reader: Reader, turn: TurnRow): Promise<ApprovalRow[]> =>

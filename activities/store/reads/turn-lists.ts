@@ -6,7 +6,7 @@ import type { Spending, SpendingQuery, TurnPlace, TurnQuery, TurnSummary } from 
 import { clip } from '../../../workflows/protocol/sizes.ts';
 import { read, type StoreContext } from '../context.ts';
 import { decoded } from '../schema/json.ts';
-import { constant, type Db } from '../schema/rows.ts';
+import { type Db, isAmong } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { beginsWith } from './agent-prefixes.ts';
 
@@ -21,7 +21,7 @@ function selectTurns(db: Db, { status, profile, agentId, agentPrefixes, since, b
     .orderBy('turns.accepted_at', 'desc')
     .orderBy('turns.agent_turn_id', 'desc')
     .limit(limit);
-  if (status !== undefined) turns = turns.where('turns.status', 'in', status.map(constant));
+  if (status !== undefined) turns = turns.where(isAmong('turns.status', status));
   if (profile !== undefined) turns = turns.where('turns.profile_name', '=', profile);
   if (agentId !== undefined) turns = turns.where('turns.agent_id', '=', agentId);
   if (agentPrefixes) turns = turns.where(beginsWith('turns.agent_id', agentPrefixes));

@@ -1,10 +1,7 @@
 /** The status of a turn. Callers that wait for turns ask at every commit: all that ask in one tick share one statement. */
 import type { TurnStatus } from '../../../workflows/protocol/turn.ts';
 import { read, type StoreContext } from '../context.ts';
-import { preparedForIds } from '../prepared.ts';
-
-/** Turns in one statement: SQLite takes at most 32,766 parameters. */
-const MOST_IDS = 1_024;
+import { prepared } from '../prepared.ts';
 
 /** Turns that are asked for in one statement. */
 interface Batch {
@@ -24,7 +21,7 @@ export function turnStatusReader(ctx: StoreContext): (agentTurnId: string) => Pr
     return { ids, statuses };
   };
   return async (agentTurnId) => {
-    if (!open || open.ids.size >= MOST_IDS) open = begin();
+    open ??= begin();
     open.ids.add(agentTurnId);
     return (await open.statuses).get(agentTurnId) ?? null;
   };
@@ -36,12 +33,15 @@ async function ticked(): Promise<void> {
   await new Promise<void>((resolve) => process.nextTick(resolve));
 }
 
-const statusesOf = preparedForIds((db, ids) =>
-  db.selectFrom('turns').select(['agent_turn_id', 'status']).where('agent_turn_id', 'in', ids),
+const statusesOf = prepared((db, { ids }: { readonly ids: readonly string[] }) =>
+  db
+    .selectFrom('turns')
+    .select(['agent_turn_id', 'status'])
+    .where((eb) => eb('agent_turn_id', '=', eb.fn.any(eb.val(ids)))),
 );
 
 const readStatuses = (ctx: StoreContext, ids: readonly string[]): Promise<ReadonlyMap<string, TurnStatus>> =>
   read(ctx, async ({ db }) => {
-    const rows = await statusesOf(db, ids).execute();
+    const rows = await statusesOf(db, { ids }).execute();
     return new Map(rows.map((row) => [row.agent_turn_id, row.status]));
   });

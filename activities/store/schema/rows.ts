@@ -15,7 +15,8 @@ import type { BudgetAsk } from '../../../workflows/kernel/budgets.ts';
 import type { CardContents, CardType } from '../../../workflows/protocol/cards.ts';
 import type { JsonObject, JsonValue } from '../../../workflows/protocol/json.ts';
 import type { ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
-import type { AgentLifecycle, HeadStatus, Usage } from '../../../workflows/protocol/turn.ts';
+import type { ActivityAttempt, AgentLifecycle, HeadStatus, Usage } from '../../../workflows/protocol/turn.ts';
+import type { Acting } from '../turns/attempts.ts';
 import type { TimerRow, TriggerDeliveryRow, TriggerRow, WaitRow, WorkEffectRow, WorkItemRow } from './agent-rows.ts';
 import type { ChatMessageRow, ChatSessionRow } from './chat-rows.ts';
 import { decoded, type Json } from './json.ts';
@@ -118,8 +119,8 @@ export interface HeadRow {
   turn_epoch: number;
   /** The open turn; null while the agent is idle. */
   active_agent_turn_id: string | null;
-  /** When the latest attempt was scheduled that wrote for an open turn, epoch ms by the server's clock; 0 when none has. */
-  acting: number;
+  /** The attempts that have written for the open turn; null when none has. */
+  acting: Json<Acting> | null;
   /** What the agent remembers; null before its first turn. */
   output_box_id: string | null;
   waiting_tool_count: number;
@@ -249,8 +250,8 @@ export interface ClaimRow {
   agent_turn_id: string;
   call_id: string;
   attempt: number;
-  /** When its activity was scheduled, by the Temporal server's clock; null for one that was made with the step. */
-  scheduled_at: number | null;
+  /** The attempt at the activity that made it; null for one that was made with the step. */
+  made_by: Json<ActivityAttempt> | null;
   started_at: number;
   /** The status of the result that this attempt brought; null while it has brought none. */
   outcome: string | null;
@@ -297,6 +298,10 @@ export interface ServiceLeaseRow {
  * anew each time.
  */
 export const constant = <T extends string>(value: T): RawBuilder<T> => sql.lit(value);
+
+/** Whether the column has one of these constants, of which there are few. */
+export const isAmong = (column: string, constants: readonly string[]): RawBuilder<boolean> =>
+  constants.length === 0 ? sql`1 = 0` : sql`${sql.ref(column)} in (${sql.join(constants.map(constant))})`;
 
 /** All tables by name. */
 export interface Tables {

@@ -1,9 +1,15 @@
-/** Kysely's SQLite dialect with transactions that begin immediately: a deferred one that turns to writing loses to any other writer. */
+/**
+ * Kysely's SQLite dialect with transactions that begin immediately, for a deferred one that turns to writing loses to any other writer; and
+ * with lists as PostgreSQL has them.
+ */
 import {
+  type BinaryOperationNode,
   CompiledQuery,
   type DatabaseConnection,
   type Driver,
+  FunctionNode,
   type QueryCompiler,
+  type QueryResult,
   SqliteDialect,
   type SqliteDialectConfig,
   SqliteDriver,
@@ -12,6 +18,10 @@ import {
 
 /** Begins transactions with the write lock. */
 class ImmediateDriver extends SqliteDriver {
+  override async acquireConnection(): Promise<DatabaseConnection> {
+    return new ListsAsJson(await super.acquireConnection());
+  }
+
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
     await connection.executeQuery(CompiledQuery.raw('begin immediate'));
   }
@@ -34,6 +44,42 @@ class PlannedOnceCompiler extends SqliteQueryCompiler {
   protected override getCurrentParameterPlaceholder(): string {
     return '+?';
   }
+
+  /** `= any(list)` as PostgreSQL has it, with the list as JSON: one value, however long it is. */
+  protected override visitBinaryOperation(node: BinaryOperationNode): void {
+    const { leftOperand, rightOperand } = node;
+    if (!FunctionNode.is(rightOperand) || rightOperand.func !== 'any') {
+      super.visitBinaryOperation(node);
+      return;
+    }
+    this.visitNode(leftOperand);
+    this.append(' in (select value from json_each(');
+    this.compileList(rightOperand.arguments);
+    this.append('))');
+  }
+}
+
+/** Gives lists to SQLite as JSON. */
+class ListsAsJson implements DatabaseConnection {
+  readonly #connection: DatabaseConnection;
+
+  constructor(connection: DatabaseConnection) {
+    this.#connection = connection;
+  }
+
+  executeQuery<Row>(query: CompiledQuery): Promise<QueryResult<Row>> {
+    return this.#connection.executeQuery(withJson(query));
+  }
+
+  streamQuery<Row>(query: CompiledQuery, chunkSize: number): AsyncIterableIterator<QueryResult<Row>> {
+    return this.#connection.streamQuery(withJson(query), chunkSize);
+  }
+}
+
+function withJson(query: CompiledQuery): CompiledQuery {
+  const { parameters } = query;
+  if (!parameters.some(Array.isArray)) return query;
+  return { ...query, parameters: parameters.map((value) => (Array.isArray(value) ? JSON.stringify(value) : value)) };
 }
 
 /** Kysely's dialect of SQLite with that driver and that compiler. */

@@ -18,7 +18,7 @@ import type { HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { isEnded } from '../schema/turn-states.ts';
 import { handOver } from './handover.ts';
-import { holds, lockHead, lostLease, updateHead } from './head.ts';
+import { lockHead, ofLease, refuseShutOut, updateHead } from './head.ts';
 import { abandoned, type EndingTurn, endOf, finishTurn, lastTurn, RESTING, type StoredCommit } from './terminal.ts';
 import { lockedTurn, turnOf } from './turns.ts';
 
@@ -28,7 +28,7 @@ export const commitTurn = (ctx: StoreContext, fence: Fence, commit: TurnCommit):
     const { head, turn } = await lockedTurn(tx, fence);
     // A second run, or a turn that was ended over its head meanwhile: what is recorded stands.
     if (isEnded(turn)) return endingOf(turn, await endOf(tx, turn), await restingAfter(tx, head, turn));
-    if (!holds(head, fence)) throw await lostLease(tx, fence);
+    refuseShutOut(ofLease(head, fence), fence);
     return endTurn(tx, { head, turn }, commit);
   });
 
@@ -67,7 +67,7 @@ const claimsOf = (tx: Tx, turn: TurnAtStep, { calls }: StepCommit): Promise<read
 export const reapTurn = (ctx: StoreContext, seen: SeenTurn, termination: Termination): Promise<Handover | null> =>
   write(ctx, seen.agentId, async (tx) => {
     const head = await lockHead(tx, seen.agentId);
-    if (!holds(head, seen) || head.status !== seen.status || head.updated_at !== seen.progressAt) return null;
+    if (!ofLease(head, seen) || head.status !== seen.status || head.updated_at !== seen.progressAt) return null;
     const turn = await turnOf(tx, seen.agentTurnId);
     return (await reap(tx, { head, turn }, termination)).handover;
   });

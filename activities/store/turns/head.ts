@@ -10,7 +10,8 @@ import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Fence } from '../../../workflows/protocol/turn.ts';
 import { type Answers, type Reader, type Tx, together } from '../context.ts';
 import { prepared, updateRows } from '../prepared.ts';
-import type { Db, HeadRow } from '../schema/rows.ts';
+import type { HeadRow } from '../schema/rows.ts';
+import { actingNow, isShutOut } from './attempts.ts';
 
 const makeOrLock = prepared((db, head: { agentId: string; now: number }) =>
   db
@@ -21,7 +22,7 @@ const makeOrLock = prepared((db, head: { agentId: string; now: number }) =>
       agent_status: 'booting',
       turn_epoch: 0,
       active_agent_turn_id: null,
-      acting: 0,
+      acting: null,
       output_box_id: null,
       waiting_tool_count: 0,
       resume_deadline: null,
@@ -84,20 +85,16 @@ async function locked<Q extends readonly Compilable[]>(
   return [head, ...answers];
 }
 
-type LeaseAt = Pick<Fence, 'agentId' | 'agentTurnId' | 'turnEpoch'> & { readonly now: number };
+type Lease = Pick<Fence, 'agentId' | 'agentTurnId' | 'turnEpoch'>;
 
-const updateOfLease = (db: Db, lease: LeaseAt) =>
+const lockLease = prepared((db, lease: Lease & { readonly now: number }) =>
   db
     .updateTable('agent_state_head')
     .set({ updated_at: lease.now })
     .where('agent_id', '=', lease.agentId)
     .where('turn_epoch', '=', lease.turnEpoch)
-    .where('active_agent_turn_id', '=', lease.agentTurnId);
-
-const lockLease = prepared((db, lease: LeaseAt) => updateOfLease(db, lease).returningAll());
-
-const lockAttempt = prepared((db, lease: LeaseAt & { readonly acting: number }) =>
-  updateOfLease(db, lease).set({ acting: lease.acting }).where('acting', '<=', lease.acting).returningAll(),
+    .where('active_agent_turn_id', '=', lease.agentTurnId)
+    .returningAll(),
 );
 
 /**
@@ -110,43 +107,44 @@ export async function fencedWith<Q extends readonly Compilable[]>(
   ...queries: Q
 ): Promise<readonly [HeadRow, ...Answers<Q>]> {
   const { agentId, agentTurnId, turnEpoch, acting } = fence;
-  const lease = { agentId, agentTurnId, turnEpoch, now: tx.now };
-  const lock = acting === undefined ? lockLease(tx.db, lease) : lockAttempt(tx.db, { ...lease, acting });
-  const held = await locked(tx, lock, queries);
-  if (held) return held;
-  throw await lostLease(tx, fence);
+  const held = await locked(tx, lockLease(tx.db, { agentId, agentTurnId, turnEpoch, now: tx.now }), queries);
+  const [head, ...answers] = held ?? [];
+  refuseShutOut(head, fence);
+  const now = acting && actingNow(head.acting, acting);
+  if (!now) return [head, ...answers] as unknown as readonly [HeadRow, ...Answers<Q>];
+  await updateHead(tx, agentId, { acting: now });
+  return [{ ...head, acting: now }, ...answers] as unknown as readonly [HeadRow, ...Answers<Q>];
 }
 
-/** Why an attempt may not write: its lease is over, or a later attempt has written under it. */
-export async function lostLease(reader: Reader, fence: Fence): Promise<CodedError> {
-  const { acting, ...lease } = fence;
-  const [head] = acting === undefined ? [] : await selectLease(reader, lease).execute();
-  if (!head) return staleEpoch(fence);
-  return new CodedError(
-    'call_overtaken',
-    `turn ${fence.agentTurnId} went on without this attempt: nothing was written`,
-  );
+type FencedHead = Pick<HeadRow, 'acting'>;
+
+/** Whether the attempt may act: its lease holds, for else it has no head, and no later one has written in its place. */
+export const mayAct = <H extends FencedHead>(head: H | undefined, { acting }: Fence): head is H =>
+  head !== undefined && !(acting && isShutOut(head.acting, acting));
+
+/** Refuses an attempt that may not act. Errors: `stale_epoch`, `call_overtaken` (T5). */
+export function refuseShutOut<H extends FencedHead>(head: H | undefined, fence: Fence): asserts head is H {
+  if (mayAct(head, fence)) return;
+  if (!head) throw staleEpoch(fence);
+  throw new CodedError('call_overtaken', `turn ${fence.agentTurnId} went on without this attempt: nothing was written`);
 }
 
-/** A query for what writes nothing: it gives a row where the lease holds and no later attempt has written. */
-export const selectLease = (
-  { db }: Reader,
-  { agentId, agentTurnId, turnEpoch, acting = Number.MAX_SAFE_INTEGER }: Fence,
-) => leaseOf(db, { agentId, agentTurnId, turnEpoch, acting });
+/** A query for what writes nothing: it gives a row where the lease holds, for `refuseShutOut`. */
+export const selectLease = ({ db }: Reader, { agentId, agentTurnId, turnEpoch }: Fence) =>
+  leaseOf(db, { agentId, agentTurnId, turnEpoch });
 
-const leaseOf = prepared((db, lease: Required<Fence>) =>
+const leaseOf = prepared((db, lease: Lease) =>
   db
     .selectFrom('agent_state_head')
-    .select('agent_id')
+    .select('acting')
     .where('agent_id', '=', lease.agentId)
     .where('turn_epoch', '=', lease.turnEpoch)
-    .where('active_agent_turn_id', '=', lease.agentTurnId)
-    .where('acting', '<=', lease.acting),
+    .where('active_agent_turn_id', '=', lease.agentTurnId),
 );
 
-/** Whether the head still carries this lease, and no later attempt has written. */
-export const holds = (head: HeadRow, { agentTurnId, turnEpoch, acting = head.acting }: Fence): boolean =>
-  head.turn_epoch === turnEpoch && head.active_agent_turn_id === agentTurnId && head.acting <= acting;
+/** The head where it still carries this lease. */
+export const ofLease = (head: HeadRow, { agentTurnId, turnEpoch }: Fence): HeadRow | undefined =>
+  head.turn_epoch === turnEpoch && head.active_agent_turn_id === agentTurnId ? head : undefined;
 
 /** The error of a write under a lease that is over. */
 const staleEpoch = ({ agentId, agentTurnId, turnEpoch }: Fence): CodedError =>

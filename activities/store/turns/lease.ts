@@ -308,8 +308,8 @@ const headOf = ({ now }: Tx, turn: DispatchedRow) =>
     output_box_id: turn.output_box_id,
     waiting_tool_count: 0,
     resume_deadline: null,
-    // An attempt of an earlier lease is refused by its epoch; the server's clock may have been set back since.
-    acting: 0,
+    // An attempt of an earlier lease is refused by its epoch.
+    acting: null,
     updated_at: now,
   }) as const;
 

@@ -188,7 +188,7 @@ export async function makeDue(ctx: StoreContext, agentTurnIds: readonly string[]
     const made = await db
       .updateTable('turns')
       .set({ check_at: now })
-      .where('agent_turn_id', 'in', agentTurnIds)
+      .where((eb) => eb('agent_turn_id', '=', eb.fn.any(eb.val(agentTurnIds))))
       .where('status', 'in', OPEN)
       .where((eb) => eb.or([eb('check_at', 'is', null), eb('check_at', '>', now)]))
       .returning('agent_turn_id')

@@ -18,12 +18,11 @@ import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { BudgetChange, Budgets } from '../../../workflows/protocol/profile.ts';
 import { type Fence, isTerminal } from '../../../workflows/protocol/turn.ts';
 import { type Reader, read, type StoreContext, type Tx, together, write } from '../context.ts';
-import { ofFewLengths } from '../prepared.ts';
 import { decoded } from '../schema/json.ts';
 import type { HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { leased } from '../schema/turn-states.ts';
-import { lockHead, lostLease, selectLease } from './head.ts';
+import { lockHead, refuseShutOut, selectLease } from './head.ts';
 import { profileByHash } from './profiles.ts';
 import type { Refusal } from './refusal.ts';
 import { budgetsOf, setBudgetsOf, unreadBudgets } from './set-budgets.ts';
@@ -58,7 +57,7 @@ async function branchOf({ db }: Queries, agentTurnIds: readonly string[]): Promi
     const rows = await db
       .selectFrom('turns')
       .select(COLUMNS)
-      .where('parent_agent_turn_id', 'in', ofFewLengths(above.slice(0, MOST_IDS)))
+      .where((eb) => eb('parent_agent_turn_id', '=', eb.fn.any(eb.val(above.slice(0, MOST_IDS)))))
       // A steer that became a turn stands below its old turn too, and is a request from outside like any other.
       .where('parent_call_id', 'is not', null)
       .execute();
@@ -131,7 +130,7 @@ const withoutBudgets = (ctx: StoreContext, fence: Fence): Promise<InboxDelivery 
       selectHeld(reader, fence.agentTurnId),
       selectLease(reader, fence),
     );
-    if (!lease) throw await lostLease(reader, fence);
+    refuseShutOut(lease, fence);
     const turn = asHeld(row, fence.agentTurnId);
     if (setBudgetsOf(turn)) return null;
     const delegated = turn.delegated ? await delegatedBy(reader, turn.agent_turn_id) : null;

@@ -127,7 +127,9 @@ export class BurstTurn {
   #action: KernelAction;
   readonly #app: App;
   readonly #more: MoreDeps;
-  #scheduledAt = 0;
+  #scheduled = 0;
+  #aheadMs = 0;
+  #activities = 0;
   /** What the workflow says to the next burst. */
   #again = false;
   readonly #model: Pick<ModelServer, 'url'>;
@@ -197,16 +199,23 @@ export class BurstTurn {
     return parts as unknown as TurnParts;
   }
 
-  /** When an attempt is scheduled: each one later than those before it. */
-  #later(): number {
-    this.#scheduledAt = Math.max(Date.now(), this.#scheduledAt + 1);
-    return this.#scheduledAt;
+  /** When an attempt is scheduled: no two at the same time. */
+  #now(): number {
+    this.#scheduled += 1;
+    return Date.now() + this.#aheadMs + this.#scheduled;
+  }
+
+  /** The server's clock is set back. */
+  setBack(ms: number): void {
+    this.#aheadMs -= ms;
   }
 
   /** The attempts at one activity, each in a process of its own. */
   async #activity(input: BurstInput, scene: Scene): Promise<BurstOutcome> {
     const asked = throughJson(input);
-    const scheduledTimestampMs = this.#later();
+    const scheduledTimestampMs = this.#now();
+    this.#activities += 1;
+    const activityId = `${this.#activities}`;
     let asleep: { readonly process: Process; readonly outcome: Promise<unknown> } | undefined;
     for (let attempt = 1; ; attempt += 1) {
       const number = this.attempts.length;
@@ -219,9 +228,10 @@ export class BurstTurn {
         process,
         { ...asked, kernel },
         {
+          activityId,
           attempt,
           scheduledTimestampMs,
-          currentAttemptScheduledTimestampMs: attempt === 1 ? scheduledTimestampMs : this.#later(),
+          currentAttemptScheduledTimestampMs: attempt === 1 ? scheduledTimestampMs : this.#now(),
         },
       );
       const came = await Promise.race([process.still.promise, settled(outcome)]);

@@ -215,7 +215,8 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
             return async () => expect([where, await seen()]).toEqual([where, before]);
           };
           const deaths = [...Array.from({ length: where.process + 1 }, () => undefined), death];
-          expect(await turn.run({ frozen: where, deaths, waking })).toMatchObject({ status: 'success' });
+          const between = async () => turn.setBack(3_600_000);
+          expect(await turn.run({ frozen: where, deaths, between, waking })).toMatchObject({ status: 'success' });
           const unsafe = await unsafeCallsOf(turn);
           const paid = started.filter((callId) => unsafe.has(callId));
           expect([where, new Set(paid).size]).toEqual([where, paid.length]);
@@ -225,9 +226,9 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
     });
   });
 
-  test('several deaths in a row, with steers, budgets and hours between them, are survived all the same (T5, T22, W10)', async () => {
+  test('several deaths in a row, with steers, budgets, hours and a clock that is set back between them, are survived all the same (T5, T22, W10)', async () => {
     const place = fc.record({ at: fc.nat(20), when: fc.constantFrom('before' as const, 'after' as const) });
-    const event = fc.constantFrom('nothing', 'steer', 'budgets', 'hours');
+    const event = fc.constantFrom('nothing', 'steer', 'budgets', 'hours', 'set back');
     const property = fc.asyncProperty(fc.array(place, { maxLength: 4 }), fc.array(event), async (deaths, events) => {
       started = [];
       const turn = await turnOf('work');
@@ -238,6 +239,7 @@ describe.each(STORES)('a burst on %s', (name, fresh) => {
         if (happened === 'steer') await store.steerTurn(agentTurnId, `steer ${happens.length}`);
         if (happened === 'budgets') await store.setBudgets(agentTurnId, { maxSteps: 20 + happens.length });
         if (happened === 'hours') aheadMs += 3 * 3_600_000;
+        if (happened === 'set back') turn.setBack(3_600_000);
       };
       expect(await turn.run({ deaths, between })).toMatchObject({ status: 'success' });
       const unsafe = await unsafeCallsOf(turn);

@@ -21,4 +21,16 @@ describe('an answer that cannot be written', () => {
     answer.text(PIECE);
     expect(sizeOf(answer.take())).toBe(PIECE.length);
   });
+
+  test('is put back, however many pieces it has', () => {
+    const fence = { agentId: 'a', agentTurnId: 't', turnEpoch: 1 };
+    const answer = new AnswerChunks({ fence, stepIndex: 0, attempt: 1 }, () => {});
+    for (let piece = 0; piece < MOST / 2; piece += 1) {
+      answer.text('x');
+      answer.reasoning('y');
+    }
+    const taken = answer.take();
+    answer.putBack(taken);
+    expect(answer.take()).toHaveLength(taken.length);
+  });
 });

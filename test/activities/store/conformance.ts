@@ -19,6 +19,7 @@ import { describePages } from './conformance/pages.ts';
 import { describeProfiles } from './conformance/profiles.ts';
 import { describeProviderOutages } from './conformance/provider-outages.ts';
 import { describeLooks } from './conformance/reads.ts';
+import { describeSizes } from './conformance/sizes.ts';
 import { describeSupervision } from './conformance/supervision.ts';
 import { describeSupervisorLease } from './conformance/supervisor-lease.ts';
 import { describeTranscripts } from './conformance/transcripts.ts';
@@ -51,6 +52,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
     describeTranscripts(bench);
     describeLists(bench);
     describePages(bench);
+    describeSizes(bench);
     describeSupervision(bench);
     describeSupervisorLease(makeOpener);
     describeWebhooks(bench);

@@ -36,6 +36,13 @@ test('rows of one insert keep all their columns, also those that the first of th
   expect(await parents()).toEqual([null, 'a', 'a', null]);
 });
 
+test('more rows than a statement has values are inserted all the same, and of none nothing', async () => {
+  const agents = Array.from({ length: 20_000 }, (_, at) => ({ agent_id: `${at}`, profile: 'p', created_at: at }));
+  await insertRows(db, 'agents', []);
+  await insertRows(db, 'agents', agents);
+  expect(await parents()).toHaveLength(agents.length);
+});
+
 test('a statement that looks at a value while it is built is an error', () => {
   const ofAge = prepared((of, { age }: { age: number }) =>
     of

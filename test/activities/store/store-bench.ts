@@ -16,7 +16,7 @@ import type { Store } from '../../../workflows/contract/store.ts';
 import type { DueTurn } from '../../../workflows/contract/supervision.ts';
 import type { ToolResultContent } from '../../../workflows/protocol/cards.ts';
 import { type EnqueueInput, enqueueRequestSchema, type RefusedRequest } from '../../../workflows/protocol/enqueue.ts';
-import type { EngineUsage, Fence, Termination } from '../../../workflows/protocol/turn.ts';
+import type { ActivityAttempt, EngineUsage, Fence, Termination } from '../../../workflows/protocol/turn.ts';
 import { testApp } from '../../support/app.ts';
 import { freshSchemaUrl, hasPostgres } from '../../support/postgres.ts';
 
@@ -65,6 +65,14 @@ export const ENGINE: EngineUsage = { historyEvents: 40, historyBytes: 9_000, act
 
 /** How a turn whose workflow is gone is ended. */
 export const LOST: Termination = { status: 'failed', errorCode: 'worker_lost', reason: 'gone' };
+
+/** The attempt of that number at an activity, each scheduled a second after the one before it. */
+export const nth = (number: number): ActivityAttempt => ({
+  run: 'run',
+  activity: 1,
+  attempt: number,
+  scheduledAt: number * 1_000,
+});
 
 export const fenceOf = ({ agentId, agentTurnId, turnEpoch }: Lease): Fence => ({ agentId, agentTurnId, turnEpoch });
 

@@ -281,6 +281,8 @@ describe('a tool that fails', () => {
     ['a circle', circular],
     ['a function', () => () => 1],
     ['a symbol', () => Symbol('s')],
+    ['what is nested too deep to be kept', () => JSON.parse(`${'['.repeat(3_000)}"\\ud83d"${']'.repeat(3_000)}`)],
+    ['what is nested too deep to be written', () => JSON.parse(`${'['.repeat(200_000)}${']'.repeat(200_000)}`)],
     [
       'something that refuses to be JSON',
       () => ({

@@ -190,7 +190,11 @@ describe('the next check', () => {
 
   test('is none for what needs no further one', () => {
     expect(decideCheck(factsOf({ status: 'failed' }, CLOSED)).next.checkAt).toBeNull();
-    expect(decideCheck(factsOf({ status: 'queued' }, null)).next.checkAt).toBeNull();
+  });
+
+  test('of a queued turn whose agent is busy comes again: the end of that turn may not lease it', () => {
+    const { next } = decideCheck(factsOf({ status: 'queued', everyMs: 10_000 }, null));
+    expect(next).toMatchObject({ checkAt: NOW + 10_000, everyMs: 20_000 });
   });
 
   test('of a turn that waits for thirty days: at most one an hour, and nothing is done to its history (T23)', () => {

@@ -1,7 +1,7 @@
 /** Questions to people and their answers, as every store must do it. */
 import { describe, expect, test } from '@jest/globals';
 import type { Lease } from '../../../../workflows/contract/lease.ts';
-import { fenceOf, newAgent, result, type StoreBench } from '../store-bench.ts';
+import { fenceOf, newAgent, nth, result, type StoreBench } from '../store-bench.ts';
 
 export function describeApprovals(bench: StoreBench): void {
   async function asked(): Promise<{ lease: Lease; callId: string; turn: string }> {
@@ -28,7 +28,7 @@ export function describeApprovals(bench: StoreBench): void {
       const answer = { kind: 'answer', seq: 1, answer: { callId, decision: 'approved' } };
       expect(look).toMatchObject({ items: [answer], waiting: [] });
       expect(await unread(turn)).toBe(true);
-      const claim = { callId, first: true, scheduledAt: 1, repeatable: false };
+      const claim = { callId, first: true, by: nth(1), repeatable: false };
       expect(await bench.store.claimCall(fenceOf(lease), claim)).toMatchObject({ kind: 'go', edited: false });
       expect(await unread(turn)).toBe(false);
     });
@@ -62,7 +62,7 @@ export function describeApprovals(bench: StoreBench): void {
     test('that repeats the proposed arguments changes nothing of them (K7)', async () => {
       const { lease, callId, turn } = await asked();
       await bench.store.answerApproval(turn, { callId, decision: 'approved', arguments: {} });
-      const claim = { callId, first: true, scheduledAt: 1, repeatable: false };
+      const claim = { callId, first: true, by: nth(1), repeatable: false };
       expect(await bench.store.claimCall(fenceOf(lease), claim)).toMatchObject({ kind: 'go', edited: false });
     });
 

@@ -2,7 +2,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { v7 } from 'uuid';
 import { SIZES } from '../../../../workflows/protocol/sizes.ts';
-import { fenceOf, newAgent, result, type StoreBench, SUCCESS } from '../store-bench.ts';
+import type { Fence } from '../../../../workflows/protocol/turn.ts';
+import { fenceOf, newAgent, nth, result, type StoreBench, SUCCESS } from '../store-bench.ts';
 
 type CallAttempt = { readonly callId: string; readonly attempt: number };
 
@@ -22,7 +23,7 @@ export function describeCalls(bench: StoreBench): void {
       );
       await expect(bench.think(lease, 2)).rejects.toMatchObject(stale);
       await expect(
-        bench.store.claimCall(fence, { callId, first: true, scheduledAt: 1, repeatable: true }),
+        bench.store.claimCall(fence, { callId, first: true, by: nth(1), repeatable: true }),
       ).rejects.toMatchObject(stale);
       await expect(
         bench.store.settleCall(fence, { callId, attempt: 1, content: result(callId), durationMs: 1 }),
@@ -39,10 +40,10 @@ export function describeCalls(bench: StoreBench): void {
       const { agentId } = lease;
       const { calls } = await bench.think(lease, 1, ['t']);
       const callId = calls[0]?.callId ?? '';
-      const early = { ...fenceOf(lease), acting: 1_000 };
-      const late = { ...fenceOf(lease), acting: 2_000 };
+      const early = { ...fenceOf(lease), acting: nth(1) };
+      const late = { ...fenceOf(lease), acting: nth(2) };
       const begin = { stepIndex: 2, profileHash: lease.profileHash };
-      await bench.store.claimCall(early, { callId, first: true, scheduledAt: 1, repeatable: true });
+      await bench.store.claimCall(early, { callId, first: true, by: nth(1), repeatable: true });
       await bench.store.checkLease(early);
       await bench.store.openStep(late, begin);
       const before = await bench.eventsOf(agentId);
@@ -52,7 +53,7 @@ export function describeCalls(bench: StoreBench): void {
         await expect(store.checkLease(early)).rejects.toMatchObject(overtaken);
         await expect(store.openStep(early, begin)).rejects.toMatchObject(overtaken);
         await expect(
-          store.claimCall(early, { callId, first: false, scheduledAt: 1, repeatable: true }),
+          store.claimCall(early, { callId, first: false, by: nth(1), repeatable: true }),
         ).rejects.toMatchObject(overtaken);
         await expect(store.settleCall(early, settled)).rejects.toMatchObject(overtaken);
         await expect(store.commitTurn(early, SUCCESS)).rejects.toMatchObject(overtaken);
@@ -69,15 +70,47 @@ export function describeCalls(bench: StoreBench): void {
       const agentId = newAgent();
       const first = await bench.started(agentId);
       await bench.store.openStep(
-        { ...fenceOf(first), acting: 9_000 },
+        { ...fenceOf(first), acting: nth(9) },
         { stepIndex: 1, profileHash: first.profileHash },
       );
       await bench.store.commitTurn(fenceOf(first), SUCCESS);
       const second = await bench.started(agentId);
       const begin = { stepIndex: 1, profileHash: second.profileHash };
-      await bench.store.openStep({ ...fenceOf(second), acting: 1_000 }, begin);
-      const early = bench.store.openStep({ ...fenceOf(first), acting: 9_001 }, begin);
+      await bench.store.openStep({ ...fenceOf(second), acting: nth(1) }, begin);
+      const early = bench.store.openStep({ ...fenceOf(first), acting: nth(10) }, begin);
       await expect(early).rejects.toMatchObject({ code: 'stale_epoch' });
+    });
+
+    test('numbers tell which attempt comes later, and no clock; who was replaced never acts again (T5, W10)', async () => {
+      const lease = await bench.started(newAgent());
+      const { calls } = await bench.think(lease, 1, ['t']);
+      const callId = calls[0]?.callId ?? '';
+      const begin = { stepIndex: 2, profileHash: lease.profileHash };
+      const base = { run: 'run', activity: 1, attempt: 5, scheduledAt: 5_000 };
+      const inOrder = [
+        base,
+        // The server's clock was set back.
+        { ...base, attempt: 6, scheduledAt: 1_000 },
+        { ...base, attempt: 1, afterReset: true, scheduledAt: 900 },
+        { ...base, attempt: 2, scheduledAt: 800 },
+        { ...base, activity: 2, attempt: 1, scheduledAt: 700 },
+        // The workflow was reset, or has continued as new.
+        { ...base, run: 'next', attempt: 1, scheduledAt: 600 },
+      ];
+      const before: Fence[] = [];
+      for (const acting of inOrder) {
+        const fence = { ...fenceOf(lease), acting };
+        await bench.store.openStep(fence, begin);
+        await bench.other.claimCall(fence, { callId, first: false, by: acting, repeatable: true });
+        await bench.other.openStep(fence, begin);
+        for (const early of before) {
+          await expect(bench.other.openStep(early, begin)).rejects.toMatchObject({ code: 'call_overtaken' });
+          await expect(bench.other.checkLease(early)).rejects.toMatchObject({ code: 'call_overtaken' });
+        }
+        before.push(fence);
+      }
+      const unseen = { ...fenceOf(lease), acting: { ...base, run: 'next', activity: 0, scheduledAt: 9_000 } };
+      await expect(bench.other.openStep(unseen, begin)).rejects.toMatchObject({ code: 'call_overtaken' });
     });
 
     test('what led to a step is kept with its first opening, and who reads it shuts out those before (T5, W10)', async () => {
@@ -85,11 +118,11 @@ export function describeCalls(bench: StoreBench): void {
       await bench.think(lease, 1);
       const results = { type: 'tool_results', nowMs: 7, settled: [], suspended: [] } as const;
       const led = (nowMs: number) => [{ kind: 'event', event: { ...results, nowMs } }] as const;
-      const early = { ...fenceOf(lease), acting: 1_000 };
+      const early = { ...fenceOf(lease), acting: nth(1) };
       const begin = { stepIndex: 2, profileHash: lease.profileHash };
       await bench.store.openStep(early, { ...begin, ledBy: led(1) });
       await bench.other.openStep(early, { ...begin, ledBy: led(2) });
-      const late = { ...early, acting: 2_000 };
+      const late = { ...early, acting: nth(2) };
       expect(await bench.other.readLedSteps(late, 1)).toEqual([{ stepIndex: 2, ledBy: led(1) }]);
       expect(await bench.store.readLedSteps(late, 3)).toEqual([]);
       await expect(bench.store.openStep(early, begin)).rejects.toMatchObject({ code: 'call_overtaken' });
@@ -115,14 +148,14 @@ export function describeCalls(bench: StoreBench): void {
       const fence = fenceOf(lease);
       const [first, second] = calls.map(({ callId }) => ({ callId, attempt: 1 })) as [CallAttempt, CallAttempt];
       for (const { callId } of [first, second])
-        await bench.store.claimCall(fence, { callId, first: true, scheduledAt: 1, repeatable: true });
+        await bench.store.claimCall(fence, { callId, first: true, by: nth(1), repeatable: true });
       const before = await bench.eventsOf(lease.agentId);
       const stale = { code: 'stale_epoch' };
       for (const store of [bench.store, bench.other]) {
         await store.checkLease(fence);
         await store.checkLease(fence, first);
       }
-      await bench.other.claimCall(fence, { callId: first.callId, first: false, scheduledAt: 1, repeatable: true });
+      await bench.other.claimCall(fence, { callId: first.callId, first: false, by: nth(1), repeatable: true });
       await expect(bench.store.checkLease(fence, first)).rejects.toMatchObject(overtaken);
       await bench.store.checkLease(fence, { ...first, attempt: 2 });
       await bench.store.checkLease(fence, second);
@@ -144,12 +177,12 @@ export function describeCalls(bench: StoreBench): void {
       const progressOf = async () =>
         (await bench.store.getTurn(fence.agentTurnId))?.steps[0]?.calls.map(({ progress }) => progress);
       await expect(bench.store.noteProgress(fence, one, 'too early')).rejects.toMatchObject(overtaken);
-      await bench.store.claimCall(fence, { callId: one.callId, first: true, scheduledAt: 1, repeatable: true });
+      await bench.store.claimCall(fence, { callId: one.callId, first: true, by: nth(1), repeatable: true });
       await bench.store.noteProgress(fence, one, 'half \u0000 done');
       await bench.store.noteProgress(fence, one, { done: 7, of: [10] });
       expect(await progressOf()).toEqual([{ done: 7, of: [10] }, null]);
       const again = { ...one, attempt: 2 };
-      await bench.other.claimCall(fence, { callId: one.callId, first: false, scheduledAt: 1, repeatable: true });
+      await bench.other.claimCall(fence, { callId: one.callId, first: false, by: nth(1), repeatable: true });
       expect(await progressOf()).toEqual([null, null]);
       await expect(bench.store.noteProgress(fence, one, 8)).rejects.toMatchObject(overtaken);
       await bench.other.noteProgress(fence, again, 1);
@@ -218,7 +251,7 @@ export function describeCalls(bench: StoreBench): void {
       const callId = calls[0]?.callId ?? '';
       const fence = fenceOf(lease);
       for (const attempt of [1, 2]) {
-        const claim = { callId, first: attempt === 1, scheduledAt: 1, repeatable: true };
+        const claim = { callId, first: attempt === 1, by: nth(1), repeatable: true };
         expect(await bench.store.claimCall(fence, claim)).toMatchObject({ kind: 'go', attempt });
       }
       const won = await bench.store.settleCall(fence, {
@@ -239,9 +272,7 @@ export function describeCalls(bench: StoreBench): void {
       const box = await bench.store.readBox(lease.outputBoxId);
       const results = box.flatMap(({ card }) => (card.type === 'tool.result' ? [card.content.result] : []));
       expect(results).toEqual(['second']);
-      expect(
-        await bench.store.claimCall(fence, { callId, first: false, scheduledAt: 1, repeatable: true }),
-      ).toMatchObject({
+      expect(await bench.store.claimCall(fence, { callId, first: false, by: nth(1), repeatable: true })).toMatchObject({
         kind: 'settled',
       });
     });
@@ -249,7 +280,7 @@ export function describeCalls(bench: StoreBench): void {
     test('a call claimed with its step starts without a write, under its lease only, and adopts a result (T5, W10)', async () => {
       const { lease, callId } = await claimedWithStep();
       const fence = fenceOf(lease);
-      const first = { callId, first: true, scheduledAt: 1, repeatable: true };
+      const first = { callId, first: true, by: nth(1), repeatable: true };
       const before = await bench.eventsOf(lease.agentId);
       bench.now += 1_000;
       const progressAt = async () => (await bench.store.getAgent(lease.agentId))?.updatedAt;
@@ -278,7 +309,7 @@ export function describeCalls(bench: StoreBench): void {
     test('a call claimed with its step that is unsafe where it runs is outcome_unknown (W10)', async () => {
       const { lease, callId } = await claimedWithStep();
       expect(
-        await bench.store.claimCall(fenceOf(lease), { callId, first: true, scheduledAt: 1, repeatable: false }),
+        await bench.store.claimCall(fenceOf(lease), { callId, first: true, by: nth(1), repeatable: false }),
       ).toMatchObject({
         kind: 'settled',
         settled: { errorCode: 'outcome_unknown' },
@@ -295,9 +326,9 @@ export function describeCalls(bench: StoreBench): void {
         for (const repeatable of [true, false]) {
           if (made === claimedWithStep && !repeatable) continue;
           const { lease, callId } = await made();
-          const late = { callId, first: false, scheduledAt: 2_000, repeatable };
+          const late = { callId, first: false, by: nth(2), repeatable };
           expect(await bench.store.claimCall(fenceOf(lease), late)).toMatchObject({ kind: 'go' });
-          const early = bench.other.claimCall(fenceOf(lease), { ...late, first: true, scheduledAt: 1_000 });
+          const early = bench.other.claimCall(fenceOf(lease), { ...late, first: true, by: nth(1) });
           await expect(early).rejects.toMatchObject({ code: 'call_overtaken' });
         }
       }
@@ -307,12 +338,12 @@ export function describeCalls(bench: StoreBench): void {
       const lease = await bench.started(newAgent());
       const { calls } = await bench.think(lease, 1, ['t']);
       const callId = calls[0]?.callId ?? '';
-      const claim = { callId, first: true, scheduledAt: 1, repeatable: false };
+      const claim = { callId, first: true, by: nth(1), repeatable: false };
       expect(await bench.store.claimCall(fenceOf(lease), claim)).toMatchObject({ kind: 'go', attempt: 1 });
       const second = await bench.store.claimCall(fenceOf(lease), {
         callId,
         first: false,
-        scheduledAt: 1,
+        by: nth(1),
         repeatable: false,
       });
       expect(second).toMatchObject({ kind: 'settled', settled: { status: 'failed', errorCode: 'outcome_unknown' } });

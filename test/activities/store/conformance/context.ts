@@ -6,7 +6,7 @@ import type { Lease } from '../../../../workflows/contract/lease.ts';
 import type { BudgetAsk } from '../../../../workflows/kernel/budgets.ts';
 import type { BudgetChange } from '../../../../workflows/protocol/profile.ts';
 import { answersIn, budgetsIn } from '../../../support/inbox.ts';
-import { fenceOf, newAgent, result, type StoreBench, SUCCESS } from '../store-bench.ts';
+import { fenceOf, newAgent, nth, result, type StoreBench, SUCCESS } from '../store-bench.ts';
 
 const NO_COST = { usage: { input: 30, output: 5, cached: 0 }, cost: 0.25 };
 
@@ -37,8 +37,8 @@ export function describeContext(bench: StoreBench): void {
 
     test('tells of its summaries under the lease alone: a model may be asked for what is not there (T5)', async () => {
       const lease = await bench.started(newAgent());
-      const early = { ...fenceOf(lease), acting: 1_000 };
-      const late = { ...fenceOf(lease), acting: 2_000 };
+      const early = { ...fenceOf(lease), acting: nth(1) };
+      const late = { ...fenceOf(lease), acting: nth(2) };
       await bench.store.openStep(late, { stepIndex: 1, profileHash: lease.profileHash });
       await expect(bench.other.findSummary(early, [])).rejects.toMatchObject({ code: 'call_overtaken' });
       expect(await bench.other.findSummary(late, [])).toBeNull();
@@ -68,7 +68,7 @@ export function describeContext(bench: StoreBench): void {
       const first = await bench.started(agentId);
       const { thoughtSeq, thoughtTokens } = await bench.think(first, 1, ['t']);
       const callId = callIdOf(first.agentTurnId, 1, 0);
-      await bench.store.claimCall(fenceOf(first), { callId, first: true, scheduledAt: 1, repeatable: false });
+      await bench.store.claimCall(fenceOf(first), { callId, first: true, by: nth(1), repeatable: false });
       const long = result(callId, { result: 'x'.repeat(4_000) });
       const { tokens } = await bench.store.settleCall(fenceOf(first), {
         callId,
@@ -171,7 +171,7 @@ export function describeContext(bench: StoreBench): void {
       await bench.think(lease, 1, ['t']);
       const callId = callIdOf(lease.agentTurnId, 1, 0);
       const content = result(callId, { result: 'long '.repeat(20_000) });
-      await bench.store.claimCall(fenceOf(lease), { callId, first: true, scheduledAt: 1, repeatable: false });
+      await bench.store.claimCall(fenceOf(lease), { callId, first: true, by: nth(1), repeatable: false });
       const { tokens } = await bench.store.settleCall(fenceOf(lease), { callId, attempt: 1, content, durationMs: 1 });
       expect(tokens).toBeLessThan(1_000);
       expect(await bench.store.readResult(fenceOf(lease), callId)).toMatchObject({ result: content.result });

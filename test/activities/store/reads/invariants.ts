@@ -46,6 +46,11 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
   idle_head_with_active_turn: [`update agent_state_head set status = 'idle', active_agent_turn_id = null`],
   agent_status_wrong: [`update agent_state_head set agent_status = 'asleep'`],
   waiting_count_wrong: [`update agent_state_head set waiting_tool_count = 3`],
+  turn_never_checked: [`update turns set check_at = null where agent_turn_id = 't3'`],
+  queue_forgotten: [
+    `update agent_state_head set status = 'idle', active_agent_turn_id = null`,
+    `update turns set status = 'queued', check_at = null where agent_turn_id = 't3'`,
+  ],
   suspended_without_waiting: [`update agent_state_head set status = 'suspended'`],
   resume_deadline_wrong: [
     `insert into turn_waiting (agent_turn_id, call_id, step_index, kind, tool_name, deadline, status, created_at)

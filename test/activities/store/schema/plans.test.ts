@@ -53,8 +53,8 @@ const NARROW: Readonly<Record<string, readonly string[]>> = {
   sqlite_autoindex_chat_messages_3: ['agent_id', 'event_id'],
   chat_messages_agent_id_event_id_key: ['agent_id', 'event_id'],
 };
-/** They have a few rows in any store. */
-const SMALL = new Set(['profiles', 'profile_heads', 'svc_leases', 'deferred_reports']);
+/** They have a few rows in any store, or are the list of what is looked for. */
+const SMALL = new Set(['profiles', 'profile_heads', 'svc_leases', 'deferred_reports', 'json_each']);
 
 /** What they have is no more than there are open turns, or is read from its beginning, as far as a page goes. */
 const WHOLE = new Set([
