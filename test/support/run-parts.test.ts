@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from '@jest/globals';
+import { testsThatImport } from './changed.ts';
 import { removeLeftovers } from './run-parts.ts';
 
 const RUN = fileURLToPath(new URL('../run.ts', import.meta.url));
@@ -73,15 +74,30 @@ test('the next run removes what killed ones have left, and nothing else', () => 
     expect([folder, existsSync(folder)]).toEqual([folder, true]);
 });
 
-test('the tests of a change are those that import it, also by way of other files', async () => {
-  const { stdout } = await promisify(execFile)(process.execPath, [
-    RUN,
-    '--listTests',
-    '--findRelatedTests',
-    'client/store-mark.ts',
-  ]);
-  const found = stdout.split('\n').map((path) => path.replace(/^.*\/test\//, ''));
+test('the tests of a change are those that import it, also by way of other files', () => {
+  const found = testsThatImport(['client/store-mark.ts']);
   // Through workers/worker.ts and the harness.
-  expect(found).toContain('acceptance/outages.test.ts');
-  expect(found).not.toContain('workflows/kernel/gate.test.ts');
+  expect(found).toContain('test/acceptance/outages.test.ts');
+  expect(found).not.toContain('test/workflows/kernel/gate.test.ts');
+  expect(testsThatImport(['workflows/kernel/gate.ts'])).toContain('test/workflows/kernel/gate.test.ts');
+  // Bundled, and started.
+  expect(testsThatImport(['workflows/turn/turn.ts'])).toContain('test/workflows/turn/approvals.test.ts');
+  expect(testsThatImport(['workers/main.ts'])).toContain('test/client/cli/round-trip.test.ts');
+});
+
+test.each(['biome.json', 'a-file-that-is-gone.ts'])(
+  'a change of %s, to which no test file leads, touches all of them',
+  (file) => {
+    expect(testsThatImport(['client/store-mark.ts', file])).toBeNull();
+  },
+);
+
+test.each([
+  [['--changed', 'main'], {}, 'write --changed=main'],
+  [['--watch'], {}, 'Start a new run'],
+  [['--changed=no-such-branch'], {}, 'no-such-branch'],
+  [[], { AGENTTURN_TEST_STORE: 'mysql' }, 'expected sqlite, postgres, both'],
+])('a run that was called with %j and %j is refused', async (args, env, said) => {
+  const called = promisify(execFile)(process.execPath, [RUN, ...args], { env: { ...process.env, ...env } });
+  await expect(called).rejects.toMatchObject({ stderr: expect.stringContaining(said) });
 });

@@ -19,6 +19,8 @@ const COMPILED = fileURLToPath(new URL('../../node_modules/.cache/agentturn/comp
 const HEAP_GROWTH = '400';
 /** What is written survives the death of any process; no test cuts the machine's power. */
 const UNSYNCED = { fsync: 'off', full_page_writes: 'off' };
+/** In the folder of the run, for what lies elsewhere nobody removes when the server is killed. */
+const OWN_MEMORY = { dynamic_shared_memory_type: 'mmap' };
 
 const RUN_FOLDER = 'agentturn-test-';
 const LEFTOVER = new RegExp(`^${RUN_FOLDER}(\\d+)-`);
@@ -81,7 +83,7 @@ function runsPrograms(folder: string): boolean {
 /** A server of the run's own, unless AGENTTURN_TEST_POSTGRES names one. */
 export async function startPostgres(folder: string): Promise<void> {
   if (process.env.AGENTTURN_TEST_POSTGRES) return;
-  const postgres = await PostgresServer.start(folder, UNSYNCED);
+  const postgres = await PostgresServer.start(folder, { ...UNSYNCED, ...OWN_MEMORY });
   globalThis.testPostgres = postgres;
   process.env.AGENTTURN_TEST_POSTGRES = postgres.url;
 }

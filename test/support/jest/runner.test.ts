@@ -34,6 +34,7 @@ async function run(files: Readonly<Record<string, string>>, ...args: readonly st
     rootDir: folder,
     testRunner: RUNNER,
     transform: {},
+    waitForUnhandledRejections: true,
     testMatch: ['**/*.test.ts'],
     testTimeout: 30_000,
   };
@@ -113,6 +114,22 @@ test('nothing that a file changes in the process is left for the next', async ()
   const results = testResults.flatMap((file) => file.assertionResults);
   expect(results.filter(({ status }) => status !== 'passed')).toEqual([]);
   expect(results).toHaveLength(5);
+});
+
+test('what is thrown after its tests, and a call of process.exit, fail a file', async () => {
+  const results = await run({
+    'a.test.ts': `test('ends', () => { setTimeout(() => { throw new Error('too late'); }, 1); });`,
+    'b.test.ts': `test('leaves a rejection', () => { Promise.reject(new Error('rejected')); });`,
+    'c.test.ts': `test('exits', () => process.exit(0));`,
+    'd.test.ts': `test('is fine', () => {});`,
+  });
+  const failed = results.testResults
+    .filter(({ message }) => message !== '')
+    .map(({ name }) => name.slice(-9))
+    .sort();
+  expect(failed).toEqual(['a.test.ts', 'b.test.ts', 'c.test.ts']);
+  const messages = results.testResults.map(({ message }) => message).join();
+  for (const said of ['too late', 'rejected', 'process.exit(0)']) expect(messages).toContain(said);
 });
 
 test.each(['SIGTERM', 'SIGKILL'] as const)('what tests have started ends with a run that gets %s', async (signal) => {

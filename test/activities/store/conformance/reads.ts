@@ -135,12 +135,18 @@ export function describeLooks(bench: StoreBench): void {
     const startedAt = performance.now();
     let looks = 0;
     let commits = 0;
-    const isOver = () => commits >= 400 && looks > 400;
+    let failed = false;
+    const isOver = () => failed || (commits >= 400 && looks > 400);
     const waiter = async () => {
       for (; !isOver(); looks += 1) await bench.store.changed(1_000);
     };
     const waiters = Promise.all(Array.from({ length: 400 }, waiter));
-    for (; !isOver(); commits += 1) await bench.accept(newAgent(), {}, bench.other);
+    try {
+      for (; !isOver(); commits += 1) await bench.accept(newAgent(), {}, bench.other);
+    } catch (error) {
+      failed = true;
+      throw error;
+    }
     await waiters;
     // Of each one some six a second, however many commits there are; on a slow machine there are fewer.
     const seconds = (performance.now() - startedAt) / 1_000;
