@@ -7,7 +7,7 @@
  *    servers the end of the response comes in a packet of its own. To leave before it closes the connection, and the next call has to make
  *    another one.
  */
-import { Overlong } from './stream-guard.ts';
+import { Overlong, StreamFailure } from './stream-guard.ts';
 
 const MIB = 1024 * 1024;
 /** Bytes of a whole response: what the largest reply takes when each of its tokens comes in a chunk of its own. */
@@ -26,14 +26,59 @@ type Reader = ReadableStreamDefaultReader<Bytes>;
 /** Takes a chunk of a response; returns what of it is read, and whether the response goes on. Errors: `Overlong`. */
 type Bound = (chunk: Bytes) => { readonly read: Bytes; readonly goesOn: boolean };
 
-/** Does what `fetch` does, with responses of bounded length. */
+/**
+ * Does what `fetch` does, with responses of bounded length. An answer that is no stream becomes one: some gateways send it whole. Errors: a
+ * `StreamFailure` for what is no answer at all, such as a page.
+ */
 export const boundedFetch: typeof fetch = async (input, init) => {
   const response = await fetch(input, init);
   if (!response.body) return response;
   const { ok, status, statusText, headers } = response;
   const body = bounded(response.body.getReader(), ok ? answerBound() : errorBound());
+  const [kind = ''] = (headers.get('content-type') ?? '').toLowerCase().split(';');
+  if (ok && kind === 'text/html') {
+    await body.cancel();
+    throw new StreamFailure('it answers with a page, text/html');
+  }
+  if (ok && kind === 'application/json') return asEvents(body);
+  if (!ok)
+    return new Response(inObject(await new Response(body).text()), { status, statusText, headers: plain(headers) });
   return new Response(body, { status, statusText, headers });
 };
+
+const BRACE = 0x7b;
+const BLANKS: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d]);
+
+/** The body as a stream of events: one that is a JSON object is the only event, and any other is taken for events whatever it is called. */
+function asEvents(body: ReadableStream<Bytes>): Response {
+  let whole: Bytes[] | null | undefined;
+  const events = new TransformStream<Bytes, Bytes>({
+    transform(chunk, controller) {
+      const first = chunk.find((byte) => !BLANKS.has(byte));
+      if (whole === undefined && first !== undefined) whole = first === BRACE ? [] : null;
+      if (whole) whole.push(chunk);
+      else controller.enqueue(chunk);
+    },
+    flush(controller) {
+      if (!whole) return;
+      const json = Buffer.concat(whole)
+        .toString()
+        .replace(/[\r\n]+/g, ' ');
+      controller.enqueue(new TextEncoder().encode(`data: ${json}\n\ndata: [DONE]\n\n`));
+    },
+  });
+  return new Response(body.pipeThrough(events), { headers: { 'content-type': 'text/event-stream' } });
+}
+
+/** The error as the client reads it: some providers put an array around it. */
+const inObject = (text: string): string => /^\s*\[\s*(\{[\s\S]*\})\s*\]\s*$/.exec(text)?.[1] ?? text;
+
+/** The headers of a body that was decoded, and may have another length. */
+function plain(headers: Headers): Headers {
+  const kept = new Headers(headers);
+  for (const name of ['content-length', 'content-encoding']) kept.delete(name);
+  return kept;
+}
 
 /** The same bytes as far as they are within bounds. */
 function bounded(reader: Reader, bound: Bound): ReadableStream<Bytes> {

@@ -27,7 +27,7 @@ import type { ReadStore } from '../../workflows/contract/views.ts';
 import type { StateLine } from '../../workflows/kernel/actions.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { clip } from '../../workflows/protocol/sizes.ts';
-import type { Fence } from '../../workflows/protocol/turn.ts';
+import type { AnswerLimit, Fence } from '../../workflows/protocol/turn.ts';
 import type { App } from '../app/app.ts';
 import { toApplicationFailure } from '../failure.ts';
 import { type Holding, leaseCheck, withHeartbeat } from '../heartbeat.ts';
@@ -42,6 +42,7 @@ import { providerFailure } from './provider-failure.ts';
 import { buildRequest, noteCard, offeredNames } from './request.ts';
 import { readShown } from './shown.ts';
 import type { StateFacts } from './state-block.ts';
+import { promptTokens } from './usage.ts';
 
 /** What the activities that ask a model need. */
 export interface ModelDeps {
@@ -146,15 +147,18 @@ export async function answerStep(
   await holding.confirm();
   const { outage, snapshot } = opening;
   const patienceMs = snapshot.profile.providerPatienceMs;
+  const { windowTokens } = snapshot.profile.context;
   const call = { store: deps.store, fence, stepIndex, outage, foundAt, patienceMs, signal };
   const { currentAttemptScheduledTimestampMs: attempt } = Context.current().info;
   const shown = deps.chunks.open({ fence, stepIndex, attempt });
-  const reply = await ask(deps.model, request, signal, shown).catch((error: unknown) => {
+  const reply = await ask(deps.model, request, signal, { shown, windowTokens }).catch((error: unknown) => {
     shown.drop();
     return waitOut(call, error);
   });
   shown.end(reply.usage);
+  const truncated = limitOf(reply, request);
   const { proposed, calls } = await readProposals(reply.calls, {
+    truncated,
     agentTurnId,
     stepIndex: action.stepIndex,
     offered: offeredNames(request),
@@ -185,10 +189,19 @@ export async function answerStep(
     model: reply.model,
     cost: costOf(deps.app.prices, [reply.model, request.model], reply.usage),
     finishReason: reply.finishReason,
+    ...(truncated ? { truncated } : {}),
     latencyMs: reply.latencyMs,
     firstTokenMs: reply.firstTokenMs,
   };
   return outlastOutage(signal, () => commitWith(commit));
+}
+
+/** Whose limit cut the answer short; null when none did. */
+function limitOf({ finishReason, cutHere, usage }: ModelReply, request: ModelRequest): AnswerLimit | null {
+  if (cutHere) return 'runtime';
+  if (finishReason !== 'length') return null;
+  const most = request.max_completion_tokens;
+  return most != null && usage.output >= most ? 'profile' : 'provider';
 }
 
 const SHOWN_TEXT_BYTES = 400;
@@ -244,6 +257,26 @@ async function stateFacts(
 /** Bytes of the provider's own words that a line of the log repeats. */
 const SAID_BYTES = 2_000;
 
+/** From this share of its window on a prompt may be what a provider refuses without saying why. */
+const NEARLY_FULL = 0.8;
+
+const isNearlyFull = (request: ModelRequest, windowTokens: number): boolean =>
+  promptTokens(request) > NEARLY_FULL * windowTokens;
+
+/** As one that says it: the prompt is made shorter, and the call is made again. */
+const nearlyFull = ({ message }: CodedError): CodedError =>
+  new CodedError(
+    'context_overflow',
+    `${message}; the prompt takes more than four fifths of the window, so a shorter one is tried`,
+  );
+
+/** What a call has besides its request. */
+interface Asking {
+  readonly shown?: StreamListener;
+  /** The window of the model; a prompt is not made shorter for a refusal that says nothing where it is left out. */
+  readonly windowTokens?: number;
+}
+
 /**
  * Asks the model. A failure of the provider is thrown as an ApplicationFailure in our words, with its code and what is known about a retry
  * (W14); the provider's words go to the log of the worker, without secrets. Throws the reason of `signal` when that has fired.
@@ -252,7 +285,7 @@ export async function ask(
   model: Model,
   request: ModelRequest,
   signal: AbortSignal,
-  shown?: StreamListener,
+  { shown, windowTokens }: Asking = {},
 ): Promise<ModelReply> {
   try {
     return await model.stream(request, signal, shown);
@@ -262,6 +295,7 @@ export async function ask(
     if (!failure) throw error;
     const said = clip(redact(failure.said, model.secrets), SAID_BYTES);
     log.warn('the model provider failed', { code: failure.error.code, said });
-    throw toApplicationFailure(failure.error, failure.hint);
+    const isFull = failure.isUnknown && windowTokens !== undefined && isNearlyFull(request, windowTokens);
+    throw toApplicationFailure(isFull ? nearlyFull(failure.error) : failure.error, failure.hint);
   }
 }

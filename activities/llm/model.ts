@@ -22,6 +22,8 @@ export interface ModelReply {
   readonly calls: readonly WireToolCall[];
   /** Why the model stopped, in the word of the provider; `length` when a limit cut the answer short. */
   readonly finishReason: string;
+  /** Whether that limit was one of ours: the answer was too large to be kept, or took too long. */
+  readonly cutHere: boolean;
   /** The name of the model by which the provider says it answered. */
   readonly model: string;
   /** As the provider counted it, or else our own estimate (W17). */

@@ -17,6 +17,7 @@ import type { ResultFields } from '../../workflows/protocol/enqueue.ts';
 import { isDeeperThan, type JsonObject } from '../../workflows/protocol/json.ts';
 import type { Profile } from '../../workflows/protocol/profile.ts';
 import { clip } from '../../workflows/protocol/sizes.ts';
+import type { AnswerLimit } from '../../workflows/protocol/turn.ts';
 import type { App } from '../app/app.ts';
 import { nearest } from '../app/nearest.ts';
 import { describeError } from '../failure.ts';
@@ -46,6 +47,8 @@ export interface ProposalContext {
   readonly readWork: AnswerContext['work'];
   readonly summary: AnswerContext['summary'];
   readonly delegated: AnswerContext['delegated'];
+  /** Whose limit cut the message short; null when none did. */
+  readonly truncated: AnswerLimit | null;
   /** In the final report other calls are not run: a call that must be alone in its message is alone there (K9). */
   readonly finalReport: boolean;
 }
@@ -76,7 +79,8 @@ export async function readProposals(streamed: readonly WireToolCall[], context: 
   const calls: NewCall[] = [];
   // One after the other: each sees what those before it change.
   for (const [index, call] of proposed.entries()) {
-    const read = await readCall(call, streamed[index]?.name ?? '', index, context, answering);
+    const isCut = context.truncated !== null && index === proposed.length - 1;
+    const read = await readCall({ call, asked: streamed[index]?.name ?? '', index, isCut }, context, answering);
     if (read.effect) await work.apply(read.effect);
     calls.push(read);
   }
@@ -125,18 +129,26 @@ const WIRE_ID = /^[\x21-\x7e]{1,128}$/;
 /** The name in letters that every provider takes back. */
 const wireName = (name: string): string => name.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) || 'unnamed';
 
+/** A call of a message. */
+interface CallToRead {
+  readonly call: ThoughtCall;
+  /** The name as the model wrote it. */
+  readonly asked: string;
+  readonly index: number;
+  /** Whether the message was cut short in it, or behind it. */
+  readonly isCut: boolean;
+}
+
 async function readCall(
-  call: ThoughtCall,
-  asked: string,
-  index: number,
+  { call, asked, index, isCut }: CallToRead,
   context: ProposalContext,
   answering: AnswerContext,
 ): Promise<NewCall> {
   const { callId: id, name: tool } = call;
   const read = readArguments(call.arguments);
   const args = 'args' in read ? read.args : null;
-  const checked =
-    'args' in read ? check(asked, read.args, context, answering) : { error: invalidArguments(tool, read.problem) };
+  const unread = (problem: string) => ({ error: isCut ? cutArguments(tool) : invalidArguments(tool, problem) });
+  const checked = 'args' in read ? check(asked, read.args, context, answering) : unread(read.problem);
   if ('error' in checked) {
     const error = { ...checked.error, message: clip(checked.error.message, MESSAGE_BYTES) };
     const content = { callId: id, tool, arguments: args ?? {} };
@@ -224,6 +236,12 @@ const withoutUndefined = (args: JsonObject): JsonObject =>
 const invalidArguments = (tool: string, problem: string): ToolError => ({
   code: 'invalid_arguments',
   message: `the arguments of ${tool} cannot be taken: ${problem}\nCorrect them and call again.`,
+  kind: 'recoverable',
+});
+
+const cutArguments = (tool: string): ToolError => ({
+  code: 'arguments_truncated',
+  message: `your message was cut short by an output limit in the arguments of ${tool}: nothing was called.\nCall again with less in one call, or in several calls.`,
   kind: 'recoverable',
 });
 

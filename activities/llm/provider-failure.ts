@@ -6,6 +6,7 @@
 import { APIConnectionError, APIConnectionTimeoutError, APIError, APIUserAbortError } from 'openai';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { causesOf, describeError, type RetryHint } from '../failure.ts';
+import { saysTooLong } from './provider-words.ts';
 import { StreamFailure } from './stream-guard.ts';
 
 /** A failure of the provider in our words, and what it said itself. */
@@ -13,6 +14,8 @@ export interface ProviderFailure {
   /** `provider_auth`, `context_overflow` or `provider_error`. */
   readonly error: CodedError;
   readonly hint: RetryHint;
+  /** Whether it refused the request (400) and did not say why in words that we know. */
+  readonly isUnknown: boolean;
   /** The words of the provider, secrets included: for `redact`, and for the worker's log alone. */
   readonly said: string;
 }
@@ -24,17 +27,23 @@ export function providerFailure(error: unknown): ProviderFailure | null {
   return { ...meaningOf(error), said };
 }
 
+/**
+ * What may pass, or an operator can mend while the turn waits: time-outs, conflicts, rates, and 402, a balance that is used up. All other
+ * statuses below 500 are the request's own fault.
+ */
+const MENDED_OUTSIDE: ReadonlySet<number> = new Set([402, 408, 409, 429]);
+
 function meaningOf(error: APIError): Omit<ProviderFailure, 'said'> {
   const { status } = error;
   if (status === 401 || status === 403) {
     const message = `the model provider refused the credentials (${answered(error)}): set a valid OPENAI_API_KEY for the worker`;
-    return { error: new CodedError('provider_auth', message), hint: { nonRetryable: true } };
+    return { error: new CodedError('provider_auth', message), hint: { nonRetryable: true }, isUnknown: false };
   }
-  if (isOverflow(error)) {
+  if (saysTooLong(error)) {
     const message = `the prompt is longer than the model takes (${answered(error)})`;
-    return { error: new CodedError('context_overflow', message), hint: { nonRetryable: true } };
+    return { error: new CodedError('context_overflow', message), hint: { nonRetryable: true }, isUnknown: false };
   }
-  const transient = status === undefined || status === 408 || status === 409 || status === 429 || status >= 500;
+  const transient = status === undefined || status >= 500 || MENDED_OUTSIDE.has(status);
   const message =
     error instanceof APIConnectionError
       ? `cannot reach the model (${whyUnreached(error)}); check OPENAI_BASE_URL`
@@ -42,12 +51,9 @@ function meaningOf(error: APIError): Omit<ProviderFailure, 'said'> {
   return {
     error: new CodedError('provider_error', message),
     hint: { nonRetryable: !transient, retryAfterMs: transient ? retryAfterMs(error.headers) : undefined },
+    isUnknown: status === 400,
   };
 }
-
-const isOverflow = ({ status, code, message }: APIError): boolean =>
-  ((status === 400 || status === undefined) && code === 'context_length_exceeded') ||
-  (status === 400 && /context length|too many tokens/i.test(message));
 
 /** A code of a protocol, such as `rate_limit_exceeded`: it has no digits, and keys do. */
 const PLAIN_WORD = /^[a-z]+(?:[._][a-z]+){0,6}$/i;
@@ -64,6 +70,7 @@ function answered({ status, code, type }: APIError): string {
 
 function cureOf(status: number | undefined): string {
   if (status === 404) return 'check the name of the model and OPENAI_BASE_URL';
+  if (status === 402) return 'the balance of the account is used up: pay, and the turn goes on by itself';
   if (status === 429) return 'its rate limit or the quota of the account is used up';
   if (status === undefined || status >= 500) return 'check its status page';
   return 'it does not take this request';
@@ -74,9 +81,10 @@ function whyUnreached(error: APIConnectionError): string {
   const code = causesOf(error)
     .map((cause) => (cause instanceof Error && 'code' in cause ? cause.code : undefined))
     .find((found) => typeof found === 'string' && /^[A-Z_]{1,48}$/.test(found));
+  const failure = [error, ...causesOf(error)].find((cause) => cause instanceof StreamFailure);
   const what =
-    error instanceof StreamFailure
-      ? [error.message]
+    failure instanceof StreamFailure
+      ? [failure.message]
       : error instanceof APIConnectionTimeoutError
         ? ['it timed out']
         : [];

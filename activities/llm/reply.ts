@@ -87,7 +87,8 @@ export class ReplyBuilder {
     if (typeof model === 'string' && MODEL_NAME.test(model)) this.#model = model;
     if (usage !== undefined && usage !== null) this.#usage = countedUsage(usage);
     const choice = membersOf(Array.isArray(choices) ? choices[0] : undefined);
-    const delta = membersOf(choice.delta);
+    // An endpoint that does not stream sends its answer as one message.
+    const delta = membersOf(choice.delta ?? choice.message);
     const thinking = stringOf(delta.reasoning_content) || stringOf(delta.reasoning);
     if (thinking !== '') this.#listener?.reasoning(thinking);
     const text = this.#kept(contentText(delta.content));
@@ -98,6 +99,8 @@ export class ReplyBuilder {
       if (this.#full) break;
       this.#addCall(pieceOf(piece));
     }
+    // Before there were several calls in a message.
+    if (delta.function_call) this.#addCall(pieceOf({ index: 0, function: delta.function_call }));
     if (!this.isEmpty) this.#firstTokenMs ??= Math.round(elapsedMs);
     this.#finishReason = finishReasonOf(choice.finish_reason) || this.#finishReason;
     return !this.#full;
@@ -125,6 +128,7 @@ export class ReplyBuilder {
         arguments: wellFormedJson(call.arguments),
       })),
       finishReason,
+      cutHere: this.#full,
       model: this.#model,
       usage: this.#usage,
       firstTokenMs: this.#firstTokenMs,
@@ -249,9 +253,15 @@ function argumentsText(args: unknown): string {
   return isDeeperThan(args, REPLY_BOUNDS.depth) ? '(nested too deeply)' : JSON.stringify(args);
 }
 
+/** What providers call their output limit in place of `length`: Anthropic, Google and Mistral. */
+const LENGTH = /^(max_tokens|model_length|max_output_tokens)$/i;
+
 /** The provider's word for why the model stopped; `other` when that is no plain word. */
-const finishReasonOf = (reason: unknown): string =>
-  /^[a-zA-Z_-]{0,40}$/.test(stringOf(reason)) ? stringOf(reason) : 'other';
+function finishReasonOf(reason: unknown): string {
+  const word = stringOf(reason);
+  if (LENGTH.test(word)) return 'length';
+  return /^[a-zA-Z_-]{0,40}$/.test(word) ? word : 'other';
+}
 
 /** Bytes of the text in UTF-8 as a part of a JSON text. */
 const encodedBytes = (text: string): number => Buffer.byteLength(JSON.stringify(text)) - 2;

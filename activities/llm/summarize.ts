@@ -33,6 +33,8 @@ interface Written {
   readonly text: string;
   readonly usage: Usage;
   readonly cost: number | null;
+  /** Present where the model was cut short in it. */
+  readonly isCut?: true;
 }
 
 /** Throws `stale_epoch` when the lease is over, and the failure of the provider when another attempt may heal it. */
@@ -63,7 +65,7 @@ export async function writeSummary(
       ? byRule()
       : await byModel(deps, model, messages, maxTokens, signal).catch(orElse(byRule, signal));
   const { usage, cost } = written;
-  const commit = { stepIndex, hide, usage, cost, text: within(written.text, maxTokens) };
+  const commit = { stepIndex, hide, usage, cost, text: within(written, maxTokens) };
   return outlastOutage(signal, () => store.commitSummary(fence, commit));
 }
 
@@ -93,7 +95,8 @@ async function byModel(
   } satisfies Parameters<typeof ask>[1];
   const reply = await ask(model, request, signal);
   if (reply.text.trim() === '') throw new Error('the model wrote an empty summary');
-  return { text: reply.text, usage: reply.usage, cost: costOf(app.prices, [reply.model, name], reply.usage) };
+  const cost = costOf(app.prices, [reply.model, name], reply.usage);
+  return { text: reply.text, usage: reply.usage, cost, ...(reply.finishReason === 'length' ? { isCut: true } : {}) };
 }
 
 /** What follows a failure of the model: another attempt, or a summary by rule. */
@@ -150,9 +153,13 @@ function counts(names: readonly string[]): string {
     .join(', ');
 }
 
-/** The text, cut to so many tokens. */
-function within(text: string, maxTokens: number): string {
+const CUT_NOTE = '\n(this summary was cut short)';
+
+/** The text in at most so many tokens; where it is not all of it, it says so. */
+function within({ text, isCut }: Written, maxTokens: number): string {
+  if (!isCut && countTokens(text) <= maxTokens) return text;
   let kept = text;
-  while (countTokens(kept) > maxTokens) kept = clip(kept, Math.floor(Buffer.byteLength(kept) * 0.9));
-  return kept;
+  while (countTokens(kept + CUT_NOTE) > maxTokens && kept !== '')
+    kept = clip(kept, Math.floor(Buffer.byteLength(kept) * 0.9));
+  return kept + CUT_NOTE;
 }

@@ -28,12 +28,20 @@ interface WireUsage {
   readonly prompt_tokens_details?: { readonly cached_tokens?: unknown } | null;
 }
 
+/** Tokens of a prompt by our own tokenizer. */
+export const promptTokens = ({ messages, tools = [] }: Pick<ModelRequest, 'messages' | 'tools'>): number =>
+  countTokens(JSON.stringify(messages)) + (tools.length > 0 ? countTokens(JSON.stringify(tools)) : 0);
+
 /** The usage by our own tokenizer, over what was sent and what came; it says that it is an estimate. */
 export function estimatedUsage(
-  { messages, tools = [] }: Pick<ModelRequest, 'messages' | 'tools'>,
+  request: Pick<ModelRequest, 'messages' | 'tools'>,
   { text, refusal, calls }: Pick<ModelReply, 'text' | 'refusal' | 'calls'>,
 ): Usage {
   const said = [text, refusal, ...calls.flatMap((call) => [call.name, call.arguments])];
-  const input = countTokens(JSON.stringify(messages)) + (tools.length > 0 ? countTokens(JSON.stringify(tools)) : 0);
-  return { input, output: said.reduce((sum, part) => sum + countTokens(part), 0), cached: 0, estimated: true };
+  return {
+    input: promptTokens(request),
+    output: said.reduce((sum, part) => sum + countTokens(part), 0),
+    cached: 0,
+    estimated: true,
+  };
 }

@@ -13,7 +13,7 @@ const read = (file: string): string => readFileSync(`${root}/${file}`, 'utf8');
 const TURN_ENDS = [
   ...['max_steps_reached', 'budget_tokens', 'budget_wall_time', 'budget_tool_calls', 'budget_cost', 'no_progress'],
   ...['report_missing', 'stopped', 'canceled', 'dispatch_timeout', 'turn_timeout'],
-  ...['provider_error', 'provider_auth', 'provider_refusal', 'context_overflow'],
+  ...['provider_error', 'provider_auth', 'provider_refusal', 'context_overflow', 'answer_truncated'],
   ...['policy_denied', 'milestone_exceeded', 'recursion_depth_exceeded', 'delegation_cycle'],
   ...['profile_not_found', 'invalid_request', 'context_build_error', 'box_unavailable'],
   ...['terminated', 'worker_lost', 'protocol_violation', 'internal_error'],

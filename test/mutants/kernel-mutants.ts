@@ -221,6 +221,22 @@ export const KERNEL_MUTANTS: readonly Mutant[] = [
   },
   {
     rule: 'K11',
+    breaks: 'an answer that stays cut short counts as whole',
+    file: 'workflows/kernel/reasoning.ts',
+    find: `if (hasAnswer && lacksTool(state)) return`,
+    replace: `if (hasAnswer) return`,
+    test: `${KERNEL}/truncated.test.ts`,
+  },
+  {
+    rule: 'K11',
+    breaks: 'a model that says nothing within its limit is asked again',
+    file: 'workflows/kernel/reasoning.ts',
+    find: `if (!hasText || part > CONTINUATIONS) return`,
+    replace: `if (part > CONTINUATIONS) return`,
+    test: `${KERNEL}/truncated.test.ts`,
+  },
+  {
+    rule: 'K11',
     breaks: 'a prompt that is too long is sent again for ever',
     file: 'workflows/kernel/reasoning.ts',
     find: `const overflows = state.context.overflows + 1;`,

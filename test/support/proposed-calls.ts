@@ -32,6 +32,7 @@ export const proposalContext = ({
   summary: async () => null,
   delegated: async () => null,
   finalReport: false,
+  truncated: null,
   ...more,
 });
 

@@ -38,6 +38,7 @@ export const CLASS_OF: Readonly<Record<TurnFailureCode, FailureClass>> = {
   provider_auth: 'auth_error',
   provider_refusal: 'policy_denied',
   context_overflow: 'context_build_error',
+  answer_truncated: 'timeout',
   policy_denied: 'policy_denied',
   milestone_exceeded: 'timeout',
   recursion_depth_exceeded: 'tool_runtime_error',
@@ -69,6 +70,7 @@ export const NEXT_ACTION_OF: Readonly<Record<FailureClass, string>> = {
 const NEXT_ACTIONS: Partial<Readonly<Record<TurnFailureCode, string>>> = {
   stopped: 'Send the next message: the turn was stopped on purpose.',
   canceled: 'Send the message again if it still matters: it was cancelled before its turn began.',
+  answer_truncated: 'Ask it to go on from where the answer ends, or for less at once.',
   provider_refusal: 'Say it in other words: the model or its content filter refused.',
   profile_not_found: 'Start a worker whose app defines the profile, then send the message again.',
 };

@@ -7,7 +7,7 @@ import type { BoxExtent } from '../kernel/handles.ts';
 import type { Card, CardContents, CardType, ToolResultContent } from '../protocol/cards.ts';
 import type { ResultFields } from '../protocol/enqueue.ts';
 import type { ProfileSnapshot } from '../protocol/profile.ts';
-import type { Fence, Usage } from '../protocol/turn.ts';
+import type { AnswerLimit, Fence, Usage } from '../protocol/turn.ts';
 import type { BetweenSteps } from './between-steps.ts';
 import type { InboxDelivery, InboxMark } from './inbox.ts';
 import type { Notice } from './notices.ts';
@@ -39,8 +39,8 @@ export interface StepOutcomeRecord extends InboxDelivery {
   readonly answeredAt?: number;
   /** Whether the model said anything besides its calls. */
   readonly hasText: boolean;
-  /** Present when its output limit cut the model short (K11). */
-  readonly truncated?: true;
+  /** Whose limit cut the model short; absent when none did (K11). */
+  readonly truncated?: AnswerLimit;
   /** Whether the model or its content filter refused; the thought says so (W14). */
   readonly refused: boolean;
   readonly calls: readonly ProposedCall[];
@@ -154,6 +154,8 @@ export interface StepCommit extends InboxMark {
   /** The model that answered, as the provider names it. */
   readonly model: string;
   readonly finishReason: string;
+  /** As in the record. */
+  readonly truncated?: AnswerLimit;
   /** In the currency of the app's price list; null when the model is not in it, never 0 for unknown (W17). */
   readonly cost: number | null;
   readonly latencyMs: number;

@@ -1,7 +1,7 @@
 /** What the driver feeds the kernel (K2). Time comes inside every event, because the kernel reads no clock. */
 import type { FailureCode } from '../protocol/failures.ts';
 import type { BudgetChange } from '../protocol/profile.ts';
-import type { Usage } from '../protocol/turn.ts';
+import type { AnswerLimit, Usage } from '../protocol/turn.ts';
 import type { Delegated } from './budgets.ts';
 import type { ProposedCall, SettledCall } from './calls.ts';
 import type { ContextUnit } from './context.ts';
@@ -40,8 +40,8 @@ export interface LlmResponseEvent extends Timed {
   readonly usage: Usage;
   /** The cost in the currency of the price list; null when the price is not known, absent when the call costs nothing. */
   readonly cost?: number | null;
-  /** Present when the output limit of the model cut the answer short (K11). */
-  readonly truncated?: true;
+  /** Whose limit cut the answer short; absent when none did (K11). */
+  readonly truncated?: AnswerLimit;
 }
 
 /** The model has not answered, for a reason that trying again does not change. */

@@ -1,5 +1,5 @@
 /** What follows when the model has answered, or has not: the calls of its message, the end of the turn, or another model call (K2, K11). */
-import type { Termination } from '../protocol/turn.ts';
+import type { AnswerLimit, Termination } from '../protocol/turn.ts';
 import { onProposals } from './acting.ts';
 import type { Observation } from './actions.ts';
 import { withUsage } from './budgets.ts';
@@ -23,7 +23,7 @@ export function onResponse(state: KernelState, event: LlmResponseEvent): StepOut
   if (ending !== null) return event.refused ? withoutReport(next, ending) : finishReport(next, ending, event.calls);
   if (event.refused) return done(next, REFUSAL, { from: 'fallback' });
   if (event.calls.length > 0) return onProposals({ ...next, answerParts: [] }, event.calls, event.nowMs);
-  return event.truncated ? onTruncated(next, event.nowMs) : onAnswer(next, event.nowMs);
+  return event.truncated ? onTruncated(next, event, event.truncated) : onAnswer(next, event.nowMs);
 }
 
 /** The state with the cards of the answer, and with what it cost; what the step had to hide is hidden by now. */
@@ -51,20 +51,45 @@ const shownIn = ({ handles }: LlmResponseEvent): readonly Handle[] =>
 /** How often the model is asked to go on with an answer that was cut short (K11). */
 const CONTINUATIONS = 3;
 
-/** The model is asked to go on; after three continuations the answer ends where it was cut, and counts as whole. */
-function onTruncated(state: KernelState, nowMs: number): StepOutcome {
+/**
+ * The model is asked to go on. After three continuations, and where there is nothing to go on from because its reasoning took the whole limit,
+ * the turn ends with what was said: cut short is never whole.
+ */
+function onTruncated(state: KernelState, { hasText, nowMs }: LlmResponseEvent, limit: AnswerLimit): StepOutcome {
   const { answerParts, lastThought } = state;
   const part = answerParts.length + 1;
   const seen: Observation = { type: 'truncated', part };
-  if (part > CONTINUATIONS) return observed([seen], onAnswer(state, nowMs));
+  // Asked again in the same way, it would end in the same way.
+  if (!hasText || part > CONTINUATIONS) return observed([seen], onCut(state, hasText || part > 1, limit, nowMs));
   const next = { ...state, rollbacks: 0, answerParts: [...answerParts, ...(lastThought ? [lastThought.cardId] : [])] };
   return observed([seen], nextModelCall(next, nowMs, { note: { kind: 'go_on' } }));
 }
 
+const LIMITS: Readonly<Record<AnswerLimit, string>> = {
+  profile: 'model.maxTokens of the profile',
+  provider: 'the output limit of the model or its provider',
+  runtime: 'what is kept of one answer (512 KiB, 20 minutes)',
+};
+
+/** The answer stays cut short. Where the turn is to be ended by a tool, its text is no answer, and the model is reminded of that. */
+function onCut(state: KernelState, hasAnswer: boolean, limit: AnswerLimit, nowMs: number): StepOutcome {
+  if (hasAnswer && lacksTool(state)) return onAnswer(state, nowMs);
+  const errorCode = 'answer_truncated';
+  if (!hasAnswer) {
+    const reason = `the model said nothing before the answer was cut short by ${LIMITS[limit]}; its reasoning may have taken all of it`;
+    return done(state, { status: 'failed', errorCode, reason }, { from: 'fallback' });
+  }
+  const reason = `the answer was cut short by ${LIMITS[limit]}, and is not whole`;
+  return done(state, { status: 'partial', errorCode, reason }, answerOf(state));
+}
+
+const lacksTool = ({ config, requiredToolDone }: KernelState): boolean =>
+  config.mustEndWith.length > 0 && !requiredToolDone;
+
 /** A message without tool calls ends the turn, unless the profile wants it ended by a tool (W13); then it is a repetition (K12). */
 function onAnswer(state: KernelState, nowMs: number): StepOutcome {
   const tools = state.config.mustEndWith;
-  if (tools.length === 0 || state.requiredToolDone) return done(state, { status: 'success' }, answerOf(state));
+  if (!lacksTool(state)) return done(state, { status: 'success' }, answerOf(state));
   const extra = { onlyTools: tools, requireTool: true, note: { kind: 'must_end_with', tools } } as const;
   return observed(
     [{ type: 'reminded', tools }],

@@ -1,2 +1,2 @@
 /** The version of the kernel, by which a burst knows that it runs the same as the workflow: scripts/kernel-version.ts writes it. */
-export const KERNEL_VERSION = '4d05e92e0118f23a';
+export const KERNEL_VERSION = '4061fae99eae8a98';

@@ -69,6 +69,7 @@ export const FAILURES = {
     'The context does not fit the model window.',
     'Shorten the input or use a larger window.',
   ),
+  answer_truncated: entry('turn', false, 'A limit cut the answer short.', 'Raise model.maxTokens, or ask for less.'),
   policy_denied: entry('turn', false, 'A policy ended the turn.', 'Ask for what the policy allows, or change it.'),
   milestone_exceeded: entry(
     'turn',
@@ -115,6 +116,7 @@ export const FAILURES = {
     'The arguments do not match the tool schema.',
     'Correct the arguments and call again.',
   ),
+  arguments_truncated: entry('tool', false, 'A limit cut the arguments short.', 'Call again with less at once.'),
   governance_denied: entry('tool', false, 'A policy forbids the call.', 'Do it another way, or ask for approval.'),
   rate_limited: entry('tool', true, 'The tool was called too often.', 'Wait as long as the message says.'),
   approval_denied: entry('tool', false, 'A person denied the call.', 'Read the reason; do it another way.'),

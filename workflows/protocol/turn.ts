@@ -89,6 +89,12 @@ export interface Fence {
   readonly acting?: ActivityAttempt;
 }
 
+/**
+ * Whose limit cut an answer short (K11): that of the profile, `model.maxTokens`; that of the model or its provider; or what this runtime keeps
+ * of an answer, and how long it waits for one.
+ */
+export type AnswerLimit = 'profile' | 'provider' | 'runtime';
+
 /** How a turn ended. */
 export interface Termination {
   readonly status: TerminalStatus;

@@ -51,7 +51,7 @@ export async function writeStep(tx: Tx, locked: Locked<TurnAtStep>, commit: Step
     steers,
     hasText: commit.thought.text.trim() !== '',
     ...(commit.answeredAt === undefined ? {} : { answeredAt: commit.answeredAt }),
-    ...(commit.finishReason === 'length' ? { truncated: true as const } : {}),
+    ...(commit.truncated ? { truncated: commit.truncated } : {}),
     refused: commit.thought.refusal !== undefined,
     ...(commit.shown ? { shown: commit.shown } : {}),
     usage: commit.usage,

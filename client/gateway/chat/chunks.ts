@@ -68,7 +68,11 @@ export type UiMessageChunk =
       readonly transient?: true;
     }
   | { readonly type: 'message-metadata'; readonly messageMetadata: ChatMetadata }
-  | { readonly type: 'finish'; readonly finishReason: 'stop' | 'tool-calls'; readonly messageMetadata: ChatMetadata }
+  | {
+      readonly type: 'finish';
+      readonly finishReason: 'stop' | 'tool-calls' | 'length';
+      readonly messageMetadata: ChatMetadata;
+    }
   | { readonly type: 'abort'; readonly reason?: string }
   | { readonly type: 'error'; readonly errorText: string };
 
@@ -265,7 +269,7 @@ export class UiMessage {
       const data = Object.fromEntries(fields.map(({ name, value }) => [name, value]));
       chunks.push({ type: 'data-deliverable', id: 'deliverable', data });
     }
-    if (isTold) return [...chunks, this.#finish('stop', cursor)];
+    if (isTold) return [...chunks, this.#finish(errorCode === 'answer_truncated' ? 'length' : 'stop', cursor)];
     const reason = deliverable.fallback?.reason;
     if (errorCode === 'stopped' || status === 'canceled') {
       return [...chunks, { type: 'abort', ...(reason === undefined ? {} : { reason }) }];
@@ -274,7 +278,7 @@ export class UiMessage {
     return [...chunks, { type: 'error', errorText }];
   }
 
-  #finish(finishReason: 'stop' | 'tool-calls', cursor: string): UiMessageChunk {
+  #finish(finishReason: 'stop' | 'tool-calls' | 'length', cursor: string): UiMessageChunk {
     return { type: 'finish', finishReason, messageMetadata: { ...this.#metadata, cursor } };
   }
 }

@@ -149,6 +149,25 @@ describe('a model call', () => {
     expect((await attempt(on.run, modelInput(on.turn))).cost).toBeCloseTo(3);
   });
 
+  test.each([
+    ['profile', { maxTokens: 10 }, 10],
+    ['provider', { maxTokens: 10 }, 7],
+    ['provider', {}, 10],
+  ] as const)(
+    'that is cut short says by whose limit: by that of the %s with %j after %i tokens (K11)',
+    async (limit, model, tokens) => {
+      const usage = { prompt_tokens: 5, completion_tokens: tokens };
+      const answer = { kind: 'message', content: 'half a sent', finishReason: 'length', usage } as const;
+      const on = await bench(answer, { app: testApp([], { model }) });
+      expect(await attempt(on.run, modelInput(on.turn))).toMatchObject({ truncated: limit });
+    },
+  );
+
+  test('that is not cut short says nothing of a limit (K11)', async () => {
+    const on = await bench({ kind: 'message', content: 'a sentence.' });
+    expect(await attempt(on.run, modelInput(on.turn))).not.toHaveProperty('truncated');
+  });
+
   test('goes to the fallback model after the failures the profile allows (W14)', async () => {
     const app = testApp([], { model: { name: 'first', fallback: { name: 'second', afterFailures: 2 } } });
     const on = await bench({ kind: 'error', status: 500 }, { app });

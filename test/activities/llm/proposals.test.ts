@@ -53,6 +53,14 @@ describe('a call with good arguments', () => {
     expect((await readOne('add', { a: 1, b: null })).error).toMatchObject({ code: 'invalid_arguments' });
   });
 
+  test('that a limit has cut short are not called wrong, but short; those before them are as they are (K11)', async () => {
+    const calls = ['{"a": 1}', '{"a": [1, '].map((args) => ({ id: '', name: 'add', arguments: args }));
+    const { calls: read } = await readProposals(calls, context({ truncated: 'provider' }));
+    expect(read.map(({ result }) => result?.error?.code)).toEqual([undefined, 'arguments_truncated']);
+    const { calls: whole } = await readProposals(calls, context());
+    expect(whole.map(({ result }) => result?.error?.code)).toEqual([undefined, 'invalid_arguments']);
+  });
+
   test('goes back on the wire as the model wrote it (W18)', async () => {
     expect((await readOne('add', '{ "a" : 1.0 }')).proposed?.arguments).toBe('{ "a" : 1.0 }');
   });

@@ -152,6 +152,11 @@ describe('calls of a stream', () => {
 });
 
 describe('a reply', () => {
+  test.each(['length', 'max_tokens', 'MAX_TOKENS', 'model_length'])('that ends with %s was cut short (K11)', (word) => {
+    const cut = { choices: [{ delta: {}, finish_reason: word }] };
+    expect(replyOf([said('half a'), cut])).toMatchObject({ text: 'half a', finishReason: 'length', cutHere: false });
+  });
+
   test('may have its text in parts (W15)', () => {
     const parts = [{ type: 'text', text: 'one ' }, 'two ', { type: 'thinking', thinking: [] }, null, { text: 'three' }];
     expect(replyOf([said(parts), finished]).text).toBe('one two three');

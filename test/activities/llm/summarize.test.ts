@@ -94,7 +94,15 @@ describe('a summary', () => {
     const [shown] = await on.shown();
     const text = shown && 'text' in shown ? (shown.text ?? '') : '';
     expect(text).toMatch(/^too many words/);
+    expect(text).toMatch(/this summary was cut short\)$/);
     expect(countTokens(text)).toBeLessThanOrEqual(MOST_TOKENS);
+  });
+
+  test('in which the model was cut short says so (K11, K15)', async () => {
+    const on = await shortening({ kind: 'message', content: 'We go to', finishReason: 'length' });
+    await on.attempt();
+    const [shown] = await on.shown();
+    expect(shown && 'text' in shown ? shown.text : '').toMatch(/We go to\n\(this summary was cut short\)$/);
   });
 });
 

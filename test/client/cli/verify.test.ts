@@ -44,7 +44,8 @@ describe('verify', () => {
     database.exec(`update agent_state_head set agent_status = 'asleep' where agent_id = 'carol'`);
     database.close();
     const quiet = jsonOf<Report>(await cli(['verify', '--json']));
-    expect(quiet.violations.map((violation) => violation.check)).toEqual(['turn_without_task_event', 'event_gap']);
+    const found = ['turn_without_task_event', 'event_gap', 'queue_forgotten'];
+    expect(quiet.violations.map((violation) => violation.check)).toEqual(found);
     const ended = await cli(['verify', '--older-than', '0.01', '--json']);
     expect(ended.code).toBe(1);
     const { violations, turns, agents } = jsonOf<Report>(ended);
@@ -52,13 +53,14 @@ describe('verify', () => {
     expect(violations).toMatchObject([
       { check: 'turn_without_task_event', agentId: 'alice', agentTurnId: first?.agentTurnId },
       { check: 'event_gap', agentId: 'alice' },
+      { check: 'queue_forgotten', agentId: 'carol' },
       { check: 'stranded_turn', agentId: 'carol', agentTurnId: 'late' },
     ]);
     const human = await cli(['verify', '--older-than', '0.01']);
     expect(human.code).toBe(1);
     expect(human.stdout).toMatch(/^VIOLATION +AGENT +TURN +WHAT$/m);
     expect(human.stdout).toMatch(/^stranded_turn +carol +late +queued for \d+ s, and its agent is idle$/m);
-    expect(human.stdout).toMatch(/^5 turns, 3 agents: 3 violations$/m);
+    expect(human.stdout).toMatch(/^5 turns, 3 agents: 4 violations$/m);
   });
 
   test('without a server it is an error, not a clean bill of health', async () => {

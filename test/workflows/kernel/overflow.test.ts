@@ -186,7 +186,7 @@ describe('a new sprint', () => {
         refused: false,
         calls: [],
         usage,
-        truncated: true,
+        truncated: 'provider',
       });
     thought(4_900);
     expect(thought(4_950)).toMatchObject({ type: 'summarize', mode: 'sprint', hide: [{ fromSeq: 2, toSeq: 2 }] });

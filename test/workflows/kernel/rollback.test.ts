@@ -199,7 +199,7 @@ describe('rollbacks in a row', () => {
     const parts = turnIn.thinking();
     failing(parts);
     failing(parts);
-    parts.respond({ hasText: true, truncated: true });
+    parts.respond({ hasText: true, truncated: 'provider' });
     expect(failing(parts)).toMatchObject({ type: 'call_llm' });
     const reminded = new Turn({ mustEndWith: ['publish'] });
     reminded.start();

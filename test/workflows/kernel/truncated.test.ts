@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { Turn, turnIn } from './turn.ts';
 
-const part = (turn: Turn) => turn.respond({ hasText: true, truncated: true });
+const part = (turn: Turn) => turn.respond({ hasText: true, truncated: 'provider' });
 
 describe('an answer that is cut short', () => {
   test('is kept, and the model is asked to go on (K11)', () => {
@@ -26,14 +26,45 @@ describe('an answer that is cut short', () => {
     });
   });
 
-  test('is continued three times; the fourth part is the last, cut short or not (K11)', () => {
+  test('is continued three times; where the fourth part is cut short too, the answer is never taken for a whole one (K11)', () => {
     const turn = turnIn.thinking();
     for (let time = 1; time <= 3; time += 1) expect(part(turn)).toMatchObject({ type: 'call_llm' });
     expect(part(turn)).toMatchObject({
       type: 'done',
+      termination: {
+        status: 'partial',
+        errorCode: 'answer_truncated',
+        reason: 'the answer was cut short by the output limit of the model or its provider, and is not whole',
+      },
       deliverable: { cardId: 'thought-4', parts: ['thought-1', 'thought-2', 'thought-3'] },
     });
     expect(turn.observations.map((seen) => seen.type === 'truncated' && seen.part)).toEqual([1, 2, 3, 4]);
+  });
+
+  test.each([
+    ['profile', 'model.maxTokens of the profile'],
+    ['provider', 'the output limit of the model or its provider'],
+    ['runtime', 'what is kept of one answer'],
+  ] as const)(
+    'without a word is not asked for again: the turn fails, and names the limit of the %s (K11)',
+    (limit, named) => {
+      const turn = turnIn.thinking();
+      const end = turn.respond({ hasText: false, truncated: limit });
+      expect(end).toMatchObject({
+        type: 'done',
+        termination: { status: 'failed', errorCode: 'answer_truncated', reason: expect.stringContaining(named) },
+        deliverable: { from: 'fallback' },
+      });
+    },
+  );
+
+  test('whose continuation says nothing ends with what was said before (K11)', () => {
+    const turn = turnIn.thinking();
+    part(turn);
+    expect(turn.respond({ hasText: false, truncated: 'profile' })).toMatchObject({
+      termination: { status: 'partial', errorCode: 'answer_truncated' },
+      deliverable: { from: 'thought', cardId: 'thought-2', parts: ['thought-1'] },
+    });
   });
 
   test('is no answer any more once the model calls a tool (K11)', () => {
@@ -47,7 +78,7 @@ describe('an answer that is cut short', () => {
 
   test('runs its calls when it has some (K11)', () => {
     const turn = turnIn.thinking();
-    expect(turn.respond({ truncated: true, calls: [{ callId: 'a-1', tool: 'a' }] })).toMatchObject({
+    expect(turn.respond({ truncated: 'provider', calls: [{ callId: 'a-1', tool: 'a' }] })).toMatchObject({
       type: 'execute_tools',
     });
   });

@@ -170,7 +170,7 @@ export class Walk {
       refused,
       usage,
       cost,
-      ...(truncated ? { truncated } : {}),
+      ...(truncated ? { truncated: 'provider' } : {}),
       calls: calls.map((call, index) => {
         const callId = `${stepIndex}.${index}`;
         const { tool, fate } = call;

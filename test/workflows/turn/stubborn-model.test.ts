@@ -46,6 +46,7 @@ const HABITS: Readonly<Record<string, (request: ChatRequest, count: number) => M
   'varies-failing': (_, count) => call('fails', { n: count }),
   refuses: () => ({ kind: 'error', status: 400, message: 'no' }),
   'says-nothing': () => ({ kind: 'message', content: '' }),
+  'cut-in-thought': () => ({ kind: 'message', content: '', finishReason: 'length' }),
   truncated: () => ({ kind: 'message', content: 'and so on ', finishReason: 'length' }),
 };
 
@@ -151,7 +152,16 @@ describe('a model that', () => {
 
   test('is cut short by its output limit is asked to go on three times (K11)', async () => {
     const view = await (await run('reporting', 'truncated')).get();
-    expect(view).toMatchObject({ status: 'success', stepCount: 4 });
+    expect(view).toMatchObject({ status: 'partial', errorCode: 'answer_truncated', stepCount: 4 });
     expect(view.deliverable?.text).toBe('and so on '.repeat(4));
+    expect(view.reason).toBe(
+      'the answer was cut short by the output limit of the model or its provider, and is not whole',
+    );
+  });
+
+  test('says nothing before its limit is reached is not asked again (K11)', async () => {
+    const view = await (await run('reporting', 'cut-in-thought')).get();
+    expect(view).toMatchObject({ status: 'failed', errorCode: 'answer_truncated', stepCount: 1 });
+    expect(view.deliverable?.fallback?.reason).toContain('the model said nothing');
   });
 });
