@@ -374,9 +374,8 @@ export const FAILURES = {
 export type FailureCode = keyof typeof FAILURES;
 
 /** Whether a value is a code of the catalogue. */
-export function isFailureCode(code: unknown): code is FailureCode {
-  return typeof code === 'string' && Object.hasOwn(FAILURES, code);
-}
+export const isFailureCode = (code: unknown): code is FailureCode =>
+  typeof code === 'string' && Object.hasOwn(FAILURES, code);
 
 /** What an error may be made with, besides its code and its message. */
 export interface CodedErrorOptions {
