@@ -137,6 +137,13 @@ test('how far a tool is, and fields of a deliverable, are told', async () => {
   );
 });
 
+test('an answer that stays cut short finishes its message as one whose length was the limit (K11)', async () => {
+  const cut: StreamBody = { ...end, status: 'partial', errorCode: 'answer_truncated' };
+  const finish = (chunks: readonly object[]) => chunks.find((chunk) => 'type' in chunk && chunk.type === 'finish');
+  expect(finish(await chunksOf([text('It is'), cut]))).toMatchObject({ finishReason: 'length' });
+  expect(finish(await chunksOf([text('It is'), end]))).toMatchObject({ finishReason: 'stop' });
+});
+
 test.each<['stopped' | 'no_worker', string]>([
   ['stopped', 'abort'],
   ['no_worker', 'error'],

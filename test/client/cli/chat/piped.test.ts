@@ -18,6 +18,8 @@ beforeAll(async () => {
     person: [PERSON, say('signed')],
     refund: [REFUND, say('paid')],
     again: [say('here again')],
+    cut: Array(4).fill({ kind: 'message', content: 'and so on ', finishReason: 'length' }),
+    thinks: [{ kind: 'message', content: '', finishReason: 'length' }],
   });
 }, WAIT.timeoutMs);
 afterAll(() => installation?.close());
@@ -44,6 +46,17 @@ describe('a piped message', () => {
     const denied = await chat('[script:refused] go', '--chat', 'refused');
     expect(denied).toMatchObject({ code: 1, stdout: '' });
     expect(denied.stderr).toMatch(/^denied \[policy_denied, provider_refusal\]: .+\nnext: Say it in other words/);
+  });
+
+  test('whose answer stays cut short prints what there is of it, and says that it is not whole (K11)', async () => {
+    const cut = await chat('[script:cut] go', '--chat', 'cut');
+    expect(cut).toMatchObject({ code: 1, stdout: `${'and so on '.repeat(4)}\n` });
+    expect(cut.stderr).toMatch(
+      /^failed \[timeout, answer_truncated\]: the answer was cut short by the output limit of .+, and is not whole\nnext: Ask it to go on/,
+    );
+    const thinks = await chat('[script:thinks] go', '--chat', 'thinks');
+    expect(thinks).toMatchObject({ code: 1, stdout: '' });
+    expect(thinks.stderr).toMatch(/^failed \[timeout, answer_truncated\]: the model said nothing before/);
   });
 
   test('--json prints a line for each part of the session from the message on, and then the terminal', async () => {
