@@ -12,10 +12,11 @@
  * 5. PostgreSQL's text cannot hold NUL: a value with one fails its statement, however often it is repeated, and a foreign client could stop
  *    an agent by it. It is kept as U+FFFD instead, as a lone surrogate is.
  */
+import { createHash } from 'node:crypto';
 import type { PostgresPool, PostgresPoolClient } from 'kysely';
 import type pg from 'pg';
 import { type Answer, type BatchStatement, type Prepared, runBatch, type WireValue } from './batch.ts';
-import { endsConnection, isLost, isOutdatedPlan } from './errors.ts';
+import { endsConnection, isForgotten, isLost, isOutdatedPlan } from './errors.ts';
 
 /** Statements with a name, which a connection parses and plans once. The store has fewer, but for lists whose length varies. */
 const MOST_NAMED = 500;
@@ -37,25 +38,27 @@ interface Statement {
   readonly silent: boolean;
 }
 
+/** The name of a statement, which follows from its text: behind a pooler processes share connections, and one name is one text everywhere. */
+const nameOf = (text: string): string => `agentturn_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`;
+
 /** The statements of a pool by their text. */
 class Statements {
   readonly #known = new Map<string, Statement>();
-  #generation = 0;
+  #mostNamed = MOST_NAMED;
 
   of(text: string): Statement {
     const known = this.#known.get(text);
     if (known) return known;
-    const named = this.#known.size < MOST_NAMED && text.length <= LONGEST_NAMED;
-    const name = named ? `s${this.#generation}_${this.#known.size}` : '';
-    const statement = { name, silent: WRITE.test(text) && !RETURNING.test(text) };
+    const named = this.#known.size < this.#mostNamed && text.length <= LONGEST_NAMED;
+    const statement = { name: named ? nameOf(text) : '', silent: WRITE.test(text) && !RETURNING.test(text) };
     if (named) this.#known.set(text, statement);
     return statement;
   }
 
-  /** The schema has changed: what the connections have planned is of no use any more. */
-  renew(): void {
+  /** No statement has a name from now on. */
+  forgetNames(): void {
     this.#known.clear();
-    this.#generation += 1;
+    this.#mostNamed = 0;
   }
 }
 
@@ -86,7 +89,7 @@ type Losses = WeakMap<pg.PoolClient, Error>;
 interface Known {
   readonly statements: Statements;
   readonly losses: Losses;
-  readonly prepared: WeakMap<pg.PoolClient, Prepared>;
+  prepared: WeakMap<pg.PoolClient, Prepared>;
 }
 
 /** The answer to what nobody waits for. */
@@ -194,11 +197,18 @@ class StoreClient implements PostgresPoolClient {
   }
 
   #failed(error: unknown): { readonly error: unknown } {
-    if (isOutdatedPlan(error)) this.#known.statements.renew();
+    if (isOutdatedPlan(error) || isForgotten(error)) this.#prepareAnew();
+    if (isForgotten(error)) this.#known.statements.forgetNames();
     this.#isGone ||= endsConnection(error);
     const failure = { error: (isLost(error) && this.#known.losses.get(this.#client)) || error };
     if (this.#transaction !== 'none') this.#failure ??= failure;
     return this.#failure ?? failure;
+  }
+
+  /** What the connections have prepared is of no use any more: the schema has changed, or a pooler has given them to others. */
+  #prepareAnew(): void {
+    this.#prepared.clear();
+    this.#known.prepared = new WeakMap();
   }
 
   #end(): void {

@@ -102,7 +102,13 @@ const GIVEN_WAY: readonly unknown[] = ['40P01', '40001'];
 
 /** Whether the transaction may be tried again at once. */
 export const isConflict = (error: unknown): boolean =>
-  isOutdatedPlan(error) || (isNativeError(error) && GIVEN_WAY.includes(codeOf(error)));
+  isOutdatedPlan(error) || isForgotten(error) || (isNativeError(error) && GIVEN_WAY.includes(codeOf(error)));
+
+/** A statement that was prepared is not known, or one of its name is. */
+const FORGOTTEN: readonly unknown[] = ['26000', '42P05'];
+
+/** Whether the connection does not keep what it prepares: a pooler gives each transaction another connection of the server. */
+export const isForgotten = (error: unknown): boolean => isNativeError(error) && FORGOTTEN.includes(codeOf(error));
 
 /** Whether a statement was prepared before another process changed the schema; the server has one code for all that it does not support. */
 export const isOutdatedPlan = (error: unknown): boolean =>

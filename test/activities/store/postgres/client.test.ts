@@ -6,6 +6,7 @@ import pg from 'pg';
 import { together } from '../../../../activities/store/context.ts';
 import { ChangeFeed } from '../../../../activities/store/postgres/changes.ts';
 import { storePool } from '../../../../activities/store/postgres/client.ts';
+import { isConflict } from '../../../../activities/store/postgres/errors.ts';
 import { openPostgresStore } from '../../../../activities/store/postgres/open.ts';
 import type { Tables } from '../../../../activities/store/schema/rows.ts';
 import { testApp } from '../../../support/app.ts';
@@ -284,6 +285,52 @@ test('statements that were prepared before another process changed the schema ar
   await expect(store.getTurn(turnId)).resolves.toMatchObject({ status: 'dispatched' });
   await expect(store.accept({ agentId: 'alice', request })).resolves.toMatchObject({ kind: 'accepted' });
   await store.close();
+});
+
+/** The statements that a connection of the server has prepared, by their names. */
+const preparedOn = async (pool: pg.Pool): Promise<ReadonlyMap<string, string>> => {
+  const { rows } = await pool.query<{ name: string; statement: string }>(
+    'select name, statement from pg_prepared_statements',
+  );
+  return new Map(rows.map(({ name, statement }) => [name, statement]));
+};
+
+test('one name is one text in every process, in whatever order they prepare their statements', async () => {
+  const url = await freshSchemaUrl();
+  await (await openPostgresStore({ url })).close();
+  const columns = ['service', 'holder', 'since'] as const;
+  const namesOf = async (order: readonly (typeof columns)[number][]) => {
+    const pool = new pg.Pool({ connectionString: url, max: 1 });
+    const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(pool) }) });
+    for (const column of order) await db.selectFrom('svc_leases').select(column).execute();
+    const prepared = await preparedOn(pool);
+    await db.destroy();
+    return prepared;
+  };
+  const one = await namesOf(columns);
+  expect(one.size).toBe(3);
+  expect(new Map([...(await namesOf(columns.toReversed()))].toSorted())).toEqual(new Map([...one].toSorted()));
+});
+
+test('a connection that forgets what was prepared, as behind a pooler, is served without names from then on', async () => {
+  const url = await freshSchemaUrl();
+  await (await openPostgresStore({ url })).close();
+  const pool = new pg.Pool({ connectionString: url, max: 1 });
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(pool) }) });
+  const read = () => db.selectFrom('svc_leases').select('service').execute();
+  await read();
+  await pool.query('deallocate all');
+  await expect(read()).rejects.toMatchObject({ code: '26000' });
+  await read();
+  await read();
+  expect((await preparedOn(pool)).size).toBe(0);
+  await db.destroy();
+});
+
+test('the store tries again what failed because a pooler had forgotten it', () => {
+  const forgotten = Object.assign(new Error('prepared statement "x" does not exist'), { code: '26000' });
+  const taken = Object.assign(new Error('prepared statement "x" already exists'), { code: '42P05' });
+  expect([forgotten, taken, new Error('other')].map(isConflict)).toEqual([true, true, false]);
 });
 
 test('nothing in the store reads the number of rows that a write changed: PostgreSQL’s are not waited for', () => {
