@@ -18,6 +18,8 @@ export const FIRST_CHECK_MS = 10_000;
 const LONGEST_CHECK_MS = 5 * 60_000;
 /** The longest time between two checks of a suspended turn, whose own timer wakes it. */
 const LONGEST_SUSPENDED_CHECK_MS = 60 * 60_000;
+/** No check is planned for later than this, in ms from now, by clocks that are a minute apart. One that is was planned by a clock that was ahead. */
+export const LATEST_CHECK_MS = LONGEST_SUSPENDED_CHECK_MS + 60_000;
 /** A result that came more recently may still be on its way to the workflow, and needs no second wake-up. */
 const UNREAD_MS = 5_000;
 /**

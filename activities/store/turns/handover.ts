@@ -44,7 +44,7 @@ export async function handOver(tx: Tx, locked: HeadRow, only?: NewestTurn): Prom
   }
   if (only) return leaseFrom(tx, locked, only.turn, { unwritten: true, needs: only.needs });
   // An agent that is not on the roster has no turns.
-  const agent = await agentWithNext(tx.db, { agentId, now: tx.now }).executeTakeFirst();
+  const agent = await agentWithNext(tx.db, queueOf(tx, agentId)).executeTakeFirst();
   if (agent?.lifecycle === 'stopped') return nothing;
   if (agent?.next) return leaseFrom(tx, locked, await turnOf(tx, agent.next));
   const { own, resting } = await ownTurn(tx, locked);
@@ -80,7 +80,7 @@ async function leaseFrom(tx: Tx, locked: HeadRow, first: Turn, known: Leasing = 
     if (attempt.kind === 'leased') return { agentId, next: attempt.lease, more: false, settlements };
     if (turn.settlement !== null) settlements.push(turn.agent_turn_id);
     head = { ...(await heldHead(tx, agentId)), turn_epoch: attempt.turnEpoch, agent_status: RESTING };
-    const next = await nextQueued(tx.db, { agentId, now: tx.now }).executeTakeFirst();
+    const next = await nextQueued(tx.db, queueOf(tx, agentId)).executeTakeFirst();
     // What has come meanwhile makes a turn behind those that could not start.
     turn = next ? await turnOf(tx, next.agent_turn_id) : ((await ownTurn(tx, head)).own ?? undefined);
   }
@@ -91,18 +91,25 @@ async function leaseFrom(tx: Tx, locked: HeadRow, first: Turn, known: Leasing = 
 interface OfAgent {
   readonly agentId: string;
   readonly now: number;
+  /** A turn that is to wait for longer was told so by a clock that was ahead: it waits no more. */
+  readonly latest: number;
 }
+
+/** A turn waits for further messages for two seconds at most; clocks that agree are a minute apart at most. */
+const LONGEST_WAIT_MS = 62_000;
+
+const queueOf = ({ now }: Tx, agentId: string): OfAgent => ({ agentId, now, latest: now + LONGEST_WAIT_MS });
 
 /**
  * A query for the id alone: mostly there is none, and SQLite plans the statement anew at each use, the longer the more columns it names.
  */
-const queuedFirst = (from: Pick<Db, 'selectFrom'>, { agentId, now }: OfAgent) =>
+const queuedFirst = (from: Pick<Db, 'selectFrom'>, { agentId, now, latest }: OfAgent) =>
   from
     .selectFrom('turns')
     .select('agent_turn_id')
     .where('turns.agent_id', '=', agentId)
     .where('turns.status', '=', constant('queued'))
-    .where((eb) => eb.or([eb('not_before', 'is', null), eb('not_before', '<=', now)]))
+    .where((eb) => eb.or([eb('not_before', 'is', null), eb('not_before', '<=', now), eb('not_before', '>', latest)]))
     .orderBy('lane')
     .orderBy('accept_seq')
     .limit(1);

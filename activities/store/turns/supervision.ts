@@ -7,7 +7,7 @@ import type { CheckedTurn, DueTurn, NextCheck, SupervisorLease } from '../../../
 import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Timeouts } from '../../../workflows/protocol/profile.ts';
 import type { HeadStatus } from '../../../workflows/protocol/turn.ts';
-import { FIRST_CHECK_MS } from '../../../workflows/supervision/check.ts';
+import { FIRST_CHECK_MS, LATEST_CHECK_MS } from '../../../workflows/supervision/check.ts';
 import { type Reader, read, type StoreContext, write } from '../context.ts';
 import { appendState } from '../log/events.ts';
 import type { HeadRow } from '../schema/rows.ts';
@@ -87,7 +87,10 @@ type DueRow = Pick<
 };
 
 /** The statement behind `dueTurns`; exported for the test that looks at its plan. */
-export const dueQuery = (now: number, limit: number): RawBuilder<DueRow> => sql<DueRow>`
+export const dueQuery = (now: number, limit: number): RawBuilder<DueRow> =>
+  turnsToCheck(sql`t.check_at <= ${now}`, limit);
+
+const turnsToCheck = (when: RawBuilder<unknown>, limit: number): RawBuilder<DueRow> => sql<DueRow>`
   select t.agent_id, t.agent_turn_id, t.turn_epoch, t.status, t.worker_target, t.profile_hash, t.check_at, t.check_every,
     t.leased_at, t.accepted_at, t.ends_by, t.no_workers_since, t.workers_since, t.woken_at, t.settlement, t.on_parent_end,
     h.status as head_status, h.updated_at as head_updated_at, h.active_agent_turn_id, h.resume_deadline,
@@ -98,23 +101,47 @@ export const dueQuery = (now: number, limit: number): RawBuilder<DueRow> => sql<
   join agent_state_head h on h.agent_id = t.agent_id
   left join agents a on a.agent_id = t.agent_id
   left join turns p on p.agent_turn_id = t.parent_agent_turn_id
-  where t.check_at <= ${now}
+  where ${when}
   order by t.check_at
   limit ${limit}`;
 
-/** Reads the turns whose check is due, those first that have been due for longest. */
-export const dueTurns = (ctx: StoreContext, limit: number): Promise<readonly DueTurn[]> =>
-  read(ctx, async (reader) => {
-    const now = ctx.now();
-    const { rows } = await dueQuery(now, limit).execute(reader.db);
-    return Promise.all(rows.map((row) => dueTurn(reader, row, now)));
+/**
+ * Reads the turns whose check is due, those first that have been due for longest; then those whose check lies further ahead than any is
+ * planned, because the clock was ahead.
+ */
+export async function dueTurns(ctx: StoreContext, limit: number): Promise<readonly DueTurn[]> {
+  const now = ctx.now();
+  const rows = await read(ctx, async ({ db }) => {
+    const due = (await dueQuery(now, limit).execute(db)).rows;
+    if (due.length === limit) return due;
+    const ahead = turnsToCheck(sql`t.check_at > ${now + LATEST_CHECK_MS}`, limit - due.length);
+    return [...due, ...(await ahead.execute(db)).rows];
   });
+  const early = rows.filter((row) => row.head_updated_at > now + MOST_SKEW_MS).map((row) => row.agent_id);
+  if (early.length > 0) await setBack(ctx, early);
+  return read(ctx, (reader) => Promise.all(rows.map((row) => dueTurn(reader, row, now))));
+}
+
+/** Clocks that agree are not further apart. */
+const MOST_SKEW_MS = 60_000;
+
+/** Progress that was made by a clock which was ahead was made by now: else its turn could not be overdue before that clock was right. */
+const setBack = (ctx: StoreContext, agentIds: readonly string[]): Promise<unknown> =>
+  write(ctx, MADE_DUE, ({ db, now }) =>
+    db
+      .updateTable('agent_state_head')
+      .set({ updated_at: now })
+      .where((eb) => eb('agent_id', '=', eb.fn.any(eb.val(agentIds))))
+      .where('updated_at', '>', now + MOST_SKEW_MS)
+      .execute(),
+  );
 
 const UNSUCCESSFUL: ReadonlySet<string | null> = new Set(['failed', 'timeout', 'canceled']);
 
 /** The turn as the supervisor sees it. */
 async function dueTurn(reader: Reader, row: DueRow, now: number): Promise<DueTurn> {
   const isActive = row.active_agent_turn_id === row.agent_turn_id;
+  const progressAt = row.head_updated_at > now + MOST_SKEW_MS ? now : row.head_updated_at;
   const retryAt = row.next_retry_at === null ? null : row.next_retry_at + MISSED_RETRY_MS;
   return {
     agentId: row.agent_id,
@@ -125,8 +152,8 @@ async function dueTurn(reader: Reader, row: DueRow, now: number): Promise<DueTur
     workerTarget: row.worker_target,
     checkAt: row.check_at,
     everyMs: row.check_every ?? FIRST_CHECK_MS,
-    leasedAt: row.leased_at ?? row.accepted_at,
-    progressAt: row.head_updated_at,
+    leasedAt: Math.min(row.leased_at ?? row.accepted_at, progressAt),
+    progressAt,
     resumeDeadline: isActive ? row.resume_deadline : null,
     endsBy: row.ends_by,
     noWorkersSince: row.no_workers_since,

@@ -5,6 +5,7 @@ import type { Lease } from '../../../../workflows/contract/lease.ts';
 import type { DueTurn, NextCheck, SeenTurn } from '../../../../workflows/contract/supervision.ts';
 import type { Timeouts } from '../../../../workflows/protocol/profile.ts';
 import { testApp } from '../../../support/app.ts';
+import { profileNamed, Session } from '../chat/session.ts';
 import { ENGINE, fenceOf, LOST, newAgent, type StoreBench, SUCCESS } from '../store-bench.ts';
 
 const HOUR = 3_600_000;
@@ -224,6 +225,38 @@ export function describeSupervision(bench: StoreBench): void {
       expect(await bench.dueIn(turn)).toBe(10_000);
       const ended = { status: 'failed', unread: false, resumeDeadline: null, settlementDue: false, parentGone: false };
       expect(await due(turn)).toMatchObject(ended);
+    });
+
+    test('at once where the clock was ahead when it was planned, and what is overdue counts from then (T12)', async () => {
+      const day = 24 * HOUR;
+      bench.now += day;
+      const [dispatched, run] = [await bench.started(newAgent()), await running()];
+      bench.now -= day;
+      for (const { agentTurnId } of [dispatched, run]) {
+        const turn = await due(agentTurnId, bench.now);
+        expect(turn.checkAt).toBeGreaterThan(bench.now + day);
+        expect([turn.leasedAt, turn.progressAt]).toEqual([bench.now, bench.now]);
+        await bench.store.scheduleCheck(turn, {
+          checkAt: bench.now + 20_000,
+          everyMs: 20_000,
+          noWorkersSince: null,
+          workersSince: null,
+          wokenAt: null,
+        });
+        expect(await bench.due(agentTurnId)).toBeUndefined();
+        const later = await due(agentTurnId, bench.now + HOUR);
+        expect([later.leasedAt, later.progressAt]).toEqual([bench.now, bench.now]);
+      }
+    });
+
+    test('of a message that was to wait for others until a time which the clock has never had (C8, T12)', async () => {
+      const session = new Session(bench, await profileNamed(bench, { chat: { debounceMs: 500 } }));
+      bench.now += 2 * HOUR;
+      const { message } = await session.sent('hello');
+      const { agentTurnId } = message;
+      bench.now -= 2 * HOUR;
+      expect(await bench.due(agentTurnId ?? '')).toMatchObject({ status: 'queued', agentIsFree: true });
+      expect(await bench.leased(session.agentId)).toMatchObject({ agentTurnId });
     });
 
     test('in the order in which the turns became due, up to a limit (T12)', async () => {
