@@ -4,5 +4,7 @@ import { rmSync } from 'node:fs';
 export default async function teardown(): Promise<void> {
   await globalThis.testTemporal?.stop();
   await globalThis.testPostgres?.stop();
-  if (globalThis.testFolder !== undefined) rmSync(globalThis.testFolder, { recursive: true, force: true });
+  // What tests have started may still write while it is being killed.
+  const patient = { recursive: true, force: true, maxRetries: 10, retryDelay: 100 } as const;
+  if (globalThis.testFolder !== undefined) rmSync(globalThis.testFolder, patient);
 }
