@@ -71,7 +71,15 @@ function asEvents(body: ReadableStream<Bytes>): Response {
 }
 
 /** The error as the client reads it: some providers put an array around it. */
-const inObject = (text: string): string => /^\s*\[\s*(\{[\s\S]*\})\s*\]\s*$/.exec(text)?.[1] ?? text;
+function inObject(text: string): string {
+  if (!text.trimStart().startsWith('[')) return text;
+  try {
+    const [error] = JSON.parse(text) as readonly unknown[];
+    return JSON.stringify(error ?? null);
+  } catch {
+    return text;
+  }
+}
 
 /** The headers of a body that was decoded, and may have another length. */
 function plain(headers: Headers): Headers {
