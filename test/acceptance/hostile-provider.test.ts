@@ -139,9 +139,10 @@ describe('a provider that', () => {
     expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain('nested more than 200 deep');
   });
 
-  test('never stops talking is cut short, asked to go on three times, and then that is the answer (K11, W15)', async () => {
+  test('never stops talking is cut short, asked to go on three times, and then its answer is not whole (K11, W15)', async () => {
     const view = await run('endless');
-    expect(view).toMatchObject({ status: 'success', stepCount: 4, usage: { estimated: true }, cost: null });
+    const cut = { status: 'partial', errorCode: 'answer_truncated', reason: expect.stringContaining('512 KiB') };
+    expect(view).toMatchObject({ ...cut, stepCount: 4, usage: { estimated: true }, cost: null });
     expect(view.deliverable?.text).toMatch(/^word word /);
   });
 

@@ -16,8 +16,8 @@ export const HOSTILE_ENDINGS: Readonly<Record<HostileKind, string>> = {
   numbers: 'success',
   one_number: 'success',
   no_numbers: 'success',
-  // Cut short, asked to go on three times, and then that is the answer.
-  endless: 'success',
+  // Cut short, asked to go on three times, and then its answer is not whole.
+  endless: 'partial/answer_truncated',
   // What came leaves no room to go on with it.
   overlong: 'failed/context_overflow',
   parts: 'success',

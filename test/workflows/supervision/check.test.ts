@@ -192,7 +192,7 @@ describe('the next check', () => {
     expect(decideCheck(factsOf({ status: 'failed' }, CLOSED)).next.checkAt).toBeNull();
   });
 
-  test('of a queued turn whose agent is busy comes again: the end of that turn may not lease it', () => {
+  test('of a queued turn whose agent is busy comes again: the end of that turn may not lease it (T12, T29)', () => {
     const { next } = decideCheck(factsOf({ status: 'queued', everyMs: 10_000 }, null));
     expect(next).toMatchObject({ checkAt: NOW + 10_000, everyMs: 20_000 });
   });
