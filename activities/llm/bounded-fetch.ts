@@ -52,12 +52,16 @@ const BLANKS: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d]);
 /** The body as a stream of events: one that is a JSON object is the only event, and any other is taken for events whatever it is called. */
 function asEvents(body: ReadableStream<Bytes>): Response {
   let whole: Bytes[] | null | undefined;
+  let size = 0;
   const events = new TransformStream<Bytes, Bytes>({
     transform(chunk, controller) {
       const first = chunk.find((byte) => !BLANKS.has(byte));
       if (whole === undefined && first !== undefined) whole = first === BRACE ? [] : null;
-      if (whole) whole.push(chunk);
-      else controller.enqueue(chunk);
+      if (!whole) return controller.enqueue(chunk);
+      size += chunk.length;
+      // It becomes one line, whatever lines it has.
+      if (size > LINE_BYTES) throw new Overlong(`the model sent more than ${LINE_BYTES / MIB} MiB`);
+      whole.push(chunk);
     },
     flush(controller) {
       if (!whole) return;

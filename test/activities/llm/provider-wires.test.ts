@@ -131,6 +131,11 @@ describe('an endpoint that does not stream (W15)', () => {
     expect(await replyTo({ type: 'application/json', body })).toMatchObject({ text: 'hi' });
   });
 
+  test('has no more in its lines together than a stream has in one', async () => {
+    const body = `{"choices":[],\n${`"x":"${'x'.repeat(1_000)}",\n`.repeat(9_000)}"y":1}`;
+    await expect(replyTo({ body })).rejects.toThrow(/more than 8 MiB/);
+  });
+
   test('a call in the form that came before tools is a call', async () => {
     const called = { function_call: { name: 'look', arguments: '{}' } };
     expect(await replyTo({ body: whole({ content: null, ...called }, 'function_call') })).toMatchObject({
