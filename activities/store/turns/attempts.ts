@@ -16,8 +16,8 @@ export interface Acting {
   readonly attempts: readonly (readonly [attempt: number, scheduledAt: number])[];
 }
 
-/** Of runs and of attempts so many are remembered. */
-const REMEMBERED = 20;
+/** Of runs and of attempts so many are remembered: more than a turn has while a process stands still. */
+const REMEMBERED = 100;
 
 /** Whether the attempt comes before that one of the same run. */
 const comesBefore = (

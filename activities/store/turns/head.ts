@@ -106,14 +106,14 @@ export async function fencedWith<Q extends readonly Compilable[]>(
   fence: Fence,
   ...queries: Q
 ): Promise<readonly [HeadRow, ...Answers<Q>]> {
-  const { agentId, agentTurnId, turnEpoch, acting } = fence;
+  const { agentId, agentTurnId, turnEpoch } = fence;
   const held = await locked(tx, lockLease(tx.db, { agentId, agentTurnId, turnEpoch, now: tx.now }), queries);
-  const [head, ...answers] = held ?? [];
+  if (!held) throw staleEpoch(fence);
+  const [head] = held;
   refuseShutOut(head, fence);
-  const now = acting && actingNow(head.acting, acting);
-  if (!now) return [head, ...answers] as unknown as readonly [HeadRow, ...Answers<Q>];
-  await updateHead(tx, agentId, { acting: now });
-  return [{ ...head, acting: now }, ...answers] as unknown as readonly [HeadRow, ...Answers<Q>];
+  const acting = fence.acting && actingNow(head.acting, fence.acting);
+  if (acting) await updateHead(tx, agentId, { acting });
+  return held;
 }
 
 type FencedHead = Pick<HeadRow, 'acting'>;
