@@ -132,6 +132,23 @@ test('what is thrown after its tests, and a call of process.exit, fail a file', 
   for (const said of ['too late', 'rejected', 'process.exit(0)']) expect(messages).toContain(said);
 });
 
+test('what is thrown after the last file fails the run', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'agentturn-runner-'));
+  const text = `import { test } from '@jest/globals';
+    test('leaves a timer', () => { setInterval(() => { throw new Error('after the last'); }, 20); });`;
+  writeFileSync(join(folder, 'a.test.ts'), text);
+  // The run is not over yet when the timer comes.
+  const globalTeardown = join(folder, 'teardown.mjs');
+  writeFileSync(globalTeardown, 'export default () => new Promise((resolve) => setTimeout(resolve, 200));');
+  const config = { rootDir: folder, testRunner: RUNNER, transform: {}, testMatch: ['**/*.test.ts'], globalTeardown };
+  const ended = await new Promise<{ readonly code: unknown; readonly stderr: string }>((resolve) =>
+    execFile(process.execPath, [RUN, '--config', JSON.stringify(config), '--runInBand'], (error, _, stderr) =>
+      resolve({ code: error?.code, stderr }),
+    ),
+  );
+  expect(ended).toMatchObject({ code: 1, stderr: expect.stringContaining('after the last') });
+});
+
 test.each(['SIGTERM', 'SIGKILL'] as const)('what tests have started ends with a run that gets %s', async (signal) => {
   const folder = mkdtempSync(join(tmpdir(), 'agentturn-runner-'));
   const pids = ['a', 'b'].map((name) => join(folder, `${name}.pid`));

@@ -50,6 +50,11 @@ process.once('disconnect', () => {
 const late: unknown[] = [];
 for (const event of ['uncaughtException', 'unhandledRejection'] as const)
   process.on(event, (error) => late.push(error));
+process.on('exit', () => {
+  if (late.length === 0) return;
+  console.error('thrown after the last test:', ...late);
+  process.exitCode = 1;
+});
 /** For so long after its end a file is blamed for what is thrown; after that the next one is, which says so. */
 const LATE_MS = 10;
 /** How long a file may take to load. */
