@@ -150,6 +150,7 @@ describe('the checks of a run find', () => {
     const ends: Partial<Record<HostileKind, string>> = {
       overlong: 'failed/context_overflow',
       refused: 'failed/provider_refusal',
+      endless: 'partial/answer_truncated',
     };
     for (const kind of HOSTILE_KINDS) {
       const instruction = `[plan note:0|${hostileStep(kind, 3)}] x`;
