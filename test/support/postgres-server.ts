@@ -55,8 +55,7 @@ export class PostgresServer {
     const all = { listen_addresses: '127.0.0.1', max_connections: '200', ...settings };
     const given = Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
     const server = [join(bin, 'postgres'), '-D', dataDir, '-p', String(port), '-k', dataDir, ...given];
-    const command = identity ? [process.execPath, '-e', BECOME, JSON.stringify(identity), ...server] : server;
-    const started = new PostgresServer(dir, `postgres://agentturn@127.0.0.1:${port}/postgres`, command);
+    const started = new PostgresServer(dir, `postgres://agentturn@127.0.0.1:${port}/postgres`, asServer(server));
     await started.#ready();
     return started;
   }
@@ -119,8 +118,14 @@ export class PostgresServer {
   }
 }
 
-/** PostgreSQL refuses to run as root. */
-function serverIdentity(): Identity | null {
+/** The command of a program that refuses to run as root, as another user where we are root. */
+export function asServer(command: readonly string[]): readonly string[] {
+  const identity = serverIdentity();
+  return identity ? [process.execPath, '-e', BECOME, JSON.stringify(identity), ...command] : command;
+}
+
+/** PostgreSQL and its poolers refuse to run as root. */
+export function serverIdentity(): Identity | null {
   if (process.getuid?.() !== 0) return null;
   const users = readFileSync('/etc/passwd', 'utf8')
     .split('\n')

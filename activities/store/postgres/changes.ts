@@ -1,5 +1,5 @@
 /**
- * Tells that some process committed, by LISTEN/NOTIFY.
+ * Tells that some process committed: by LISTEN/NOTIFY, or by asking where a pooler stands between, which gives what is heard to nobody.
  *
  * Notifications are sent after the commit and gathered: inside the transaction every commit of the database would queue up behind one lock.
  * A notification lost with its process does no harm, for a waiter reads the store again after a while all the same. The end of a turn is
@@ -11,6 +11,8 @@
  */
 import type pg from 'pg';
 import type { Commit } from '../context.ts';
+import { Poll } from './poll.ts';
+import { isPooled } from './server.ts';
 
 const CHANNEL = 'agentturn';
 const TURN_ENDED = 'turn_ended';
@@ -26,6 +28,10 @@ class Waiters {
   readonly #waiting = new Set<() => void>();
   #waking: NodeJS.Timeout | null = null;
   #quietUntil = 0;
+
+  get areThere(): boolean {
+    return this.#waiting.size > 0;
+  }
 
   /** Resolves with the next wake-up, at the latest after `timeoutMs`. */
   async wait(timeoutMs: number): Promise<void> {
@@ -56,6 +62,8 @@ class Waiters {
 /** Announces the commits of this process, and wakes waiters for those of all processes. */
 export class ChangeFeed {
   readonly #pool: pg.Pool;
+  #listening: pg.Pool | null;
+  readonly #poll: Poll;
   readonly #forEnds = new Waiters();
   readonly #forAny = new Waiters();
   /** What gives the listening connection back; null while nobody has waited. */
@@ -63,8 +71,17 @@ export class ChangeFeed {
   readonly #announcing = new Map<Commit, NodeJS.Timeout>();
   #closed = false;
 
-  constructor(pool: pg.Pool) {
+  /** `listening` is where one can listen; null where one cannot. */
+  constructor(pool: pg.Pool, listening: pg.Pool | null) {
     this.#pool = pool;
+    this.#listening = listening;
+    this.#poll = new Poll(pool, {
+      isAwaited: () => this.#forEnds.areThere || this.#forAny.areThere,
+      changed: () => {
+        this.#forAny.wakeSoon();
+        this.#forEnds.wakeSoon();
+      },
+    });
   }
 
   /** Tells all processes of a commit. */
@@ -81,7 +98,8 @@ export class ChangeFeed {
   async wait(timeoutMs: number, turnEndsOnly = false): Promise<void> {
     if (this.#closed) return;
     const waited = (turnEndsOnly ? this.#forEnds : this.#forAny).wait(timeoutMs);
-    this.#listener ??= this.#listen();
+    if (this.#listening) this.#listener ??= this.#listen(this.#listening);
+    else this.#poll.start();
     await waited;
   }
 
@@ -94,8 +112,8 @@ export class ChangeFeed {
   }
 
   /** Keeps one connection that listens; when it breaks, the next waiter opens another. */
-  async #listen(): Promise<() => void> {
-    const client = await this.#pool.connect().catch(() => null);
+  async #listen(pool: pg.Pool): Promise<() => void> {
+    const client = await pool.connect().catch(() => null);
     let isHeld = true;
     const release = () => {
       if (!isHeld) return;
@@ -108,6 +126,13 @@ export class ChangeFeed {
       return release;
     }
     client.once('error', release);
+    // A pooler takes the subscription, and tells nobody of what it hears.
+    if (await isPooled(client).catch(() => false)) {
+      this.#listening = null;
+      release();
+      this.#poll.start();
+      return release;
+    }
     client.on('notification', ({ payload }) => {
       this.#forAny.wakeSoon();
       if (payload === TURN_ENDED) this.#forEnds.wakeSoon();

@@ -17,6 +17,8 @@ import type { PostgresPool, PostgresPoolClient } from 'kysely';
 import type pg from 'pg';
 import { type Answer, type BatchStatement, type Prepared, runBatch, type WireValue } from './batch.ts';
 import { endsConnection, isForgotten, isLost, isOutdatedPlan } from './errors.ts';
+import type { StorePool } from './pools.ts';
+import { asStatement } from './server.ts';
 
 /** Statements with a name, which a connection parses and plans once. The store has fewer, but for lists whose length varies. */
 const MOST_NAMED = 500;
@@ -88,6 +90,8 @@ type Losses = WeakMap<pg.PoolClient, Error>;
 /** What a pool knows of its connections. */
 interface Known {
   readonly statements: Statements;
+  /** What each transaction begins with, also one of a single statement; null where connections are as they should be. */
+  readonly opening: string | null;
   readonly losses: Losses;
   prepared: WeakMap<pg.PoolClient, Prepared>;
 }
@@ -185,6 +189,12 @@ class StoreClient implements PostgresPoolClient {
     this.#unsent = [];
     this.#isSending = false;
     if (batch.length === 0) return;
+    const { opening, statements } = this.#known;
+    // All that one Sync ends is one transaction, unless it begins one.
+    if (opening !== null && this.#transaction !== 'sent') {
+      const { name } = statements.of(opening);
+      batch.splice(BEGIN.test(batch[0]?.text ?? '') ? 1 : 0, 0, { text: opening, name, values: [] });
+    }
     if (this.#transaction === 'unsent') this.#transaction = 'sent';
     try {
       const answers = await runBatch(this.#client, batch, this.#prepared);
@@ -224,8 +234,11 @@ class StoreClient implements PostgresPoolClient {
 }
 
 /** The pool as Kysely uses it. */
-export function storePool(pool: pg.Pool): PostgresPool {
-  const known: Known = { statements: new Statements(), losses: new WeakMap(), prepared: new WeakMap() };
+export function storePool({ pool, perTransaction, keepsPrepared }: StorePool): PostgresPool {
+  const opening = perTransaction && asStatement(perTransaction);
+  const statements = new Statements();
+  if (!keepsPrepared) statements.forgetNames();
+  const known: Known = { statements, opening, losses: new WeakMap(), prepared: new WeakMap() };
   const { losses } = known;
   // An idle connection that breaks is replaced on the next use; without a listener it would end the process.
   pool.on('error', () => {});

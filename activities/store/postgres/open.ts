@@ -13,7 +13,8 @@ import { storePool } from './client.ts';
 import { ServerClock } from './clock.ts';
 import { DEFAULT_CONNECTIONS } from './connections.ts';
 import { isConflict, isLocked, mapPostgresError, type StorePlace, waitedInVain } from './errors.ts';
-import { openPools } from './pools.ts';
+import { openPools, type StorePool } from './pools.ts';
+import type { Password } from './server.ts';
 import { shownUrl } from './url.ts';
 
 /** One of so many connections is left to reads. */
@@ -41,6 +42,10 @@ async function lock(trx: Transaction<Tables>, key: number): Promise<void> {
 export interface PostgresStoreOptions {
   /** `postgres://user:password@host:port/database`; a schema other than `public` by `?options=-csearch_path%3DNAME`. */
   readonly url: string;
+  /** The URL of the same database without the pooler that `url` leads through: over it the process hears of changes at once. */
+  readonly direct?: string;
+  /** Asked for each new connection, where the URL has no password. */
+  readonly password?: Password;
   /** The store's clock, epoch ms; that of the server when left out. */
   readonly now?: () => number;
   /** This machine's clock, which the server's is compared with. */
@@ -65,9 +70,19 @@ function admissionTo(place: StorePlace): Admission {
   });
 }
 
+const databaseOf = (pool: StorePool): Kysely<Tables> =>
+  new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(pool) }) });
+
+const asFailedOpening = (error: unknown, url: string): CodedError =>
+  error instanceof CodedError
+    ? error
+    : new CodedError('store_unavailable', `cannot open the store ${shownUrl(url)}: ${String(error)}`, { cause: error });
+
 /** Opens the store, and makes its tables where they are missing. Errors: `store_unavailable`, naming the server without its password. */
 export async function openPostgresStore({
   url,
+  direct,
+  password,
   now,
   machineClock = Date.now,
   connections = DEFAULT_CONNECTIONS,
@@ -76,28 +91,29 @@ export async function openPostgresStore({
 }: PostgresStoreOptions): Promise<Store> {
   const place = { url, connections, waitMs };
   const mapError = (error: unknown): unknown => mapPostgresError(error, place);
-  const { pool, scanner: scannerPool, closing } = openPools(url, connections);
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(pool) }) });
-  const scanner = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(scannerPool) }) });
-  const clock = new ServerClock(pool, machineClock);
+  const failed = (error: unknown): CodedError => asFailedOpening(mapError(error), url);
+  const pools = await openPools({ url, direct, password, connections }).catch((error: unknown) => {
+    throw failed(error);
+  });
+  const { closing } = pools;
+  const db = databaseOf(pools.turns);
+  const scanner = databaseOf(pools.scanner);
+  const clock = new ServerClock(pools.turns.pool, machineClock);
   const destroy = () => Promise.all([db.destroy(), scanner.destroy()]);
   try {
     await migrate(scanner, schema);
     await clock.start();
   } catch (error) {
     await closing(destroy);
-    const mapped = mapError(error);
-    if (mapped instanceof CodedError) throw mapped;
-    const message = `cannot open the store ${shownUrl(url)}: ${String(error)}`;
-    throw new CodedError('store_unavailable', message, { cause: error });
+    throw failed(error);
   }
-  const changes = new ChangeFeed(pool);
+  const changes = new ChangeFeed(pools.turns.pool, pools.listening);
   const admission = admissionTo(place);
   return createStore(
     {
       db,
       scanner,
-      where: shownUrl(url),
+      where: pools.turns.perTransaction ? `${shownUrl(url)} (through a pooler)` : shownUrl(url),
       admission,
       now: now ?? clock.now,
       mapError,

@@ -7,6 +7,7 @@
 import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { asOptions, type Password, pathTo, type Settings, serverOf } from './server.ts';
 
 /**
  * How long a caller waits for a connection: for the server to answer, or for one of a pool, which the lines in front of it leave empty only
@@ -44,10 +45,28 @@ const SCANNER_IDLE_MS = 100;
 /** The server's name for the type bigint. */
 const INT8_OID = 20;
 
-/** Settings of all connections. */
-const settings = {
+/**
+ * What a transaction runs under. The server finds rows by an index wherever there is one: a statement is planned once for a connection, maybe
+ * while its table was nearly empty, and a plan that reads a whole table is no plan for later; only autovacuum would have it made anew. What
+ * has no index must not be compiled for it: the server takes such a plan for a very long one.
+ */
+const TURN_SETTINGS: Settings = {
+  lock_timeout: String(LOCK_TIMEOUT_MS),
+  statement_timeout: String(STATEMENT_TIMEOUT_MS),
+  idle_in_transaction_session_timeout: String(IDLE_IN_TRANSACTION_MS),
+  enable_seqscan: 'off',
+  jit: 'off',
+};
+
+/** The same for the scanner. What a URL limits is meant for what a turn does. */
+const SCAN_SETTINGS: Settings = {
+  statement_timeout: String(SCAN_TIMEOUT_MS),
+  idle_in_transaction_session_timeout: String(IDLE_IN_TRANSACTION_MS),
+};
+
+/** How the driver connects. */
+const driver = {
   connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-  idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
   keepAlive: true,
   keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
   // Counters and epoch ms fit a double; everything else keeps the driver's parser.
@@ -56,64 +75,71 @@ const settings = {
   },
 } as const satisfies pg.PoolConfig;
 
-/** Names of limits in a URL. */
-const LIMITS = ['lock_timeout', 'statement_timeout', 'query_timeout'];
-
-/** The URL without the limits that it names: those are meant for what a turn does, not for the scanner. */
-function withoutLimits(url: string): string {
-  if (!URL.canParse(url)) return url;
-  const parsed = new URL(url);
-  for (const name of LIMITS) parsed.searchParams.delete(name);
-  return parsed.href;
+/** What a process connects with. */
+export interface PoolOptions {
+  readonly url: string;
+  /** A URL of the same server that leads through no pooler. */
+  readonly direct?: string | undefined;
+  readonly password?: Password | undefined;
+  readonly connections: number;
 }
-
-const BY_INDEX = { text: 'set enable_seqscan = off; set jit = off', query_timeout: CONNECT_TIMEOUT_MS };
-
-/**
- * Has the server find rows by an index wherever there is one. A statement is planned once for a connection, maybe while its table was nearly
- * empty: a plan that reads a whole table is no plan for later, and only autovacuum would have it made anew. What has no index must not be
- * compiled for it: the server takes such a plan for a very long one.
- */
-const byIndex = (client: pg.ClientBase) => client.query(BY_INDEX);
 
 /** The connections of a process. */
 export interface Pools {
-  readonly pool: pg.Pool;
+  readonly turns: StorePool;
   /** A pool of one connection for what may take its time, which is not kept. */
-  readonly scanner: pg.Pool;
+  readonly scanner: StorePool;
+  /** Connections that hear of changes; null where a pooler stands before all. */
+  readonly listening: pg.Pool | null;
   /** Runs what closes the pools, and cuts the connections that are still there when they should have been closed. */
   closing(close: () => Promise<unknown>): Promise<void>;
 }
 
-/** Makes the pools, which connect when they are first used. */
-export function openPools(url: string, connections: number): Pools {
+/** Connections, and what a transaction on them needs. */
+export interface StorePool {
+  readonly pool: pg.Pool;
+  /** What is set anew for each transaction; null where connections start with it. */
+  readonly perTransaction: Settings | null;
+  /** Whether statements that are prepared on a connection can be used again. */
+  readonly keepsPrepared: boolean;
+}
+
+/** Makes the pools, which connect when they are first used. Errors: `invalid_config`, and those of the driver. */
+export async function openPools({ url, direct, password, connections }: PoolOptions): Promise<Pools> {
   const sockets = new Set<Socket>();
   const stream = () => {
     const socket = new Socket();
     sockets.add(socket);
     return socket.once('close', () => sockets.delete(socket));
   };
-  const common = { ...settings, connectionString: url, stream };
-  const pool = new pg.Pool({
-    ...common,
-    onConnect: byIndex,
+  const { config, options, limits } = serverOf(url, password);
+  const turn = { ...TURN_SETTINGS, ...options, ...limits };
+  const { isPooled, keepsPrepared } = await pathTo({ ...config, ...driver, stream }, turn);
+  const poolOf = (settings: Settings, sizes: pg.PoolConfig): StorePool => ({
+    pool: new pg.Pool({
+      ...config,
+      ...driver,
+      stream,
+      ...sizes,
+      ...(isPooled ? {} : { options: asOptions(settings) }),
+    }),
+    perTransaction: isPooled ? settings : null,
+    keepsPrepared,
+  });
+  const ears =
+    direct === undefined ? null : new pg.Pool({ ...serverOf(direct, password).config, ...driver, stream, max: 1 });
+  const turns = poolOf(turn, {
     max: connections,
     idleTimeoutMillis: IDLE_MS,
-    lock_timeout: LOCK_TIMEOUT_MS,
-    statement_timeout: STATEMENT_TIMEOUT_MS,
-    query_timeout: STATEMENT_TIMEOUT_MS + ANSWER_MARGIN_MS,
-  });
-  const scanner = new pg.Pool({
-    ...common,
-    connectionString: withoutLimits(url),
-    max: 1,
-    idleTimeoutMillis: SCANNER_IDLE_MS,
-    statement_timeout: SCAN_TIMEOUT_MS,
-    query_timeout: SCAN_TIMEOUT_MS + ANSWER_MARGIN_MS,
+    query_timeout: Number(config.query_timeout ?? STATEMENT_TIMEOUT_MS + ANSWER_MARGIN_MS),
   });
   return {
-    pool,
-    scanner,
+    turns,
+    scanner: poolOf(
+      { ...SCAN_SETTINGS, ...options },
+      { max: 1, idleTimeoutMillis: SCANNER_IDLE_MS, query_timeout: SCAN_TIMEOUT_MS + ANSWER_MARGIN_MS },
+    ),
+    listening: ears ?? (isPooled ? null : turns.pool),
     async closing(close) {
       const closed = new AbortController();
       const cut = sleep(CLOSE_MS, undefined, { signal: closed.signal }).then(
@@ -123,7 +149,7 @@ export function openPools(url: string, connections: number): Pools {
         () => {},
       );
       try {
-        await close();
+        await Promise.all([close(), ears?.end()]);
       } finally {
         closed.abort();
         await cut;

@@ -15,6 +15,9 @@ import { freshSchemaUrl, statementsOf } from '../../../support/postgres.ts';
 const SYNTAX_ERROR = '42601';
 const UNIQUE_VIOLATION = '23505';
 
+/** Connections with nothing between them and the server. */
+const directPool = (pool: pg.Pool) => storePool({ pool, perTransaction: null, keepsPrepared: true });
+
 describe('a connection of the store', () => {
   let url: string;
   let db: Kysely<Tables>;
@@ -26,7 +29,7 @@ describe('a connection of the store', () => {
     url = await freshSchemaUrl();
     await (await openPostgresStore({ url })).close();
     const pool = new pg.Pool({ connectionString: url, max: 1 });
-    db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(pool) }) });
+    db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: directPool(pool) }) });
   });
   afterAll(() => db.destroy());
 
@@ -75,7 +78,7 @@ describe('a connection of the store', () => {
       const garbled = (sent: Buffer) => write(Buffer.from(sent.toString('latin1').replace('begin', 'bogus'), 'latin1'));
       Object.assign(stream, { write: garbled });
     });
-    const own = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(ownPool) }) });
+    const own = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: directPool(ownPool) }) });
     const failing = own.transaction().execute(async (trx) => {
       await insert(trx, 'one');
       await insert(trx, 'two');
@@ -104,7 +107,7 @@ describe('a connection of the store', () => {
     const ownPool = new pg.Pool({ connectionString: url, max: 1 });
     const answered: string[] = [];
     ownPool.on('connect', ({ connection }) => connection.on('readyForQuery', () => answered.push('batch')));
-    const own = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(ownPool) }) });
+    const own = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: directPool(ownPool) }) });
     await own.deleteFrom('svc_leases').execute();
     answered.length = 0;
     await own.transaction().execute(async (trx) => {
@@ -142,7 +145,7 @@ describe('a connection of the store', () => {
       };
       Object.assign(client, { query: measured });
     });
-    const own = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(ownPool) }) });
+    const own = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: directPool(ownPool) }) });
     await own.deleteFrom('svc_leases').execute();
     await own.transaction().execute(async (trx) => {
       for (let at = 0; at < 1_000; at += 1) await insert(trx, `waiting-${at}`);
@@ -221,7 +224,7 @@ describe('a connection of the store', () => {
     const ownPool = new pg.Pool({ connectionString: url, max: 1, query_timeout: 300 });
     const clients: pg.PoolClient[] = [];
     ownPool.on('connect', (client) => clients.push(client));
-    const own = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(ownPool) }) });
+    const own = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: directPool(ownPool) }) });
     const reading = () => own.selectFrom('svc_leases').select('since').execute();
     await reading();
     // The server's answers arrive no more on the first connection.
@@ -261,7 +264,7 @@ test('one that waits for changes holds no connection on which it cannot listen, 
     const query = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>;
     Object.assign(client, { query: (text: string) => query(text.startsWith('listen') ? 'select 1 / 0' : text) });
   });
-  const feed = new ChangeFeed(pool);
+  const feed = new ChangeFeed(pool, pool);
   for (let wait = 0; wait < 4; wait += 1) await feed.wait(50);
   // A try to listen may be under way; none is held for longer.
   while (pool.totalCount > pool.idleCount) await sleep(10);
@@ -301,7 +304,7 @@ test('one name is one text in every process, in whatever order they prepare thei
   const columns = ['service', 'holder', 'since'] as const;
   const namesOf = async (order: readonly (typeof columns)[number][]) => {
     const pool = new pg.Pool({ connectionString: url, max: 1 });
-    const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(pool) }) });
+    const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: directPool(pool) }) });
     for (const column of order) await db.selectFrom('svc_leases').select(column).execute();
     const prepared = await preparedOn(pool);
     await db.destroy();
@@ -316,7 +319,7 @@ test('a connection that forgets what was prepared, as behind a pooler, is served
   const url = await freshSchemaUrl();
   await (await openPostgresStore({ url })).close();
   const pool = new pg.Pool({ connectionString: url, max: 1 });
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: storePool(pool) }) });
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: directPool(pool) }) });
   const read = () => db.selectFrom('svc_leases').select('service').execute();
   await read();
   await pool.query('deallocate all');

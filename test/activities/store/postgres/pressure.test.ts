@@ -167,17 +167,26 @@ test('every connection has limits on the server and beyond those for its answer,
     return { ...of, answer: pool.options.query_timeout };
   };
   const usual = { idle_in_transaction_session_timeout: 10_000, lock_timeout: 5_000, statement_timeout: 30_000 };
-  const { pool, scanner } = openPools(url, 3);
-  expect(await limits(pool)).toEqual({ ...usual, answer: 35_000 });
+  const { turns, scanner } = await openPools({ url, connections: 3 });
+  expect(await limits(turns.pool)).toEqual({ ...usual, answer: 35_000 });
   const hour = 3_600_000;
-  expect(await limits(scanner)).toEqual({ ...usual, lock_timeout: 0, statement_timeout: hour, answer: hour + 5_000 });
-  const named = openPools(limited(url, { lock_timeout: '1000', statement_timeout: '20000' }), 3);
-  expect(await limits(named.pool)).toMatchObject({ lock_timeout: 1_000, statement_timeout: 20_000 });
-  expect(await limits(named.scanner)).toMatchObject({ lock_timeout: 0, statement_timeout: hour });
+  expect(await limits(scanner.pool)).toEqual({
+    ...usual,
+    lock_timeout: 0,
+    statement_timeout: hour,
+    answer: hour + 5_000,
+  });
+  const named = await openPools({
+    url: limited(url, { lock_timeout: '1000', statement_timeout: '20000' }),
+    connections: 3,
+  });
+  expect(await limits(named.turns.pool)).toMatchObject({ lock_timeout: 1_000, statement_timeout: 20_000 });
+  expect(await limits(named.scanner.pool)).toMatchObject({ lock_timeout: 0, statement_timeout: hour });
 });
 
 test('what a turn does is planned by index, however small a table is, and the check of all rows is not', async () => {
-  const { pool, scanner } = openPools(await freshSchemaUrl(), 3);
+  const pools = await openPools({ url: await freshSchemaUrl(), connections: 3 });
+  const [pool, scanner] = [pools.turns.pool, pools.scanner.pool];
   const planOf = async (of: pg.Pool) => {
     const { rows } = await of.query("explain select name from small where name in ('a', 'b')");
     await of.end();

@@ -1,0 +1,122 @@
+/** PgBouncer in front of the PostgreSQL server of the test run: npm has none, so that of the system, where there is one. */
+import { execFileSync } from 'node:child_process';
+import { chownSync, existsSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe } from '@jest/globals';
+import pg from 'pg';
+import { freePort } from '../../workers/temporal/probe.ts';
+import { hasPostgres } from './postgres.ts';
+import { asServer, serverIdentity } from './postgres-server.ts';
+import { lastLines, type Program, startProgram } from './programs.ts';
+
+const READY_MS = 10_000;
+const LOOK_MS = 50;
+
+/** A program of PgBouncer. */
+export interface PgBouncerProgram {
+  readonly path: string;
+  /** As `1.24`. */
+  readonly version: string;
+  /** Whether it can keep what its clients prepare. */
+  readonly keepsPrepared: boolean;
+}
+
+/** The programs that AGENTTURN_TEST_PGBOUNCER names, with `:` between them; else that of the system. */
+function findPrograms(): readonly PgBouncerProgram[] {
+  const named = process.env.AGENTTURN_TEST_PGBOUNCER;
+  const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin'];
+  const system = folders.map((folder) => join(folder, 'pgbouncer')).find((path) => existsSync(path));
+  const paths = named ? named.split(delimiter) : system ? [system] : [];
+  return paths.map(asProgram);
+}
+
+function asProgram(path: string): PgBouncerProgram {
+  const [, major = '', minor = ''] = /(\d+)\.(\d+)/.exec(execFileSync(path, ['--version'], { encoding: 'utf8' })) ?? [];
+  return { path, version: `${major}.${minor}`, keepsPrepared: Number(major) > 1 || Number(minor) >= 21 };
+}
+
+export const pgbouncers = hasPostgres ? findPrograms() : [];
+
+/** Tests that need PgBouncer, once for each program; where there is none they are skipped, and their name says so. */
+export function describePgBouncer(name: string, tests: (program: PgBouncerProgram) => void): void {
+  if (pgbouncers.length === 0) {
+    const none = { path: '', version: '', keepsPrepared: false };
+    describe.skip(`${name} (there is no pgbouncer; name one by AGENTTURN_TEST_PGBOUNCER)`, () => tests(none));
+  }
+  for (const program of pgbouncers) describe(`${name} ${program.version}`, () => tests(program));
+}
+
+/** A pooler on loopback. */
+export class PgBouncer {
+  readonly #program: Program;
+  readonly #port: number;
+
+  private constructor(program: Program, port: number) {
+    this.#program = program;
+    this.#port = port;
+  }
+
+  /** Resolves when it answers. `settings` are of its section `[pgbouncer]`. `serverUrl` is that of a server that asks for no password. */
+  static async start(
+    { path }: PgBouncerProgram,
+    serverUrl: string,
+    settings: Readonly<Record<string, string | number>> = {},
+  ): Promise<PgBouncer> {
+    const { hostname, port: serverPort, username } = new URL(serverUrl);
+    const dir = mkdtempSync(join(tmpdir(), 'agentturn-pgbouncer-'));
+    const port = await freePort(0);
+    const all = {
+      listen_addr: '127.0.0.1',
+      listen_port: port,
+      unix_socket_dir: '',
+      auth_type: 'any',
+      pool_mode: 'transaction',
+      max_client_conn: 500,
+      default_pool_size: 10,
+      ...settings,
+    };
+    const lines = Object.entries(all).map(([name, value]) => `${name} = ${value}`);
+    const server = `* = host=${hostname} port=${serverPort} user=${username}`;
+    const config = join(dir, 'pgbouncer.ini');
+    writeFileSync(config, ['[databases]', server, '[pgbouncer]', ...lines, ''].join('\n'));
+    const identity = serverIdentity();
+    if (identity) for (const file of [dir, config]) chownSync(file, identity.uid, identity.gid);
+    const log = join(dir, 'log');
+    const started = new PgBouncer(
+      startProgram(asServer([path, config]), log, () => {}),
+      port,
+    );
+    await started.#ready(serverUrl, log);
+    return started;
+  }
+
+  /** The URL of a server by way of the pooler. */
+  to(serverUrl: string): string {
+    const url = new URL(serverUrl);
+    url.port = String(this.#port);
+    return url.href;
+  }
+
+  stop(): Promise<void> {
+    return this.#program.stop();
+  }
+
+  async #ready(serverUrl: string, log: string): Promise<void> {
+    const deadline = Date.now() + READY_MS;
+    const url = new URL(this.to(serverUrl));
+    url.search = '';
+    for (;;) {
+      const client = new pg.Client({ connectionString: url.href });
+      try {
+        await client.connect();
+        return await client.end();
+      } catch (error) {
+        if (this.#program.ended() !== undefined || Date.now() > deadline)
+          throw new Error(`PgBouncer does not answer:\n${lastLines(log, 10)}`, { cause: error });
+        await sleep(LOOK_MS);
+      }
+    }
+  }
+}
