@@ -22,12 +22,19 @@ export interface GatewayServer {
 /** How long a request may take to come in, and how long requests under way are waited for at the end. */
 const REQUEST_MS = 30_000;
 const CLOSING_MS = 5_000;
+const IDLE_LOOK_MS = 20;
+
+/**
+ * How long a connection is kept that nobody uses. Whoever calls must be the one who closes it, or a request is lost that is sent at that very
+ * moment: load balancers keep one for 60 s.
+ */
+const KEEP_ALIVE_MS = 75_000;
 
 /** Listens. Errors: `port_in_use`. */
 export async function listen(gateway: Gateway, { host, port }: GatewayServerOptions): Promise<GatewayServer> {
   const listener = getRequestListener((request) => gateway.fetch(request));
   const server = createServer(
-    { requestTimeout: REQUEST_MS },
+    { requestTimeout: REQUEST_MS, keepAliveTimeout: KEEP_ALIVE_MS },
     (incoming, outgoing) => void listener(incoming, outgoing),
   );
   await new Promise<void>((resolve, reject) => {
@@ -43,9 +50,11 @@ export async function listen(gateway: Gateway, { host, port }: GatewayServerOpti
     async close() {
       gateway.stop();
       const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
-      server.closeIdleConnections();
+      // One becomes idle when what it asked for has been answered, and would be kept.
+      const idle = setInterval(() => server.closeIdleConnections(), IDLE_LOOK_MS);
       const timer = setTimeout(() => server.closeAllConnections(), CLOSING_MS);
       await closed;
+      clearInterval(idle);
       clearTimeout(timer);
     },
   };

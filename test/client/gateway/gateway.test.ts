@@ -292,6 +292,11 @@ describe('what it says of itself', () => {
     expect(ready).toMatchObject({ status: 200, json: { store: 'ok', temporal: 'ok' } });
   });
 
+  test('an idle connection is kept for longer than a load balancer keeps it', async () => {
+    const { headers } = await gateway.call('GET', '/healthz', { token: null });
+    expect(Number(/timeout=(\d+)/.exec(headers.get('keep-alive') ?? '')?.[1])).toBeGreaterThan(60);
+  });
+
   test('while Temporal does not answer, all can be read and nothing is written', async () => {
     const { agentId, routes } = await everyRoute();
     const before = await harness.store.readEvents({ agentId });
