@@ -95,7 +95,6 @@ export async function openPostgresStore({
   const pools = await openPools({ url, direct, password, connections }).catch((error: unknown) => {
     throw failed(error);
   });
-  const { closing } = pools;
   const db = databaseOf(pools.turns);
   const scanner = databaseOf(pools.scanner);
   const clock = new ServerClock(pools.turns.pool, machineClock);
@@ -104,7 +103,7 @@ export async function openPostgresStore({
     await migrate(scanner, schema);
     await clock.start();
   } catch (error) {
-    await closing(destroy);
+    await pools.close(destroy);
     throw failed(error);
   }
   const changes = new ChangeFeed(pools.turns.pool, pools.listening);
@@ -132,7 +131,7 @@ export async function openPostgresStore({
       clockAheadMs: () => clock.aheadMs,
       close: () => {
         admission.close(new CodedError('store_unavailable', `the store ${shownUrl(url)} was closed by this process`));
-        return closing(async () => {
+        return pools.close(async () => {
           clock.stop();
           await changes.close();
           await destroy();

@@ -91,8 +91,8 @@ export interface Pools {
   readonly scanner: StorePool;
   /** Connections that hear of changes; null where a pooler stands before all. */
   readonly listening: pg.Pool | null;
-  /** Runs what closes the pools, and cuts the connections that are still there when they should have been closed. */
-  closing(close: () => Promise<unknown>): Promise<void>;
+  /** Runs what comes before their end, closes the pools, and cuts the connections that are still there when they should have been closed. */
+  close(before?: () => Promise<unknown>): Promise<void>;
 }
 
 /** Connections, and what a transaction on them needs. */
@@ -133,14 +133,16 @@ export async function openPools({ url, direct, password, connections }: PoolOpti
     idleTimeoutMillis: IDLE_MS,
     query_timeout: Number(config.query_timeout ?? STATEMENT_TIMEOUT_MS + ANSWER_MARGIN_MS),
   });
+  const scanner = poolOf(
+    { ...SCAN_SETTINGS, ...options },
+    { max: 1, idleTimeoutMillis: SCANNER_IDLE_MS, query_timeout: SCAN_TIMEOUT_MS + ANSWER_MARGIN_MS },
+  );
+  const pools = [turns.pool, scanner.pool, ...(ears ? [ears] : [])];
   return {
     turns,
-    scanner: poolOf(
-      { ...SCAN_SETTINGS, ...options },
-      { max: 1, idleTimeoutMillis: SCANNER_IDLE_MS, query_timeout: SCAN_TIMEOUT_MS + ANSWER_MARGIN_MS },
-    ),
+    scanner,
     listening: ears ?? (isPooled ? null : turns.pool),
-    async closing(close) {
+    async close(before) {
       const closed = new AbortController();
       const cut = sleep(CLOSE_MS, undefined, { signal: closed.signal }).then(
         () => {
@@ -149,7 +151,8 @@ export async function openPools({ url, direct, password, connections }: PoolOpti
         () => {},
       );
       try {
-        await Promise.all([close(), ears?.end()]);
+        await before?.();
+        await Promise.all(pools.filter(({ ending }) => !ending).map((pool) => pool.end()));
       } finally {
         closed.abort();
         await cut;

@@ -18,12 +18,15 @@ type Settings = Readonly<Record<string, string | number>>;
 const KEEPING: [string, Settings] = ['that keeps prepared statements', { max_prepared_statements: 200 }];
 
 /** How a pooler may be set up: by version 1.21 it can keep what its clients prepare. */
-const modesOf = ({ keepsPrepared }: PgBouncerProgram): [string, Settings][] => [
-  ['that keeps no prepared statements', keepsPrepared ? { max_prepared_statements: 0 } : {}],
-  ['that leaves out what it does not know', { ignore_startup_parameters: 'options,statement_timeout,lock_timeout' }],
-  ...(keepsPrepared ? [KEEPING] : []),
-  ['of sessions', { pool_mode: 'session', default_pool_size: 40 }],
-];
+function modesOf({ keepsPrepared }: PgBouncerProgram): [string, Settings][] {
+  const notKeeping: Settings = keepsPrepared ? { max_prepared_statements: 0 } : {};
+  return [
+    ['that keeps no prepared statements', notKeeping],
+    ['that leaves out what it does not know', { ...notKeeping, ignore_startup_parameters: 'options' }],
+    ...(keepsPrepared ? [KEEPING] : []),
+    ['of sessions', { pool_mode: 'session', default_pool_size: 40 }],
+  ];
+}
 
 describePgBouncer('PgBouncer', (program) => {
   let direct: string;
@@ -36,7 +39,7 @@ describePgBouncer('PgBouncer', (program) => {
     const url = bouncer.to(direct);
     const pools = await openPools({ url, connections: 3 });
     expect(pools.turns.keepsPrepared).toBe(Number(settings.max_prepared_statements ?? 0) > 0);
-    await pools.closing(() => Promise.all([pools.turns.pool.end(), pools.scanner.pool.end()]));
+    await pools.close();
     const stores = await Promise.all(Array.from({ length: 3 }, () => openPostgresStore({ url })));
     const [a, b] = stores;
     const agents = Array.from({ length: 30 }, (_, at) => `agent-${crypto.randomUUID()}-${at}`);
@@ -58,7 +61,7 @@ describePgBouncer('PgBouncer', (program) => {
 
   test('gives each transaction its limits and plans, also one of a single statement, and leaves nothing to others', async () => {
     const bouncer = await PgBouncer.start(program, direct, { default_pool_size: 1 });
-    const { turns, scanner, listening, closing } = await openPools({
+    const { turns, scanner, listening, close } = await openPools({
       url: `${bouncer.to(direct)}&statement_timeout=20000`,
       connections: 3,
     });
@@ -86,7 +89,7 @@ describePgBouncer('PgBouncer', (program) => {
     expect(await ask(scanner)).toMatchObject({ statement_timeout: '1h', lock_timeout: '0', search_path: schema });
     const { rows } = await turns.pool.query(asked);
     expect(rows[0]).toMatchObject({ enable_seqscan: 'on', lock_timeout: '0', statement_timeout: '0' });
-    await closing(() => Promise.all([turns.pool.end(), scanner.pool.end()]));
+    await close();
     await bouncer.stop();
   });
 
@@ -106,11 +109,7 @@ describePgBouncer('PgBouncer', (program) => {
       }
     }
     for (const client of clients) client.release();
-    await Promise.all(
-      processes.map(({ turns, scanner, closing }) =>
-        closing(() => Promise.all([turns.pool.end(), scanner.pool.end()])),
-      ),
-    );
+    await Promise.all(processes.map(({ close }) => close()));
     await bouncer.stop();
   });
 
