@@ -3,6 +3,7 @@
  *
  * Invariant: nothing else in the project reads it.
  */
+import { readFile } from 'node:fs/promises';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { z } from 'zod';
 import type { ModelOptions } from '../activities/llm/openai.ts';
@@ -12,11 +13,14 @@ import { SIGNING_KEY_BYTES } from '../client/gateway/callback-tokens.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 import { DEFAULT_WORKER_TARGET, WORKER_TARGET_PATTERN } from '../workflows/protocol/ids.ts';
 import { LOG_FORMATS, type LogFormat } from './log-format.ts';
+import type { StoreAccess } from './open-store.ts';
 
 /** The model of profiles that name none, where AGENTTURN_MODEL names none either. */
 export const DEFAULT_MODEL = 'gpt-5-mini';
 
 const storeUrl = z.string().regex(/^(sqlite:|postgres(ql)?:\/\/).+/, { error: 'must be sqlite:PATH or postgres://…' });
+
+const postgresUrl = z.string().regex(/^postgres(ql)?:\/\/.+/, { error: 'must be postgres://…' });
 
 const targets = z
   .string()
@@ -44,6 +48,8 @@ const webUrl = z.url({ protocol: /^https?$/, error: 'must be an http(s) URL' });
 
 const environmentSchema = z.object({
   AGENTTURN_STORE: storeUrl.optional(),
+  AGENTTURN_STORE_DIRECT: postgresUrl.optional(),
+  AGENTTURN_STORE_PASSWORD_FILE: z.string().min(1).optional(),
   AGENTTURN_STORE_CONNECTIONS: connections.default(DEFAULT_CONNECTIONS),
   AGENTTURN_APP: z.string().min(1).optional(),
   AGENTTURN_MODEL: z.string().min(1).default(DEFAULT_MODEL),
@@ -74,8 +80,8 @@ export interface TemporalConfig {
 export interface Config {
   /** The URL of the store; undefined when the environment names none, and then the store is a file in the data folder. */
   readonly storeUrl: string | undefined;
-  /** The most PostgreSQL connections that this process opens. */
-  readonly storeConnections: number;
+  /** How a PostgreSQL store is reached. */
+  readonly storeAccess: StoreAccess;
   /** The path of the module with the app; undefined when the environment names none. */
   readonly appModule: string | undefined;
   /** The targets that a worker serves unless its command names others. */
@@ -127,7 +133,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const vars = parsed.data;
   return {
     storeUrl: vars.AGENTTURN_STORE,
-    storeConnections: vars.AGENTTURN_STORE_CONNECTIONS,
+    storeAccess: storeAccess(vars),
     appModule: vars.AGENTTURN_APP,
     workerTargets: vars.AGENTTURN_WORKER_TARGETS,
     supervisor: vars.AGENTTURN_SUPERVISOR,
@@ -148,8 +154,18 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   };
 }
 
+function storeAccess(vars: z.infer<typeof environmentSchema>): StoreAccess {
+  const { AGENTTURN_STORE_DIRECT: direct, AGENTTURN_STORE_PASSWORD_FILE: file } = vars;
+  return {
+    connections: vars.AGENTTURN_STORE_CONNECTIONS,
+    ...(direct === undefined ? {} : { direct }),
+    // Read for each connection: whoever changes the password writes the file anew.
+    ...(file === undefined ? {} : { password: async () => (await readFile(file, 'utf8')).trimEnd() }),
+  };
+}
+
 /** Variables whose values are not to be printed, or may hold a password. */
-const SECRET = /KEY|TOKEN$|^AGENTTURN_STORE$/;
+const SECRET = /KEY|TOKEN$|^AGENTTURN_STORE(_DIRECT)?$/;
 
 /** What a variable holds, for an error about it. */
 const cameIn = (given: Readonly<Record<string, string>>, name: string): string =>

@@ -10,11 +10,14 @@ import type { ApproverCheck } from '../client/turn-handle.ts';
 import type { SessionJournal } from '../workflows/contract/journal.ts';
 import type { Store } from '../workflows/contract/store.ts';
 import type { Settings } from './commands/settings.ts';
+import type { StoreAccess } from './open-store.ts';
 
 /** What a client connects to. What is left out comes from the environment, as for the command line. */
 export interface ConnectOptions {
   /** The URL of the store, `sqlite:PATH` or `postgres://…`; AGENTTURN_STORE, or `sqlite:.agentturn/agentturn.db`, when absent. */
   readonly store?: string;
+  /** How a PostgreSQL store is reached, as by a password that changes. */
+  readonly storeAccess?: StoreAccess;
   /**
    * The Temporal server; the one that the TEMPORAL_* variables or a profile file name, or a dev server that runs on this machine, when
    * absent.
@@ -59,15 +62,21 @@ export class ConnectedClient extends AgentClient {
  * Connects to Temporal and opens the store, which is made where there is none. Throws `invalid_config`, `temporal_unreachable`, and what
  * the backend of the store throws.
  */
-export async function connect({ store, temporal = {}, verifyApprover }: ConnectOptions = {}): Promise<ConnectedClient> {
+export async function connect({
+  store,
+  storeAccess,
+  temporal = {},
+  verifyApprover,
+}: ConnectOptions = {}): Promise<ConnectedClient> {
   const { openNamedStore, settingsOf } = await import('./commands/settings.ts');
   const { readConfig } = await import('./config.ts');
   const { address, namespace, credentials } = temporal;
-  const settings = settingsOf(readConfig(process.env), {
+  const given = settingsOf(readConfig(process.env), {
     ...(store === undefined ? {} : { store }),
     ...(address === undefined ? {} : { temporal: address }),
     ...(namespace === undefined ? {} : { namespace }),
   });
+  const settings = { ...given, storeAccess: { ...given.storeAccess, ...storeAccess } };
   return connectTo(settings, openNamedStore, {
     ...(credentials ? { credentials } : {}),
     ...(verifyApprover ? { verifyApprover } : {}),

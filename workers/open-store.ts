@@ -7,10 +7,21 @@ import { shownUrl } from '../activities/store/postgres/url.ts';
 import type { Store } from '../workflows/contract/store.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 
-/** How this process uses a store. */
-export interface StoreOptions {
-  /** The most PostgreSQL connections that this process opens. */
+/** How this process reaches a PostgreSQL store. A store in a file needs none of it. */
+export interface StoreAccess {
+  /** The most connections that this process opens; 10 when absent. */
   readonly connections?: number;
+  /**
+   * A URL of the same database that leads around the pooler in the store's own URL: over it the process hears of changes at once. Without one
+   * it asks ten times a second.
+   */
+  readonly direct?: string;
+  /** The password, asked for each new connection, for one that changes at run time. One in the URL counts more. */
+  readonly password?: () => string | Promise<string>;
+}
+
+/** How this process uses a store. */
+export interface StoreOptions extends StoreAccess {
   /** How long a request waits for locks and connections; 30 s when absent. */
   readonly waitMs?: number;
 }

@@ -2,4 +2,4 @@
 import './demand-node.ts';
 
 export type { ClientStore, Store } from '../workflows/contract/store.ts';
-export { openStore, type StoreOptions } from './open-store.ts';
+export { openStore, type StoreAccess, type StoreOptions } from './open-store.ts';

@@ -1,6 +1,6 @@
 /** PgBouncer in front of the PostgreSQL server of the test run: npm has none, so that of the system, where there is one. */
 import { execFileSync } from 'node:child_process';
-import { chownSync, existsSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,7 +8,7 @@ import { describe } from '@jest/globals';
 import pg from 'pg';
 import { freePort } from '../../workers/temporal/probe.ts';
 import { hasPostgres } from './postgres.ts';
-import { asServer, serverIdentity } from './postgres-server.ts';
+import { asServer, ownedByServer } from './postgres-server.ts';
 import { lastLines, type Program, startProgram } from './programs.ts';
 
 const READY_MS = 10_000;
@@ -81,8 +81,7 @@ export class PgBouncer {
     const server = `* = host=${hostname} port=${serverPort} user=${username}`;
     const config = join(dir, 'pgbouncer.ini');
     writeFileSync(config, ['[databases]', server, '[pgbouncer]', ...lines, ''].join('\n'));
-    const identity = serverIdentity();
-    if (identity) for (const file of [dir, config]) chownSync(file, identity.uid, identity.gid);
+    ownedByServer(dir, config);
     const log = join(dir, 'log');
     const started = new PgBouncer(
       startProgram(asServer([path, config]), log, () => {}),

@@ -47,7 +47,7 @@ export class PostgresServer {
     const dataDir = join(dir, 'postgres');
     mkdirSync(dataDir, { mode: 0o700 });
     const identity = serverIdentity();
-    if (identity) chownSync(dataDir, identity.uid, identity.gid);
+    ownedByServer(dataDir);
     const init = ['-D', dataDir, '-U', 'agentturn', '-A', 'trust', '-E', 'UTF8', '--locale', 'C', '--no-sync'];
     await run(join(bin, 'initdb'), init, { cwd: dataDir, ...identity });
     // Never one that others may look for as well: while this server is away, they would take its port.
@@ -124,8 +124,15 @@ export function asServer(command: readonly string[]): readonly string[] {
   return identity ? [process.execPath, '-e', BECOME, JSON.stringify(identity), ...command] : command;
 }
 
+/** Gives files to the user that servers run as. */
+export function ownedByServer(...paths: string[]): void {
+  const identity = serverIdentity();
+  if (!identity) return;
+  for (const path of paths) chownSync(path, identity.uid, identity.gid);
+}
+
 /** PostgreSQL and its poolers refuse to run as root. */
-export function serverIdentity(): Identity | null {
+function serverIdentity(): Identity | null {
   if (process.getuid?.() !== 0) return null;
   const users = readFileSync('/etc/passwd', 'utf8')
     .split('\n')

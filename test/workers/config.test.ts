@@ -25,7 +25,7 @@ describe('the environment', () => {
   test('may be empty: everything has a default', () => {
     expect(read({})).toMatchObject({
       storeUrl: undefined,
-      storeConnections: 10,
+      storeAccess: { connections: 10 },
       appModule: undefined,
       workerTargets: ['worker_generic'],
       logFormat: 'text',
@@ -40,6 +40,7 @@ describe('the environment', () => {
   const all = {
     AGENTTURN_STORE: 'sqlite:/tmp/a.db',
     AGENTTURN_STORE_CONNECTIONS: '7',
+    AGENTTURN_STORE_DIRECT: 'postgres://db/agents',
     AGENTTURN_APP: './app.ts',
     AGENTTURN_MODEL: 'small',
     AGENTTURN_WORKER_TARGETS: 'ui_worker, sandbox',
@@ -59,7 +60,7 @@ describe('the environment', () => {
   test('is read as it is given', () => {
     expect(read(all)).toEqual({
       storeUrl: 'sqlite:/tmp/a.db',
-      storeConnections: 7,
+      storeAccess: { connections: 7, direct: 'postgres://db/agents' },
       appModule: './app.ts',
       workerTargets: ['ui_worker', 'sandbox'],
       logFormat: 'json',
@@ -80,6 +81,7 @@ describe('the environment', () => {
   test.each([
     ['AGENTTURN_STORE', 'mysql://db'],
     ['AGENTTURN_STORE', 'sqlite:'],
+    ['AGENTTURN_STORE_DIRECT', 'sqlite:/tmp/a.db'],
     ['AGENTTURN_STORE_CONNECTIONS', '2'],
     ['AGENTTURN_STORE_CONNECTIONS', 'many'],
     ['AGENTTURN_STORE_CONNECTIONS', '2.5'],

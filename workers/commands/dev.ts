@@ -12,7 +12,7 @@ import { loadApp } from '../app-module.ts';
 import type { Config } from '../config.ts';
 import { builtInApp } from '../demo/app.ts';
 import { levelOf, sayer } from '../log.ts';
-import { openStore, shownStore } from '../open-store.ts';
+import { shownStore } from '../open-store.ts';
 import { sharedWarning } from '../shared-targets.ts';
 import type { TemporalServer } from '../temporal/server.ts';
 import { callbacksOf, devSigningKeys } from './callbacks.ts';
@@ -24,7 +24,7 @@ import { devJournal } from './journals.ts';
 import { chooseModel, modelWarning } from './model.ts';
 import type { DevOptions } from './process-commands.ts';
 import { recoverFirst } from './recover.ts';
-import { type Settings, settingsOf } from './settings.ts';
+import { openNamedStore, type Settings, settingsOf } from './settings.ts';
 import { lostTemporal, startTemporal } from './start-temporal.ts';
 import { tellWebhooks } from './webhooks.ts';
 import { openBackend, prepareNamespace, runWorker } from './worker-process.ts';
@@ -54,7 +54,7 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     cleanup.add(() => interrupt.release());
     // What can be wrong on this machine is found before anything is started.
     const { app, name, module } = await chooseApp(settings, options.app);
-    await checkStore(settings.storeUrl);
+    await checkStore(settings);
     const model = await chooseModel(config.model, cleanup);
     const warned = model.offline ? Promise.resolve(null) : modelWarning(model.options);
     warned.catch(() => {});
@@ -140,8 +140,8 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
 }
 
 /** Errors: those of the store. */
-export async function checkStore(storeUrl: string): Promise<void> {
-  const store = await openStore(storeUrl);
+export async function checkStore(settings: Pick<Settings, 'storeUrl' | 'storeAccess'>): Promise<void> {
+  const store = await openNamedStore(settings);
   await store.close();
 }
 

@@ -7,7 +7,7 @@ import { commandLine } from '../../client/command-line.ts';
 import type { Store } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Config, TemporalConfig } from '../config.ts';
-import { openStore } from '../open-store.ts';
+import { openStore, type StoreAccess } from '../open-store.ts';
 
 const DEFAULT_DATA_DIR = '.agentturn';
 const STORE_FILE = 'agentturn.db';
@@ -19,7 +19,7 @@ export interface Settings {
   readonly config: Config;
   /** The URL of the store: by option, by the environment, or else a file in the data folder. */
   readonly storeUrl: string;
-  readonly storeConnections: number;
+  readonly storeAccess: StoreAccess;
   /** The folder where a dev server keeps its data and writes down that it runs. */
   readonly dataDir: string;
   /** The server that was named, by option or by the environment; undefined when none was. */
@@ -38,7 +38,7 @@ export function settingsOf(config: Config, options: CommonOptions & { readonly d
   return {
     config,
     storeUrl: namedStore ?? `sqlite:${join(dataDir, STORE_FILE)}`,
-    storeConnections: config.storeConnections,
+    storeAccess: config.storeAccess,
     dataDir,
     temporal: address === undefined ? undefined : { address, namespace, credentials },
     namespace,
@@ -64,18 +64,15 @@ export const keepsJournal = ({ config: { journal }, dataDir }: Settings): boolea
  * Opens the store of a command that only reads or changes what is there: a mistyped path is an error, not a new and empty store. Throws
  * `store_unavailable`, and what `openStore` throws.
  */
-export async function openExistingStore({ storeUrl, storeConnections }: Settings): Promise<Store> {
+export async function openExistingStore({ storeUrl, storeAccess }: Settings): Promise<Store> {
   const file = sqliteFile(storeUrl);
   if (file !== undefined && file !== '' && !existsSync(file)) {
     const cure = `Run this where it is, name another with --store or AGENTTURN_STORE, or make one with "${commandLine('dev')}" and wait until it is ready.`;
     throw new CodedError('store_unavailable', `there is no store ${file}`, { cure });
   }
-  return openNamedStore({ storeUrl, storeConnections });
+  return openNamedStore({ storeUrl, storeAccess });
 }
 
 /** Opens the store that the settings name, and makes it where there is none. Throws what `openStore` throws. */
-export const openNamedStore = ({
-  storeUrl,
-  storeConnections,
-}: Pick<Settings, 'storeUrl' | 'storeConnections'>): Promise<Store> =>
-  openStore(storeUrl, { connections: storeConnections });
+export const openNamedStore = ({ storeUrl, storeAccess }: Pick<Settings, 'storeUrl' | 'storeAccess'>): Promise<Store> =>
+  openStore(storeUrl, storeAccess);

@@ -9,14 +9,13 @@ import { connectClient, type TemporalClient } from '../../client/connect.ts';
 import { storeOfNamespace } from '../../client/store-mark.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { CONTROL_QUEUE, SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
-import { openStore } from '../open-store.ts';
 import { isAlive } from '../shared-targets.ts';
 import { defaultCacheDir } from '../temporal/binary.ts';
 import { answersTcp, probeTemporal } from '../temporal/probe.ts';
 import { DEV_NAMESPACE, findOrStartTemporal, type TemporalServer } from '../temporal/server.ts';
 import { readServerRecord, type ServerOwner } from '../temporal/server-record.ts';
 import { PREFERRED_PORT, PROBE_MS } from './locate-temporal.ts';
-import type { Settings } from './settings.ts';
+import { openNamedStore, type Settings } from './settings.ts';
 
 const PORTS_TO_TRY = 10;
 const POLL_MS = 1_000;
@@ -64,30 +63,30 @@ export async function startTemporal(settings: Settings, options: StartOptions): 
 }
 
 /** The first port from `first` on where no server runs for workers other than ours. */
-async function ownPort({ dataDir, storeUrl }: Settings, first: number): Promise<number> {
-  const recorded = readServerRecord(dataDir)?.port;
+async function ownPort(settings: Settings, first: number): Promise<number> {
+  const recorded = readServerRecord(settings.dataDir)?.port;
   for (let port = first; port < first + PORTS_TO_TRY; port += 1) {
-    if (port === recorded || !(await answersTcp(port)) || !(await servesOthers(port, storeUrl))) return port;
+    if (port === recorded || !(await answersTcp(port)) || !(await servesOthers(port, settings))) return port;
   }
   return first;
 }
 
-async function servesOthers(port: number, storeUrl: string): Promise<boolean> {
+async function servesOthers(port: number, settings: Settings): Promise<boolean> {
   const address = `127.0.0.1:${port}`;
   if (!(await probeTemporal(address, DEV_NAMESPACE, PROBE_MS)).healthy) return true;
   const temporal = await connectClient({ address, namespace: DEV_NAMESPACE });
   try {
-    return (await hasPollers(temporal)) || (await belongsToOther(temporal, storeUrl));
+    return (await hasPollers(temporal)) || (await belongsToOther(temporal, settings));
   } finally {
     await temporal.connection.close();
   }
 }
 
 /** Whether the namespace belongs to another store than ours, which may not be made yet. */
-async function belongsToOther({ client }: TemporalClient, storeUrl: string): Promise<boolean> {
+async function belongsToOther({ client }: TemporalClient, settings: Settings): Promise<boolean> {
   const found = await storeOfNamespace(client);
   if (!found) return false;
-  const store = await openStore(storeUrl);
+  const store = await openNamedStore(settings);
   try {
     return (await store.identity()).storeId !== found.storeId;
   } finally {

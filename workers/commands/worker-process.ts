@@ -40,12 +40,12 @@ export const STORE_WAIT_MS = 8_000;
  */
 export async function openBackend(
   address: TemporalAddress,
-  { storeUrl, storeConnections }: Pick<Settings, 'storeUrl' | 'storeConnections'>,
+  { storeUrl, storeAccess }: Pick<Settings, 'storeUrl' | 'storeAccess'>,
   cleanup: Cleanup,
 ): Promise<OpenedBackend> {
   const temporal = await connectClient(address);
   cleanup.add(() => temporal.connection.close());
-  const store = await openStore(storeUrl, { connections: storeConnections, waitMs: STORE_WAIT_MS });
+  const store = await openStore(storeUrl, { ...storeAccess, waitMs: STORE_WAIT_MS });
   cleanup.add(() => store.close());
   return { address, store, temporal, client: new AgentClient({ temporal: temporal.client, store }) };
 }

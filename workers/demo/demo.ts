@@ -98,7 +98,7 @@ interface Finished {
 
 async function run(demo: Demo): Promise<Finished> {
   const { settings, options, say, cleanup } = demo;
-  const { config, dataDir, storeUrl } = settings;
+  const { config, dataDir } = settings;
   const jobs = new DemoJobs(dataDir);
   // The tools find their folder by the agent, so its id is known before its turn begins.
   const idempotencyKey = randomUUID();
@@ -106,7 +106,7 @@ async function run(demo: Demo): Promise<Finished> {
   const job = jobs.plan(agentId, options.dir);
   const folder = await Folder.open(job.dir, job.include);
   if (isConfigured(config.model)) await checkModelEndpoint(config.model);
-  await checkStore(storeUrl);
+  await checkStore(settings);
 
   const question = options.question ?? DEFAULT_QUESTION;
   say(`question: ${question}`);

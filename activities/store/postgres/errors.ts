@@ -14,6 +14,10 @@ const LOST = /Connection terminated|is not queryable|^Query read timeout$/;
 /** Wrong password, no such role, no such database: an operator must act, but the store may well come back. */
 const REFUSED = /^(28|3D)/;
 
+/** TLS that cannot be agreed on: Node's codes, and the driver's words for a server that speaks none. */
+const UNTRUSTED = /CERT|SIGNATURE|^ERR_(?:TLS|SSL)/;
+const NO_TLS = /does not support SSL/;
+
 /** The server takes no more connections, also where other processes hold them. */
 const SERVER_FULL = '53300';
 /** The server waited for a lock until `lock_timeout`. */
@@ -54,6 +58,10 @@ export function mapPostgresError(error: unknown, place: StorePlace): unknown {
   }
   if (code === CANCELED) {
     const message = `${store} broke off a statement (${error.message}); see what the server is busy with (pg_stat_activity), then try again`;
+    return new CodedError('store_unavailable', message, cause);
+  }
+  if (UNTRUSTED.test(code) || NO_TLS.test(error.message)) {
+    const message = `${store} cannot be reached by TLS (${error.message}); check sslmode, sslrootcert and the name of the host in its URL`;
     return new CodedError('store_unavailable', message, cause);
   }
   if (!isLost(error) && !PASSING.test(code) && !CONNECTION.test(code) && !REFUSED.test(code)) return error;
