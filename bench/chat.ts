@@ -33,7 +33,7 @@ async function firstByteOf(begin: () => Promise<TurnHandle | null>): Promise<num
 }
 
 async function measureOn(store: StoreKind): Promise<string> {
-  const lab = await openLab(store);
+  const lab = await openLab({ store });
   try {
     const worker = await lab.startWorker({});
     const plain: number[] = [];

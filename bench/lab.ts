@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { bundleWorkflowCode, DefaultLogger, type WorkflowBundleWithSourceMap } from '@temporalio/worker';
 import { AgentClient } from '../client/agent-client.ts';
 import { connectClient } from '../client/connect.ts';
+import { aPgBouncer, PgBouncer } from '../test/support/pgbouncer.ts';
 import { PostgresServer } from '../test/support/postgres-server.ts';
 import { bundleWorkflows } from '../workers/bundle.ts';
 import { openStore } from '../workers/open-store.ts';
@@ -28,6 +29,8 @@ export type StoreKind = (typeof STORES)[number];
 
 export interface Lab extends Access {
   readonly storeKind: StoreKind;
+  /** In front of PostgreSQL; null where nothing is. */
+  readonly pooler: PgBouncer | null;
   readonly storeUrl: string;
   /** Everything the installation writes is in this folder. */
   readonly dir: string;
@@ -40,15 +43,28 @@ export interface Lab extends Access {
   close(): Promise<void>;
 }
 
-/** The URL of the store of this bench; what has to be stopped for it joins `closing`. */
-async function startStore(kind: StoreKind, dir: string, closing: (() => unknown)[]): Promise<string> {
-  if (kind === 'sqlite') return `sqlite:${join(dir, 'agentturn.db')}`;
-  const server = await PostgresServer.start(dir);
-  closing.push(() => server.stop());
-  return server.url;
+/** What a bench runs on. */
+export interface LabOptions {
+  readonly store: StoreKind;
+  readonly pooled?: boolean;
 }
 
-export async function openLab(storeKind: StoreKind): Promise<Lab> {
+/** The store of this bench; what has to be stopped for it joins `closing`. */
+async function startStore(
+  { store, pooled }: LabOptions,
+  dir: string,
+  closing: (() => unknown)[],
+): Promise<Pick<Lab, 'storeUrl' | 'pooler'>> {
+  if (store === 'sqlite') return { storeUrl: `sqlite:${join(dir, 'agentturn.db')}`, pooler: null };
+  const server = await PostgresServer.start(dir);
+  closing.push(() => server.stop());
+  if (!pooled) return { storeUrl: server.url, pooler: null };
+  const pooler = await PgBouncer.start(aPgBouncer(), server.url);
+  closing.push(() => pooler.stop());
+  return { storeUrl: pooler.to(server.url), pooler };
+}
+
+export async function openLab(options: LabOptions): Promise<Lab> {
   const dir = mkdtempSync(join(tmpdir(), 'agentturn-bench-'));
   // PostgreSQL may run as a user of its own.
   chmodSync(dir, 0o755);
@@ -64,7 +80,7 @@ export async function openLab(storeKind: StoreKind): Promise<Lab> {
     const { address, namespace } = server;
     const temporal = await connectClient({ address, namespace });
     closing.push(() => temporal.connection.close());
-    const storeUrl = await startStore(storeKind, dir, closing);
+    const { storeUrl, pooler } = await startStore(options, dir, closing);
     const store = await openStore(storeUrl);
     closing.push(() => store.close());
     const argument: Omit<WorkerArgument, 'floorBundlePath'> = {
@@ -80,7 +96,8 @@ export async function openLab(storeKind: StoreKind): Promise<Lab> {
     const startWorker: Lab['startWorker'] = ({ floor, modelUrl = argument.modelUrl }) =>
       startChild('./worker-process.ts', { ...argument, modelUrl, ...(floor ? { floorBundlePath } : {}) }, SMALL);
     return {
-      storeKind,
+      storeKind: options.store,
+      pooler,
       storeUrl,
       dir,
       server,

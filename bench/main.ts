@@ -55,7 +55,7 @@ async function main(args: readonly string[]): Promise<void> {
 
 async function runInLab(options: BenchOptions, say: Say): Promise<Outcome> {
   say(`starting a Temporal server, a model server and a store on ${options.store}`);
-  const lab = await openLab(options.store);
+  const lab = await openLab(options);
   try {
     return await run(lab, options, say);
   } finally {

@@ -5,6 +5,7 @@ import { STORES, type StoreKind } from './lab.ts';
 export const USAGE = `Usage: npm run bench -- [options]
 
   --store KIND     sqlite (default) or postgres, started for the run
+  --pooled         through a PgBouncer in front of it; only with --store postgres
   --quick          half a minute instead of several: fewer turns, none with 200 calls
   --suspended N    only this: N turns that wait at the same time, on one worker
   --rest S         how long they are left waiting; default 60 seconds
@@ -17,6 +18,8 @@ export const USAGE = `Usage: npm run bench -- [options]
 
 export interface BenchOptions {
   readonly store: StoreKind;
+  /** Through a PgBouncer in front of the server. */
+  readonly pooled: boolean;
   readonly quick: boolean;
   /** Null: the usual measurements. */
   readonly suspended: { readonly turns: number; readonly restSeconds: number } | null;
@@ -37,6 +40,7 @@ export function readOptions(args: readonly string[]): BenchOptions | null {
     args: [...args],
     options: {
       store: { type: 'string', default: 'sqlite' },
+      pooled: { type: 'boolean', default: false },
       quick: { type: 'boolean', default: false },
       suspended: { type: 'string' },
       rest: { type: 'string', default: '60' },
@@ -50,9 +54,10 @@ export function readOptions(args: readonly string[]): BenchOptions | null {
     },
   });
   if (values.help) return null;
-  const { quick, suspended, streams, supervise, scale, markdown, json } = values;
+  const { quick, pooled, suspended, streams, supervise, scale, markdown, json } = values;
   return {
     store: storeKind(values.store),
+    pooled,
     quick,
     streams,
     supervise,

@@ -102,7 +102,7 @@ export function partSeconds(lab: Lab, worker: Child, callers: Child): PartTimes 
     worker: cpuSeconds(worker.pid),
     client: cpuSeconds(callers.pid),
     model: cpuSeconds(lab.model.pid),
-    database: lab.storeKind === 'postgres' ? treeCpuSeconds(postgresPid(lab)) : 0,
+    database: lab.storeKind === 'postgres' ? treeCpuSeconds(postgresPid(lab)) + poolerSeconds(lab) : 0,
   };
 }
 
@@ -110,6 +110,8 @@ export function serverPid({ server }: Lab): number {
   if (server.pid === undefined) throw new TypeError('the Temporal server of a bench is started by the bench');
   return server.pid;
 }
+
+const poolerSeconds = ({ pooler }: Lab): number => (pooler?.pid === undefined ? 0 : treeCpuSeconds(pooler.pid));
 
 /** PostgreSQL writes the id of its first process into its data folder. */
 const postgresPid = ({ dir }: Lab): number =>
@@ -134,9 +136,14 @@ export async function databaseBytes(lab: Lab): Promise<{ store: number; temporal
 /** Where the header of SQLite's WAL index counts the transactions that were committed, each with an fsync of the log. */
 const WAL_COMMITS_AT = 8;
 
+const WAL_SYNCS_FROM_18 = "select sum(fsyncs) from pg_stat_io where object = 'wal'";
+
 /** How often the store has waited for its disk until now, checkpoints left out: PostgreSQL tells of it up to a second later. */
 export async function storeSyncs(lab: Lab): Promise<number> {
-  if (lab.storeKind === 'postgres') return numberFrom(lab, 'select wal_sync from pg_stat_wal');
+  if (lab.storeKind === 'postgres') {
+    const version = await numberFrom(lab, "select current_setting('server_version_num')");
+    return numberFrom(lab, version >= 18_00_00 ? WAL_SYNCS_FROM_18 : 'select wal_sync from pg_stat_wal');
+  }
   return readFileSync(join(lab.dir, 'agentturn.db-shm')).readUInt32LE(WAL_COMMITS_AT);
 }
 

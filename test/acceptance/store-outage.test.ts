@@ -48,7 +48,7 @@ async function openScene(backend: Backend): Promise<Scene> {
   const dir = mkdtempSync(join(tmpdir(), 'agentturn-outage-'));
   // PostgreSQL may run as another user, in a folder below.
   chmodSync(dir, 0o755);
-  const database = await startDatabase(backend, dir);
+  const database = await startDatabase({ store: backend, pooled: false }, dir);
   const harness = await openHarness(backend, { storeUrl: database.url });
   const asked = Promise.withResolvers<void>();
   const held = Promise.withResolvers<void>();

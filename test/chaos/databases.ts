@@ -1,5 +1,6 @@
 /** The store of a run, SQLite or PostgreSQL, and the outages each can have. */
 import { join } from 'node:path';
+import { aPgBouncer, PgBouncer } from '../support/pgbouncer.ts';
 import { PostgresServer } from '../support/postgres-server.ts';
 import { startScript } from '../support/programs.ts';
 import type { LockHolder } from './lock-holder.ts';
@@ -14,8 +15,14 @@ export interface ChaosDatabase {
   stop(): Promise<void>;
 }
 
-export const startDatabase = async (kind: 'sqlite' | 'postgres', dir: string): Promise<ChaosDatabase> =>
-  kind === 'sqlite' ? sqlite(dir) : postgres(await PostgresServer.start(dir));
+export async function startDatabase(
+  { store, pooled }: { readonly store: 'sqlite' | 'postgres'; readonly pooled: boolean },
+  dir: string,
+): Promise<ChaosDatabase> {
+  if (store === 'sqlite') return sqlite(dir);
+  const server = await PostgresServer.start(dir);
+  return pooled ? behindPooler(postgres(server), await PgBouncer.start(aPgBouncer(), server.url)) : postgres(server);
+}
 
 function sqlite(dir: string): ChaosDatabase {
   const url = `sqlite:${join(dir, 'agentturn.db')}`;
@@ -48,4 +55,19 @@ const postgres = (server: PostgresServer): ChaosDatabase => ({
     return `PostgreSQL ${kind} for ${ms} ms`;
   },
   stop: () => server.stop(),
+});
+
+const behindPooler = (database: ChaosDatabase, pooler: PgBouncer): ChaosDatabase => ({
+  ...database,
+  url: pooler.to(database.url),
+  async outage(random) {
+    if (random.int(0, 2) > 0) return database.outage(random);
+    const ms = random.int(1_000, 10_000);
+    await pooler.restart(ms);
+    return `PgBouncer killed for ${ms} ms`;
+  },
+  async stop() {
+    await pooler.stop();
+    await database.stop();
+  },
 });

@@ -6,6 +6,7 @@ export const USAGE = `Usage: npm run chaos -- [options]
 
   --minutes N          how long faults are injected; default 3
   --store KIND         sqlite (default) or postgres, started for the run
+  --pooled             through a PgBouncer in front of it; only with --store postgres
   --seed S             a whole number; default: from the clock. The same seed draws the same faults and requests
   --workers N          worker processes; default 3
   --agents N           agents at work at the same time; default 20
@@ -32,6 +33,7 @@ text, halves of characters, arguments nested thousands deep, …), and for one a
 export interface ChaosOptions {
   readonly minutes: number;
   readonly store: 'sqlite' | 'postgres';
+  readonly pooled: boolean;
   readonly seed: number;
   readonly workers: number;
   readonly agents: number;
@@ -63,13 +65,16 @@ export function readOptions(args: readonly string[]): ChaosOptions | null {
       faults: { type: 'string', default: 'all' },
       json: { type: 'string' },
       keep: { type: 'boolean', default: false },
+      pooled: { type: 'boolean', default: false },
       quiet: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     },
   });
   if (values.help) return null;
-  const { json, keep, quiet } = values;
+  const { json, keep, quiet, pooled } = values;
+  if (pooled && values.store !== 'postgres') throw new TypeError('--pooled goes with --store postgres');
   return {
+    pooled,
     store: oneOf('store', values.store, ['sqlite', 'postgres']),
     faults: faultKinds(values.faults),
     json,

@@ -81,7 +81,7 @@ async function openSite(options: ChaosOptions, dir: string, closing: (() => unkn
   writeFileSync(effectsPath, '');
   const temporal = await ChaosTemporal.start(join(dir, 'temporal'));
   closing.push(() => temporal.stop());
-  const database = await startDatabase(options.store, dir);
+  const database = await startDatabase(options, dir);
   closing.push(() => database.stop());
   const model = await startModelServer({ answer: answerOf, keepRequests: 1 });
   closing.push(() => model.close());

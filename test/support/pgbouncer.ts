@@ -1,15 +1,13 @@
-/** PgBouncer in front of the PostgreSQL server of the test run: npm has none, so that of the system, where there is one. */
+/** PgBouncer in front of a PostgreSQL server: npm has none, so that of the system, where there is one. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe } from '@jest/globals';
 import pg from 'pg';
 import { freePort } from '../../workers/temporal/probe.ts';
-import { hasPostgres } from './postgres.ts';
 import { asServer, ownedByServer } from './postgres-server.ts';
-import { lastLines, type Program, startProgram } from './programs.ts';
+import { lastLines, type Program, signal, startProgram } from './programs.ts';
 
 const READY_MS = 10_000;
 const LOOK_MS = 50;
@@ -37,25 +35,30 @@ function asProgram(path: string): PgBouncerProgram {
   return { path, version: `${major}.${minor}`, keepsPrepared: Number(major) > 1 || Number(minor) >= 21 };
 }
 
-export const pgbouncers = hasPostgres ? findPrograms() : [];
+/** The programs of this machine. */
+export const pgbouncers = findPrograms();
 
-/** Tests that need PgBouncer, once for each program; where there is none they are skipped, and their name says so. */
-export function describePgBouncer(name: string, tests: (program: PgBouncerProgram) => void): void {
-  if (pgbouncers.length === 0) {
-    const none = { path: '', version: '', keepsPrepared: false };
-    describe.skip(`${name} (there is no pgbouncer; name one by AGENTTURN_TEST_PGBOUNCER)`, () => tests(none));
-  }
-  for (const program of pgbouncers) describe(`${name} ${program.version}`, () => tests(program));
+/** The first of them. Errors: there is none. */
+export function aPgBouncer(): PgBouncerProgram {
+  const [program] = pgbouncers;
+  if (program) return program;
+  throw new Error('there is no pgbouncer: install it, or name one by AGENTTURN_TEST_PGBOUNCER');
 }
 
 /** A pooler on loopback. */
 export class PgBouncer {
-  readonly #program: Program;
+  readonly #serverUrl: string;
   readonly #port: number;
+  readonly #dir: string;
+  readonly #command: readonly string[];
+  #program: Program;
 
-  private constructor(program: Program, port: number) {
-    this.#program = program;
+  private constructor(serverUrl: string, port: number, dir: string, command: readonly string[]) {
+    this.#serverUrl = serverUrl;
     this.#port = port;
+    this.#dir = dir;
+    this.#command = command;
+    this.#program = this.#spawn();
   }
 
   /** Resolves when it answers. `settings` are of its section `[pgbouncer]`. `serverUrl` is that of a server that asks for no password. */
@@ -82,13 +85,13 @@ export class PgBouncer {
     const config = join(dir, 'pgbouncer.ini');
     writeFileSync(config, ['[databases]', server, '[pgbouncer]', ...lines, ''].join('\n'));
     ownedByServer(dir, config);
-    const log = join(dir, 'log');
-    const started = new PgBouncer(
-      startProgram(asServer([path, config]), log, () => {}),
-      port,
-    );
-    await started.#ready(serverUrl, log);
+    const started = new PgBouncer(serverUrl, port, dir, asServer([path, config]));
+    await started.#ready();
     return started;
+  }
+
+  get pid(): number | undefined {
+    return this.#program.pid;
   }
 
   /** The URL of a server by way of the pooler. */
@@ -102,9 +105,22 @@ export class PgBouncer {
     return this.#program.stop();
   }
 
-  async #ready(serverUrl: string, log: string): Promise<void> {
+  /** Kills it, and starts it again after `ms`. Resolves when it answers. */
+  async restart(ms: number): Promise<void> {
+    signal(this.#program.pid, 'SIGKILL');
+    await this.#program.stop();
+    await sleep(ms);
+    this.#program = this.#spawn();
+    await this.#ready();
+  }
+
+  #spawn(): Program {
+    return startProgram(this.#command, join(this.#dir, 'log'), () => {});
+  }
+
+  async #ready(): Promise<void> {
     const deadline = Date.now() + READY_MS;
-    const url = new URL(this.to(serverUrl));
+    const url = new URL(this.to(this.#serverUrl));
     url.search = '';
     for (;;) {
       const client = new pg.Client({ connectionString: url.href });
@@ -113,7 +129,7 @@ export class PgBouncer {
         return await client.end();
       } catch (error) {
         if (this.#program.ended() !== undefined || Date.now() > deadline)
-          throw new Error(`PgBouncer does not answer:\n${lastLines(log, 10)}`, { cause: error });
+          throw new Error(`PgBouncer does not answer:\n${lastLines(join(this.#dir, 'log'), 10)}`, { cause: error });
         await sleep(LOOK_MS);
       }
     }

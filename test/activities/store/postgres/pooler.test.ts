@@ -5,7 +5,8 @@ import { storePool } from '../../../../activities/store/postgres/client.ts';
 import { openPostgresStore } from '../../../../activities/store/postgres/open.ts';
 import { openPools } from '../../../../activities/store/postgres/pools.ts';
 import type { Store } from '../../../../workflows/contract/store.ts';
-import { describePgBouncer, PgBouncer, type PgBouncerProgram } from '../../../support/pgbouncer.ts';
+import { describePgBouncer } from '../../../support/describe-pgbouncer.ts';
+import { PgBouncer, type PgBouncerProgram } from '../../../support/pgbouncer.ts';
 import { freshSchemaUrl } from '../../../support/postgres.ts';
 import { describeStore } from '../conformance.ts';
 
