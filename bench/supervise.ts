@@ -71,8 +71,8 @@ const numbers = (count: number): string =>
 const idleAgentRows = (): readonly string[] => [
   `insert into agents (agent_id, profile, created_at) ${numbers(IDLE_AGENTS)} select 'idle-' || i, '${PROFILE}', 0 from n`,
   `insert into agent_state_head (agent_id, status, agent_status, turn_epoch, active_agent_turn_id, output_box_id, waiting_tool_count,
-     resume_deadline, accept_seq, event_seq, updated_at)
-     ${numbers(IDLE_AGENTS)} select 'idle-' || i, 'idle', 'asleep', 1, null, null, 0, null, 1, 0, 0 from n`,
+     resume_deadline, accept_seq, event_seq, updated_at, recorded_at)
+     ${numbers(IDLE_AGENTS)} select 'idle-' || i, 'idle', 'asleep', 1, null, null, 0, null, 1, 0, 0, 0 from n`,
   `insert into turns (agent_turn_id, agent_id, accept_seq, lane, turn_epoch, status, request, request_digest,
      instruction_card_id, profile_name, depth, usage, step_count, accepted_at)
      ${numbers(IDLE_AGENTS)} select 'ended-' || i, 'idle-' || i, 1, 1, 1, 'success', '{}', '', '', '${PROFILE}', 0, '{}', 1, 0 from n`,

@@ -15,7 +15,7 @@ import type { ProfileSnapshot } from '../../workflows/protocol/profile.ts';
 import type { Admission } from './admission.ts';
 import { Outbox } from './log/outbox.ts';
 import { inTransaction, onConnection } from './prepared.ts';
-import type { Db, Trx } from './schema/rows.ts';
+import type { Db, HeadRow, Trx } from './schema/rows.ts';
 
 const CACHED_CARD_BYTES = 64 * 1024 * 1024;
 
@@ -95,8 +95,15 @@ export interface Reader {
  */
 export interface Tx extends Reader {
   readonly db: Trx;
-  /** Epoch ms by the store's clock, taken before the transaction began: the time of all that it writes. */
+  /** Epoch ms by the store's clock, taken once the transaction has waited for the locks of its agents: what becomes due is counted from it. */
   readonly now: number;
+  /**
+   * The time of all that it writes down: `now`, or the last such time of an agent whose head it holds, where a clock was ahead then. Along the
+   * log of an agent it never falls.
+   */
+  readonly at: number;
+  /** Takes the times anew, for the transaction has a head now. */
+  readonly hold: (head: Pick<HeadRow, 'recorded_at'>) => void;
   /** Turns that may wait in one agent's inbox (T10). */
   readonly maxQueuedTurns: number;
   /** Holds, to the end of the transaction, the lock under which waits of delegated calls come one at a time. */
@@ -123,7 +130,7 @@ export async function write<T>(
   const transaction = () =>
     transact(deadline, async (trx) => {
       const tx = txOf(ctx, trx, now);
-      return { value: await body(tx), ...(await tx.outbox.flush(trx)) };
+      return { value: await body(tx), ...(await tx.outbox.flush(trx, tx.at)) };
     });
   // A place is given back between two tries, so that others come to theirs; the names are kept, and with them the order.
   const { value, turnEnded } = await admission.inLine([names].flat(), deadline, () =>
@@ -133,15 +140,27 @@ export async function write<T>(
   return value;
 }
 
-const txOf = ({ profiles, maxQueuedTurns, lockWaits }: StoreContext, trx: Trx, now: number): Tx => ({
-  db: trx,
-  profiles,
-  now,
-  maxQueuedTurns,
-  lockWaits: async () => lockWaits?.(trx),
-  outbox: new Outbox(),
-  boxEnds: new Map(),
-});
+function txOf({ profiles, maxQueuedTurns, lockWaits, now: clock }: StoreContext, trx: Trx, begun: number): Tx {
+  let [now, at] = [begun, begun];
+  return {
+    db: trx,
+    profiles,
+    get now() {
+      return now;
+    },
+    get at() {
+      return at;
+    },
+    hold({ recorded_at }) {
+      now = clock();
+      at = Math.max(at, now, recorded_at);
+    },
+    maxQueuedTurns,
+    lockWaits: async () => lockWaits?.(trx),
+    outbox: new Outbox(),
+    boxEnds: new Map(),
+  };
+}
 
 /** Runs a read, which sees what is committed and takes no lock. */
 export function read<T>(ctx: StoreContext, body: (reader: Reader) => Promise<T>): Promise<T> {

@@ -149,8 +149,8 @@ async function addAgents(storeUrl: string, count: number): Promise<void> {
     `insert into agents (agent_id, profile, created_at) ${numbers.with} select ${id}, 'tester', 1 from ${numbers.from}`,
   );
   await db.execute(
-    `insert into agent_state_head (agent_id, status, agent_status, turn_epoch, waiting_tool_count, accept_seq, event_seq, updated_at)
-       ${numbers.with} select ${id}, 'idle', 'asleep', 0, 0, 0, 0, 1 from ${numbers.from}`,
+    `insert into agent_state_head (agent_id, status, agent_status, turn_epoch, waiting_tool_count, accept_seq, event_seq, updated_at, recorded_at)
+       ${numbers.with} select ${id}, 'idle', 'asleep', 0, 0, 0, 0, 1, 1 from ${numbers.from}`,
   );
   await db.close();
 }

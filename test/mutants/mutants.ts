@@ -425,6 +425,15 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     rule: 'T29',
+    breaks: 'what is written after a clock was set back is older than what was written before',
+    file: 'activities/store/context.ts',
+    find: `at = Math.max(at, now, recorded_at);`,
+    replace: `at = now;`,
+    test: STORE,
+    only: 'on SQLite .*times of an agent',
+  },
+  {
+    rule: 'T29',
     breaks: 'an attempt at a burst that comes after the end of the turn fails its workflow',
     file: 'activities/burst/burst.ts',
     find: `(first && !this.#mayHaveEnded)) throw error;`,

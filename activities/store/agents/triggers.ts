@@ -25,7 +25,7 @@ export async function insertTrigger(
       hits: 0,
       last_hit_at: null,
       revoked_at: null,
-      created_at: tx.now,
+      created_at: tx.at,
     })
     .execute();
   await updateHead(tx, agentId, { has_work: 1, one_shot_ended: 0 });

@@ -275,7 +275,7 @@ export async function endWaits(
   const ids = waits.map(({ waitId }) => waitId);
   await tx.db
     .updateTable('waits')
-    .set({ status, due_at: null, ended_at: tx.now, ended_by: by })
+    .set({ status, due_at: null, ended_at: tx.at, ended_by: by })
     .where((eb) => eb('wait_id', '=', eb.fn.any(eb.val(ids))))
     .where('status', '=', constant('active'))
     .execute();

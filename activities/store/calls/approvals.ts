@@ -113,7 +113,7 @@ async function ask(tx: Tx, locked: Locked<WithLease>, asking: Asking): Promise<v
       comment: null,
       arguments: null,
       budget: budget ? encoded(budget) : null,
-      created_at: tx.now,
+      created_at: tx.at,
       answered_at: null,
     })
     .execute();
@@ -173,7 +173,7 @@ async function record(
     answered_by: by,
     comment: reason,
     arguments: edited ? encoded(edited) : null,
-    answered_at: tx.now,
+    answered_at: tx.at,
   });
   const payload = { callId: row.call_id, tool: row.tool_name, phase: decision, ...(by === null ? {} : { by }) };
   appendEvent(tx, turn, { type: 'approval', payload });
@@ -202,7 +202,7 @@ export async function answerByBudgets(tx: Tx, turn: TurnRow, budgets: BudgetChan
     .execute();
   const lifted = open.filter((row) => shortfallOf(tx, row, budgets) === null);
   for (const row of lifted) {
-    await closeApproval(tx, row, { status: 'approved', answered_at: tx.now });
+    await closeApproval(tx, row, { status: 'approved', answered_at: tx.at });
     const payload = { callId: row.call_id, tool: '', phase: 'approved', reason: 'the budget was raised' } as const;
     appendEvent(tx, turn, { type: 'approval', payload });
   }
@@ -257,13 +257,13 @@ export async function resolveApproval(
   const { call_id: callId, tool_name: tool, escalate_to, escalated_at } = row;
   if (escalate_to !== null && escalated_at === null) {
     const deadline = tx.now + (row.deadline - row.created_at);
-    await changeApproval(tx, row, { escalated_at: tx.now, deadline });
+    await changeApproval(tx, row, { escalated_at: tx.at, deadline });
     await markWaiting(tx, row, { deadline });
     const payload = { callId, tool, phase: 'escalated', deadline } as const;
     appendEvent(tx, turn, { type: 'approval', payload }, { topic: TOPIC_OF[row.kind] });
-    return { waitUntil: deadline, approvers: approversOf({ ...row, escalated_at: tx.now }) };
+    return { waitUntil: deadline, approvers: approversOf({ ...row, escalated_at: tx.at }) };
   }
-  await closeApproval(tx, row, { status: 'unanswered', answered_at: tx.now });
+  await closeApproval(tx, row, { status: 'unanswered', answered_at: tx.at });
   appendEvent(tx, turn, { type: 'approval', payload: { callId, tool, phase: 'unanswered' } });
   return { answer: { callId, decision: 'unanswered' } };
 }

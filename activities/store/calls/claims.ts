@@ -39,7 +39,7 @@ export async function insertClaims(tx: Tx, agentTurnId: string, claims: readonly
     call_id: callId,
     attempt,
     made_by: by ? encoded(by) : null,
-    started_at: tx.now,
+    started_at: tx.at,
     outcome: null,
     duration_ms: null,
     progress: null,

@@ -42,7 +42,7 @@ export async function keepDeferral(
       call_id: report.callId,
       report: encoded(report),
       ...state,
-      created_at: tx.now,
+      created_at: tx.at,
     })
     .onConflict((conflict) => conflict.columns(['agent_turn_id', 'call_id']).doUpdateSet(state))
     .execute();

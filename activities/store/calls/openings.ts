@@ -80,7 +80,7 @@ async function startRunning(tx: Tx, { head, turn }: Locked<TurnAtStep>, timeouts
       check_every: FIRST_CHECK_MS,
       no_workers_since: null,
     };
-    const change = { status: 'running', started_at: tx.now, ...check } as const;
+    const change = { status: 'running', started_at: tx.at, ...check } as const;
     await updateRows(tx.db, 'turns', { agent_turn_id: turn.agent_turn_id }, change);
   }
   if (head.status === 'running') return;
@@ -162,17 +162,17 @@ export async function openRow(
       led_by: ledBy && encoded(ledBy),
       outcome: null,
       outage: null,
-      started_at: tx.now,
+      started_at: tx.at,
       ended_at: null,
     },
   ]);
   appendEvent(tx, turn, { type: 'step', payload: { stepIndex, phase: 'started' } });
 }
 
-const completeOpen = prepared((db, step: { agentTurnId: string; stepIndex: number; now: number }) =>
+const completeOpen = prepared((db, step: { agentTurnId: string; stepIndex: number; at: number }) =>
   db
     .updateTable('agent_steps')
-    .set({ status: 'completed', ended_at: step.now })
+    .set({ status: 'completed', ended_at: step.at })
     .where('agent_turn_id', '=', step.agentTurnId)
     .where('step_index', '=', step.stepIndex)
     .where('ended_at', 'is', null)
@@ -181,7 +181,7 @@ const completeOpen = prepared((db, step: { agentTurnId: string; stepIndex: numbe
 
 /** A step with calls is over when the next one begins. */
 async function completeStep(tx: Tx, turn: TurnRow, stepIndex: number): Promise<void> {
-  const step = { agentTurnId: turn.agent_turn_id, stepIndex, now: tx.now };
+  const step = { agentTurnId: turn.agent_turn_id, stepIndex, at: tx.at };
   if (await completeOpen(tx.db, step).executeTakeFirst())
     appendEvent(tx, turn, { type: 'step', payload: { stepIndex, phase: 'completed' } });
 }

@@ -80,7 +80,7 @@ export const closeStep = (
     if (turn.opened === null) await openRow(tx, turn, stepIndex, noticed);
     await tx.db
       .updateTable('agent_steps')
-      .set({ status: 'failed', ended_at: tx.now })
+      .set({ status: 'failed', ended_at: tx.at })
       .where('agent_turn_id', '=', fence.agentTurnId)
       .where('step_index', '=', stepIndex)
       .execute();
@@ -215,7 +215,7 @@ async function recordStep(tx: Tx, turn: TurnRow, commit: StepCommit, outcome: Re
     tool_call_ids: encoded(outcome.calls.map((call) => call.callId)),
     outcome: encoded(outcome),
     outage: null,
-    ended_at: commit.calls.length > 0 ? null : tx.now,
+    ended_at: commit.calls.length > 0 ? null : tx.at,
   });
 }
 

@@ -64,7 +64,7 @@ export async function startWaiting(
       deadline,
       status: 'waiting',
       result_card_id: null,
-      created_at: tx.now,
+      created_at: tx.at,
     })
     .execute();
   const payload = { callId, tool, phase: 'suspended', deadline } as const;

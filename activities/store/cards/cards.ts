@@ -45,7 +45,7 @@ export async function forgetCard({ db }: Tx, cardId: string): Promise<void> {
 const insertCardRows = ({ db }: Tx, rows: readonly CardRow[]): Promise<void> =>
   insertRows(db, 'cards', rows, ['card_id']);
 
-function cardRow<T extends CardType>({ now }: Tx, card: NewCard<T>): CardRow {
+function cardRow<T extends CardType>({ at }: Tx, card: NewCard<T>): CardRow {
   const content: Json<CardContents[CardType]> = encodedText(card.content);
   const bytes = Buffer.byteLength(content);
   if (bytes > SIZES.cardBytes) {
@@ -64,7 +64,7 @@ function cardRow<T extends CardType>({ now }: Tx, card: NewCard<T>): CardRow {
     call_id: card.callId ?? null,
     token_count: countTokens(shownOf(card.type, content)),
     bytes,
-    created_at: now,
+    created_at: at,
   };
 }
 
@@ -171,7 +171,7 @@ export type NewBox = Pick<BoxRow, 'box_id' | 'kind' | 'owner_agent_id'> & Partia
 
 /** Makes the box unless its id exists. */
 export async function createBox(tx: Tx, box: NewBox): Promise<boolean> {
-  const row = { parent_ids: encoded([]), ...box, created_at: tx.now };
+  const row = { parent_ids: encoded([]), ...box, created_at: tx.at };
   return (await insertBox(tx.db, row).executeTakeFirst()) !== undefined;
 }
 

@@ -33,8 +33,8 @@ export async function sessionWith(
     first_sender: sender,
     several_senders: 0,
     last_seq: 1,
-    created_at: tx.now,
-    updated_at: tx.now,
+    created_at: tx.at,
+    updated_at: tx.at,
   };
   const begun = tx.db.insertInto('chat_sessions').values(first);
   const row =
@@ -47,13 +47,13 @@ export async function sessionWith(
 }
 
 /** Counts one more message of a session that is there; undefined where it is not. */
-const goneOnWith = ({ db, now }: Tx, agentId: string, sender: string) =>
+const goneOnWith = ({ db, at }: Tx, agentId: string, sender: string) =>
   db
     .updateTable('chat_sessions')
     .set((eb) => ({
       last_seq: eb('last_seq', '+', 1),
       several_senders: eb.case().when('first_sender', '=', sender).then(eb.ref('several_senders')).else(1).end(),
-      updated_at: now,
+      updated_at: at,
     }))
     .where('agent_id', '=', agentId)
     .returning(['session_id', 'last_seq', 'several_senders'])
@@ -93,7 +93,7 @@ export const messageRow = (tx: Tx, { agentId, digest, policy, session, message }
   causation_id: message.causationId ?? null,
   sender_seq: message.seq ?? null,
   timestamp_ms: message.timestampMs,
-  created_at: tx.now,
+  created_at: tx.at,
 });
 
 const PLACEMENTS = { turn: 'turn', join: 'collected', steer: 'steered', reject: 'rejected' } as const;

@@ -35,7 +35,7 @@ export function appendEvent(
     payload: encoded(body.payload),
     message_id: messageId,
     topic,
-    created_at: tx.now,
+    created_at: tx.at,
   });
 }
 
@@ -86,6 +86,6 @@ export function appendEdge(tx: Tx, subject: string, edge: NewEdge): void {
     ...edge,
     edge_key: edgeKey(edge.primitive, edge.phase, subject),
     metadata: NO_METADATA,
-    created_at: tx.now,
+    created_at: tx.at,
   });
 }

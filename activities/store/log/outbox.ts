@@ -17,7 +17,7 @@ export type NewEvent = Omit<EventRow, 'id' | 'seq'>;
 
 /** The counters of an agent: as they are stored, and as this transaction moves them. Nobody else moves them meanwhile. */
 interface Counters {
-  readonly stored: Pick<HeadRow, 'accept_seq' | 'event_seq'>;
+  readonly stored: Pick<HeadRow, 'accept_seq' | 'event_seq' | 'recorded_at'>;
   acceptSeq: number;
   eventSeq: number;
 }
@@ -29,7 +29,7 @@ export class Outbox {
   readonly #counters = new Map<string, Counters>();
 
   /** Takes the counters from a head row as it was when the transaction locked it; only the first time counts. */
-  noteHead(head: Pick<HeadRow, 'agent_id' | 'accept_seq' | 'event_seq'>): void {
+  noteHead(head: Pick<HeadRow, 'agent_id' | 'accept_seq' | 'event_seq' | 'recorded_at'>): void {
     if (this.#counters.has(head.agent_id)) return;
     this.#counters.set(head.agent_id, { stored: head, acceptSeq: head.accept_seq, eventSeq: head.event_seq });
   }
@@ -55,9 +55,9 @@ export class Outbox {
    * Writes what was appended; the last thing that the transaction does. Tells whether a turn has ended by it. Errors: `protocol_violation`
    * when the head row of an event's agent is not locked.
    */
-  async flush(trx: Trx): Promise<{ readonly turnEnded: boolean }> {
+  async flush(trx: Trx, at: number): Promise<{ readonly turnEnded: boolean }> {
     const events = this.#events.map((event) => ({ ...event, seq: this.#nextEventSeq(event.agent_id) }));
-    for (const [agentId, counters] of this.#counters) await storeCounters(trx, agentId, counters);
+    for (const [agentId, counters] of this.#counters) await storeCounters(trx, agentId, counters, at);
     await insertRows(trx, 'events', events);
     await insertRows(trx, 'execution_edges', this.#edges, ['edge_key']);
     return { turnEnded: events.some((event) => event.type === 'task') };
@@ -76,8 +76,13 @@ export class Outbox {
   }
 }
 
-async function storeCounters(trx: Trx, agentId: string, { stored, acceptSeq, eventSeq }: Counters): Promise<void> {
+async function storeCounters(
+  trx: Trx,
+  agentId: string,
+  { stored, acceptSeq, eventSeq }: Counters,
+  at: number,
+): Promise<void> {
   if (acceptSeq === stored.accept_seq && eventSeq === stored.event_seq) return;
-  const counted = { accept_seq: acceptSeq, event_seq: eventSeq };
+  const counted = { accept_seq: acceptSeq, event_seq: eventSeq, recorded_at: at };
   await updateRows(trx, 'agent_state_head', { agent_id: agentId }, counted);
 }

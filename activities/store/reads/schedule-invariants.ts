@@ -1,4 +1,4 @@
-/** That somebody looks at every turn again, as queries: each finds turns that would wait for ever (T12, T29). */
+/** That somebody looks at every turn again, and that time never runs backwards: as queries, each of which finds what breaks it (T12, T29). */
 import { sql } from 'kysely';
 import type { AgentsQuery } from './work-invariants.ts';
 
@@ -14,4 +14,17 @@ export const scheduleChecks = <Row>(): Readonly<Record<string, AgentsQuery<Row>>
     where ${within('h.agent_id')} and h.status = 'idle' and a.lifecycle <> 'stopped'
       and exists (select 1 from turns t where t.agent_id = h.agent_id and t.status = 'queued')
       and not exists (select 1 from turns t where t.agent_id = h.agent_id and t.status = 'queued' and t.check_at is not null)`,
+  event_before_its_time: (within) => sql<Row>`
+    select e.agent_id, e.agent_turn_id,
+        'event ' || e.seq || ' is ' || (b.created_at - e.created_at) || ' ms older than the one before it' as detail
+    from events e join events b on b.agent_id = e.agent_id and b.seq = e.seq - 1
+    where ${within('e.agent_id')} and e.created_at < b.created_at`,
+  turn_before_its_time: (within) => sql<Row>`
+    select t.agent_id, t.agent_turn_id,
+        'accepted ' || t.accepted_at || ', leased ' || coalesce(t.leased_at, 0) || ', started ' || coalesce(t.started_at, 0) ||
+        ', ended ' || coalesce(t.ended_at, 0) as detail
+    from turns t
+    where ${within('t.agent_id')} and (t.leased_at < t.accepted_at or t.started_at < t.leased_at
+      or t.ended_at < coalesce(t.started_at, t.leased_at, t.accepted_at)
+      or exists (select 1 from turns b where b.agent_id = t.agent_id and b.accept_seq = t.accept_seq - 1 and b.accepted_at > t.accepted_at))`,
 });

@@ -62,7 +62,8 @@ const agents: Migration = ({ int }) => [
      resume_deadline ${int}, has_work ${int} not null default 0, current_work_item_id text, came text, closure text,
      autonomous_turns ${int} not null default 0, last_agent_turn_id text, one_shot_ended ${int} not null default 0,
      total_input ${int} not null default 0, total_output ${int} not null default 0, total_cached ${int} not null default 0,
-     total_estimated ${int} not null default 0, total_cost double precision, accept_seq ${int} not null, event_seq ${int} not null, updated_at ${int} not null)`,
+     total_estimated ${int} not null default 0, total_cost double precision, accept_seq ${int} not null, event_seq ${int} not null, updated_at ${int} not null,
+     recorded_at ${int} not null)`,
   // Lists leave one-shot agents out that have ended, however many there are, and read no row of them.
   `create index heads_by_one_shot_ended on agent_state_head (one_shot_ended, agent_id)`,
 ];

@@ -152,7 +152,10 @@ export interface HeadRow {
   accept_seq: number;
   /** The place of the event that was written last. */
   event_seq: number;
+  /** When the agent was written last, by a clock that may have been ahead. */
   updated_at: number;
+  /** The last time that was written down with an event or a turn; it never falls. */
+  recorded_at: number;
 }
 
 /** What a step has brought, as it is kept. */

@@ -41,6 +41,7 @@ const makeOrLock = prepared((db, head: { agentId: string; now: number }) =>
       accept_seq: 0,
       event_seq: 0,
       updated_at: head.now,
+      recorded_at: head.now,
     })
     // An update that changes nothing: a conflict that does nothing would neither lock the row nor return it.
     .onConflict((conflict) =>
@@ -81,6 +82,7 @@ async function locked<Q extends readonly Compilable[]>(
 ): Promise<readonly [HeadRow, ...Answers<Q>] | null> {
   const [[head], ...answers] = await together(tx.db, lock, ...queries);
   if (!head) return null;
+  tx.hold(head);
   tx.outbox.noteHead(head);
   return [head, ...answers];
 }

@@ -20,7 +20,7 @@ export async function putItem(tx: Tx, key: InboxKey): Promise<number> {
     .select((eb) => eb.fn.coalesce(eb.fn.max('seq'), eb.lit(0)).as('last'))
     .where('agent_turn_id', '=', key.agent_turn_id)
     .executeTakeFirstOrThrow();
-  const item = { seq: Number(last) + 1, status: 'pending', step_index: null, created_at: tx.now } as const;
+  const item = { seq: Number(last) + 1, status: 'pending', step_index: null, created_at: tx.at } as const;
   await tx.db
     .insertInto('turn_inbox')
     .values({ ...key, ...item })

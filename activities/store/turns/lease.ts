@@ -276,8 +276,6 @@ async function dispatch(
   queued: Turn,
   { profile, boxes, unwritten }: Dispatching,
 ): Promise<DispatchedRow> {
-  // Clocks of several machines differ: a lease never looks older than the end of the turn before it.
-  const leasedAt = Math.max(tx.now, head.updated_at);
   const definition = profile?.snapshot.profile;
   const lease = {
     status: 'dispatched',
@@ -287,8 +285,8 @@ async function dispatch(
     earlier: encoded(boxes.earlier),
     profile_hash: profile?.hash ?? null,
     worker_target: definition?.workerTarget ?? null,
-    leased_at: leasedAt,
-    ...(definition ? firstCheck(leasedAt, definition.timeouts) : {}),
+    leased_at: tx.at,
+    ...(definition ? firstCheck(tx.now, definition.timeouts) : {}),
     ...(definition && queued.parent_call_id === null ? given(queued, definition.budgets) : {}),
   } as const;
   const turn = { ...queued, ...lease };
@@ -314,10 +312,10 @@ const headOf = ({ now }: Tx, turn: DispatchedRow) =>
   }) as const;
 
 /** When a turn is checked first after its lease, and when its whole time is up. */
-const firstCheck = (leasedAt: number, timeouts: Timeouts) => ({
-  check_at: firstCheckAt(leasedAt, timeouts),
+const firstCheck = (from: number, timeouts: Timeouts) => ({
+  check_at: firstCheckAt(from, timeouts),
   check_every: FIRST_CHECK_MS,
-  ends_by: timeouts.turnMs === undefined ? null : leasedAt + timeouts.turnMs,
+  ends_by: timeouts.turnMs === undefined ? null : from + timeouts.turnMs,
 });
 
 /** What a turn from outside may spend: what its budgets say. A delegated one was given its share when it was made (K20). */

@@ -44,7 +44,7 @@ export interface NewAgent {
 /** Puts the agent of this head on the roster, unless it is there; returns its head, whose new status the caller writes. */
 export async function enrol(tx: Tx, head: HeadRow, { profile, parentAgentId }: NewAgent): Promise<HeadRow> {
   const { agent_id, agent_status } = head;
-  const entry = { agent_id, profile, parent_agent_id: parentAgentId, created_at: tx.now };
+  const entry = { agent_id, profile, parent_agent_id: parentAgentId, created_at: tx.at };
   await insertRows(tx.db, 'agents', [entry], ['agent_id']);
   return agent_status === 'booting' ? { ...head, agent_status: nextStatus(agent_status, 'enrol') } : head;
 }

@@ -142,7 +142,7 @@ async function endRow(tx: Tx, turn: EndingTurn, termination: Termination, engine
     reason: termination.reason ?? null,
     deliverable_card_id: deliverableCardId(turn.agent_turn_id),
     engine: engine ? encoded(engine) : null,
-    ended_at: tx.now,
+    ended_at: tx.at,
     ...(turn.settlement === 'pending' ? { settlement: 'due' as const } : {}),
     // A parent must be told, or a workflow that did not end itself must let go: both are checked.
     check_at:
@@ -262,14 +262,14 @@ async function closeSteps(
   { agent_turn_id: agentTurnId, step_count: committed }: TurnRow,
   status: 'completed' | 'failed',
 ): Promise<void> {
-  await endSteps(tx.db, { agentTurnId, committed, status, now: tx.now }).execute();
+  await endSteps(tx.db, { agentTurnId, committed, status, at: tx.at }).execute();
 }
 
 const endSteps = prepared(
-  (db, of: { agentTurnId: string; committed: number; status: 'completed' | 'failed'; now: number }) =>
+  (db, of: { agentTurnId: string; committed: number; status: 'completed' | 'failed'; at: number }) =>
     db
       .updateTable('agent_steps')
-      .set({ status: of.status, ended_at: of.now })
+      .set({ status: of.status, ended_at: of.at })
       .where('agent_turn_id', '=', of.agentTurnId)
       // Those before the step that was committed last ended as it was opened.
       .where('step_index', '>=', of.committed)

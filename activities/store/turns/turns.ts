@@ -135,7 +135,7 @@ function rowOf(
     cost: 0,
     engine: null,
     step_count: 0,
-    accepted_at: tx.now,
+    accepted_at: tx.at,
     leased_at: null,
     started_at: null,
     ended_at: null,

@@ -22,6 +22,7 @@ import { describeLooks } from './conformance/reads.ts';
 import { describeSizes } from './conformance/sizes.ts';
 import { describeSupervision } from './conformance/supervision.ts';
 import { describeSupervisorLease } from './conformance/supervisor-lease.ts';
+import { describeTimes } from './conformance/times.ts';
 import { describeTranscripts } from './conformance/transcripts.ts';
 import { describeWebhooks } from './conformance/webhooks.ts';
 import { type OpenStore, StoreBench } from './store-bench.ts';
@@ -55,6 +56,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
     describeSizes(bench);
     describeSupervision(bench);
     describeSupervisorLease(makeOpener);
+    describeTimes(makeOpener);
     describeWebhooks(bench);
   });
 }

@@ -99,6 +99,8 @@ export class StoreBench {
   #steps = 0;
   now = 1_000_000;
   store!: Store;
+  /** Opens it once more, with another clock. */
+  another!: OpenStore;
   other!: Store;
   /** Looks at one time after the other. */
   #watcher!: Store;
@@ -115,6 +117,7 @@ export class StoreBench {
 
   async open(): Promise<void> {
     const open = this.#open();
+    this.another = open;
     this.store = await open(() => this.now);
     this.other = await open(() => this.now);
     this.#watcher = await open(() => this.#watcherNow);

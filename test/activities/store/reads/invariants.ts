@@ -51,6 +51,8 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
     `update agent_state_head set status = 'idle', active_agent_turn_id = null`,
     `update turns set status = 'queued', check_at = null where agent_turn_id = 't3'`,
   ],
+  event_before_its_time: [`update events set created_at = created_at - 1000000 where seq = 3`],
+  turn_before_its_time: [`update turns set accepted_at = accepted_at + 1000000 where agent_turn_id = 't1'`],
   suspended_without_waiting: [`update agent_state_head set status = 'suspended'`],
   resume_deadline_wrong: [
     `insert into turn_waiting (agent_turn_id, call_id, step_index, kind, tool_name, deadline, status, created_at)
@@ -86,8 +88,8 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
     `insert into turn_inbox (agent_turn_id, kind, ref, seq, status, created_at) values ('t1', 'steer', 's', 1, 'pending', 1)`,
   ],
   shared_output_box: [
-    `insert into agent_state_head (agent_id, status, agent_status, turn_epoch, output_box_id, waiting_tool_count, accept_seq, event_seq, updated_at)
-       select 'b', 'idle', 'asleep', 0, output_box_id, 0, 0, 0, 1 from agent_state_head`,
+    `insert into agent_state_head (agent_id, status, agent_status, turn_epoch, output_box_id, waiting_tool_count, accept_seq, event_seq, updated_at, recorded_at)
+       select 'b', 'idle', 'asleep', 0, output_box_id, 0, 0, 0, 1, 1 from agent_state_head`,
   ],
   given_more_than_it_has: [
     `update turns set status = 'running', parent_agent_turn_id = 't3', parent_call_id = 'c', given_tokens = 1000001 where agent_turn_id = 't1'`,
