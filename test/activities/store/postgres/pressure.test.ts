@@ -241,7 +241,7 @@ async function startProxy(url: string): Promise<{ url: string; freeze(): void }>
 
 test('a server that does not answer any more is store_unavailable', async () => {
   const proxy = await startProxy(await freshSchemaUrl());
-  const store = await openStore(limited(proxy.url, { query_timeout: '500' }));
+  const store = await openStore(limited(proxy.url, { query_timeout: '3000' }));
   // One connection that listens, and one that has nothing to do.
   await store.changed(1);
   await accept(store, 'alice');
