@@ -4,6 +4,7 @@
  * Settings reach the server with the start of a connection. A pooler refuses or forgets them there, and what is set for a session would hold
  * for others: behind one, each transaction begins with a statement that sets them for itself alone.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isNativeError } from 'node:util/types';
 import pg from 'pg';
 import { parse, toClientConfig } from 'pg-connection-string';
@@ -103,6 +104,10 @@ export interface Path {
   readonly keepsPrepared: boolean;
 }
 
+/** How long a server may take to say what it is asked here, and to close a connection. */
+const ANSWER_MS = 10_000;
+const GOODBYE_MS = 1_000;
+
 const DIRECT: Path = { isPooled: false, keepsPrepared: true };
 
 /** A pooler's word for a setting that it does not pass on. */
@@ -120,14 +125,16 @@ export async function pathTo(config: pg.ClientConfig, settings: Settings): Promi
 }
 
 async function connected<T>(config: pg.ClientConfig, body: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client(config);
+  const client = new pg.Client({ ...config, query_timeout: ANSWER_MS });
   // One that breaks fails what waits for it.
   client.on('error', () => {});
   try {
     await client.connect();
     return await body(client);
   } finally {
-    await client.end().catch(() => {});
+    // A server that stands still does not say goodbye.
+    await Promise.race([client.end().catch(() => {}), sleep(GOODBYE_MS, undefined, { ref: false })]);
+    client.connection.stream.destroy();
   }
 }
 
