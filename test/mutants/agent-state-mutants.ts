@@ -99,8 +99,8 @@ export const AGENT_STATE_MUTANTS: readonly Mutant[] = [
     rule: 'A12',
     breaks: 'a wait that is over stays due',
     file: 'activities/store/agents/work.ts',
-    find: `.set({ status, due_at: null, ended_at: tx.now, ended_by: by })`,
-    replace: `.set({ status, ended_at: tx.now, ended_by: by })`,
+    find: `.set({ status, due_at: null, ended_at: tx.at, ended_by: by })`,
+    replace: `.set({ status, ended_at: tx.at, ended_by: by })`,
     test: STORE,
   },
 ];
