@@ -21,7 +21,9 @@ export async function startDatabase(
 ): Promise<ChaosDatabase> {
   if (store === 'sqlite') return sqlite(dir);
   const server = await PostgresServer.start(dir);
-  return pooled ? behindPooler(postgres(server), await PgBouncer.start(aPgBouncer(), server.url)) : postgres(server);
+  return pooled
+    ? behindPooler(postgres(server), await PgBouncer.start(aPgBouncer(), server.url, { server_login_retry: 1 }))
+    : postgres(server);
 }
 
 function sqlite(dir: string): ChaosDatabase {
