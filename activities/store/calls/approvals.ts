@@ -113,7 +113,8 @@ async function ask(tx: Tx, locked: Locked<WithLease>, asking: Asking): Promise<v
       comment: null,
       arguments: null,
       budget: budget ? encoded(budget) : null,
-      created_at: tx.at,
+      // How long may be waited is counted from here, so by the clock.
+      created_at: tx.now,
       answered_at: null,
     })
     .execute();

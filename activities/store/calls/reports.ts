@@ -76,7 +76,7 @@ async function carryOut(tx: Tx, locked: Locked, { report, waiting, decision }: D
     case 'drop':
       return appendEvent(tx, turn, { type: 'call', payload: { ...noted, phase: 'dropped' } });
     case 'extend':
-      if (waiting) await markWaiting(tx, waiting, { deadline: decision.deadline, created_at: tx.at });
+      if (waiting) await markWaiting(tx, waiting, { deadline: decision.deadline, created_at: tx.now });
       return syncHead(tx, locked, false);
     case 'defer': {
       const { reason } = decision.deferral;

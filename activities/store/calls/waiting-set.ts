@@ -64,7 +64,8 @@ export async function startWaiting(
       deadline,
       status: 'waiting',
       result_card_id: null,
-      created_at: tx.at,
+      // How long may be waited is counted from here, so by the clock.
+      created_at: tx.now,
     })
     .execute();
   const payload = { callId, tool, phase: 'suspended', deadline } as const;

@@ -64,6 +64,9 @@ const SCAN_SETTINGS: Settings = {
   idle_in_transaction_session_timeout: String(IDLE_IN_TRANSACTION_MS),
 };
 
+/** How long an answer may take. */
+const answered = { query_timeout: STATEMENT_TIMEOUT_MS + ANSWER_MARGIN_MS };
+
 /** How the driver connects. */
 const driver = {
   connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
@@ -127,11 +130,13 @@ export async function openPools({ url, direct, password, connections }: PoolOpti
     keepsPrepared,
   });
   const ears =
-    direct === undefined ? null : new pg.Pool({ ...serverOf(direct, password).config, ...driver, stream, max: 1 });
+    direct === undefined
+      ? null
+      : new pg.Pool({ ...serverOf(direct, password).config, ...driver, ...answered, stream, max: 1 });
   const turns = poolOf(turn, {
     max: connections,
     idleTimeoutMillis: IDLE_MS,
-    query_timeout: Number(config.query_timeout ?? STATEMENT_TIMEOUT_MS + ANSWER_MARGIN_MS),
+    query_timeout: Number(config.query_timeout ?? answered.query_timeout),
   });
   const scanner = poolOf(
     { ...SCAN_SETTINGS, ...options },

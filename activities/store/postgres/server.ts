@@ -37,7 +37,7 @@ export function serverOf(url: string, password?: Password): Server {
     const named = Object.entries(toClientConfig(parse(url.replace(COMPATIBLE, '$1'), { useLibpqCompat: true })));
     const limits = named.filter(([name]) => LIMITS.includes(name));
     const { options, ...config } = Object.fromEntries(named.filter((parameter) => !limits.includes(parameter)));
-    if (password && !config.password) config.password = password;
+    if (password && !config.password) config.password = orUnavailable(password, url);
     return {
       config,
       options: settingsIn(String(options ?? '')),
@@ -50,6 +50,18 @@ export function serverOf(url: string, password?: Password): Server {
     });
   }
 }
+
+/** A password that cannot be had now is waited for, as a server that is away. */
+const orUnavailable =
+  (password: Password, url: string): Password =>
+  async () => {
+    try {
+      return await password();
+    } catch (error) {
+      const message = `the password of the store ${shownUrl(url)} cannot be had: ${String(error)}`;
+      throw new CodedError('store_unavailable', message, { cause: error });
+    }
+  };
 
 /** The URL's word for what is asked of the parser anyway. */
 const COMPATIBLE = /([?&])uselibpqcompat=[^&]*&?/;

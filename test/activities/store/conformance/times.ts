@@ -40,6 +40,17 @@ export function describeTimes(makeOpener: () => OpenStore): void {
       expect((await bench.store.getTurn(third.agentTurnId))?.leasedAt).toBe(bench.now);
     });
 
+    test('of what waits are those of the clock: a heartbeat moves a deadline by its whole time (T16)', async () => {
+      const agentId = newAgent();
+      bench.now += HOUR;
+      const lease = await bench.started(agentId);
+      bench.now -= HOUR;
+      const callId = await bench.suspended(lease, 1, 60_000);
+      bench.now += 30_000;
+      await bench.store.reportResult(lease.agentTurnId, { callId, status: 'running' });
+      expect((await bench.store.getAgent(agentId))?.resumeDeadline).toBe(bench.now + 60_000);
+    });
+
     test('are taken once its head is held: whoever waited for it is not earlier than those before (T29)', async () => {
       const agentId = newAgent();
       const request = enqueueRequestSchema.parse({ instruction: 'go', profile: 'tester' });

@@ -93,10 +93,11 @@ describe('TLS', () => {
 test('a password that changes is asked for each new connection', async () => {
   let password = 'first';
   let asked = 0;
+  let fails = false;
   const url = at('127.0.0.1', { sslmode: 'require' }, 'limited');
   const current = () => {
     asked += 1;
-    return Promise.resolve(password);
+    return fails ? Promise.reject(new Error('no token to be had')) : Promise.resolve(password);
   };
   const store = await openPostgresStore({ url, password: current });
   const request = { instruction: 'go', priority: 'normal' } as const;
@@ -110,6 +111,15 @@ test('a password that changes is asked for each new connection', async () => {
   const accepted = () => store.accept({ agentId: 'alice', request }).catch(() => undefined);
   expect(await seen(store, accepted)).toMatchObject({ kind: 'accepted' });
   expect(asked).toBeGreaterThan(before);
+  // One that cannot be had is no error of the work: it is waited for.
+  fails = true;
+  await admin.query("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'limited'");
+  const refused = () =>
+    store.listAgents().then(
+      () => undefined,
+      (error: unknown) => (String(error).includes('password') ? error : undefined),
+    );
+  expect(await seen(store, refused)).toMatchObject({ code: 'store_unavailable' });
   await store.close();
   await expect(openPostgresStore({ url, password: () => 'first' })).rejects.toMatchObject({
     code: 'store_unavailable',
