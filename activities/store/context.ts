@@ -116,20 +116,19 @@ export interface Tx extends Reader {
 
 /**
  * Runs one write transaction. `names` say what it locks for longer than a statement, mostly an agent: writes of the same name go one after
- * the other (admission.ts). It may lock more besides. `now` is given by a caller that has read something first, and wants one time for
- * both.
+ * the other (admission.ts). It may lock more besides.
  */
 export async function write<T>(
   ctx: StoreContext,
   names: string | readonly string[],
   body: (tx: Tx) => Promise<T>,
-  now = ctx.now(),
 ): Promise<T> {
   const { admission, db, transact = (_, part) => inTransaction(db, part) } = ctx;
   const { deadline } = admission;
+  const begun = ctx.now();
   const transaction = () =>
     transact(deadline, async (trx) => {
-      const tx = txOf(ctx, trx, now);
+      const tx = txOf(ctx, trx, begun);
       return { value: await body(tx), ...(await tx.outbox.flush(trx, tx.at)) };
     });
   // A place is given back between two tries, so that others come to theirs; the names are kept, and with them the order.

@@ -27,10 +27,9 @@ import { actOnAnswers, findWaiting, startWaiting, suspendedUntil } from './waiti
 
 /** Claims a call before its tool is started. */
 export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClaim): Promise<ClaimOutcome> {
-  const now = ctx.now();
   const claimed = claim.repeatable && claim.first ? await claimedWithItsStep(ctx, fence, claim) : null;
   if (claimed) return claimed;
-  return write(ctx, fence.agentId, (tx) => claimUnderLock(tx, fence, claim), now);
+  return write(ctx, fence.agentId, (tx) => claimUnderLock(tx, fence, claim));
 }
 
 /** The outcome of a claim under the head row of the turn's agent. */

@@ -19,33 +19,27 @@ import { turnOf, writeToTurn } from './turns.ts';
 
 /** Tells the waiting call of its parent that a turn has ended, once. */
 export async function settleDelegation(ctx: StoreContext, agentTurnId: string): Promise<DelegationSettlement | null> {
-  const now = ctx.now();
   const { parent_agent_turn_id: parentTurnId, parent_call_id: callId } = await read(ctx, (reader) =>
     turnOf(reader, agentTurnId),
   );
   if (parentTurnId === null || callId === null) return null;
-  return writeToTurn(
-    ctx,
-    parentTurnId,
-    async (tx, parent) => {
-      // Read under the parent's lock: of several reporters one tells, the others get its answer.
-      const child = await turnOf(tx, agentTurnId);
-      if (child.settlement === null || child.settlement === 'pending') return null;
-      const to = { agentId: parent.turn.agent_id, agentTurnId: parentTurnId, callId };
-      if (child.settlement !== 'due') return { ack: child.settlement, wake: false, ...to };
-      const { ack, wake } = await reportTo(tx, parent, await reportOf(tx, child, callId));
-      // A workflow that committed its own end needs no check any more.
-      const check = child.engine === null ? {} : { check_at: null };
-      await tx.db
-        .updateTable('turns')
-        .set({ settlement: ack, ...check })
-        .where('agent_turn_id', '=', agentTurnId)
-        .execute();
-      appendEdge(tx, callId, joinResponse(child, parent.turn, callId));
-      return { ack, wake, ...to };
-    },
-    now,
-  );
+  return writeToTurn(ctx, parentTurnId, async (tx, parent) => {
+    // Read under the parent's lock: of several reporters one tells, the others get its answer.
+    const child = await turnOf(tx, agentTurnId);
+    if (child.settlement === null || child.settlement === 'pending') return null;
+    const to = { agentId: parent.turn.agent_id, agentTurnId: parentTurnId, callId };
+    if (child.settlement !== 'due') return { ack: child.settlement, wake: false, ...to };
+    const { ack, wake } = await reportTo(tx, parent, await reportOf(tx, child, callId));
+    // A workflow that committed its own end needs no check any more.
+    const check = child.engine === null ? {} : { check_at: null };
+    await tx.db
+      .updateTable('turns')
+      .set({ settlement: ack, ...check })
+      .where('agent_turn_id', '=', agentTurnId)
+      .execute();
+    appendEdge(tx, callId, joinResponse(child, parent.turn, callId));
+    return { ack, wake, ...to };
+  });
 }
 
 const joinResponse = (child: TurnRow, parent: TurnRow, callId: string) =>

@@ -222,7 +222,6 @@ export async function writeForBudgets<T>(
   budgets: BudgetChange | undefined,
   body: (tx: Tx, found: Locked) => Promise<T>,
 ): Promise<T | null> {
-  const now = ctx.now();
   // Before the locks: what a turn was given only rises, and those above it stay the same.
   const line = await read(ctx, async (reader) => {
     const seen = await findTurn(reader, agentTurnId);
@@ -237,7 +236,7 @@ export async function writeForBudgets<T>(
     const head = heads.get(turn.agent_id) ?? (await lockHead(tx, turn.agent_id));
     return body(tx, { head, turn });
   };
-  return write(ctx, agentIds, locked, now);
+  return write(ctx, agentIds, locked);
 }
 
 /** The turn and those above it, up to the one that came from outside. */

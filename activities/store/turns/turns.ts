@@ -261,7 +261,6 @@ export async function writeToTurn<T>(
   ctx: StoreContext,
   agentTurnId: string,
   body: (tx: Tx, found: Locked) => Promise<T>,
-  now = ctx.now(),
 ): Promise<T | null> {
   const agentId = await agentOf(ctx, agentTurnId);
   if (agentId === null) return null;
@@ -269,7 +268,7 @@ export async function writeToTurn<T>(
     const head = await lockHead(tx, agentId);
     return body(tx, { head, turn: await turnOf(tx, agentTurnId) });
   };
-  return write(ctx, agentId, locked, now);
+  return write(ctx, agentId, locked);
 }
 
 /** The agent of a turn, null when the turn was never accepted. Read before the lock: a turn stays with its agent for ever. */
