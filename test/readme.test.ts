@@ -136,6 +136,8 @@ describe('the pages that users follow', () => {
 
   test('start turns and answer calls with the Temporal CLI alone', async () => {
     expect(await run(command('temporal workflow signal-with-start'))).toMatchObject({ code: 0 });
+    // It ends once the store has what it was sent.
+    await harness.temporal.client.workflow.getHandle('agents/ann').result();
     const agent = harness.client.agent('ann', { profile: 'weather' });
     const turn = await agent.enqueue({ instruction: 'call ask_person {"question":"again?"}' });
     for await (const event of turn.events()) if (event.type === 'state' && event.payload.waitingToolCount === 1) break;

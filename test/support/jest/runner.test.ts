@@ -97,6 +97,7 @@ test('nothing that a file changes in the process is left for the next', async ()
     jest.setTimeout(1_000);
     test('finds the process as it was', async () => {
       expect(process.env.AGENTTURN_LEFT).toBeUndefined();
+      expect(process.env.FORCE_COLOR).toBeUndefined();
       expect(process.env.TMPDIR).toBe(${JSON.stringify(process.env.TMPDIR)});
       expect(Date.now()).toBeGreaterThan(7);
       await new Promise((resolve) => setTimeout(resolve, 5));
@@ -109,7 +110,9 @@ test('nothing that a file changes in the process is left for the next', async ()
     });`;
   const late = `test('has the time that the configuration gives', () => new Promise((resolve) => setTimeout(resolve, 1_500)));`;
 
+  process.env.FORCE_COLOR = '1';
   const { testResults } = await run({ 'a.test.ts': text, 'b.test.ts': text, 'c.test.ts': late });
+  delete process.env.FORCE_COLOR;
 
   const results = testResults.flatMap((file) => file.assertionResults);
   expect(results.filter(({ status }) => status !== 'passed')).toEqual([]);

@@ -32,6 +32,9 @@ registerHooks({
     specifier === '@jest/globals' ? { url: GLOBALS, shortCircuit: true } : next(specifier, context),
 });
 
+// Jest tells its workers to write in colors where its own output is a terminal. The programs that tests start are not to know.
+for (const name of ['FORCE_COLOR', 'NO_COLOR']) delete process.env[name];
+
 const exit = process.exit.bind(process);
 
 // A run that is stopped or killed takes with it what its tests have started.

@@ -1,5 +1,5 @@
 /** How a server is reached that demands TLS and a password. */
-import { copyFileSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -20,7 +20,8 @@ beforeAll(async () => {
   const dir = mkdtempSync(join(tmpdir(), 'agentturn-tls-'));
   const [cert, key, access] = [join(dir, 'server.crt'), join(dir, 'server.key'), join(dir, 'pg_hba.conf')];
   copyFileSync(fixture('server.crt'), cert);
-  copyFileSync(fixture('server.key'), key);
+  // PostgreSQL takes no key that others may read, and a clone has one that they may.
+  writeFileSync(key, readFileSync(fixture('server.key')), { mode: 0o600 });
   writeFileSync(access, ['host all agentturn all trust', 'hostssl all all all scram-sha-256', ''].join('\n'));
   ownedByServer(dir, cert, key, access);
   const settings = { ssl: 'on', ssl_cert_file: cert, ssl_key_file: key, hba_file: access };
