@@ -38,7 +38,11 @@ export interface Lab extends Access {
   readonly model: Child;
   readonly store: Store;
   /** With the floor's worker beside ours in the same process when it is asked for. */
-  startWorker(choice: { readonly floor?: boolean; readonly modelUrl?: string }): Promise<Child>;
+  startWorker(choice: {
+    readonly floor?: boolean;
+    readonly modelUrl?: string;
+    readonly effectsPath?: string;
+  }): Promise<Child>;
   startCallers(): Promise<Child>;
   close(): Promise<void>;
 }
@@ -93,8 +97,8 @@ export async function openLab(options: LabOptions): Promise<Lab> {
     const floorSource = fileURLToPath(new URL('./floor/workflow.ts', import.meta.url));
     const floorBundle = await bundleWorkflowCode({ workflowsPath: floorSource, logger: new DefaultLogger('ERROR') });
     const floorBundlePath = bundleTo(join(dir, 'floor.js'), floorBundle);
-    const startWorker: Lab['startWorker'] = ({ floor, modelUrl = argument.modelUrl }) =>
-      startChild('./worker-process.ts', { ...argument, modelUrl, ...(floor ? { floorBundlePath } : {}) }, SMALL);
+    const startWorker: Lab['startWorker'] = ({ floor, ...choice }) =>
+      startChild('./worker-process.ts', { ...argument, ...choice, ...(floor ? { floorBundlePath } : {}) }, SMALL);
     return {
       storeKind: options.store,
       pooler,

@@ -7,6 +7,7 @@
 import { writeFileSync } from 'node:fs';
 import { suspendedBudget } from './budget.ts';
 import { writeDocs } from './docs.ts';
+import { frozenBudget, frozenMarkdown, measureFrozen } from './frozen.ts';
 import { type Lab, openLab } from './lab.ts';
 import { measure } from './measure.ts';
 import { type BenchOptions, readOptions, USAGE } from './options.ts';
@@ -25,6 +26,9 @@ const LONGEST_PER_SUSPENDED_MS = 500;
 /** A million turns are written to each store first. */
 const LONGEST_SCALE_MS = 60 * 60_000;
 
+/** A turn may wait for so long in each. */
+const LONGEST_PER_FREEZE_MS = 120_000;
+
 type Say = (line: string) => void;
 
 interface Outcome {
@@ -39,7 +43,7 @@ interface Outcome {
 async function main(args: readonly string[]): Promise<void> {
   const options = readOptions(args);
   if (options === null) return console.log(USAGE);
-  endAfter(options.scale ? LONGEST_SCALE_MS : LONGEST_MS + (options.suspended?.turns ?? 0) * LONGEST_PER_SUSPENDED_MS);
+  endAfter(longestMs(options));
   const startedAt = performance.now();
   const seconds = () => ((performance.now() - startedAt) / 1_000).toFixed(0).padStart(4);
   const say: Say = options.markdown ? () => {} : (line) => console.error(`${seconds()} s  ${line}`);
@@ -52,6 +56,11 @@ async function main(args: readonly string[]): Promise<void> {
   console.error(`Over the budget: ${over.join('; ')}.`);
   process.exitCode = 1;
 }
+
+const longestMs = ({ scale, suspended, frozen }: BenchOptions): number =>
+  scale
+    ? LONGEST_SCALE_MS
+    : LONGEST_MS + (suspended?.turns ?? 0) * LONGEST_PER_SUSPENDED_MS + (frozen ?? 0) * LONGEST_PER_FREEZE_MS;
 
 async function runInLab(options: BenchOptions, say: Say): Promise<Outcome> {
   say(`starting a Temporal server, a model server and a store on ${options.store}`);
@@ -72,6 +81,7 @@ async function runScale({ store }: BenchOptions, say: Say): Promise<Outcome> {
 
 function run(lab: Lab, options: BenchOptions, say: Say): Promise<Outcome> {
   if (options.streams) return runStreams(lab, options, say);
+  if (options.frozen !== null) return runFrozen(lab, options.frozen, say);
   if (options.supervise) return runSupervise(lab, say);
   return options.suspended ? runSuspended(lab, options.suspended, say) : runUsual(lab, options, say);
 }
@@ -80,6 +90,12 @@ async function runStreams(lab: Lab, { quick }: BenchOptions, say: Say): Promise<
   const results = await measureStreams(lab, { readers: 200, turns: 50, seconds: quick ? 30 : 180 }, say);
   const tables = streamMarkdown(results);
   return { results, tables, docs: { part: `streams:${lab.storeKind}`, tables }, over: streamBudget(results) };
+}
+
+async function runFrozen(lab: Lab, freezes: number, say: Say): Promise<Outcome> {
+  const results = await measureFrozen(lab, freezes, say);
+  const tables = frozenMarkdown(results);
+  return { results, tables, docs: { part: `frozen:${lab.storeKind}`, tables }, over: frozenBudget(results) };
 }
 
 async function runSupervise(lab: Lab, say: Say): Promise<Outcome> {

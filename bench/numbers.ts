@@ -10,12 +10,14 @@ export interface Spread {
   readonly n: number;
   readonly p50: number;
   readonly p99: number;
+  readonly max: number;
 }
 
 export const spreadOf = (values: readonly number[]): Spread => ({
   n: values.length,
   p50: percentile(values, 0.5),
   p99: percentile(values, 0.99),
+  max: percentile(values, 1),
 });
 
 /** How long `work` took, in milliseconds. */

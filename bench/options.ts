@@ -10,6 +10,7 @@ export const USAGE = `Usage: npm run bench -- [options]
   --suspended N    only this: N turns that wait at the same time, on one worker
   --rest S         how long they are left waiting; default 60 seconds
   --streams        only this: how late chunks reach readers over HTTP, and what many readers at once take
+  --frozen N       only this: how long turns stand still when one of two workers freezes, N times
   --supervise      only this: what a pass of the supervisor costs beside 100,000 idle agents
   --scale          only this: what an operation costs with 1,000, 100,000 and 1,000,000 turns in the store
   --markdown       only the tables, no progress
@@ -25,6 +26,8 @@ export interface BenchOptions {
   readonly suspended: { readonly turns: number; readonly restSeconds: number } | null;
   /** Only turns that are followed over HTTP. */
   readonly streams: boolean;
+  /** Only so many freezes of one of two workers; null: the usual measurements. */
+  readonly frozen: number | null;
   /** Only a pass of the supervisor. */
   readonly supervise: boolean;
   /** Only operations on stores of several sizes. */
@@ -45,6 +48,7 @@ export function readOptions(args: readonly string[]): BenchOptions | null {
       suspended: { type: 'string' },
       rest: { type: 'string', default: '60' },
       streams: { type: 'boolean', default: false },
+      frozen: { type: 'string' },
       supervise: { type: 'boolean', default: false },
       scale: { type: 'boolean', default: false },
       markdown: { type: 'boolean', default: false },
@@ -60,6 +64,7 @@ export function readOptions(args: readonly string[]): BenchOptions | null {
     pooled,
     quick,
     streams,
+    frozen: values.frozen === undefined ? null : whole('frozen', values.frozen, 1),
     supervise,
     scale,
     markdown,

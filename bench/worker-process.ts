@@ -10,6 +10,8 @@ import { benchApp, FLOOR_QUEUE } from './workload.ts';
 export interface WorkerArgument extends WorkerPlace {
   /** Left out: no floor in this process. */
   readonly floorBundlePath?: string;
+  /** Where `linger` notes its calls. */
+  readonly effectsPath?: string;
 }
 
 interface Served {
@@ -18,7 +20,7 @@ interface Served {
 
 async function start(argument: WorkerArgument): Promise<Served> {
   const capacity = { shutdownGraceMs: 100 };
-  const ours = await startPlacedWorker(argument, benchApp(), { capacity, logLevel: 'ERROR' });
+  const ours = await startPlacedWorker(argument, benchApp(argument.effectsPath), { capacity, logLevel: 'ERROR' });
   const floor = argument.floorBundlePath ? await startFloor(argument, argument.floorBundlePath) : null;
   return {
     async stop() {

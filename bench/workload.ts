@@ -2,6 +2,8 @@
  * The work every measurement does: an agent whose model calls one tool a given number of times, one call a step, and then answers.
  * The instruction says which tool and how often, so the model process needs no script per turn.
  */
+import { appendFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { type App, defineAgent, defineApp, defineTool } from '../activities/app/app.ts';
 import { type ChatRequest, textOf } from '../workers/model-server/chat-request.ts';
@@ -18,7 +20,7 @@ export const LARGE_OUTPUT = 10 * 1024;
 export const SMALL_OUTPUT = 64;
 
 export interface Work {
-  readonly tool: 'produce' | 'ask' | 'ask_briefly';
+  readonly tool: 'produce' | 'linger' | 'ask' | 'ask_briefly';
   readonly calls: number;
   readonly bytes: number;
 }
@@ -66,8 +68,25 @@ const askBriefly = defineTool({
   suspendTimeoutMs: 1_000,
 });
 
-export const benchApp = (): App =>
+const LINGER_MS = 300;
+
+/** May act once for a call, and notes in a file that it did. */
+const linger = (effectsPath: string) =>
+  defineTool({
+    name: 'linger',
+    description: 'Takes its time.',
+    parameters,
+    sideEffects: 'unsafe',
+    async execute(_, { callId }) {
+      appendFileSync(effectsPath, `${callId}\n`);
+      await sleep(LINGER_MS);
+      return 'done';
+    },
+  });
+
+/** `effectsPath`: the file in which `linger` notes each call. */
+export const benchApp = (effectsPath = '/dev/null'): App =>
   defineApp({
     agents: [defineAgent({ name: PROFILE, budgets: { maxSteps: 1_000, maxTokens: Number.MAX_SAFE_INTEGER } })],
-    tools: [produce, ask, askBriefly],
+    tools: [produce, linger(effectsPath), ask, askBriefly],
   });

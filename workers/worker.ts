@@ -212,6 +212,9 @@ async function allOrNone(creating: readonly Promise<Worker>[]): Promise<readonly
 
 const activitiesAtOnce = ({ activities = 200 }: WorkerCapacity = {}): number => activities;
 
+/** A worker that freezes loses what is handed to its open polls, each until its timeout: an idle one has a single poll for each kind of task. */
+const POLLS = { type: 'autoscaling', minimum: 1, initial: 1, maximum: 10 } as const;
+
 function optionsOf({ connection, temporal, capacity = {} }: ChosenDeps): Omit<WorkerOptions, 'taskQueue'> {
   return {
     connection,
@@ -219,6 +222,8 @@ function optionsOf({ connection, temporal, capacity = {} }: ChosenDeps): Omit<Wo
     maxCachedWorkflows: capacity.cachedWorkflows ?? 50,
     maxConcurrentWorkflowTaskExecutions: capacity.workflowTasks ?? 40,
     maxConcurrentActivityTaskExecutions: activitiesAtOnce(capacity),
+    workflowTaskPollerBehavior: POLLS,
+    activityTaskPollerBehavior: POLLS,
     // A stop must reach a streaming model call within a second, whatever the heartbeat timeout (T21).
     maxHeartbeatThrottleInterval: '1s',
     stickyQueueScheduleToStartTimeout: capacity.stickyMs ?? 10_000,
