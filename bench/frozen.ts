@@ -5,6 +5,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import SqliteDatabase from 'better-sqlite3';
 import type { Child } from './child.ts';
 import { type Facts, gatherFacts, loadNow } from './facts.ts';
 import type { Lab, StoreKind } from './lab.ts';
@@ -17,6 +18,8 @@ export interface FrozenResults {
   readonly facts: Facts;
   readonly store: StoreKind;
   readonly freezes: number;
+  /** Moments at which a worker held the lock of the SQLite file, where nobody could write until it was woken at once. */
+  readonly inWrites: number;
   /** Milliseconds from the freeze to the end of turns that were open at that moment. */
   readonly before: Spread;
   /** Milliseconds from the start to the end of turns that were started while a worker was frozen. */
@@ -36,9 +39,12 @@ const SPAN_MS = 2_000;
 const LONGEST_MS = 120_000;
 /** In which a worker that has woken up takes in what it was told meanwhile. */
 const WAKE_MS = 2_000;
+/** For a write to get its lock while nobody is frozen with it. */
+const LOCK_MS = 500;
 const LIMIT_MS = 45_000;
 
 interface Round {
+  readonly inWrites: number;
   readonly before: readonly number[];
   readonly after: readonly number[];
 }
@@ -52,8 +58,9 @@ export async function measureFrozen(lab: Lab, freezes: number, say: (line: strin
   try {
     for (let turn = 0; turn < TURNS; turn += 1) usual.push(await turnMs(lab));
     for (let round = 1; round <= freezes; round += 1) {
-      const { before, after } = await freeze(lab, workers[round % 2] as Child);
-      rounds.push({ before, after });
+      const ended = await freeze(lab, workers[round % 2] as Child);
+      rounds.push(ended);
+      const { before, after } = ended;
       say(`freeze ${round}: ${[...before, ...after].map((ms) => (ms / 1_000).toFixed(1)).join(' ')} s`);
     }
   } finally {
@@ -64,6 +71,7 @@ export async function measureFrozen(lab: Lab, freezes: number, say: (line: strin
     facts,
     store: lab.storeKind,
     freezes,
+    inWrites: rounds.reduce((sum, { inWrites }) => sum + inWrites, 0),
     before: spreadOf(rounds.flatMap(({ before }) => before)),
     after: spreadOf(rounds.flatMap(({ after }) => after)),
     usual: spreadOf(usual),
@@ -82,13 +90,14 @@ async function freeze(lab: Lab, worker: Child): Promise<Round> {
   };
   const early = moments.map(start);
   await sleep(Math.random() * SPAN_MS);
-  process.kill(worker.pid, 'SIGSTOP');
+  const inWrites = await stop(lab, worker);
   const frozenAt = performance.now();
   try {
     const late = moments.map(start);
     const ended = await Promise.all([...early, ...late]);
     const open = ended.filter(({ startedAt, endedAt }) => startedAt < frozenAt && endedAt > frozenAt);
     return {
+      inWrites,
       before: open.map(({ endedAt }) => endedAt - frozenAt),
       after: ended
         .filter(({ startedAt }) => startedAt >= frozenAt)
@@ -97,6 +106,29 @@ async function freeze(lab: Lab, worker: Child): Promise<Round> {
   } finally {
     process.kill(worker.pid, 'SIGCONT');
     await sleep(WAKE_MS);
+  }
+}
+
+/** Freezes a worker, not while it holds the lock of a SQLite file; returns how often it did. */
+async function stop({ storeKind, storeUrl }: Lab, { pid }: Child): Promise<number> {
+  for (let inWrites = 0; ; inWrites += 1) {
+    process.kill(pid, 'SIGSTOP');
+    if (storeKind !== 'sqlite' || isFree(storeUrl.slice('sqlite:'.length))) return inWrites;
+    process.kill(pid, 'SIGCONT');
+    await sleep(Math.random() * LOCK_MS);
+  }
+}
+
+/** Whether a write gets the lock; the other worker's writes are short. */
+function isFree(path: string): boolean {
+  const database = new SqliteDatabase(path, { timeout: LOCK_MS });
+  try {
+    database.exec('begin immediate; rollback');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    database.close();
   }
 }
 
@@ -130,7 +162,7 @@ export function frozenMarkdown({ facts, store, freezes, ...results }: FrozenResu
   return [
     machineLine(facts, store),
     section(
-      `One of two workers frozen ${freezes} times; calls that acted twice: ${results.repeated}, violations: ${results.violations}`,
+      `One of two workers frozen ${freezes} times; moved out of a write: ${results.inWrites}; calls that acted twice: ${results.repeated}, violations: ${results.violations}`,
       table(
         ['turns', 'n', 'p50 s', 'longest s'],
         [
