@@ -30,6 +30,7 @@ import { claimCall, noteProgress, refuseCalls, suspendCall } from './calls/calls
 import { checkLease } from './calls/claims.ts';
 import { openStep, readLedSteps } from './calls/openings.ts';
 import { noteOutage } from './calls/provider-outages.ts';
+import { recountWaits } from './calls/recounting.ts';
 import { reportResult } from './calls/reports.ts';
 import { resolveWaiting } from './calls/resolving.ts';
 import { compareResult } from './calls/result-comparison.ts';
@@ -167,6 +168,7 @@ const supervision = (ctx: StoreContext): SupervisorStore =>
     dueTurns,
     scheduleCheck,
     makeDue,
+    recountWaits,
     reapTurn,
     countOpenTurns,
     listOpenTurns,

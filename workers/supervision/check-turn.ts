@@ -52,6 +52,11 @@ export async function checkTurn(
   supervisedSince: number,
 ): Promise<CheckAction['do']> {
   const { store, temporal } = deps;
+  if (turn.waitsAhead) {
+    // The next check decides by the deadlines that count.
+    await store.recountWaits(turn.agentTurnId);
+    return 'nothing';
+  }
   const { workflow, queue } = await temporal.withDeadline(Date.now() + SERVER_MS, async () => {
     const workflow = needsWorkflow(turn) ? await workflowFacts(temporal, turn) : null;
     const asksQueue = workflow?.kind === 'running' && turn.workerTarget !== null && turn.timeouts !== null;

@@ -43,6 +43,8 @@ export interface DueTurn {
   readonly settlementDue: boolean;
   /** Whether its parent's turn ended without success, and its call says that it is to be stopped then. */
   readonly parentGone: boolean;
+  /** Whether calls of it wait since a time that is still to come, because a clock was ahead: they are to be counted from now. */
+  readonly waitsAhead: boolean;
   /** The timeouts of its pinned profile; null while the turn is queued, and where the profile cannot be read: then nothing is overdue. */
   readonly timeouts: Timeouts | null;
 }
@@ -87,8 +89,16 @@ export interface SupervisorStore {
   releaseSupervisorLease(holder: string): Promise<void>;
   /** Until when a supervisor is, or was, active, epoch ms by the store's clock; null when none ever was. */
   supervisedUntil(): Promise<number | null>;
-  /** Reads turns whose check is due, those first that have been due for longest, at most `limit`. */
+  /**
+   * Reads turns whose check is due, those first that have been due for longest, at most `limit`; behind them those whose times were written
+   * while a clock was ahead.
+   */
   dueTurns(limit: number): Promise<readonly DueTurn[]>;
+  /**
+   * Counts from now what waits of a turn since a time that is still to come; its check stays due. Idempotent: what waits since a time that
+   * has come stays as it is.
+   */
+  recountWaits(agentTurnId: string): Promise<void>;
   /** Schedules the next check of a turn; does nothing when the turn has changed its schedule itself since it was found due. */
   scheduleCheck(turn: CheckedTurn, next: NextCheck): Promise<void>;
   /**

@@ -93,7 +93,7 @@ export type ResolveDecision = 'settled' | 'time_out' | 'retry' | { readonly wake
 /** Where a call of the waiting set stands at `nowMs`. A deferred report is tried once more before the call times out. */
 export function onResolve({ phase, deadline, deferral }: WaitingFacts, nowMs: number): ResolveDecision {
   if (phase !== 'waiting') return 'settled';
-  if (deferral && (deferral.nextRetryAt <= nowMs || deadline <= nowMs)) return 'retry';
+  if (deferral && (isRetryDue(deferral, nowMs) || deadline <= nowMs)) return 'retry';
   if (deadline <= nowMs) return 'time_out';
   return { wakeAt: Math.min(deadline, deferral?.nextRetryAt ?? deadline) };
 }
@@ -104,7 +104,18 @@ export function deferredAgain({ reason, retryCount }: Deferral, deadline: number
   return { reason, ...retryAfter(retryCount + 1, nowMs) };
 }
 
+/** The longest pause between two tries, ms. */
+export const LONGEST_RETRY_PAUSE_MS = FIRST_RETRY_MS * 2 ** (DEFERRAL_TRIES - 1);
+
+const retryPause = (retryCount: number): number => FIRST_RETRY_MS * 2 ** retryCount;
+
 const retryAfter = (retryCount: number, nowMs: number): Pick<Deferral, 'retryCount' | 'nextRetryAt'> => ({
   retryCount,
-  nextRetryAt: nowMs + FIRST_RETRY_MS * 2 ** retryCount,
+  nextRetryAt: nowMs + retryPause(retryCount),
 });
+
+/** Whether the report is to be tried now: its time has come, or lies further ahead than any pause is, because a clock was ahead. */
+const isRetryDue = (
+  { retryCount, nextRetryAt }: Pick<Deferral, 'retryCount' | 'nextRetryAt'>,
+  nowMs: number,
+): boolean => nextRetryAt <= nowMs || nextRetryAt > nowMs + retryPause(retryCount);

@@ -50,7 +50,7 @@ export async function closeApproval(tx: Tx, row: ApprovalRow, answer: Partial<Ap
 /** Changes the row of a question. */
 export async function changeApproval(
   tx: Tx,
-  { agent_turn_id, call_id }: ApprovalRow,
+  { agent_turn_id, call_id }: Pick<ApprovalRow, 'agent_turn_id' | 'call_id'>,
   to: Partial<ApprovalRow>,
 ): Promise<void> {
   await tx.db

@@ -42,7 +42,8 @@ import {
   findApproval,
   proposedArguments,
 } from './approval-rows.ts';
-import { markWaiting, startWaiting, syncHead } from './waiting-set.ts';
+import { findCounted } from './recounting.ts';
+import { findWaiting, markWaiting, startWaiting, syncHead } from './waiting-set.ts';
 
 /**
  * Asks people; a question that was asked before is left as it is. Returns the deadlines, which is at once for a question that has its
@@ -62,7 +63,7 @@ export const askApprovals = (
     const asked: Suspension[] = [];
     for (const request of requests) {
       const { callId } = request;
-      const present = await findApproval(tx, fence.agentTurnId, callId);
+      const present = await askedBefore(tx, locked, callId);
       const deadline = present?.deadline ?? tx.now + policy.deadlineMs;
       if (!present) await ask(tx, locked, { request, rootTurnId, deadline, policy });
       // Budgets may have been set while the turn came to ask.
@@ -75,6 +76,13 @@ export const askApprovals = (
     }
     return asked;
   });
+
+/** The question where it was asked before, with the deadline that counts. */
+async function askedBefore(tx: Tx, locked: Locked<WithLease>, callId: string): Promise<ApprovalRow | undefined> {
+  const present = await findApproval(tx, locked.turn.agent_turn_id, callId);
+  const waiting = present?.status === 'waiting' ? await findCounted(tx, locked, callId) : undefined;
+  return present && { ...present, deadline: waiting?.deadline ?? present.deadline };
+}
 
 /** A question that is to be asked. */
 interface Asking {
@@ -239,7 +247,7 @@ function refuseUnfit(tx: Tx, row: ApprovalRow, answer: ApprovalAnswer, { set, sn
 
 /** What the budgets lack to lift the one that is asked about; null when they lift it, as far as can be known. */
 const shortfallOf = ({ now }: Tx, { budget, created_at }: ApprovalRow, budgets: BudgetChange): string | null =>
-  budget === null ? null : shortfall(decoded(budget), budgets, now - created_at);
+  budget === null ? null : shortfall(decoded(budget), budgets, Math.max(0, now - created_at));
 
 /** What a question has come to: it waits on, or has its answer. */
 export type ApprovalResolution =
@@ -257,9 +265,9 @@ export async function resolveApproval(
   if (row.deadline > tx.now) return { waitUntil: row.deadline, approvers: approversOf(row) };
   const { call_id: callId, tool_name: tool, escalate_to, escalated_at } = row;
   if (escalate_to !== null && escalated_at === null) {
-    const deadline = tx.now + (row.deadline - row.created_at);
+    const deadline = tx.now + (await windowOf(tx, row));
     await changeApproval(tx, row, { escalated_at: tx.at, deadline });
-    await markWaiting(tx, row, { deadline });
+    await markWaiting(tx, row, { deadline, created_at: tx.now });
     const payload = { callId, tool, phase: 'escalated', deadline } as const;
     appendEvent(tx, turn, { type: 'approval', payload }, { topic: TOPIC_OF[row.kind] });
     return { waitUntil: deadline, approvers: approversOf({ ...row, escalated_at: tx.at }) };
@@ -267,6 +275,12 @@ export async function resolveApproval(
   await closeApproval(tx, row, { status: 'unanswered', answered_at: tx.at });
   appendEvent(tx, turn, { type: 'approval', payload: { callId, tool, phase: 'unanswered' } });
   return { answer: { callId, decision: 'unanswered' } };
+}
+
+/** How long a question that waits may do so, ms. */
+async function windowOf(tx: Tx, { agent_turn_id, call_id }: ApprovalRow): Promise<number> {
+  const waiting = await findWaiting(tx, agent_turn_id, call_id);
+  return waiting ? waiting.deadline - waiting.created_at : 0;
 }
 
 /** The answer of a question that waits no more. */

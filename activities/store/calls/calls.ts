@@ -21,9 +21,10 @@ import { asHeld, type Extras, fencedTurn, held, selectHeld } from '../turns/turn
 import { editedArguments } from './approval-rows.ts';
 import { type CallAndResult, callAndResultOf, callOf, findResult, selectCallAndResult } from './call-cards.ts';
 import { insertClaims, isOvertaken, lastAttempt, overtaken, refuseLate, selectClaims } from './claims.ts';
+import { findCounted } from './recounting.ts';
 import { storeResult } from './results.ts';
 import { suspendTimeout } from './tool-specs.ts';
-import { actOnAnswers, findWaiting, startWaiting, suspendedUntil } from './waiting-set.ts';
+import { actOnAnswers, startWaiting, suspendedUntil } from './waiting-set.ts';
 
 /** Claims a call before its tool is started. */
 export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClaim): Promise<ClaimOutcome> {
@@ -35,11 +36,11 @@ export async function claimCall(ctx: StoreContext, fence: Fence, claim: CallClai
 /** The outcome of a claim under the head row of the turn's agent. */
 async function claimUnderLock(tx: Tx, fence: Fence, claim: CallClaim): Promise<ClaimOutcome> {
   const { callId } = claim;
-  const { turn, settled, call, claims } = await fencedAttempts(tx, fence, callId);
+  const { head, turn, settled, call, claims } = await fencedAttempts(tx, fence, callId);
   if (settled) return { kind: 'settled', settled };
   refuseLate(claims, claim);
   if (turn.waited) await actOnAnswers(tx, fence.agentTurnId, callId);
-  const waiting = turn.waited ? await findWaiting(tx, fence.agentTurnId, callId) : undefined;
+  const waiting = turn.waited ? await findCounted(tx, { head, turn }, callId) : undefined;
   if (waiting?.status === 'waiting') return suspendedUntil(tx, waiting.deadline);
   const before = lastAttempt(claims);
   if (!claim.repeatable && before > 0) {
@@ -72,14 +73,14 @@ export async function fencedCall(
 /** The same, with the attempts at the call that were claimed. */
 async function fencedAttempts(tx: Tx, fence: Fence, callId: string) {
   const { agentTurnId } = fence;
-  const [, [row], rows, claims] = await fencedWith(
+  const [head, [row], rows, claims] = await fencedWith(
     tx,
     fence,
     selectHeld(tx, agentTurnId),
     selectCallAndResult(tx, agentTurnId, callId),
     selectClaims(tx, agentTurnId, callId),
   );
-  return { ...callAndResultOf(rows, agentTurnId, callId), turn: leased(held(tx, row, agentTurnId)), claims };
+  return { ...callAndResultOf(rows, agentTurnId, callId), head, turn: leased(held(tx, row, agentTurnId)), claims };
 }
 
 /**
@@ -185,7 +186,7 @@ export const suspendCall = (ctx: StoreContext, fence: Fence, callId: string, wai
     const locked = await fencedTurn(tx, fence);
     const settled = await findResult(tx, locked.turn, callId);
     if (settled) return { kind: 'settled', settled };
-    const present = await findWaiting(tx, fence.agentTurnId, callId);
+    const present = await findCounted(tx, locked, callId);
     if (present) return suspendedUntil(tx, present.deadline);
     const deadline = tx.now + waitMs;
     await startWaiting(tx, locked, await callOf(tx, fence.agentTurnId, callId), { kind: 'tool', deadline });

@@ -18,10 +18,11 @@ import { answerKey, approversOnly, findApproval } from './approval-rows.ts';
 import { resolveApproval } from './approvals.ts';
 import { callOf, findResult } from './call-cards.ts';
 import { findDeferral, forgetDeferral, keepDeferral } from './deferrals.ts';
+import { findCounted } from './recounting.ts';
 import { bodyOf, failure, resultContent, timedOut } from './reported-results.ts';
 import { storeResult } from './results.ts';
 import { defaultAfterExecution } from './tool-specs.ts';
-import { callPhaseOf, findWaiting, markWaiting, syncHead } from './waiting-set.ts';
+import { callPhaseOf, markWaiting, syncHead } from './waiting-set.ts';
 
 type Waiting = WaitingState['waiting'][number];
 
@@ -47,7 +48,7 @@ export const resolveWaiting = (
     const answers: InboxItem<RecordedAnswer>[] = [];
     let moved = false;
     for (const callId of callIds) {
-      const row = await findWaiting(tx, fence.agentTurnId, callId);
+      const row = await findCounted(tx, locked, callId);
       const question = row && row.kind !== 'approval' ? undefined : await openQuestion(tx, turn, callId);
       const resolved = question ? await resolveQuestion(tx, turn, question) : await resolveCall(tx, turn, callId, row);
       if ('settled' in resolved) settled.push(resolved.settled);

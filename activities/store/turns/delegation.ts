@@ -21,8 +21,9 @@ import {
 } from '../../ids.ts';
 import { callOf, findResult, type StoredCall } from '../calls/call-cards.ts';
 import { insertClaims } from '../calls/claims.ts';
+import { findCounted } from '../calls/recounting.ts';
 import { storeResult } from '../calls/results.ts';
-import { findWaiting, startWaiting, suspendedUntil } from '../calls/waiting-set.ts';
+import { startWaiting, suspendedUntil } from '../calls/waiting-set.ts';
 import { forkBox } from '../cards/boxes.ts';
 import { insertCard } from '../cards/cards.ts';
 import { type Reader, type StoreContext, type Tx, write } from '../context.ts';
@@ -69,7 +70,7 @@ export const delegate = (ctx: StoreContext, fence: Fence, delegation: Delegation
     const known = wanted.strategy === 'reuse' ? await rosterEntry(tx, wanted.agentId) : undefined;
     if (known && wanted.strategy === 'reuse' && wanted.agentId < fence.agentId) await lockHead(tx, wanted.agentId);
     const { head, turn } = await fencedTurn(tx, fence);
-    const done = await doneBefore(tx, turn, callId);
+    const done = await doneBefore(tx, { head, turn }, callId);
     if (done) return done;
     const call = await callOf(tx, fence.agentTurnId, callId);
     await insertClaims(tx, fence.agentTurnId, [delegation]);
@@ -96,9 +97,9 @@ const namesOf = ({ agentId }: Fence, { target, waitMs }: Delegation): readonly s
 ];
 
 /** What another attempt at the call has done, null when there was none; a turn that has not started gives its lease again. */
-async function doneBefore(tx: Tx, turn: WithLease, callId: string): Promise<DelegationOutcome | null> {
-  const settled = await findResult(tx, turn, callId);
-  const waiting = settled ? undefined : await findWaiting(tx, turn.agent_turn_id, callId);
+async function doneBefore(tx: Tx, locked: Locked<WithLease>, callId: string): Promise<DelegationOutcome | null> {
+  const settled = await findResult(tx, locked.turn, callId);
+  const waiting = settled ? undefined : await findCounted(tx, locked, callId);
   if (!settled && !waiting) return null;
   const made = await findTurn(tx, delegatedTurnId(callId));
   const call = settled ? ({ kind: 'settled', settled } as const) : suspendedUntil(tx, waiting?.deadline ?? tx.now);

@@ -12,6 +12,7 @@ import type { Handover } from '../../../workflows/contract/lease.ts';
 import { FIRST_CHECK_MS } from '../../../workflows/supervision/check.ts';
 import { mayHaveOwnTurn, type OwnTurn, queueOwnTurn } from '../agents/own-turns.ts';
 import { beginningOf, resume } from '../agents/resuming.ts';
+import { MOST_SKEW_MS } from '../ahead.ts';
 import { type StoreContext, type Tx, write } from '../context.ts';
 import { prepared } from '../prepared.ts';
 import { constant, type Db, type HeadRow } from '../schema/rows.ts';
@@ -95,8 +96,8 @@ interface OfAgent {
   readonly latest: number;
 }
 
-/** A turn waits for further messages for two seconds at most; clocks that agree are a minute apart at most. */
-const LONGEST_WAIT_MS = 62_000;
+/** A turn waits for further messages for two seconds at most. */
+const LONGEST_WAIT_MS = 2_000 + MOST_SKEW_MS;
 
 const queueOf = ({ now }: Tx, agentId: string): OfAgent => ({ agentId, now, latest: now + LONGEST_WAIT_MS });
 

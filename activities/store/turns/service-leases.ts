@@ -1,12 +1,11 @@
 /** The leases of services that one process at a time may run. */
 import { sql } from 'kysely';
+import { MOST_SKEW_MS } from '../ahead.ts';
 import { read, type StoreContext, write } from '../context.ts';
 import type { ServiceLeaseRow } from '../schema/rows.ts';
 
 /** A lease that was free for longer is a break: what happened meanwhile nobody has watched. */
 const BREAK_MS = 30_000;
-/** Clocks of several machines differ by less. */
-const MOST_SKEW_MS = 60_000;
 
 /** Takes or renews the lease of a service; undefined while another holder has it. */
 export const holdLease = (
@@ -25,7 +24,8 @@ export const holdLease = (
           .doUpdateSet({
             holder,
             expires_at: now + ttlMs,
-            since: sql<number>`case when svc_leases.expires_at < ${now - BREAK_MS} then ${now} else svc_leases.since end`,
+            // A time that is still to come was written by a clock that was ahead.
+            since: sql<number>`case when svc_leases.expires_at < ${now - BREAK_MS} or svc_leases.since > ${now} then ${now} else svc_leases.since end`,
           })
           .where((eb) =>
             eb.or([

@@ -8,9 +8,11 @@ import { CodedError } from '../../../workflows/protocol/failures.ts';
 import type { Timeouts } from '../../../workflows/protocol/profile.ts';
 import type { HeadStatus } from '../../../workflows/protocol/turn.ts';
 import { FIRST_CHECK_MS, LATEST_CHECK_MS } from '../../../workflows/supervision/check.ts';
+import { LONGEST_RETRY_PAUSE_MS } from '../../../workflows/waiting/decisions.ts';
+import { aheadBy, MOST_SKEW_MS } from '../ahead.ts';
 import { type Reader, read, type StoreContext, write } from '../context.ts';
 import { appendState } from '../log/events.ts';
-import type { HeadRow } from '../schema/rows.ts';
+import { constant, type HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { lockHead } from './head.ts';
 import { profileByHash } from './profiles.ts';
@@ -24,6 +26,9 @@ const MADE_DUE = 'due';
 
 /** A retry of a report that is due for so long is one that its turn has missed (T18). */
 const MISSED_RETRY_MS = 5_000;
+
+/** No retry is missed later than this from now; one that would be was planned by a clock that was ahead. */
+const LATEST_RETRY_MS = LONGEST_RETRY_PAUSE_MS + MISSED_RETRY_MS + MOST_SKEW_MS;
 
 const OPEN = ['dispatched', 'running', 'suspended'] as const;
 
@@ -111,19 +116,46 @@ const turnsToCheck = (when: RawBuilder<unknown>, limit: number): RawBuilder<DueR
  */
 export async function dueTurns(ctx: StoreContext, limit: number): Promise<readonly DueTurn[]> {
   const now = ctx.now();
+  const early = await waitingEarly(ctx, now, limit);
+  await makeDue(ctx, [...early]);
   const rows = await read(ctx, async ({ db }) => {
     const due = (await dueQuery(now, limit).execute(db)).rows;
     if (due.length === limit) return due;
     const ahead = turnsToCheck(sql`t.check_at > ${now + LATEST_CHECK_MS}`, limit - due.length);
     return [...due, ...(await ahead.execute(db)).rows];
   });
-  const early = rows.filter((row) => row.head_updated_at > now + MOST_SKEW_MS).map((row) => row.agent_id);
-  if (early.length > 0) await setBack(ctx, early);
-  return read(ctx, (reader) => Promise.all(rows.map((row) => dueTurn(reader, row, now))));
+  const moved = rows.filter((row) => row.head_updated_at > now + MOST_SKEW_MS).map((row) => row.agent_id);
+  if (moved.length > 0) await setBack(ctx, moved);
+  const turns = await read(ctx, (reader) => Promise.all(rows.map((row) => dueTurn(reader, row, now))));
+  for (const [index, { agentTurnId, endsBy }] of turns.entries())
+    if (endsBy !== null && endsBy !== rows[index]?.ends_by) await endBy(ctx, agentTurnId, endsBy);
+  return turns.map((turn) => (early.has(turn.agentTurnId) ? { ...turn, waitsAhead: true } : turn));
 }
 
-/** Clocks that agree are not further apart. */
-const MOST_SKEW_MS = 60_000;
+/** Turns with calls that wait since a time which is still to come. */
+const waitingEarly = (ctx: StoreContext, now: number, limit: number): Promise<ReadonlySet<string>> =>
+  read(ctx, async ({ db }) => {
+    const rows = await db
+      .selectFrom('turn_waiting')
+      .select('agent_turn_id')
+      .where('status', '=', constant('waiting'))
+      .where('created_at', '>', now + MOST_SKEW_MS)
+      .orderBy('created_at')
+      .limit(limit)
+      .execute();
+    return new Set(rows.map((row) => row.agent_turn_id));
+  });
+
+/** A turn whose time would be up later than its profile says was leased while a clock was ahead: its time is counted from now. */
+const endBy = (ctx: StoreContext, agentTurnId: string, endsBy: number): Promise<unknown> =>
+  write(ctx, MADE_DUE, ({ db }) =>
+    db
+      .updateTable('turns')
+      .set({ ends_by: endsBy })
+      .where('agent_turn_id', '=', agentTurnId)
+      .where('ends_by', '>', endsBy)
+      .execute(),
+  );
 
 /** Progress that was made by a clock which was ahead was made by now: else its turn could not be overdue before that clock was right. */
 const setBack = (ctx: StoreContext, agentIds: readonly string[]): Promise<unknown> =>
@@ -143,6 +175,7 @@ async function dueTurn(reader: Reader, row: DueRow, now: number): Promise<DueTur
   const isActive = row.active_agent_turn_id === row.agent_turn_id;
   const progressAt = row.head_updated_at > now + MOST_SKEW_MS ? now : row.head_updated_at;
   const retryAt = row.next_retry_at === null ? null : row.next_retry_at + MISSED_RETRY_MS;
+  const timeouts = await timeoutsOf(reader, row.profile_hash);
   return {
     agentId: row.agent_id,
     agentTurnId: row.agent_turn_id,
@@ -155,16 +188,18 @@ async function dueTurn(reader: Reader, row: DueRow, now: number): Promise<DueTur
     leasedAt: Math.min(row.leased_at ?? row.accepted_at, progressAt),
     progressAt,
     resumeDeadline: isActive ? row.resume_deadline : null,
-    endsBy: row.ends_by,
+    endsBy: row.ends_by === null ? null : row.ends_by - aheadBy(row.ends_by - (timeouts?.turnMs ?? row.ends_by), now),
     noWorkersSince: row.no_workers_since,
-    workersSince: row.workers_since,
-    unread: row.unread !== null || (retryAt !== null && retryAt <= now),
+    // What has lasted since a time that is still to come has lasted since now: the check writes it down.
+    workersSince: row.workers_since === null ? null : Math.min(row.workers_since, now),
+    unread: row.unread !== null || (retryAt !== null && (retryAt <= now || retryAt > now + LATEST_RETRY_MS)),
     retryAt,
     wokenAt: row.woken_at,
     agentIsFree: row.head_status === 'idle' && row.lifecycle !== 'stopped',
     settlementDue: row.settlement === 'due',
     parentGone: row.on_parent_end === 'stop' && UNSUCCESSFUL.has(row.parent_status),
-    timeouts: await timeoutsOf(reader, row.profile_hash),
+    waitsAhead: false,
+    timeouts,
   };
 }
 

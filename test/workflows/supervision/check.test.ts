@@ -37,6 +37,7 @@ const TURN: DueTurn = {
   agentIsFree: false,
   settlementDue: false,
   parentGone: false,
+  waitsAhead: false,
   timeouts: timeoutsSchema.parse({}),
 };
 

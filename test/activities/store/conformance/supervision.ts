@@ -130,6 +130,7 @@ export function describeSupervision(bench: StoreBench): void {
         agentIsFree: false,
         settlementDue: false,
         parentGone: false,
+        waitsAhead: false,
         timeouts,
       };
       expect(await due(agentTurnId, bench.now + 10_000)).toEqual(first);
