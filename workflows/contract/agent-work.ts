@@ -44,11 +44,14 @@ export interface WorkStore {
    * only: the lease is not checked.
    */
   readWork(fence: Pick<Fence, 'agentId' | 'agentTurnId'>): Promise<WorkReading>;
-  /** Reads the times that have come, those first that have been due for longest, at most `limit`. Agents that are stopped have none. */
+  /**
+   * Reads the times that have come, those first that have been due for longest, at most `limit`; behind them those that were written while a
+   * clock was ahead. Agents that are stopped have none.
+   */
   dueWakes(limit: number): Promise<readonly DueWake[]>;
   /**
    * Acts on a time that has come: ends the wait whose deadline it is, and makes a turn of the agent, or keeps it for the end of the open one.
-   * Idempotent: null when it is not due any more.
+   * What was written while a clock was ahead is counted from now first. Idempotent: null when it is not due any more, or not yet.
    */
   fireWake(due: DueWake): Promise<Handover | null>;
   /** Makes a time that could not be acted on due again at `until`; nothing when it has been acted on meanwhile. */

@@ -166,8 +166,12 @@ export async function writeWork(
   for (const item of after.items) {
     const was = known.get(item.workItemId);
     if (was === item) continue;
-    if (was) await updateItem(tx, item);
-    else await tx.db.insertInto('work_items').values(itemRow(turn.agent_id, item)).execute();
+    if (was) await updateItem(tx, item, was);
+    else
+      await tx.db
+        .insertInto('work_items')
+        .values(itemRow(turn.agent_id, item, tx.now))
+        .execute();
   }
   await writeTimers(tx, turn.agent_id, before, after);
   const kept = new Set(after.waits.map(({ waitId }) => waitId));
@@ -200,6 +204,7 @@ const timerRow = (agentId: string, { timerId, reason, nextAt, everyMs, createdAt
   next_at: nextAt,
   every_ms: everyMs,
   due_at: nextAt,
+  set_at: createdAt,
   fired: 0,
   cancelled_at: null,
   created_at: createdAt,
@@ -218,16 +223,21 @@ const changeable = (item: WorkItem) => ({
   updated_at: item.updatedAt,
 });
 
-const itemRow = (agentId: string, item: WorkItem): WorkItemRow => ({
+const itemRow = (agentId: string, item: WorkItem, now: number): WorkItemRow => ({
   work_item_id: item.workItemId,
   agent_id: agentId,
   ...changeable(item),
+  set_at: now,
   continued_revision: 0,
   created_at: item.createdAt,
 });
 
-const updateItem = (tx: Tx, item: WorkItem) =>
-  tx.db.updateTable('work_items').set(changeable(item)).where('work_item_id', '=', item.workItemId).execute();
+const updateItem = ({ db, now }: Tx, item: WorkItem, was: WorkItem) =>
+  db
+    .updateTable('work_items')
+    .set({ ...changeable(item), ...(item.recheckAt === was.recheckAt ? {} : { set_at: now }) })
+    .where('work_item_id', '=', item.workItemId)
+    .execute();
 
 /**
  * How soon a wait for a turn is looked at, and how seldom: the end of the turn makes it due, but may have been committed while the wait was. The
@@ -257,6 +267,7 @@ const waitRow = (
   recheck_at: wait.recheckAt,
   deadline: wait.deadline,
   due_at: waitDueAt(wait, now),
+  set_at: now,
   agent_turn_id,
   created_at: wait.createdAt,
   ended_at: null,
@@ -285,7 +296,7 @@ export async function endWaits(
   }
 }
 
-/** Puts the times of an agent aside while it is stopped, and sets them again. */
+/** Puts the times of an agent aside while it is stopped, and sets them again: they are counted from when they were. */
 export async function setDueTimes(tx: Tx, agentId: string, lifecycle: AgentLifecycle): Promise<void> {
   const isStopped = lifecycle === 'stopped';
   const { db } = tx;
@@ -303,9 +314,10 @@ export async function setDueTimes(tx: Tx, agentId: string, lifecycle: AgentLifec
     .execute();
   // A turn that is waited for may have ended meanwhile.
   const soonest = sql<number>`case when kind = 'task' then ${tx.now} when recheck_at < deadline then recheck_at else deadline end`;
+  const counted = sql<number>`case when kind = 'task' then ${tx.now} else set_at end`;
   await db
     .updateTable('waits')
-    .set({ due_at: isStopped ? null : soonest })
+    .set({ due_at: isStopped ? null : soonest, ...(isStopped ? {} : { set_at: counted }) })
     .where('agent_id', '=', agentId)
     .where('status', '=', constant('active'))
     .execute();

@@ -19,6 +19,8 @@ export interface WorkItemRow {
   recheck_at: number | null;
   /** When the supervisor is to act on it: `recheck_at`, and null while its agent is stopped. */
   due_at: number | null;
+  /** When `due_at` was counted: by a clock that was ahead when that is still to come. */
+  set_at: number;
   result_summary: string | null;
   /** The revision at which the agent last went on with it by itself; 0 when it has not (A10). */
   continued_revision: number;
@@ -40,6 +42,8 @@ export interface WaitRow {
   deadline: number;
   /** When the supervisor is to act on it; null once it has ended, and while its agent is stopped. */
   due_at: number | null;
+  /** When `due_at` was counted: by a clock that was ahead when that is still to come. */
+  set_at: number;
   /** The turn that began to wait. */
   agent_turn_id: string;
   created_at: number;
@@ -70,6 +74,8 @@ export interface TimerRow {
   every_ms: number | null;
   /** When the supervisor is to fire it: `next_at`, and null while its agent is stopped. */
   due_at: number | null;
+  /** When `due_at` was counted: by a clock that was ahead when that is still to come. */
+  set_at: number;
   /** How often it has fired. */
   fired: number;
   cancelled_at: number | null;

@@ -199,7 +199,7 @@ async function freeHead(tx: Tx, turn: TurnRow): Promise<void> {
 async function wakeWaiters(tx: Tx, agentTurnId: string): Promise<void> {
   await tx.db
     .updateTable('waits')
-    .set({ due_at: tx.now })
+    .set({ due_at: tx.now, set_at: tx.now })
     .where('resource', '=', agentTurnId)
     .where('kind', '=', constant('task'))
     .where('status', '=', constant('active'))

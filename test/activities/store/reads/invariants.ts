@@ -18,8 +18,8 @@ const question = (turn: string, call: string, status: string): string =>
      values ('${turn}', '${call}', 'a', '${turn}', 'call', 'x', 'r', '[]', 1, '${status}', 1)`;
 
 const wait = (id: string, dueAt: string, kind: string, workItem = 'null'): string =>
-  `insert into waits (wait_id, agent_id, work_item_id, kind, reason, status, deadline, due_at, agent_turn_id, created_at)
-     values ('${id}', 'a', ${workItem}, ${kind}, 'r', 'active', 5, ${dueAt}, 't1', 1)`;
+  `insert into waits (wait_id, agent_id, work_item_id, kind, reason, status, deadline, due_at, set_at, agent_turn_id, created_at)
+     values ('${id}', 'a', ${workItem}, ${kind}, 'r', 'active', 5, ${dueAt}, 1, 't1', 1)`;
 
 const chat = (seq: number, turn: string, placement: string): string =>
   `insert into chat_messages (agent_id, seq, event_id, chat_id, idempotency_key, digest, sender, payload, bytes, policy, placement,
@@ -195,8 +195,8 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       async (_, ...statements) => {
         const { store, plant } = await prepared();
         await plant(
-          `insert into work_items (work_item_id, agent_id, revision, objective, state, plan_status, todo_list, blocked_by, continued_revision, created_at, updated_at)
-           values ('i', 'a', 1, 'x', 'open', 'ready', '[]', '[]', 0, 1, 1)`,
+          `insert into work_items (work_item_id, agent_id, revision, objective, state, plan_status, todo_list, blocked_by, set_at, continued_revision, created_at, updated_at)
+           values ('i', 'a', 1, 'x', 'open', 'ready', '[]', '[]', 1, 0, 1, 1)`,
         );
         await plant(`update agent_state_head set has_work = 1`);
         for (const statement of statements) await plant(statement);

@@ -66,17 +66,18 @@ const WHOLE = new Set([
 function workOf(table: string): string {
   const columns: Readonly<Record<string, readonly [names: string, values: string]>> = {
     work_items: [
-      `work_item_id, revision, objective, state, plan_status, todo_list, blocked_by, continued_revision, updated_at`,
-      `'item-' || agent_turn_id, 1, 'x', case when accept_seq = 3 then 'open' else 'completed' end, 'needs_input', '[]', '[]', 1, 1`,
+      `work_item_id, revision, objective, state, plan_status, todo_list, blocked_by, recheck_at, due_at, set_at, continued_revision, updated_at`,
+      `'item-' || agent_turn_id, 1, 'x', case when accept_seq = 3 then 'open' else 'completed' end, 'needs_input', '[]', '[]',
+         case when accept_seq = 3 then 9e15 else null end, case when accept_seq = 3 then 9e15 else null end, 1, 1, 1`,
     ],
     waits: [
-      `wait_id, kind, reason, status, deadline, due_at, agent_turn_id`,
+      `wait_id, kind, reason, status, deadline, due_at, set_at, agent_turn_id`,
       `'wait-' || agent_turn_id, 'external', 'x', case when accept_seq = 3 then 'active' else 'resolved' end, 9e15,
-         case when accept_seq = 3 then 9e15 else null end, agent_turn_id`,
+         case when accept_seq = 3 then 9e15 else null end, 1, agent_turn_id`,
     ],
     timers: [
-      `timer_id, reason, next_at, due_at, fired`,
-      `'timer-' || agent_turn_id, 'x', case when accept_seq = 3 then 9e15 else null end, case when accept_seq = 3 then 9e15 else null end, 1`,
+      `timer_id, reason, next_at, due_at, set_at, fired`,
+      `'timer-' || agent_turn_id, 'x', case when accept_seq = 3 then 9e15 else null end, case when accept_seq = 3 then 9e15 else null end, 1, 1`,
     ],
     triggers: [
       `trigger_id, name, token_hash, hits, revoked_at`,
