@@ -43,7 +43,8 @@ export class ClosedWorkflows {
   async list(listedUntil: number | null): Promise<number> {
     const { store } = this.#deps;
     const startedAt = Date.now();
-    const since = (listedUntil ?? startedAt) - OVERLAP_MS;
+    // What was listed up to a time that is still to come was listed by a clock that was ahead.
+    const since = Math.min(listedUntil ?? startedAt, startedAt) - OVERLAP_MS;
     // A workflow that shows the end of its turn has committed it.
     const ended = TERMINAL_STATUSES.map((status) => `'${status}'`).join(', ');
     const query =
@@ -86,6 +87,9 @@ export class RunningWorkflows {
   readonly #surplusPauseMs: number;
   readonly #orphanAgeMs: number;
   readonly #compared = new LRUCache<string, true>({ max: REMEMBERED_RUNS, ttl: COMPARED_MS });
+  /** Turns whose end is still to come, because a clock was ahead, and when each was first seen so, by `performance.now()`. */
+  readonly #endedAhead = new LRUCache<string, number>({ max: REMEMBERED_RUNS });
+  // Both by `performance.now()`: a clock that is set back must not keep the lists from being compared.
   #notBefore = 0;
   #surplusNotBefore: number;
 
@@ -97,7 +101,7 @@ export class RunningWorkflows {
     this.#deps = deps;
     this.#surplusPauseMs = surplusPauseMs;
     this.#orphanAgeMs = orphanAgeMs;
-    this.#surplusNotBefore = Date.now() + surplusPauseMs;
+    this.#surplusNotBefore = performance.now() + surplusPauseMs;
   }
 
   /**
@@ -106,7 +110,7 @@ export class RunningWorkflows {
    */
   async compare(): Promise<void> {
     const { store, temporal } = this.#deps;
-    const startedAt = Date.now();
+    const startedAt = performance.now();
     if (startedAt < this.#notBefore) return;
     const open = await store.countOpenTurns();
     const { count } = await callUntilEnded(this.#deps, () => temporal.workflow.count(RUNNING));
@@ -115,9 +119,9 @@ export class RunningWorkflows {
     // The time is set before the search: a workflow that cannot be closed must not have the lists compared in every pass.
     if (surplus) this.#surplusNotBefore = startedAt + this.#surplusPauseMs;
     const found = await this.#compareLists(surplus);
-    const tookMs = Date.now() - startedAt;
+    const tookMs = performance.now() - startedAt;
     const pauseMs = found > 0 ? LEAST_PAUSE_MS : Math.max(LEAST_PAUSE_MS, PAUSE_PER_MS * tookMs);
-    this.#notBefore = Date.now() + pauseMs;
+    this.#notBefore = performance.now() + pauseMs;
   }
 
   async #compareLists(closeOrphans: boolean): Promise<number> {
@@ -155,9 +159,18 @@ export class RunningWorkflows {
   async #closeOrphan(workflowId: string): Promise<void> {
     const agentTurnId = turnIdOf(workflowId);
     const turn = agentTurnId === null ? null : await this.#deps.store.getTurn(agentTurnId);
-    if (turn?.endedAt == null || turn.endedAt > storeNow(this.#deps.store) - this.#orphanAgeMs) return;
+    if (turn?.endedAt == null || !this.#isLongAgo(turn.agentTurnId, turn.endedAt)) return;
     const { temporal } = this.#deps;
     await callUntilEnded(this.#deps, () => terminate(temporal, workflowId, 'it is not the turn that its agent runs'));
+  }
+
+  /** Whether the turn ended a while ago. When one has ended whose end is still to come nobody knows: not later than it was first seen. */
+  #isLongAgo(agentTurnId: string, endedAt: number): boolean {
+    const now = storeNow(this.#deps.store);
+    if (endedAt <= now) return endedAt <= now - this.#orphanAgeMs;
+    const seenAt = this.#endedAhead.get(agentTurnId) ?? performance.now();
+    this.#endedAhead.set(agentTurnId, seenAt);
+    return seenAt <= performance.now() - this.#orphanAgeMs;
   }
 }
 
