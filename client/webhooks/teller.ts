@@ -8,7 +8,12 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Backend } from '../../workflows/contract/store.ts';
-import type { DueAgent, TopicEvent, WebhookStore } from '../../workflows/contract/webhooks.ts';
+import {
+  type DueAgent,
+  LONGEST_PAUSE_MS,
+  type TopicEvent,
+  type WebhookStore,
+} from '../../workflows/contract/webhooks.ts';
 import { messageBody } from './message.ts';
 import { type PostFailure, post } from './post.ts';
 import { EventSearch } from './search.ts';
@@ -43,7 +48,6 @@ export interface TellerDeps {
 
 const TIMEOUT_MS = 10_000;
 const PAUSE_MS = 1_000;
-const LONGEST_PAUSE_MS = 5 * 60_000;
 const AGAIN_MS = 10_000;
 /** How many agents' events are told at the same time. */
 const SIDE_BY_SIDE = 8;

@@ -72,6 +72,9 @@ export interface WebhookView {
   readonly lastError: string | null;
 }
 
+/** No message that was not taken waits longer until it is sent again. */
+export const LONGEST_PAUSE_MS = 5 * 60_000;
+
 /** Webhooks: what is to be told, and what was. */
 export interface WebhookStore {
   /** Takes or renews the right to tell, for `ttlMs`; false while another holder has it. */

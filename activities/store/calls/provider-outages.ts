@@ -28,7 +28,9 @@ export const noteOutage = (ctx: StoreContext, fence: Fence, failed: FailedAttemp
     if (before?.attempt === attempt) return withoutAttempt(before);
     const nextTryAt = tx.now + retryInMs;
     const failures = (before?.failures ?? 0) + 1;
-    const outage: RecordedOutage = { code, message, failures, since: before?.since ?? tx.now, nextTryAt, attempt };
+    // A clock may have been ahead when it began: nothing has lasted since a time that is still to come.
+    const since = Math.min(before?.since ?? tx.now, tx.now);
+    const outage: RecordedOutage = { code, message, failures, since, nextTryAt, attempt };
     await tx.db
       .updateTable('agent_steps')
       .set({ outage: encoded(outage) })
@@ -60,5 +62,5 @@ export function withoutAttempt({ attempt: _, ...outage }: RecordedOutage): Provi
 export function openOutage(recorded: Json<RecordedOutage> | null, nowMs: number): OpenOutage | null {
   if (recorded === null) return null;
   const { failures, since } = decoded(recorded);
-  return { failures, forMs: nowMs - since };
+  return { failures, forMs: Math.max(0, nowMs - since) };
 }

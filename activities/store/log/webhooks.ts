@@ -5,15 +5,17 @@
  * behind it makes the agent due.
  */
 import { sql } from 'kysely';
-import type {
-  DueAgent,
-  FailedMark,
-  FoundEvent,
-  SentMark,
-  Topic,
-  TopicEvent,
-  WebhookView,
+import {
+  type DueAgent,
+  type FailedMark,
+  type FoundEvent,
+  LONGEST_PAUSE_MS,
+  type SentMark,
+  type Topic,
+  type TopicEvent,
+  type WebhookView,
 } from '../../../workflows/contract/webhooks.ts';
+import { MOST_SKEW_MS } from '../ahead.ts';
 import { read, type StoreContext, write } from '../context.ts';
 import { decoded } from '../schema/json.ts';
 import { isAmong } from '../schema/rows.ts';
@@ -122,11 +124,13 @@ export async function noteSearched(ctx: StoreContext, webhookId: string, searche
 /** The agents of whose events something is to be told now. */
 export const dueAgents = (ctx: StoreContext, webhookId: string, limit: number): Promise<readonly DueAgent[]> =>
   read(ctx, async ({ db }) => {
+    const now = ctx.now();
     const rows = await db
       .selectFrom('webhook_cursors')
       .select(['agent_id', 'seq', 'failures'])
       .where('webhook_id', '=', webhookId)
-      .where('due_at', '<=', ctx.now())
+      // One that is due later than after the longest pause was written down while a clock was ahead.
+      .where((eb) => eb.or([eb('due_at', '<=', now), eb('due_at', '>', now + LONGEST_PAUSE_MS + MOST_SKEW_MS)]))
       .orderBy('due_at')
       .limit(limit)
       .execute();
