@@ -1,6 +1,7 @@
 /** One broken rule each, in the order of the rules; test/architecture/rules.test.ts lists the rules that have none yet. */
 import { AGENT_STATE_MUTANTS } from './agent-state-mutants.ts';
 import { CHAT_MUTANTS } from './chat-mutants.ts';
+import { CLOCK_MUTANTS } from './clock-mutants.ts';
 import { JOURNAL_MUTANTS } from './journal-mutants.ts';
 import { KERNEL_MUTANTS } from './kernel-mutants.ts';
 import type { Mutant } from './mutant.ts';
@@ -518,4 +519,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...JOURNAL_MUTANTS,
   ...AGENT_STATE_MUTANTS,
   ...CHAT_MUTANTS,
+  ...CLOCK_MUTANTS,
 ];

@@ -10,6 +10,7 @@ import { describeCalls } from './conformance/calls.ts';
 import { describeChatEdges } from './conformance/chat-edges.ts';
 import { describeChats } from './conformance/chats.ts';
 import { describeChunks } from './conformance/chunks.ts';
+import { describeClockAhead } from './conformance/clock-ahead.ts';
 import { describeContext } from './conformance/context.ts';
 import { describeDeliveries } from './conformance/deliveries.ts';
 import { describeEndings } from './conformance/endings.ts';
@@ -57,6 +58,7 @@ export function describeStore(name: string, makeOpener: () => OpenStore): void {
     describeSupervision(bench);
     describeSupervisorLease(makeOpener);
     describeTimes(makeOpener);
+    describeClockAhead(makeOpener);
     describeWebhooks(bench);
   });
 }
