@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import SqliteDatabase from 'better-sqlite3';
 import { Kysely, PostgresDialect, type RawBuilder, SqliteDialect, sql } from 'kysely';
 import pg from 'pg';
+import { dueCursors } from '../../../../activities/store/log/webhooks.ts';
 import { openPostgresStore } from '../../../../activities/store/postgres/open.ts';
 import type { Tables } from '../../../../activities/store/schema/rows.ts';
 import { openSqliteStore } from '../../../../activities/store/sqlite/open.ts';
@@ -23,10 +24,12 @@ const IN_ONE_PASS = 200;
 interface Opened {
   readonly store: Store;
   readonly db: Kysely<Tables>;
-  /** The tables that the statement reads as a whole, and the indexes it uses. */
-  readonly plan: (
-    statement: RawBuilder<unknown>,
-  ) => Promise<{ readonly scanned: readonly string[]; readonly indexes: readonly string[] }>;
+  /** The tables that the statement reads as a whole, the indexes it uses, and whether it sorts what it finds. */
+  readonly plan: (statement: RawBuilder<unknown>) => Promise<{
+    readonly scanned: readonly string[];
+    readonly indexes: readonly string[];
+    readonly isSorted: boolean;
+  }>;
 }
 
 const BACKENDS: readonly (readonly [name: string, open: () => Promise<Opened>])[] = [
@@ -54,7 +57,11 @@ const BACKENDS: readonly (readonly [name: string, open: () => Promise<Opened>])[
 async function sqlitePlan(db: Kysely<Tables>, statement: RawBuilder<unknown>) {
   const { rows } = await sql<{ detail: string }>`explain query plan ${statement}`.execute(db);
   const named = (pattern: RegExp) => rows.flatMap(({ detail }) => pattern.exec(detail)?.[1] ?? []);
-  return { scanned: named(/^SCAN (\S+)/), indexes: named(/ USING (?:COVERING )?INDEX (\S+)/) };
+  return {
+    scanned: named(/^SCAN (\S+)/),
+    indexes: named(/ USING (?:COVERING )?INDEX (\S+)/),
+    isSorted: rows.some(({ detail }) => detail.includes('FOR ORDER BY')),
+  };
 }
 
 interface PlanNode {
@@ -77,6 +84,7 @@ async function postgresPlan(db: Kysely<Tables>, statement: RawBuilder<unknown>) 
   return {
     scanned: nodes.flatMap((node) => (node['Node Type'] === 'Seq Scan' ? [node['Relation Name'] ?? ''] : [])),
     indexes: nodes.flatMap((node) => node['Index Name'] ?? []),
+    isSorted: nodes.some((node) => node['Node Type'] === 'Sort'),
   };
 }
 
@@ -157,6 +165,18 @@ describe.each(hasPostgres ? BACKENDS : BACKENDS.slice(0, 1))('in a large store o
       expect(indexes).toContain('turns_due');
     },
   );
+
+  test('a look for agents that a webhook is to be told of sorts nothing, however many are due', async () => {
+    await sql`insert into webhook_cursors (webhook_id, agent_id, seq, event_id, due_at, failures)
+      select 'hook', agent_id, 1, 1, ${NOW}, 0 from agents`.execute(opened.db);
+    await sql`analyze`.execute(opened.db);
+    const { indexes, isSorted } = await opened.plan(dueCursors('hook', sql`due_at <= ${NOW}`, IN_ONE_PASS));
+    expect(indexes).toEqual(['webhook_cursors_due']);
+    expect(isSorted).toBe(false);
+    const due = await opened.store.dueAgents('hook', IN_ONE_PASS);
+    expect(due).toHaveLength(IN_ONE_PASS);
+    expect(due[0]).toEqual({ agentId: expect.any(String), seq: 1, failures: 0 });
+  });
 
   test('a look for due turns finds a thousand among tens of thousands, the longest due first (T12)', async () => {
     const { store } = opened;
