@@ -42,7 +42,7 @@ export const listEdges = (ctx: StoreContext, agentTurnId: string, bounds?: EdgeB
 const madeTurn = ({ primitive, target_agent_turn_id: id }: EdgeRow): string | null =>
   primitive === 'enqueue' ? id : null;
 
-/** The edges that begin, or end, at these turns, the oldest first. */
+/** The edges that end, or begin, at these turns, the oldest first: in one millisecond a turn comes before those it enqueued. */
 async function edgesOf(db: Db, ids: readonly string[]): Promise<EdgeRow[]> {
   const at = (column: 'source_agent_turn_id' | 'target_agent_turn_id') =>
     db
@@ -50,7 +50,7 @@ async function edgesOf(db: Db, ids: readonly string[]): Promise<EdgeRow[]> {
       .selectAll()
       .where((eb) => eb(column, '=', eb.fn.any(eb.val(ids))))
       .execute();
-  return [...(await at('source_agent_turn_id')), ...(await at('target_agent_turn_id'))].sort(chronologically);
+  return [...(await at('target_agent_turn_id')), ...(await at('source_agent_turn_id'))].sort(chronologically);
 }
 
 const RANKS = { tool_call: 1, enqueue: 2, join: 3, report: 4 } as const;

@@ -149,6 +149,7 @@ describe.each(['sqlite', ...(hasPostgres ? ['postgres'] : [])])('edges of delega
       const enqueuedBy = (parent: string, child: string) =>
         run(`update execution_edges set source_agent_id = 'of-${parent}', source_agent_turn_id = '${parent}', source_step_index = 1
              where target_agent_turn_id = '${child}'`);
+      await run('update execution_edges set created_at = 1');
       await enqueuedBy('root', 'child');
       await enqueuedBy('child', 'grandchild');
       const targets = async (turn: string) => (await store.listEdges(turn)).map((found) => found.targetAgentTurnId);
