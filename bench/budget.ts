@@ -6,12 +6,15 @@ import {
   medianOf,
   type Round,
   ratioOf,
+  type Side,
   totalCpuMs,
   VARIANTS,
   type Variant,
 } from './comparison.ts';
-import type { HistoryResults } from './histories.ts';
+import type { HistoryResults, TurnCost } from './histories.ts';
+import type { StoreKind } from './lab.ts';
 import type { SuspendedResults } from './suspended.ts';
+import { COMPARED_NAMES, type Compared } from './workload.ts';
 
 export interface BudgetLine {
   readonly what: string;
@@ -24,21 +27,26 @@ export interface BudgetLine {
 }
 
 const LIMITS = {
-  oneToolEvents: 12,
-  oneToolTasks: 2,
+  shortTurnEvents: 12,
+  shortTurnTasks: 2,
   furtherStepEvents: 1,
   suspendingStepEvents: 16,
   furtherStepBytes: 700,
   idleWorkflows: 0,
   /** One for each transaction: to accept, for the step that proposes the call, its result, and the step that ends the turn, with its openings. */
-  storeSyncs: 7,
+  storeSyncs: { oneTool: 7, noTool: 4 },
 } as const;
 
 /** Over the bare workflow; each transaction on PostgreSQL costs round trips that a file does not. */
 const RATIOS = {
-  sqlite: { p50: 0.75, rate: 1.3, cpu: 0.9 },
-  postgres: { p50: 0.9, rate: 1.1, cpu: 0.9 },
-} as const;
+  sqlite: { oneTool: { p50: 0.75, rate: 1.3, cpu: 0.9 }, noTool: { p50: 1, rate: 1, cpu: 1 } },
+  postgres: { oneTool: { p50: 0.9, rate: 1.1, cpu: 0.9 }, noTool: { p50: 1.1, rate: 1, cpu: 1 } },
+} as const satisfies Record<StoreKind, Record<Compared, { p50: number; rate: number; cpu: number }>>;
+
+const NAMES = {
+  oneTool: 'a one-tool turn',
+  noTool: 'a turn without tools',
+} as const satisfies Record<Compared, string>;
 
 /** Of one worker, however many turns wait. */
 const SUSPENDED_WORKER_BYTES = 600e6;
@@ -54,25 +62,18 @@ export function suspendedBudget({ failed, worker }: SuspendedResults): string[] 
 /** `judgesTime`: false for a short run, on a machine that others may use: then only what does not depend on it is judged. */
 export function checkBudget(
   histories: HistoryResults,
-  { one, many, idle }: Comparison,
-  { judgesTime, store }: { readonly judgesTime: boolean; readonly store: keyof typeof RATIOS },
+  comparisons: Readonly<Record<Compared, Comparison>>,
+  { judgesTime, store }: { readonly judgesTime: boolean; readonly store: StoreKind },
 ): BudgetLine[] {
-  const ratios = RATIOS[store];
-  const { oneTool, steps, suspendingStepEvents, timedOutStepEvents } = histories;
+  const { costs, steps, suspendingStepEvents, timedOutStepEvents } = histories;
   return [
-    ...VARIANTS.flatMap((variant) => [
-      line(`events of a one-tool turn, ${variant} agent`, oneTool[variant].events, LIMITS.oneToolEvents),
-      line(`workflow tasks of it, ${variant} agent`, oneTool[variant].workflowTasks, LIMITS.oneToolTasks),
-    ]),
-    ...VARIANTS.map((variant) =>
-      line(`waits of the store for its disk a turn, ${variant} agent`, syncsOf(one, variant), LIMITS.storeSyncs),
-    ),
-    line('workflows of idle agents', idle.workflows, LIMITS.idleWorkflows),
-    ...[
-      ...ratioLines('p50 of a one-tool turn over the bare one', one, ({ p50Ms }) => p50Ms, ratios.p50),
-      ...ratioLines('turns per second over the bare ones', many, ({ perSecond }) => perSecond, ratios.rate, true),
-      ...ratioLines('processor time of a turn over the bare one', many, totalCpuMs, ratios.cpu),
-    ].map((timed) => (judgesTime ? timed : { ...timed, ok: null })),
+    ...COMPARED_NAMES.flatMap((compared) => {
+      const timed = timedLines(compared, comparisons[compared], store);
+      return [
+        ...countedLines(compared, costs[compared], comparisons[compared]),
+        ...(judgesTime ? timed : timed.map((unjudged) => ({ ...unjudged, ok: null }))),
+      ];
+    }),
     ...steps.map(({ from, to, eventsPerStep }) =>
       line(`events per further step, ${from} → ${to} calls`, eventsPerStep, LIMITS.furtherStepEvents),
     ),
@@ -81,6 +82,28 @@ export function checkBudget(
     ...steps.map(({ from, to, bytesPerStep }) =>
       line(`bytes per further step, ${from} → ${to} calls`, bytesPerStep, LIMITS.furtherStepBytes),
     ),
+  ];
+}
+
+function countedLines(compared: Compared, costs: Record<Side, TurnCost>, { one, idle }: Comparison): BudgetLine[] {
+  const what = NAMES[compared];
+  return [
+    ...VARIANTS.flatMap((variant) => [
+      line(`events of ${what}, ${variant} agent`, costs[variant].events, LIMITS.shortTurnEvents),
+      line(`workflow tasks of ${what}, ${variant} agent`, costs[variant].workflowTasks, LIMITS.shortTurnTasks),
+      line(`disk waits of ${what}, ${variant} agent`, syncsOf(one, variant), LIMITS.storeSyncs[compared]),
+    ]),
+    line(`workflows of idle agents after ${what}`, idle.workflows, LIMITS.idleWorkflows),
+  ];
+}
+
+function timedLines(compared: Compared, { one, many }: Comparison, store: StoreKind): BudgetLine[] {
+  const ratios = RATIOS[store][compared];
+  const what = NAMES[compared];
+  return [
+    ...ratioLines(`p50 of ${what} over the bare one`, one, ({ p50Ms }) => p50Ms, ratios.p50),
+    ...ratioLines(`rate of ${what} over the bare one`, many, ({ perSecond }) => perSecond, ratios.rate, true),
+    ...ratioLines(`processor time of ${what} over the bare one`, many, totalCpuMs, ratios.cpu),
   ];
 }
 

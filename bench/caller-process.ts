@@ -6,7 +6,7 @@ import { openStore } from '../workers/open-store.ts';
 import { serveParent } from './child.ts';
 import { timed } from './numbers.ts';
 import { enqueue, runFloor, runTurn } from './turns.ts';
-import { SMALL_OUTPUT, type Work } from './workload.ts';
+import { COMPARED, type Compared } from './workload.ts';
 
 export interface CallerArgument {
   readonly address: string;
@@ -20,6 +20,7 @@ export interface CallerTask {
    * are here; `enqueue` queues turns of new agents and waits for the acknowledgements only.
    */
   readonly call: 'floor' | 'fresh' | 'standing' | 'enqueue';
+  readonly work: Compared;
   /** How many callers work side by side. Each makes one call after the other. */
   readonly callers: number;
   /** No caller begins a call after this time; the calls that have begun are finished. */
@@ -35,28 +36,26 @@ export interface CallerTimes {
   readonly seconds: number;
 }
 
-const ONE_TOOL: Work = { tool: 'produce', calls: 1, bytes: SMALL_OUTPUT };
-const NO_TOOL: Work = { tool: 'produce', calls: 0, bytes: 0 };
-
 /** An agent remembers its earlier turns, so its prompts grow: after so many turns a caller goes on with another agent. */
 const TURNS_PER_AGENT = 15;
 
-type Calls = Readonly<Record<CallerTask['call'], (caller: number) => Promise<unknown>>>;
+type Calls = Readonly<Record<CallerTask['call'], (caller: number, work: Compared) => Promise<unknown>>>;
 
 async function start({ storeUrl, ...address }: CallerArgument): Promise<{ calls: Calls; stop(): Promise<void> }> {
   const temporal = await connectClient(address);
   const store = await openStore(storeUrl);
   const access = { temporal, client: new AgentClient({ temporal: temporal.client, store }) };
-  const standingTurns = new Map<number, number>();
+  const standingTurns = new Map<string, number>();
   const calls: Calls = {
-    floor: () => runFloor(access, ONE_TOOL),
-    fresh: () => runTurn(access, `fresh-${crypto.randomUUID()}`, ONE_TOOL),
-    standing: (caller) => {
-      const turns = standingTurns.get(caller) ?? 0;
-      standingTurns.set(caller, turns + 1);
-      return runTurn(access, `standing-${caller}-${Math.floor(turns / TURNS_PER_AGENT)}`, ONE_TOOL);
+    floor: (_, work) => runFloor(access, COMPARED[work]),
+    fresh: (_, work) => runTurn(access, `fresh-${crypto.randomUUID()}`, COMPARED[work]),
+    standing: (caller, work) => {
+      const name = `standing-${work}-${caller}`;
+      const turns = standingTurns.get(name) ?? 0;
+      standingTurns.set(name, turns + 1);
+      return runTurn(access, `${name}-${Math.floor(turns / TURNS_PER_AGENT)}`, COMPARED[work]);
     },
-    enqueue: () => enqueue(access, `enqueue-${crypto.randomUUID()}`, NO_TOOL),
+    enqueue: (_, work) => enqueue(access, `enqueue-${crypto.randomUUID()}`, COMPARED[work]),
   };
   const stop = async () => {
     await store.close();
@@ -65,12 +64,12 @@ async function start({ storeUrl, ...address }: CallerArgument): Promise<{ calls:
   return { calls, stop };
 }
 
-async function run(calls: Calls, { call, callers, ms, pauseMs }: CallerTask): Promise<CallerTimes> {
+async function run(calls: Calls, { call, work, callers, ms, pauseMs }: CallerTask): Promise<CallerTimes> {
   const tookMs: number[] = [];
   const startedAt = performance.now();
   const loop = async (caller: number) => {
     while (performance.now() - startedAt < ms) {
-      tookMs.push(await timed(() => calls[call](caller)));
+      tookMs.push(await timed(() => calls[call](caller, work)));
       if (pauseMs > 0) await sleep(pauseMs);
     }
   };

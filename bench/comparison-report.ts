@@ -14,6 +14,7 @@ import type { TurnCost } from './histories.ts';
 import { short, table, whole } from './markdown.ts';
 import { PARTS } from './probes.ts';
 import type { Results } from './results.ts';
+import type { Compared } from './workload.ts';
 
 const PART_NAMES = {
   engine: 'Temporal server',
@@ -24,14 +25,17 @@ const PART_NAMES = {
 } as const satisfies Record<(typeof PARTS)[number], string>;
 
 type Text = (value: number) => string;
-export function comparisonTable({ histories, comparison, store }: Results): string {
-  const { one, many, idle } = comparison;
+
+const HEADINGS = { oneTool: 'one tool call', noTool: 'no tool call' } as const satisfies Record<Compared, string>;
+
+export function comparisonTable({ histories, comparisons, store }: Results, compared: Compared): string {
+  const { one, many, idle } = comparisons[compared];
   const row = (what: string, text: Text, value: (side: Side) => number, ratio: (variant: Variant) => number) => {
     const ours = VARIANTS.flatMap((variant) => [text(value(variant)), ratioText(ratio(variant))]);
     return [what, text(value('floor')), ...ours];
   };
   const counted = (what: string, cost: keyof TurnCost): string[] => {
-    const value = (side: Side) => histories.oneTool[side][cost];
+    const value = (side: Side) => histories.costs[compared][side][cost];
     return row(what, whole, value, (variant) => value(variant) / value('floor'));
   };
   const timed = (what: string, text: Text, rounds: readonly Round[], figure: Figure): string[] => {
@@ -51,7 +55,7 @@ export function comparisonTable({ histories, comparison, store }: Results): stri
     ...parts.map((part) => timed(`– ${PART_NAMES[part]}`, short, many, ({ cpuMs }) => cpuMs[part])),
   ];
   return [
-    table(['one tool call', 'bare', 'fresh agents', 'ratio', 'standing agents', 'ratio'], rows),
+    table([HEADINGS[compared], 'bare', 'fresh agents', 'ratio', 'standing agents', 'ratio'], rows),
     `${judgedOf(one, 'one caller')}; ${judgedOf(many, `${MANY_CALLERS} callers`)}. ` +
       `${whole(idle.agents)} idle agents keep ${whole(idle.workflows)} workflows running.`,
   ].join('\n\n');

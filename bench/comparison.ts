@@ -1,5 +1,5 @@
 /**
- * What one turn with one tool call costs beside the bare workflow: time, turns per second, processor time. Ours and the floor take turns
+ * What one turn costs beside the bare workflow, with one tool call and without any: time, turns per second, processor time. Ours and the floor take turns
  * block by block, so that what disturbs one disturbs the other, and each block of ours is compared with the floor's of the same round.
  */
 
@@ -11,6 +11,7 @@ import type { Child } from './child.ts';
 import type { Lab } from './lab.ts';
 import { percentile } from './numbers.ts';
 import { machineSeconds, PARTS, type PartTimes, partSeconds, storeSyncs } from './probes.ts';
+import type { Compared } from './workload.ts';
 
 /** The bare workflow, and ours in two variants: a new agent for every turn, and an agent per caller that is kept. */
 export const SIDES = ['floor', 'fresh', 'standing'] as const;
@@ -70,7 +71,7 @@ const ONE_CALLER: Length = { ms: 3_000, leadMs: LEAD_MS, wanted: 5, extra: EXTRA
 /** More of them: under load the speed of a machine moves by a quarter within seconds. */
 const ALL_CALLERS: Length = { ms: 4_000, leadMs: LEAD_MS, wanted: 7, extra: EXTRA_ROUNDS };
 /** One look: no time of it is judged. */
-const QUICK: Length = { ms: 500, leadMs: 100, wanted: 1, extra: 0 };
+const QUICK: Length = { ms: 300, leadMs: 100, wanted: 1, extra: 0 };
 
 /** Lets the writes that follow a result finish, so that they do not fall into the next measurement. */
 const PAUSE_MS = 50;
@@ -85,19 +86,18 @@ interface Bench {
   readonly say: (line: string) => void;
 }
 
-export async function compareWithFloor(bench: Bench, quick: boolean): Promise<Comparison> {
+export async function compareWithFloor(bench: Bench, work: Compared, quick: boolean): Promise<Comparison> {
   const [ofOne, ofMany] = quick ? [QUICK, QUICK] : [ONE_CALLER, ALL_CALLERS];
-  for (const call of SIDES) await bench.callers.ask({ call, callers: MANY_CALLERS, ms: ofMany.leadMs, pauseMs: 0 });
-  const one = await alternate(bench, { callers: 1, pauseMs: PAUSE_MS }, ofOne);
-  const many = await alternate(bench, { callers: MANY_CALLERS, pauseMs: 0 }, ofMany);
+  const all: Task = { work, callers: MANY_CALLERS, pauseMs: 0 };
+  for (const call of SIDES) await bench.callers.ask({ ...all, call, ms: ofMany.leadMs });
+  const one = await alternate(bench, { work, callers: 1, pauseMs: PAUSE_MS }, ofOne);
+  const many = await alternate(bench, all, ofMany);
   return { one, many, idle: await lookAtIdleAgents(bench.lab) };
 }
 
-async function alternate(
-  bench: Bench,
-  task: Omit<CallerTask, 'call' | 'ms'>,
-  { wanted, extra, ...length }: Length,
-): Promise<Round[]> {
+type Task = Omit<CallerTask, 'call' | 'ms'>;
+
+async function alternate(bench: Bench, task: Task, { wanted, extra, ...length }: Length): Promise<Round[]> {
   const rounds: Round[] = [];
   const judged = () => Math.min(...VARIANTS.map((variant) => judgedRounds(rounds, variant).length));
   while (judged() < wanted && rounds.length < wanted + extra) {
@@ -107,7 +107,7 @@ async function alternate(
       const call = SIDES[(index + rounds.length) % SIDES.length] ?? 'floor';
       const block = await runBlock(bench, { ...task, ...length, call });
       blocks[call] = block;
-      bench.say(`round ${rounds.length + 1}, callers: ${task.callers}, ${call}: ${lineOf(block)}`);
+      bench.say(`${task.work}, round ${rounds.length + 1}, callers: ${task.callers}, ${call}: ${lineOf(block)}`);
     }
     rounds.push(blocks as Round);
   }

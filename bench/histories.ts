@@ -4,7 +4,7 @@ import { turnWorkflowId } from '../workflows/protocol/ids.ts';
 import type { Side } from './comparison.ts';
 import type { Lab } from './lab.ts';
 import { enqueue, runFloor, runTurn, succeeded } from './turns.ts';
-import { LARGE_OUTPUT, SMALL_OUTPUT, type Work } from './workload.ts';
+import { COMPARED, type Compared, LARGE_OUTPUT, type Work } from './workload.ts';
 
 export interface HistorySize {
   readonly events: number;
@@ -20,7 +20,7 @@ export interface TurnSize {
   readonly floor: HistorySize | null;
 }
 
-/** What a turn with one tool call costs the server, counted in its history. */
+/** What a turn costs the server, counted in its history. */
 export interface TurnCost {
   readonly events: number;
   readonly workflowTasks: number;
@@ -36,7 +36,7 @@ export interface StepSize {
 }
 
 export interface HistoryResults {
-  readonly oneTool: Readonly<Record<Side, TurnCost>>;
+  readonly costs: Readonly<Record<Compared, Readonly<Record<Side, TurnCost>>>>;
   readonly sizes: readonly TurnSize[];
   readonly steps: readonly StepSize[];
   /** Events that one suspended call and its step added to a turn without calls. */
@@ -49,8 +49,8 @@ export const CALLS = [0, 1, 10, 50, 200] as const;
 /** A bare workflow carries the conversation through its history: 200 calls of 10 KiB would not fit into a payload. */
 const FLOOR_UP_TO = 50;
 
-/** The start of the bare workflow with one tool call, and its three activities. */
-const FLOOR_ACTIONS = 4;
+/** The start of the bare workflow, and its activities. */
+const FLOOR_ACTIONS = { oneTool: 4, noTool: 2 } as const satisfies Record<Compared, number>;
 
 /** Event counts vary a little with what shares a workflow task; of the small shapes the largest of so many runs is taken. */
 const RUNS = 3;
@@ -67,7 +67,7 @@ export async function measureHistories(lab: Lab, quick: boolean): Promise<Histor
   const [none] = sizes;
   const plain = none?.turn.events ?? 0;
   return {
-    oneTool: await measureOneTool(lab, runs),
+    costs: { oneTool: await measureCosts(lab, 'oneTool', runs), noTool: await measureCosts(lab, 'noTool', runs) },
     sizes: [...sizes, suspended, timedOut],
     steps: stepsBetween(sizes),
     suspendingStepEvents: suspended.turn.events - plain,
@@ -98,13 +98,13 @@ async function waitingCall(turn: TurnHandle): Promise<string> {
 }
 
 /** The first turn of each agent is that of a fresh agent, and the second that of a standing one. */
-async function measureOneTool(lab: Lab, runs: number): Promise<Record<Side, TurnCost>> {
-  const work: Work = { tool: 'produce', calls: 1, bytes: SMALL_OUTPUT };
+async function measureCosts(lab: Lab, compared: Compared, runs: number): Promise<Record<Side, TurnCost>> {
+  const work = COMPARED[compared];
   const costs: Record<Side, TurnCost[]> = { floor: [], fresh: [], standing: [] };
   for (let round = 0; round < runs; round += 1) {
-    costs.floor.push(await costOf(lab, await runFloor(lab, work), FLOOR_ACTIONS));
+    costs.floor.push(await costOf(lab, await runFloor(lab, work), FLOOR_ACTIONS[compared]));
     for (const side of ['fresh', 'standing'] as const) {
-      const agentId = `one-tool-${round}`;
+      const agentId = `cost-${compared}-${round}`;
       const turn = await runTurn(lab, agentId, work);
       const { engine } = await turn.get();
       costs[side].push(await costOf(lab, turnWorkflowId(agentId, turn.id), engine?.actions ?? Number.NaN));

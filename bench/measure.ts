@@ -8,17 +8,19 @@ import { measureHistories } from './histories.ts';
 import type { Lab } from './lab.ts';
 import { measureMemory } from './memory.ts';
 import type { Results } from './results.ts';
+import type { Compared } from './workload.ts';
 
 export async function measure(lab: Lab, quick: boolean, say: (line: string) => void): Promise<Results> {
   const startedAt = performance.now();
   const facts = await gatherFacts(lab, loadNow());
   const callers = await lab.startCallers();
   try {
-    const { histories, comparison } = await withWorker(lab, true, async (worker) => {
+    const { histories, comparisons } = await withWorker(lab, true, async (worker) => {
       say('histories');
       const histories = await measureHistories(lab, quick);
       say('beside a bare workflow');
-      return { histories, comparison: await compareWithFloor({ lab, worker, callers, say }, quick) };
+      const compared = (work: Compared) => compareWithFloor({ lab, worker, callers, say }, work, quick);
+      return { histories, comparisons: { oneTool: await compared('oneTool'), noTool: await compared('noTool') } };
     });
     say('memory');
     const memory = await measureMemory(lab, quick);
@@ -27,8 +29,8 @@ export async function measure(lab: Lab, quick: boolean, say: (line: string) => v
     const idle = await measureAcks(callers, quick);
     const busy = await withWorker(lab, false, () => measureAcks(callers, quick));
     const seconds = (performance.now() - startedAt) / 1_000;
-    const budget = checkBudget(histories, comparison, { judgesTime: !quick, store: lab.storeKind });
-    return { store: lab.storeKind, facts, histories, budget, comparison, memory, acks: { idle, busy }, seconds };
+    const budget = checkBudget(histories, comparisons, { judgesTime: !quick, store: lab.storeKind });
+    return { store: lab.storeKind, facts, histories, budget, comparisons, memory, acks: { idle, busy }, seconds };
   } finally {
     await callers.stop();
   }

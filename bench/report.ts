@@ -9,6 +9,7 @@ import { precise, section, short, table, whole } from './markdown.ts';
 import type { MemoryResults } from './memory.ts';
 import type { Spread } from './numbers.ts';
 import type { Results } from './results.ts';
+import { COMPARED_NAMES } from './workload.ts';
 
 export const STORE_NAMES: Readonly<Record<StoreKind, string>> = {
   sqlite: 'store on SQLite',
@@ -27,7 +28,10 @@ export function toMarkdown(results: Results): string {
 export function toShortMarkdown(results: Results): string {
   return [
     machineLine(results.facts, results.store, results.seconds),
-    section('Beside a bare workflow', comparisonTable(results)),
+    section(
+      'Beside a bare workflow',
+      COMPARED_NAMES.map((compared) => comparisonTable(results, compared)).join('\n\n'),
+    ),
     section('Budget', budgetTable(results.budget)),
     section('Acknowledgement of an enqueue', ackTable(results.acks)),
   ].join('\n\n');

@@ -6,13 +6,14 @@ import type { Facts } from './facts.ts';
 import type { HistoryResults } from './histories.ts';
 import type { StoreKind } from './lab.ts';
 import type { MemoryResults } from './memory.ts';
+import type { Compared } from './workload.ts';
 
 export interface Results {
   readonly store: StoreKind;
   readonly facts: Facts;
   readonly histories: HistoryResults;
   readonly budget: readonly BudgetLine[];
-  readonly comparison: Comparison;
+  readonly comparisons: Readonly<Record<Compared, Comparison>>;
   readonly memory: MemoryResults;
   readonly acks: { readonly idle: AckResults; readonly busy: AckResults };
   readonly seconds: number;

@@ -25,6 +25,14 @@ export interface Work {
   readonly bytes: number;
 }
 
+/** What is timed beside the bare workflow, which makes the same calls. */
+export const COMPARED = {
+  oneTool: { tool: 'produce', calls: 1, bytes: SMALL_OUTPUT },
+  noTool: { tool: 'produce', calls: 0, bytes: 0 },
+} as const satisfies Record<string, Work>;
+export type Compared = keyof typeof COMPARED;
+export const COMPARED_NAMES: readonly Compared[] = ['oneTool', 'noTool'];
+
 export const instructionOf = ({ tool, calls, bytes }: Work): string => `[work ${tool} ${calls} ${bytes}] Do the work.`;
 
 const MARKER = /\[work (\w+) (\d+) (\d+)\]/;
