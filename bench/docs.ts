@@ -1,15 +1,14 @@
-/** Puts tables into docs/performance.md, between the two marks that name them. */
+/** Puts tables into the pages that show them. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { sizesTable, withPart } from './sizes.ts';
 
-const DOCS = fileURLToPath(new URL('../docs/performance.md', import.meta.url));
+const page = (name: string): string => fileURLToPath(new URL(`../docs/${name}.md`, import.meta.url));
 
+/** Writes the tables of a run into docs/performance.md, and what operators plan with into docs/production.md. */
 export function writeDocs(part: string, tables: string): void {
-  const begin = `<!-- bench:${part}:begin -->`;
-  const end = `<!-- bench:${part}:end -->`;
-  const text = readFileSync(DOCS, 'utf8');
-  const from = text.indexOf(begin);
-  const to = text.indexOf(end);
-  if (from < 0 || to < from) throw new Error(`${DOCS} has no ${begin} … ${end} to put the tables between`);
-  writeFileSync(DOCS, `${text.slice(0, from)}${begin}\n\n${tables}\n\n${text.slice(to)}`);
+  const performance = withPart(readFileSync(page('performance'), 'utf8'), part, tables);
+  writeFileSync(page('performance'), performance);
+  const production = readFileSync(page('production'), 'utf8');
+  writeFileSync(page('production'), withPart(production, 'sizes', sizesTable(performance)));
 }

@@ -15,11 +15,13 @@ export interface MachineFacts {
 
 export interface Facts extends MachineFacts {
   readonly temporalServer: string;
+  /** The version of the PgBouncer in front of the store; null where there is none. */
+  readonly pooler: string | null;
 }
 
-export async function gatherFacts({ temporal }: Lab, loadAtStart: number): Promise<Facts> {
+export async function gatherFacts({ temporal, pooler }: Lab, loadAtStart: number): Promise<Facts> {
   const { serverVersion } = await temporal.connection.workflowService.getSystemInfo({});
-  return { ...machineFacts(loadAtStart), temporalServer: serverVersion };
+  return { ...machineFacts(loadAtStart), temporalServer: serverVersion, pooler: pooler?.version ?? null };
 }
 
 export const machineFacts = (loadAtStart = loadNow()): MachineFacts => ({

@@ -108,7 +108,8 @@ async function runSupervise(lab: Lab, say: Say): Promise<Outcome> {
 async function runUsual(lab: Lab, { quick }: BenchOptions, say: Say): Promise<Outcome> {
   const results = await measure(lab, quick, say);
   const tables = toMarkdown(results);
-  const docs = { part: lab.storeKind, tables: lab.storeKind === 'sqlite' ? tables : toShortMarkdown(results) };
+  const part = lab.pooler ? `${lab.storeKind}:pooled:${lab.pooler.version}` : lab.storeKind;
+  const docs = { part, tables: lab.storeKind === 'sqlite' ? tables : toShortMarkdown(results) };
   return { results, tables, docs, over: results.budget.flatMap(({ ok, what }) => (ok === false ? [what] : [])) };
 }
 

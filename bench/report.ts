@@ -38,10 +38,10 @@ export function toShortMarkdown(results: Results): string {
 }
 
 export function machineLine(facts: Facts, store: StoreKind, seconds?: number): string {
-  const { node, temporalServer, loadAtStart } = facts;
+  const { node, temporalServer, pooler, loadAtStart } = facts;
   const software = `Node ${node}, Temporal dev server ${temporalServer}`;
   const took = seconds === undefined ? '' : `; the run took ${Math.round(seconds)} s`;
-  return `${hardwareLine(facts)}; ${software}; ${STORE_NAMES[store]}; load at the start ${loadAtStart.toFixed(2)}${took}.`;
+  return `${hardwareLine(facts)}; ${software}; ${STORE_NAMES[store]}${pooler === null ? '' : ` through PgBouncer ${pooler}`}; load at the start ${loadAtStart.toFixed(2)}${took}.`;
 }
 
 export const hardwareLine = ({ date, cpu, cores, memoryGiB, system }: MachineFacts): string =>

@@ -47,13 +47,16 @@ export function aPgBouncer(): PgBouncerProgram {
 
 /** A pooler on loopback. */
 export class PgBouncer {
+  /** As `1.24`. */
+  readonly version: string;
   readonly #serverUrl: string;
   readonly #port: number;
   readonly #dir: string;
   readonly #command: readonly string[];
   #program: Program;
 
-  private constructor(serverUrl: string, port: number, dir: string, command: readonly string[]) {
+  private constructor(version: string, serverUrl: string, port: number, dir: string, command: readonly string[]) {
+    this.version = version;
     this.#serverUrl = serverUrl;
     this.#port = port;
     this.#dir = dir;
@@ -63,7 +66,7 @@ export class PgBouncer {
 
   /** Resolves when it answers. `settings` are of its section `[pgbouncer]`. `serverUrl` is that of a server that asks for no password. */
   static async start(
-    { path }: PgBouncerProgram,
+    { path, version }: PgBouncerProgram,
     serverUrl: string,
     settings: Readonly<Record<string, string | number>> = {},
   ): Promise<PgBouncer> {
@@ -85,7 +88,7 @@ export class PgBouncer {
     const config = join(dir, 'pgbouncer.ini');
     writeFileSync(config, ['[databases]', server, '[pgbouncer]', ...lines, ''].join('\n'));
     ownedByServer(dir, config);
-    const started = new PgBouncer(serverUrl, port, dir, asServer([path, config]));
+    const started = new PgBouncer(version, serverUrl, port, dir, asServer([path, config]));
     await started.#ready();
     return started;
   }
