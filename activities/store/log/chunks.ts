@@ -4,7 +4,9 @@
  * Invariant: a chunk that is seen has all before it visible too, for the next place is the highest that is committed and one more, and of two
  * writers that took the same place one waits for the other and takes the next.
  */
+import { sql } from 'kysely';
 import type { Chunk, ChunkBatch, ChunkBody } from '../../../workflows/contract/chunks.ts';
+import { MOST_SKEW_MS } from '../ahead.ts';
 import { read, type StoreContext, type Tx, together, write } from '../context.ts';
 import { inStatements } from '../prepared.ts';
 import { decoded, encodedText } from '../schema/json.ts';
@@ -84,23 +86,34 @@ export const readChunks = (
     });
   });
 
-/** Drops the chunks of turns that ended long enough ago; returns how many turns these were. */
+/**
+ * Drops the chunks of turns that ended long enough ago; returns how many turns these were. What was written by a clock that was ahead is not
+ * kept until its time comes.
+ */
 export const dropChunks = (ctx: StoreContext, keepMs: number, limit: number): Promise<number> =>
-  write(ctx, LINE, async (tx) => {
-    const before = tx.now - keepMs;
-    const ended = await tx.db
-      .selectFrom('chunks')
-      .innerJoin('turns', 'turns.agent_turn_id', 'chunks.agent_turn_id')
-      .select('chunks.agent_turn_id')
-      // The first chunk of each turn, which an index has by age.
-      .where('chunks.seq', '=', 1)
-      .where('chunks.created_at', '<=', before)
-      .where('turns.ended_at', '<=', before)
-      .limit(limit)
-      .execute();
-    if (ended.length === 0) return 0;
-    const ids = ended.map((row) => row.agent_turn_id);
-    await tx.db
+  write(ctx, LINE, async ({ db, now }) => {
+    const kept = { from: now - keepMs + 1, to: now + MOST_SKEW_MS };
+    const ids: string[] = [];
+    // One range in a statement: with two at once SQLite reads all chunks.
+    for (const range of [sql<boolean>`created_at < ${kept.from}`, sql<boolean>`created_at > ${kept.to}`]) {
+      const rows = await db
+        .selectFrom('chunks')
+        .select('agent_turn_id')
+        // The first chunk of each turn, which an index has by age.
+        .where('seq', '=', sql.lit(1))
+        .where(range)
+        // A join would be made by reading all turns. One that is open has no end, and is not found.
+        .where(
+          sql<boolean>`(select ended_at from turns where turns.agent_turn_id = chunks.agent_turn_id)
+            not between ${kept.from} and ${kept.to}`,
+        )
+        .orderBy('created_at')
+        .limit(limit)
+        .execute();
+      ids.push(...rows.map((row) => row.agent_turn_id));
+    }
+    if (ids.length === 0) return 0;
+    await db
       .deleteFrom('chunks')
       .where((eb) => eb('agent_turn_id', '=', eb.fn.any(eb.val(ids))))
       .execute();

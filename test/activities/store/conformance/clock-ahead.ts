@@ -295,6 +295,24 @@ export function describeClockAhead(makeOpener: () => OpenStore): void {
       });
     });
 
+    test('does not keep the chunks of turns that have ended, be it then or later, and keeps those of an open one', async () => {
+      const chunks = [{ type: 'content', at: 0, text: 'a' }] as const;
+      const streamed = async (agentId = newAgent()) => {
+        const lease = await bench.started(agentId);
+        const batch = { fence: fenceOf(lease), stepIndex: 1, attempt: 1, chunks };
+        expect(await bench.store.appendChunks([batch])).toEqual([true]);
+        return lease;
+      };
+      const [open, before] = await ahead(async () => [await streamed(), await streamed()] as const);
+      await bench.ended(before);
+      const later = await streamed(before.agentId);
+      await bench.ended(later);
+      bench.now += 10 * MINUTE;
+      while ((await bench.store.dropChunks(10 * MINUTE, 1)) > 0) {}
+      const left = [open, before, later].map(({ agentTurnId }) => bench.store.readChunks(agentTurnId, 0, 10));
+      expect(await Promise.all(left)).toMatchObject([[{ seq: 1 }], [], []]);
+    });
+
     test('of what webhooks are to be told keeps nothing from them, and a pause after a failure is kept', async () => {
       const webhookId = v7();
       const from = await bench.store.openWebhook(webhookId);

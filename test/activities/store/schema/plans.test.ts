@@ -97,6 +97,10 @@ const MORE = [
   `insert into approvals (agent_turn_id, call_id, agent_id, root_turn_id, kind, tool_name, reason, approvers, deadline, status, created_at)
      select agent_turn_id, agent_turn_id || '-call', agent_id, agent_turn_id, 'call', 'ask', '', '[]', 1,
      case when accept_seq = 5 then 'waiting' else 'approved' end, accept_seq from turns`,
+  ...[1, 2].map(
+    (seq) => `insert into chunks (agent_turn_id, seq, step_index, attempt, body, created_at)
+     select agent_turn_id, ${seq}, 1, 1, '{}', accepted_at from turns`,
+  ),
   `insert into turn_inbox (agent_turn_id, kind, ref, seq, status, created_at)
      select agent_turn_id, 'steer', agent_turn_id, 1, 'consumed', 1 from turns`,
   // Agents with work, of whom one is busy with it.
@@ -368,6 +372,7 @@ async function wakeUps(store: Store): Promise<void> {
   await store.cancelTimer(LONG_AGENT, 'timer-none');
   await store.revokeTrigger(LONG_AGENT, 'new');
   await store.dropDeliveries(1, 10);
+  await store.dropChunks(1, 10);
   await store.setLifecycle(LONG_AGENT, 'stopped', 'enough');
   await store.setLifecycle(LONG_AGENT, 'started', '');
 }
