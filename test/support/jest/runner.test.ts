@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from '@jest/globals';
 import { isAlive } from '../../../workers/shared-targets.ts';
 
@@ -43,7 +44,9 @@ async function run(files: Readonly<Record<string, string>>, ...args: readonly st
   await new Promise((resolve) =>
     execFile(process.execPath, [RUN, ...given], { timeout: 60_000, killSignal: 'SIGKILL' }, resolve),
   );
-  return JSON.parse(readFileSync(results, 'utf8'));
+  // Excerpts of code are coloured wherever CI is set.
+  const plain = (_key: string, value: unknown) => (typeof value === 'string' ? stripVTControlCharacters(value) : value);
+  return JSON.parse(readFileSync(results, 'utf8'), plain);
 }
 
 const statusesIn = ({ testResults }: Results) =>
