@@ -156,6 +156,10 @@ export async function answerStep(
     return waitOut(call, error);
   });
   shown.end(reply.usage);
+  if (reply.ending === 'unknown') {
+    const { finishReason } = reply;
+    log.warn('the provider gives an unknown reason for its end: the answer counts as cut short', { finishReason });
+  }
   const truncated = limitOf(reply, request);
   const { proposed, calls } = await readProposals(reply.calls, {
     truncated,
@@ -175,7 +179,7 @@ export async function answerStep(
     },
     finalReport: action.note?.kind === 'final_report',
   });
-  const refusal = reply.refusal || (reply.finishReason === 'content_filter' ? 'stopped by the content filter' : '');
+  const refusal = reply.refusal || (reply.ending === 'filtered' ? 'stopped by the content filter' : '');
   const commit: StepCommit = {
     ...markOf(input),
     ...(nowMs ? { answeredAt: nowMs() } : {}),
@@ -197,9 +201,9 @@ export async function answerStep(
 }
 
 /** Whose limit cut the answer short; null when none did. */
-function limitOf({ finishReason, cutHere, usage }: ModelReply, request: ModelRequest): AnswerLimit | null {
+function limitOf({ ending, cutHere, usage }: ModelReply, request: ModelRequest): AnswerLimit | null {
   if (cutHere) return 'runtime';
-  if (finishReason !== 'length') return null;
+  if (ending === 'whole' || ending === 'filtered') return null;
   const most = request.max_completion_tokens;
   return most != null && usage.output >= most ? 'profile' : 'provider';
 }

@@ -1,6 +1,7 @@
 /** What a model is to the activities: one streamed call over a request, whichever adapter speaks to the provider. */
 import type { ChatCompletionCreateParamsStreaming } from 'openai/resources/chat/completions';
 import type { Usage } from '../../workflows/protocol/turn.ts';
+import type { Ending } from './ending.ts';
 
 /** The body of a request, without what makes it a streamed one. */
 export type ModelRequest = Omit<ChatCompletionCreateParamsStreaming, 'stream' | 'stream_options'>;
@@ -20,9 +21,11 @@ export interface ModelReply {
   /** Why the model refused, in its own words; empty when it did not. */
   readonly refusal: string;
   readonly calls: readonly WireToolCall[];
-  /** Why the model stopped, in the word of the provider; `length` when a limit cut the answer short. */
+  /** Why the model stopped, in the word of the provider; `length` when a limit of ours cut the answer short. */
   readonly finishReason: string;
-  /** Whether that limit was one of ours: the answer was too large to be kept, or took too long. */
+  /** What that word means. */
+  readonly ending: Exclude<Ending, 'failed'>;
+  /** Whether a limit of ours cut the answer short: it was too large to be kept, or took too long. */
   readonly cutHere: boolean;
   /** The name of the model by which the provider says it answered. */
   readonly model: string;

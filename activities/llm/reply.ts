@@ -8,7 +8,9 @@
 import { isDeeperThan } from '../../workflows/protocol/json.ts';
 import { atCodePoint } from '../../workflows/protocol/sizes.ts';
 import type { Usage } from '../../workflows/protocol/turn.ts';
+import { endingOf, finishWord } from './ending.ts';
 import type { ModelReply, StreamListener } from './model.ts';
+import { StreamFailure } from './stream-guard.ts';
 import { countedUsage } from './usage.ts';
 
 /** How much of a reply is kept. */
@@ -102,7 +104,7 @@ export class ReplyBuilder {
     // Before there were several calls in a message.
     if (delta.function_call) this.#addCall(pieceOf({ index: 0, function: delta.function_call }));
     if (!this.isEmpty) this.#firstTokenMs ??= Math.round(elapsedMs);
-    this.#finishReason = finishReasonOf(choice.finish_reason) || this.#finishReason;
+    this.#finishReason = finishWord(choice.finish_reason) || this.#finishReason;
     return !this.#full;
   }
 
@@ -111,13 +113,15 @@ export class ReplyBuilder {
     this.#full = true;
   }
 
-  /** The reply; null when the stream ended before it was finished. */
-  finish(): StreamedReply | null {
+  /** The reply. Throws `StreamFailure` when the stream ended before it was finished, or the provider says that it gave up. */
+  finish(): StreamedReply {
     const finishReason = this.#full ? 'length' : this.#finishReason;
-    if (finishReason === '') return null;
+    if (finishReason === '') throw new StreamFailure('the stream ended before it was finished');
+    const ending = endingOf(finishReason);
+    if (ending === 'failed') throw new StreamFailure(`the provider broke off its answer, ${finishReason}`);
     // Without its arguments a call that was cut off could be taken for one that has none.
     const calls = this.#calls.filter(
-      (call) => finishReason !== 'length' || call !== this.#last || call.arguments.trim() !== '',
+      (call) => ending === 'whole' || call !== this.#last || call.arguments.trim() !== '',
     );
     return {
       text: this.#text.toWellFormed(),
@@ -128,6 +132,7 @@ export class ReplyBuilder {
         arguments: wellFormedJson(call.arguments),
       })),
       finishReason,
+      ending,
       cutHere: this.#full,
       model: this.#model,
       usage: this.#usage,
@@ -251,16 +256,6 @@ function argumentsText(args: unknown): string {
   if (args === undefined || args === null) return '';
   if (typeof args === 'string') return args;
   return isDeeperThan(args, REPLY_BOUNDS.depth) ? '(nested too deeply)' : JSON.stringify(args);
-}
-
-/** What providers call their output limit in place of `length`: Anthropic, Google and Mistral. */
-const LENGTH = /^(max_tokens|model_length|max_output_tokens)$/i;
-
-/** The provider's word for why the model stopped; `other` when that is no plain word. */
-function finishReasonOf(reason: unknown): string {
-  const word = stringOf(reason);
-  if (LENGTH.test(word)) return 'length';
-  return /^[a-zA-Z_-]{0,40}$/.test(word) ? word : 'other';
 }
 
 /** Bytes of the text in UTF-8 as a part of a JSON text. */

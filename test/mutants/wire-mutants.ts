@@ -82,8 +82,16 @@ export const WIRE_MUTANTS: readonly Mutant[] = [
     rule: 'W15',
     breaks: 'a call that was cut before its arguments runs without any',
     file: 'activities/llm/reply.ts',
-    find: `finishReason !== 'length' || call !== this.#last`,
-    replace: `finishReason === '' || call !== null`,
+    find: `ending === 'whole' || call !== this.#last`,
+    replace: `ending === 'whole' || call !== null`,
+    test: `${LLM}/reply.test.ts`,
+  },
+  {
+    rule: 'K11',
+    breaks: 'an answer that ends for an unknown reason counts as whole',
+    file: 'activities/llm/ending.ts',
+    find: `?.[0] ?? 'unknown'`,
+    replace: `?.[0] ?? 'whole'`,
     test: `${LLM}/reply.test.ts`,
   },
   {

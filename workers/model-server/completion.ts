@@ -25,9 +25,6 @@ export interface WireUsage {
   readonly completion_tokens_details?: { readonly reasoning_tokens?: number };
 }
 
-/** Why a completion ended, as it is on the wire. */
-export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
-
 /** An answer of a model that works: a text, a refusal, calls, or several of these. */
 export interface MessageAnswer {
   readonly kind: 'message';
@@ -35,8 +32,8 @@ export interface MessageAnswer {
   readonly reasoning?: string;
   readonly refusal?: string;
   readonly toolCalls?: readonly ToolCallAnswer[];
-  /** Why the completion ended; `tool_calls` when absent and calls are proposed, else `stop`. */
-  readonly finishReason?: FinishReason;
+  /** Why the completion ended, in any provider's word; `tool_calls` when absent and calls are proposed, else `stop`. */
+  readonly finishReason?: string;
   /** Figures that take the place of estimated ones; `null` sends no usage at all, as some servers do. */
   readonly usage?: Partial<WireUsage> | null;
   /** How long to wait before the first byte; not at all when absent. */
@@ -113,7 +110,7 @@ export function completionOf(request: ChatRequest, answer: MessageAnswer, model:
 export function chunksOf(request: ChatRequest, answer: MessageAnswer, model: string, finished = true): object[] {
   const withUsage = request.stream_options?.include_usage === true;
   const head = { ...envelopeOf(request, model), object: 'chat.completion.chunk' };
-  const chunk = (delta: object, finish_reason: FinishReason | null) => ({
+  const chunk = (delta: object, finish_reason: string | null) => ({
     ...head,
     choices: [{ index: 0, delta, logprobs: null, finish_reason }],
     ...(withUsage ? { usage: null } : {}),
@@ -175,7 +172,7 @@ function wireToolCalls(request: ChatRequest, answer: MessageAnswer): WireToolCal
 const argumentsText = (call: ToolCallAnswer): string =>
   typeof call.arguments === 'string' ? call.arguments : JSON.stringify(call.arguments);
 
-const finishReasonOf = (answer: MessageAnswer): FinishReason =>
+const finishReasonOf = (answer: MessageAnswer): string =>
   answer.finishReason ?? (answer.toolCalls?.length ? 'tool_calls' : 'stop');
 
 function hashOf(value: unknown): string {

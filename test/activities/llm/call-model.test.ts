@@ -163,6 +163,11 @@ describe('a model call', () => {
     },
   );
 
+  test('that ends for a reason that nobody knows counts as cut short (K11)', async () => {
+    const on = await bench({ kind: 'message', content: 'half a sent', finishReason: 'because' });
+    expect(await attempt(on.run, modelInput(on.turn))).toMatchObject({ truncated: 'provider' });
+  });
+
   test('that is not cut short says nothing of a limit (K11)', async () => {
     const on = await bench({ kind: 'message', content: 'a sentence.' });
     expect(await attempt(on.run, modelInput(on.turn))).not.toHaveProperty('truncated');

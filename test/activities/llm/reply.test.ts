@@ -15,9 +15,7 @@ const piece = (index: unknown, id?: unknown, name?: unknown, args?: unknown) => 
 function replyOf(chunks: readonly unknown[]): StreamedReply {
   const builder = new ReplyBuilder('asked-for');
   for (const chunk of chunks) if (!builder.add(chunk, 1)) break;
-  const reply = builder.finish();
-  if (!reply) throw new Error('the stream was not finished');
-  return reply;
+  return builder.finish();
 }
 
 const callsOf = (...chunks: readonly unknown[]) =>
@@ -136,7 +134,7 @@ describe('calls of a stream', () => {
     builder.add(called(piece(0, 'a', 'add', open)), 1);
     for (let at = 0; at < 200_000; at += 1) builder.add(called(piece(0, 'a', 'add', '}')), 1);
     builder.add(finished, 1);
-    expect(builder.finish()?.calls).toEqual([{ id: 'a', name: 'add', arguments: open + '}'.repeat(200_000) }]);
+    expect(builder.finish().calls).toEqual([{ id: 'a', name: 'add', arguments: open + '}'.repeat(200_000) }]);
   });
 
   test('of an answer that was cut are kept; one that had no arguments yet is not taken for one without any (W15)', () => {
@@ -152,9 +150,42 @@ describe('calls of a stream', () => {
 });
 
 describe('a reply', () => {
-  test.each(['length', 'max_tokens', 'MAX_TOKENS', 'model_length'])('that ends with %s was cut short (K11)', (word) => {
-    const cut = { choices: [{ delta: {}, finish_reason: word }] };
-    expect(replyOf([said('half a'), cut])).toMatchObject({ text: 'half a', finishReason: 'length', cutHere: false });
+  test.each([
+    ['stop', 'whole'],
+    ['tool_calls', 'whole'],
+    ['function_call', 'whole'],
+    ['STOP', 'whole'],
+    ['end_turn', 'whole'],
+    ['eos_token', 'whole'],
+    ['COMPLETE', 'whole'],
+    ['length', 'cut'],
+    ['max_tokens', 'cut'],
+    ['MAX_TOKENS', 'cut'],
+    ['model_length', 'cut'],
+    ['content_filter', 'filtered'],
+    ['refusal', 'filtered'],
+    ['SAFETY', 'filtered'],
+    ['PROHIBITED_CONTENT', 'filtered'],
+    ['MALFORMED_FUNCTION_CALL', 'unknown'],
+    ['unstoppable', 'unknown'],
+    ['reason 7', 'unknown'],
+  ])('that ends with %s is %s: a part never counts as a whole (K11)', (word, ending) => {
+    const last = { choices: [{ delta: {}, finish_reason: word }] };
+    expect(replyOf([said('half a'), last])).toMatchObject({ text: 'half a', ending, cutHere: false });
+  });
+
+  test.each(['error', 'abort', 'insufficient_system_resource', 'network_error'])(
+    'that the provider broke off with %s is none (W14)',
+    (word) => {
+      const last = { choices: [{ delta: {}, finish_reason: word }] };
+      expect(() => replyOf([said('half a'), last])).toThrow(`the provider broke off its answer, ${word}`);
+    },
+  );
+
+  test('goes on where the provider says by the word null that it has not ended (W15)', () => {
+    const open = { choices: [{ delta: { content: 'one ' }, finish_reason: 'null' }] };
+    expect(replyOf([open, said('two'), finished])).toMatchObject({ text: 'one two', ending: 'whole' });
+    expect(() => replyOf([open])).toThrow('before it was finished');
   });
 
   test('may have its text in parts (W15)', () => {
@@ -186,7 +217,7 @@ describe('a reply', () => {
   test('is not there when its stream did not come to an end (W14)', () => {
     const builder = new ReplyBuilder('m');
     builder.add(said('half'), 1);
-    expect(builder.finish()).toBeNull();
+    expect(() => builder.finish()).toThrow('the stream ended before it was finished');
   });
 
   test('keeps as much text as there is room for, cut between characters, and ends there (W15)', () => {

@@ -98,12 +98,15 @@ describe('a summary', () => {
     expect(countTokens(text)).toBeLessThanOrEqual(MOST_TOKENS);
   });
 
-  test('in which the model was cut short says so (K11, K15)', async () => {
-    const on = await shortening({ kind: 'message', content: 'We go to', finishReason: 'length' });
-    await on.attempt();
-    const [shown] = await on.shown();
-    expect(shown && 'text' in shown ? shown.text : '').toMatch(/We go to\n\(this summary was cut short\)$/);
-  });
+  test.each(['length', 'SAFETY', 'a word of tomorrow'])(
+    'that ended with %s says so (K11, K15)',
+    async (finishReason) => {
+      const on = await shortening({ kind: 'message', content: 'We go to', finishReason });
+      await on.attempt();
+      const [shown] = await on.shown();
+      expect(shown && 'text' in shown ? shown.text : '').toMatch(/We go to\n\(this summary was cut short\)$/);
+    },
+  );
 });
 
 describe('a summary by rule', () => {

@@ -1,0 +1,35 @@
+/**
+ * How providers say why the model stopped, a row each: a new word is one more in its row. A part never counts as a whole, so a word that no row
+ * has is taken for an answer that was cut short (K11).
+ */
+
+/**
+ * `whole`: the model was done. `cut`: a limit ended it. `filtered`: what it said was refused. `failed`: the provider broke off, and another call may
+ * succeed. `unknown`: no word that is known.
+ */
+export type Ending = 'whole' | 'cut' | 'filtered' | 'failed' | 'unknown';
+
+/** Sources: the provider's reference of its API; for servers their code. */
+const WORDS: readonly (readonly [Ending, RegExp])[] = [
+  // OpenAI and all who follow it
+  ['whole', /^(stop|tool_calls|function_call)$/i],
+  // Anthropic and Bedrock; Text Generation Inference; Together; Cohere; Google's older models; Baidu
+  ['whole', /^(end_turn|tool_use|stop_sequence|eos_token|eos|complete|tool_call|finish_reason_stop|normal)$/i],
+  // OpenAI; Anthropic and Cohere; Mistral; OpenAI's Responses; a context that is full at Anthropic and Bedrock
+  ['cut', /^(length|max_tokens|model_length|max_output_tokens|model_context_window_exceeded)$/i],
+  // OpenAI and Azure; Anthropic; Zhipu; Bedrock; Cohere
+  ['filtered', /^(content_filter(ed)?|refusal|sensitive|guardrail_intervened|error_toxic)$/i],
+  // Google
+  ['filtered', /^(image_)?(safety|recitation|blocklist|prohibited_content|spii|language)$/i],
+  // OpenRouter and Mistral; vLLM and SGLang; DeepSeek; Zhipu; Cohere
+  ['failed', /^(error|abort|insufficient_system_resource|network_error|error_limit)$/i],
+];
+
+/** What the provider's word means for the answer. */
+export const endingOf = (word: string): Ending => WORDS.find(([, words]) => words.test(word))?.[0] ?? 'unknown';
+
+/** The word of the provider as it may be kept: `other` for what is no plain word, empty where it says nothing, as some do by the word null. */
+export function finishWord(reason: unknown): string {
+  if (typeof reason !== 'string' || reason === 'null') return '';
+  return /^[a-zA-Z_-]{0,40}$/.test(reason) ? reason : 'other';
+}
