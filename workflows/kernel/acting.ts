@@ -99,15 +99,19 @@ function afterBatch(
   }
   const last = terminating(calls);
   if (last) return done(state, terminationBy(last.tool, last.result), deliverableOf(state, last));
+  // The turn goes on: what was said until here is no part of its answer (K11).
+  const next = { ...state, answerParts: [] };
   const reason = verdict?.reason ?? rollbackReason(calls, rollbackOn);
-  if (reason !== null) return rollback(state, reason, nowMs);
+  if (reason !== null) return rollback(next, reason, nowMs);
   const requiredToolDone = calls.some(({ tool, result }) => mustEndWith.includes(tool) && result.status === 'success');
-  return nextModelCall({ ...state, requiredToolDone, rollbacks: 0 }, nowMs);
+  return nextModelCall({ ...next, requiredToolDone, rollbacks: 0 }, nowMs);
 }
 
-/** What a terminating tool returns; of an agent that waits, what it said beside its call, if it said anything (A8). */
+/** What a terminating tool returns; of an agent that waits, what it said beside its call and before it, if it said anything (A8, K11). */
 const deliverableOf = (state: KernelState, { tool, callId }: FinishedCall): DeliverableSource =>
-  tool === WAIT_FOR && state.lastThought?.hasText ? answerOf(state) : { from: 'tool_result', callId };
+  tool === WAIT_FOR && (state.lastThought?.hasText || state.answerParts.length > 0)
+    ? answerOf(state)
+    : { from: 'tool_result', callId };
 
 /** The call that ends the turn: of several the first that did not succeed, so that a failure is never reported as success. */
 function terminating(calls: readonly FinishedCall[]): FinishedCall | undefined {

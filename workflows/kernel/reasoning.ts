@@ -22,7 +22,7 @@ export function onResponse(state: KernelState, event: LlmResponseEvent): StepOut
   const next = withResponse(state, event);
   if (ending !== null) return event.refused ? withoutReport(next, ending) : finishReport(next, ending, event.calls);
   if (event.refused) return done(next, REFUSAL, { from: 'fallback' });
-  if (event.calls.length > 0) return onProposals({ ...next, answerParts: [] }, event.calls, event.nowMs);
+  if (event.calls.length > 0) return onProposals(next, event.calls, event.nowMs);
   return event.truncated ? onTruncated(next, event, event.truncated) : onAnswer(next, event.nowMs);
 }
 

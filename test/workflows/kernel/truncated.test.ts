@@ -76,6 +76,20 @@ describe('an answer that is cut short', () => {
     expect(turn.state.answerParts).toEqual([]);
   });
 
+  test.each([
+    ['with more words', true],
+    ['without a word', false],
+  ])('is delivered whole by an agent that goes on %s and then waits (A8, K11)', (_, hasText) => {
+    const turn = turnIn.thinking();
+    part(turn);
+    const settled = turn.settled('wait_for', { afterExecution: 'terminate' });
+    expect(turn.respond({ hasText, calls: [{ callId: settled.callId, tool: 'wait_for', settled }] })).toMatchObject({
+      type: 'done',
+      termination: { status: 'success' },
+      deliverable: { from: 'thought', cardId: 'thought-2', parts: ['thought-1'] },
+    });
+  });
+
   test('runs its calls when it has some (K11)', () => {
     const turn = turnIn.thinking();
     expect(turn.respond({ truncated: 'provider', calls: [{ callId: 'a-1', tool: 'a' }] })).toMatchObject({
