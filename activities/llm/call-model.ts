@@ -156,7 +156,7 @@ export async function answerStep(
     return waitOut(call, error);
   });
   shown.end(reply.usage);
-  if (reply.ending === 'unknown') {
+  if (reply.finish === 'unknown') {
     const { finishReason } = reply;
     log.warn('the provider gives an unknown reason for its end: the answer counts as cut short', { finishReason });
   }
@@ -179,7 +179,7 @@ export async function answerStep(
     },
     finalReport: action.note?.kind === 'final_report',
   });
-  const refusal = reply.refusal || (reply.ending === 'filtered' ? 'stopped by the content filter' : '');
+  const refusal = reply.refusal || (reply.finish === 'filtered' ? 'stopped by the content filter' : '');
   const commit: StepCommit = {
     ...markOf(input),
     ...(nowMs ? { answeredAt: nowMs() } : {}),
@@ -201,9 +201,9 @@ export async function answerStep(
 }
 
 /** Whose limit cut the answer short; null when none did. */
-function limitOf({ ending, cutHere, usage }: ModelReply, request: ModelRequest): AnswerLimit | null {
+function limitOf({ finish, cutHere, usage }: ModelReply, request: ModelRequest): AnswerLimit | null {
   if (cutHere) return 'runtime';
-  if (ending === 'whole' || ending === 'filtered') return null;
+  if (finish === 'whole' || finish === 'filtered') return null;
   const most = request.max_completion_tokens;
   return most != null && usage.output >= most ? 'profile' : 'provider';
 }

@@ -1,7 +1,7 @@
 /** What a model is to the activities: one streamed call over a request, whichever adapter speaks to the provider. */
 import type { ChatCompletionCreateParamsStreaming } from 'openai/resources/chat/completions';
 import type { Usage } from '../../workflows/protocol/turn.ts';
-import type { Ending } from './ending.ts';
+import type { Finish } from './finish.ts';
 
 /** The body of a request, without what makes it a streamed one. */
 export type ModelRequest = Omit<ChatCompletionCreateParamsStreaming, 'stream' | 'stream_options'>;
@@ -24,7 +24,7 @@ export interface ModelReply {
   /** Why the model stopped, in the word of the provider; `length` when a limit of ours cut the answer short. */
   readonly finishReason: string;
   /** What that word means. */
-  readonly ending: Exclude<Ending, 'failed'>;
+  readonly finish: Exclude<Finish, 'failed'>;
   /** Whether a limit of ours cut the answer short: it was too large to be kept, or took too long. */
   readonly cutHere: boolean;
   /** The name of the model by which the provider says it answered. */

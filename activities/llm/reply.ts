@@ -8,7 +8,7 @@
 import { isDeeperThan } from '../../workflows/protocol/json.ts';
 import { atCodePoint } from '../../workflows/protocol/sizes.ts';
 import type { Usage } from '../../workflows/protocol/turn.ts';
-import { endingOf, finishWord } from './ending.ts';
+import { finishOf, finishWord } from './finish.ts';
 import type { ModelReply, StreamListener } from './model.ts';
 import { StreamFailure } from './stream-guard.ts';
 import { countedUsage } from './usage.ts';
@@ -117,11 +117,11 @@ export class ReplyBuilder {
   finish(): StreamedReply {
     const finishReason = this.#full ? 'length' : this.#finishReason;
     if (finishReason === '') throw new StreamFailure('the stream ended before it was finished');
-    const ending = endingOf(finishReason);
-    if (ending === 'failed') throw new StreamFailure(`the provider broke off its answer, ${finishReason}`);
+    const finish = finishOf(finishReason);
+    if (finish === 'failed') throw new StreamFailure(`the provider broke off its answer, ${finishReason}`);
     // Without its arguments a call that was cut off could be taken for one that has none.
     const calls = this.#calls.filter(
-      (call) => ending === 'whole' || call !== this.#last || call.arguments.trim() !== '',
+      (call) => finish === 'whole' || call !== this.#last || call.arguments.trim() !== '',
     );
     return {
       text: this.#text.toWellFormed(),
@@ -132,7 +132,7 @@ export class ReplyBuilder {
         arguments: wellFormedJson(call.arguments),
       })),
       finishReason,
-      ending,
+      finish,
       cutHere: this.#full,
       model: this.#model,
       usage: this.#usage,

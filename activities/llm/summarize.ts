@@ -96,7 +96,7 @@ async function byModel(
   const reply = await ask(model, request, signal);
   if (reply.text.trim() === '') throw new Error('the model wrote an empty summary');
   const cost = costOf(app.prices, [reply.model, name], reply.usage);
-  return { text: reply.text, usage: reply.usage, cost, ...(reply.ending === 'whole' ? {} : { isCut: true }) };
+  return { text: reply.text, usage: reply.usage, cost, ...(reply.finish === 'whole' ? {} : { isCut: true }) };
 }
 
 /** What follows a failure of the model: another attempt, or a summary by rule. */

@@ -169,9 +169,9 @@ describe('a reply', () => {
     ['MALFORMED_FUNCTION_CALL', 'unknown'],
     ['unstoppable', 'unknown'],
     ['reason 7', 'unknown'],
-  ])('that ends with %s is %s: a part never counts as a whole (K11)', (word, ending) => {
+  ])('that ends with %s is %s: a part never counts as a whole (K11)', (word, finish) => {
     const last = { choices: [{ delta: {}, finish_reason: word }] };
-    expect(replyOf([said('half a'), last])).toMatchObject({ text: 'half a', ending, cutHere: false });
+    expect(replyOf([said('half a'), last])).toMatchObject({ text: 'half a', finish, cutHere: false });
   });
 
   test.each(['error', 'abort', 'insufficient_system_resource', 'network_error'])(
@@ -184,7 +184,7 @@ describe('a reply', () => {
 
   test('goes on where the provider says by the word null that it has not ended (W15)', () => {
     const open = { choices: [{ delta: { content: 'one ' }, finish_reason: 'null' }] };
-    expect(replyOf([open, said('two'), finished])).toMatchObject({ text: 'one two', ending: 'whole' });
+    expect(replyOf([open, said('two'), finished])).toMatchObject({ text: 'one two', finish: 'whole' });
     expect(() => replyOf([open])).toThrow('before it was finished');
   });
 

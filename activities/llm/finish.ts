@@ -7,10 +7,10 @@
  * `whole`: the model was done. `cut`: a limit ended it. `filtered`: what it said was refused. `failed`: the provider broke off, and another call may
  * succeed. `unknown`: no word that is known.
  */
-export type Ending = 'whole' | 'cut' | 'filtered' | 'failed' | 'unknown';
+export type Finish = 'whole' | 'cut' | 'filtered' | 'failed' | 'unknown';
 
 /** Sources: the provider's reference of its API; for servers their code. */
-const WORDS: readonly (readonly [Ending, RegExp])[] = [
+const WORDS: readonly (readonly [Finish, RegExp])[] = [
   // OpenAI and all who follow it
   ['whole', /^(stop|tool_calls|function_call)$/i],
   // Anthropic and Bedrock; Text Generation Inference; Together; Cohere; Google's older models; Baidu
@@ -26,7 +26,7 @@ const WORDS: readonly (readonly [Ending, RegExp])[] = [
 ];
 
 /** What the provider's word means for the answer. */
-export const endingOf = (word: string): Ending => WORDS.find(([, words]) => words.test(word))?.[0] ?? 'unknown';
+export const finishOf = (word: string): Finish => WORDS.find(([, words]) => words.test(word))?.[0] ?? 'unknown';
 
 /** The word of the provider as it may be kept: `other` for what is no plain word, empty where it says nothing, as some do by the word null. */
 export function finishWord(reason: unknown): string {
