@@ -69,7 +69,9 @@ export async function waitOut(call: PatientCall, error: unknown): Promise<never>
   const { message, nextRetryDelay } = error;
   const failures = (outage?.failures ?? 0) + 1;
   const waitedMs = outage === null ? 0 : outage.forMs + performance.now() - foundAt;
-  const retryInMs = typeof nextRetryDelay === 'number' ? nextRetryDelay : pauseMs(code, failures);
+  // A provider that asks for less than the first pause would be asked many times a second for as long as the patience lasts.
+  const retryInMs =
+    typeof nextRetryDelay === 'number' ? Math.max(nextRetryDelay, PAUSES[code].firstMs) : pauseMs(code, failures);
   if (waitedMs + retryInMs > patienceMs) {
     const tried = failures === 1 ? '' : `; it was tried ${failures} times in ${Math.round(waitedMs / 1_000)} s`;
     throw toApplicationFailure(new CodedError(code, `${message}${tried}`), { nonRetryable: true });

@@ -6,12 +6,12 @@
 import { APIConnectionError, APIConnectionTimeoutError, APIError, APIUserAbortError } from 'openai';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { causesOf, describeError, type RetryHint } from '../failure.ts';
-import { saysTooLong } from './provider-words.ts';
+import { saysRefused, saysTooLong } from './provider-words.ts';
 import { StreamFailure } from './stream-guard.ts';
 
 /** A failure of the provider in our words, and what it said itself. */
 export interface ProviderFailure {
-  /** `provider_auth`, `context_overflow` or `provider_error`. */
+  /** `provider_auth`, `provider_refusal`, `context_overflow` or `provider_error`. */
   readonly error: CodedError;
   readonly hint: RetryHint;
   /** Whether it refused the request (400) and did not say why in words that we know. */
@@ -35,6 +35,11 @@ const MENDED_OUTSIDE: ReadonlySet<number> = new Set([402, 408, 409, 429]);
 
 function meaningOf(error: APIError): Omit<ProviderFailure, 'said'> {
   const { status } = error;
+  // Asked first: some refuse a prompt by the status that is others' word for a bad key.
+  if (saysRefused(error)) {
+    const message = `the model provider refused the prompt for what it says (${answered(error)})`;
+    return { error: new CodedError('provider_refusal', message), hint: { nonRetryable: true }, isUnknown: false };
+  }
   if (status === 401 || status === 403) {
     const message = `the model provider refused the credentials (${answered(error)}): set a valid OPENAI_API_KEY for the worker`;
     return { error: new CodedError('provider_auth', message), hint: { nonRetryable: true }, isUnknown: false };
@@ -94,13 +99,13 @@ function whyUnreached(error: APIConnectionError): string {
 
 /**
  * How long the provider asks to wait, in ms, an hour at most: by its header `retry-after-ms`, or `retry-after` in seconds or as a date. Undefined
- * when it asks for nothing.
+ * when it asks for nothing, which is what no time at all means.
  */
 function retryAfterMs(headers: Headers | undefined): number | undefined {
   const value = headers?.get('retry-after');
-  const ms = Number(headers?.get('retry-after-ms') ?? Number.NaN);
-  const seconds = Number(value ?? Number.NaN);
+  const ms = Number(headers?.get('retry-after-ms'));
+  const seconds = Number(value);
   const until = value ? Date.parse(value) - Date.now() : Number.NaN;
-  const delay = [ms, seconds * 1000, until].find((candidate) => Number.isFinite(candidate) && candidate >= 0);
+  const delay = [ms, seconds * 1000, until].find((candidate) => Number.isFinite(candidate) && candidate > 0);
   return delay === undefined ? undefined : Math.min(Math.round(delay), 3_600_000);
 }

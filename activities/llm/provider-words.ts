@@ -43,8 +43,29 @@ const TOO_LONG: readonly Row[] = [
   { provider: 'gateways', status: [413] },
 ];
 
-/** The status of a prompt that is too long where its row says none. */
+/** The prompt is refused for what it says: nobody can mend that outside of the turn. */
+const REFUSED: readonly Row[] = [
+  // learn.microsoft.com/azure/ai-services/openai/concepts/content-filter
+  { provider: 'Azure', named: 'content_filter' },
+  { provider: 'Azure, by a gateway', says: /content management policy/i },
+  // platform.openai.com/docs/guides/error-codes
+  { provider: 'OpenAI, OpenRouter', status: [400, 403, undefined], named: 'content_policy_violation' },
+  { provider: 'OpenAI', named: 'moderation_blocked' },
+  // openrouter.ai/docs/api/reference/errors-and-debugging: 403 is not its word for a key
+  { provider: 'OpenRouter', status: [403], says: /requires moderation|was flagged|request blocked/i },
+  // docs.anthropic.com/en/api/errors
+  { provider: 'Anthropic', says: /blocked by content filtering policy/i },
+  // api-docs.deepseek.com
+  { provider: 'DeepSeek', says: /content exists risk/i },
+  // help.aliyun.com/model-studio/error-code
+  { provider: 'Qwen', named: 'data_inspection_failed' },
+];
+
+/** The status of a prompt that is too long or refused where its row says none. */
 const USUAL: readonly (number | undefined)[] = [400, undefined];
+
+/** Whether the error says that the prompt is refused for what it says. */
+export const saysRefused = (error: SaidError): boolean => REFUSED.some((row) => isSaid(row, error));
 
 /** Whether the error says that the prompt is longer than the model takes. */
 export const saysTooLong = (error: SaidError): boolean => TOO_LONG.some((row) => isSaid(row, error));

@@ -87,6 +87,22 @@ export const WIRE_MUTANTS: readonly Mutant[] = [
     test: `${LLM}/reply.test.ts`,
   },
   {
+    rule: 'W14',
+    breaks: 'a prompt that is refused is waited for as a bad key',
+    file: 'activities/llm/provider-failure.ts',
+    find: `if (saysRefused(error)) {`,
+    replace: `if (saysRefused(error) && status !== 403) {`,
+    test: `${LLM}/provider-wires.test.ts`,
+  },
+  {
+    rule: 'W14',
+    breaks: 'a provider that asks for no pause is asked again without one',
+    file: 'activities/llm/provider-failure.ts',
+    find: `Number.isFinite(candidate) && candidate > 0`,
+    replace: `Number.isFinite(candidate) && candidate >= 0`,
+    test: `${LLM}/openai.test.ts`,
+  },
+  {
     rule: 'K11',
     breaks: 'an answer that ends for an unknown reason counts as whole',
     file: 'activities/llm/finish.ts',

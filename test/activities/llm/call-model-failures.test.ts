@@ -61,6 +61,14 @@ describe('a failure', () => {
     expect(error).toMatchObject({ type: 'provider_error', nonRetryable: false, nextRetryDelay: 7_000 });
   });
 
+  test('with a retry-after of next to nothing is not asked again at once (W14)', async () => {
+    const on = await bench({ kind: 'error', status: 429, headers: { 'retry-after-ms': '5' } });
+    for (const number of [1, 2, 3]) {
+      const error = await failureOf(attempt(on.run, modelInput(on.turn), number));
+      expect(error).toMatchObject({ nonRetryable: false, nextRetryDelay: 1_000 });
+    }
+  });
+
   test('is forgotten when the next attempt succeeds (W14)', async () => {
     const answers: ModelAnswer[] = [
       { kind: 'error', status: 500 },

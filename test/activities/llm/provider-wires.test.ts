@@ -80,6 +80,40 @@ describe('a prompt that is too long (W14)', () => {
   });
 });
 
+describe('a prompt that is refused for what it says (W14)', () => {
+  test.each([
+    [
+      'Azure',
+      400,
+      error("The response was filtered due to the prompt triggering Azure OpenAI's content management policy.", {
+        code: 'content_filter',
+        innererror: { code: 'ResponsibleAIPolicyViolation' },
+      }),
+    ],
+    ['OpenAI', 400, error('Your request was rejected.', { code: 'content_policy_violation' })],
+    [
+      'OpenRouter',
+      403,
+      error('Your chosen model requires moderation and your input was flagged for "violence"', {
+        code: 403,
+        metadata: { reasons: ['violence'], flagged_input: 'how to', provider_name: 'OpenAI' },
+      }),
+    ],
+    ['Anthropic', 400, error('Output blocked by content filtering policy', { type: 'invalid_request_error' })],
+    ['DeepSeek', 400, error('Content Exists Risk', { code: 'invalid_request_error' })],
+    ['Qwen', 400, error('Input data may contain inappropriate content.', { code: 'data_inspection_failed' })],
+  ])('is known by the words of %s: nobody waits for a key, or makes it shorter', async (_, status, body) => {
+    const failure = await failureOf({ status, body });
+    expect(failure).toMatchObject({ code: 'provider_refusal', final: true });
+    expect(failure.message).not.toMatch(/OPENAI_API_KEY|violence|flagged/);
+  });
+
+  test('is not what a key without permission says', async () => {
+    const body = error('Your key may not use this model.');
+    expect(await failureOf({ status: 403, body })).toMatchObject({ code: 'provider_auth' });
+  });
+});
+
 describe('what an operator can mend (W14)', () => {
   test.each([
     [401, 'provider_auth', 'OPENAI_API_KEY'],
