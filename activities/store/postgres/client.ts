@@ -154,19 +154,19 @@ class StoreClient implements PostgresPoolClient {
 
   /** Ends the transaction; one that the server knows nothing of is only forgotten. Errors: the first of the transaction, where it cannot. */
   async #rollBack(): Promise<Answer> {
-    const isSent = this.#transaction === 'sent';
     const failure = this.#failure;
     const dropped = failure?.error ?? new Error('the transaction was rolled back');
     for (const { waiter } of this.#unsent.splice(0)) waiter?.reject(dropped);
-    this.#end();
-    if (!isSent) return UNKNOWN;
-    this.#isEnding = true;
     try {
+      if (this.#transaction !== 'sent') return UNKNOWN;
+      this.#isEnding = true;
       return await this.#answered({ text: 'rollback', name: '', values: [] });
     } catch (error) {
+      // Whoever got the connection next would be in the middle of this transaction.
+      this.#isGone = true;
       throw failure ? failure.error : error;
     } finally {
-      this.#isEnding = false;
+      this.#end();
     }
   }
 

@@ -14,6 +14,7 @@ import { freshSchemaUrl, statementsOf } from '../../../support/postgres.ts';
 
 const SYNTAX_ERROR = '42601';
 const UNIQUE_VIOLATION = '23505';
+const DIVISION_BY_ZERO = '22012';
 
 /** Connections with nothing between them and the server. */
 const directPool = (pool: pg.Pool) => storePool({ pool, perTransaction: null, keepsPrepared: true });
@@ -67,6 +68,21 @@ describe('a connection of the store', () => {
     await expect(failing).rejects.toMatchObject({ code: UNIQUE_VIOLATION });
     await db.transaction().execute(async (trx) => void (await insert(trx, 'twice')));
     expect(await services()).toEqual([{ service: 'twice' }]);
+  });
+
+  test('is kept after a transaction that failed, also where each transaction has its settings', async () => {
+    const ownPool = new pg.Pool({ connectionString: url, max: 1 });
+    const pool = storePool({ pool: ownPool, perTransaction: { lock_timeout: '5000' }, keepsPrepared: true });
+    const client = await pool.connect();
+    const process = async () =>
+      (await client.query<{ pid: number }>('select pg_backend_pid() as pid', [])).rows[0]?.pid;
+    const before = await process();
+    await client.query('begin', []);
+    await expect(client.query('select 1 / 0', [])).rejects.toMatchObject({ code: DIVISION_BY_ZERO });
+    await client.query('rollback', []);
+    expect(await process()).toBe(before);
+    client.release();
+    await pool.end();
   });
 
   test('writes nothing when the transaction cannot begin', async () => {
