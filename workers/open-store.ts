@@ -24,6 +24,8 @@ export interface StoreAccess {
 export interface StoreOptions extends StoreAccess {
   /** How long a request waits for locks and connections; 30 s when absent. */
   readonly waitMs?: number;
+  /** Takes a line about what works less well than it should. */
+  readonly warn?: (line: string) => void;
 }
 
 /** The URL of a store for people and logs: without the passwords that it may hold. */

@@ -68,7 +68,7 @@ export function dev(config: Config, io: CliIo, options: DevOptions): Promise<num
     const server = await startTemporal(settings, { port: options.port, uiPort: options.uiPort, owner, log });
     cleanup.add(() => server.stop());
     const address = settings.temporal ?? { address: server.address, namespace: server.namespace };
-    const backend = await openBackend(address, settings, cleanup);
+    const backend = await openBackend(address, settings, cleanup, { warn });
     await prepareNamespace(backend);
     const signingKeys = devSigningKeys(settings);
     const { store } = backend;

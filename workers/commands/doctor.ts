@@ -86,10 +86,12 @@ async function examine({ settings, app, fix, findings, cleanup }: Examination): 
     (await judge('temporal', () => serverOf(temporal))) &&
     (await judge('namespace', () => namespaceOf(temporal, fix)));
   if (temporal && isReady) await judge('attributes', () => attributesOf(temporal, fix));
-  const store = await opened('store', () => openExistingStore(settings));
+  const slowed: string[] = [];
+  const store = await opened('store', () => openExistingStore(settings, { warn: (line) => slowed.push(line) }));
   if (store) {
     cleanup.add(() => store.close());
     await judge('store', () => storeAnswer(store));
+    for (const line of slowed) findings.push({ check: 'store', ...wrong('direct_unreachable', line) });
     await judge('clock', () => clockOf(store));
     await judge('supervisor', () => supervisionOf(store));
     if (keepsJournal(settings)) await judge('journal', () => journalOf(settings, store));

@@ -43,7 +43,8 @@ export function gateway(config: Config, io: CliIo, options: GatewayOptions): Pro
         'invalid_config',
         `nobody could call: ${tokensFile(settings)} has no tokens; make one with "${commandLine('gateway token NAME --scopes read,write')}", or set AGENTTURN_GATEWAY_TOKEN`,
       );
-    const store = await openExistingStore(settings);
+    const warn = (line: string) => log(line, 'WARN');
+    const store = await openExistingStore(settings, { warn });
     cleanup.add(() => store.close());
     const { host = '127.0.0.1', port = config.gateway.port ?? GATEWAY_PORT, webUi: uiUrl } = options;
     const at = await addressOf(settings);
@@ -53,7 +54,7 @@ export function gateway(config: Config, io: CliIo, options: GatewayOptions): Pro
     const journal = namedJournal(config, store);
     const parts = { at, named, store, journal, tokens, callbacks, listenAt, uiUrl, log };
     const server = await serveGateway(parts, cleanup);
-    tellWebhooks(settings, { store, log: (line) => log(line, 'WARN') }, cleanup);
+    tellWebhooks(settings, { store, log: warn }, cleanup);
     if (options.json)
       io.out(JSON.stringify({ ready: { url: server.url, temporal: at.address, namespace: at.namespace } }));
     else

@@ -7,7 +7,7 @@ import { commandLine } from '../../client/command-line.ts';
 import type { Store } from '../../workflows/contract/store.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import type { Config, TemporalConfig } from '../config.ts';
-import { openStore, type StoreAccess } from '../open-store.ts';
+import { openStore, type StoreAccess, type StoreOptions } from '../open-store.ts';
 
 const DEFAULT_DATA_DIR = '.agentturn';
 const STORE_FILE = 'agentturn.db';
@@ -60,17 +60,20 @@ function sqliteFile(storeUrl: string | undefined): string | undefined {
 export const keepsJournal = ({ config: { journal }, dataDir }: Settings): boolean =>
   typeof journal === 'string' || (journal === undefined && existsSync(join(dataDir, 'sessions')));
 
+/** Who takes a line about a store that works less well than it should. */
+type StoreWarning = Pick<StoreOptions, 'warn'>;
+
 /**
  * Opens the store of a command that only reads or changes what is there: a mistyped path is an error, not a new and empty store. Throws
  * `store_unavailable`, and what `openStore` throws.
  */
-export async function openExistingStore({ storeUrl, storeAccess }: Settings): Promise<Store> {
+export async function openExistingStore({ storeUrl, storeAccess }: Settings, more: StoreWarning = {}): Promise<Store> {
   const file = sqliteFile(storeUrl);
   if (file !== undefined && file !== '' && !existsSync(file)) {
     const cure = `Run this where it is, name another with --store or AGENTTURN_STORE, or make one with "${commandLine('dev')}" and wait until it is ready.`;
     throw new CodedError('store_unavailable', `there is no store ${file}`, { cure });
   }
-  return openNamedStore({ storeUrl, storeAccess });
+  return openStore(storeUrl, { ...storeAccess, ...more });
 }
 
 /** Opens the store that the settings name, and makes it where there is none. Throws what `openStore` throws. */

@@ -11,7 +11,7 @@ import { SEARCH_ATTRIBUTES } from '../../workflows/protocol/ids.ts';
 import type { Config } from '../config.ts';
 import { runtimeLevel } from '../log.ts';
 import type { LogFormat } from '../log-format.ts';
-import { openStore } from '../open-store.ts';
+import { openStore, type StoreOptions } from '../open-store.ts';
 import { installRuntime } from '../runtime.ts';
 import { ensureSearchAttributes } from '../temporal/search-attributes.ts';
 import { type CallbackOptions, type RunningWorker, startWorker, type WorkerCapacity } from '../worker.ts';
@@ -42,10 +42,11 @@ export async function openBackend(
   address: TemporalAddress,
   { storeUrl, storeAccess }: Pick<Settings, 'storeUrl' | 'storeAccess'>,
   cleanup: Cleanup,
+  more: Pick<StoreOptions, 'warn'> = {},
 ): Promise<OpenedBackend> {
   const temporal = await connectClient(address);
   cleanup.add(() => temporal.connection.close());
-  const store = await openStore(storeUrl, { ...storeAccess, waitMs: STORE_WAIT_MS });
+  const store = await openStore(storeUrl, { ...storeAccess, ...more, waitMs: STORE_WAIT_MS });
   cleanup.add(() => store.close());
   return { address, store, temporal, client: new AgentClient({ temporal: temporal.client, store }) };
 }

@@ -33,13 +33,13 @@ export function worker(config: Config, io: CliIo, options: WorkerOptions): Promi
     const warned = modelWarning(config.model);
     warned.catch(() => {});
     const address = await locateTemporal(settings);
-    const backend = await openBackend(address, settings, cleanup);
-    await refuseOthers(backend.temporal.client, backend.store, settings);
     const logLevel = levelOf(options);
-    const { model, supervisor } = config;
     const logFormat = options.log ?? config.logFormat;
     const log = sayer(io.err, logLevel, logFormat);
     const warn = (line: string) => log(line, 'WARN');
+    const backend = await openBackend(address, settings, cleanup, { warn });
+    await refuseOthers(backend.temporal.client, backend.store, settings);
+    const { model, supervisor } = config;
     const callbacks = callbacksOf(config, config.gateway.url);
     const journal = namedJournal(config, backend.store);
     const parts = { app, model, targets, supervisor, journal, callbacks, log: warn, logLevel, logFormat } as const;

@@ -68,6 +68,8 @@ export class ChangeFeed {
   readonly #forAny = new Waiters();
   /** What gives the listening connection back; null while nobody has waited. */
   #listener: Promise<() => void> | null = null;
+  /** Whether it hears of changes. */
+  #hears = false;
   readonly #announcing = new Map<Commit, NodeJS.Timeout>();
   #closed = false;
 
@@ -76,7 +78,7 @@ export class ChangeFeed {
     this.#pool = pool;
     this.#listening = listening;
     this.#poll = new Poll(pool, {
-      isAwaited: () => this.#forEnds.areThere || this.#forAny.areThere,
+      isAwaited: () => !this.#hears && (this.#forEnds.areThere || this.#forAny.areThere),
       changed: () => {
         this.#forAny.wakeSoon();
         this.#forEnds.wakeSoon();
@@ -111,7 +113,7 @@ export class ChangeFeed {
     (await this.#listener)?.();
   }
 
-  /** Keeps one connection that listens; when it breaks, the next waiter opens another. */
+  /** Keeps one connection that listens. When it breaks, or there is none, changes are asked for until the next waiter has opened another. */
   async #listen(pool: pg.Pool): Promise<() => void> {
     const client = await pool.connect().catch(() => null);
     let isHeld = true;
@@ -119,18 +121,19 @@ export class ChangeFeed {
       if (!isHeld) return;
       isHeld = false;
       this.#listener = null;
+      this.#hears = false;
       client?.release(true);
+      this.#poll.start();
     };
     if (client === null) {
       release();
       return release;
     }
-    client.once('error', release);
+    client.on('error', release);
     // A pooler takes the subscription, and tells nobody of what it hears.
     if (await isPooled(client).catch(() => false)) {
       this.#listening = null;
       release();
-      this.#poll.start();
       return release;
     }
     client.on('notification', ({ payload }) => {
@@ -138,7 +141,10 @@ export class ChangeFeed {
       if (payload === TURN_ENDED) this.#forEnds.wakeSoon();
     });
     // What was committed before the subscription stood is seen by reading once more. A standby listens to nothing.
-    await client.query(`listen ${CHANNEL}`).then(() => this.#wakeAll(), release);
+    await client.query(`listen ${CHANNEL}`).then(() => {
+      this.#hears = isHeld;
+      this.#wakeAll();
+    }, release);
     return release;
   }
 

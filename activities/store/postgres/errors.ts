@@ -102,6 +102,13 @@ export const isLost = (error: unknown): boolean => isNativeError(error) && LOST.
 export const endsConnection = (error: unknown): boolean =>
   isLost(error) || (isNativeError(error) && 'severity' in error && /^(?:FATAL|PANIC)$/.test(String(error.severity)));
 
+/** Classes of codes: the credentials are not taken, and there is no such database. */
+const REFUSALS = /^(?:28|3D)/;
+
+/** Whether the server answered, and lets nobody in by this URL. */
+export const isRefused = (error: unknown): error is Error =>
+  isNativeError(error) && REFUSALS.test(String(codeOf(error)));
+
 /** Whether a lock could not be had in time: the transaction has written nothing. */
 export const isLocked = (error: unknown): boolean => isNativeError(error) && codeOf(error) === LOCK_TIMEOUT;
 

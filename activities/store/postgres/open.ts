@@ -56,6 +56,8 @@ export interface PostgresStoreOptions {
   readonly connections?: number;
   /** How long a caller waits for locks and connections, ms. */
   readonly waitMs?: number;
+  /** Takes a line about what works less well than it should. */
+  readonly warn?: (line: string) => void;
 }
 
 /** The lines in front of the connections, of which one is kept to listen. */
@@ -88,11 +90,12 @@ export async function openPostgresStore({
   connections = DEFAULT_CONNECTIONS,
   waitMs = DEFAULT_WAIT_MS,
   maxQueuedTurns = SIZES.maxQueuedTurns,
+  warn,
 }: PostgresStoreOptions): Promise<Store> {
   const place = { url, connections, waitMs };
   const mapError = (error: unknown): unknown => mapPostgresError(error, place);
   const failed = (error: unknown): CodedError => asFailedOpening(mapError(error), url);
-  const pools = await openPools({ url, direct, password, connections }).catch((error: unknown) => {
+  const pools = await openPools({ url, direct, password, connections, warn }).catch((error: unknown) => {
     throw failed(error);
   });
   const db = databaseOf(pools.turns);

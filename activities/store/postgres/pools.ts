@@ -7,7 +7,8 @@
 import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { asOptions, type Password, pathTo, type Settings, serverOf } from './server.ts';
+import { asOptions, directFailure, type Password, pathTo, type Settings, serverOf } from './server.ts';
+import { shownUrl } from './url.ts';
 
 /**
  * How long a caller waits for a connection: for the server to answer, or for one of a pool, which the lines in front of it leave empty only
@@ -85,6 +86,8 @@ export interface PoolOptions {
   readonly direct?: string | undefined;
   readonly password?: Password | undefined;
   readonly connections: number;
+  /** Takes a line about what works less well than it should. */
+  readonly warn?: ((line: string) => void) | undefined;
 }
 
 /** The connections of a process. */
@@ -108,7 +111,7 @@ export interface StorePool {
 }
 
 /** Makes the pools, which connect when they are first used. Errors: `invalid_config`, and those of the driver. */
-export async function openPools({ url, direct, password, connections }: PoolOptions): Promise<Pools> {
+export async function openPools({ url, direct, password, connections, warn }: PoolOptions): Promise<Pools> {
   const sockets = new Set<Socket>();
   const stream = () => {
     const socket = new Socket();
@@ -129,10 +132,16 @@ export async function openPools({ url, direct, password, connections }: PoolOpti
     perTransaction: isPooled ? settings : null,
     keepsPrepared,
   });
-  const ears =
-    direct === undefined
-      ? null
-      : new pg.Pool({ ...serverOf(direct, password).config, ...driver, ...answered, stream, max: 1 });
+  const earsAt = async (around: string): Promise<pg.Pool> => {
+    const there = { ...serverOf(around, password).config, ...driver, stream };
+    const ways = { own: { ...config, ...driver, stream }, direct: there, shown: shownUrl(around) };
+    const failure = await directFailure(ways);
+    if (failure !== null)
+      warn?.(`AGENTTURN_STORE_DIRECT cannot be reached, so changes are asked for until it can: ${failure}`);
+    // An idle connection that breaks is replaced on the next use; without a listener it would end the process.
+    return new pg.Pool({ ...there, ...answered, max: 1 }).on('error', () => {});
+  };
+  const ears = direct === undefined ? null : await earsAt(direct);
   const turns = poolOf(turn, {
     max: connections,
     idleTimeoutMillis: IDLE_MS,

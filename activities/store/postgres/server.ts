@@ -5,11 +5,12 @@
  * for others: behind one, each transaction begins with a statement that sets them for itself alone.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { isNativeError } from 'node:util/types';
 import pg from 'pg';
 import { parse, toClientConfig } from 'pg-connection-string';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
-import { isForgotten } from './errors.ts';
+import { isForgotten, isRefused } from './errors.ts';
 import { shownUrl } from './url.ts';
 
 /** Settings of the server, by their names. */
@@ -134,6 +135,34 @@ export async function pathTo(config: pg.ClientConfig, settings: Settings): Promi
     if (!(isNativeError(error) && REFUSED.test(error.message))) throw error;
   }
   return { isPooled: true, keepsPrepared: await connected(config, keepsPrepared) };
+}
+
+/** The database that a connection leads to, whatever names it has. */
+const DATABASE = `select current_database() as name, extract(epoch from pg_postmaster_start_time())::text as since`;
+
+/** Two servers on their way to the same database. */
+export interface Ways {
+  readonly own: pg.ClientConfig;
+  readonly direct: pg.ClientConfig;
+  /** The URL of `direct` without its password. */
+  readonly shown: string;
+}
+
+/**
+ * Whether the direct way leads to the store's own database: null, or why nobody knows. Errors: `invalid_config` where it leads elsewhere or
+ * refuses the credentials, and those of the driver on the way of its own.
+ */
+export async function directFailure({ own, direct, shown }: Ways): Promise<string | null> {
+  const database = async (client: pg.Client): Promise<unknown> => (await client.query(DATABASE)).rows[0];
+  const wrong = (why: string) => new CodedError('invalid_config', `AGENTTURN_STORE_DIRECT, which is ${shown}, ${why}`);
+  try {
+    const [here, there] = await Promise.all([connected(own, database), connected(direct, database)]);
+    if (isDeepStrictEqual(here, there)) return null;
+  } catch (error) {
+    if (isRefused(error)) throw wrong(`refuses this process: ${error.message}`);
+    return isNativeError(error) ? error.message : String(error);
+  }
+  throw wrong('leads to another database than the URL of the store');
 }
 
 async function connected<T>(config: pg.ClientConfig, body: (client: pg.Client) => Promise<T>): Promise<T> {

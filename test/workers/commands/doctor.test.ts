@@ -181,6 +181,25 @@ describe('finds a broken installation by its name, with a cure', () => {
   });
 });
 
+test('direct_unreachable', async () => {
+  const env = {
+    ...place(),
+    AGENTTURN_STORE: await freshSchemaUrl(),
+    AGENTTURN_STORE_DIRECT: 'postgres://127.0.0.1:1/a',
+  };
+  await (await openStore(env.AGENTTURN_STORE)).close();
+  const found = (await examined(env)).findings.filter(({ check }) => check === 'store');
+  expect(found).toMatchObject([
+    { ok: true },
+    { ok: false, problem: 'direct_unreachable', cure: DEFECTS.direct_unreachable },
+  ]);
+  const { findings } = await examined({
+    ...env,
+    AGENTTURN_STORE_DIRECT: env.AGENTTURN_STORE.replace(/\/\w+\?/, '/template1?'),
+  });
+  expect(findings).toContainEqual(expect.objectContaining({ check: 'store', problem: 'invalid_config' }));
+});
+
 test('says of everything that is wrong what to do about it, whatever else is wrong', async () => {
   const { code, findings } = await examined({
     TEMPORAL_ADDRESS: '127.0.0.1:1',

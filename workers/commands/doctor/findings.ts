@@ -21,6 +21,8 @@ export const DEFECTS = {
   attributes_missing: 'Register them with "temporal operator search-attribute create", or let --fix do it.',
   clock_skew:
     'Set the clock of this machine, for example by NTP: log lines, and tools that ask for the time, follow it.',
+  direct_unreachable:
+    'Correct AGENTTURN_STORE_DIRECT, or leave it out: without it each process asks for changes ten times a second.',
   no_supervisor:
     'Start a worker without AGENTTURN_SUPERVISOR=none; until then nobody notices lost workers, missed deadlines and lost starts.',
   agent_not_registered:

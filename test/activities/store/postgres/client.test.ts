@@ -278,7 +278,9 @@ test('one that waits for changes holds no connection on which it cannot listen, 
   const pool = new pg.Pool({ connectionString: await freshSchemaUrl(), max: 2 });
   pool.on('connect', (client) => {
     const query = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>;
-    Object.assign(client, { query: (text: string) => query(text.startsWith('listen') ? 'select 1 / 0' : text) });
+    const failing = (text: string, ...more: unknown[]) =>
+      query(text.startsWith('listen') ? 'select 1 / 0' : text, ...more);
+    Object.assign(client, { query: failing });
   });
   const feed = new ChangeFeed(pool, pool);
   for (let wait = 0; wait < 4; wait += 1) await feed.wait(50);
