@@ -245,6 +245,7 @@ function printResult(io: CliIo, options: CommonOptions, view: TurnView): number 
   if (options.json) {
     io.out(JSON.stringify(failure ? { ...view, error: failure } : view));
   } else if (failure) {
+    if (view.status === 'partial' && view.deliverable) io.out(deliverableText(view.deliverable));
     printFailure(io, failure);
     io.err(`the whole turn: ${commandLine(`turn show ${view.agentTurnId}`)}`);
   } else if (view.deliverable) {

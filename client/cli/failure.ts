@@ -22,9 +22,9 @@ export function shownFailure(error: unknown): ShownFailure {
   return { code: 'internal_error', message: message || 'an error without a message', cure };
 }
 
-/** Why a turn did not succeed; undefined when it did, wholly or in part. */
+/** Why a turn did not succeed; undefined when it did, wholly or in part. An answer that was cut short is a part that nobody wanted as such. */
 export function turnFailure({ status, errorCode, reason }: TurnView): ShownFailure | undefined {
-  if (status === 'success' || status === 'partial') return undefined;
+  if (status === 'success' || (status === 'partial' && errorCode !== 'answer_truncated')) return undefined;
   const entry = isFailureCode(errorCode) ? FAILURES[errorCode] : undefined;
   const message = reason ?? entry?.message ?? `the turn ended as ${status}`;
   return { code: errorCode ?? status, message, ...(entry ? { cure: entry.cure } : {}) };

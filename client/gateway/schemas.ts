@@ -162,6 +162,7 @@ export const turnSchema = z
     status,
     errorCode: z.string().nullable(),
     reason: z.string().nullable(),
+    cure: z.string().nullable(),
     turnEpoch: z.int().nullable(),
     profile: z.string(),
     instruction: z.string(),

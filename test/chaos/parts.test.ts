@@ -105,7 +105,7 @@ describe('the checks of a run find', () => {
     status,
   });
   const viewOf = (change: Partial<TurnView>): TurnView => ({
-    ...{ agentTurnId: 't', agentId: 'a', status: 'success', errorCode: null, reason: null, turnEpoch: 1 },
+    ...{ agentTurnId: 't', agentId: 'a', status: 'success', errorCode: null, reason: null, cure: null, turnEpoch: 1 },
     ...{ profile: 'chaos', instruction: '[plan note:0] Turn 1.', deliverable: { text: 'done' }, usage: theirs },
     ...{ deliverableCardId: 'd', outputBoxId: 'b', cost: null, engine: null, stepCount: 1, steps: [stepOf({})] },
     ...{ waiting: [], waitingForWorkers: null, waitingForProvider: null, parent: null, chat: null, depth: 0 },

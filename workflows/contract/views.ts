@@ -20,6 +20,8 @@ export interface TurnView<Output extends object = Fields> {
   readonly errorCode: string | null;
   /** Why the turn ended as it did; null when its status says all there is. */
   readonly reason: string | null;
+  /** What can be done about it; null where the catalogue does not know the code. */
+  readonly cure: string | null;
   /** The epoch of its lease; null for a turn that was never leased. */
   readonly turnEpoch: number | null;
   /** The profile that its request names, or else that of its agent. */

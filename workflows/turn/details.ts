@@ -1,6 +1,7 @@
 /** The details of a turn as Markdown, for the workflow page of the Web UI. Pure. */
 import { CHAT_STEPS, type ChatStep } from '../chat/step.ts';
 import { isDelegation } from '../protocol/builtins.ts';
+import { FAILURES, isFailureCode } from '../protocol/failures.ts';
 import { shownTime } from '../protocol/time.ts';
 import { shownTokens, type Usage } from '../protocol/turn.ts';
 
@@ -111,6 +112,7 @@ function endLines({ end }: Details): string[] {
             .map(escapeMarkdown)
             .join(': ')}`,
         ]),
+    ...(isFailureCode(errorCode) ? [`**Cure:** ${FAILURES[errorCode].cure}`] : []),
     ...(agent ? [`**The agent** is now ${escapeMarkdown(agent.posture)}: ${escapeMarkdown(agent.reason)}`] : []),
     ...(deliverable === undefined ? [] : ['**Deliverable:**', codeBlock(deliverable)]),
   ];

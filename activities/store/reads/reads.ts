@@ -15,6 +15,7 @@ import type {
 } from '../../../workflows/contract/views.ts';
 import type { BoxExtent } from '../../../workflows/kernel/handles.ts';
 import type { Card, ResultStatus } from '../../../workflows/protocol/cards.ts';
+import { FAILURES, isFailureCode } from '../../../workflows/protocol/failures.ts';
 import { isTerminal } from '../../../workflows/protocol/turn.ts';
 import { approversOf } from '../calls/approval-rows.ts';
 import { withoutAttempt } from '../calls/provider-outages.ts';
@@ -81,6 +82,7 @@ async function viewOf(db: Db, turn: TurnRow): Promise<TurnView> {
     status: turn.status,
     errorCode: turn.error_code,
     reason: turn.reason,
+    cure: isFailureCode(turn.error_code) ? FAILURES[turn.error_code].cure : null,
     turnEpoch: turn.turn_epoch,
     profile: turn.profile_name,
     instruction: instruction ? contentOf(instruction, 'task.instruction').text : '',

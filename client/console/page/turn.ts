@@ -143,13 +143,14 @@ function below({ children }: TurnNode): Content {
   return items.length === 0 ? null : make('ul', {}, ...items);
 }
 
-function endOf({ status, errorCode, reason, deliverable }: TurnView): readonly Content[] {
+function endOf({ status, errorCode, reason, cure, deliverable }: TurnView): readonly Content[] {
   if (deliverable === null) return [];
   const { text, fields, fallback } = deliverable;
   const said = text ?? (fields ? pretty(Object.fromEntries(fields.map(({ name, value }) => [name, value]))) : null);
   return [
     make('h3', {}, 'End ', badge(status)),
     errorCode === null ? null : make('p', {}, make('code', {}, errorCode), reason === null ? null : ` ${reason}`),
+    cure === null ? null : make('p', {}, cure),
     said === null ? null : make('pre', { class: 'deliverable' }, said),
     fallback && fallback.reason !== reason ? make('p', {}, fallback.reason) : null,
   ];

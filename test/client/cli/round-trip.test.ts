@@ -37,6 +37,7 @@ beforeAll(async () => {
       ],
       stuck: [{ kind: 'message', toolCalls: [PERSON] }],
       short: [],
+      cut: Array.from({ length: 4 }, (_, at) => ({ kind: 'message', content: `part ${at}, `, finishReason: 'length' })),
     },
     default: (request) => ({ kind: 'message', content: `${request.messages.length} messages` }),
   });
@@ -173,6 +174,27 @@ describe('enqueue', () => {
     const machine = await cli([...args, '--json']);
     expect(machine.code).toBe(1);
     expect(jsonOf(machine)).toMatchObject({ status: 'failed', error: { code: 'provider_error' } });
+  });
+
+  test('an answer that stays cut short is printed, and is an error with its reason and its cure (K11)', async () => {
+    const args = ['enqueue', 'greta', '[script:cut] go', '--profile', 'clerk', '--wait'];
+    const human = await cli(args);
+    expect(human).toMatchObject({ code: 1, stdout: 'part 0, part 1, part 2, part 3, \n' });
+    expect(human.stderr).toMatch(
+      /^error \[answer_truncated\]: the answer was cut short by the output limit of the model or its provider, and is not whole$/m,
+    );
+    expect(human.stderr).toMatch(/^cure: Raise model.maxTokens, or ask for less.$/m);
+    const machine = await cli(['run', 'clerk', '[script:cut] go', '--wait', '--json']);
+    expect(machine.code).toBe(1);
+    const view = jsonOf<TurnView>(machine);
+    expect(view).toMatchObject({
+      status: 'partial',
+      error: { code: 'answer_truncated' },
+      cure: expect.stringContaining('Raise'),
+    });
+    const page = await cli(['turn', 'show', view.agentTurnId]);
+    expect(page.stdout).toMatch(/^status +partial \(answer_truncated\): the answer was cut short/m);
+    expect(page.stdout).toMatch(/^cure +Raise model.maxTokens/m);
   });
 
   test('a mistyped profile is refused at once with the nearest name, and makes no agent', async () => {

@@ -591,6 +591,19 @@ describeInBrowser('the console', () => {
     await picture(page, 'tables');
   });
 
+  test('an answer that was cut short ends partial, with its reason and what to do (K11)', async () => {
+    const part = { kind: 'message', content: 'and so on, ', finishReason: 'length' } as const;
+    const instruction = asks('Tell me everything.', part, part, part, part);
+    const turn = await gateway.client.agent(newAgent('tester'), { profile: 'tester' }).enqueue({ instruction });
+    const page = await open(`turns/${turn.id}`);
+    await page.getByRole('heading', { name: 'End partial' }).waitFor();
+    const end = page.locator('.turn');
+    await end.getByText('answer_truncated the answer was cut short by the output limit of the model').waitFor();
+    await end.getByText('Raise model.maxTokens, or ask for less.').waitFor();
+    expect(await page.locator('.deliverable').textContent()).toBe('and so on, '.repeat(4));
+    await picture(page, 'cut-answer');
+  });
+
   test('a turn that is not there is neither steered nor stopped', async () => {
     const page = await open('turns/none');
     await page.getByRole('alert').getByText('none').waitFor();

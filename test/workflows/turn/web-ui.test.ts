@@ -187,6 +187,7 @@ describeInBrowser('the Web UI', () => {
     expect(await failed.result(WAIT)).toMatchObject({ status: 'failed' });
     const shown = await detailsOf('failing', failed, 'Why:');
     expect(shown).toMatch(/provider_error: the model provider failed \(400/);
+    expect(shown).toMatch(/Cure: *Check the provider status/);
     const stopped = await waiting('stopped', 'Wait. [script:look]');
     await stopped.stop('not needed');
     const { workflow } = harness.temporal.client;
