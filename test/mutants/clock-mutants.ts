@@ -169,8 +169,16 @@ export const CLOCK_MUTANTS: readonly Mutant[] = [
     rule: 'T7',
     breaks: 'what closed is looked for from a time on that is still to come',
     file: 'workers/supervision/listing.ts',
-    find: `Math.min(listedUntil ?? startedAt, startedAt)`,
-    replace: `(listedUntil ?? startedAt)`,
+    find: `Math.min(until, Date.now())`,
+    replace: `until`,
+    test: LISTING,
+  },
+  {
+    rule: 'T7',
+    breaks: 'what closed is looked for by the clock of a machine that may be ahead',
+    file: 'workers/supervision/listing.ts',
+    find: `Math.min(until, Date.now())`,
+    replace: `Date.now()`,
     test: LISTING,
   },
 ];

@@ -14,12 +14,17 @@ import { storeNow, terminate } from './check-turn.ts';
 import { callUntilEnded, listWorkflows, type ServerCaller } from './workflow-list.ts';
 
 const PAGE = 1_000;
-/** How far a listing reaches back before the one before it, because the list lags and clocks differ. The first reaches back as far. */
+/** How far a listing reaches back before the one before it, because the list lags. The first reaches back as far before what closed last. */
 const OVERLAP_MS = 10 * 60_000;
 const REMEMBERED_RUNS = 20_000;
 
 /** The turn that a workflow id names; null when it names none. */
 const turnIdOf = (workflowId: string): string | null => TURN_WORKFLOW_ID.exec(workflowId)?.[2] ?? null;
+
+/** The workflows of turns that were closed from outside: one that shows the end of its turn has committed it. */
+const CLOSED =
+  `WorkflowType = 'agentTurn' AND ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Failed') ` +
+  `AND (TurnStatus IS NULL OR TurnStatus NOT IN (${TERMINAL_STATUSES.map((status) => `'${status}'`).join(', ')}))`;
 
 /** What a listing reads, and where it makes turns due. */
 export interface ListingDeps extends ServerCaller {
@@ -31,6 +36,8 @@ export class ClosedWorkflows {
   readonly #deps: ListingDeps;
   /** The ids of runs whose turn has been made due: a run that was reset stays closed, while its turn goes on in another run. */
   readonly #seen = new LRUCache<string, true>({ max: REMEMBERED_RUNS });
+  /** The newest time of the server that was seen, and when, by `performance.now()`: it is later there by now. */
+  #newest = { time: 0, at: 0 };
 
   constructor(deps: ListingDeps) {
     this.#deps = deps;
@@ -38,31 +45,38 @@ export class ClosedWorkflows {
 
   /**
    * Makes due the open turns whose workflow closed since `listedUntil` other than by its own end; returns the new `listedUntil`. Both are
-   * epoch ms; null lists only what closed shortly before. Throws the errors of store and server.
+   * epoch ms by the server's clock, which nobody can ask for: they are taken from what it lists. Null lists what closed last, and shortly
+   * before. Throws the errors of store and server.
    */
   async list(listedUntil: number | null): Promise<number> {
     const { store } = this.#deps;
-    const startedAt = Date.now();
-    // What was listed up to a time that is still to come was listed by a clock that was ahead.
-    const since = Math.min(listedUntil ?? startedAt, startedAt) - OVERLAP_MS;
-    // A workflow that shows the end of its turn has committed it.
-    const ended = TERMINAL_STATUSES.map((status) => `'${status}'`).join(', ');
-    const query =
-      `WorkflowType = 'agentTurn' AND ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Failed') ` +
-      `AND (TurnStatus IS NULL OR TurnStatus NOT IN (${ended})) AND CloseTime >= '${new Date(since).toISOString()}'`;
+    const startedAt = performance.now();
+    const known = this.#newest.time + startedAt - this.#newest.at;
+    let until = Math.max(known, listedUntil ?? (await this.#lastClosed()));
+    // What was listed up to a time that is still to come was closed by a clock that was ahead.
+    const since = Math.max(0, Math.min(until, Date.now()) - OVERLAP_MS);
+    const query = `${CLOSED} AND CloseTime >= '${new Date(since).toISOString()}'`;
     let found = new Map<string, string>();
     const take = async () => {
       await store.makeDue([...found.values()]);
       for (const runId of found.keys()) this.#seen.set(runId, true);
       found = new Map();
     };
-    for await (const { workflowId, runId } of listWorkflows(this.#deps, query)) {
+    for await (const { workflowId, runId, closedAt } of listWorkflows(this.#deps, query)) {
+      until = Math.max(until, closedAt ?? 0);
       const agentTurnId = turnIdOf(workflowId);
       if (agentTurnId !== null && !this.#seen.has(runId)) found.set(runId, agentTurnId);
       if (found.size >= PAGE) await take();
     }
     await take();
-    return startedAt;
+    this.#newest = { time: until, at: startedAt };
+    return Math.floor(until);
+  }
+
+  /** When the last workflow was closed from outside; 0 when none ever was. */
+  async #lastClosed(): Promise<number> {
+    for await (const { closedAt } of listWorkflows(this.#deps, CLOSED, 1)) return closedAt ?? 0;
+    return 0;
   }
 }
 
@@ -95,7 +109,7 @@ export class RunningWorkflows {
 
   /**
    * `surplusPauseMs` is the pause between two searches for workflows that no turn owns, five minutes when absent. Such a workflow is closed
-   * when it is older than `orphanAgeMs`, one minute when absent.
+   * when its turn ended before `orphanAgeMs`, one minute when absent.
    */
   constructor(deps: ListingDeps, surplusPauseMs = SURPLUS_PAUSE_MS, orphanAgeMs = ORPHAN_AGE_MS) {
     this.#deps = deps;
@@ -135,11 +149,10 @@ export class RunningWorkflows {
       if (page.length < PAGE) break;
     }
     const orphans: string[] = [];
-    const oldest = Date.now() - this.#orphanAgeMs;
-    for await (const { workflowId, startedAt } of listWorkflows(this.#deps, RUNNING)) {
+    for await (const { workflowId } of listWorkflows(this.#deps, RUNNING)) {
       const agentTurnId = turnIdOf(workflowId);
       if (agentTurnId !== null && open.delete(agentTurnId)) continue;
-      if (closeOrphans && startedAt !== null && startedAt <= oldest) orphans.push(workflowId);
+      if (closeOrphans) orphans.push(workflowId);
     }
     // The list may be behind for long: a turn that has just been made due by it is not made due again at once.
     const missing = [...open].filter((id) => !this.#compared.has(id));

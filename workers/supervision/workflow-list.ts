@@ -17,8 +17,8 @@ export interface ServerCaller {
 export interface ListedWorkflow {
   readonly workflowId: string;
   readonly runId: string;
-  /** When its run began, epoch ms of the server; null when the server does not say. */
-  readonly startedAt: number | null;
+  /** When its run ended, epoch ms of the server; null while it runs. */
+  readonly closedAt: number | null;
 }
 
 const PAGE = 1_000;
@@ -45,18 +45,22 @@ function notListed(error: unknown): never {
   throw new ServiceError(`the server did not list workflows: ${cause.message}`, { cause });
 }
 
-/** The workflows that match the query, read page by page. Throws `ServiceError`, and the reason of `ended` when that has fired. */
-export async function* listWorkflows(caller: ServerCaller, query: string): AsyncGenerator<ListedWorkflow, void> {
+/** The workflows that match the query, those that closed last first, read page by page. Throws `ServiceError`, and the reason of `ended` when that has fired. */
+export async function* listWorkflows(
+  caller: ServerCaller,
+  query: string,
+  pageSize = PAGE,
+): AsyncGenerator<ListedWorkflow, void> {
   const { workflowService, options } = caller.temporal;
   let nextPageToken: Uint8Array = new Uint8Array();
   do {
-    const request = { namespace: options.namespace, query, pageSize: PAGE, nextPageToken };
+    const request = { namespace: options.namespace, query, pageSize, nextPageToken };
     const page = await callUntilEnded(caller, () => workflowService.listWorkflowExecutions(request).catch(notListed));
-    for (const { execution, startTime } of page.executions)
+    for (const { execution, closeTime } of page.executions)
       yield {
         workflowId: execution?.workflowId ?? '',
         runId: execution?.runId ?? '',
-        startedAt: optionalTsToMs(startTime) ?? null,
+        closedAt: optionalTsToMs(closeTime) ?? null,
       };
     nextPageToken = page.nextPageToken;
   } while (nextPageToken.length > 0);

@@ -20,11 +20,11 @@ const pass = (ms: number): void => {
   [ran, wall] = [ran + ms, wall + ms];
 };
 
-/** A server with one workflow that has run for long, of a turn that ended at `endedAt`; it notes what it is asked. */
-function serverWith(endedAt: number, openTurns = 0) {
+/** A server with one workflow, of a turn that ended at `endedAt`; it notes what it is asked. */
+function serverWith(endedAt: number, openTurns = 0, closedAt = START) {
   const [queries, closed]: [string[], string[]] = [[], []];
   const workflowId = turnWorkflowId('a', '01890a5d-ac96-774b-bcce-b302099a8057');
-  const listed = { execution: { workflowId, runId: 'r' }, startTime: msToTs(START - DAY) };
+  const listed = { execution: { workflowId, runId: 'r' }, closeTime: msToTs(closedAt) };
   const temporal = {
     options: { namespace: 'n' },
     withAbortSignal: (_: AbortSignal, call: () => Promise<unknown>) => call(),
@@ -89,8 +89,31 @@ test('the lists are compared again after their pause, though the clock was set b
   expect(queries).toHaveLength(2);
 });
 
+const since = (time: number) => `CloseTime >= '${new Date(time - 10 * MINUTE).toISOString()}'`;
+
 test('what closed is listed from now on, where it was listed by a clock that was ahead up to a time that is still to come (T7)', async () => {
   const { deps, queries } = serverWith(START);
-  expect(await new ClosedWorkflows(deps).list(START + DAY)).toBe(START);
-  expect(queries[0]).toContain(`CloseTime >= '${new Date(START - 10 * MINUTE).toISOString()}'`);
+  await new ClosedWorkflows(deps).list(START + DAY);
+  expect(queries[0]).toContain(since(START));
+});
+
+test.each([
+  ['an hour ahead', 60 * MINUTE],
+  ['right', 0],
+])("what closed is listed by the server's times, by a machine whose clock is %s (T7)", async (_, aheadMs) => {
+  wall += aheadMs;
+  const { deps, queries } = serverWith(START, 0, START - MINUTE);
+  const closed = new ClosedWorkflows(deps);
+  // What closed last says what time it is there.
+  const first = await closed.list(null);
+  expect(first).toBe(START - MINUTE);
+  expect(queries.at(-1)).toContain(since(START - MINUTE));
+  // It is later there by what has passed here, though nothing more closes.
+  pass(30 * MINUTE);
+  expect(await closed.list(first)).toBe(START + 29 * MINUTE);
+  expect(queries.at(-1)).toContain(since(START + 29 * MINUTE));
+  expect(queries).toHaveLength(3);
+  // Another process goes on from there.
+  await new ClosedWorkflows(deps).list(START + 29 * MINUTE);
+  expect(queries.at(-1)).toContain(since(START + 29 * MINUTE));
 });
