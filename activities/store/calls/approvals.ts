@@ -102,6 +102,12 @@ async function ask(tx: Tx, locked: Locked<WithLease>, asking: Asking): Promise<v
   const { turn } = locked;
   const { request, rootTurnId, deadline, policy } = asking;
   const { callId, kind, tool, reason, budget } = request;
+  const behind = tx.db
+    .selectFrom('box_cards')
+    .select('seq')
+    .where('box_id', '=', turn.output_box_id)
+    .orderBy('seq', 'desc')
+    .limit(1);
   await tx.db
     .insertInto('approvals')
     .values({
@@ -121,6 +127,7 @@ async function ask(tx: Tx, locked: Locked<WithLease>, asking: Asking): Promise<v
       comment: null,
       arguments: null,
       budget: budget ? encoded(budget) : null,
+      behind_seq: kind === 'budget' ? behind : null,
       // How long may be waited is counted from here, so by the clock.
       created_at: tx.now,
       answered_at: null,

@@ -57,14 +57,16 @@ async function entriesOf(
   const [first] = cards;
   if (!first) return [];
   // A question about a budget has no card: it belongs to the page with the card that it was asked behind.
-  const since = after === 0 ? 0 : first.created_at;
-  const until = read[limit]?.created_at ?? Number.POSITIVE_INFINITY;
+  const since = after === 0 ? 0 : first.seq;
+  const until = read[limit]?.seq ?? Number.POSITIVE_INFINITY;
   const byCall = new Map((await questionsAbout(reader, turn, cards)).map((row) => [row.call_id, row]));
   const entries = cards.map((card) => entryOf(turn, card, byCall));
   for (const row of await budgetQuestions(reader, turn)) {
-    if (row.created_at < since || row.created_at >= until) continue;
-    const index = entries.findLastIndex(({ at }) => at <= row.created_at);
-    entries.splice(index + 1, 0, budgetEntry(turn, row, entries[index]?.seq ?? first.seq));
+    const behind = row.behind_seq ?? 0;
+    if (behind < since || behind >= until) continue;
+    const index = entries.findLastIndex(({ seq }) => seq <= behind);
+    const { seq, at } = entries[index] ?? { seq: first.seq, at: 0 };
+    entries.splice(index + 1, 0, budgetEntry(turn, row, { seq, at: Math.max(at, row.created_at) }));
   }
   return entries;
 }
@@ -109,7 +111,7 @@ async function questionsAbout(reader: Reader, turn: TurnRow, cards: readonly Pla
 }
 
 const budgetQuestions = (reader: Reader, turn: TurnRow): Promise<ApprovalRow[]> =>
-  selectQuestions(reader, turn).where('kind', '=', 'budget').orderBy('created_at').execute();
+  selectQuestions(reader, turn).where('kind', '=', 'budget').orderBy('behind_seq').execute();
 
 const asked = (row: ApprovalRow): AskedQuestion => ({
   status: row.status,
@@ -121,13 +123,12 @@ const asked = (row: ApprovalRow): AskedQuestion => ({
   answeredAt: row.answered_at,
 });
 
-const budgetEntry = (turn: TurnRow, row: ApprovalRow, seq: number): TranscriptEntry => ({
+const budgetEntry = (turn: TurnRow, row: ApprovalRow, place: Pick<TranscriptEntry, 'seq' | 'at'>): TranscriptEntry => ({
   kind: 'budget',
   callId: row.call_id,
   budgets: setBudgetsOf(turn),
   ...asked(row),
-  seq,
-  at: row.created_at,
+  ...place,
   hidden: null,
 });
 

@@ -159,7 +159,7 @@ const approvals: Migration = ({ int }) => [
   `create table approvals (agent_turn_id text not null, call_id text not null, agent_id text not null, root_turn_id text not null,
      kind text not null, tool_name text not null, reason text not null, approvers text not null, escalate_to text,
      escalated_at ${int}, deadline ${int} not null, status text not null, answered_by text, comment text, arguments text,
-     budget text, created_at ${int} not null, answered_at ${int}, primary key (agent_turn_id, call_id))`,
+     budget text, behind_seq ${int}, created_at ${int} not null, answered_at ${int}, primary key (agent_turn_id, call_id))`,
   // Each list in its order, so that a page costs the same wherever it begins.
   `create index approvals_waiting on approvals (created_at, agent_turn_id, call_id) where status = 'waiting'`,
   `create index approvals_of_agent_waiting on approvals (agent_id, created_at, agent_turn_id, call_id) where status = 'waiting'`,

@@ -232,6 +232,8 @@ export interface ApprovalRow {
   arguments: Json<JsonObject> | null;
   /** The budget that is used up; null for a call. */
   budget: Json<BudgetAsk> | null;
+  /** The last card of the turn's output box when it was asked about its budget; null for a call, which has a card. */
+  behind_seq: number | null;
   created_at: number;
   /** Null while it waits. */
   answered_at: number | null;

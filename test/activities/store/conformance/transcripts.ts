@@ -3,6 +3,8 @@ import { describe, expect, test } from '@jest/globals';
 import type { TranscriptEntry } from '../../../../workflows/contract/transcript.ts';
 import { fenceOf, newAgent, result, type StoreBench, SUCCESS } from '../store-bench.ts';
 
+const DAY = 24 * 60 * 60_000;
+
 export function describeTranscripts(bench: StoreBench): void {
   const kinds = (entries: readonly TranscriptEntry[] | null) => entries?.map(({ kind }) => kind);
 
@@ -88,6 +90,29 @@ export function describeTranscripts(bench: StoreBench): void {
           after = last.seq;
         }
         expect(kinds(entries)).toEqual(['request', 'thought', 'budget']);
+      }
+    });
+
+    test('has a question about a budget behind the card that it followed, though the clock was ahead then', async () => {
+      const lease = await bench.started(newAgent());
+      bench.now += DAY;
+      await bench.think(lease, 1);
+      bench.now -= DAY;
+      const budget = { code: 'max_steps_reached', used: 1, limit: 1 } as const;
+      const question = { callId: 'budget-1', kind: 'budget', tool: '', reason: 'used up', budget } as const;
+      await bench.store.askApprovals(fenceOf(lease), [question]);
+      await bench.store.setBudgets(lease.agentTurnId, { maxSteps: 9 });
+      await bench.think(lease, 2);
+      for (const limit of [1, 2, 9]) {
+        const pages: TranscriptEntry[] = [];
+        for (let after = 0; ; after = pages.at(-1)?.seq ?? 0) {
+          const page = (await bench.store.readTranscript(lease.agentTurnId, { after, limit })) ?? [];
+          if (page.length === 0) break;
+          pages.push(...page);
+        }
+        expect(kinds(pages)).toEqual(['request', 'thought', 'budget', 'thought']);
+        const times = pages.map(({ at }) => at);
+        expect(times).toEqual([...times].sort((a, b) => a - b));
       }
     });
 
