@@ -158,7 +158,9 @@ export async function answerStep(
   shown.end(reply.usage);
   if (reply.finish === 'unknown') {
     const { finishReason } = reply;
-    log.warn('the provider gives an unknown reason for its end: the answer counts as cut short', { finishReason });
+    log.warn('the provider ended its answer with a word that is not known: it does not count as whole', {
+      finishReason,
+    });
   }
   const truncated = limitOf(reply, request);
   const { proposed, calls } = await readProposals(reply.calls, {
@@ -203,6 +205,7 @@ export async function answerStep(
 /** Whose limit cut the answer short; null when none did. */
 function limitOf({ finish, cutHere, usage }: ModelReply, request: ModelRequest): AnswerLimit | null {
   if (cutHere) return 'runtime';
+  if (finish === 'unknown') return finish;
   if (finish === 'whole' || finish === 'filtered') return null;
   const most = request.max_completion_tokens;
   return most != null && usage.output >= most ? 'profile' : 'provider';

@@ -1,6 +1,6 @@
 /**
- * How providers say why the model stopped, a row each: a new word is one more in its row. A part never counts as a whole, so a word that no row
- * has is taken for an answer that was cut short (K11).
+ * How providers say why the model stopped, a row each: a new word is one more in its row. A part never counts as a whole, and neither does an
+ * answer that ends with a word that no row has (K11).
  */
 
 /**
@@ -13,8 +13,8 @@ export type Finish = 'whole' | 'cut' | 'filtered' | 'failed' | 'unknown';
 const WORDS: readonly (readonly [Finish, RegExp])[] = [
   // OpenAI and all who follow it
   ['whole', /^(stop|tool_calls|function_call)$/i],
-  // Anthropic and Bedrock; Text Generation Inference; Together; Cohere; Google's older models; Baidu
-  ['whole', /^(end_turn|tool_use|stop_sequence|eos_token|eos|complete|tool_call|finish_reason_stop|normal)$/i],
+  // Anthropic and Bedrock; Text Generation Inference; Together; Cohere; MLX; gateways; Baidu
+  ['whole', /^(end_turn|tool_use|stop_sequence|eos_token|eos|complete|tool_call|end|normal)$/i],
   // OpenAI; Anthropic and Cohere; Mistral; OpenAI's Responses; a context that is full at Anthropic and Bedrock
   ['cut', /^(length|max_tokens|model_length|max_output_tokens|model_context_window_exceeded)$/i],
   // OpenAI and Azure; Anthropic; Zhipu; Bedrock; Cohere
@@ -25,11 +25,14 @@ const WORDS: readonly (readonly [Finish, RegExp])[] = [
   ['failed', /^(error|abort|insufficient_system_resource|network_error|error_limit)$/i],
 ];
 
-/** What the provider's word means for the answer. */
-export const finishOf = (word: string): Finish => WORDS.find(([, words]) => words.test(word))?.[0] ?? 'unknown';
+/** What the provider's word means for the answer. Google says more before it, as `function_call_filter: MALFORMED_FUNCTION_CALL`. */
+export function finishOf(said: string): Finish {
+  const word = said.slice(said.lastIndexOf(' ') + 1);
+  return WORDS.find(([, words]) => words.test(word))?.[0] ?? 'unknown';
+}
 
-/** The word of the provider as it may be kept: `other` for what is no plain word, empty where it says nothing, as some do by the word null. */
+/** What the provider says as it may be kept: `other` for what is not printable, empty where it says nothing, as some do by the word null. */
 export function finishWord(reason: unknown): string {
   if (typeof reason !== 'string' || reason === 'null') return '';
-  return /^[a-zA-Z_-]{0,40}$/.test(reason) ? reason : 'other';
+  return /^[\x20-\x7e]{0,80}$/.test(reason) ? reason : 'other';
 }

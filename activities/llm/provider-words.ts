@@ -51,8 +51,12 @@ const REFUSED: readonly Row[] = [
   // platform.openai.com/docs/guides/error-codes
   { provider: 'OpenAI, OpenRouter', status: [400, 403, undefined], named: 'content_policy_violation' },
   { provider: 'OpenAI', named: 'moderation_blocked' },
-  // openrouter.ai/docs/api/reference/errors-and-debugging: 403 is not its word for a key
-  { provider: 'OpenRouter', status: [403], says: /requires moderation|was flagged|request blocked/i },
+  // its reasoning models, by code invalid_prompt; seen in openai/codex#7250
+  { provider: 'OpenAI', says: /prompt was flagged as potentially violating/i },
+  // a code in words, and a text in place of the error; seen in UKGovernmentBEIS/inspect_ai#2267
+  { provider: 'xAI', status: [400, 403], says: /content violates usage guidelines/i },
+  // openrouter.ai/docs/api/reference/errors-and-debugging: 403 is not its word for a key. A firewall's page says "Request blocked." alone.
+  { provider: 'OpenRouter', status: [403], says: /requires moderation|was flagged|request blocked: /i },
   // docs.anthropic.com/en/api/errors
   { provider: 'Anthropic', says: /blocked by content filtering policy/i },
   // api-docs.deepseek.com

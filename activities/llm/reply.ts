@@ -120,9 +120,7 @@ export class ReplyBuilder {
     const finish = finishOf(finishReason);
     if (finish === 'failed') throw new StreamFailure(`the provider broke off its answer, ${finishReason}`);
     // Without its arguments a call that was cut off could be taken for one that has none.
-    const calls = this.#calls.filter(
-      (call) => finish === 'whole' || call !== this.#last || call.arguments.trim() !== '',
-    );
+    const calls = this.#calls.filter((call) => finish !== 'cut' || call !== this.#last || call.arguments.trim() !== '');
     return {
       text: this.#text.toWellFormed(),
       refusal: this.#refusal.toWellFormed(),

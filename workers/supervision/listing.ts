@@ -26,6 +26,8 @@ const CLOSED =
   `WorkflowType = 'agentTurn' AND ExecutionStatus IN ('Terminated', 'Canceled', 'TimedOut', 'Failed') ` +
   `AND (TurnStatus IS NULL OR TurnStatus NOT IN (${TERMINAL_STATUSES.map((status) => `'${status}'`).join(', ')}))`;
 
+const ENDED = `WorkflowType = 'agentTurn' AND ExecutionStatus != 'Running'`;
+
 /** What a listing reads, and where it makes turns due. */
 export interface ListingDeps extends ServerCaller {
   readonly store: SupervisorStore & ReadStore & StoreClock;
@@ -36,8 +38,8 @@ export class ClosedWorkflows {
   readonly #deps: ListingDeps;
   /** The ids of runs whose turn has been made due: a run that was reset stays closed, while its turn goes on in another run. */
   readonly #seen = new LRUCache<string, true>({ max: REMEMBERED_RUNS });
-  /** The newest time of the server that was seen, and when, by `performance.now()`: it is later there by now. */
-  #newest = { time: 0, at: 0 };
+  /** The newest time of the server that was seen, and when, by `performance.now()`: it is later there by now. Null while none was. */
+  #newest: { readonly time: number; readonly at: number } | null = null;
 
   constructor(deps: ListingDeps) {
     this.#deps = deps;
@@ -45,14 +47,14 @@ export class ClosedWorkflows {
 
   /**
    * Makes due the open turns whose workflow closed since `listedUntil` other than by its own end; returns the new `listedUntil`. Both are
-   * epoch ms by the server's clock, which nobody can ask for: they are taken from what it lists. Null lists what closed last, and shortly
-   * before. Throws the errors of store and server.
+   * epoch ms by the server's clock, which nobody can ask for: they are taken from what it lists. Null, or 0 where
+   * nothing had closed, lists what closed last and shortly before. Throws the errors of store and server.
    */
   async list(listedUntil: number | null): Promise<number> {
     const { store } = this.#deps;
     const startedAt = performance.now();
-    const known = this.#newest.time + startedAt - this.#newest.at;
-    let until = Math.max(known, listedUntil ?? (await this.#lastClosed()));
+    const known = this.#newest && this.#newest.time + startedAt - this.#newest.at;
+    let until = Math.max(known ?? 0, listedUntil ?? 0) || (await this.#lastClosed());
     // What was listed up to a time that is still to come was closed by a clock that was ahead.
     const since = Math.max(0, Math.min(until, Date.now()) - OVERLAP_MS);
     const query = `${CLOSED} AND CloseTime >= '${new Date(since).toISOString()}'`;
@@ -69,13 +71,13 @@ export class ClosedWorkflows {
       if (found.size >= PAGE) await take();
     }
     await take();
-    this.#newest = { time: until, at: startedAt };
+    if (until > 0) this.#newest = { time: until, at: startedAt };
     return Math.floor(until);
   }
 
-  /** When the last workflow was closed from outside; 0 when none ever was. */
+  /** When the last workflow of a turn closed, whatever its end; 0 when none ever did. */
   async #lastClosed(): Promise<number> {
-    for await (const { closedAt } of listWorkflows(this.#deps, CLOSED, 1)) return closedAt ?? 0;
+    for await (const { closedAt } of listWorkflows(this.#deps, ENDED, 1)) return closedAt ?? 0;
     return 0;
   }
 }

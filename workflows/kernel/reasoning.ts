@@ -12,6 +12,7 @@ import type { ModelCall } from './model-call.ts';
 import { observed, type StepOutcome } from './outcome.ts';
 import { phaseOf } from './phase.ts';
 import { corrected, promptLimit } from './pressure.ts';
+import { rollback } from './rollback.ts';
 import type { KernelState } from './state.ts';
 
 const REFUSAL: Termination = { status: 'failed', errorCode: 'provider_refusal', reason: 'the model refused' };
@@ -51,24 +52,31 @@ const shownIn = ({ handles }: LlmResponseEvent): readonly Handle[] =>
 /** How often the model is asked to go on with an answer that was cut short (K11). */
 const CONTINUATIONS = 3;
 
+/** An answer that says nothing, and nobody knows why: it may be well with the next one, which is asked for in the same way. */
+const SAID_NOTHING = 'the model ended its answer without a word, for a reason that is not known';
+
 /**
  * The model is asked to go on. After three continuations, and where there is nothing to go on from because its reasoning took the whole limit,
- * the turn ends with what was said: cut short is never whole.
+ * the turn ends with what was said: cut short is never whole. What ended for a reason that nobody knows may be whole, and is not gone on with.
  */
 function onTruncated(state: KernelState, { hasText, nowMs }: LlmResponseEvent, limit: AnswerLimit): StepOutcome {
   const { answerParts, lastThought } = state;
   const part = answerParts.length + 1;
   const seen: Observation = { type: 'truncated', part };
+  if (limit === 'unknown')
+    return observed([seen], hasText ? onCut(state, true, limit, nowMs) : rollback(state, SAID_NOTHING, nowMs));
   // Asked again in the same way, it would end in the same way.
   if (!hasText || part > CONTINUATIONS) return observed([seen], onCut(state, hasText || part > 1, limit, nowMs));
   const next = { ...state, rollbacks: 0, answerParts: [...answerParts, ...(lastThought ? [lastThought.cardId] : [])] };
   return observed([seen], nextModelCall(next, nowMs, { note: { kind: 'go_on' } }));
 }
 
-const LIMITS: Readonly<Record<AnswerLimit, string>> = {
-  profile: 'model.maxTokens of the profile',
-  provider: 'the output limit of the model or its provider',
-  runtime: 'what is kept of one answer (512 KiB, 20 minutes)',
+/** What happened to the answer. */
+const CUT: Readonly<Record<AnswerLimit, string>> = {
+  profile: 'was cut short by model.maxTokens of the profile',
+  provider: 'was cut short by the output limit of the model or its provider',
+  runtime: 'was cut short by what is kept of one answer (512 KiB, 20 minutes)',
+  unknown: "ended for a reason that is not known, which the worker's log names",
 };
 
 /** The answer stays cut short. Where the turn is to be ended by a tool, its text is no answer, and the model is reminded of that. */
@@ -76,10 +84,10 @@ function onCut(state: KernelState, hasAnswer: boolean, limit: AnswerLimit, nowMs
   if (hasAnswer && lacksTool(state)) return onAnswer(state, nowMs);
   const errorCode = 'answer_truncated';
   if (!hasAnswer) {
-    const reason = `the model said nothing before the answer was cut short by ${LIMITS[limit]}; its reasoning may have taken all of it`;
+    const reason = `the model said nothing before the answer ${CUT[limit]}; its reasoning may have taken all of it`;
     return done(state, { status: 'failed', errorCode, reason }, { from: 'fallback' });
   }
-  const reason = `the answer was cut short by ${LIMITS[limit]}, and is not whole`;
+  const reason = `the answer ${CUT[limit]}, and ${limit === 'unknown' ? 'may not be' : 'is not'} whole`;
   return done(state, { status: 'partial', errorCode, reason }, answerOf(state));
 }
 

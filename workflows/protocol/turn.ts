@@ -90,10 +90,10 @@ export interface Fence {
 }
 
 /**
- * Whose limit cut an answer short (K11): that of the profile, `model.maxTokens`; that of the model or its provider; or what this runtime keeps
- * of an answer, and how long it waits for one.
+ * Why an answer may not be whole (K11): the limit of the profile, `model.maxTokens`; that of the model or its provider; what this runtime keeps of
+ * an answer, and how long it waits for one; or a reason of the provider that is not known.
  */
-export type AnswerLimit = 'profile' | 'provider' | 'runtime';
+export type AnswerLimit = 'profile' | 'provider' | 'runtime' | 'unknown';
 
 /** How a turn ended. */
 export interface Termination {

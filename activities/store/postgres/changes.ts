@@ -9,10 +9,11 @@
  * A waiter that is woken reads the store. The more waiters there are, the more commits they are woken for at once: what they do together
  * stays within bounds, however many wait and however busy the store is.
  */
+import { isDeepStrictEqual } from 'node:util';
 import type pg from 'pg';
 import type { Commit } from '../context.ts';
 import { Poll } from './poll.ts';
-import { isPooled } from './server.ts';
+import { databaseOf, isPooled } from './server.ts';
 
 const CHANNEL = 'agentturn';
 const TURN_ENDED = 'turn_ended';
@@ -20,6 +21,8 @@ const TURN_ENDED = 'turn_ended';
 const GATHER_MS = 25;
 /** How long ends of turns, and chunks, are gathered: those of one moment come together. Chunks were gathered before they were written. */
 const GATHER_BRIEFLY_MS = 1;
+/** How long after a try to listen that failed the next one is made. */
+const LISTEN_AGAIN_MS = 2_000;
 /** The quiet time after a wake-up, for each waiter: five hundred waiters read once a second, sixteen some thirty times. */
 const QUIET_MS_PER_WAITER = 2;
 
@@ -70,6 +73,8 @@ export class ChangeFeed {
   #listener: Promise<() => void> | null = null;
   /** Whether it hears of changes. */
   #hears = false;
+  /** When it may try to listen again, by `performance.now()`. */
+  #listenNotBefore = 0;
   readonly #announcing = new Map<Commit, NodeJS.Timeout>();
   #closed = false;
 
@@ -100,8 +105,8 @@ export class ChangeFeed {
   async wait(timeoutMs: number, turnEndsOnly = false): Promise<void> {
     if (this.#closed) return;
     const waited = (turnEndsOnly ? this.#forEnds : this.#forAny).wait(timeoutMs);
-    if (this.#listening) this.#listener ??= this.#listen(this.#listening);
-    else this.#poll.start();
+    if (this.#listening && performance.now() >= this.#listenNotBefore) this.#listener ??= this.#listen(this.#listening);
+    if (!this.#hears) this.#poll.start();
     await waited;
   }
 
@@ -113,7 +118,7 @@ export class ChangeFeed {
     (await this.#listener)?.();
   }
 
-  /** Keeps one connection that listens. When it breaks, or there is none, changes are asked for until the next waiter has opened another. */
+  /** Keeps one connection that listens. When it breaks, or cannot listen, changes are asked for until another can. */
   async #listen(pool: pg.Pool): Promise<() => void> {
     const client = await pool.connect().catch(() => null);
     let isHeld = true;
@@ -122,6 +127,7 @@ export class ChangeFeed {
       isHeld = false;
       this.#listener = null;
       this.#hears = false;
+      this.#listenNotBefore = performance.now() + LISTEN_AGAIN_MS;
       client?.release(true);
       this.#poll.start();
     };
@@ -140,11 +146,18 @@ export class ChangeFeed {
       this.#forAny.wakeSoon();
       if (payload === TURN_ENDED) this.#forEnds.wakeSoon();
     });
-    // What was committed before the subscription stood is seen by reading once more. A standby listens to nothing.
-    await client.query(`listen ${CHANNEL}`).then(() => {
+    try {
+      // What happens in another database is no news, whoever named it.
+      if (pool !== this.#pool && !isDeepStrictEqual(await databaseOf(client), await databaseOf(this.#pool)))
+        throw new Error('it leads to another database');
+      await client.query(`listen ${CHANNEL}`);
       this.#hears = isHeld;
+      // What was committed before the subscription stood is seen by reading once more.
       this.#wakeAll();
-    }, release);
+    } catch {
+      // A standby listens to nothing.
+      release();
+    }
     return release;
   }
 

@@ -10,6 +10,9 @@ import type pg from 'pg';
 /** How often the server is asked: a reader that waits for a change has it after half of that on average. */
 const POLL_MS = 100;
 
+/** The pause after a question that was not answered. */
+const AWAY_MS = 1_000;
+
 /** Asks as long as somebody waits. */
 export class Poll {
   readonly #pool: pg.Pool;
@@ -33,21 +36,22 @@ export class Poll {
 
   async #run(): Promise<void> {
     while (this.#isAwaited()) {
-      await this.#ask();
-      await sleep(POLL_MS);
+      await sleep((await this.#ask()) ? POLL_MS : AWAY_MS);
     }
     this.#isRunning = false;
   }
 
-  async #ask(): Promise<void> {
+  /** Returns whether the server answered. */
+  async #ask(): Promise<boolean> {
     try {
       const { rows } = await this.#pool.query<{ state: string }>('select pg_current_snapshot()::text as state');
       const { state = null } = rows[0] ?? {};
-      if (state === this.#seen) return;
+      if (state !== this.#seen) this.#changed();
       this.#seen = state;
-      this.#changed();
+      return true;
     } catch {
       // Whoever waits reads the store at the end of its time all the same, and learns there what is wrong.
+      return false;
     }
   }
 }

@@ -135,9 +135,10 @@ export async function openPools({ url, direct, password, connections, warn }: Po
   const earsAt = async (around: string): Promise<pg.Pool> => {
     const there = { ...serverOf(around, password).config, ...driver, stream };
     const ways = { own: { ...config, ...driver, stream }, direct: there, shown: shownUrl(around) };
-    const failure = await directFailure(ways);
+    // Who is told nothing connects there only to listen.
+    const failure = warn ? await directFailure(ways) : null;
     if (failure !== null)
-      warn?.(`AGENTTURN_STORE_DIRECT cannot be reached, so changes are asked for until it can: ${failure}`);
+      warn?.(`AGENTTURN_STORE_DIRECT is not used, and changes are asked for until it can be: ${failure}`);
     // An idle connection that breaks is replaced on the next use; without a listener it would end the process.
     return new pg.Pool({ ...there, ...answered, max: 1 }).on('error', () => {});
   };

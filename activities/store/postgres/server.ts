@@ -137,10 +137,22 @@ export async function pathTo(config: pg.ClientConfig, settings: Settings): Promi
   return { isPooled: true, keepsPrepared: await connected(config, keepsPrepared) };
 }
 
-/** The database that a connection leads to, whatever names it has. */
-const DATABASE = `select current_database() as name, extract(epoch from pg_postmaster_start_time())::text as since`;
+/** A database, whatever names its server has. */
+export interface DatabaseIdentity {
+  readonly name: string;
+  /** When its server started, which tells two servers apart. */
+  readonly since: string;
+}
 
-/** Two servers on their way to the same database. */
+/** Which database a connection, or one of a pool, leads to. Errors: those of the driver. */
+export async function databaseOf(client: Pick<pg.ClientBase, 'query'>): Promise<DatabaseIdentity> {
+  const asked = `select current_database() as name, extract(epoch from pg_postmaster_start_time())::text as since`;
+  const { rows } = await client.query<DatabaseIdentity>(asked);
+  const [{ name, since } = { name: '', since: '' }] = rows;
+  return { name, since };
+}
+
+/** Two ways to the same database. */
 export interface Ways {
   readonly own: pg.ClientConfig;
   readonly direct: pg.ClientConfig;
@@ -149,20 +161,20 @@ export interface Ways {
 }
 
 /**
- * Whether the direct way leads to the store's own database: null, or why nobody knows. Errors: `invalid_config` where it leads elsewhere or
- * refuses the credentials, and those of the driver on the way of its own.
+ * Why the direct way cannot be listened on now; null where it can. Errors: `invalid_config` where it can never be, because it leads to another
+ * database or refuses this process; those of the driver on the way of its own.
  */
 export async function directFailure({ own, direct, shown }: Ways): Promise<string | null> {
-  const database = async (client: pg.Client): Promise<unknown> => (await client.query(DATABASE)).rows[0];
+  const here = await connected(own, databaseOf);
   const wrong = (why: string) => new CodedError('invalid_config', `AGENTTURN_STORE_DIRECT, which is ${shown}, ${why}`);
-  try {
-    const [here, there] = await Promise.all([connected(own, database), connected(direct, database)]);
-    if (isDeepStrictEqual(here, there)) return null;
-  } catch (error) {
+  const there = await connected(direct, databaseOf).catch((error: unknown) => {
     if (isRefused(error)) throw wrong(`refuses this process: ${error.message}`);
     return isNativeError(error) ? error.message : String(error);
-  }
-  throw wrong('leads to another database than the URL of the store');
+  });
+  if (typeof there === 'string') return `it cannot be reached: ${there}`;
+  if (there.name !== here.name) throw wrong(`leads to the database ${there.name}, and the store is in ${here.name}`);
+  // While a failover is under way one of the two may still lead to the server before.
+  return isDeepStrictEqual(here, there) ? null : 'it leads to another server than the URL of the store';
 }
 
 async function connected<T>(config: pg.ClientConfig, body: (client: pg.Client) => Promise<T>): Promise<T> {

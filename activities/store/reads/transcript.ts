@@ -111,7 +111,7 @@ async function questionsAbout(reader: Reader, turn: TurnRow, cards: readonly Pla
 }
 
 const budgetQuestions = (reader: Reader, turn: TurnRow): Promise<ApprovalRow[]> =>
-  selectQuestions(reader, turn).where('kind', '=', 'budget').orderBy('behind_seq').execute();
+  selectQuestions(reader, turn).where('kind', '=', 'budget').orderBy('behind_seq').orderBy('created_at').execute();
 
 const asked = (row: ApprovalRow): AskedQuestion => ({
   status: row.status,

@@ -163,9 +163,9 @@ describe('a model call', () => {
     },
   );
 
-  test('that ends for a reason that nobody knows counts as cut short (K11)', async () => {
+  test('that ends for a reason that nobody knows does not count as whole (K11)', async () => {
     const on = await bench({ kind: 'message', content: 'half a sent', finishReason: 'because' });
-    expect(await attempt(on.run, modelInput(on.turn))).toMatchObject({ truncated: 'provider' });
+    expect(await attempt(on.run, modelInput(on.turn))).toMatchObject({ truncated: 'unknown' });
   });
 
   test('that is not cut short says nothing of a limit (K11)', async () => {

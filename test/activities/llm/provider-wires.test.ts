@@ -92,6 +92,22 @@ describe('a prompt that is refused for what it says (W14)', () => {
     ],
     ['OpenAI', 400, error('Your request was rejected.', { code: 'content_policy_violation' })],
     [
+      "OpenAI's reasoning models",
+      400,
+      error('Invalid prompt: your prompt was flagged as potentially violating our usage policy.', {
+        code: 'invalid_prompt',
+      }),
+    ],
+    [
+      'xAI',
+      403,
+      {
+        code: 'The caller does not have permission to execute the specified operation',
+        error:
+          'Content violates usage guidelines. Team: x, API key ID: y, Model: z, Failed check: SAFETY_CHECK_TYPE_BIO',
+      },
+    ],
+    [
       'OpenRouter',
       403,
       error('Your chosen model requires moderation and your input was flagged for "violence"', {
@@ -108,8 +124,10 @@ describe('a prompt that is refused for what it says (W14)', () => {
     expect(failure.message).not.toMatch(/OPENAI_API_KEY|violence|flagged/);
   });
 
-  test('is not what a key without permission says', async () => {
-    const body = error('Your key may not use this model.');
+  test.each([
+    ['a key without permission', error('Your key may not use this model.')],
+    ['a firewall', '<html><h1>403 ERROR</h1>Request blocked. We can not connect to the server for this app.</html>'],
+  ])('is not what %s says', async (_, body) => {
     expect(await failureOf({ status: 403, body })).toMatchObject({ code: 'provider_auth' });
   });
 });

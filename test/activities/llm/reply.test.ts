@@ -166,7 +166,10 @@ describe('a reply', () => {
     ['refusal', 'filtered'],
     ['SAFETY', 'filtered'],
     ['PROHIBITED_CONTENT', 'filtered'],
+    ['end', 'whole'],
     ['MALFORMED_FUNCTION_CALL', 'unknown'],
+    ['function_call_filter: MALFORMED_FUNCTION_CALL', 'unknown'],
+    ['content_filter: RECITATION', 'filtered'],
     ['unstoppable', 'unknown'],
     ['reason 7', 'unknown'],
   ])('that ends with %s is %s: a part never counts as a whole (K11)', (word, finish) => {

@@ -25,6 +25,7 @@ function serverWith(endedAt: number, openTurns = 0, closedAt = START) {
   const [queries, closed]: [string[], string[]] = [[], []];
   const workflowId = turnWorkflowId('a', '01890a5d-ac96-774b-bcce-b302099a8057');
   const listed = { execution: { workflowId, runId: 'r' }, closeTime: msToTs(closedAt) };
+  const executions = [listed];
   const temporal = {
     options: { namespace: 'n' },
     withAbortSignal: (_: AbortSignal, call: () => Promise<unknown>) => call(),
@@ -36,7 +37,7 @@ function serverWith(endedAt: number, openTurns = 0, closedAt = START) {
     workflowService: {
       listWorkflowExecutions: async ({ query }: { query: string }) => {
         queries.push(query);
-        return { executions: [listed], nextPageToken: new Uint8Array() };
+        return { executions, nextPageToken: new Uint8Array() };
       },
     },
   };
@@ -52,7 +53,7 @@ function serverWith(endedAt: number, openTurns = 0, closedAt = START) {
     temporal: temporal as unknown as Client,
     ended: new AbortController().signal,
   };
-  return { deps, queries, closed };
+  return { deps, queries, closed, executions };
 }
 
 test('a leftover workflow of a turn that ended by a clock which was ahead is closed a while after it was first seen (T29)', async () => {
@@ -116,4 +117,14 @@ test.each([
   // Another process goes on from there.
   await new ClosedWorkflows(deps).list(START + 29 * MINUTE);
   expect(queries.at(-1)).toContain(since(START + 29 * MINUTE));
+});
+
+test('where nothing has closed yet, what closes first says what time it is (T7)', async () => {
+  const { deps, queries, executions } = serverWith(START);
+  const closed = new ClosedWorkflows(deps);
+  const [first] = executions.splice(0);
+  expect(await closed.list(await closed.list(null))).toBe(0);
+  if (first) executions.push(first);
+  expect(await closed.list(0)).toBe(START);
+  expect(queries.at(-1)).toContain(since(START));
 });

@@ -58,6 +58,33 @@ describe('an answer that is cut short', () => {
     },
   );
 
+  test('for a reason that is not known is not gone on with, and may not be whole (K11)', () => {
+    const turn = turnIn.thinking();
+    expect(turn.respond({ hasText: true, truncated: 'unknown' })).toMatchObject({
+      type: 'done',
+      termination: {
+        status: 'partial',
+        errorCode: 'answer_truncated',
+        reason: "the answer ended for a reason that is not known, which the worker's log names, and may not be whole",
+      },
+      deliverable: { from: 'thought', cardId: 'thought-1' },
+    });
+  });
+
+  test('without a word, for a reason that is not known, is taken back, three times in a row at most (K11, K13)', () => {
+    const turn = turnIn.thinking();
+    const nothing = () => turn.respond({ hasText: false, truncated: 'unknown' });
+    for (let time = 1; time <= 2; time += 1)
+      expect(nothing()).toMatchObject({ type: 'call_llm', note: { kind: 'rolled_back' } });
+    expect(nothing()).toMatchObject({ type: 'done', termination: { status: 'failed', errorCode: 'no_progress' } });
+  });
+
+  test('by nobody knows what does not keep the model from being reminded of the required tool (K11, W13)', () => {
+    const turn = new Turn({ mustEndWith: ['publish'] });
+    turn.start();
+    expect(turn.respond({ hasText: true, truncated: 'unknown' })).toMatchObject({ note: { kind: 'must_end_with' } });
+  });
+
   test('whose continuation says nothing ends with what was said before (K11)', () => {
     const turn = turnIn.thinking();
     part(turn);
