@@ -6,6 +6,7 @@ import { runCli } from '../client/cli/cli.ts';
 import { clientCommands } from '../client/cli/client-commands.ts';
 import { completionCommand } from '../client/cli/completion.ts';
 import type { CliEnvironment, CliIo, CommonOptions, OpenedClient } from '../client/cli/environment.ts';
+import { visibleIo } from '../client/cli/visible.ts';
 import { packageManifest } from './commands/package-root.ts';
 import { checkCommands, type ProcessActions, processCommands } from './commands/process-commands.ts';
 import { openExistingStore, type Settings, settingsOf } from './commands/settings.ts';
@@ -19,11 +20,12 @@ export interface CliProcess extends Pick<CliEnvironment, 'terminal' | 'interrupt
 
 /** Runs one command; resolves with its exit code. `argv` is without the program's own name. */
 export function agentturn(argv: readonly string[], ours: CliProcess): Promise<number> {
-  const { io, env } = ours;
+  const { env } = ours;
+  const io = visibleIo(ours.io);
   // Not before a command asks: `--help` works whatever the environment says.
   const config = () => readConfig(env);
   const processes = processActions(config, io);
-  const client = clientCommands(clientEnvironment(config, ours));
+  const client = clientCommands(clientEnvironment(config, { ...ours, io }));
   const commands = [processCommands(processes), client, checkCommands(processes), completionCommand];
   return runCli(argv, { version: packageManifest().version, io }, commands);
 }

@@ -10,6 +10,7 @@ import { inspect } from 'node:util';
 import { isNativeError } from 'node:util/types';
 import type { LogLevel } from '@temporalio/common';
 import { causesOf, describeError } from '../activities/failure.ts';
+import { visible } from '../client/cli/visible.ts';
 import type { LogFormat, LogThreshold } from './log-format.ts';
 
 /** What an entry says. */
@@ -37,9 +38,9 @@ export function logLine({ level, message, timestampNanos, meta = {} }: LoggedEnt
   const time = new Date(Number(timestampNanos / 1_000_000n)).toISOString();
   const isDetailed = level === 'DEBUG' || level === 'TRACE';
   const fields = Object.entries(meta).map(([name, value]) => [name, fieldOf(value, isDetailed)] as const);
-  if (format === 'json') return JSON.stringify({ time, level, message, ...Object.fromEntries(fields) });
+  if (format === 'json') return visible(JSON.stringify({ time, level, message, ...Object.fromEntries(fields) }));
   const told = fields.filter(([name]) => !NOISE.has(name)).map(([name, value]) => `${name}=${textOf(value)}`);
-  return `${time} ${level.padEnd(5)} ${[oneLine(message), ...told].join(' ')}`;
+  return visible(`${time} ${level.padEnd(5)} ${[oneLine(message), ...told].join(' ')}`);
 }
 
 /** The levels of entries, the least important first. */
@@ -114,7 +115,13 @@ function textOf(value: unknown): string {
   return /[\s"=]/.test(line) && typeof value === 'string' ? JSON.stringify(line) : line;
 }
 
+const LINE_END = /[\r\n]+/;
+
 const oneLine = (text: string): string => {
-  const line = text.replace(/\s*[\r\n]+\s*/g, ' ');
+  const line = text
+    .split(LINE_END)
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
+    .join(' ');
   return line.length > MOST_CHARACTERS ? `${line.slice(0, MOST_CHARACTERS)}...` : line;
 };

@@ -4,11 +4,14 @@ import type { CliIo, PersonTerminal } from '../client/cli/environment.ts';
 import { agentturn } from './agentturn.ts';
 import { Interrupt } from './commands/interrupt.ts';
 
+/** Clears the terminal and goes to its first line. */
+const CLEAR = '\u001b[2J\u001b[H';
+
 const io: CliIo = {
   out: (line) => void process.stdout.write(`${line}\n`),
   err: (line) => void process.stderr.write(`${line}\n`),
   live: Boolean(process.stderr.isTTY),
-  screen: Boolean(process.stdout.isTTY),
+  ...(process.stdout.isTTY ? { clear: () => void process.stdout.write(CLEAR) } : {}),
   readStdin: () => text(process.stdin),
 };
 

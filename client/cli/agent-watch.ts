@@ -8,9 +8,6 @@ import type { CliIo } from './environment.ts';
 /** However much happens, the list is read so often and not more, ms. */
 const PAUSE_MS = 500;
 
-/** Clears the terminal and goes to its first line. */
-const CLEAR = '\u001b[2J\u001b[H';
-
 /** Where the list is shown, and until when. */
 export interface Watching {
   readonly io: CliIo;
@@ -28,7 +25,7 @@ export async function watchAgents(
   lines: (agents: readonly AgentView[]) => readonly string[],
 ): Promise<void> {
   const change = new Change(store, signal);
-  const show = json ? new JsonLines(io) : io.screen === true ? new Screen(io, lines) : new TextLines(io, lines);
+  const show = json ? new JsonLines(io) : io.clear ? new Screen(io, io.clear, lines) : new TextLines(io, lines);
   do {
     change.watch();
     show.next(await read());
@@ -39,17 +36,21 @@ export async function watchAgents(
 
 class Screen {
   readonly #io: CliIo;
+  readonly #clear: () => void;
   readonly #lines: (agents: readonly AgentView[]) => readonly string[];
   #shown = '';
 
-  constructor(io: CliIo, lines: (agents: readonly AgentView[]) => readonly string[]) {
+  constructor(io: CliIo, clear: () => void, lines: (agents: readonly AgentView[]) => readonly string[]) {
     this.#io = io;
+    this.#clear = clear;
     this.#lines = lines;
   }
 
   next(agents: readonly AgentView[]): void {
     const text = this.#lines(agents).join('\n');
-    if (text !== this.#shown) this.#io.out(`${CLEAR}${text}`);
+    if (text === this.#shown) return;
+    this.#clear();
+    this.#io.out(text);
     this.#shown = text;
   }
 }

@@ -12,8 +12,8 @@ export interface CliIo {
   err(line: string): void;
   /** A person watches `err`. */
   readonly live: boolean;
-  /** A person watches `out`, which can be drawn anew; nobody does where it is left out. */
-  readonly screen?: boolean;
+  /** Clears the screen that `out` writes to; left out where nobody watches one. */
+  readonly clear?: () => void;
   readStdin(): Promise<string>;
 }
 

@@ -19,8 +19,12 @@ interface WebhookMessage {
 /** The body that tells of an event. */
 export function messageBody({ format }: Pick<Webhook, 'format'>, event: TopicEvent): string {
   const { text, ...message } = messageOf(event);
-  return JSON.stringify(format === 'slack' ? { text } : { ...message, text });
+  return JSON.stringify(format === 'slack' ? { text: slackText(text) } : { ...message, text });
 }
+
+/** The text as Slack shows it: what it would take for a link or a mention is text. docs.slack.dev/messaging/formatting-message-text */
+const slackText = (text: string): string =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 
 function messageOf(event: TopicEvent): WebhookMessage {
   const { topic, agentId, agentTurnId, seq, createdAt } = event;
