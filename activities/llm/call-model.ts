@@ -173,6 +173,7 @@ export async function answerStep(
     resultFields: opening.resultFields,
     agentId: input.agentId,
     readResult: (callId) => outlastOutage(signal, () => deps.store.readResult(fence, callId)),
+    readWake: (cardId) => outlastOutage(signal, () => deps.store.readWake(fence, cardId)),
     readWork: () => outlastOutage(signal, () => deps.store.readWork(fence)),
     summary: (agentId) => outlastOutage(signal, () => deps.store.agentSummary(agentId)),
     delegated: async (turnId) => {

@@ -43,6 +43,7 @@ export interface ProposalContext {
   readonly agentId: string;
   /** Finds the result of an earlier call of this agent; null when there is none. */
   readonly readResult: AnswerContext['readResult'];
+  readonly readWake: AnswerContext['readWake'];
   /** Reads the agent's work as it stands before this step. */
   readonly readWork: AnswerContext['work'];
   readonly summary: AnswerContext['summary'];
@@ -71,10 +72,10 @@ export async function readProposals(streamed: readonly WireToolCall[], context: 
     seen.add(providerCallId);
     return { callId: id, providerCallId, name: wireName(call.name), arguments: call.arguments };
   });
-  const { profile, resultFields, readResult, summary, delegated } = context;
+  const { profile, resultFields, readResult, readWake, summary, delegated } = context;
   const alone = streamed.length === 1 || context.finalReport;
   const work = new WorkOfStep(context.readWork);
-  const reads = { readResult, summary, delegated, work: () => work.read() };
+  const reads = { readResult, readWake, summary, delegated, work: () => work.read() };
   const answering = { profile, resultFields, ...reads, alone, output: outputOf(context) };
   const calls: NewCall[] = [];
   // One after the other: each sees what those before it change.

@@ -17,6 +17,7 @@ import type { Backend, Store } from '../../workflows/contract/store.ts';
 import type { SupervisorStore } from '../../workflows/contract/supervision.ts';
 import type { ReadStore } from '../../workflows/contract/views.ts';
 import type { WebhookStore } from '../../workflows/contract/webhooks.ts';
+import { readWake } from './agents/came.ts';
 import { dueWakes, fireWake, putOffWake } from './agents/due-wakes.ts';
 import { readWork } from './agents/effects.ts';
 import { cancelTimer, listTimers, listWaits, listWorkItems } from './agents/lists.ts';
@@ -118,7 +119,8 @@ const calls = (ctx: StoreContext): CallStore =>
     readResult,
   });
 
-const work = (ctx: StoreContext): WorkStore => bind(ctx, { readWork, dueWakes, fireWake, putOffWake, dropDeliveries });
+const work = (ctx: StoreContext): WorkStore =>
+  bind(ctx, { readWork, readWake, dueWakes, fireWake, putOffWake, dropDeliveries });
 
 const wakes = (ctx: StoreContext): WakeStore & SummaryStore =>
   bind(ctx, {

@@ -67,16 +67,29 @@ export const AGENT_STATE_MUTANTS: readonly Mutant[] = [
     rule: 'A8',
     breaks: 'a wait for a turn that has ended meanwhile does not notice',
     file: 'activities/store/agents/effects.ts',
-    find: `if (ended) came = withCame({ came }, ended);`,
+    find: `if (ended) ({ head: held } = await keep(tx, held, ended));`,
     replace: ``,
     test: STORE,
   },
   {
     rule: 'A9',
-    breaks: 'each hit on a busy agent is a thing of its own',
+    breaks: 'of what comes for a busy agent from one source only the last is told',
     file: 'activities/store/agents/came.ts',
-    find: `cameOf(head).filter((each) => !isSame(each, came))`,
-    replace: `cameOf(head)`,
+    find: `isSent(came) || head.came === 0 ? undefined`,
+    replace: `head.came === 0 ? undefined`,
+    test: STORE,
+  },
+  {
+    rule: 'A9',
+    breaks: 'what does not fit into one turn is forgotten',
+    file: 'activities/store/agents/came.ts',
+    find: `.where('place', '<=', last.place)
+    .where('taken_by', 'is', null)
+    .execute();
+  await updateHead`,
+    replace: `.where('taken_by', 'is', null)
+    .execute();
+  await updateHead`,
     test: STORE,
   },
   {

@@ -129,7 +129,7 @@ export const CHAT_MUTANTS: readonly Mutant[] = [
     rule: 'C8',
     breaks: 'a text can end its message and begin another',
     file: 'workflows/chat/rendering.ts',
-    find: `\\n\${escaped('message', wordsOf(payload))}\\n`,
+    find: `\\n\${withoutElement('message', wordsOf(payload))}\\n`,
     replace: `\\n\${wordsOf(payload)}\\n`,
     test: `${PURE}/rendering.test.ts`,
   },

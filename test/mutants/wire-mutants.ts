@@ -82,8 +82,8 @@ export const WIRE_MUTANTS: readonly Mutant[] = [
     rule: 'W15',
     breaks: 'a call that was cut before its arguments runs without any',
     file: 'activities/llm/reply.ts',
-    find: `finish === 'whole' || call !== this.#last`,
-    replace: `finish === 'whole' || call !== null`,
+    find: `finish !== 'cut' || call !== this.#last`,
+    replace: `finish !== 'cut' || call !== null`,
     test: `${LLM}/reply.test.ts`,
   },
   {

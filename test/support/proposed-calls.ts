@@ -28,6 +28,7 @@ export const proposalContext = ({
   resultFields: null,
   agentId: 'alice',
   readResult: async () => null,
+  readWake: async () => null,
   readWork: async () => ({ work: NO_WORK, nowMs: 1_000 }),
   summary: async () => null,
   delegated: async () => null,

@@ -1,5 +1,6 @@
 /** How messages of a chat are shown to a model (C8). Pure. */
 import type { MessagePayload, Sender } from '../protocol/chat.ts';
+import { withoutElement } from './elements.ts';
 
 /** A message as far as a model is shown it. */
 export interface ShownMessage {
@@ -8,11 +9,14 @@ export interface ShownMessage {
   readonly payload: MessagePayload;
 }
 
+/** The line that opens a frame, and the first one in it. */
+const FRAME = /^<message id="(?:[^"\\\n]|\\[^\n])*" from="([^"\n]+)">\n(.*)$/gm;
+
 /** Messages in frames, as a person reads them in a list: the first line, whose it is, and how many more there are. */
 export function shownWords(instruction: string): string {
-  const frames = [...instruction.matchAll(/^<message id="(?:[^"\\]|\\.)*" from="([^"]+)">\n(.*)$/gm)];
-  const [first, ...more] = frames;
-  if (!first || !instruction.startsWith('<message ')) return instruction;
+  if (!instruction.startsWith('<message ')) return instruction;
+  const [first, ...more] = [...instruction.matchAll(FRAME)];
+  if (!first) return instruction;
   return `${first[1]}: ${first[2]}${more.length === 0 ? '' : ` (+${more.length})`}`;
 }
 
@@ -24,23 +28,20 @@ export function renderMessages(messages: readonly ShownMessage[], severalSenders
   const [only, ...more] = messages;
   if (only && more.length === 0 && !severalSenders) {
     const words = wordsOf(only.payload);
-    if (escaped('message', words) === words) return words;
+    if (withoutElement('message', words) === words) return words;
   }
   return messages.map(framed).join('\n\n');
 }
 
 const framed = ({ eventId, sender, payload }: ShownMessage): string =>
-  `<message id=${quoted(eventId)} from=${quoted(sender.agentId)}>\n${escaped('message', wordsOf(payload))}\n</message>`;
+  `<message id=${quoted(eventId)} from=${quoted(sender.agentId)}>\n${withoutElement('message', wordsOf(payload))}\n</message>`;
 
 const wordsOf = ({ text, attachments = [] }: MessagePayload): string =>
   [
     text,
     ...attachments.map(
-      (each) => `<attachment name=${quoted(each.name)}>\n${escaped('attachment', each.text)}\n</attachment>`,
+      (each) => `<attachment name=${quoted(each.name)}>\n${withoutElement('attachment', each.text)}\n</attachment>`,
     ),
   ].join('\n\n');
-
-/** The text, in which nothing opens or closes an element of that name. */
-const escaped = (name: string, text: string): string => text.replace(new RegExp(`<(?=\\s*/?\\s*${name})`, 'giu'), '< ');
 
 const quoted = (text: string): string => JSON.stringify(text).replaceAll('<', '\\u003c');

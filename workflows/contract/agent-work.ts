@@ -7,16 +7,16 @@ import type { ScheduledWorkItem } from '../agent-state/work-items.ts';
 import type { Fence } from '../protocol/turn.ts';
 import type { Handover } from './lease.ts';
 
-/** Something that has come for an agent and makes a turn, now or when the agent is free. What comes again from the same source is one. */
+/** Something that has come for an agent and makes a turn, now or when the agent is free. A time that comes again meanwhile is one. */
 export interface Came {
   readonly kind: TriggerKind;
   /** The id of what it comes from: a wait, a work item, a turn, a timer, a trigger. */
   readonly source: string;
   /** What it is, for the model. */
   readonly reason: string;
-  /** How often it came. */
+  /** How often it came; what somebody sends is one each time. */
   readonly count: number;
-  /** The card with what it brought last; null when it brought nothing. */
+  /** The card with what it brought; null when it brought nothing. */
   readonly cardId: string | null;
   /** Present for the deadline or the recheck of a wait or of a work item. */
   readonly due?: true;
@@ -44,6 +44,8 @@ export interface WorkStore {
    * only: the lease is not checked.
    */
   readWork(fence: Pick<Fence, 'agentId' | 'agentTurnId'>): Promise<WorkReading>;
+  /** Reads what came with that card, whole, once the fence's agent was told of it; null when it was not (A9). The lease is not checked. */
+  readWake(fence: Pick<Fence, 'agentId'>, cardId: string): Promise<string | null>;
   /**
    * Reads the times that have come, those first that have been due for longest, at most `limit`; behind them those that were written while a
    * clock was ahead. Agents that are stopped have none.

@@ -15,7 +15,7 @@ import { decodedOr, encoded } from '../schema/json.ts';
 import { constant, type HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { updateHead } from '../turns/head.ts';
-import { withCame } from './came.ts';
+import { keep } from './came.ts';
 import { taskEnd } from './task-ends.ts';
 import { insertTrigger } from './triggers.ts';
 import { openWork, writeWork } from './work.ts';
@@ -112,25 +112,25 @@ export async function applyEffects(tx: Tx, head: HeadRow, turn: TurnRow): Promis
   await dropEffects(tx, turn.agent_turn_id);
   const before = head.has_work === 1 ? await openWork(tx, head) : NO_WORK;
   let work = before;
-  let { came } = head;
+  let held = head;
   for (const effect of effects) {
     const next = applied(work, effect, tx.now);
     appendEvent(tx, turn, { type: 'work', payload: { ...subjectOf(effect), applied: next !== null } });
     work = next ?? work;
     // The agent has ended its turn to wait, and would wait for nothing.
-    if (next === null && effect.type === 'wait') came = withCame({ came }, cannotWait(effect));
+    if (next === null && effect.type === 'wait') ({ head: held } = await keep(tx, held, cannotWait(effect)));
   }
   if (work !== before) await writeWork(tx, turn, before, work);
   const known = new Set(before.waits.map(({ waitId }) => waitId));
   for (const wait of work.waits.filter(({ waitId }) => !known.has(waitId))) {
     // It has ended while the turn that waits for it was open.
     const ended = await taskEnd(tx, head.agent_id, wait);
-    if (ended) came = withCame({ came }, ended);
+    if (ended) ({ head: held } = await keep(tx, held, ended));
   }
-  if (work === before && came === head.came) return head;
-  const change = { has_work: 1, one_shot_ended: 0, current_work_item_id: work.currentId, came };
+  if (work === before && held === head) return head;
+  const change = { has_work: 1, one_shot_ended: 0, current_work_item_id: work.currentId };
   await updateHead(tx, head.agent_id, change);
-  return { ...head, ...change };
+  return { ...held, ...change };
 }
 
 /** That a wait is over before it has begun, because what it is for is not there any more. */

@@ -15,6 +15,7 @@ import { derivePosture } from '../../../workflows/agent-state/posture.ts';
 import { runnableItems, type ScheduledWorkItem, scheduled } from '../../../workflows/agent-state/work-items.ts';
 import type { Came } from '../../../workflows/contract/agent-work.ts';
 import type { Handover } from '../../../workflows/contract/lease.ts';
+import type { Profile } from '../../../workflows/protocol/profile.ts';
 import { clip } from '../../../workflows/protocol/sizes.ts';
 import { isTerminal, PRIORITIES } from '../../../workflows/protocol/turn.ts';
 import { instructionCardId } from '../../ids.ts';
@@ -22,19 +23,18 @@ import { insertCard } from '../cards/cards.ts';
 import type { Reader, Tx } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
 import { decodedOr, encoded } from '../schema/json.ts';
-import { constant, contentOf, type HeadRow } from '../schema/rows.ts';
+import { constant, type HeadRow } from '../schema/rows.ts';
 import type { QueuedTurn } from '../schema/turn-states.ts';
-import { shownDeliverable } from '../turns/deliverables.ts';
-import { updateHead } from '../turns/head.ts';
+import { heldHead, updateHead } from '../turns/head.ts';
 import { profileAt, selectProfileHead } from '../turns/profiles.ts';
 import { rosterEntry } from '../turns/roster.ts';
 import { insertTurn } from '../turns/turns.ts';
-import { cameOf } from './came.ts';
-import { instructionFor } from './own-instructions.ts';
+import { broughtText, type KeptWake, keptFor, noteTaken } from './came.ts';
+import { instructionFor, takenAtOnce } from './own-instructions.ts';
 import { openWork } from './work.ts';
 
 /** Whether the agent may have a turn of its own to make, or is left with something: no statement is needed to know. */
-export const mayHaveOwnTurn = ({ has_work, came }: HeadRow): boolean => has_work === 1 || came !== null;
+export const mayHaveOwnTurn = ({ has_work, came }: HeadRow): boolean => has_work === 1 || came > 0;
 
 /** What an agent has, and what that comes to. */
 export interface AgentFacts {
@@ -78,13 +78,13 @@ export type OwnTurn =
 /** Queues the turn that the agent makes by itself. The caller holds the head, which is idle, and nothing is queued. */
 export async function queueOwnTurn(tx: Tx, head: HeadRow): Promise<OwnTurn> {
   const facts = await agentFacts(tx, head);
-  const came = cameOf(head);
+  const came = await keptFor(tx, head);
   const resolved = came.map((each) => resolutionOf(facts, each));
   if (resolved.some(({ modelReentry }) => modelReentry)) return { own: await queueFor(tx, head, came) };
   const item = facts.closure.outcome === 'continuable' ? await itemToContinue(tx, head, facts) : undefined;
   if (item) {
     await noteContinued(tx, head, item);
-    return { own: await queueFor(tx, head, [...came, followUp(item)]) };
+    return { own: await queueFor(tx, await heldHead(tx, head.agent_id), came, followUp(item)) };
   }
   await rest(tx, head, facts.closure);
   const { posture, reason } = derivePosture({
@@ -142,12 +142,16 @@ async function itemToContinue(tx: Tx, head: HeadRow, { items }: AgentFacts): Pro
 const profileOf = async (reader: Reader, agentId: string): Promise<string> =>
   (await rosterEntry(reader, agentId))?.profile ?? agentId;
 
-/** How many turns in a row the agent may make by itself; none while its profile cannot be read. */
-async function mostOwnTurns(tx: Tx, agentId: string): Promise<number> {
-  const head = await selectProfileHead(tx, await profileOf(tx, agentId)).executeTakeFirst();
-  const profile = await profileAt(tx, head).catch(() => null);
-  return profile?.snapshot.profile.maxAutonomousTurns ?? 0;
+/** The profile of that name; null while it cannot be read. */
+async function readProfile(tx: Tx, name: string): Promise<Profile | null> {
+  const head = await selectProfileHead(tx, name).executeTakeFirst();
+  const current = await profileAt(tx, head).catch(() => null);
+  return current?.snapshot.profile ?? null;
 }
+
+/** How many turns in a row the agent may make by itself; none while its profile cannot be read. */
+const mostOwnTurns = async (tx: Tx, agentId: string): Promise<number> =>
+  (await readProfile(tx, await profileOf(tx, agentId)))?.maxAutonomousTurns ?? 0;
 
 async function noteContinued(tx: Tx, head: HeadRow, item: ScheduledWorkItem): Promise<void> {
   await tx.db
@@ -158,14 +162,20 @@ async function noteContinued(tx: Tx, head: HeadRow, item: ScheduledWorkItem): Pr
   await updateHead(tx, head.agent_id, { autonomous_turns: head.autonomous_turns + 1 });
 }
 
-/** Makes one turn of all that has come. */
-async function queueFor(tx: Tx, head: HeadRow, came: readonly Came[]): Promise<QueuedTurn> {
+/**
+ * Makes a turn of what has come, as much of it as one turn is told, and of the work that the agent goes on with where that is all. What is left
+ * makes the next one.
+ */
+async function queueFor(tx: Tx, head: HeadRow, kept: readonly KeptWake[], more?: Came): Promise<QueuedTurn> {
   const { agent_id: agentId } = head;
   const agentTurnId = v7();
   const cardId = instructionCardId(agentTurnId);
+  const profile = await profileOf(tx, agentId);
+  const told = takenAtOnce(kept, (await readProfile(tx, profile))?.context.windowTokens);
+  const came = [...told.map(withoutPlace), ...(more && told.length === kept.length ? [more] : [])];
   const text = instructionFor(came, await textsOf(tx, came));
   await insertCard(tx, { cardId, type: 'task.instruction', content: { text }, author: 'runtime', agentTurnId });
-  if (head.came !== null) await updateHead(tx, agentId, { came: null });
+  await noteTaken(tx, head, told, agentTurnId);
   const before = await lineageOf(tx, head);
   return insertTurn(tx, {
     agentId,
@@ -174,7 +184,7 @@ async function queueFor(tx: Tx, head: HeadRow, came: readonly Came[]): Promise<Q
     instructionCardId: cardId,
     digest: '',
     depth: before?.depth ?? 0,
-    profile: await profileOf(tx, agentId),
+    profile,
     request: { priority: 'normal', came, ...(before?.correlation_id ? { correlationId: before.correlation_id } : {}) },
   });
 }
@@ -184,6 +194,8 @@ const lineageOf = async ({ db }: Reader, { last_agent_turn_id: lastId }: HeadRow
   lastId === null
     ? undefined
     : db.selectFrom('turns').select(['depth', 'correlation_id']).where('agent_turn_id', '=', lastId).executeTakeFirst();
+
+const withoutPlace = ({ place: _, bytes: __, ...came }: KeptWake): Came => came;
 
 /** What each has brought, by the id of its card. A card that cannot be read brings nothing: the end of a turn must not depend on it (T8). */
 async function textsOf({ db }: Reader, came: readonly Came[]): Promise<ReadonlyMap<string, string>> {
@@ -195,14 +207,7 @@ async function textsOf({ db }: Reader, came: readonly Came[]): Promise<ReadonlyM
     .where((eb) => eb('card_id', '=', eb.fn.any(eb.val(ids))))
     .execute();
   const readable = rows.filter(({ content }) => decodedOr<unknown>(content, null) !== null);
-  return new Map(
-    readable.map((row) => [
-      row.card_id,
-      row.type === 'task.deliverable'
-        ? shownDeliverable(contentOf(row, row.type))
-        : contentOf(row, 'task.instruction').text,
-    ]),
-  );
+  return new Map(readable.map((row) => [row.card_id, broughtText(row)]));
 }
 
 /** How an agent rests that was left with this. */

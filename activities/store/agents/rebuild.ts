@@ -11,6 +11,7 @@ import { constant, type HeadRow } from '../schema/rows.ts';
 import { lockHead, updateHead } from '../turns/head.ts';
 import { rosterEntry } from '../turns/roster.ts';
 import { spentBy } from '../turns/terminal.ts';
+import { countedKept } from './came.ts';
 import { agentFacts, restingAs } from './own-turns.ts';
 import { setDueTimes } from './work.ts';
 
@@ -27,6 +28,7 @@ export const rebuildAgent = (ctx: StoreContext, agentId: string): Promise<readon
       ...(await waitingOf(tx, head)),
       ...(await totalsOf(tx, agentId)),
       has_work: (await hasWork(tx, agentId)) ? 1 : 0,
+      ...(await countedKept(tx, agentId)),
     };
     const after = { ...head, ...change };
     const isStopped = entry.lifecycle === 'stopped';

@@ -2,15 +2,16 @@
 import type { Came, WakeDelivery, WakeDisposition, Woken } from '../../../workflows/contract/agent-work.ts';
 import type { Handover } from '../../../workflows/contract/lease.ts';
 import { CodedError } from '../../../workflows/protocol/failures.ts';
+import { utf8Bytes } from '../../../workflows/protocol/sizes.ts';
 import { deliveryCardId } from '../../ids.ts';
-import { forgetCard, insertCard } from '../cards/cards.ts';
+import { insertCard } from '../cards/cards.ts';
 import { read, type StoreContext, type Tx, write } from '../context.ts';
 import { appendEvent } from '../log/events.ts';
 import type { HeadRow } from '../schema/rows.ts';
 import { handOver } from '../turns/handover.ts';
-import { lockHead, updateHead } from '../turns/head.ts';
+import { lockHead } from '../turns/head.ts';
 import { agentNotFound, rosterEntry } from '../turns/roster.ts';
-import { cameBefore, withCame } from './came.ts';
+import { demandRoom, isKept, keep } from './came.ts';
 
 /** What has come, and what follows from it. */
 export interface Kept {
@@ -21,18 +22,12 @@ export interface Kept {
 /** Keeps what has come, and makes a turn of it where the agent is free. The caller holds the head. */
 export async function comes(tx: Tx, head: HeadRow, came: Came): Promise<Kept> {
   const { agent_id: agentId } = head;
-  const after = withCame(head, came);
-  await updateHead(tx, agentId, { came: after });
-  const handover = await handOver(tx, { ...head, came: after });
-  const { came: left } = await tx.db
-    .selectFrom('agent_state_head')
-    .select('came')
-    .where('agent_id', '=', agentId)
-    .executeTakeFirstOrThrow();
-  const disposition = left === null ? 'woken' : 'kept';
+  const { head: after, place, isNew } = await keep(tx, head, came);
+  const handover = await handOver(tx, after);
+  const disposition = (await isKept(tx, agentId, place)) ? 'kept' : 'woken';
   const { kind, source } = came;
-  // However often it comes while the agent is busy, it is told of once.
-  if (disposition === 'kept' && cameBefore(head, came)) return { disposition, handover };
+  // A time that comes again while the agent is busy is told of once.
+  if (disposition === 'kept' && !isNew) return { disposition, handover };
   appendEvent(tx, { agent_id: agentId, agent_turn_id: null }, { type: 'wake', payload: { kind, source, disposition } });
   return { disposition, handover };
 }
@@ -71,7 +66,7 @@ export async function fireTrigger(ctx: StoreContext, tokenHash: string, delivery
   });
 }
 
-/** The source of what the system itself says: whatever is said of it, the last counts. */
+/** The source of what the system itself says. */
 const BY_SYSTEM = 'system';
 
 /** Wakes an agent as the system does. */
@@ -83,9 +78,7 @@ export const wakeAgent = (ctx: StoreContext, agentId: string, delivery: WakeDeli
     await demandStarted(tx, agentId);
     if (await isRepeated(tx, `${BY_SYSTEM}:${agentId}`, delivery)) return { agentId, ...nothing(agentId, 'duplicate') };
     const came = { kind: 'system_tick', source: BY_SYSTEM, reason: 'the agent was woken' } as const;
-    // What is kept already makes no event when it comes again: its count tells it apart.
-    const place = `${head.event_seq} ${cameBefore(head, came)?.count ?? 0}`;
-    return { agentId, ...(await deliver(tx, head, delivery, came, place)) };
+    return { agentId, ...(await deliver(tx, head, delivery, came, String(head.event_seq))) };
   });
 
 /** Errors: `agent_not_found`, `agent_stopped`. */
@@ -122,10 +115,8 @@ async function deliver(
   place: string,
 ): Promise<Omit<Woken, 'agentId'>> {
   if (text === null || text.trim() === '') return nothing(head.agent_id, 'noted');
+  demandRoom(head, utf8Bytes(text));
   const cardId = deliveryCardId(head.agent_id, came.source, place);
-  // However often somebody sends something to a busy agent, what was sent last is kept.
-  const superseded = cameBefore(head, came)?.cardId ?? null;
-  if (superseded !== null) await forgetCard(tx, superseded);
   await insertCard(tx, { cardId, type: 'task.instruction', content: { text }, author: came.source });
   return comes(tx, head, { ...came, count: 1, cardId });
 }

@@ -5,7 +5,6 @@ import { scheduled } from '../../../workflows/agent-state/work-items.ts';
 import type { AgentSummary, ChildSummary, TurnLine } from '../../../workflows/contract/agent-summary.ts';
 import { turnWorkflowId } from '../../../workflows/protocol/ids.ts';
 import { addUsage, type TurnStatus, type Usage } from '../../../workflows/protocol/turn.ts';
-import { cameOf } from '../agents/came.ts';
 import { waitView } from '../agents/lists.ts';
 import { agentFacts } from '../agents/own-turns.ts';
 import { triggersOf } from '../agents/triggers.ts';
@@ -63,7 +62,7 @@ export const agentSummary = (ctx: StoreContext, agentId: string): Promise<AgentS
         },
         currentWorkItemId: row.current_work_item_id,
         autonomousTurns: row.autonomous_turns,
-        came: cameOf(row).length,
+        came: row.came,
         eventSeq: row.event_seq,
       },
       schedulingPosture: postureOfRow(row, work),

@@ -26,6 +26,13 @@ export const workChecks = <Row>(): Readonly<Record<string, AgentsQuery<Row>>> =>
       or exists (select 1 from waits w where w.agent_id = h.agent_id)
       or exists (select 1 from timers t where t.agent_id = h.agent_id)
       or exists (select 1 from triggers g where g.agent_id = h.agent_id))`,
+  wakes_miscounted: (within) => sql<Row>`
+    select h.agent_id, null as agent_turn_id, 'counts ' || h.came || ' things that have come, with ' || h.came_bytes || ' bytes, and has '
+      || count(w.place) || ' with ' || coalesce(sum(case when w.kind in ('external_event', 'system_tick') then w.bytes end), 0) as detail
+    from agent_state_head h left join wakes w on w.agent_id = h.agent_id and w.taken_by is null
+    where ${within('h.agent_id')} group by h.agent_id, h.came, h.came_bytes
+    having h.came <> count(w.place)
+      or h.came_bytes <> coalesce(sum(case when w.kind in ('external_event', 'system_tick') then w.bytes end), 0)`,
   wait_of_closed_work: (within) => sql<Row>`
     select w.agent_id, null as agent_turn_id, 'wait ' || w.wait_id || ' is of work item ' || w.work_item_id || ', which is not open' as detail
     from waits w left join work_items i on i.work_item_id = w.work_item_id and i.agent_id = w.agent_id and i.state = 'open'

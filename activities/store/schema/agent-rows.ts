@@ -1,4 +1,5 @@
 /** The tables of what an agent has between its turns, as Kysely sees them. Times are epoch ms by the store's clock. */
+import type { TriggerKind } from '../../../workflows/agent-state/continuation.ts';
 import type { WorkEffect } from '../../../workflows/agent-state/effects.ts';
 import type { WaitKind, WaitStatus } from '../../../workflows/agent-state/waits.ts';
 import type { PlanStatus, Todo } from '../../../workflows/agent-state/work-items.ts';
@@ -93,6 +94,26 @@ export interface TriggerRow {
   hits: number;
   last_hit_at: number | null;
   revoked_at: number | null;
+  created_at: number;
+}
+
+/** Something that has come for an agent and makes a turn of its own (A4). */
+export interface WakeRow {
+  agent_id: string;
+  /** Its place among all that has come for the agent. */
+  place: number;
+  kind: TriggerKind;
+  source: string;
+  reason: string;
+  count: number;
+  /** What it has brought; null for nothing. */
+  card_id: string | null;
+  /** Bytes of what it has brought. */
+  bytes: number;
+  /** 1 for the deadline or the recheck of a wait or of a work item. */
+  due: number;
+  /** The turn that tells it; null while none does. */
+  taken_by: string | null;
   created_at: number;
 }
 

@@ -5,7 +5,6 @@
 import { type Generated, type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { ClosureDecision } from '../../../workflows/agent-state/closure.ts';
 import type { AgentStatus } from '../../../workflows/agent-state/status.ts';
-import type { Came } from '../../../workflows/contract/agent-work.ts';
 import type { ApprovalStatus } from '../../../workflows/contract/approvals.ts';
 import type { BetweenSteps } from '../../../workflows/contract/between-steps.ts';
 import type { ResultReport } from '../../../workflows/contract/calls.ts';
@@ -17,7 +16,15 @@ import type { JsonObject, JsonValue } from '../../../workflows/protocol/json.ts'
 import type { ProfileSnapshot } from '../../../workflows/protocol/profile.ts';
 import type { ActivityAttempt, AgentLifecycle, HeadStatus, Usage } from '../../../workflows/protocol/turn.ts';
 import type { Acting } from '../turns/attempts.ts';
-import type { TimerRow, TriggerDeliveryRow, TriggerRow, WaitRow, WorkEffectRow, WorkItemRow } from './agent-rows.ts';
+import type {
+  TimerRow,
+  TriggerDeliveryRow,
+  TriggerRow,
+  WaitRow,
+  WakeRow,
+  WorkEffectRow,
+  WorkItemRow,
+} from './agent-rows.ts';
 import type { ChatMessageRow, ChatSessionRow } from './chat-rows.ts';
 import { decoded, type Json } from './json.ts';
 import type { ChunkRow, EdgeRow, EventRow, WebhookCursorRow, WebhookRow } from './log-rows.ts';
@@ -130,8 +137,9 @@ export interface HeadRow {
   has_work: number;
   /** The work item that the agent has picked; null for none. */
   current_work_item_id: string | null;
-  /** What has come for the agent and made no turn yet; null for nothing. */
-  came: Json<readonly Came[]> | null;
+  /** How much has come for the agent and made no turn yet, and the bytes of what others have sent of it. */
+  came: number;
+  came_bytes: number;
   /** What the agent's last turn left it with; null where nothing but the end of that turn decides it. */
   closure: Json<ClosureDecision> | null;
   /** Turns that the agent has made by itself since something came from outside (A10). */
@@ -323,6 +331,7 @@ export interface Tables {
   timers: TimerRow;
   triggers: TriggerRow;
   trigger_deliveries: TriggerDeliveryRow;
+  wakes: WakeRow;
   work_effects: WorkEffectRow;
   turns: TurnRow;
   agent_steps: StepRow;

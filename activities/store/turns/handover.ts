@@ -49,7 +49,7 @@ export async function handOver(tx: Tx, locked: HeadRow, only?: NewestTurn): Prom
   if (agent?.lifecycle === 'stopped') return nothing;
   if (agent?.next) return leaseFrom(tx, locked, await turnOf(tx, agent.next));
   const { own, resting } = await ownTurn(tx, locked);
-  if (own) return leaseFrom(tx, { ...locked, came: null }, own);
+  if (own) return leaseFrom(tx, await heldHead(tx, agentId), own);
   return resting ? { ...nothing, resting } : nothing;
 }
 

@@ -50,6 +50,8 @@ export interface AnswerContext extends Offer {
   readonly output: z.core.$ZodObject | null;
   /** The result of an earlier call of this agent; null when this agent never made that call, or the call has no result. */
   readResult(callId: string): Promise<ToolResultContent | null>;
+  /** What came for this agent with that card, whole; null when it was told of no such card. */
+  readWake(cardId: string): Promise<string | null>;
   /** The work of this agent, with what the calls before this one change of it. */
   work(): Promise<WorkReading>;
   /** An agent as it stands; null when there is none. */

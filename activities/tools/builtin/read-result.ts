@@ -1,4 +1,4 @@
-/** The built-in `read_result`: the rest of a result that a prompt shows only in part (W11). */
+/** The built-in `read_result`: the rest of a result, or of what came for the agent, that a prompt shows only in part (W11, A9). */
 import { z } from 'zod';
 import { READ_RESULT } from '../../../workflows/protocol/builtins.ts';
 import { atCodePoint, clip } from '../../../workflows/protocol/sizes.ts';
@@ -16,15 +16,16 @@ export const readResultTool = answeredTool({
   name: READ_RESULT,
   kind: null,
   offeredTo: () => true,
-  description: 'Reads on in the result of an earlier call that is shown only in part.',
+  description: 'Reads on in the result of an earlier call, or in what came from outside, that is shown only in part.',
   schema: z.object({
-    call_id: z.string().min(1).describe('as the shortened result names it'),
+    call_id: z.string().min(1).describe('as the shortened text names it'),
     offset: z.int().nonnegative().default(0).describe('characters to skip'),
     limit: z.int().positive().max(MOST_CHARACTERS).default(DEFAULT_CHARACTERS).describe('characters to read'),
   }),
   answer: async ({ call_id: callId, offset, limit }, context) => {
     const found = await context.readResult(callId);
-    return found ? { result: part(resultText(found), offset, limit) } : unknownCall(callId);
+    const text = found ? resultText(found) : await context.readWake(callId);
+    return text === null ? unknownCall(callId) : { result: part(text, offset, limit) };
   },
 });
 

@@ -103,6 +103,10 @@ const PLANTS: Readonly<Record<string, readonly string[]>> = {
   work_not_read: [
     `insert into triggers (trigger_id, agent_id, name, token_hash, hits, created_at) values ('g', 'a', 'x', 'h', 0, 1)`,
   ],
+  wakes_miscounted: [
+    `insert into wakes (agent_id, place, kind, source, reason, count, bytes, due, created_at)
+       values ('a', 1, 'external_event', 'g', 'came', 1, 5, 0, 1)`,
+  ],
   wait_of_closed_work: [wait('w1', '5', `'external'`, `'gone'`), `update agent_state_head set has_work = 1`],
   effect_of_ended_turn: [
     `insert into work_effects (agent_turn_id, call_id, step_index, call_index, effect) values ('t1', 'c', 1, 0, '{}')`,
@@ -179,7 +183,6 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
 
     test.each([
       ['work', `update work_items set todo_list = 'no', blocked_by = 'no'`],
-      ['what has come', `update agent_state_head set came = 'no'`],
       [
         'an effect',
         `insert into work_effects (agent_turn_id, call_id, step_index, call_index, effect) values ('t3', 'c', 1, 0, 'no')`,
@@ -187,7 +190,9 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
       ['a profile', `update profiles set snapshot = 'no'`],
       [
         'a card that has come',
-        `update agent_state_head set came = '[{"kind":"task_result","source":"s","reason":"r","count":1,"cardId":"odd"}]'`,
+        `insert into wakes (agent_id, place, kind, source, reason, count, card_id, bytes, due, created_at)
+           values ('a', 1, 'task_result', 's', 'r', 1, 'odd', 0, 0, 1)`,
+        `update agent_state_head set came = 1`,
         `insert into cards (card_id, type, content, author, token_count, bytes, created_at) values ('odd', 'task.deliverable', 'no', 'x', 1, 1, 1)`,
       ],
     ])(
@@ -217,12 +222,13 @@ export function describeInvariants(name: string, open: () => Promise<PlantedStor
         `insert into triggers (trigger_id, agent_id, name, token_hash, hits, created_at) values ('g', 'a', 'x', 'h', 0, 1)`,
       );
       await plant(
-        `update agent_state_head set total_input = 7, total_cost = 9, waiting_tool_count = 2, agent_status = 'asleep'`,
+        `update agent_state_head set total_input = 7, total_cost = 9, waiting_tool_count = 2, agent_status = 'asleep',
+           came = 3, came_bytes = 9`,
       );
       await plant(wait('w1', 'null', `'external'`));
       expect((await store.violations()).map(({ check }) => check)).toContain('time_never_comes');
       expect(new Set(await store.rebuildAgent('a'))).toEqual(
-        new Set(['total_input', 'total_cost', 'waiting_tool_count', 'agent_status', 'has_work']),
+        new Set(['total_input', 'total_cost', 'waiting_tool_count', 'agent_status', 'has_work', 'came', 'came_bytes']),
       );
       expect(await store.violations()).toEqual([]);
       expect((await store.agentSummary('a'))?.model).toEqual(before?.model);

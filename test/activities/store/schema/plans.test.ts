@@ -108,6 +108,8 @@ const MORE = [
   `insert into work_effects (agent_turn_id, call_id, step_index, call_index, effect)
      select agent_turn_id, agent_turn_id || '-call', 1, 0, '{}' from turns where status = 'success'`,
   `insert into trigger_deliveries (trigger_id, delivery_key, created_at) select 'trigger-' || agent_turn_id, 'key', accepted_at from turns`,
+  `insert into wakes (agent_id, place, kind, source, reason, count, card_id, bytes, due, taken_by, created_at)
+     select agent_id, accept_seq, 'external_event', 'trigger', 'x', 1, agent_turn_id || '-came', 1, 0, agent_turn_id, 1 from turns`,
   // A session with very many messages, and as many sessions with one.
   ...["'talker~c'", "'talker-' || agent_turn_id"].flatMap((agent) => [
     `insert into chat_messages (agent_id, seq, event_id, chat_id, idempotency_key, digest, sender, payload, bytes, policy, placement,
