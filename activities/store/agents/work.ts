@@ -288,7 +288,8 @@ export async function endWaits(
     .updateTable('waits')
     .set({ status, due_at: null, ended_at: tx.at, ended_by: by })
     .where((eb) => eb('wait_id', '=', eb.fn.any(eb.val(ids))))
-    .where('status', '=', constant('active'))
+    // Not a constant: the index of all that are active, few as they may be now, is none to find these by.
+    .where('status', '=', 'active')
     .execute();
   for (const { waitId, kind } of waits) {
     const payload = { waitId, kind, phase: status, by };

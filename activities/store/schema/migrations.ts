@@ -42,7 +42,7 @@ const boxes: Migration = ({ int }) => [
   `create table boxes (box_id text primary key, kind text not null, owner_agent_id text, parent_ids text not null,
      created_at ${int} not null)`,
   `create table box_cards (box_id text not null, seq ${int} not null, card_id text not null, hidden_reason text,
-     hidden_by text, primary key (box_id, seq), unique (box_id, card_id))`,
+     hidden_by text, primary key (box_id, seq), unique (card_id, box_id))`,
   // What is in view: however many cards have left it, nobody who renders a box reads them.
   `create index box_cards_shown on box_cards (box_id, seq) where hidden_reason is null`,
   // How much of a prompt each earlier turn takes (K15).

@@ -40,8 +40,8 @@ interface Sent {
 const NARROW: Readonly<Record<string, readonly string[]>> = {
   sqlite_autoindex_box_cards_1: ['box_id', 'seq'],
   box_cards_pkey: ['box_id', 'seq'],
-  sqlite_autoindex_box_cards_2: ['box_id', 'card_id'],
-  box_cards_box_id_card_id_key: ['box_id', 'card_id'],
+  sqlite_autoindex_box_cards_2: ['card_id', 'box_id'],
+  box_cards_card_id_box_id_key: ['card_id', 'box_id'],
   sqlite_autoindex_turns_2: ['agent_id', 'accept_seq'],
   turns_agent_id_accept_seq_key: ['agent_id', 'accept_seq'],
   sqlite_autoindex_events_1: ['agent_id', 'seq'],
