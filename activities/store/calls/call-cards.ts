@@ -120,9 +120,10 @@ export const readResult = (
     const row = await db
       .selectFrom('cards')
       .innerJoin('box_cards', 'box_cards.card_id', 'cards.card_id')
-      .innerJoin('turns', 'turns.output_box_id', 'box_cards.box_id')
       .select('cards.content')
-      .where('turns.agent_turn_id', '=', agentTurnId)
+      .where('box_cards.box_id', '=', (eb) =>
+        eb.selectFrom('turns').select('output_box_id').where('agent_turn_id', '=', agentTurnId),
+      )
       .where('cards.call_id', '=', callId)
       .where('cards.type', '=', constant('tool.result'))
       .executeTakeFirst();
