@@ -119,7 +119,7 @@ export interface WakeOptions extends CommonOptions {
 /** What each answer means for the caller. */
 const WAKE_MEANING: Readonly<Record<WakeDisposition, string>> = {
   woken: 'a turn was made of it',
-  kept: 'the agent is busy and gets it with its next turn',
+  kept: 'the agent is busy or waits for something else, and gets it with its next turn',
   noted: 'it said nothing; nothing changed',
   duplicate: 'it was said before with this key; nothing changed',
 };

@@ -69,7 +69,7 @@ export const FAILURES = {
     'The context does not fit the model window.',
     'Shorten the input or use a larger window.',
   ),
-  answer_truncated: entry('turn', false, 'A limit cut the answer short.', 'Raise model.maxTokens, or ask for less.'),
+  answer_truncated: entry('turn', false, 'The answer may not be whole.', 'Raise model.maxTokens, or ask for less.'),
   policy_denied: entry('turn', false, 'A policy ended the turn.', 'Ask for what the policy allows, or change it.'),
   milestone_exceeded: entry(
     'turn',
@@ -199,7 +199,7 @@ export const FAILURES = {
   ),
   invalid_input: entry('request', false, 'A chat message is malformed.', 'Correct the field that the message names.'),
   agent_busy: entry('request', true, 'The agent is at work.', 'Retry when it is idle, or enqueue without uiAction.'),
-  inbox_full: entry('request', true, 'Too many turns are queued.', 'Retry later, or ask another agent.'),
+  inbox_full: entry('request', true, 'Too much waits for the agent.', 'Retry later.'),
   idempotency_conflict: entry(
     'request',
     false,
@@ -251,8 +251,8 @@ export const FAILURES = {
   unsupported_media_type: entry(
     'request',
     false,
-    'The body is not JSON.',
-    'Send JSON, with "Content-Type: application/json".',
+    'The body has a type that this path does not take.',
+    'Send JSON, with "Content-Type: application/json"; a trigger takes text too.',
   ),
   too_many_requests: entry(
     'request',
