@@ -19,6 +19,7 @@ import { claimDataDir, type DataDirClaim } from './data-dir.ts';
 import { answersTcp, freePort, isPortFree, probeTemporal, reasonOf } from './probe.ts';
 import { ensureSearchAttributes, type SearchAttributes } from './search-attributes.ts';
 import { readServerRecord, type ServerOwner } from './server-record.ts';
+import { hiddenIp, openUiDoor, type UiDoor, type UiPlace } from './ui-door.ts';
 
 export { ensureSearchAttributes, missingSearchAttributes } from './search-attributes.ts';
 
@@ -86,6 +87,8 @@ export interface TemporalServerOptions {
 interface Ports {
   port: number;
   uiPort: number | undefined;
+  /** Where the Web UI itself listens, behind its door; undefined without one. */
+  ui: UiPlace | undefined;
 }
 
 /**
@@ -217,13 +220,16 @@ async function startServer(
     });
     try {
       await untilUsable(child, ports.port, options.searchAttributes);
+      const { uiPort, ui } = ports;
+      const door = uiPort === undefined || ui === undefined ? undefined : await openUiDoor(uiPort, ui);
       up = true;
-      return startedServer(child, claim, ports, binary, options.owner);
+      return startedServer({ child, door }, claim, ports, binary, options.owner);
     } catch (error) {
       const words = await finalWords(child);
       await child.stop();
       // The ports were free a moment ago: another program was faster. An explicit port is refused by name in the next round.
-      if (attempt < START_ATTEMPTS && words.includes('address already in use')) continue;
+      const isTaken = words.includes('address already in use') || reasonOf(error).includes('EADDRINUSE');
+      if (attempt < START_ATTEMPTS && isTaken) continue;
       if (error instanceof CodedError) throw error;
       throw new CodedError('temporal_start_failed', startFailure(error, words, claim.dbFile, binary), { cause: error });
     }
@@ -233,7 +239,7 @@ async function startServer(
 async function choosePorts(options: TemporalServerOptions): Promise<Ports> {
   const port = options.port || (await freePort(options.port ?? options.preferredPort ?? DEFAULT_PORT));
   const uiPort = options.headless ? undefined : options.uiPort || (await freePort(options.uiPort ?? port + UI_OFFSET));
-  return { port, uiPort };
+  return { port, uiPort, ui: uiPort === undefined ? undefined : { ip: hiddenIp(), port: await freePort(0) } };
 }
 
 /**
@@ -244,12 +250,13 @@ async function choosePorts(options: TemporalServerOptions): Promise<Ports> {
  * indexes, and one that is over by then has only the last. Which search attributes there are is not read again for each use, eight times a
  * turn: one that is registered later can be used within two seconds, when the server reads its namespaces again.
  * A worker that no longer answers, frozen say, has its open polls closed after ten seconds instead of seventy: until then it is handed tasks.
+ * Its HTTP API, as its Web UI, answers the names of this machine alone.
  */
-function serverArgs(options: TemporalServerOptions, dbFile: string, { port, uiPort }: Ports): string[] {
+function serverArgs(options: TemporalServerOptions, dbFile: string, { port, ui }: Ports): string[] {
   const attributes = Object.entries(options.searchAttributes).map(([name, type]) => `${name}=${type}`);
   return [
     ...['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(port)],
-    ...(uiPort === undefined ? ['--headless'] : ['--ui-port', String(uiPort)]),
+    ...(ui === undefined ? ['--headless'] : ['--ui-ip', ui.ip, '--ui-port', String(ui.port)]),
     ...['--db-filename', dbFile, '--namespace', DEV_NAMESPACE],
     ...attributes.flatMap((attribute) => ['--search-attribute', attribute]),
     ...['--dynamic-config-value', 'history.transferProcessorMaxPollRPS=2000'],
@@ -258,12 +265,15 @@ function serverArgs(options: TemporalServerOptions, dbFile: string, { port, uiPo
     ...['--dynamic-config-value', 'system.forceSearchAttributesCacheRefreshOnRead=false'],
     ...['--dynamic-config-value', 'frontend.keepAliveTime="5s"'],
     ...['--dynamic-config-value', 'frontend.keepAliveTimeout="5s"'],
+    ...['--dynamic-config-value', `frontend.httpAllowedHosts=${JSON.stringify(OWN_HOSTS)}`],
     ...['journal_mode=wal', `synchronous=${options.unsynced ? 'off' : 'full'}`, 'wal_autocheckpoint=10000'].flatMap(
       (pragma) => ['--sqlite-pragma', pragma],
     ),
     ...['--log-level', 'error'],
   ];
 }
+
+const OWN_HOSTS = ['localhost', '127.0.0.1'].flatMap((host) => [host, `${host}:*`]);
 
 async function untilUsable(child: ServerChild, port: number, attributes: SearchAttributes): Promise<void> {
   const address = `127.0.0.1:${port}`;
@@ -292,7 +302,7 @@ async function registerAttributes(address: string, attributes: SearchAttributes)
 }
 
 function startedServer(
-  child: ServerChild,
+  { child, door }: { readonly child: ServerChild; readonly door: UiDoor | undefined },
   claim: DataDirClaim,
   ports: Ports,
   binary: TemporalBinary,
@@ -307,7 +317,10 @@ function startedServer(
     uiUrl,
     source: `Started a Temporal dev server at ${address} on ${claim.dbFile}, from ${binary.source}.`,
     started: true,
-    stop: () => child.stop(),
+    stop: async () => {
+      await door?.close();
+      await child.stop();
+    },
     ...(child.pid === undefined ? {} : { pid: child.pid }),
   };
 }
