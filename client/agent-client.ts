@@ -25,6 +25,7 @@ import type { AgentHandle, AgentOptions, AgentQuery, RunInput, TriggerAck, TurnH
 import type { ChatHandle, ChatOptions, ChatQuery } from './chat/api.ts';
 import { StoredChat } from './chat/chat-handle.ts';
 import { sessionAgent } from './chat/envelope.ts';
+import { journalBeside } from './chat/journal-beside.ts';
 import { everySession } from './chat/session-pages.ts';
 import type { ClientApi } from './client-api.ts';
 import { triggerDelivery } from './deliveries.ts';
@@ -44,18 +45,22 @@ export interface AgentClientOptions {
   readonly verifyApprover?: ApproverCheck;
   /** Keeps journals of chat sessions: it has what this client sends, and how it ends turns (C9). None are kept when left out. */
   readonly journal?: SessionJournal | undefined;
+  /** Told why a journal could not be written now; what is missing is written later, and nothing fails by it. */
+  readonly journalFailed?: ((error: unknown) => void) | undefined;
 }
 
 /** The client of a process that reaches the store and Temporal by itself. */
 export class AgentClient implements ClientApi {
   readonly #options: AgentClientOptions;
   readonly #store: ClientStore;
+  readonly #journal: SessionJournal | undefined;
   readonly #workflows: TurnWorkflows;
 
   constructor(options: AgentClientOptions) {
     this.#options = options;
     this.#store = options.store;
-    this.#workflows = new TurnWorkflows(options.temporal, options.store, options.journal);
+    this.#journal = options.journal && journalBeside(options.journal, options.journalFailed);
+    this.#workflows = new TurnWorkflows(options.temporal, options.store, this.#journal);
   }
 
   agent<Agent = unknown>(agentId: string, options: AgentOptions = {}): AgentHandle<OutputOf<Agent>> {
@@ -74,7 +79,7 @@ export class AgentClient implements ClientApi {
       ...options,
       store: this.#store,
       workflows: this.#workflows,
-      journal: this.#options.journal,
+      journal: this.#journal,
       of: agentId,
       chatId,
       agent: this.agent<Agent>(sessionAgent(agentId, chatId)),

@@ -1,5 +1,6 @@
 /** `gateway`: serves HTTP callers, until it is interrupted. */
 import { Client, Connection } from '@temporalio/client';
+import { describeError } from '../../activities/failure.ts';
 import { AgentClient } from '../../client/agent-client.ts';
 import type { CliIo } from '../../client/cli/environment.ts';
 import { commandLine } from '../../client/command-line.ts';
@@ -114,7 +115,12 @@ export async function serveGateway(
       'WARN',
     );
   const served = createGateway({
-    client: new AgentClient({ temporal, store, journal }),
+    client: new AgentClient({
+      temporal,
+      store,
+      journal,
+      journalFailed: (error) => log(`a journal is behind, and is written later: ${describeError(error)}`, 'WARN'),
+    }),
     store,
     temporalAnswers,
     tokens,
