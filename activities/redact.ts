@@ -14,7 +14,7 @@ const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/\b(basic)\s+[a-z0-9+/]{8,}=*/gi, `$1 ${HIDDEN}`],
   [/\b(sk|pk|rk)-[\w*.-]{4,}/gi, `$1-${HIDDEN}`],
   // A colon with digits up to a slash is the port of a URL that has an @ further on.
-  [/(:\/\/[^\s/?#:@"']{0,256}):(?!\d*[/?#])[^\s"']{0,256}@/g, `$1:${HIDDEN}@`],
+  [/(:\/\/[^\s/?#:@"']{0,256}):(?!\d{0,5}[/?#])[^\s"']{0,256}@/g, `$1:${HIDDEN}@`],
   [/(:\/\/)[^\s/?#:@"']{1,256}@/g, `$1${HIDDEN}@`],
   [/([?&](?:password|passwd|pwd|secret|token|key|api[-_]?key|access[-_]token)=)[^\s&#"']+/gi, `$1${HIDDEN}`],
   [/\b((?:password|passwd|secret|api[-_ ]?key(?: provided)?)["']?\s*[=:]\s*["']?)[^\s"',;&}]+/gi, `$1${HIDDEN}`],

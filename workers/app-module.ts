@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { App } from '../activities/app/app.ts';
+import { framePlace } from '../activities/app/stack-frame.ts';
 import { CodedError } from '../workflows/protocol/failures.ts';
 
 /** The app that a module exports by default. Throws `app_not_loaded`, which names the file and the reason. */
@@ -50,11 +51,12 @@ function reasonOf(error: unknown): string {
  */
 function placeOf(error: unknown, file: string): string {
   if (!(error instanceof Error)) return '';
-  const shown = /(?:file:\/\/)?(\/[^\s()]+?:\d+)(?::\d+)?(?=[\s)]|$)/;
   const lines = (error.stack ?? '').split('\n').filter((line) => line.includes('/'));
   const ours = lines.find((line) => line.includes(dirname(file)) && !line.includes('/node_modules/'));
-  const [, place] = shown.exec(ours ?? '') ?? [];
-  return place === undefined || error.message.includes(place) ? '' : ` (${place})`;
+  const found = framePlace(ours ?? '');
+  if (found === null) return '';
+  const place = `${found.file.replace(/^file:\/\//, '')}:${found.line}`;
+  return error.message.includes(place) ? '' : ` (${place})`;
 }
 
 const isApp = (value: unknown): value is App =>

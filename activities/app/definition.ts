@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { nearest } from './nearest.ts';
+import { framePlace } from './stack-frame.ts';
 
 /** What is defined, such as `tool forecast`, and where. */
 export interface Definition {
@@ -16,8 +17,9 @@ export function callerOf(define: (...args: never) => unknown): string | undefine
   const place: { stack?: string } = {};
   Error.captureStackTrace(place, define);
   const [, frame = ''] = place.stack?.split('\n') ?? [];
-  const [, file, line] = /(?:\(|at (?:async )?)([^()]+):(\d+):\d+\)?$/.exec(frame) ?? [];
-  if (file === undefined) return undefined;
+  const found = framePlace(frame);
+  if (found === null) return undefined;
+  const { file, line } = found;
   return `${file.startsWith('file:') ? fileURLToPath(file) : file}:${line}`;
 }
 

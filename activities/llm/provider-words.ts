@@ -33,7 +33,7 @@ const TOO_LONG: readonly Row[] = [
   // docs.anthropic.com/en/api/errors, by its compatible endpoint
   { provider: 'Anthropic', says: /prompt is too long: \d+ tokens/i },
   // ai.google.dev/gemini-api/docs/openai
-  { provider: 'Google', says: /input token count .*exceeds the maximum number of tokens/i },
+  { provider: 'Google', says: /input token count.{0,40} exceeds the maximum number of tokens/i },
   // llama.cpp: tools/server/server.cpp
   { provider: 'llama.cpp', status: [400, 500, undefined], named: 'exceed_context_size_error' },
   // docs.aws.amazon.com/bedrock, by a proxy

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { chatIdSchema } from '../../workflows/protocol/chat.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { isUserId } from '../../workflows/protocol/ids.ts';
+import { withoutTrailing } from '../trailing.ts';
 
 const json = z.json();
 
@@ -40,7 +41,7 @@ export function sequence(text: string): number {
 
 /** An http or https address, without a slash at its end; commander reports what is none. */
 export function webAddress(text: string): string {
-  if (/^https?:\/\/[^/]/.test(text) && URL.canParse(text)) return text.replace(/\/+$/, '');
+  if (/^https?:\/\/[^/]/.test(text) && URL.canParse(text)) return withoutTrailing(text, '/');
   throw new InvalidArgumentError('expected an address like http://127.0.0.1:8233.');
 }
 

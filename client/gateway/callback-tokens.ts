@@ -9,6 +9,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { z } from 'zod';
 import { CodedError } from '../../workflows/protocol/failures.ts';
+import { withoutTrailing } from '../trailing.ts';
 
 /** The call that a callback is for. */
 export interface CallbackCall {
@@ -69,4 +70,4 @@ function isSame(expected: string, came: string): boolean {
 
 /** Where a result is delivered with the token, at the gateway of this URL. */
 export const callbackAddress = (gatewayUrl: string, token: string): string =>
-  `${gatewayUrl.replace(/\/+$/, '')}/callbacks/${token}`;
+  `${withoutTrailing(gatewayUrl, '/')}/callbacks/${token}`;

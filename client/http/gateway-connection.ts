@@ -7,6 +7,7 @@
  */
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { CodedError, isFailureCode } from '../../workflows/protocol/failures.ts';
+import { withoutTrailing } from '../trailing.ts';
 
 /** Where a gateway is, and who calls. */
 export interface GatewayAddress {
@@ -50,7 +51,7 @@ export class GatewayConnection {
   readonly #patienceMs: number;
 
   constructor({ url, token, fetch: own, patienceMs = PATIENCE_MS }: GatewayAddress) {
-    this.#base = url.replace(/\/+$/, '');
+    this.#base = withoutTrailing(url, '/');
     this.#headers = { authorization: `Bearer ${token}` };
     // A browser's own function wants to be called as one of the window.
     this.#fetch = own ?? ((input, init) => fetch(input, init));

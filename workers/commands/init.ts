@@ -71,7 +71,9 @@ function manifestOf(dir: string): object {
       basename(dir)
         .toLowerCase()
         .replace(/[^a-z0-9-]+/g, '-')
-        .replace(/^-+|-+$/g, '') || 'agents',
+        .split('-')
+        .filter((part) => part !== '')
+        .join('-') || 'agents',
     private: true,
     type: 'module',
     scripts: { dev: 'agentturn dev --app app.ts', check: 'tsc' },

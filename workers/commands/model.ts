@@ -1,6 +1,7 @@
 /** The model that a command works with: the configured endpoint, or the offline model of this project, which is announced as such. */
 import { z } from 'zod';
 import type { ModelOptions } from '../../activities/llm/openai.ts';
+import { withoutTrailing } from '../../client/trailing.ts';
 import { CodedError } from '../../workflows/protocol/failures.ts';
 import { OFFLINE_MODEL, startOfflineModel } from '../demo/answerer/offline.ts';
 import { isConfigured, modelName } from '../model-options.ts';
@@ -91,7 +92,7 @@ interface EndpointAnswer {
 
 /** Errors: `provider_error` when nothing answers. */
 async function ask({ apiKey, baseUrl = OPENAI_URL }: ModelOptions, path: string): Promise<EndpointAnswer> {
-  const url = `${baseUrl.replace(/\/+$/, '')}${path}`;
+  const url = `${withoutTrailing(baseUrl, '/')}${path}`;
   const headers = { authorization: `Bearer ${apiKey ?? 'none'}` };
   try {
     const response = await fetch(url, { headers, signal: AbortSignal.timeout(PREFLIGHT_MS) });

@@ -6,6 +6,7 @@
  */
 import { Transform, type TransformCallback } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
+import { withoutTrailing } from '../../trailing.ts';
 import { counted } from '../format.ts';
 
 /** What a terminal that was asked for it puts around pasted text. */
@@ -23,7 +24,8 @@ export class FoldedText {
 
   /** The text as one line. */
   fold(text: string): string {
-    const [first = '', ...rest] = text.replaceAll(/\r\n?/g, '\n').replace(CONTROL, '').replace(/\n+$/, '').split('\n');
+    const plain = text.replaceAll(/\r\n?/g, '\n').replace(CONTROL, '');
+    const [first = '', ...rest] = withoutTrailing(plain, '\n').split('\n');
     if (rest.length === 0) return first;
     this.#rest.push(`\n${rest.join('\n')}`);
     return `${first} [+${counted(rest.length, 'line')} #${this.#rest.length}]`;
@@ -65,9 +67,9 @@ export class PasteFilter extends Transform {
 
   /** A terminal that does not mark what is pasted gives several lines at once, which nobody types. */
   #unmarked(text: string): string {
-    const [, body = '', breaks = ''] = /^(.*?)([\r\n]*)$/s.exec(text) ?? [];
+    const body = withoutTrailing(text, '\r\n');
     if (!/[\r\n]/.test(body) || body.includes('\u001b')) return text;
-    return this.#folded.fold(body) + (breaks === '' ? '' : '\r');
+    return this.#folded.fold(body) + (body === text ? '' : '\r');
   }
 
   #paste(text: string): string {

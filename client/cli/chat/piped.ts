@@ -3,6 +3,7 @@ import type { QueuePolicy } from '../../../workflows/protocol/chat.ts';
 import type { ChatHandle, SentMessage } from '../../chat/api.ts';
 import type { ClientApi } from '../../client-api.ts';
 import { commandLine } from '../../command-line.ts';
+import { withoutTrailing } from '../../trailing.ts';
 import type { CliIo } from '../environment.ts';
 import { UsageError } from '../failure.ts';
 import { deliverableText } from '../format.ts';
@@ -27,7 +28,7 @@ export interface PipedSetting {
 /** Sends what standard input has, and waits for the end of its turn. Resolves with the exit code: 1 unless it has completed, 130 after Ctrl-C. Errors: `invalid_request` for an empty input, `agent_busy`, those of `ChatHandle.send`. */
 export async function chatOnce(setting: PipedSetting): Promise<number> {
   const { io, client, chat, me, policy, json } = setting;
-  const text = (await io.readStdin()).replace(/\n+$/, '');
+  const text = withoutTrailing(await io.readStdin(), '\n');
   if (text.trim() === '')
     throw new UsageError('invalid_request', 'standard input is empty, and nothing was sent', {
       cure: `Pipe a message into it, as in: echo hello | ${commandLine('chat AGENT')}; at a terminal it is a conversation.`,

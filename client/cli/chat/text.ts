@@ -80,8 +80,9 @@ export class TextFlow {
 
   /** Takes a piece, and returns the rows that are complete by now. */
   add(piece: string, columns: number): readonly string[] {
-    const [, whole = '', half = ''] = /^(.*?)([\ud800-\udbff]?)$/s.exec(this.#half + piece) ?? [];
-    this.#half = half;
+    const text = this.#half + piece;
+    this.#half = /[\ud800-\udbff]$/.exec(text)?.[0] ?? '';
+    const whole = text.slice(0, text.length - this.#half.length);
     const complete: string[] = [];
     for (const [index, line] of `${this.#open}${printable(whole)}`.split('\n').entries()) {
       if (index > 0) {

@@ -126,6 +126,9 @@ export interface CurrentTurn {
   readonly outcomes: readonly CallOutcome[];
 }
 
+/** Characters of a question that are read: what follows is no question, and may be made to take long. */
+const MOST_READ = 4_000;
+
 /** The newest request of a person and the calls made since. */
 export function currentTurn(messages: readonly ChatMessage[]): CurrentTurn {
   const start = lastUserIndex(messages);
@@ -142,7 +145,7 @@ export function currentTurn(messages: readonly ChatMessage[]): CurrentTurn {
     }
     return message.tool_calls.map((call) => outcomeOf(call.function, answers.get(call.id) ?? ''));
   });
-  return { question: asked ? textOf(asked).trim() : '', outcomes };
+  return { question: asked ? textOf(asked).slice(0, MOST_READ).trim() : '', outcomes };
 }
 
 function outcomeOf(call: { name: string; arguments: string }, answer: string): CallOutcome {
