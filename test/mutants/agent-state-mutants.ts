@@ -94,6 +94,14 @@ export const AGENT_STATE_MUTANTS: readonly Mutant[] = [
   },
   {
     rule: 'A10',
+    breaks: 'turns that a time makes count nothing, and go on for ever',
+    file: 'activities/store/agents/own-turns.ts',
+    find: `if (isFromOutside(came)) return head;`,
+    replace: `if (came.length > 0) return head;`,
+    test: STORE,
+  },
+  {
+    rule: 'A10',
     breaks: 'an agent goes on with work that did not change',
     file: 'activities/store/agents/own-turns.ts',
     find: `.whereRef('continued_revision', '<', 'revision')`,

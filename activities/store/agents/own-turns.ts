@@ -9,7 +9,12 @@
  */
 import { v7 } from 'uuid';
 import { type ClosureDecision, closureOf, type LastEnd } from '../../../workflows/agent-state/closure.ts';
-import { type ContinuationResolution, continuationOf, endsWait } from '../../../workflows/agent-state/continuation.ts';
+import {
+  type ContinuationResolution,
+  continuationOf,
+  endsWait,
+  type TriggerKind,
+} from '../../../workflows/agent-state/continuation.ts';
 import { type AgentWork, NO_WORK } from '../../../workflows/agent-state/effects.ts';
 import { derivePosture } from '../../../workflows/agent-state/posture.ts';
 import { runnableItems, type ScheduledWorkItem, scheduled } from '../../../workflows/agent-state/work-items.ts';
@@ -25,7 +30,7 @@ import { appendEvent } from '../log/events.ts';
 import { decodedOr, encoded } from '../schema/json.ts';
 import { constant, type HeadRow } from '../schema/rows.ts';
 import type { QueuedTurn } from '../schema/turn-states.ts';
-import { heldHead, updateHead } from '../turns/head.ts';
+import { updateHead } from '../turns/head.ts';
 import { profileAt, selectProfileHead } from '../turns/profiles.ts';
 import { rosterEntry } from '../turns/roster.ts';
 import { insertTurn } from '../turns/turns.ts';
@@ -75,16 +80,19 @@ export type OwnTurn =
   | { readonly own: QueuedTurn; readonly resting?: never }
   | { readonly own: null; readonly resting: NonNullable<Handover['resting']> };
 
-/** Queues the turn that the agent makes by itself. The caller holds the head, which is idle, and nothing is queued. */
+/**
+ * Queues the turn that the agent makes by itself, a bounded number of them in a row: only what comes from outside starts the count anew. The caller
+ * holds the head, which is idle, and nothing is queued.
+ */
 export async function queueOwnTurn(tx: Tx, head: HeadRow): Promise<OwnTurn> {
   const facts = await agentFacts(tx, head);
   const came = await keptFor(tx, head);
-  const resolved = came.map((each) => resolutionOf(facts, each));
-  if (resolved.some(({ modelReentry }) => modelReentry)) return { own: await queueFor(tx, head, came) };
-  const item = facts.closure.outcome === 'continuable' ? await itemToContinue(tx, head, facts) : undefined;
-  if (item) {
-    await noteContinued(tx, head, item);
-    return { own: await queueFor(tx, await heldHead(tx, head.agent_id), came, followUp(item)) };
+  const isWoken = came.some((each) => resolutionOf(facts, each).modelReentry);
+  const item = isWoken || facts.closure.outcome !== 'continuable' ? undefined : await itemToContinue(tx, head, facts);
+  if ((isWoken || item) && (await mayAct(tx, head, came))) {
+    if (item) await noteContinued(tx, item);
+    const counted = await countOwnTurn(tx, head, came);
+    return { own: await queueFor(tx, counted, came, item && followUp(item)) };
   }
   await rest(tx, head, facts.closure);
   const { posture, reason } = derivePosture({
@@ -121,10 +129,7 @@ const followUp = ({ workItemId, objective }: ScheduledWorkItem): Came => ({
   cardId: null,
 });
 
-/**
- * The work item with which the agent goes on by itself: not without end, and not twice with one that did not change; undefined when there is
- * none.
- */
+/** The work item with which the agent goes on by itself, not twice with one that did not change; undefined when there is none. */
 async function itemToContinue(tx: Tx, head: HeadRow, { items }: AgentFacts): Promise<ScheduledWorkItem | undefined> {
   const rows = await tx.db
     .selectFrom('work_items')
@@ -134,8 +139,26 @@ async function itemToContinue(tx: Tx, head: HeadRow, { items }: AgentFacts): Pro
     .whereRef('continued_revision', '<', 'revision')
     .execute();
   const changed = new Set(rows.map(({ work_item_id }) => work_item_id));
-  const item = runnableItems(items).find(({ workItemId }) => changed.has(workItemId));
-  return item && head.autonomous_turns < (await mostOwnTurns(tx, head.agent_id)) ? item : undefined;
+  return runnableItems(items).find(({ workItemId }) => changed.has(workItemId));
+}
+
+/** What no agent brings about by itself (A10). */
+const OUTSIDE: ReadonlySet<TriggerKind> = new Set(['operator_input', 'external_event', 'system_tick']);
+
+/** Whether any of these came from outside. */
+export const isFromOutside = (came: readonly Pick<Came, 'kind'>[]): boolean =>
+  came.some(({ kind }) => OUTSIDE.has(kind));
+
+/** Whether the agent may make one more turn for what has come: times and its own work make no more of them in a row than its profile says. */
+const mayAct = async (tx: Tx, head: HeadRow, came: readonly Came[]): Promise<boolean> =>
+  isFromOutside(came) || head.autonomous_turns < (await mostOwnTurns(tx, head.agent_id));
+
+/** Counts a turn of its own that nothing from outside has made. */
+async function countOwnTurn(tx: Tx, head: HeadRow, came: readonly Came[]): Promise<HeadRow> {
+  if (isFromOutside(came)) return head;
+  const change = { autonomous_turns: head.autonomous_turns + 1 };
+  await updateHead(tx, head.agent_id, change);
+  return { ...head, ...change };
 }
 
 /** The profile of an agent that has had a turn. */
@@ -153,13 +176,12 @@ async function readProfile(tx: Tx, name: string): Promise<Profile | null> {
 const mostOwnTurns = async (tx: Tx, agentId: string): Promise<number> =>
   (await readProfile(tx, await profileOf(tx, agentId)))?.maxAutonomousTurns ?? 0;
 
-async function noteContinued(tx: Tx, head: HeadRow, item: ScheduledWorkItem): Promise<void> {
+async function noteContinued(tx: Tx, item: ScheduledWorkItem): Promise<void> {
   await tx.db
     .updateTable('work_items')
     .set({ continued_revision: item.revision })
     .where('work_item_id', '=', item.workItemId)
     .execute();
-  await updateHead(tx, head.agent_id, { autonomous_turns: head.autonomous_turns + 1 });
 }
 
 /**

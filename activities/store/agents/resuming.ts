@@ -3,7 +3,6 @@ import {
   type ContinuationClass,
   type ContinuationResolution,
   endsWait,
-  type TriggerKind,
 } from '../../../workflows/agent-state/continuation.ts';
 import type { Came } from '../../../workflows/contract/agent-work.ts';
 import type { Tx } from '../context.ts';
@@ -12,7 +11,7 @@ import { decoded } from '../schema/json.ts';
 import type { HeadRow } from '../schema/rows.ts';
 import type { TurnRow } from '../schema/turn-row.ts';
 import { updateHead } from '../turns/head.ts';
-import { type AgentFacts, agentFacts, mayHaveOwnTurn, resolutionOf } from './own-turns.ts';
+import { type AgentFacts, agentFacts, isFromOutside, mayHaveOwnTurn, resolutionOf } from './own-turns.ts';
 import { endWaits } from './work.ts';
 
 /** What a turn is begun by, and what its agent was left with before. */
@@ -67,9 +66,6 @@ export async function resume(tx: Tx, head: HeadRow, turn: TurnRow, { facts, came
     await endWaits(tx, turn.agent_id, over, 'resolved', source);
     waits = waits.filter((wait) => !over.includes(wait));
   }
-  const fromOutside = triggers.some(({ kind }) => OUTSIDE.has(kind));
-  if (fromOutside && head.autonomous_turns > 0) await updateHead(tx, turn.agent_id, { autonomous_turns: 0 });
+  if (isFromOutside(triggers) && head.autonomous_turns > 0)
+    await updateHead(tx, turn.agent_id, { autonomous_turns: 0 });
 }
-
-/** What no agent brings about by itself (A10). */
-const OUTSIDE: ReadonlySet<TriggerKind> = new Set(['operator_input', 'external_event', 'system_tick']);

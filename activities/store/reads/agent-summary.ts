@@ -72,6 +72,7 @@ export const agentSummary = (ctx: StoreContext, agentId: string): Promise<AgentS
           agentId,
           status: row.agent_status,
           closure: closed,
+          kept: row.came,
           autonomousTurns: row.autonomous_turns,
           maxAutonomousTurns,
         }),

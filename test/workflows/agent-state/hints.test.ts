@@ -25,6 +25,12 @@ test.each<[string, Partial<HintFacts>, string | null]>([
     { closure: closure('continuable'), autonomousTurns: 1, maxAutonomousTurns: 1 },
     'has made 1 turn by itself',
   ],
+  [
+    'was woken as often as it may be, and has something kept',
+    { closure: closure('completed'), kept: 1, autonomousTurns: 3 },
+    'has made 3 turns by itself',
+  ],
+  ['was woken as often as it may be', { closure: closure('completed'), autonomousTurns: 3 }, null],
   ['can go on', { closure: closure('continuable') }, 'goes on when its work changes'],
   ['has a profile that nobody knows', { closure: closure('continuable'), maxAutonomousTurns: null }, 'goes on when'],
 ])('an operator is told what to do about an agent that %s (A3, A5)', (_, facts, expected) => {
@@ -32,6 +38,7 @@ test.each<[string, Partial<HintFacts>, string | null]>([
     agentId: 'bo',
     status: 'asleep',
     closure: null,
+    kept: 0,
     autonomousTurns: 0,
     maxAutonomousTurns: 3,
     ...facts,

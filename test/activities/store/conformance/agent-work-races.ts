@@ -140,7 +140,7 @@ export function describeAgentWorkRaces(bench: StoreBench): void {
       await end(own);
       bench.now += 10;
       const rung = await fired(agentId);
-      expect((await bench.store.agentSummary(agentId))?.agent.autonomousTurns).toBe(1);
+      expect((await bench.store.agentSummary(agentId))?.agent.autonomousTurns).toBe(2);
       await end(rung?.next as Lease);
       await end(await bench.started(agentId));
       expect((await bench.store.agentSummary(agentId))?.agent.autonomousTurns).toBe(0);

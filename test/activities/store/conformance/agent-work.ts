@@ -269,6 +269,29 @@ export function describeAgentWork(bench: StoreBench): void {
       await clean();
     });
 
+    test('is bounded where it is a time, which an agent brings about by itself (A10)', async () => {
+      const timerId = id('timer');
+      const agentId = await rested({ type: 'set_timer', timerId, reason: 'mail', afterMs: 60_000, everyMs: 60_000 });
+      let turns = 0;
+      for (let firing = 0; firing < 30; firing += 1) {
+        bench.now += 60_000;
+        const next = (await fired(agentId))?.next;
+        if (!next) continue;
+        turns += 1;
+        await end(next);
+      }
+      expect(turns).toBe(25);
+      expect(await bench.store.agentSummary(agentId)).toMatchObject({
+        agent: { autonomousTurns: 25, came: 1 },
+        lifecycle: { operatorHint: expect.stringContaining('25 turns by itself') },
+      });
+      // What comes from outside starts the count anew, and all that was kept is told.
+      const woken = await bench.store.wakeAgent(agentId, { text: 'go on' });
+      expect(await instructionOf(woken.handover.next)).toMatch(/timer .* has fired.*go on/s);
+      expect((await bench.store.agentSummary(agentId))?.agent).toMatchObject({ autonomousTurns: 0, came: 0 });
+      await clean();
+    });
+
     test('is nothing for an agent that rests and waits for nothing: no time of it ever comes (A12)', async () => {
       const a = id('a');
       const agentId = await rested(
