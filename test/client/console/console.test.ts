@@ -602,6 +602,13 @@ describeInBrowser('the console', () => {
     await end.getByText('Raise model.maxTokens, or ask for less.').waitFor();
     expect(await page.locator('.deliverable').textContent()).toBe('and so on, '.repeat(4));
     await picture(page, 'cut-answer');
+    const { json } = await gateway.call('GET', `/v1/turns/${turn.id}`);
+    expect(json).toMatchObject({
+      status: 'partial',
+      errorCode: 'answer_truncated',
+      reason: 'the answer was cut short by the output limit of the model or its provider, and is not whole',
+      cure: 'Raise model.maxTokens, or ask for less.',
+    });
   });
 
   test('a turn that is not there is neither steered nor stopped', async () => {
