@@ -55,8 +55,8 @@ export interface ScheduledWorkItem extends WorkItem {
 const WAIT_ORDER: readonly WaitKind[] = ['task', 'operator', 'timer', 'external', 'system'];
 
 /**
- * The items in the order in which they are gone on with, each with its state. A wait says more than an item that blocks, and that more than
- * a plan that needs a person.
+ * The items in the order in which they are gone on with, each with its state. Of what holds an item that says most which somebody else can end: a
+ * wait for a turn, a person or something outside, then a plan that needs a person; a time, or an item that blocks, comes after them.
  */
 export function scheduled(
   items: readonly WorkItem[],
@@ -73,17 +73,21 @@ export function scheduled(
       ...item,
       schedulingState,
       current: item.workItemId === currentId,
-      waitId: schedulingState === 'completed' ? null : (wait?.waitId ?? null),
+      waitId: wait && schedulingState === `waiting_${wait.kind}` ? wait.waitId : null,
     };
   });
 }
 
 function stateOf(item: WorkItem, wait: ActiveWait | null, isBlocked: boolean): WorkItemSchedulingState {
   if (item.state === 'completed') return 'completed';
+  if (wait && !BY_ITSELF.has(wait.kind)) return `waiting_${wait.kind}`;
+  if (item.planStatus === 'needs_input') return 'waiting_operator';
   if (wait) return `waiting_${wait.kind}`;
-  if (isBlocked) return 'blocked';
-  return item.planStatus === 'needs_input' ? 'waiting_operator' : 'runnable';
+  return isBlocked ? 'blocked' : 'runnable';
 }
+
+/** Waits that end without anybody. */
+const BY_ITSELF: ReadonlySet<WaitKind> = new Set(['timer', 'system']);
 
 /** The oldest first. */
 const inOrder = (a: WorkItem, b: WorkItem): number =>

@@ -27,12 +27,16 @@ describe('a work item', () => {
     expect(states).toEqual(all.map((kind) => `waiting_${kind}`));
   });
 
-  test('is completed before it waits, waits before it is blocked, is blocked before it needs input (A7)', () => {
+  test('is completed before it waits for somebody, then needs input, then waits for a time, then is blocked (A7)', () => {
     const blocked = item('a', { blockedBy: ['b'], planStatus: 'needs_input' });
     const b = item('b', { createdAt: 2 });
     expect(stateOf([item('a', { state: 'completed' }), b], [wait('task', 'a')], null)).toBe('completed');
     expect(stateOf([blocked, b], [wait('task', 'a')], null)).toBe('waiting_task');
-    expect(stateOf([blocked, b], [], null)).toBe('blocked');
+    expect(stateOf([blocked, b], [], null)).toBe('waiting_operator');
+    expect(stateOf([blocked, b], [wait('timer', 'a')], null)).toBe('waiting_operator');
+    const ready = { ...blocked, planStatus: 'ready' } as const;
+    expect(stateOf([ready, b], [wait('timer', 'a')], null)).toBe('waiting_timer');
+    expect(stateOf([ready, b], [], null)).toBe('blocked');
     expect(stateOf([blocked, { ...b, state: 'completed' as const }], [], null)).toBe('waiting_operator');
     expect(stateOf([item('a')], [wait('task', 'b')], null)).toBe('runnable');
   });
