@@ -8,6 +8,7 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { isIPv4 } from 'node:net';
+import { pipeline } from 'node:stream';
 
 /** Where a UI listens. */
 export interface UiPlace {
@@ -55,10 +56,12 @@ function passOn(incoming: IncomingMessage, outgoing: ServerResponse, { ip, port 
   const { method, url, headers } = incoming;
   const upstream = request({ host: ip, port, method, path: url, headers, agent }, (answer) => {
     outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
-    answer.pipe(outgoing);
+    // A part is never ended as a whole.
+    pipeline(answer, outgoing, () => {});
   });
   const gone = () => {
-    if (!outgoing.headersSent) outgoing.writeHead(502, { 'content-type': 'text/plain' });
+    if (outgoing.headersSent) return void outgoing.destroy();
+    outgoing.writeHead(502, { 'content-type': 'text/plain' });
     outgoing.end('The Temporal server does not answer.\n');
   };
   upstream.on('error', gone);

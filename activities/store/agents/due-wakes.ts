@@ -11,7 +11,7 @@ import { constant, type Db } from '../schema/rows.ts';
 import { lockHead } from '../turns/head.ts';
 import { taskEnd } from './task-ends.ts';
 import { comes } from './wakes.ts';
-import { endWaits, waitDueAt, waitOf } from './work.ts';
+import { endWaits, TASK_CHECK_MS, waitDueAt, waitOf } from './work.ts';
 
 /** The tables with times that come, by what they are of. */
 const TABLES = {
@@ -135,8 +135,8 @@ async function fireWait(tx: Tx, { id, dueAt }: DueWake): Promise<Came | null> {
   const wait = countedWait(row, tx.now);
   const ended = await taskEnd(tx, row.agent_id, row);
   if (ended) {
-    // It is over when the turn begins that it makes; until then it keeps its time.
-    await putOff(tx, row, wait);
+    // It is over when the turn begins that it makes, which may be long after its deadline: until then it is not due in every pass.
+    await putOff(tx, row, wait, tx.now + TASK_CHECK_MS.most);
     return ended;
   }
   if (wait.deadline <= tx.now) {
@@ -158,10 +158,10 @@ const timeHasCome = (source: string, reason: string): Came => ({
 });
 
 /** Gives a wait another time, unless the end of the turn that it is for has given it one meanwhile. */
-function putOff({ db, now }: Tx, { wait_id, due_at }: WaitRow, wait: ActiveWait) {
+function putOff({ db, now }: Tx, { wait_id, due_at }: WaitRow, wait: ActiveWait, dueAt = waitDueAt(wait, now)) {
   const { recheckAt, deadline, createdAt } = wait;
   const counted = { recheck_at: recheckAt, deadline, created_at: createdAt };
-  const change = { ...counted, due_at: waitDueAt(wait, now), set_at: now };
+  const change = { ...counted, due_at: dueAt, set_at: now };
   return db.updateTable('waits').set(change).where('wait_id', '=', wait_id).where('due_at', '=', due_at).execute();
 }
 

@@ -243,7 +243,7 @@ const updateItem = ({ db, now }: Tx, item: WorkItem, was: WorkItem) =>
  * How soon a wait for a turn is looked at, and how seldom: the end of the turn makes it due, but may have been committed while the wait was. The
  * pause grows with the age of the wait.
  */
-const TASK_CHECK_MS = { least: 2_000, most: 5 * 60_000 };
+export const TASK_CHECK_MS = { least: 2_000, most: 5 * 60_000 };
 
 /** When a wait is due next. */
 export function waitDueAt({ kind, recheckAt, deadline, createdAt }: ActiveWait, now: number): number {

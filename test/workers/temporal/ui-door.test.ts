@@ -66,6 +66,14 @@ describe('the door of a Web UI', () => {
     });
   });
 
+  test('breaks an answer off that the UI broke off: a part is none', async () => {
+    const { ui, port } = await opened();
+    ui.removeAllListeners('request').on('request', (_, outgoing) => {
+      outgoing.writeHead(200).write('half', () => outgoing.destroy());
+    });
+    await expect(asked(port, `localhost:${port}`)).rejects.toThrow('aborted');
+  });
+
   test('says so where the UI does not answer', async () => {
     const { ui, port } = await opened();
     ui.closeAllConnections();

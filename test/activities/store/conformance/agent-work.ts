@@ -178,6 +178,24 @@ export function describeAgentWork(bench: StoreBench): void {
       await clean();
     });
 
+    test('for a turn that ended are not due in every pass while the agent is busy, also behind their deadline (A8, A12)', async () => {
+      const agentId = newAgent();
+      const lease = await bench.started(agentId);
+      const { handover } = await bench.delegated(lease, { strategy: 'new', profile: 'tester' });
+      const child = handover?.next as Lease;
+      await effects(lease, 50, waitFor(id('wait'), { kind: 'task', resource: child.agentTurnId }));
+      await end(lease);
+      const busy = await bench.started(agentId);
+      await end(child);
+      bench.now += 3 * 24 * 60 * 60_000;
+      expect((await fired(agentId))?.next?.agentTurnId).toBe(busy.agentTurnId);
+      expect(await dueOf(agentId)).toEqual([]);
+      expect(await instructionOf(await end(busy))).toContain(
+        `turn ${child.agentTurnId} of agent ${child.agentId} has ended`,
+      );
+      expect(await bench.store.listWaits(agentId)).toMatchObject([{ status: 'resolved' }]);
+    });
+
     test('for something else stay, and what has come is kept until the agent is free for it (A4)', async () => {
       const agentId = await rested(waitFor(id('wait'), { kind: 'operator' }));
       const { tokenHash, triggerId } = await trigger(agentId);
